@@ -454,7 +454,7 @@ fn hosts_that_are_named_can_be_reached() {
         "{said}"
     );
     let output = run(&world, &["--allow-host", "http://example.org"], &["true"]);
-    assert!(stderr(&output).contains("is no rule for hosts"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("is not a host rule"), "{}", stderr(&output));
     let output = run(&world, &["--allow-host", "a.org", "--sandbox", "bwrap"], &["echo $HTTP_PROXY"]);
     assert_eq!(stdout(&output), "http://127.0.0.1:3128\n");
 }

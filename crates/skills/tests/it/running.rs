@@ -330,7 +330,7 @@ async fn no_host_is_reached_without_permission() {
         "Error: Cannot run a command of skill 'kit': the host evil.org is not allowed; allowed hosts: \
          *.example.com, example.org"
     );
-    assert!(said(json!(["http://example.org/"])).await.contains("is no rule for hosts"));
+    assert!(said(json!(["http://example.org/"])).await.contains("is not a host rule"));
     // By default there is none to ask for.
     let closed = session(&library, running([Rule::new("network", "*", Decision::Allow)]), runs).await;
     for name in ["skill_run", "skill_exec"] {

@@ -1,10 +1,10 @@
-//! Whether a run is over, for who has to wait without being a future.
+//! Ends a run when its future is dropped, and waits until it is over.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Whether a run is over.
+/// A flag that says whether a run is over, for code that waits without a future.
 #[derive(Debug, Default)]
 pub(super) struct RunOver {
     is: Mutex<bool>,
@@ -17,14 +17,14 @@ impl RunOver {
         self.changed.notify_all();
     }
 
-    /// Waits until it is, for no longer than this.
+    /// Waits until the run is over, at most this long.
     pub(super) fn wait(&self, at_most: Duration) {
         let is = self.is.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.changed.wait_timeout_while(is, at_most, |is| !*is);
     }
 }
 
-/// Ends the run whose future is dropped, and waits until nothing of it is left.
+/// Ends a run on drop, and waits until nothing of it is left.
 pub(super) struct CancelOnDrop {
     how: Box<dyn FnMut() + Send>,
     over: Arc<RunOver>,
@@ -33,7 +33,7 @@ pub(super) struct CancelOnDrop {
 }
 
 impl CancelOnDrop {
-    /// One that ends a run in this way, and waits no longer than this until it is over.
+    /// Ends a run with `how`, and waits at most this long until it is over.
     pub(super) fn new(over: Arc<RunOver>, at_most: Duration, how: impl FnMut() + Send + 'static) -> Self {
         Self { how: Box::new(how), over, at_most, done: false }
     }
@@ -43,7 +43,7 @@ impl CancelOnDrop {
         (self.how)();
     }
 
-    /// The run is over by itself.
+    /// The run has ended by itself, so the drop does nothing.
     pub(super) fn done(mut self) {
         self.done = true;
     }

@@ -1,10 +1,10 @@
-//! Keeps the head and the tail of a stream, whatever its length.
+//! Keeps the start and the end of an output stream.
 
 use std::collections::VecDeque;
 
 use crate::command::Captured;
 
-/// Keeps the head and the tail of a stream.
+/// Keeps the start and the end of a stream.
 #[derive(Debug)]
 pub(super) struct Capture {
     head: Vec<u8>,
@@ -15,7 +15,7 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    /// Keeps at most `room` bytes, half from either end.
+    /// Keeps at most `room` bytes, half from each end.
     pub(super) fn new(room: usize) -> Self {
         Self {
             head: Vec::new(),
@@ -37,7 +37,7 @@ impl Capture {
         self.tail.extend(rest);
     }
 
-    /// What was kept: in one piece when nothing was left out.
+    /// The kept bytes, in one piece if nothing was left out.
     pub(super) fn finish(mut self) -> Captured {
         let tail: Vec<u8> = self.tail.into();
         if (self.head.len() + tail.len()) as u64 == self.total {

@@ -1,10 +1,10 @@
-//! What the end of a command means, wherever it ran.
+//! What an exit code means, for all executors.
 
 use super::Stream;
 use crate::command::{Captured, Exit};
 use crate::warning::RunWarning;
 
-/// Signals that end a program that does nothing about them. Others are not what a code above 128 means.
+/// Signals that end a program by default. A code above 128 means one of these.
 const DEADLY: [i32; 16] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -24,7 +24,7 @@ const DEADLY: [i32; 16] = [
     libc::SIGSYS,
 ];
 
-/// A code as sandboxes and shells tell it: above 128 it is a signal.
+/// The exit for a code from a sandbox or shell: above 128 it is a signal.
 pub(super) fn exit_of_code(code: i32) -> Exit {
     match code - 128 {
         signal if DEADLY.contains(&signal) => Exit::Signal(signal),
@@ -32,7 +32,7 @@ pub(super) fn exit_of_code(code: i32) -> Exit {
     }
 }
 
-/// How a command ended by itself, when something of it may have been killed for its memory.
+/// The exit of a command whose processes may have been killed for their memory.
 pub(super) fn exit_with_memory(by_itself: Exit, out_of_memory: bool, warnings: &mut Vec<RunWarning>) -> Exit {
     match (out_of_memory, by_itself) {
         (true, Exit::Code(0)) => {
@@ -44,7 +44,7 @@ pub(super) fn exit_with_memory(by_itself: Exit, out_of_memory: bool, warnings: &
     }
 }
 
-/// Says what is not in the answer.
+/// Warnings for output that was left out.
 pub(super) fn cut_warnings(stdout: &Captured, stderr: &Captured) -> Vec<RunWarning> {
     let streams = [(Stream::Stdout, stdout.left_out()), (Stream::Stderr, stderr.left_out())];
     let lacking = streams.into_iter().filter(|(_, bytes)| *bytes > 0);

@@ -1,4 +1,4 @@
-//! What a command says: redacted, kept, and shown.
+//! The output of a command: redacted, captured and passed on.
 
 use secrecy::SecretString;
 use tokio::sync::mpsc::Receiver;
@@ -8,13 +8,13 @@ use super::redact::Redactor;
 use super::{OutputSink, Stream};
 use crate::command::{Captured, Stop};
 
-/// A piece of output on its way to whoever watches.
+/// A piece of output for the watcher.
 pub(super) type Piece = (Stream, Vec<u8>);
 
-/// Pieces of output that may wait for their watcher.
+/// How many pieces of output can wait for the watcher.
 pub(super) const PIECES: usize = 64;
 
-/// Shows what comes until nothing more can, and cancels the command if it is to stop.
+/// Passes output on until there is no more, and cancels the command if its [`Stop`] is used.
 pub(super) async fn show(
     pieces: &mut Receiver<Piece>,
     output: &dyn OutputSink,
@@ -39,12 +39,12 @@ pub(super) async fn show(
     }
 }
 
-/// One output stream.
+/// An output stream.
 pub(super) struct Output<'a> {
     stream: Stream,
     redactor: Redactor<'a>,
     capture: Capture,
-    /// Bytes that came, before redaction.
+    /// How many bytes came, before redaction.
     total: u64,
 }
 
@@ -57,14 +57,14 @@ impl<'a> Output<'a> {
         self.total
     }
 
-    /// Takes in what came; gives what can be shown of it.
+    /// Takes bytes from the command. Returns what can be passed on.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Option<Piece> {
         self.total += bytes.len() as u64;
         let shown = self.redactor.push(bytes);
         self.keep(shown)
     }
 
-    /// What can be shown now that nothing follows.
+    /// The last piece, when no more bytes come.
     pub(super) fn last(&mut self) -> Option<Piece> {
         let shown = self.redactor.finish();
         self.keep(shown)

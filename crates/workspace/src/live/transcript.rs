@@ -1,23 +1,23 @@
-//! What a command wrote, by place.
+//! The end of a command's output, by position.
 
 use std::collections::VecDeque;
 
-/// The end of what a command wrote. A byte keeps its place, however much was written before it.
+/// The end of a command's output. The position of a byte counts from the start of all output.
 #[derive(Debug)]
 pub(super) struct Transcript {
     bytes: VecDeque<u8>,
-    /// The place of the first byte that is still there.
+    /// The position of the first byte that is kept.
     begin: u64,
     room: usize,
 }
 
-/// A excerpt of a transcript.
+/// An excerpt of a transcript.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Excerpt {
     pub(super) text: String,
-    /// Where it begins: later than was asked for when what stood there is gone.
+    /// Where it starts. It starts later than requested if the requested bytes are gone.
     pub(super) from: u64,
-    /// Where the next excerpt begins.
+    /// Where the next excerpt starts.
     pub(super) next: u64,
 }
 
@@ -35,13 +35,13 @@ impl Transcript {
         self.begin += (surplus + piece.len() - kept.len()) as u64;
     }
 
-    /// The place where the next byte will be.
+    /// The position of the next byte.
     pub(super) fn end(&self) -> u64 {
         self.begin + self.bytes.len() as u64
     }
 
-    /// About `most` bytes from a place on, in whole characters. Bytes that are no UTF-8 become replacement
-    /// characters; the beginning of a character whose rest is still to come is left for the next excerpt.
+    /// About `most` bytes from a position on, in whole characters. Bytes that are not UTF-8 become replacement characters.
+    /// An unfinished character at the end is left for the next excerpt.
     pub(super) fn excerpt(&self, from: u64, most: usize, over: bool) -> Excerpt {
         let from = from.clamp(self.begin, self.end());
         let skipped = usize::try_from(from - self.begin).unwrap_or(usize::MAX);
@@ -54,7 +54,7 @@ impl Transcript {
         Excerpt { text: String::from_utf8_lossy(&bytes).into_owned(), from, next }
     }
 
-    /// The line that has not ended yet, if it is not a long one.
+    /// The unfinished last line, if it is short.
     pub(super) fn open_line(&self) -> Option<String> {
         const LONGEST: usize = 500;
         let line: Vec<u8> =
@@ -64,7 +64,7 @@ impl Transcript {
     }
 }
 
-/// How many bytes at the end are the beginning of a character.
+/// How many bytes at the end are an unfinished character.
 fn unfinished(bytes: &[u8]) -> usize {
     (1..=3.min(bytes.len()))
         .find(|length| {

@@ -1,4 +1,4 @@
-//! What became of a run.
+//! The report of a run.
 
 mod room;
 
@@ -12,29 +12,29 @@ use crate::warning::RunWarning;
 pub use room::MAX_REPORT_BYTES;
 pub(crate) use room::ReportRoom;
 
-/// What became of a run, as the model gets it. A command that failed or took too long is an answer too.
+/// The report of a run, as the model gets it. A command that failed or took too long also has a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RunReport {
-    /// What the command wrote to standard output; where something was left out a line says how much.
+    /// What the command wrote to standard output. A line says how much was left out.
     pub stdout: String,
-    /// What it wrote to standard error, likewise.
+    /// What the command wrote to standard error, in the same form.
     pub stderr: String,
-    /// Its exit code; 128 and the signal's number when a signal ended it, 124 when its time was over.
+    /// The exit code: 128 plus the number of a signal, or 124 after a timeout.
     pub exit_code: i32,
-    /// Whether it was killed because its time was over.
+    /// Whether the command was killed by its timeout.
     pub timed_out: bool,
-    /// How long it ran, in milliseconds.
+    /// How long the command ran, in milliseconds.
     pub duration_ms: u64,
-    /// Whether anything in this report was cut: output, files, or which files there are.
+    /// Whether anything in this report was cut: output, files, or the list of files.
     pub truncated: bool,
-    /// The files that were asked for.
+    /// The collected files.
     pub output_files: Vec<CollectedFile>,
-    /// The artifacts that were saved.
+    /// The saved artifacts.
     pub artifact_files: Vec<ArtifactFile>,
-    /// What else should be known: what was left out, which limit bit.
+    /// Warnings: what was left out, and which limit was reached.
     pub warnings: Vec<RunWarning>,
-    /// What held the command.
+    /// The sandbox of the command.
     pub sandbox: Sandbox,
 }
 
@@ -48,7 +48,7 @@ impl RunReport {
             Exit::TimedOut => 124,
             Exit::OutOfMemory | Exit::TooMuchOutput | Exit::WorkspaceFull | Exit::Cancelled => KILLED,
         };
-        // That its time was over has a field of its own.
+        // A timeout has its own field.
         if finished.exit.killed_because().is_some() && finished.exit != Exit::TimedOut {
             warnings.push(RunWarning::Killed(finished.exit));
         }

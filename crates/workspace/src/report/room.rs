@@ -1,4 +1,4 @@
-//! How large the answer to a run may be, whatever its caller asks for.
+//! The size limit of a report: how much text of files fits into it.
 
 use bytes::Bytes;
 
@@ -6,23 +6,23 @@ use crate::collect::{CollectedBytes, CollectedFile};
 use crate::report::RunReport;
 use crate::warning::RunWarning;
 
-/// The most that a report takes as JSON, in bytes. Whoever sends it has two of 16 MiB left for what goes around it.
+/// The largest report as JSON, in bytes. A message of 16 MiB then has 2 MiB left for the rest.
 pub const MAX_REPORT_BYTES: usize = 14 << 20;
-/// The most that the names of files in a report take: they stand in an answer several times.
+/// The most bytes of file names in a report. Names appear in an answer several times.
 const MAX_NAME_BYTES: usize = 256 * 1024;
 
-/// What is left of a report for the text of files.
+/// The space left in a report for the text of files.
 pub(crate) struct ReportRoom {
     bytes: usize,
-    /// The files of which only a part is shown for want of room.
+    /// The files whose text was cut.
     cut: Vec<String>,
-    /// How many are not even named.
+    /// How many files are not named.
     unnamed: usize,
     names: usize,
 }
 
 impl ReportRoom {
-    /// What a report has room for beside what it has already.
+    /// The space that the output of the command leaves.
     pub(crate) fn beside(report: &RunReport) -> Self {
         let taken = size(&report.stdout) + size(&report.stderr) + MAX_NAME_BYTES;
         Self {
@@ -33,7 +33,7 @@ impl ReportRoom {
         }
     }
 
-    /// Whether there is room for another name.
+    /// Whether there is space for another name. If there is, the name is counted.
     pub(crate) fn names(&mut self, name: &str) -> bool {
         let fits = size(name) <= self.names;
         if fits {
@@ -44,7 +44,7 @@ impl ReportRoom {
         fits
     }
 
-    /// The file as an answer has it, with as much of its text as there is room for, if that is wanted.
+    /// The file as a report shows it, with as much text as fits if `inline` is true.
     pub(crate) fn describe(&mut self, mut file: CollectedBytes, inline: bool) -> CollectedFile {
         let is_whole = !inline || file.bytes.len() <= self.bytes;
         if !is_whole {
@@ -65,7 +65,7 @@ impl ReportRoom {
         described
     }
 
-    /// Says in a report what there was no room for.
+    /// Adds warnings for everything that did not fit.
     pub(crate) fn report_cuts(self, report: &mut RunReport) {
         if !self.cut.is_empty() {
             report.warnings.push(RunWarning::ShownInPart { paths: self.cut });
@@ -77,7 +77,7 @@ impl ReportRoom {
     }
 }
 
-/// How many bytes a text takes in JSON.
+/// The length of a text as JSON, in bytes.
 fn size(text: &str) -> usize {
     2 + text.chars().map(escaped).sum::<usize>()
 }
@@ -90,7 +90,7 @@ fn escaped(character: char) -> usize {
     }
 }
 
-/// Cuts a text so that it takes no more than `room` in JSON, and says how much it takes.
+/// Cuts a text to at most `room` bytes of JSON. Returns its length as JSON.
 fn shorten(text: &mut String, room: usize) -> usize {
     let mut taken = 2;
     for (at, character) in text.char_indices() {

@@ -1,4 +1,4 @@
-//! What was staged of a skill, kept beside the workspace.
+//! The staged index: which files of a skill are staged, stored beside the workspace.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
@@ -11,17 +11,17 @@ use crate::digest::digest;
 use crate::dir::Dir;
 
 const VERSION: u64 = 1;
-/// The most that is read of a index: ten thousand files with the longest of names.
+/// The most bytes that are read of an index: enough for ten thousand files with long names.
 const MAX_BYTES: u64 = 32 << 20;
 
 /// The files of a staged skill.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct StagedIndex {
     version: u64,
-    /// When the machine was started. The copies are not forced to the disk, so what was staged before a
-    /// crash of the machine is staged again.
+    /// The boot id of the machine. Copies are not flushed to the disk, so skills are staged again after a crash of the
+    /// machine.
     boot: String,
-    /// The device and inode of the staged directory: whether it is still the one described here.
+    /// The device and inode of the staged directory, to see whether it was replaced.
     pub(super) directory: (u64, u64),
     pub(super) files: BTreeMap<String, StagedFile>,
     directories: Vec<String>,
@@ -46,12 +46,12 @@ impl StagedFile {
         }
     }
 
-    /// Whether `file` is certainly what was staged.
+    /// Whether `file` is certainly the staged file.
     pub(super) fn is(&self, file: &StageFile) -> bool {
         self.stamp.is_some() && self.stamp == file.stamp && self.size == file.size && !self.differs(file)
     }
 
-    /// Whether `file` certainly is not what was staged.
+    /// Whether `file` is certainly not the staged file.
     pub(super) fn differs(&self, file: &StageFile) -> bool {
         self.executable != file.executable || self.size != file.size
     }
@@ -66,7 +66,7 @@ impl StagedIndex {
         Self { version: VERSION, boot: boot(), directory, files, directories: directories(listing) }
     }
 
-    /// The index of the skill `name`; `None` when there is none that can be used.
+    /// Reads the index of the staged directory `name`; `None` if there is no usable one.
     pub(super) fn read(indexes: &Dir, name: &str) -> Option<Self> {
         let (file, _) = indexes.file(file_name(name)).ok()?;
         let mut bytes = Vec::new();
@@ -79,19 +79,19 @@ impl StagedIndex {
         indexes.replace(&file_name(name), &serde_json::to_vec(self)?, 0o600, None)
     }
 
-    /// Removes the index of the skill `name`.
+    /// Removes the index of the staged directory `name`.
     pub(super) fn forget(indexes: &Dir, name: &str) {
         indexes.discard(&file_name(name));
     }
 
-    /// Whether the same files and directories are listed, whatever they contain.
+    /// Whether the listing has the same files and directories, regardless of their contents.
     pub(super) fn has_same_paths(&self, listing: &SkillListing) -> bool {
         self.files.len() == listing.files.len()
             && listing.files.iter().all(|file| self.files.contains_key(file.path.as_str()))
             && self.directories == directories(listing)
     }
 
-    /// A digest of all that the skill has.
+    /// The digest of all files of the skill.
     pub(super) fn digest(&self) -> String {
         let mut text = String::new();
         for (path, file) in &self.files {
@@ -108,7 +108,7 @@ fn directories(listing: &SkillListing) -> Vec<String> {
     directories
 }
 
-/// What tells one start of the machine from another; empty where it cannot be told.
+/// The boot id of the machine; empty if it is not known.
 fn boot() -> String {
     static BOOT: OnceLock<String> = OnceLock::new();
     BOOT.get_or_init(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default())

@@ -177,7 +177,7 @@ mod tests {
     use crate::collect::CollectLimits;
     use crate::command::Exit;
 
-    /// The variant after this one. A new variant does not compile until it stands here, and so in the snapshot.
+    /// The variant after this one. A new variant does not compile until it is added here, and so to the snapshot.
     fn next(warning: &RunWarning) -> Option<RunWarning> {
         let text = |text: &str| text.to_owned();
         Some(match warning {

@@ -1,4 +1,4 @@
-//! Marks of runs, by which the next start finds what a runtime left that was killed.
+//! Recovery after prowess was killed: marks of runs show which workspaces need it.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,12 +14,12 @@ use crate::limits::MAX_TIMEOUT;
 
 /// The directory of marks, beside the workspaces.
 const MARKS: &str = "running";
-/// So many marks are looked at by one start.
+/// How many marks one start checks.
 const MAX_MARKS: usize = 10_000;
-/// No command is older, not even one in a container whose runtime was killed.
+/// The longest that a command can live after prowess was killed, even in a container.
 const LONGEST: Duration = Duration::from_secs(MAX_TIMEOUT.as_secs() + 120);
 
-/// Says that commands may write to a workspace, until it is dropped: then they are dead, and what they left is seen to.
+/// Marks a workspace while commands may write to it. After the drop they are dead, and their files are checked.
 #[derive(Debug)]
 pub(super) struct RunMark {
     marks: Dir,
@@ -45,7 +45,7 @@ impl Drop for RunMark {
 }
 
 impl Workspaces {
-    /// Sees to workspaces whose runtime was killed: no program keeps a set-uid or set-gid bit there.
+    /// Removes set-uid and set-gid bits from workspaces whose process was killed.
     pub(super) fn recover(&self) {
         let Ok(marks) = self.root.dir(MARKS) else { return };
         let Ok((entries, _)) = marks.entries(MAX_MARKS) else { return };
@@ -54,26 +54,26 @@ impl Workspaces {
             let Some((workspace, _)) = mark.split_once('.').filter(|(name, _)| is_workspace(name)) else {
                 continue;
             };
-            match self.settle(workspace) {
-                // Its commands may still be dying: the mark stays for later starts until none can be left.
+            match self.recover_one(workspace) {
+                // Its commands may still be dying, so the mark stays until they must be dead.
                 Ok(Recovery::Settled) if !is_old(&marks, &mark) => {}
                 Ok(Recovery::Settled | Recovery::Gone) => marks.discard(&mark),
                 Ok(Recovery::InUse) => {}
                 Err(error) => {
-                    tracing::warn!(workspace, %error, "what a killed run left could not be looked at");
+                    tracing::warn!(workspace, %error, "could not check the files of a killed run");
                 }
             }
         }
     }
 
-    fn settle(&self, name: &str) -> io::Result<Recovery> {
+    fn recover_one(&self, name: &str) -> io::Result<Recovery> {
         let home = match self.root.dir(name) {
             Err(rustix::io::Errno::NOENT) => return Ok(Recovery::Gone),
             home => home?,
         };
         let running = lock_file(&home, RUNNING)?;
         if running.try_lock().is_err() {
-            // The run that uses it sees to it at its end.
+            // The run that uses it does this at its end.
             return Ok(Recovery::InUse);
         }
         let place = self.path.join(name);
@@ -85,7 +85,7 @@ impl Workspaces {
     }
 }
 
-/// What became of a workspace with a mark.
+/// The result of the recovery of one workspace.
 enum Recovery {
     Settled,
     InUse,

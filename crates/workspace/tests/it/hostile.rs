@@ -89,7 +89,7 @@ async fn case_27_a_place_behind_a_link_is_denied() {
             (host.as_str(), InputMode::Link),
         ] {
             let refused = refusal(&workspace, input(from, to, mode)).await;
-            assert!(refused.contains("is a link"), "{to}: {refused}");
+            assert!(refused.contains("leads through a link"), "{to}: {refused}");
         }
     }
     assert_eq!(tree(outside.parent().unwrap()), ["kept"]);
@@ -121,13 +121,13 @@ async fn case_28_files_of_the_host_come_in_only_when_allowed() {
         // Denied by its name before the disk is asked whether it is there.
         for path in [secret.clone(), place.path("secret/gone")] {
             let (refused, questions) = run(path.clone(), mode).await;
-            assert!(refused.unwrap_err().to_string().contains("of the host is not allowed"));
+            assert!(refused.unwrap_err().to_string().contains("reading the local file"));
             assert_eq!(questions, [path]);
         }
         // Denied by where it leads.
         for path in ["allowed/link", "allowed/directory/key"] {
             let (refused, questions) = run(place.path(path), mode).await;
-            assert!(refused.unwrap_err().to_string().contains("of the host is not allowed"), "{path}");
+            assert!(refused.unwrap_err().to_string().contains("reading the local file"), "{path}");
             assert_eq!(questions, [place.path(path), secret.clone()]);
         }
         let (refused, questions) = run(place.path("allowed/../secret/key"), mode).await;
@@ -308,7 +308,7 @@ async fn case_35_fifos_sockets_and_devices_are_skipped() {
     let path = workspace.path().to_owned();
     let (files, warnings) = in_time(move || collect(&workspace, &["out/*", "out/fifo"]));
     assert_eq!(names(&files), ["out/file"]);
-    let device = if device.is_err() { "link; links are not followed" } else { "device" };
+    let device = if device.is_err() { "link, and links are not followed" } else { "device" };
     let expected = [("device", device), ("fifo", "FIFO"), ("socket", "socket")];
     let expected = expected.map(|(name, kind)| format!("`out/{name}` was left out: it is a {kind}"));
     assert_eq!(warnings, expected);

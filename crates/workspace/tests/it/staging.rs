@@ -340,6 +340,6 @@ async fn files_that_change_while_they_are_staged_are_no_mix() {
         assert_eq!(["a", "b"].map(text), [times.to_string(), times.to_string()]);
     }
     let refused = stage(3).await.unwrap_err().to_string();
-    assert!(refused.contains("changes while it is staged; try again"), "{refused}");
+    assert!(refused.contains("changed while it was staged; try again"), "{refused}");
     assert!(!workspace.path().join("skills/far-3").exists());
 }

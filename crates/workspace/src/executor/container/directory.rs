@@ -1,10 +1,10 @@
-//! What a container needs beside the workspace: a directory for its first process, gone when the run is.
+//! The directory of a container: what its first process needs besides the workspace. It is removed after the run.
 //!
-//! It has the lifeline, a named pipe that only this process can write to. When this process dies, however that may
-//! be, the kernel closes it, the first process inside reads its end, and the container with all that is in it ends.
+//! It has the lifeline, a named pipe that only this process can write to. If this process dies, the kernel closes the
+//! pipe. The first process inside sees the end of the pipe, and ends the container.
 //!
-//! It stands where others may write too. So it is entered once, without following links, and from then on everything
-//! is done from inside: whoever puts something else in its place changes nothing.
+//! Others may write to the parent directory. So this directory is opened once, without following links, and then used by
+//! its descriptor. Replacing it has no effect.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,22 +19,22 @@ use crate::command::Input;
 use crate::dir::Dir;
 use crate::executor::privileges;
 
-/// Where the directory is on the inside.
+/// The path of the directory inside the container.
 pub(super) const INSIDE: &str = "/run/prowess";
 /// The lifeline.
 const LIFE: &str = "life";
-/// Where the first process tells what the engine may not know.
+/// Where the first process reports what the engine may not know.
 const TOLD: &str = "told";
-/// What the command reads.
+/// The standard input of the command.
 const STDIN: &str = "stdin";
-/// The filter of system calls, for the engine.
+/// The system call filter for the engine.
 const FILTER: &str = "filter";
-/// Empty directories where the skills of the command are mounted.
+/// Mount points for the skills of the command.
 pub(super) const SKILLS: &str = "skills";
-/// The command's variables, as lines of a shell.
+/// The command's variables, as lines for a shell.
 const ENVIRONMENT: &str = "environment";
 
-/// So many places of skills are looked for to take them away: more than any command has.
+/// How many mount points are removed: more than any command has.
 const MAX_PLACES: usize = 100_000;
 
 /// The directory of one container.
@@ -42,19 +42,19 @@ const MAX_PLACES: usize = 100_000;
 pub(super) struct ContainerDirectory {
     path: PathBuf,
     name: String,
-    /// The directory itself, whatever its path leads to by now.
+    /// The directory itself, even if its path now leads elsewhere.
     directory: OwnedFd,
-    /// Held open for as long as the container may live.
+    /// The lifeline, held open while the container may live.
     life: Option<OwnedFd>,
     told: Option<OwnedFd>,
-    /// The near end of the command's input, if it comes while the command runs.
+    /// Our end of the command's input, if it comes while the command runs.
     input: Option<OwnedFd>,
-    /// What holds secrets, until the first process has it open.
+    /// Files with secrets, until the first process has opened them.
     private: Vec<&'static str>,
 }
 
 impl ContainerDirectory {
-    /// A new one in a directory, for whoever commands run as.
+    /// Makes a directory for a container in `at`, for the user that commands run as.
     pub(super) fn new(
         at: &Path,
         owner: &Owner,
@@ -65,26 +65,26 @@ impl ContainerDirectory {
         let path = at.join(&name);
         rustix::fs::mkdir(&path, Mode::RWXU)?;
         let directory = enter(&path)?;
-        // From here on its drop takes it away.
+        // From here on its drop removes it.
         let (life, told, input, private) = (None, None, None, vec![ENVIRONMENT]);
-        let mut cell = Self { path, name, directory, life, told, input, private };
-        let life = pipe(&cell.directory, LIFE, Mode::RUSR)?;
+        let mut directory = Self { path, name, directory, life, told, input, private };
+        let life = pipe(&directory.directory, LIFE, Mode::RUSR)?;
         rustix::io::write(&life, b"go\n")?;
-        cell.life = Some(life);
-        cell.told = Some(pipe(&cell.directory, TOLD, Mode::RUSR | Mode::WUSR)?);
-        write(&cell.directory, ENVIRONMENT, exports(variables).as_bytes())?;
+        directory.life = Some(life);
+        directory.told = Some(pipe(&directory.directory, TOLD, Mode::RUSR | Mode::WUSR)?);
+        write(&directory.directory, ENVIRONMENT, exports(variables).as_bytes())?;
         match stdin {
             Input::Closed => {}
             Input::Bytes(bytes) => {
-                write(&cell.directory, STDIN, bytes)?;
-                cell.private.push(STDIN);
+                write(&directory.directory, STDIN, bytes)?;
+                directory.private.push(STDIN);
             }
-            Input::Pipe(_) => cell.input = Some(pipe(&cell.directory, STDIN, Mode::RUSR)?),
+            Input::Pipe(_) => directory.input = Some(pipe(&directory.directory, STDIN, Mode::RUSR)?),
         }
         if let Some((user, group)) = privileges::owner() {
-            rustix::fs::chownat(&cell.directory, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?;
+            rustix::fs::chownat(&directory.directory, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?;
         }
-        Ok(cell)
+        Ok(directory)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -96,33 +96,33 @@ impl ContainerDirectory {
         &self.name
     }
 
-    /// Keeps a filter of system calls, and says where.
+    /// Writes a system call filter, and returns its path.
     pub(super) fn keep_filter(&self, filter: &str) -> io::Result<PathBuf> {
         write(&self.directory, FILTER, filter.as_bytes())?;
         Ok(self.path.join(FILTER))
     }
 
-    /// Takes the names from what holds secrets, once the first process has it open.
+    /// Removes the names of files with secrets, once the first process has opened them.
     pub(super) fn hide_secrets(&self) {
         for file in &self.private {
             let _ = unlinkat(&self.directory, *file, AtFlags::empty());
         }
     }
 
-    /// Keeps a place for each of these skills.
-    pub(super) fn keep_places(&self, skills: &[String]) -> io::Result<()> {
+    /// Makes a mount point for each of these skills.
+    pub(super) fn make_mount_points(&self, skills: &[String]) -> io::Result<()> {
         let all = make_open(&self.directory, SKILLS)?;
         skills.iter().try_for_each(|skill| make_open(&all, skill).map(drop))
     }
 
-    /// Whether something was killed inside because there was no memory. The command can say so of itself, too.
+    /// Whether a process inside was killed for its memory. The command could also claim this.
     pub(super) fn out_of_memory(&self) -> bool {
         let mut word = [0; 4];
         let read = self.told.as_ref().map(|told| rustix::io::read(told, &mut word[..]));
         matches!(read, Some(Ok(4))) && word == *b"oom\n"
     }
 
-    /// The near end of the command's input, once.
+    /// Takes our end of the command's input.
     pub(super) fn take_input(&mut self) -> Option<OwnedFd> {
         self.input.take()
     }
@@ -131,11 +131,11 @@ impl ContainerDirectory {
 impl Drop for ContainerDirectory {
     fn drop(&mut self) {
         self.life = None;
-        take_away(&self.path, &self.directory);
+        remove(&self.path, &self.directory);
     }
 }
 
-/// Where the command's input is on the inside.
+/// The path of the command's input inside the container.
 pub(super) fn stdin_inside(stdin: &Input) -> String {
     match stdin {
         Input::Closed => "/dev/null".to_owned(),
@@ -143,21 +143,21 @@ pub(super) fn stdin_inside(stdin: &Input) -> String {
     }
 }
 
-/// Takes away the cells of dead processes from a directory.
+/// Removes the directories of dead processes.
 pub(super) fn sweep(at: &Path, own: &Owner) {
     let entries = std::fs::read_dir(at).into_iter().flatten().flatten();
     for entry in entries {
         let owner = entry.file_name().to_str().and_then(Owner::of_name);
         if owner.is_some_and(|owner| own.knows_dead(&owner)) {
-            // What is no cell was put there by somebody else, and stays.
+            // Other files with such a name are not ours and stay.
             if let Ok(directory) = enter(&entry.path()) {
-                take_away(&entry.path(), &directory);
+                remove(&entry.path(), &directory);
             }
         }
     }
 }
 
-/// Opens a cell, which is a directory and no link to one, and belongs to this process's user or to that of commands.
+/// Opens a container directory. It must not be a link, and must belong to this user or to the user of commands.
 fn enter(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = rustix::fs::open(path, flags, Mode::empty())?;
@@ -169,8 +169,8 @@ fn enter(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// Takes away what a cell has, and the directory if it still is the one at its path.
-fn take_away(path: &Path, directory: &OwnedFd) {
+/// Removes the contents, and the directory itself if it is still at its path.
+fn remove(path: &Path, directory: &OwnedFd) {
     for file in [LIFE, TOLD, STDIN, FILTER, ENVIRONMENT] {
         let _ = unlinkat(directory, file, AtFlags::empty());
     }
@@ -187,10 +187,10 @@ fn take_away(path: &Path, directory: &OwnedFd) {
     }
 }
 
-/// How a directory is opened that is no link to one.
+/// The flags to open a directory that is not a link.
 const OPEN: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Makes a directory that everybody may look into, whatever is taken from new files on this machine.
+/// Makes a directory that everybody may read, whatever the umask is.
 fn make_open(at: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     rustix::fs::mkdirat(at, name, Mode::RWXU)?;
     let directory = rustix::fs::openat(at, name, OPEN, Mode::empty())?;
@@ -198,10 +198,10 @@ fn make_open(at: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     Ok(directory)
 }
 
-/// A named pipe with its near end. As it is mounted read-only, commands cannot change how they may use it.
+/// Makes a named pipe and opens our end. It is mounted read-only, so commands cannot change its mode.
 fn pipe(directory: &OwnedFd, name: &str, mode: Mode) -> io::Result<OwnedFd> {
     rustix::fs::mknodat(directory, name, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
-    // For both, so that it does not wait for the far end.
+    // Read and write, so that opening does not wait for the other end.
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let end = rustix::fs::openat(directory, name, flags, Mode::empty())?;
     hand_over(&end, mode)?;
@@ -215,7 +215,7 @@ fn write(directory: &OwnedFd, name: &str, bytes: &[u8]) -> io::Result<()> {
     hand_over(&file, Mode::RUSR)
 }
 
-/// Lets the command's user have it.
+/// Gives a file to the command's user.
 fn hand_over(file: &OwnedFd, mode: Mode) -> io::Result<()> {
     rustix::fs::fchmod(file, mode)?;
     if let Some((user, group)) = privileges::owner() {
@@ -240,14 +240,14 @@ mod tests {
         let (_far, near) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
         let inputs = [Input::Closed, Input::Bytes("text".into()), Input::Pipe(near.into())];
         for stdin in &inputs {
-            let cell = ContainerDirectory::new(at.path(), &owner, &BTreeMap::new(), stdin).unwrap();
-            cell.keep_places(&["one".into(), "two".into()]).unwrap();
-            let path = cell.path().to_owned();
+            let directory = ContainerDirectory::new(at.path(), &owner, &BTreeMap::new(), stdin).unwrap();
+            directory.make_mount_points(&["one".into(), "two".into()]).unwrap();
+            let path = directory.path().to_owned();
             assert!(path.join(SKILLS).join("two").is_dir());
             assert_eq!(path.join(STDIN).exists(), !matches!(stdin, Input::Closed));
             sweep(at.path(), &owner);
             assert!(path.join(LIFE).exists(), "its owner lives");
-            drop(cell);
+            drop(directory);
             assert!(!path.exists());
         }
     }
@@ -256,18 +256,18 @@ mod tests {
     fn cells_of_the_dead_are_swept() {
         let at = tempfile::tempdir().unwrap();
         let dead = Owner::parse("00000000.1.2.3").unwrap();
-        let cell = ContainerDirectory::new(at.path(), &dead, &BTreeMap::new(), &Input::Closed).unwrap();
-        cell.keep_places(&["one".into()]).unwrap();
-        let path = cell.path().to_owned();
-        std::mem::forget(cell);
+        let directory = ContainerDirectory::new(at.path(), &dead, &BTreeMap::new(), &Input::Closed).unwrap();
+        directory.make_mount_points(&["one".into()]).unwrap();
+        let path = directory.path().to_owned();
+        std::mem::forget(directory);
         sweep(at.path(), &Owner::own());
         assert!(!path.exists());
     }
 
-    /// The name of a cell whose owner is long dead.
+    /// The name of a directory whose owner is long dead.
     const DEAD: &str = "prowess-00000000.1.2.3.0";
 
-    /// A directory with a file that a cell would have too.
+    /// A directory with a file that a container directory would have too.
     fn victim() -> (tempfile::TempDir, PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join(ENVIRONMENT);
@@ -287,14 +287,14 @@ mod tests {
     #[test]
     fn a_link_in_the_place_of_a_cell_is_not_followed() {
         let (at, (victim, file)) = (tempfile::tempdir().unwrap(), victim());
-        let cell =
+        let directory =
             ContainerDirectory::new(at.path(), &Owner::own(), &BTreeMap::new(), &Input::Closed).unwrap();
-        let (path, moved) = (cell.path().to_owned(), at.path().join("moved"));
+        let (path, moved) = (directory.path().to_owned(), at.path().join("moved"));
         std::fs::rename(&path, &moved).unwrap();
         std::os::unix::fs::symlink(victim.path(), &path).unwrap();
-        cell.hide_secrets();
+        directory.hide_secrets();
         assert!(file.exists() && !moved.join(ENVIRONMENT).exists());
-        drop(cell);
+        drop(directory);
         assert!(file.exists() && path.is_symlink());
         assert_eq!(std::fs::read_dir(moved).unwrap().count(), 0);
     }
@@ -321,9 +321,9 @@ mod tests {
     fn secrets_lose_their_names() {
         let at = tempfile::tempdir().unwrap();
         let stdin = Input::Bytes("text".into());
-        let cell = ContainerDirectory::new(at.path(), &Owner::own(), &BTreeMap::new(), &stdin).unwrap();
-        cell.hide_secrets();
-        let left = std::fs::read_dir(cell.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let directory = ContainerDirectory::new(at.path(), &Owner::own(), &BTreeMap::new(), &stdin).unwrap();
+        directory.hide_secrets();
+        let left = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
         let mut left: Vec<_> = left.collect();
         left.sort();
         assert_eq!(left, [LIFE, TOLD]);

@@ -1,12 +1,15 @@
-//! Commands in containers of Docker or Podman, one for each.
+//! The container executor: runs each command in its own container of Docker or Podman.
 //!
-//! A run, from the outside in: a thread with a runtime of its own asks the engine for a container without network,
-//! capabilities or a writable root, and starts it. Its first process reads a lifeline that this process
-//! holds, limits itself and starts the command. The thread reads, watches and kills, and removes the container at the
-//! end, however that comes. When this process is killed, the lifeline breaks and the first process ends, and with it
-//! everything inside; the record of the container that stays is removed by the next executor.
+//! How a run works, from the outside in:
 //!
-//! The engine is one of this machine: it has to see the workspace, and the lifeline is a pipe of this kernel.
+//! 1. A thread with its own runtime asks the engine for a container without network, capabilities or a writable root.
+//! 2. The first process inside reads a lifeline that this process holds, sets its limits and starts the command.
+//! 3. The thread reads output, checks limits and kills. At the end it removes the container.
+//!
+//! If this process is killed, the lifeline breaks, and the first process ends with everything inside. The next executor
+//! removes the container's record.
+//!
+//! The engine must be on this machine: it has to see the workspace, and the lifeline is a pipe of this kernel.
 
 mod directory;
 mod engine;
@@ -41,15 +44,14 @@ use super::stream::{PIECES, show};
 use super::{ExecuteError, Executor, OutputSink};
 use crate::command::{Command, Finished, Sandbox};
 
-/// How long the drop of a run waits for the removal of its container.
+/// How long dropping a run waits until its container is removed.
 const GONE_BY: Duration = Duration::from_secs(20);
 
-/// Runs commands in containers of Docker or Podman, one for each.
+/// Runs each command in its own container of Docker or Podman.
 ///
-/// A command is ended by dropping its future. The drop waits until its container is removed, which takes some tenths
-/// of a second.
+/// Drop the future to end a command. The drop waits until its container is removed, which takes some tenths of a second.
 ///
-/// The span `workspace.run` has the fields `level`, `exit` and `duration_ms`, as that of the local executor.
+/// The span `workspace.run` has the same fields as that of the local executor: `level`, `exit` and `duration_ms`.
 ///
 /// ```no_run
 /// use prowess_workspace::executor::NoSink;
@@ -74,24 +76,24 @@ pub struct ContainerExecutor {
 struct Shared {
     options: ContainerOptions,
     owner: Owner,
-    /// What the engine said when it was met first.
+    /// What the engine reported at the first use.
     facts: OnceCell<EngineFacts>,
 }
 
 impl ContainerExecutor {
-    /// An executor for an engine of this machine, which is looked for with the first use.
+    /// An executor for an engine on this machine. Its first use looks for the engine.
     pub fn new(options: ContainerOptions) -> Self {
         Self { shared: Arc::new(Shared { options, owner: Owner::own(), facts: OnceCell::new() }) }
     }
 
-    /// The engine that answers.
+    /// The engine that is used.
     ///
     /// # Errors
     ///
-    /// None does, and which were asked.
+    /// No engine responds.
     pub async fn engine(&self) -> Result<Engine, ExecuteError> {
         let shared = Arc::clone(&self.shared);
-        apart(async move |_| shared.meet().await.map(|(_, facts)| facts.engine.clone()))?.answer().await
+        apart(async move |_| shared.connect().await.map(|(_, facts)| facts.engine.clone()))?.answer().await
     }
 
     async fn run_inner(&self, command: Command, output: &dyn OutputSink) -> Result<Finished, ExecuteError> {
@@ -100,12 +102,12 @@ impl ContainerExecutor {
         let shared = Arc::clone(&self.shared);
         let (watcher, pieces) = mpsc::channel(PIECES);
         let mut apart = apart(async move |mut cancel| {
-            let (docker, facts) = shared.meet().await?;
+            let (docker, facts) = shared.connect().await?;
             let place =
                 ContainerRunner { docker: &docker, facts, options: &shared.options, owner: &shared.owner };
             place.run(&command, &mut cancel, &watcher).await
         })?;
-        // Dropped before the guard is: who offers a piece must not wait for one who waits for it.
+        // Dropped before the guard, so that the thread never waits for a caller that waits for it.
         let mut pieces = pieces;
         show(&mut pieces, output, &stop, || apart.cancel_on_drop.cancel()).await;
         apart.answer().await
@@ -121,7 +123,7 @@ impl Executor for ContainerExecutor {
     async fn probe(&self) -> Result<Sandbox, ExecuteError> {
         let shared = Arc::clone(&self.shared);
         let apart = apart(async move |_| {
-            let (docker, facts) = shared.meet().await?;
+            let (docker, facts) = shared.connect().await?;
             let place =
                 ContainerRunner { docker: &docker, facts, options: &shared.options, owner: &shared.owner };
             place.attempt().await
@@ -135,31 +137,31 @@ impl Executor for ContainerExecutor {
 }
 
 impl Shared {
-    /// A connection to the engine. When it is met first, what dead processes left there is removed.
-    async fn meet(&self) -> Result<(Docker, &EngineFacts), ExecuteError> {
-        let look = async || {
+    /// Connects to the engine. The first time, containers of dead processes are removed.
+    async fn connect(&self) -> Result<(Docker, &EngineFacts), ExecuteError> {
+        let find = async || {
             let (docker, facts) = engine::find(&self.options).await?;
             if facts.rootless && facts.engine.kind == EngineKind::Docker {
                 return Err(ExecuteError::NoSandbox {
-                    what: "Docker without root cannot run a command as the owner of its workspace".to_owned(),
-                    remedy: "Use Podman without root, or an engine of the machine.".to_owned(),
+                    what: "rootless Docker cannot run a command as the owner of its workspace".to_owned(),
+                    remedy: "Use rootless Podman, or an engine that runs as root.".to_owned(),
                 });
             }
             sweep::sweep(&docker, &self.owner).await;
             Ok(facts)
         };
-        let facts = self.facts.get_or_try_init(look).await?;
+        let facts = self.facts.get_or_try_init(find).await?;
         Ok((facts.connect()?, facts))
     }
 }
 
-/// Work in a thread of its own, which ends early when this is dropped.
+/// Work in its own thread, which ends early if this is dropped.
 struct Apart<T> {
     answered: oneshot::Receiver<Result<T, ExecuteError>>,
     cancel_on_drop: CancelOnDrop,
 }
 
-/// Starts work that must come to its end also when nobody waits for it any more: it is told then.
+/// Starts work that must finish even if nobody waits for it any more. It is told when that happens.
 fn apart<T: Send + 'static>(
     work: impl AsyncFnOnce(oneshot::Receiver<()>) -> Result<T, ExecuteError> + Send + 'static,
 ) -> Result<Apart<T>, ExecuteError> {

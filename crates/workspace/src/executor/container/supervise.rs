@@ -1,4 +1,4 @@
-//! Keeps one container: reads what it writes, watches its limits, and sees it ended.
+//! Supervises one container: reads its output, watches its limits, and ends it.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::directory::ContainerDirectory;
-use super::engine::said;
+use super::engine::message_of;
 use super::instance::{self, Instance};
 use super::owner::namespace;
 use super::script::HERE;
@@ -20,45 +20,45 @@ use crate::executor::watch::Watch;
 use crate::executor::{ExecuteError, Stream};
 use crate::limits::{Limits, MAX_TIMEOUT};
 
-/// How often limits are looked at that nothing reports by itself.
+/// How often the limits that the system does not enforce are checked.
 const WATCH_EVERY: Duration = Duration::from_millis(200);
-/// How long the first process may take to begin on a loaded machine.
+/// How long the first process may take to start on a busy machine.
 const BEGINS_WITHIN: Duration = Duration::from_secs(60);
-/// All writers are dead by then; what is still on its way is read in this time.
+/// How long the rest of the output is read after all writers are dead.
 const DRAIN_FOR: Duration = Duration::from_secs(2);
 
-/// What became of a container.
+/// How a container ended.
 #[derive(Debug)]
 pub(super) struct ContainerEnd {
-    /// What ended it early, if something did.
+    /// Why it was ended early, if it was.
     pub(super) verdict: Option<Exit>,
     /// Whether the command was started.
     pub(super) began: bool,
     pub(super) stdout: Captured,
     pub(super) stderr: Captured,
-    /// Why the container is still there, if it is. It has ended all the same.
+    /// Why the container could not be removed, if it could not. It has ended.
     pub(super) left_behind: Option<String>,
 }
 
 impl ContainerEnd {
-    /// There was none.
+    /// For a command that was never started.
     pub(super) fn never(verdict: Exit) -> Self {
         let (stdout, stderr) = (Captured::default(), Captured::default());
         Self { verdict: Some(verdict), began: false, stdout, stderr, left_behind: None }
     }
 }
 
-/// Who has to hear of a container.
+/// Who is informed about a container.
 pub(super) struct Listeners<'a> {
     pub(super) cancel: &'a mut oneshot::Receiver<()>,
     pub(super) watcher: &'a mpsc::Sender<Piece>,
-    /// Is told when the command begins.
+    /// Is set when the command starts.
     pub(super) began: &'a watch::Sender<bool>,
-    /// Its secrets are hidden then.
-    pub(super) cell: &'a ContainerDirectory,
+    /// Its secrets are hidden when the command starts.
+    pub(super) directory: &'a ContainerDirectory,
 }
 
-/// Keeps a container until the command has ended, or is to end. Then it is killed.
+/// Supervises a container until the command has ended or must end. Then it is killed.
 pub(super) async fn supervise(
     container: &Instance<'_>,
     output: instance::Output,
@@ -98,17 +98,17 @@ pub(super) async fn supervise(
 struct Supervisor<'a> {
     container: &'a Instance<'a>,
     output: instance::Output,
-    /// How much of the first process's word has come.
+    /// How many bytes of the first process's greeting have come.
     greeting: usize,
-    /// What came on the other stream before that word; the streams are not in step.
+    /// What came on standard error before the greeting; the streams are not synchronized.
     early: Vec<u8>,
     stdout: Output<'a>,
     stderr: Output<'a>,
-    /// What the watcher has had no room for. Nothing is read meanwhile, so the command waits.
+    /// Pieces that the watcher had no space for. Meanwhile nothing is read, so the command waits.
     waiting: Vec<Piece>,
     verdict: Option<Exit>,
     namespace: Option<u64>,
-    /// The end of its time to begin, of its time, or of its grace.
+    /// The end of its time to start, then of its timeout, then of its grace period.
     deadline: Instant,
     watch_at: Option<Instant>,
 }
@@ -118,7 +118,7 @@ impl Supervisor<'_> {
         self.greeting == HERE.len()
     }
 
-    /// Waits for one thing and does what it asks for. Says whether to go on.
+    /// Waits for one event and handles it. Returns whether to go on.
     async fn step(
         &mut self,
         limits: &Limits,
@@ -130,10 +130,10 @@ impl Supervisor<'_> {
             biased;
             _ = &mut *listeners.cancel => Ok(self.end(Exit::Cancelled)),
             () = sleep_until(self.deadline) => self.time_is_over(limits).await,
-            () = sleep_until(watch_at), if self.watch_at.is_some() => Ok(self.look(watch).await),
+            () = sleep_until(watch_at), if self.watch_at.is_some() => Ok(self.check_limits(watch).await),
             room = listeners.watcher.reserve(), if !self.waiting.is_empty() => {
                 let piece = self.waiting.remove(0);
-                // A watcher that has gone away is no reason to stop reading.
+                // Reading goes on even if the watcher is gone.
                 if let Ok(room) = room {
                     room.send(piece);
                 }
@@ -151,7 +151,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The first verdict stands.
+    /// Sets the verdict unless there is one.
     fn end(&mut self, exit: Exit) -> bool {
         self.verdict.get_or_insert(exit);
         false
@@ -165,7 +165,7 @@ impl Supervisor<'_> {
                 error,
             });
         }
-        // The second time its grace is over.
+        // The second time, its grace period is over.
         if self.verdict.is_some() {
             return Ok(false);
         }
@@ -175,7 +175,8 @@ impl Supervisor<'_> {
         Ok(true)
     }
 
-    async fn look(&mut self, watch: &mut Watch) -> bool {
+    /// Checks the limits. Returns whether to go on.
+    async fn check_limits(&mut self, watch: &mut Watch) -> bool {
         let from = Instant::now();
         if self.namespace.is_none() {
             let first = self.container.first_process().await;
@@ -186,7 +187,7 @@ impl Supervisor<'_> {
         if let Some(exit) = watch.look(self.namespace.map_or(Processes::Unknown, Processes::InNamespace)) {
             return self.end(exit);
         }
-        // A watch that takes long is done less often.
+        // A slow check is done less often.
         self.watch_at = Some(Instant::now() + WATCH_EVERY.max(from.elapsed() * 4));
         true
     }
@@ -205,7 +206,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Takes the first process's word from what came. With it the command's time begins.
+    /// Removes the first process's greeting from its output. With the greeting the command's time starts.
     fn greet<'p>(&mut self, message: &'p [u8], limits: &Limits, listeners: &Listeners<'_>) -> &'p [u8] {
         let (word, rest) = message.split_at(message.len().min(HERE.len() - self.greeting));
         if word.is_empty() {
@@ -217,27 +218,27 @@ impl Supervisor<'_> {
             self.deadline = now + limits.timeout.min(MAX_TIMEOUT);
             self.watch_at = Some(now + WATCH_EVERY);
             let _ = listeners.began.send(true);
-            listeners.cell.hide_secrets();
+            listeners.directory.hide_secrets();
             let early = std::mem::take(&mut self.early);
             self.waiting.extend(self.stderr.push(&early));
         }
         rest
     }
 
-    /// Reads what the dead left, and shows all that is left to show.
+    /// Reads the rest of the output and passes it on.
     async fn drain(&mut self, limits: &Limits, listeners: &Listeners<'_>) {
         let until = Instant::now() + DRAIN_FOR;
         loop {
             self.show(listeners).await;
             let left = until.saturating_duration_since(Instant::now());
             let Ok(Some(Ok(piece))) = timeout(left, self.output.next()).await else { break };
-            // What is too much is read all the same: an engine that cannot write does not see the end.
+            // Output over the limit is read too: otherwise the engine blocks and does not see the end.
             if self.stdout.total() + self.stderr.total() <= limits.output_total {
                 self.take(piece, limits, listeners);
             }
         }
         if !self.began() {
-            // It is about the start, and for who asks why there was none.
+            // It explains why the command did not start.
             let early = std::mem::take(&mut self.early);
             self.stderr.push(&early);
             return;
@@ -247,7 +248,7 @@ impl Supervisor<'_> {
         self.show(listeners).await;
     }
 
-    /// Shows what waits. A watcher that has gone away needs nothing.
+    /// Passes on the waiting pieces, if the watcher is still there.
     async fn show(&mut self, listeners: &Listeners<'_>) {
         for piece in self.waiting.drain(..) {
             let _ = listeners.watcher.send(piece).await;
@@ -257,7 +258,7 @@ impl Supervisor<'_> {
 
 fn lost(error: &bollard::errors::Error) -> ExecuteError {
     ExecuteError::System {
-        action: "hear the container".to_owned(),
-        error: std::io::Error::other(said(error)),
+        action: "read the output of the container".to_owned(),
+        error: std::io::Error::other(message_of(error)),
     }
 }

@@ -1,7 +1,6 @@
-//! Removes what processes left that were killed.
+//! Removes the containers of killed processes.
 //!
-//! Their containers have ended by themselves, since nobody holds their lifelines; what stays of them is a record in
-//! the engine and a directory.
+//! These containers have ended, because nobody holds their lifelines. Only a record in the engine and a directory are left.
 
 use std::collections::HashMap;
 
@@ -12,8 +11,7 @@ use super::owner::Owner;
 use super::profile::LABEL;
 use super::{directory, instance};
 
-/// Removes the containers and cells of processes that are known to be dead. What cannot be removed is left for the next
-/// time.
+/// Removes the containers and directories of dead processes. If a removal fails, the next sweep tries again.
 pub(super) async fn sweep(docker: &Docker, own: &Owner) {
     directory::sweep(&std::env::temp_dir(), own);
     let filters = HashMap::from([("label", vec![LABEL])]);

@@ -1,4 +1,4 @@
-//! How a command ended, from all that was seen of its end.
+//! How a command in the local sandbox ended.
 
 use rustix::process::WaitStatus;
 
@@ -8,12 +8,12 @@ use crate::executor::ExecuteError;
 use crate::executor::exit::{cut_warnings, exit_of_code, exit_with_memory};
 use crate::warning::RunWarning;
 
-/// The command never began: what was said about it.
+/// The command never started, with the error output of the sandbox.
 #[derive(Debug)]
 pub(super) struct NotStarted(String);
 
 impl NotStarted {
-    /// Says whose fault it was.
+    /// The error for the caller.
     pub(super) fn explain(self, command: &Command) -> ExecuteError {
         if self.0.contains("Can't chdir to") {
             return ExecuteError::Refused(format!(
@@ -47,7 +47,7 @@ pub(super) fn exit(
             (None, Some(signal)) => Exit::Signal(signal),
             (None, None) => Exit::Signal(libc::SIGKILL),
         },
-        // Someone killed bubblewrap, which kills all inside.
+        // Somebody killed bubblewrap, and with it everything inside.
         (None, Some(status)) if status.terminating_signal().is_some() => {
             Exit::Signal(status.terminating_signal().unwrap_or(libc::SIGKILL))
         }

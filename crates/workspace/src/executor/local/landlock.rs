@@ -1,7 +1,7 @@
-//! The level without namespaces: Landlock and the filter of system calls.
+//! The sandbox level without namespaces: Landlock and the system call filter.
 //!
-//! Both hold for a thread and for everything that it starts, and cannot be taken off again. So each command is
-//! started by a thread of its own, which ends with the command.
+//! Both apply to a thread and everything that it starts, and cannot be removed again. So each command is started by its
+//! own thread, which ends with the command.
 
 use std::ffi::OsString;
 use std::io;
@@ -22,14 +22,14 @@ use super::system::System;
 use crate::command::Command;
 use crate::missing::Missing;
 
-/// What a login shell reads, and says so when it may not.
+/// Files that a login shell reads. It prints errors if it cannot.
 const SHELL: [&str; 3] = ["/etc/profile", "/etc/profile.d", "/etc/bash.bashrc"];
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// What a command may reach.
+/// The files that a command may use.
 #[derive(Clone, Debug)]
 pub(super) struct Confinement {
-    /// Directories in which names can be listed, but no file can be read.
+    /// Directories whose names can be listed, but whose files cannot be read.
     list: Vec<PathBuf>,
     read: Vec<PathBuf>,
     write: Vec<PathBuf>,
@@ -37,12 +37,12 @@ pub(super) struct Confinement {
 }
 
 impl Confinement {
-    /// Nothing at all.
+    /// No files.
     fn nothing() -> Self {
         Self { list: Vec::new(), read: Vec::new(), write: Vec::new(), memory: Memory::Counted }
     }
 
-    /// The system and these prefixes to read.
+    /// The system and these prefixes, read-only.
     pub(super) fn new(system: &System, prefixes: &[PathBuf]) -> Self {
         let mut read: Vec<PathBuf> = system.bound.iter().chain(prefixes).cloned().collect();
         read.extend(SHELL.map(PathBuf::from));
@@ -50,11 +50,11 @@ impl Confinement {
         Self { list: Vec::new(), read, write, memory: Memory::Counted }
     }
 
-    /// The same with the workspace of a command: its skills to read, and some parts to write, or its own directory.
-    /// Names can be listed in all of it.
+    /// Adds the workspace of a command: skills to read, and writable directories or the command's own directory.
+    /// Names can be listed everywhere in the workspace.
     pub(super) fn with_workspace(mut self, command: &Command, run: &str) -> Self {
         let workspace = &command.workspace;
-        // Not the whole of it: a grant on the workspace would cover all of its skills.
+        // Not the whole workspace: that would allow all of its skills.
         self.list.push(workspace.clone());
         self.read.extend(["work", "out", "runs"].map(|part| workspace.join(part)));
         self.read.extend(command.skills.iter().map(|skill| workspace.join("skills").join(skill)));
@@ -66,21 +66,21 @@ impl Confinement {
         self
     }
 
-    /// The same for a command whose memory is counted in this way.
+    /// Sets how the command's memory is counted.
     pub(super) fn with_memory(mut self, memory: Memory) -> Self {
         self.memory = memory;
         self
     }
 
-    /// Confines the current thread and all that it starts, for good.
+    /// Confines the current thread and everything that it starts. This cannot be undone.
     fn enforce(&self) -> io::Result<()> {
         strong_enough(version(self.restrict()?))?;
         let filter = seccomp::without_sockets(self.memory)
-            .ok_or_else(|| io::Error::other("no filter of system calls exists for this machine"))?;
+            .ok_or_else(|| io::Error::other("there is no system call filter for this machine"))?;
         seccompiler::apply_filter(&filter).map_err(io::Error::other)
     }
 
-    /// Does the part of Landlock, as far as the kernel has it.
+    /// Applies Landlock, as far as the kernel supports it.
     fn restrict(&self) -> io::Result<LandlockStatus> {
         let abi = ABI::V6;
         let restricted = || {
@@ -102,7 +102,7 @@ impl Confinement {
     }
 }
 
-/// The version of Landlock that holds.
+/// The version of Landlock that applies.
 fn version(status: LandlockStatus) -> ABI {
     match status {
         LandlockStatus::Available { effective_abi, .. } => effective_abi,
@@ -110,29 +110,29 @@ fn version(status: LandlockStatus) -> ABI {
     }
 }
 
-/// Refuses a version that lets commands change files which they may not write.
+/// Refuses a version that lets commands change files that they may not write.
 fn strong_enough(version: ABI) -> io::Result<()> {
     if version < ABI::V3 {
-        return Err(io::Error::other("this kernel's Landlock cannot keep files from being truncated"));
+        return Err(io::Error::other("this kernel's Landlock cannot prevent files from being truncated"));
     }
     Ok(())
 }
 
-/// What is missing at this level on this machine, tried for real.
+/// What is missing at this level on this machine. It is really tried.
 pub(super) fn missing() -> Vec<Missing> {
-    // A restriction cannot be taken off again, so it is put on a thread that ends.
+    // A restriction cannot be removed, so it is tried on a thread that ends.
     let tried = std::thread::spawn(|| Confinement::nothing().restrict()).join();
     let version = tried.ok().and_then(Result::ok).map_or(ABI::Unsupported, version);
     [Missing::Namespaces].into_iter().chain(lacking(version)).collect()
 }
 
-/// What a version of Landlock does not have. Its part in the network is not told: the filter forbids all sockets.
+/// What a version of Landlock does not support. The network does not matter: the filter forbids all sockets.
 fn lacking(version: ABI) -> impl Iterator<Item = Missing> {
     let pieces = [(ABI::V5, Missing::LandlockDevices), (ABI::V6, Missing::LandlockSignals)];
     pieces.into_iter().filter(move |(since, _)| version < *since).map(|(_, what)| what)
 }
 
-/// The thread that started a command. A command can die with its thread, so this must outlive it.
+/// The confined thread that started a command. A command dies with its thread, so this must outlive the command.
 #[derive(Debug)]
 pub(super) struct ConfinedThread {
     end: Option<Sender<()>>,
@@ -148,7 +148,7 @@ impl Drop for ConfinedThread {
     }
 }
 
-/// Starts a program that is confined.
+/// Starts a confined program.
 pub(super) fn spawn_confined(
     confinement: Confinement,
     line: Vec<OsString>,
@@ -158,7 +158,7 @@ pub(super) fn spawn_confined(
     let copies: io::Result<Vec<(OwnedFd, RawFd)>> =
         descriptors.iter().map(|(descriptor, number)| Ok((descriptor.try_clone()?, *number))).collect();
     let copies = copies?;
-    // The confined thread cannot look.
+    // The confined thread could not find it out.
     let highest = highest()?;
     let (end, ended) = channel();
     let (answer, answered) = channel();

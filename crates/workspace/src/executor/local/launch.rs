@@ -1,4 +1,4 @@
-//! Starts a sandbox: descriptors, the whole command line, and what is kept of both.
+//! Starts a sandbox with its pipes and descriptors.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -24,18 +24,18 @@ use crate::command::Input;
 /// What to start.
 #[derive(Debug)]
 pub(super) enum Launch<'a> {
-    /// In bubblewrap, with these arguments of its own, this filter, and this way out for the bridge.
+    /// In bubblewrap, with these arguments, this system call filter, and this socket for the bridge.
     Sandboxed {
         line: Vec<OsString>,
         arguments: Vec<OsString>,
         filter: Option<&'a [u8]>,
         proxy_socket: Option<&'a OwnedFd>,
     },
-    /// Without it, with these variables, confined if that is wanted.
+    /// Without bubblewrap, with these variables, and confined by Landlock if `confinement` is given.
     Bare { line: Vec<OsString>, variables: Vec<(String, String)>, confinement: Option<Confinement> },
 }
 
-/// Starts it. The command itself waits at the gate.
+/// Starts a sandbox. The command itself waits at the gate.
 pub(super) fn launch(
     start: Launch<'_>,
     stdin: &Input,
@@ -47,60 +47,87 @@ pub(super) fn launch(
         if terminal { terminal::open(stdin)? } else { pipes(stdin)? };
     let (gate_end, gate) = pipe_with(PipeFlags::CLOEXEC)?;
     let (here, here_end) = pipe_with(PipeFlags::CLOEXEC)?;
-    let mut given: Vec<(&OwnedFd, RawFd)> = vec![
+    let given: Vec<(&OwnedFd, RawFd)> = vec![
         (&input, 0),
         (&stdout_end, 1),
         (&stderr_end, 2),
         (&gate_end, descriptor::GATE),
         (&here_end, descriptor::HERE),
     ];
-    match start {
+    let (tree, status) = match start {
         Launch::Bare { line, variables, confinement } => {
-            let (child, cage) = match confinement {
-                None => (spawn(&line, &variables, &given, ProcessGroup::Ours)?, None),
-                Some(confinement) => {
-                    let (child, cage) = spawn_confined(confinement, line, variables, &given)?;
-                    (child, Some(cage))
-                }
-            };
-            let mut tree = ProcessTree::new(child, true, reaper)?;
-            tree.keep(cage);
-            admit(&mut tree, group)?;
-            Ok((tree, SandboxPipes { stdout, stderr, status: None, here, gate }))
+            (launch_bare(line, variables, confinement, &given, reaper, group)?, None)
         }
         Launch::Sandboxed { line, arguments, filter, proxy_socket } => {
-            let (status, status_end) = pipe_with(PipeFlags::CLOEXEC)?;
-            rustix::io::ioctl_fionbio(&status, true)?;
-            let (arguments_end, rest) = pipe_with(PipeFlags::CLOEXEC)?;
-            let filter = filter.map(|bytes| sealed("filter", bytes)).transpose()?;
-            let mut written = Vec::with_capacity(WRITTEN.len());
-            for (path, text) in WRITTEN {
-                written.push(sealed(path, text.as_bytes())?);
-            }
-            given.push((&status_end, descriptor::STATUS));
-            given.push((&arguments_end, descriptor::ARGUMENTS));
-            given.extend(filter.as_ref().map(|filter| (filter, descriptor::FILTER)));
-            given.extend(proxy_socket.map(|socket| (socket, descriptor::PROXY_SOCKET)));
-            given.extend(written.iter().zip(descriptor::WRITTEN..));
-            let around = proxy_socket.map(|_| pipe_with(PipeFlags::CLOEXEC)).transpose()?;
-            given.extend(around.as_ref().map(|(end, _)| (end, descriptor::AROUND)));
-            let mut tree = ProcessTree::new(spawn(&line, &[], &given, ProcessGroup::New)?, false, reaper)?;
-            admit(&mut tree, group)?;
-            // bubblewrap waits for its arguments, so it does nothing that the reaper does not know of. One that
-            // has died already says why elsewhere.
-            drop(arguments_end);
-            if let Some((end, rest)) = around {
-                drop(end);
-                let _ = File::from(rest).write_all(&nul_separated(&AROUND.map(Into::into)));
-            }
-            let _ = File::from(rest).write_all(&nul_separated(&arguments));
-            Ok((tree, SandboxPipes { stdout, stderr, status: Some(status), here, gate }))
+            let (tree, status) =
+                launch_sandboxed(&line, &arguments, filter, proxy_socket, given, reaper, group)?;
+            (tree, Some(status))
         }
-    }
+    };
+    Ok((tree, SandboxPipes { stdout, stderr, status, here, gate }))
 }
 
-/// Puts a child into the group that limits it, or ends it. What it may have started already follows before the gate
-/// is opened.
+fn launch_bare(
+    line: Vec<OsString>,
+    variables: Vec<(String, String)>,
+    confinement: Option<Confinement>,
+    given: &[(&OwnedFd, RawFd)],
+    reaper: &Arc<Reaper>,
+    group: Option<&Group>,
+) -> io::Result<ProcessTree> {
+    let (child, confined) = match confinement {
+        None => (spawn(&line, &variables, given, ProcessGroup::Ours)?, None),
+        Some(confinement) => {
+            let (child, confined) = spawn_confined(confinement, line, variables, given)?;
+            (child, Some(confined))
+        }
+    };
+    let mut tree = ProcessTree::new(child, true, reaper)?;
+    tree.keep(confined);
+    admit(&mut tree, group)?;
+    Ok(tree)
+}
+
+/// Starts bubblewrap. Returns its processes, and our end of its status.
+fn launch_sandboxed(
+    line: &[OsString],
+    arguments: &[OsString],
+    filter: Option<&[u8]>,
+    proxy_socket: Option<&OwnedFd>,
+    given: Vec<(&OwnedFd, RawFd)>,
+    reaper: &Arc<Reaper>,
+    group: Option<&Group>,
+) -> io::Result<(ProcessTree, OwnedFd)> {
+    let (status, status_end) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&status, true)?;
+    let (arguments_end, rest) = pipe_with(PipeFlags::CLOEXEC)?;
+    let filter = filter.map(|bytes| sealed("filter", bytes)).transpose()?;
+    let mut written = Vec::with_capacity(WRITTEN.len());
+    for (path, text) in WRITTEN {
+        written.push(sealed(path, text.as_bytes())?);
+    }
+    let around = proxy_socket.map(|_| pipe_with(PipeFlags::CLOEXEC)).transpose()?;
+    let mut all = given;
+    all.push((&status_end, descriptor::STATUS));
+    all.push((&arguments_end, descriptor::ARGUMENTS));
+    all.extend(filter.as_ref().map(|filter| (filter, descriptor::FILTER)));
+    all.extend(proxy_socket.map(|socket| (socket, descriptor::PROXY_SOCKET)));
+    all.extend(written.iter().zip(descriptor::WRITTEN..));
+    all.extend(around.as_ref().map(|(end, _)| (end, descriptor::AROUND)));
+    let mut tree = ProcessTree::new(spawn(line, &[], &all, ProcessGroup::New)?, false, reaper)?;
+    admit(&mut tree, group)?;
+    // bubblewrap waits for its arguments, so it does nothing before the reaper knows it. If it has died already, its
+    // status says why.
+    drop(arguments_end);
+    if let Some((end, rest)) = around {
+        drop(end);
+        let _ = File::from(rest).write_all(&nul_separated(&AROUND.map(Into::into)));
+    }
+    let _ = File::from(rest).write_all(&nul_separated(arguments));
+    Ok((tree, status))
+}
+
+/// Puts a child into its control group, or ends it. Processes that it has started already follow before the gate opens.
 fn admit(tree: &mut ProcessTree, group: Option<&Group>) -> io::Result<()> {
     tree.hold_in(group.and_then(Group::entrance));
     let admitted = tree.admit();
@@ -113,11 +140,11 @@ fn admit(tree: &mut ProcessTree, group: Option<&Group>) -> io::Result<()> {
 /// The three streams of a command.
 #[derive(Debug)]
 pub(super) struct Streams {
-    /// What it is given as 0, 1 and 2.
+    /// The command's ends, for descriptors 0, 1 and 2.
     pub(super) given: [OwnedFd; 3],
-    /// Where its output is read.
+    /// Where its standard output is read.
     pub(super) stdout: OwnedFd,
-    /// Where its errors are read.
+    /// Where its standard error is read.
     pub(super) stderr: OwnedFd,
 }
 
@@ -135,7 +162,7 @@ fn pipes(stdin: &Input) -> io::Result<Streams> {
     Ok(Streams { given: [input, stdout_end, stderr_end], stdout, stderr })
 }
 
-/// A pipe whose far end the command's user may open again, as `/dev/stdout` does.
+/// A pipe whose far end the command's user may open again, as programs do with `/dev/stdout`.
 pub(super) fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (near, far) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&near, true)?;
@@ -143,7 +170,7 @@ pub(super) fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((near, far))
 }
 
-/// Makes the command's user the owner of what it is given.
+/// Makes the command's user the owner of a descriptor.
 pub(super) fn hand_over(end: &OwnedFd) -> io::Result<()> {
     if let Some((user, group)) = privileges::owner() {
         rustix::fs::fchown(end, Some(user), Some(group))?;

@@ -1,4 +1,4 @@
-//! Finds out what can hold a command here, by trying it once.
+//! Finds the strongest sandbox that works on this machine, by trying each once.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
@@ -25,31 +25,31 @@ use crate::executor::ExecuteError;
 use crate::limits::Limits;
 use crate::missing::Missing;
 
-/// How long one try may take on a loaded machine.
+/// How long one try may take on a busy machine.
 const TRY_FOR: Duration = Duration::from_secs(20);
 
-/// What this host has, tried once.
+/// What this machine supports. Each sandbox is tried once.
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) system: System,
-    /// The filter of system calls.
+    /// The system call filter.
     pub(super) filter: Option<Vec<u8>>,
-    /// The same for where no control group counts memory.
+    /// The filter for commands without a control group.
     pub(super) filter_watched: Option<Vec<u8>>,
     reaper: Mutex<Option<Arc<Reaper>>>,
     found: OnceLock<Result<FoundSandbox, NoSandbox>>,
 }
 
-/// What can hold a command.
+/// A sandbox that works.
 #[derive(Clone, Debug)]
 pub(super) struct FoundSandbox {
     pub(super) sandbox: Sandbox,
     pub(super) bwrap: PathBuf,
-    /// Given when root is to be given up.
+    /// The program that gives up root, if this process is root.
     pub(super) setpriv: Option<PathBuf>,
 }
 
-/// Why nothing can.
+/// Why no sandbox works.
 #[derive(Clone, Debug)]
 struct NoSandbox {
     what: String,
@@ -67,13 +67,13 @@ impl Machine {
         }
     }
 
-    /// The process that kills what we leave half started.
+    /// The process that kills half-started sandboxes.
     pub(super) fn reaper(&self) -> std::io::Result<Arc<Reaper>> {
         let mut current = self.reaper.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(reaper) = current.as_ref().filter(|reaper| reaper.is_alive()) {
             return Ok(Arc::clone(reaper));
         }
-        // The first, or in the place of one that somebody killed.
+        // The first one, or a replacement for a killed one.
         let reaper = Arc::new(Reaper::start()?);
         *current = Some(Arc::clone(&reaper));
         Ok(reaper)
@@ -87,7 +87,7 @@ impl Machine {
         }
     }
 
-    /// What can hold a command, and is strong enough for the user. Blocks while it tries.
+    /// The strongest sandbox that works, if it is strong enough for the user. The first call blocks while it tries.
     pub(super) fn found(&self, options: &LocalOptions) -> Result<FoundSandbox, ExecuteError> {
         let found = self.found.get_or_init(|| self.look(options));
         found.clone().map_err(|NoSandbox { what, remedy }| ExecuteError::NoSandbox { what, remedy })
@@ -96,7 +96,7 @@ impl Machine {
     fn look(&self, options: &LocalOptions) -> Result<FoundSandbox, NoSandbox> {
         if let Some(wrong) = options.read_only.iter().find(|path| !is_a_prefix(path)) {
             return Err(NoSandbox {
-                what: format!("{} cannot be bound", wrong.display()),
+                what: format!("commands cannot be given {}", wrong.display()),
                 remedy: "Name the directory of one program, such as /opt/node.".to_owned(),
             });
         }
@@ -105,7 +105,7 @@ impl Machine {
             (Some(_), Some(setpriv)) => Some(setpriv),
             (Some(_), None) => {
                 return Err(NoSandbox {
-                    what: "root cannot be given up: setpriv was not found".to_owned(),
+                    what: "setpriv was not found, so root cannot be given up".to_owned(),
                     remedy: "Install the package util-linux, or run as another user.".to_owned(),
                 });
             }
@@ -151,7 +151,7 @@ impl Machine {
         )
     }
 
-    /// Runs nothing in the sandbox, for real.
+    /// Tries the sandbox with a command that does nothing.
     fn attempt(&self, found: &FoundSandbox, options: &LocalOptions) -> Result<(), String> {
         let limits = Limits { timeout: TRY_FOR, ..Limits::default() };
         let reach = Reach::new(&options.read_only.iter().map(PathBuf::as_path).collect::<Vec<_>>());
@@ -177,7 +177,7 @@ impl Machine {
         self.run_nothing(start, &limits, |kept, _| kept.status.code == Some(0))
     }
 
-    /// Runs nothing under Landlock, for real.
+    /// Tries Landlock with a command that does nothing.
     fn attempt_confined(&self, found: &FoundSandbox, options: &LocalOptions) -> Result<(), String> {
         let limits = Limits { timeout: TRY_FOR, processes: 1 << 16, ..Limits::default() };
         let mut line = found.setpriv.as_deref().map(privileges::drop_root).unwrap_or_default();
@@ -202,18 +202,17 @@ impl Machine {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&kept.stderr.head).trim().to_owned();
-        Err(if said.is_empty() { format!("it ended without a word ({:?})", kept.verdict) } else { said })
+        Err(if said.is_empty() { format!("it ended without a message ({:?})", kept.verdict) } else { said })
     }
 }
 
-/// Whether a directory may be bound: the root would bring the whole machine, and what is under the others is made for
-/// each sandbox.
+/// Whether a directory can be made visible. `/` would show the whole machine, and the others are made for each sandbox.
 fn is_a_prefix(path: &Path) -> bool {
     let ours = ["/proc", "/dev", "/sys", "/ws"].iter().any(|ours| path.starts_with(ours));
     path.is_absolute() && path.parent().is_some() && !ours && path != Path::new("/tmp")
 }
 
-/// Refuses what is weaker than the user wants.
+/// Refuses a sandbox that is weaker than the user requires.
 fn allowed(found: FoundSandbox, options: &LocalOptions, why: &Missing) -> Result<FoundSandbox, NoSandbox> {
     let level = found.sandbox.level;
     if level <= options.least {
@@ -222,9 +221,9 @@ fn allowed(found: FoundSandbox, options: &LocalOptions, why: &Missing) -> Result
     let mut remedy = match why {
         _ if options.strongest > Level::Bwrap => "Ask for `bwrap`",
         Missing::Bubblewrap => "Install the package `bubblewrap`",
-        // Bubblewrap says it in words alone.
+        // bubblewrap has no error code for this.
         Missing::BubblewrapFailed { error } if error.contains("Can't find source path") => {
-            "Correct the directories that the configuration binds"
+            "Correct the directories in `sandbox.read_only`"
         }
         _ => {
             "Allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, \

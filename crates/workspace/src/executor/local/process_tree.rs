@@ -1,4 +1,4 @@
-//! The processes of one command: told to end, killed, and known to be dead.
+//! The processes of one command: asks them to end, kills them, and checks that they are dead.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,36 +15,36 @@ use super::cgroup::Entrance;
 use super::landlock::ConfinedThread;
 use super::reaper::Reaper;
 
-/// A killed process that is not gone after this long hangs in the kernel, and is reported.
+/// A killed process that is still there after this long hangs in the kernel, and is reported.
 const KILLED_IS_DEAD: Duration = Duration::from_secs(5);
 
 /// The processes of one command.
 ///
-/// Outside is bubblewrap, our child. Inside is the first process of a namespace of its own: when that dies the
-/// kernel kills all others in the namespace, whatever they did to hide, and only then does it count as dead.
+/// Outside is bubblewrap, our child. Inside is the first process of a namespace. When it dies, the kernel kills all other
+/// processes of the namespace, and only then does it count as dead.
 #[derive(Debug)]
 pub(super) struct ProcessTree {
     outside: Pid,
     outside_handle: OwnedFd,
     outside_status: Option<WaitStatus>,
     inside: Option<(Pid, OwnedFd)>,
-    /// Whether no namespace holds its processes, and only the group that the child leads does.
+    /// Whether there is no namespace, but only the process group of the child.
     bare: bool,
     reaper: Arc<Reaper>,
-    /// What must outlive them.
+    /// The thread that must outlive the processes.
     cage: Option<ConfinedThread>,
-    /// Where they are taken into their group, if they are not born in it.
+    /// Where processes join their control group, if they do not start in it.
     entrance: Option<Entrance>,
 }
 
 impl ProcessTree {
-    /// The tree of a child that was just started.
+    /// The processes of a child that was just started.
     pub(super) fn new(outside: Pid, bare: bool, reaper: &Arc<Reaper>) -> io::Result<Self> {
         let handle = reaper.add(outside).and_then(|()| Ok(pidfd_open(outside, PidfdFlags::empty())?));
         let outside_handle = match handle {
             Ok(handle) => handle,
             Err(error) => {
-                // Without a handle nothing could wait for it.
+                // Without a handle we could not wait for it.
                 let _ = rustix::process::kill_process(outside, Signal::KILL);
                 let _ = waitpid(Some(outside), WaitOptions::empty());
                 reaper.remove(outside);
@@ -63,21 +63,21 @@ impl ProcessTree {
         })
     }
 
-    /// Keeps what must outlive the processes.
+    /// Keeps the thread that must outlive the processes.
     pub(super) fn keep(&mut self, cage: Option<ConfinedThread>) {
         self.cage = cage;
     }
 
-    /// From now on they belong into this group.
+    /// Sets the control group of the processes.
     pub(super) fn hold_in(&mut self, entrance: Option<Entrance>) {
         self.entrance = entrance;
     }
 
-    /// Puts all that were started so far into their group.
+    /// Puts all processes so far into their control group.
     pub(super) fn admit(&self) -> io::Result<()> {
         let Some(entrance) = &self.entrance else { return Ok(()) };
         entrance.admit_tree(self.outside)?;
-        // Known from elsewhere, so it counts even if its parents are gone.
+        // The first process inside is known by its status, even if its parents are gone.
         self.inside.as_ref().map_or(Ok(()), |(inside, _)| entrance.admit(*inside))
     }
 
@@ -91,11 +91,11 @@ impl ProcessTree {
         self.outside_handle.as_fd()
     }
 
-    /// Learns which process is the first inside.
+    /// Sets the first process inside.
     pub(super) fn found_inside(&mut self, first: i32) {
         let Some(pid) = Pid::from_raw(first).filter(|_| self.inside.is_none()) else { return };
-        // Its number is its own for as long as its parent has not reaped it. If the parent is dead it may be
-        // another's by now: one that is not in a namespace is none of ours.
+        // The number stays valid until its parent reaps it. If the parent is dead, another process may have it now. A
+        // process that is not in a namespace is not ours.
         let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return };
         let namespace = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/pid")).ok();
         let of_it = namespace(&first.to_string());
@@ -104,8 +104,8 @@ impl ProcessTree {
         }
     }
 
-    /// Asks the command's group to end. bubblewrap itself would die at once and take all with it, and the first
-    /// process inside does not listen.
+    /// Asks the command's process group to end. bubblewrap itself would die at once with everything inside, and the first
+    /// process inside ignores the signal.
     pub(super) fn ask_to_end(&self) {
         let group = if self.bare { Some(self.outside) } else { self.inside.as_ref().map(|(pid, _)| *pid) };
         if let Some(group) = group {
@@ -113,19 +113,19 @@ impl ProcessTree {
         }
     }
 
-    /// Kills what is inside, and waits until it is gone. Says whether it is.
+    /// Kills the processes inside and waits for them. Returns whether they are gone.
     pub(super) fn collapse_inside(&self) -> bool {
         let Some((_, inside)) = &self.inside else { return true };
         let _ = pidfd_send_signal(inside, Signal::KILL);
         ended(inside.as_fd(), Instant::now() + KILLED_IS_DEAD)
     }
 
-    /// Kills everything, and waits until it is gone. Says whether it is.
+    /// Kills all processes and waits for them. Returns whether they are gone.
     pub(super) fn collapse(&mut self) -> bool {
         if let Some((_, inside)) = &self.inside {
             let _ = pidfd_send_signal(inside, Signal::KILL);
         }
-        // Also what stands around a sandbox: the bridge to its network.
+        // This includes the bridge around the sandbox.
         let _ = kill_process_group(self.outside, Signal::KILL);
         let _ = pidfd_send_signal(&self.outside_handle, Signal::KILL);
         let until = Instant::now() + KILLED_IS_DEAD;
@@ -137,10 +137,10 @@ impl ProcessTree {
         false
     }
 
-    /// How our child ended. It is asked once it has.
+    /// How our child ended. Call it after the child has ended.
     pub(super) fn reap(&mut self) -> Option<WaitStatus> {
         if self.outside_status.is_none() {
-            // Before its number can become another's.
+            // Before another process can get its number.
             self.reaper.remove(self.outside);
             let reaped = waitpid(Some(self.outside), WaitOptions::NOHANG);
             self.outside_status = reaped.ok().flatten().map(|(_, status)| status);
@@ -149,7 +149,7 @@ impl ProcessTree {
     }
 }
 
-/// Waits for the end of a process.
+/// Waits until a process ends.
 fn ended(handle: BorrowedFd<'_>, until: Instant) -> bool {
     loop {
         let left = until.saturating_duration_since(Instant::now());

@@ -1,4 +1,4 @@
-//! One run: from a checked command to what became of it.
+//! One run in the local sandbox, from a checked command to its end.
 
 use std::ffi::OsStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -11,13 +11,14 @@ use super::cgroup::Group;
 use super::environment::{check_variables, variables};
 use super::landlock::Confinement;
 use super::launch::{Launch, launch};
+use super::layout::{InsidePaths, WritableDirs};
 use super::network::Bridge;
 use super::options::LocalOptions;
-use super::place::{InsidePaths, WritableDirs, make_run_directory, mount_point};
 use super::probe::{FoundSandbox, Machine};
 use super::processes::{self, Processes};
 use super::profile::{Profile, command_line, gated};
 use super::reach::Reach;
+use super::run_directory::{make_run_directory, mount_point};
 use super::seccomp::Memory;
 use super::supervise::{SandboxEnd, supervise};
 use super::watch::Watch;
@@ -28,7 +29,7 @@ use crate::executor::check::check_command;
 use crate::executor::stream::Piece;
 use crate::missing::Missing;
 
-/// Address space is not memory: programs reserve much more than they use.
+/// How much address space a process may have for each byte of memory: programs reserve more than they use.
 const ADDRESS_SPACE: u64 = 4;
 
 /// Runs a command to its end in the current thread.
@@ -47,13 +48,9 @@ pub(super) fn run(
     let mut sandbox = found.sandbox.clone();
     let killed_before = limit_memory(group, command, &mut sandbox.missing);
     let bare = sandbox.level >= Level::Landlock;
-    check_variables(options.given(), &command.environment, !bare)?;
-    if bare && !command.read_only.is_empty() {
-        return Err(ExecuteError::Refused("linked inputs need a sandbox: copy them".to_owned()));
-    }
-    let bridge = proxy_socket.map(|proxy_socket| bridge(options, proxy_socket, bare)).transpose()?;
+    check_bare(options, command, bare)?;
+    let bridge = proxy_socket.map(|socket| bridge(options, socket, bare)).transpose()?;
     let run = make_run_directory(&command.workspace, &command.skills, bare)?;
-    let failed = |error| ExecuteError::System { action: "start the sandbox".to_owned(), error };
     let memory = if killed_before.is_some() { Memory::Counted } else { Memory::Watched };
     let start = if bare {
         bare_start(machine, options, command, &found, run.name(), memory)?
@@ -61,57 +58,62 @@ pub(super) fn run(
         sandboxed_start(machine, options, command, &found, bridge.as_ref(), run.name(), memory)?
     };
     let limiting = group.as_ref().filter(|_| killed_before.is_some());
-    let (mut tree, ends) = machine
+    let (mut tree, pipes) = machine
         .reaper()
         .and_then(|reaper| launch(start, &command.stdin, command.terminal, &reaper, limiting))
-        .map_err(failed)?;
-    let written = WritableDirs::by(command);
-    let mut watch = Watch::new(written.clone(), &command.limits, memory == Memory::Watched);
+        .map_err(|error| ExecuteError::System { action: "start the sandbox".to_owned(), error })?;
+    let writable = WritableDirs::by(command);
+    let mut watch = Watch::new(writable.clone(), &command.limits, memory == Memory::Watched);
     let unnamed = if bare { Processes::Below(tree.root()) } else { Processes::Unknown };
-    let kept =
-        supervise(&mut tree, ends, cancel, &command.limits, &options.redact, watcher, &mut |namespace| {
-            watch.look(namespace.map_or(unnamed, Processes::InNamespace))
-        });
+    let mut check = |namespace: Option<u64>| watch.look(namespace.map_or(unnamed, Processes::InNamespace));
+    let end = supervise(&mut tree, pipes, cancel, &command.limits, &options.redact, watcher, &mut check);
     if bare && let Some(group) = group {
         group.kill_all();
     }
-    // All are dead, and nobody has looked at what they left.
-    let uncleared = set_ids::clear(&written);
-    let killed =
-        group.as_ref().and_then(Group::killed).zip(killed_before).is_some_and(|(now, before)| now > before);
+    // All processes are dead, and nobody has used their files yet.
+    let uncleared = set_ids::clear(&writable);
+    let killed_now = group.as_ref().and_then(Group::killed);
+    let out_of_memory = killed_now.zip(killed_before).is_some_and(|(now, before)| now > before);
     let name = run.name().to_owned();
     drop(run);
-    if let Some(error) = kept.failed {
-        return Err(ExecuteError::System {
-            action: "put the command into its control group".to_owned(),
-            error,
-        });
+    if let Some(error) = end.failed {
+        let action = "put the command into its control group".to_owned();
+        return Err(ExecuteError::System { action, error });
     }
     let mut warnings = watch.warnings(started.elapsed());
     warnings.extend(uncleared);
-    let exit = exit::exit(&kept, tree.reap(), bare, killed, &mut warnings)
-        .map_err(|never| never.explain(command))?;
-    let SandboxEnd { stdout, stderr, .. } = kept;
+    let exit = exit::exit(&end, tree.reap(), bare, out_of_memory, &mut warnings)
+        .map_err(|not_started| not_started.explain(command))?;
+    let SandboxEnd { stdout, stderr, .. } = end;
     Ok(Finished { exit, stdout, stderr, duration: started.elapsed(), sandbox, run: Some(name), warnings })
 }
 
-/// What a sandbox reaches the proxy by. Only namespaces leave no other way out.
+/// Refuses what a command without a sandbox cannot have.
+fn check_bare(options: &LocalOptions, command: &Command, bare: bool) -> Result<(), ExecuteError> {
+    check_variables(options.given(), &command.environment, !bare)?;
+    if bare && !command.read_only.is_empty() {
+        return Err(ExecuteError::Refused("linked inputs need a sandbox: copy them".to_owned()));
+    }
+    Ok(())
+}
+
+/// The bridge from a sandbox to the proxy. Without namespaces a command could go around it.
 fn bridge(options: &LocalOptions, proxy_socket: OwnedFd, bare: bool) -> Result<Bridge, ExecuteError> {
     if bare {
         return Err(ExecuteError::Refused(
-            "a list of allowed hosts needs the level `bwrap` or `bwrap-noproc`: \
-             below them nothing keeps a command to the list. Run without network"
+            "allowed hosts need the sandbox level `bwrap` or `bwrap-noproc`: weaker levels cannot enforce the list. \
+             Run without network"
                 .to_owned(),
         ));
     }
     let socat = options.find("socat").ok_or_else(|| ExecuteError::NoSandbox {
-        what: "a list of allowed hosts needs socat, which was not found".to_owned(),
+        what: "allowed hosts need socat, which was not found".to_owned(),
         remedy: "Install the package `socat`, or run without network.".to_owned(),
     })?;
     Ok(Bridge { socat, proxy_socket })
 }
 
-/// Limits memory by a control group; says how many were killed in it before, or what is missing.
+/// Limits memory with a control group. Returns how many processes were killed in it before, or adds what is missing.
 fn limit_memory(group: &mut Option<Group>, command: &Command, missing: &mut Vec<Missing>) -> Option<u64> {
     let limited = group.as_mut().map(|group| group.limit(command.limits.memory).map(|()| group.killed()));
     if let Some(Ok(Some(killed))) = limited {
@@ -140,7 +142,7 @@ fn sandboxed_start<'a>(
     let mut read_only = Vec::new();
     for (from, to) in &command.read_only {
         mount_point(&command.workspace, to, from.is_dir()).map_err(|error| ExecuteError::System {
-            action: format!("make a place for {to:?}"),
+            action: format!("make a mount point for {to:?}"),
             error: error.into(),
         })?;
         read_only.push((from.as_path(), inside.path(to)));
@@ -173,7 +175,7 @@ fn sandboxed_start<'a>(
     Ok(Launch::Sandboxed { line, arguments, filter, proxy_socket: bridge.map(|bridge| &bridge.proxy_socket) })
 }
 
-/// How much address space each process of a command has, where nothing else stops one that takes all memory at once.
+/// The limit of address space for each process, if no control group limits memory.
 fn address_space(command: &Command, memory: Memory) -> Option<u64> {
     (memory == Memory::Watched).then(|| command.limits.memory.saturating_mul(ADDRESS_SPACE))
 }
@@ -190,10 +192,10 @@ fn bare_start<'a>(
     let variables = variables(options.given(), &command.environment, &inside, command.terminal);
     let mut line = found.setpriv.as_deref().map(privileges::drop_root).unwrap_or_default();
     let directory = inside.start(command);
-    // A session of its own keeps its hands off our terminal and makes a group that can be killed.
+    // Its own process session keeps it away from our terminal, and makes a group that can be killed.
     line.extend(["/usr/bin/setsid", "/usr/bin/env", "-C", &directory, "--"].map(Into::into));
     let mut limits = command.limits.clone();
-    // Without a namespace the limit counts all processes of the user, also those that are there already.
+    // Without a namespace the limit counts all processes of the user.
     limits.processes += processes::of_user(privileges::sandbox_owner().map(|(user, _)| user));
     line.extend(gated(&limits, address_space(command, memory), &self::line(command)));
     let confined = found.sandbox.level == Level::Landlock;
@@ -203,7 +205,7 @@ fn bare_start<'a>(
     Ok(Launch::Bare { line, variables: variables.into_iter().collect(), confinement })
 }
 
-/// The command with its shell. A terminal belongs to a session, and that to the first process in it.
+/// The command with its shell. A terminal needs a process session of its own.
 fn line(command: &Command) -> Vec<&OsStr> {
     let terminal: &[&str] = if command.terminal { &["/usr/bin/setsid", "--ctty"] } else { &[] };
     let shell = [command.shell.as_str(), "-lc", &command.line];

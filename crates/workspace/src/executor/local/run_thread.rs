@@ -1,7 +1,7 @@
-//! The threads that commands are started from and kept by.
+//! The threads that start and supervise commands.
 //!
-//! `--die-with-parent` follows the thread that started a process, so a thread of a pool that may shrink would
-//! take commands with it. A cell is a thread that lives at least as long as the command it keeps.
+//! With `--die-with-parent`, a process dies with the thread that started it. A thread of a shrinking pool would end
+//! commands early. A run thread lives at least as long as its command.
 
 use std::io;
 use std::sync::mpsc::{Sender, channel};
@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use super::cgroup::Group;
 
-/// What a cell does.
+/// The work of a run thread.
 type Job = Box<dyn FnOnce(&mut Option<Group>) + Send>;
 
-/// So many threads wait for work; others end with it.
+/// How many idle threads wait for work; others end.
 const IDLE: usize = 8;
 
-/// How long the end of the executor waits for its threads to take their groups away.
+/// How long dropping the executor waits until its threads have removed their control groups.
 const GONE_BY: Duration = Duration::from_secs(5);
 
-/// RunThreads, as many as there are commands at once. Dropping them waits for their ends.
+/// Run threads, one for each running command. Dropping this waits until they end.
 #[derive(Debug, Default)]
 pub(super) struct RunThreads(Arc<Shared>);
 
@@ -31,16 +31,16 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The ways to threads that wait for work.
+    /// The channels of idle threads.
     idle: Vec<Sender<Job>>,
-    /// How many threads there are.
+    /// How many threads exist.
     live: usize,
-    /// Whether threads end instead of waiting.
+    /// Whether threads end instead of waiting for work.
     closed: bool,
 }
 
 impl RunThreads {
-    /// Does a job in a cell of its own.
+    /// Runs a job in its own thread.
     pub(super) fn start(&self, job: impl FnOnce(&mut Option<Group>) + Send + 'static) -> io::Result<()> {
         let idle = self.0.lock().idle.pop();
         let jobs = match idle {
@@ -63,7 +63,7 @@ impl Drop for RunThreads {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.closed = true;
-        // A cell that nobody can reach any more ends.
+        // A thread without a channel ends.
         state.idle.clear();
         let _ = self.0.changed.wait_timeout_while(state, GONE_BY, |state| state.live > 0);
     }
@@ -75,11 +75,11 @@ impl Shared {
     }
 }
 
-/// A new cell, by the way to it.
+/// Starts a thread, and returns its channel.
 fn new_thread(shared: &Arc<Shared>) -> io::Result<Sender<Job>> {
     let (jobs, work) = channel::<Job>();
     let counted = Counted::new(shared);
-    std::thread::Builder::new().name("prowess-cell".to_owned()).spawn(move || {
+    std::thread::Builder::new().name("prowess-run".to_owned()).spawn(move || {
         let _counted = counted;
         let mut group = Group::enter();
         while let Ok(job) = work.recv() {
@@ -92,7 +92,7 @@ fn new_thread(shared: &Arc<Shared>) -> io::Result<Sender<Job>> {
     Ok(jobs)
 }
 
-/// Counts a cell for as long as it lives.
+/// Counts a thread while it lives.
 struct Counted(Arc<Shared>);
 
 impl Counted {

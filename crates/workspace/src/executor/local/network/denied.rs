@@ -1,26 +1,26 @@
-//! What a command asked for and did not get, for the person who reads the report.
+//! Denied requests of a command, for the report.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::warning::RunWarning;
 
-/// So many hosts are named; the others are counted.
+/// How many denied requests are named; more are only counted.
 const MAX_NAMED: usize = 20;
 
-/// What was denied during one run, each once.
+/// The denied requests of one run, each once.
 #[derive(Debug, Default)]
 pub(super) struct DeniedRequests(Mutex<DeniedList>);
 
 #[derive(Debug, Default)]
 struct DeniedList {
     sentences: BTreeSet<String>,
-    /// How often something was denied that is not named.
+    /// How many denied requests are not named.
     others: u64,
 }
 
 impl DeniedRequests {
-    /// Notes a sentence. It has nothing in it that was not checked.
+    /// Adds a sentence. It must contain only checked text.
     pub(super) fn note(&self, sentence: &str) {
         let mut seen = self.lock();
         if seen.sentences.len() < MAX_NAMED || seen.sentences.contains(sentence) {
@@ -30,7 +30,7 @@ impl DeniedRequests {
         }
     }
 
-    /// The warnings for the report.
+    /// Warnings for the report.
     pub(super) fn warnings(&self) -> Vec<RunWarning> {
         let seen = self.lock();
         let named = seen.sentences.iter().map(|what| RunWarning::Denied { what: what.clone() });

@@ -1,4 +1,4 @@
-//! A Unix socket without a path: who has its descriptor can connect to it, and nobody else.
+//! The proxy's Unix socket. It has no path: only a process with its descriptor can connect.
 
 use std::fs::{DirBuilder, Permissions};
 use std::io;
@@ -12,14 +12,12 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat};
 
 use super::super::privileges;
 
-/// How often another name is tried for a directory.
+/// How many names are tried for a directory.
 const TRIES: usize = 16;
 
-/// A listener, and a descriptor by which the user of the sandbox can connect to it: at `/proc/self/fd/` and its
-/// number.
+/// Opens a listener, and a descriptor to connect to it at `/proc/self/fd/NUMBER`.
 ///
-/// The socket has a path for a moment, in a directory that is ours alone. What is left when our process is killed in
-/// that moment is an empty directory or a socket in it.
+/// The socket has a path for a moment, in a private directory. If prowess is killed in that moment, the directory stays.
 pub(super) fn open() -> io::Result<(UnixListener, OwnedFd)> {
     open_in(&Directory::new()?)
 }
@@ -27,7 +25,7 @@ pub(super) fn open() -> io::Result<(UnixListener, OwnedFd)> {
 fn open_in(directory: &Directory) -> io::Result<(UnixListener, OwnedFd)> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let inside = openat(CWD, &directory.0, flags | OFlags::DIRECTORY, Mode::empty())?;
-    // By this way its length does not matter, which is short for sockets.
+    // This path is short: sockets allow only short paths.
     let path = PathBuf::from(format!("/proc/self/fd/{}/way", inside.as_raw_fd()));
     let listener = UnixListener::bind(&path)?;
     let opened = (|| {
@@ -42,7 +40,7 @@ fn open_in(directory: &Directory) -> io::Result<(UnixListener, OwnedFd)> {
     Ok((listener, opened?))
 }
 
-/// An empty directory that is ours alone, for as long as this lives.
+/// A private temporary directory, removed on drop.
 struct Directory(PathBuf);
 
 impl Directory {
