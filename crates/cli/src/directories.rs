@@ -1,5 +1,6 @@
 //! The directories of a user in which prowess keeps its files: state, cache and data.
 
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
@@ -49,4 +50,11 @@ pub(crate) fn check_owned(path: &Path) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// The path without links and `..`, as the system reports it.
+pub(crate) fn real_path(path: &Path) -> std::io::Result<PathBuf> {
+    use rustix::fs::{Mode, OFlags, open};
+    let found = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    std::fs::read_link(format!("/proc/self/fd/{}", found.as_raw_fd()))
 }

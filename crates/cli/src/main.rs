@@ -15,6 +15,7 @@ mod options;
 mod progress;
 mod project;
 mod rows;
+mod run_tools;
 mod sandbox_level;
 mod screen;
 mod servers;

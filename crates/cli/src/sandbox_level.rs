@@ -1,6 +1,7 @@
 //! Asks a person whether a weaker sandbox is enough, when the one that is configured cannot be had.
 
 use anyhow::{Context as _, Result};
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use prowess_workspace::{Executor as _, Level, LocalExecutor, LocalOptions};
 
 use crate::confirm::{Confirmation, ask, can_ask};
@@ -63,4 +64,11 @@ pub(crate) fn describe(level: Level) -> &'static str {
         Level::Landlock => "file rules and a system call filter, no namespaces",
         _ => "limits only: commands can read everything that you can read",
     }
+}
+
+/// Parses the value of `--sandbox`.
+pub(crate) fn level_parser() -> impl clap::builder::TypedValueParser<Value = Level> {
+    // Containers are chosen with --executor.
+    let local = Level::ALL.into_iter().filter(|level| *level != Level::Container);
+    PossibleValuesParser::new(local.map(Level::name)).try_map(|given| given.parse::<Level>())
 }

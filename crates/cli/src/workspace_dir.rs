@@ -1,7 +1,7 @@
 //! Where workspaces and artifacts are kept.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
@@ -13,6 +13,8 @@ use crate::directories::{self, check_owned};
 const WORKSPACES: &str = "workspaces";
 /// The directory of artifacts, beside it.
 const ARTIFACTS: &str = "artifacts";
+/// How long an unused workspace is kept.
+pub(crate) const WORKSPACE_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// How often it is looked for bytes of artifacts that nobody names.
 const SWEEP_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -119,6 +121,12 @@ impl WorkspaceDir {
 fn make(path: &Path) -> Result<()> {
     directories::make_directory(path)
         .with_context(|| format!("cannot create {}; choose another --workspace DIR", path.display()))
+}
+
+/// A new id for a workspace that is used only once.
+pub(crate) fn new_workspace_id() -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("run {} {}", std::process::id(), now.as_nanos())
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use prowess_catalog::{Code, Environment, RootLayout, Skill, SkillName};
 use serde_json::json;
 
 use crate::commands::CommandOutcome;
-use crate::commands::run::place;
+use crate::directories::real_path;
 use crate::terminal::{Style, Terminal, printable, styled};
 
 #[derive(Args, Debug)]
@@ -89,12 +89,12 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
 
 /// Whether skills in a directory are the project's, which has to be trusted before anything uses them.
 fn belongs_to_project(parent: &Path) -> bool {
-    let (Ok(surroundings), Ok(parent)) = (Environment::of_process(), place(parent)) else {
+    let (Ok(surroundings), Ok(parent)) = (Environment::of_process(), real_path(parent)) else {
         return false;
     };
     let roots = RootLayout::default().resolve(&surroundings);
     let mut of_project = roots.iter().filter(|root| root.kind.belongs_to_project());
-    of_project.any(|root| place(&root.path).is_ok_and(|path| parent.starts_with(path)))
+    of_project.any(|root| real_path(&root.path).is_ok_and(|path| parent.starts_with(path)))
 }
 
 /// A scaffold that would not pass `check` is not made.

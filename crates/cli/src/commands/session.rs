@@ -15,14 +15,13 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use prowess_catalog::Digest;
 use prowess_catalog::overview::ManualSkills;
 use prowess_permission::config::MAX_CONFIG_BYTES;
 use prowess_permission::{Broker, FileApprovals, PermissionConfig, Permissions, Policy, RuleSource};
 use prowess_skills::options::{Placement, UnloadedText};
-use prowess_skills::{AllowedTools, Dialect, Discovery, Lifetime, RunSetup, SessionOptions, SkillSession};
-use prowess_workspace::{Artifacts, HostRule, Network, Runner, Scope};
+use prowess_skills::{AllowedTools, Dialect, Discovery, Lifetime, SessionOptions, SkillSession};
+use prowess_workspace::Scope;
 
 use self::console::Console;
 use self::input::Input;
@@ -30,12 +29,11 @@ use self::output::Show;
 use self::state_file::StateFile;
 use crate::artifacts;
 use crate::commands::CommandOutcome;
-use crate::commands::run::unnamed;
 use crate::config::{Config, SkillSettings, guards, path_base};
-use crate::executor::ExecutorArgs;
-use crate::options::RootArgs;
+use crate::options::{RootArgs, one_of};
+use crate::run_tools::RunToolArgs;
 use crate::terminal::{Terminal, printable};
-use crate::workspace_dir::WorkspaceDir;
+use crate::workspace_dir::{WorkspaceDir, new_workspace_id};
 
 const AFTER_HELP: &str = "\
 Reads one command per line from standard input, or from -c; `help` lists the commands. In a script, `#` starts a \
@@ -64,22 +62,6 @@ pub(crate) struct Options {
     running: RunToolArgs,
     #[command(flatten)]
     places: RootArgs,
-}
-
-/// Whether and where the model's commands run.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Running commands")]
-pub(crate) struct RunToolArgs {
-    /// Give the model the tools that run skill commands; each run needs approval unless a rule allows it
-    #[arg(long)]
-    run: bool,
-    /// A host that commands may ask to reach; can be repeated
-    #[arg(long, value_name = "HOST", requires = "run")]
-    allow_host: Vec<HostRule>,
-    #[command(flatten)]
-    choice: ExecutorArgs,
-    #[command(flatten)]
-    workspace_dir: WorkspaceDir,
 }
 
 /// How the session behaves.
@@ -176,51 +158,6 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     Ok(if failed && is_script { CommandOutcome::Findings } else { CommandOutcome::Done })
 }
 
-impl RunToolArgs {
-    /// Whether clients or models get tools that run commands.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.run
-    }
-
-    /// The artifacts of this scope.
-    pub(crate) fn artifacts(&self, scope: Scope) -> Result<Artifacts> {
-        Ok(self.workspace_dir.artifacts()?.in_scope(scope))
-    }
-
-    /// Where workspaces and artifacts are workspace_dir.
-    pub(crate) fn workspace_dir(&self) -> &WorkspaceDir {
-        &self.workspace_dir
-    }
-
-    /// What commands run with, if they do, in the workspace of this name and with the artifacts of this scope.
-    pub(crate) fn runs(&self, workspace: String, config: &Config, scope: Scope) -> Result<Option<RunSetup>> {
-        if !self.run {
-            return Ok(None);
-        }
-        let place = self.workspace_dir.workspaces()?;
-        if let Some(moved) = &place.moved {
-            writeln!(
-                anstream::stderr(),
-                "{}; workspaces are in {} instead",
-                printable(moved),
-                place.path.display()
-            )?;
-        }
-        let runner = Runner {
-            workspaces: place.workspaces,
-            artifacts: Some(Arc::new(self.artifacts(scope)?)),
-            executor: Some(self.choice.over(&config.settings.sandbox).build(None, Vec::new())?),
-        };
-        let mut runs = RunSetup::new(runner, workspace);
-        let hosts: Vec<HostRule> =
-            self.allow_host.iter().chain(&config.settings.sandbox.hosts).cloned().collect();
-        if !hosts.is_empty() {
-            runs.network = Network::Hosts(hosts);
-        }
-        Ok(Some(runs))
-    }
-}
-
 /// The scope of the session with this workspace. Its id is longer than those that nobody guesses: it can be computed.
 fn session_scope(workspace: &str) -> Result<Scope> {
     let digest = Digest::of(workspace.as_bytes());
@@ -231,7 +168,7 @@ fn session_scope(workspace: &str) -> Result<Scope> {
 impl Files {
     /// The workspace's name. A session that is saved finds its files again.
     fn workspace(&self) -> Result<String> {
-        let Some(file) = &self.state else { return Ok(unnamed()) };
+        let Some(file) = &self.state else { return Ok(new_workspace_id()) };
         let file = std::path::absolute(file).context("the working directory cannot be read")?;
         Ok(format!("session {}", file.display()))
     }
@@ -306,14 +243,4 @@ async fn broker(approvals: Option<&Path>) -> Result<Arc<Broker>> {
     let project = std::env::current_dir().context("the working directory cannot be read")?;
     let store = Arc::new(FileApprovals::at(path));
     Ok(Broker::open(store, project.to_string_lossy()).await?)
-}
-
-/// One of the words in `values`, and what it stands for.
-pub(crate) fn one_of<T: Clone + Send + Sync>(
-    values: &'static [(&'static str, T)],
-) -> impl TypedValueParser<Value = T> {
-    PossibleValuesParser::new(values.iter().map(|(name, _)| *name)).try_map(move |given| {
-        let found = values.iter().find(|(name, _)| *name == given);
-        found.map(|(_, value)| value.clone()).ok_or("it is not one of these words")
-    })
 }

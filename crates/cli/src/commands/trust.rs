@@ -8,6 +8,7 @@ use clap::Args;
 use prowess_catalog::{Environment, RootLayout};
 
 use crate::commands::CommandOutcome;
+use crate::directories::real_path;
 use crate::project::Project;
 use crate::terminal::{Terminal, count, printable};
 use crate::trust::{ReviewScope, TrustFile, TrustReview, ask_to_trust};
@@ -135,7 +136,7 @@ fn surroundings(directory: Option<&Path>) -> Result<Environment> {
     let mut surroundings = Environment::of_process().context("the working directory cannot be read")?;
     let Some(directory) = directory else { return Ok(surroundings) };
     // Its own name without links and `..`, as the system gives it to whoever works there.
-    let place = super::run::place(directory).or_else(|_| std::path::absolute(directory));
+    let place = real_path(directory).or_else(|_| std::path::absolute(directory));
     surroundings.working_directory = place.context("the working directory cannot be read")?;
     if surroundings.working_directory.is_file() {
         bail!("{} is a file: name a directory", directory.display());
