@@ -1,4 +1,4 @@
-//! What a person can type.
+//! The command line: commands, and options that several commands share.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::commands::{
     run, search, servers, session, threads, trust, uninstall,
 };
 
-/// The version, with its commit where that is known.
+/// The version, with its commit if that is known.
 pub(crate) const VERSION: &str = env!("PROWESS_VERSION");
 
 /// Find, check, run and chat with Agent Skills.

@@ -51,44 +51,44 @@ use crate::terminal::count;
 use crate::visibility::{self, Visibility};
 use crate::workspace_dir::WorkspaceDir;
 
-/// What a conversation is begun with.
+/// What a chat starts with.
 pub(crate) struct Start {
     pub(crate) config: Config,
-    /// The options of the command, over every configuration.
+    /// The options of the command line, which override the configuration.
     pub(crate) flags: Vec<Flag>,
     pub(crate) places: RootArgs,
     pub(crate) skills: crate::skills::Skills,
     pub(crate) runner: Runner,
     /// All artifacts; each thread gets its own.
     pub(crate) artifacts: Artifacts,
-    /// Where workspaces and artifacts are workspace_dir.
+    /// The option `--workspace`.
     pub(crate) workspace_dir: WorkspaceDir,
-    /// Where everything of ours is workspace_dir.
+    /// The state directory.
     pub(crate) state: PathBuf,
     pub(crate) view: Box<dyn View>,
     pub(crate) approver: Approver,
-    /// The thread to go on with: its name, a part of it, or `last`.
+    /// The thread to continue: its name, a part of it, or `last`.
     pub(crate) resume: Option<String>,
-    /// What is to be said; a person at the keyboard otherwise.
+    /// The message to send; `None` for an interactive chat.
     pub(crate) prompt: Option<String>,
-    /// What a person reads first.
+    /// The first lines of an interactive chat.
     pub(crate) greeting: Vec<String>,
 }
 
-/// Whether a conversation came to a good end.
+/// How a chat ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It did.
+    /// With an answer, or by a command.
     Well,
     /// The last turn has no answer.
     Unanswered,
     /// A question waits for a person.
     Waiting,
-    /// Somebody stopped it.
+    /// The person stopped it.
     Stopped,
 }
 
-/// Talks until there is nothing more to say.
+/// Runs a chat to its end.
 pub(crate) async fn run(start: Start) -> Result<End> {
     let Start {
         config,
@@ -114,7 +114,7 @@ pub(crate) async fn run(start: Start) -> Result<End> {
         Some(wanted) => crate::threads::find(&agents.store, &agents.directory, wanted).await?,
         None => new_thread_id(&agents).await?,
     };
-    // From here on the keyboard is ours.
+    // From here on the keyboard belongs to the chat.
     let input = match prompt {
         None => Some(Input::new(&history, unsent)?),
         Some(_) => None,
@@ -130,7 +130,7 @@ pub(crate) async fn run(start: Start) -> Result<End> {
         Ok(()) => converse(&mut conversation, prompt.as_deref()).await,
         Err(error) => Err(error),
     };
-    // Whatever events, others can have the thread at once.
+    // The thread is released at once, even after an error.
     let closed = conversation.close().await;
     let end = ended?;
     closed?;
@@ -159,9 +159,9 @@ async fn converse(conversation: &mut Conversation, prompt: Option<&str>) -> Resu
     Ok(End::Well)
 }
 
-/// One line, and what comes of it.
+/// Sends one message, or carries out one command.
 async fn once(conversation: &mut Conversation, prompt: &str) -> Result<End> {
-    // What was cut off comes first.
+    // A turn that was cut off is finished first.
     let went_on = conversation.go_on().await?;
     if let Some(rest @ (TurnEnd::Waiting | TurnEnd::Left)) = &went_on {
         if !prompt.trim().is_empty() {
@@ -190,7 +190,7 @@ async fn once(conversation: &mut Conversation, prompt: &str) -> Result<End> {
     }
 }
 
-/// How a single turn ended, for whoever reads the exit code.
+/// The end of a single turn, for the exit code.
 fn unfinished(conversation: &Conversation, rest: &TurnEnd) -> Result<End> {
     Ok(match rest {
         TurnEnd::Ended(TurnOutcome::Answered) => End::Well,
@@ -212,7 +212,7 @@ fn unfinished(conversation: &Conversation, rest: &TurnEnd) -> Result<End> {
     })
 }
 
-/// Line after line, until the person leaves.
+/// Reads line after line, until the person leaves.
 async fn forever(conversation: &mut Conversation) -> Result<()> {
     loop {
         let names = names(conversation);
@@ -242,8 +242,7 @@ async fn forever(conversation: &mut Conversation) -> Result<()> {
     }
 }
 
-/// Does what a line says. What goes wrong is shown, and the conversation goes on; only a thread that cannot be opened again
-/// is an error, because there is nothing left to go on with.
+/// Carries out a line. Errors are shown and the chat continues, unless the thread cannot be opened again.
 async fn follow(conversation: &mut Conversation, line: Line) -> Result<TurnEnd> {
     let next = match &line {
         Line::Command(command) => execute(conversation, command.clone()).await,
@@ -269,8 +268,7 @@ async fn follow(conversation: &mut Conversation, line: Line) -> Result<TurnEnd> 
     }
 }
 
-/// Looks for skills again, and whether the project is trusted still. What cannot be looked at is not to be used: then
-/// nothing is done.
+/// Looks for skills and trust again. If that fails, nothing is sent, because untrusted content must not be used.
 async fn refreshed(conversation: &mut Conversation) -> Result<bool> {
     match conversation.agents.refresh().await {
         Ok(None) => Ok(true),
@@ -286,7 +284,7 @@ async fn refreshed(conversation: &mut Conversation) -> Result<bool> {
     }
 }
 
-/// What a line is, with a word about skills that are there and cannot be started.
+/// Parses a line. If it names a skill that cannot be started, says why.
 fn parsed(conversation: &Conversation, text: &str) -> Line {
     let line = Line::parse(text, &names(conversation));
     let name = text.trim().strip_prefix('/').and_then(|rest| rest.split_whitespace().next());
@@ -297,7 +295,7 @@ fn parsed(conversation: &Conversation, text: &str) -> Line {
     }
 }
 
-/// Why a person cannot start a skill that is there.
+/// Why a person cannot start an existing skill.
 fn obstacle(conversation: &Conversation, name: &str) -> Option<String> {
     let (catalog, visible_skills) = (conversation.agents.catalog(), conversation.agents.visible_skills());
     let untrusted = catalog.untrusted().iter().find(|entry| entry.skill.name.as_str() == name);

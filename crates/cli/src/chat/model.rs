@@ -1,4 +1,4 @@
-//! The model that answers.
+//! The model of a chat.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::config::{
 };
 use crate::terminal::printable;
 
-/// The model that the configuration names. A key that is missing is told before anything is asked.
+/// The configured model. Fails at once if a key is missing.
 pub(super) fn chosen(settings: &Settings) -> Result<Arc<dyn Model>> {
     let ModelName::Of { provider, model } = &settings.model.name else { return Ok(Arc::new(Offline)) };
     let provider = settings.provider.get(provider);
@@ -32,13 +32,13 @@ pub(super) fn chosen(settings: &Settings) -> Result<Arc<dyn Model>> {
     at(provider, model, &settings.model.name.to_string(), limits)
 }
 
-/// The model that a skill wants, if it can be had: one of the provider that the person chose, and of no other, because
-/// what is said goes there.
+/// The model that a skill wants, if it is available. It must be of the provider that the person chose, because the
+/// conversation is sent there.
 pub(super) fn named(settings: &Settings, name: &str) -> Option<Arc<dyn Model>> {
     let ModelName::Of { provider, .. } = &settings.model.name else { return None };
     let model = name.strip_prefix(&format!("{provider}:")).unwrap_or(name);
     let mut settings = settings.clone();
-    // What is set for the one may not hold for the other.
+    // Settings of one model may be wrong for another.
     settings.model = ModelSettings::default();
     settings.model.name = ModelName::Of { provider: provider.clone(), model: model.to_owned() };
     let found = chosen(&settings);
@@ -80,7 +80,7 @@ fn at(provider: &ProviderSettings, model: &str, name: &str, limits: ModelLimits)
     })
 }
 
-/// What to do about a model that does not answer.
+/// What to do about a model error.
 pub(super) fn advice(error: &ModelError, settings: &Settings) -> Option<String> {
     let ModelName::Of { provider, .. } = &settings.model.name else { return None };
     let provider = settings.provider.get(provider)?;
@@ -101,7 +101,7 @@ pub(super) fn advice(error: &ModelError, settings: &Settings) -> Option<String> 
     })
 }
 
-/// How the model is asked, where nobody else says it.
+/// Default parameters for model calls.
 #[derive(Clone, Debug)]
 pub(super) struct ModelDefaults {
     pub(super) effort: Option<Effort>,

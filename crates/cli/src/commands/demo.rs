@@ -45,7 +45,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     Ok(play::play(level, terminal)?.map_or(CommandOutcome::Done, CommandOutcome::Code))
 }
 
-/// Why the demo is not played, and what to do about it.
+/// Why the demo does not run, and what to do.
 fn refusal(why: &str, strongest: Option<Level>) -> String {
     let offer = strongest
         .map(Level::name)

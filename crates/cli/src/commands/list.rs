@@ -54,7 +54,7 @@ struct Row<'a> {
 #[serde(rename_all = "lowercase")]
 enum Status {
     Active,
-    /// A rule keeps it from the model.
+    /// A rule hides it from the model.
     Denied,
     Untrusted,
     Shadowed,
@@ -99,7 +99,7 @@ fn rows<'a>(skills: &'a Skills, visible_skills: Option<&VisibleSkills>, options:
         name: entry.skill.name.as_str(),
         description: &entry.skill.description,
         status,
-        // For who reads it, the source is as trusted as the skill.
+        // The source is shown with the trust of the skill.
         source: Root { trust: entry.trust, ..Root::clone(&entry.root) },
         location: entry.skill.location.as_str(),
         model_visible: status == Status::Active
@@ -182,7 +182,7 @@ fn print_diagnostics(catalog: &Catalog, terminal: &mut Terminal) -> Result<()> {
     Ok(())
 }
 
-/// What the list does not show, in one line on the error stream.
+/// Says on the error stream what the list does not show.
 fn summarise(skills: &Skills) -> Result<()> {
     let catalog = &skills.catalog;
     let refused: BTreeSet<&str> = catalog

@@ -97,7 +97,7 @@ struct Behaviour {
     allowed_tools: Option<AllowedTools>,
 }
 
-/// What it reads and writes.
+/// Files that the session reads and writes.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Files")]
 struct Files {
@@ -133,7 +133,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     if let Some(notice) = skills.notice() {
         writeln!(anstream::stderr(), "{notice}")?;
     }
-    // Commands go on while a person thinks.
+    // Commands continue while the person thinks.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.context("cannot start the session")?;
     let failed = runtime.block_on(async {
@@ -158,7 +158,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     Ok(if failed && is_script { CommandOutcome::Findings } else { CommandOutcome::Done })
 }
 
-/// The scope of the session with this workspace. Its id is longer than those that nobody guesses: it can be computed.
+/// The scope of a session. Its id is computed from the workspace, and longer than random ids.
 fn session_scope(workspace: &str) -> Result<Scope> {
     let digest = Digest::of(workspace.as_bytes());
     let id: String = digest.as_bytes()[..20].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -166,7 +166,7 @@ fn session_scope(workspace: &str) -> Result<Scope> {
 }
 
 impl Files {
-    /// The workspace's name. A session that is saved finds its files again.
+    /// The workspace id. A saved session finds its files again.
     fn workspace(&self) -> Result<String> {
         let Some(file) = &self.state else { return Ok(new_workspace_id()) };
         let file = std::path::absolute(file).context("the working directory cannot be read")?;
@@ -202,7 +202,7 @@ impl Behaviour {
     }
 }
 
-/// The rules in a file, over the defaults; those of the configuration where no file was named.
+/// The rules of a file over the defaults, or those of the configuration if no file was given.
 fn policy(files: &Files, config: &Config, workspace_dir: &WorkspaceDir) -> Result<Policy> {
     let Some(path) = &files.permissions else {
         for warning in config.warnings() {
@@ -228,7 +228,7 @@ fn policy(files: &Files, config: &Config, workspace_dir: &WorkspaceDir) -> Resul
     Ok(policy.with(RuleSource::Agent, rules))
 }
 
-/// A number of skills that lets something be loaded.
+/// Parses a number of skills, at least 1.
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("nothing could be loaded: give 1 or more".to_owned()),
@@ -237,7 +237,7 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Who asks, and remembers. Approvals in a file are of the working directory.
+/// The broker of the session. Approvals in a file belong to the working directory.
 async fn broker(approvals: Option<&Path>) -> Result<Arc<Broker>> {
     let Some(path) = approvals else { return Ok(Broker::in_memory()) };
     let project = std::env::current_dir().context("the working directory cannot be read")?;

@@ -118,7 +118,7 @@ fn list(json: bool, terminal: &mut Terminal) -> Result<CommandOutcome> {
     Ok(CommandOutcome::Done)
 }
 
-/// A project that is gone can be revoked by its path as well.
+/// Revokes trust. A project that no longer exists can be named by its path.
 fn revoke(surroundings: &Environment, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let file = TrustFile::of_user().context("there is no home directory, so nothing is trusted: set HOME")?;
     let top = RootLayout::default().project_top(surroundings);
@@ -131,11 +131,11 @@ fn revoke(surroundings: &Environment, terminal: &mut Terminal) -> Result<Command
     Ok(CommandOutcome::Done)
 }
 
-/// This process's surroundings, as if it had been started in `directory`.
+/// The environment, as if the program was started in `directory`.
 fn surroundings(directory: Option<&Path>) -> Result<Environment> {
     let mut surroundings = Environment::of_process().context("the working directory cannot be read")?;
     let Some(directory) = directory else { return Ok(surroundings) };
-    // Its own name without links and `..`, as the system gives it to whoever works there.
+    // The path without links and `..`, as the system reports it for a working directory.
     let place = real_path(directory).or_else(|_| std::path::absolute(directory));
     surroundings.working_directory = place.context("the working directory cannot be read")?;
     if surroundings.working_directory.is_file() {

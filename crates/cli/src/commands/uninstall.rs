@@ -57,13 +57,13 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     if options.dry_run {
         return Ok(CommandOutcome::Done);
     }
-    // Nobody is asked in vain, and nobody is kept from working while the question is open.
+    // Checked before the question, so that nobody is asked in vain. The lock is not held while the question is open.
     drop(lock_threads()?);
     if !options.yes && !confirm("Remove all of this? You cannot undo it.")? {
         writeln!(terminal, "Nothing was removed.")?;
         return Ok(CommandOutcome::Findings);
     }
-    // Somebody may have begun a conversation meanwhile. Nobody begins one from here on.
+    // A chat may have started meanwhile. From here on none can start.
     let _held = lock_threads()?;
     let mut failed = false;
     for item in &items {
@@ -80,7 +80,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     Ok(CommandOutcome::Done)
 }
 
-/// What stays, and what somebody else has to remove.
+/// Says what stays, and what others must remove.
 fn told_of_rest(binary: &Binary, terminal: &mut Terminal) -> Result<()> {
     if let Some(skills) = skills() {
         writeln!(terminal, "Your skills stay: {}", printable(&skills.to_string_lossy()))?;

@@ -1,4 +1,4 @@
-//! Names of skills, found as every command finds them, in little time.
+//! Suggests skills. It finds them as every command does, but quickly.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use prowess_catalog::Catalog;
 
 use super::{Suggestion, places};
 
-/// The most time that is spent in one root: somebody waits with a finger on a key.
+/// The most time for one root, because the person waits.
 const TIME: Duration = Duration::from_millis(500);
 
-/// The skills there are: those of a project that is not trusted as well, which commands show to people.
+/// All skills, also those of an untrusted project, which commands show to people.
 pub(super) fn names() -> Option<Vec<Suggestion>> {
     let places = places();
     let mut options = places.scan_options();

@@ -1,4 +1,4 @@
-//! What a project brings, entry by entry.
+//! Finds the items of a project that need trust.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -15,26 +15,26 @@ use super::{FileKind, Item, ItemKind};
 use crate::config::FILE_NAME;
 use crate::project::Project;
 
-/// How many files and directories a project may bring.
+/// How many files and directories the items may have together.
 pub(super) const MAX_FILES: usize = 10_000;
 /// How many bytes they may have together.
 pub(super) const MAX_BYTES: u64 = 64 << 20;
-/// How many files and directories are counted to find out which entries fit.
+/// How many files and directories are counted to find out which items fit.
 const MAX_COUNTED: usize = 10 * MAX_FILES;
 
-/// What a look at a project is for.
+/// Why the items are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// To compare digests.
     Compare,
-    /// To show a person what there is: texts are kept as they were hashed.
+    /// To show them to a person: texts are kept as they were hashed.
     Show,
 }
 
-/// What the project brings, by its path below the project's top.
+/// The items of a project, by their paths below its top.
 ///
-/// Its entries share one allowance of files and bytes. What is remembered is taken in first, and then the smallest, so
-/// that neither a huge entry nor many new ones keep others from being known. What does not fit cannot be trusted.
+/// The items share one limit of files and bytes. Known items come first, then the smallest, so that neither a huge
+/// item nor many new ones push out others. What does not fit cannot be trusted.
 pub(super) fn find_items(
     project: &Project,
     purpose: Purpose,
@@ -53,7 +53,7 @@ pub(super) fn find_items(
         }
     };
     for (path, error) in &places.unread {
-        // What cannot be looked at is not known to be as it was.
+        // What cannot be read may have changed.
         found.insert(path.clone(), Item::unfit(ItemKind::Directory, unread(*error)));
     }
     let mut candidates: Vec<Candidate<'_>> = memory(places.top(), project.memory()).into_iter().collect();
@@ -102,7 +102,7 @@ fn configuration(project: &Project) -> Option<Item> {
             ..Item::new(ItemKind::Configuration)
         },
         Err(error) => {
-            // The item says itself which file it is.
+            // The item already names the file.
             let problem = error.to_string();
             let name = project.top().join(FILE_NAME).display().to_string();
             let problem = problem.strip_prefix(&name).map_or(problem.as_str(), str::trim_start);
@@ -111,7 +111,7 @@ fn configuration(project: &Project) -> Option<Item> {
     })
 }
 
-/// Something that may be an item, once it is known how large it is.
+/// A possible item, whose size is not known yet.
 struct Candidate<'a> {
     path: String,
     what: What<'a>,
@@ -119,7 +119,7 @@ struct Candidate<'a> {
 
 enum What<'a> {
     Memory,
-    /// What has this name in a directory of skills.
+    /// The entry of this name in a skill directory.
     Entry(&'a SkillDirectory, String),
 }
 
@@ -131,7 +131,7 @@ impl Candidate<'_> {
         }
     }
 
-    /// How large it is, without reading it.
+    /// Its size, without reading it.
     fn measure(&self, top: BorrowedFd<'_>, counted: &mut usize) -> Result<Allowance, String> {
         let (base, name) = match &self.what {
             What::Memory => (top, self.path.as_str()),
@@ -139,7 +139,7 @@ impl Candidate<'_> {
         };
         let mut size = Allowance { files: 0, bytes: 0 };
         if let What::Memory = self.what {
-            // It may be a link to a file of the project.
+            // It can be a link to a file of the project.
             let found = rustix::fs::statat(base, name, AtFlags::empty());
             size = Allowance { files: 1, bytes: found.map_or(0, |found| found.st_size.unsigned_abs()) };
         } else {
@@ -159,7 +159,7 @@ impl Candidate<'_> {
         }
     }
 
-    /// An entry of a directory of skills stands over a memory in the same place: its digest says more.
+    /// If AGENTS.md is also an entry of a skill directory, that entry wins, because its digest covers more.
     fn put(&self, item: Item, found: &mut BTreeMap<String, Item>) {
         match self.what {
             What::Memory => {
@@ -172,8 +172,8 @@ impl Candidate<'_> {
     }
 }
 
-/// The entries of a directory of skills, without those that cannot be trusted, which are put where they are found, and
-/// without links to skills in other directories of the project, which are trusted there.
+/// The entries of a skill directory. Entries that cannot be trusted go into `found`. Links to skills in other skill
+/// directories are left out, because they are trusted there.
 fn entries<'a>(
     places: &SkillDirectories,
     root: &'a SkillDirectory,
@@ -192,7 +192,7 @@ fn entries<'a>(
         }
     };
     if all.is_cut {
-        // Of more than can be looked at, those are looked at that are remembered.
+        // If there are too many entries, only the known ones are read.
         let problem =
             format!("has more than {MAX_FILES} entries; only the ones that you decided about are read");
         unfit(ItemKind::Directory, &root.path, problem);
@@ -222,7 +222,7 @@ fn entries<'a>(
 }
 
 impl SkillDirectory {
-    /// Whether `path` is this directory, or one of its entries.
+    /// Whether `path` is this directory or one of its entries.
     fn has(&self, path: &str) -> bool {
         path.strip_prefix(&self.path).is_some_and(|below| below.is_empty() || below.starts_with('/'))
     }
@@ -238,7 +238,7 @@ fn link_of(places: &SkillDirectories, root: &SkillDirectory, name: &str) -> Opti
     Some(places.lead(root, name, target.as_bytes()))
 }
 
-/// The memory of the working directory, if there is one.
+/// The AGENTS.md of the working directory, if it exists.
 fn memory<'a>(top: BorrowedFd<'_>, path: &Path) -> Option<Candidate<'a>> {
     rustix::fs::statat(top, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     Some(Candidate { path: path.to_string_lossy().into_owned(), what: What::Memory })

@@ -1,4 +1,4 @@
-//! A session driven by hand: lines in, and out what a model would read.
+//! The loop of `prowess session`: reads lines and carries them out.
 
 use anyhow::Result;
 use prowess_skills::SkillSession;
@@ -13,7 +13,7 @@ use super::manual_session::{CommandResult, ManualSession};
 use super::output::Show;
 use super::state_file::StateFile;
 
-/// Takes lines until they end or one says `quit`. Says whether the last answer was an error.
+/// Carries out lines until they end or one says `quit`. Returns whether the last one failed.
 pub(crate) async fn run_lines(
     session: SkillSession,
     places: &RootArgs,
