@@ -236,12 +236,12 @@ mod tests {
         for (line, told) in [
             ("lod pdf", "there is no command `lod`; did you mean `load`? `help` shows all"),
             ("zeppelin", "there is no command `zeppelin`; `help` shows all"),
-            ("load", "`load` cannot be done so; write `load NAME [ARGUMENTS…]`"),
-            ("turn now", "`turn now` cannot be done so; write `turn`"),
-            ("compact -1", "`compact -1` cannot be done so; write `compact [TOKENS]`"),
+            ("load", "`load` is not valid; write `load NAME [ARGUMENTS…]`"),
+            ("turn now", "`turn now` is not valid; write `turn`"),
+            ("compact -1", "`compact -1` is not valid; write `compact [TOKENS]`"),
             (
                 "select pdf add",
-                "`select pdf add` cannot be done so; write `select NAME add|replace|clear [DOC…|*]`",
+                "`select pdf add` is not valid; write `select NAME add|replace|clear [DOC…|*]`",
             ),
             ("files 'a", "`'a` has an open quote: close it with '"),
         ] {
