@@ -28,7 +28,7 @@ pub(crate) struct ScopeArgs {
 
 impl ScopeArgs {
     /// The chosen scope, if any.
-    pub(crate) async fn named(&self, artifacts: &Artifacts) -> Result<Option<Scope>> {
+    pub(crate) async fn chosen(&self, artifacts: &Artifacts) -> Result<Option<Scope>> {
         if let Some(scope) = &self.scope {
             return Ok(Some(scope.parse()?));
         }

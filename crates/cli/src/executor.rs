@@ -47,14 +47,14 @@ enum Kind {
 
 impl ExecutorArgs {
     /// The options, with configured values for those that were not given.
-    pub(crate) fn over(&self, settings: &SandboxSettings) -> Self {
+    pub(crate) fn or_configured(&self, settings: &SandboxSettings) -> Self {
         let executor = self.executor.unwrap_or(match settings.executor {
             ExecutorWord::Local => Kind::Local,
             ExecutorWord::Container => Kind::Container,
         });
         Self {
             executor: Some(executor),
-            containers: self.containers.over(settings),
+            containers: self.containers.or_configured(settings),
             level: Some(settings.level.into()),
             allow_loaders: settings.allow_loaders.clone(),
         }
@@ -72,7 +72,7 @@ impl ExecutorArgs {
             }
             Kind::Local => {
                 let mut local = LocalOptions::default();
-                if let Some(least) = self.least(least) {
+                if let Some(least) = self.weakest_level(least) {
                     local.least = least;
                 }
                 local.read_only = prefixes;
@@ -94,7 +94,7 @@ impl ExecutorArgs {
     }
 
     /// The weakest level to accept, for local commands.
-    pub(crate) fn least(&self, given: Option<Level>) -> Option<Level> {
+    pub(crate) fn weakest_level(&self, given: Option<Level>) -> Option<Level> {
         self.is_local().then(|| given.or(self.level).unwrap_or(LocalOptions::default().least))
     }
 
@@ -106,7 +106,7 @@ impl ExecutorArgs {
 
 impl ContainerArgs {
     /// The options, with configured values for those that were not given.
-    pub(crate) fn over(&self, settings: &SandboxSettings) -> Self {
+    pub(crate) fn or_configured(&self, settings: &SandboxSettings) -> Self {
         Self {
             image: self.image.clone(),
             configured: Some(settings.image.clone()),

@@ -62,7 +62,7 @@ impl RunToolArgs {
         let runner = Runner {
             workspaces: place.workspaces,
             artifacts: Some(Arc::new(self.artifacts(scope)?)),
-            executor: Some(self.choice.over(&config.settings.sandbox).build(None, Vec::new())?),
+            executor: Some(self.choice.or_configured(&config.settings.sandbox).build(None, Vec::new())?),
         };
         let mut runs = RunSetup::new(runner, workspace);
         let hosts: Vec<HostRule> =

@@ -61,14 +61,14 @@ pub(crate) async fn connect(
 }
 
 /// Adds the servers' skills to the catalog at the start, with a spinner. Also returns notices.
-pub(crate) async fn offered_first(servers: &Servers, catalog: &Catalog) -> (Catalog, Vec<String>) {
+pub(crate) async fn add_skills_at_start(servers: &Servers, catalog: &Catalog) -> (Catalog, Vec<String>) {
     let progress = Progress::start("asking MCP servers for their skills");
     let tell = |server: &ServerLabel| progress.tell(&format!("waiting for server {server}…"));
-    offered(servers, catalog, Patience::new(UNTOLD, &tell)).await
+    add_skills(servers, catalog, Patience::new(UNTOLD, &tell)).await
 }
 
 /// Adds the servers' current skills to the catalog. Also returns notices.
-pub(crate) async fn offered(
+pub(crate) async fn add_skills(
     servers: &Servers,
     catalog: &Catalog,
     patience: Patience<'_>,

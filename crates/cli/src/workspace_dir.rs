@@ -76,13 +76,14 @@ impl WorkspaceDir {
 
     /// The existing workspaces of this user, wherever they are. Nothing is created.
     pub(crate) fn existing_workspaces(&self) -> Result<Vec<Workspaces>> {
-        let mut places = vec![self.base()?];
+        let mut directories = vec![self.base()?];
         if self.workspace.is_none() {
-            places
+            directories
                 .extend(Some(directories::shared_workspaces()).filter(|shared| check_owned(shared).is_ok()));
         }
-        let places = places.into_iter().map(|place| place.join(WORKSPACES)).filter(|place| place.is_dir());
-        places.map(|place| Workspaces::open(&place).map_err(|error| anyhow!("{error}"))).collect()
+        let directories =
+            directories.into_iter().map(|place| place.join(WORKSPACES)).filter(|place| place.is_dir());
+        directories.map(|place| Workspaces::open(&place).map_err(|error| anyhow!("{error}"))).collect()
     }
 
     /// Opens the artifacts. Choose a scope with [`Artifacts::in_scope`].

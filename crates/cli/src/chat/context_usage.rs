@@ -43,7 +43,7 @@ impl ContextUsage {
             .iter()
             .map(|tool| count(&tool.description) + count(&tool.parameters.to_string()))
             .sum();
-        let messages: u64 = request.messages.iter().map(|message| spoken(message, &count)).sum();
+        let messages: u64 = request.messages.iter().map(|message| message_tokens(message, &count)).sum();
         let loaded: u64 = skills.iter().map(|(_, tokens)| *tokens as u64).sum();
         let total = system + overview + loaded_in_system + tools + messages;
         let history = (loaded_in_system + messages).saturating_sub(loaded);
@@ -59,7 +59,7 @@ impl ContextUsage {
 }
 
 /// The estimated tokens of a message.
-fn spoken(message: &Message, count: &dyn Fn(&str) -> u64) -> u64 {
+fn message_tokens(message: &Message, count: &dyn Fn(&str) -> u64) -> u64 {
     let calls = message.tool_calls().map(|call| count(&call.name) + count(&call.arguments));
     count(&message.text()) + calls.sum::<u64>()
 }

@@ -102,7 +102,7 @@ impl EventTranslator {
     }
 
     /// Adds calls that were made before.
-    pub(crate) fn know(&mut self, calls: impl IntoIterator<Item = ToolCall>) {
+    pub(crate) fn add_calls(&mut self, calls: impl IntoIterator<Item = ToolCall>) {
         self.calls.extend(calls.into_iter().map(|call| (call.id.clone(), (call, None))));
     }
 
@@ -122,7 +122,7 @@ impl EventTranslator {
     fn stored(&mut self, event: &Event) -> Vec<ChatEvent> {
         match event {
             Event::ModelAnswered { model, message, usage, .. } => {
-                self.know(message.tool_calls().cloned());
+                self.add_calls(message.tool_calls().cloned());
                 let (input_tokens, output_tokens) = (usage.input, usage.output);
                 vec![ChatEvent::Said { model: model.clone(), input_tokens, output_tokens }]
             }
@@ -145,7 +145,7 @@ impl EventTranslator {
                     _ => None,
                 };
                 let since = begun.and_then(|begun| SystemTime::now().checked_sub(begun.elapsed() + TICK));
-                let files = self.files.as_mut().zip(ran).map(|(files, ran)| files.after(call, ran, since));
+                let files = self.files.as_mut().zip(ran).map(|(files, ran)| files.of_run(call, ran, since));
                 let (text, is_error, data) = (answer.text.clone(), answer.is_error, answer.data.clone());
                 events.push(ChatEvent::Result {
                     call: call.clone(),

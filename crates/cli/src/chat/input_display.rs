@@ -61,7 +61,7 @@ impl InputRows {
             faint(&format!("  {notice}"));
         }
         let Some((prompt, text, position)) = &self.line else { return (rows, None) };
-        let (typed, cursor) = laid_out(prompt, text, *position, width.max(TAB.len() + 1));
+        let (typed, cursor) = layout(prompt, text, *position, width.max(TAB.len() + 1));
         // Of a long text, the rows around the cursor are shown.
         let room = height.saturating_sub(rows.len() + 2).max(1);
         let first = (cursor.line + 1).saturating_sub(room);
@@ -79,7 +79,7 @@ pub(crate) fn finished(prompt: &str, text: &str) -> Vec<String> {
 }
 
 /// The rows of the text being typed, and the cursor in them.
-fn laid_out(prompt: &str, text: &str, position: usize, width: usize) -> (Vec<String>, Cursor) {
+fn layout(prompt: &str, text: &str, position: usize, width: usize) -> (Vec<String>, Cursor) {
     let (mut rows, mut row, mut used) = (Vec::new(), prompt.to_owned(), columns(prompt));
     let mut cursor = None;
     for (at, c) in text.char_indices() {
@@ -126,12 +126,12 @@ mod tests {
     #[test]
     fn text_goes_on_below_and_the_cursor_with_it() {
         let rows = |rows: &[&str]| rows.iter().map(|row| (*row).to_owned()).collect::<Vec<_>>();
-        assert_eq!(laid_out("> ", "", 0, 10), (rows(&["> "]), at(0, 2)));
-        assert_eq!(laid_out("> ", "12345678", 8, 10), (rows(&["> 12345678", ""]), at(1, 0)));
-        assert_eq!(laid_out("> ", "123456789", 8, 10), (rows(&["> 12345678", "9"]), at(1, 0)));
-        assert_eq!(laid_out("> ", "one\n潮汐", 3, 10), (rows(&["> one", "  潮汐"]), at(0, 5)));
-        assert_eq!(laid_out("> ", "one\n潮汐", 4, 10), (rows(&["> one", "  潮汐"]), at(1, 2)));
-        assert_eq!(laid_out("> ", "a\u{1b}", 2, 20), (rows(&["> a\\u{1b}"]), at(0, 9)));
+        assert_eq!(layout("> ", "", 0, 10), (rows(&["> "]), at(0, 2)));
+        assert_eq!(layout("> ", "12345678", 8, 10), (rows(&["> 12345678", ""]), at(1, 0)));
+        assert_eq!(layout("> ", "123456789", 8, 10), (rows(&["> 12345678", "9"]), at(1, 0)));
+        assert_eq!(layout("> ", "one\n潮汐", 3, 10), (rows(&["> one", "  潮汐"]), at(0, 5)));
+        assert_eq!(layout("> ", "one\n潮汐", 4, 10), (rows(&["> one", "  潮汐"]), at(1, 2)));
+        assert_eq!(layout("> ", "a\u{1b}", 2, 20), (rows(&["> a\\u{1b}"]), at(0, 9)));
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
             text in "[a-c 潮\n\t\u{1b}\u{301}]{0,60}", width in 5_usize..20, place in 0_usize..60,
         ) {
             let position = text.char_indices().nth(place).map_or(text.len(), |(at, _)| at);
-            let (rows, cursor) = laid_out("> ", &text, position, width);
+            let (rows, cursor) = layout("> ", &text, position, width);
             prop_assert!(rows.iter().all(|row| columns(row) <= width.max(6)), "{rows:?}");
             prop_assert!(cursor.line < rows.len() && cursor.column < width.max(6), "{cursor:?} {rows:?}");
         }

@@ -164,11 +164,11 @@ impl Keyboard {
     /// Makes the terminal send each key at once.
     fn take(&self) -> io::Result<()> {
         tcsetattr(io::stdin(), OptionalActions::Drain, &self.ours)?;
-        told(MARK_PASTES)
+        write_sequence(MARK_PASTES)
     }
 
     fn give_back(&self) -> io::Result<()> {
-        told(DO_NOT_MARK_PASTES)?;
+        write_sequence(DO_NOT_MARK_PASTES)?;
         tcsetattr(io::stdin(), OptionalActions::Drain, &self.was)?;
         Ok(())
     }
@@ -182,7 +182,7 @@ impl Drop for Keyboard {
     }
 }
 
-fn told(sequence: &[u8]) -> io::Result<()> {
+fn write_sequence(sequence: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(sequence)?;
     out.flush()

@@ -56,7 +56,7 @@ pub(crate) struct Start {
     pub(crate) config: Config,
     /// The options of the command line, which override the configuration.
     pub(crate) flags: Vec<Flag>,
-    pub(crate) places: RootArgs,
+    pub(crate) root_args: RootArgs,
     pub(crate) skills: crate::skills::Skills,
     pub(crate) runner: Runner,
     /// All artifacts; each thread gets its own.
@@ -93,7 +93,7 @@ pub(crate) async fn run(start: Start) -> Result<End> {
     let Start {
         config,
         flags,
-        places,
+        root_args,
         skills,
         runner,
         artifacts,
@@ -108,7 +108,7 @@ pub(crate) async fn run(start: Start) -> Result<End> {
     let history = state.join("history");
     let unsent = Arc::new(UnsentMessage::default());
     restore_terminal::on_signals(&history, &unsent)?;
-    let found = AgentSetup { config, flags, places, skills, runner, artifacts, workspace_dir, state };
+    let found = AgentSetup { config, flags, root_args, skills, runner, artifacts, workspace_dir, state };
     let (agents, notices) = ChatAgents::new(found).await?;
     let id = match &resume {
         Some(wanted) => crate::threads::find(&agents.store, &agents.directory, wanted).await?,
@@ -127,7 +127,7 @@ pub(crate) async fn run(start: Start) -> Result<End> {
         .lines(&greeting)
         .and_then(|()| notices.iter().try_for_each(|notice| conversation.show(notice)));
     let ended = match told {
-        Ok(()) => converse(&mut conversation, prompt.as_deref()).await,
+        Ok(()) => run_conversation(&mut conversation, prompt.as_deref()).await,
         Err(error) => Err(error),
     };
     // The thread is released at once, even after an error.
@@ -137,13 +137,13 @@ pub(crate) async fn run(start: Start) -> Result<End> {
     Ok(end)
 }
 
-async fn converse(conversation: &mut Conversation, prompt: Option<&str>) -> Result<End> {
+async fn run_conversation(conversation: &mut Conversation, prompt: Option<&str>) -> Result<End> {
     show_opened(conversation)?;
     if let Some(prompt) = prompt {
-        return once(conversation, prompt).await;
+        return run_prompt(conversation, prompt).await;
     }
     let _ = conversation.go_on().await?;
-    forever(conversation).await?;
+    run_interactive(conversation).await?;
     let unsaid = conversation.input.as_mut().map_or(0, Input::unsaid);
     if unsaid > 0 {
         let were = if unsaid == 1 { "was" } else { "were" };
@@ -160,7 +160,7 @@ async fn converse(conversation: &mut Conversation, prompt: Option<&str>) -> Resu
 }
 
 /// Sends one message, or carries out one command.
-async fn once(conversation: &mut Conversation, prompt: &str) -> Result<End> {
+async fn run_prompt(conversation: &mut Conversation, prompt: &str) -> Result<End> {
     // A turn that was cut off is finished first.
     let went_on = conversation.go_on().await?;
     if let Some(rest @ (TurnEnd::Waiting | TurnEnd::Left)) = &went_on {
@@ -169,10 +169,10 @@ async fn once(conversation: &mut Conversation, prompt: &str) -> Result<End> {
                 text: "your prompt was not sent: the thread is waiting for a reply".to_owned(),
             })?;
         }
-        return unfinished(conversation, rest);
+        return end_of_turn(conversation, rest);
     }
-    match parsed(conversation, prompt) {
-        Line::Empty => went_on.map_or(Ok(End::Well), |rest| unfinished(conversation, &rest)),
+    match parse_line(conversation, prompt) {
+        Line::Empty => went_on.map_or(Ok(End::Well), |rest| end_of_turn(conversation, &rest)),
         Line::Wrong(why) => Err(anyhow::Error::msg(why)),
         Line::Command(
             Command::Model { name: Some(_) } | Command::Resume { thread: Some(_) } | Command::New,
@@ -185,13 +185,13 @@ async fn once(conversation: &mut Conversation, prompt: &str) -> Result<End> {
         }
         Line::Message(text) => {
             let rest = conversation.say(text).await?;
-            unfinished(conversation, &rest)
+            end_of_turn(conversation, &rest)
         }
     }
 }
 
 /// The end of a single turn, for the exit code.
-fn unfinished(conversation: &Conversation, rest: &TurnEnd) -> Result<End> {
+fn end_of_turn(conversation: &Conversation, rest: &TurnEnd) -> Result<End> {
     Ok(match rest {
         TurnEnd::Ended(TurnOutcome::Answered) => End::Well,
         TurnEnd::Ended(TurnOutcome::Cancelled) => End::Stopped,
@@ -213,14 +213,14 @@ fn unfinished(conversation: &Conversation, rest: &TurnEnd) -> Result<End> {
 }
 
 /// Reads line after line, until the person leaves.
-async fn forever(conversation: &mut Conversation) -> Result<()> {
+async fn run_interactive(conversation: &mut Conversation) -> Result<()> {
     loop {
-        let names = names(conversation);
+        let names = startable_skills(conversation);
         if let Some(input) = &mut conversation.input {
             input.complete(&names);
         }
         let line = match conversation.read().await? {
-            Entered::Line(line) => parsed(conversation, &line),
+            Entered::Line(line) => parse_line(conversation, &line),
             Entered::Interrupted => continue,
             Entered::End => return Ok(()),
         };
@@ -232,9 +232,9 @@ async fn forever(conversation: &mut Conversation) -> Result<()> {
             }
             Line::Command(Command::Quit) => return Ok(()),
             line => {
-                if !refreshed(conversation).await? {
+                if !refresh_skills(conversation).await? {
                     conversation.give_back();
-                } else if follow(conversation, line).await? == TurnEnd::Left {
+                } else if carry_out(conversation, line).await? == TurnEnd::Left {
                     return Ok(());
                 }
             }
@@ -243,7 +243,7 @@ async fn forever(conversation: &mut Conversation) -> Result<()> {
 }
 
 /// Carries out a line. Errors are shown and the chat continues, unless the thread cannot be opened again.
-async fn follow(conversation: &mut Conversation, line: Line) -> Result<TurnEnd> {
+async fn carry_out(conversation: &mut Conversation, line: Line) -> Result<TurnEnd> {
     let next = match &line {
         Line::Command(command) => execute(conversation, command.clone()).await,
         _ => Ok(Next::Stay),
@@ -269,7 +269,7 @@ async fn follow(conversation: &mut Conversation, line: Line) -> Result<TurnEnd> 
 }
 
 /// Looks for skills and trust again. If that fails, nothing is sent, because untrusted content must not be used.
-async fn refreshed(conversation: &mut Conversation) -> Result<bool> {
+async fn refresh_skills(conversation: &mut Conversation) -> Result<bool> {
     match conversation.agents.refresh().await {
         Ok(None) => Ok(true),
         Ok(Some(changed)) => {
@@ -285,10 +285,10 @@ async fn refreshed(conversation: &mut Conversation) -> Result<bool> {
 }
 
 /// Parses a line. If it names a skill that cannot be started, says why.
-fn parsed(conversation: &Conversation, text: &str) -> Line {
-    let line = Line::parse(text, &names(conversation));
+fn parse_line(conversation: &Conversation, text: &str) -> Line {
+    let line = Line::parse(text, &startable_skills(conversation));
     let name = text.trim().strip_prefix('/').and_then(|rest| rest.split_whitespace().next());
-    let why = |name: &str| obstacle(conversation, name);
+    let why = |name: &str| why_not_startable(conversation, name);
     match (line, name.and_then(why)) {
         (Line::Wrong(_) | Line::Message(_), Some(why)) => Line::Wrong(why),
         (line, _) => line,
@@ -296,7 +296,7 @@ fn parsed(conversation: &Conversation, text: &str) -> Line {
 }
 
 /// Why a person cannot start an existing skill.
-fn obstacle(conversation: &Conversation, name: &str) -> Option<String> {
+fn why_not_startable(conversation: &Conversation, name: &str) -> Option<String> {
     let (catalog, visible_skills) = (conversation.agents.catalog(), conversation.agents.visible_skills());
     let untrusted = catalog.untrusted().iter().find(|entry| entry.skill.name.as_str() == name);
     let entry = catalog.get(name).or(untrusted)?;
@@ -317,7 +317,7 @@ fn obstacle(conversation: &Conversation, name: &str) -> Option<String> {
 }
 
 /// The skills that a person may start.
-fn names(conversation: &Conversation) -> Vec<String> {
+fn startable_skills(conversation: &Conversation) -> Vec<String> {
     let visible_skills = conversation.agents.visible_skills();
     let of_people =
         visible_skills.view().entries().iter().filter(|entry| entry.skill.extensions.user_invocable);

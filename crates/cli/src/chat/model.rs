@@ -15,7 +15,7 @@ use crate::config::{
 use crate::terminal::printable;
 
 /// The configured model. Fails at once if a key is missing.
-pub(super) fn chosen(settings: &Settings) -> Result<Arc<dyn Model>> {
+pub(super) fn configured(settings: &Settings) -> Result<Arc<dyn Model>> {
     let ModelName::Of { provider, model } = &settings.model.name else { return Ok(Arc::new(Offline)) };
     let provider = settings.provider.get(provider);
     let provider = provider.ok_or_else(|| anyhow!("there is no provider for `{}`", settings.model.name))?;
@@ -29,23 +29,28 @@ pub(super) fn chosen(settings: &Settings) -> Result<Arc<dyn Model>> {
     }
     let mut limits = ModelLimits::default();
     (limits.context, limits.output) = (settings.model.window, settings.model.max_output);
-    at(provider, model, &settings.model.name.to_string(), limits)
+    build(provider, model, &settings.model.name.to_string(), limits)
 }
 
 /// The model that a skill wants, if it is available. It must be of the provider that the person chose, because the
 /// conversation is sent there.
-pub(super) fn named(settings: &Settings, name: &str) -> Option<Arc<dyn Model>> {
+pub(super) fn for_skill(settings: &Settings, name: &str) -> Option<Arc<dyn Model>> {
     let ModelName::Of { provider, .. } = &settings.model.name else { return None };
     let model = name.strip_prefix(&format!("{provider}:")).unwrap_or(name);
     let mut settings = settings.clone();
     // Settings of one model may be wrong for another.
     settings.model = ModelSettings::default();
     settings.model.name = ModelName::Of { provider: provider.clone(), model: model.to_owned() };
-    let found = chosen(&settings);
+    let found = configured(&settings);
     found.inspect_err(|error| tracing::warn!(name, %error, "The model that a skill wants cannot be had")).ok()
 }
 
-fn at(provider: &ProviderSettings, model: &str, name: &str, limits: ModelLimits) -> Result<Arc<dyn Model>> {
+fn build(
+    provider: &ProviderSettings,
+    model: &str,
+    name: &str,
+    limits: ModelLimits,
+) -> Result<Arc<dyn Model>> {
     let key = provider.key()?;
     let failed = |error| anyhow!("provider.{}: {error}", printable(&provider.name));
     Ok(match provider.api {

@@ -11,7 +11,7 @@ use crate::terminal::printable;
 pub(super) async fn renew(broker: &Broker, directory: &Path) -> Vec<String> {
     let mut notices = Vec::new();
     for old in broker.remembered().into_iter().filter(is_old) {
-        match meant(&old, directory) {
+        match intended_file(&old, directory) {
             Some(place) => {
                 // If this cannot be saved, it is valid for now, and the next start tries again.
                 let _ = broker.remember(&Question::about_place(old.kind.clone(), place)).await;
@@ -33,7 +33,7 @@ fn is_old(approval: &Approval) -> bool {
 }
 
 /// The only file that an old approval can mean.
-fn meant(old: &Approval, directory: &Path) -> Option<RealPath> {
+fn intended_file(old: &Approval, directory: &Path) -> Option<RealPath> {
     let path = old.pattern.only_subject()?.strip_prefix('/')?;
     let (inside, outside) = (directory.join(path), Path::new("/").join(path));
     let is_there = |path: &Path| path.symlink_metadata().is_ok();

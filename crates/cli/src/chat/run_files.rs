@@ -40,7 +40,7 @@ impl RunFiles {
     }
 
     /// The files of a run: those it returned, those it wrote since it started, and saved artifacts.
-    pub(super) fn after(
+    pub(super) fn of_run(
         &mut self,
         call: &CallId,
         ran: &RunSummary,
@@ -152,7 +152,7 @@ mod tests {
             ..RunSummary::default()
         };
         let call = CallId::from("c");
-        let mut after = |ran: &RunSummary| files.after(&call, ran, Some(since));
+        let mut after = |ran: &RunSummary| files.of_run(&call, ran, Some(since));
         assert_eq!(names(&after(&answer)), ["out/a/b/new.txt", "out/asked.txt", "it's@3"]);
         let ended = RunSummary { exit_code: 1, ..RunSummary::default() };
         assert!(after(&ended).is_empty(), "nothing is named twice");

@@ -58,7 +58,7 @@ enum Command {
 #[derive(Args, Debug)]
 struct ArtifactArgs {
     #[command(flatten)]
-    whose: ScopeArgs,
+    scope_args: ScopeArgs,
     #[command(flatten)]
     workspace_dir: WorkspaceDir,
 }
@@ -93,7 +93,7 @@ impl ArtifactArgs {
     /// The artifacts of the chosen scope, or of every scope.
     async fn scopes(&self) -> Result<Vec<Artifacts>> {
         let all = self.workspace_dir.artifacts()?;
-        let scopes = match self.whose.named(&all).await? {
+        let scopes = match self.scope_args.chosen(&all).await? {
             Some(scope) => vec![scope],
             None => all.scopes().await.map_err(|error| anyhow!("{error}"))?,
         };

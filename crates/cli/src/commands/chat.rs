@@ -60,12 +60,12 @@ pub(crate) struct Options {
     #[command(flatten)]
     workspace_dir: WorkspaceDir,
     #[command(flatten)]
-    places: RootArgs,
+    root_args: RootArgs,
 }
 
 pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result<CommandOutcome> {
     let prompt = options.prompt()?;
-    let mut skills = options.places.discover()?;
+    let mut skills = options.root_args.discover()?;
     if prompt.is_none() {
         skills = options.trusted(skills)?;
     }
@@ -106,7 +106,7 @@ impl Options {
             let path = opened.path.display();
             notices.push(format!("{}; workspaces are in {path} instead", printable(moved)));
         }
-        let executor = self.executor.over(&config.settings.sandbox);
+        let executor = self.executor.or_configured(&config.settings.sandbox);
         let level = self.sandbox_level(&executor, &mut notices)?;
         let runner = Runner {
             workspaces: opened.workspaces,
@@ -122,7 +122,7 @@ impl Options {
         }
         Ok(Start {
             flags: self.flags(),
-            places: self.places.clone(),
+            root_args: self.root_args.clone(),
             runner,
             artifacts: self.workspace_dir.artifacts()?,
             workspace_dir: self.workspace_dir.clone(),
@@ -182,12 +182,12 @@ impl Options {
         }
         write!(anstream::stderr(), "{}", review.summary())?;
         ask_to_trust(&review, &mut std::io::stdin().lock())?;
-        self.places.discover()
+        self.root_args.discover()
     }
 
     /// The weakest sandbox level to accept. If it does not work here, the person is asked about a weaker one.
     fn sandbox_level(&self, executor: &ExecutorArgs, notices: &mut Vec<String>) -> Result<Option<Level>> {
-        let least = executor.least(self.sandbox).filter(|_| std::io::stdin().is_terminal());
+        let least = executor.weakest_level(self.sandbox).filter(|_| std::io::stdin().is_terminal());
         let Some(least) = least else { return Ok(self.sandbox) };
         let SandboxCheck::Weaker { why, strongest } = SandboxCheck::probe(least)? else {
             return Ok(self.sandbox);

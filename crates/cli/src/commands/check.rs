@@ -41,7 +41,7 @@ pub(crate) struct Options {
     #[arg(long)]
     fix: bool,
     #[command(flatten)]
-    places: RootArgs,
+    root_args: RootArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -98,7 +98,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     let format = if options.json { Format::Json } else { options.format };
     let mut tally = Tally::default();
     let mut kept = Vec::new();
-    let mut scan = options.places.scan_options();
+    let mut scan = options.root_args.scan_options();
     scan.hidden = true;
     let paths = options.paths();
     // Output that is printed as it comes needs no spinner.
@@ -115,7 +115,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         let mut broken = None;
         let checked = prowess_catalog::check(&path, options.profile.into(), &scan, &mut |report| {
             if broken.is_none() {
-                broken = take(report, options, format, &mut tally, &mut kept, terminal).err();
+                broken = handle_report(report, options, format, &mut tally, &mut kept, terminal).err();
             }
         });
         if let Some(error) = broken {
@@ -124,7 +124,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         match checked.with_context(|| format!("{} cannot be checked", path.display())) {
             Ok(met) => {
                 tally.incomplete |= met.iter().any(|met| met.code.leaves_out());
-                tell(&met)?;
+                print_scan_diagnostics(&met)?;
             }
             Err(error) => tally.failures.push(error),
         }
@@ -146,16 +146,16 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
 impl Options {
     /// The paths to check. Skills are searched once, and only if an argument is not a path.
     fn paths(&self) -> Vec<Result<PathBuf>> {
-        let unnamed = match (self.skills.is_empty(), self.places.root.is_empty()) {
+        let unnamed = match (self.skills.is_empty(), self.root_args.root.is_empty()) {
             (false, _) => Vec::new(),
             (true, true) => vec![PathBuf::from(".")],
-            (true, false) => self.places.root.clone(),
+            (true, false) => self.root_args.root.clone(),
         };
         let mut found: Option<Skills> = None;
         let named = self.skills.iter().map(move |given| {
             let Some(name) = name(given) else { return Ok(given.clone()) };
             if found.is_none() {
-                found = Some(self.places.discover()?);
+                found = Some(self.root_args.discover()?);
             }
             let Some(skills) = &found else { return Ok(given.clone()) };
             skills.directory_of(name).map_err(|error| {
@@ -174,7 +174,7 @@ fn name(given: &Path) -> Option<&str> {
 
 /// Prints diagnostics of the scan. Of those with the same reason only the first is printed, with a count of the
 /// others.
-fn tell(met: &[Diagnostic]) -> Result<()> {
+fn print_scan_diagnostics(met: &[Diagnostic]) -> Result<()> {
     let mut err = anstream::stderr();
     for (at, found) in met.iter().enumerate() {
         let is_like = |other: &&Diagnostic| other.code == found.code;
@@ -203,7 +203,7 @@ fn outcome(mut tally: Tally) -> Result<CommandOutcome> {
     Ok(if well { CommandOutcome::Done } else { CommandOutcome::Findings })
 }
 
-fn take(
+fn handle_report(
     report: CheckReport,
     options: &Options,
     format: Format,

@@ -27,7 +27,7 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    places: RootArgs,
+    root_args: RootArgs,
 }
 
 #[derive(Serialize)]
@@ -57,7 +57,7 @@ struct Tokens {
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
-    let skills = options.places.discover()?;
+    let skills = options.root_args.discover()?;
     let entry = skills.find(&options.name)?;
     let text = entry.read_text().map_err(|error| anyhow!("{error}"))?;
     let alone = skills.catalog.view(|other| other.skill.name == entry.skill.name);

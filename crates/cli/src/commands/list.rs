@@ -30,7 +30,7 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    places: RootArgs,
+    root_args: RootArgs,
 }
 
 /// One skill of the list.
@@ -68,7 +68,7 @@ struct SkillList<'a> {
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
-    let skills = options.places.discover()?;
+    let skills = options.root_args.discover()?;
     let rows = rows(&skills, VisibleSkills::of_or_warn(&skills)?.as_ref(), options);
     if options.json {
         let diagnostics = options.diagnostics.then(|| skills.catalog.diagnostics().collect());

@@ -59,7 +59,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     running: RunToolArgs,
     #[command(flatten)]
-    places: RootArgs,
+    root_args: RootArgs,
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
@@ -72,7 +72,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
             "standard input is a terminal: an MCP client starts this command; see `prowess mcp --print-config CLIENT`"
         );
     }
-    let skills = options.places.discover()?;
+    let skills = options.root_args.discover()?;
     let config = Config::load(&skills.configuration()?, &[])?;
     for warning in config.warnings() {
         writeln!(err, "warning: {warning}")?;
@@ -91,7 +91,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
 /// Looks for skills again whenever a root changes.
 fn watch(live: &Arc<LiveSkills>, skills: Skills, reloader: &Arc<SkillReloader>) -> Result<Option<Watching>> {
     let again = Arc::clone(reloader);
-    match live.watch(skills.roots, reloader.places.scan_options(), move |known| again.again(known)) {
+    match live.watch(skills.roots, reloader.root_args.scan_options(), move |known| again.again(known)) {
         Ok(watching) => Ok(Some(watching)),
         Err(error) => {
             let error = printable(&error.to_string());
@@ -113,7 +113,7 @@ async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Com
     let mut signals = Signals::catch().context("signals cannot be caught")?;
     let live = LiveSkills::new(skills.catalog.clone());
     let factory = server_factory(options, &skills, config, &live).await?;
-    let reloader = SkillReloader::new(options.places.clone(), factory.permissions.clone(), &skills);
+    let reloader = SkillReloader::new(options.root_args.clone(), factory.permissions.clone(), &skills);
     let listening = match options.http.address() {
         Some(address) => Some(options.http.open(address).await?),
         None => None,

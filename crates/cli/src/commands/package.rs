@@ -33,7 +33,7 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    places: RootArgs,
+    root_args: RootArgs,
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
@@ -82,7 +82,7 @@ fn pack(options: &Options, archive: &mut std::io::Cursor<Vec<u8>>) -> Result<Res
         }
         return Ok(prowess_catalog::package::package(path, profile, archive));
     }
-    Ok(options.places.discover()?.find(&options.skill)?.package(profile, archive))
+    Ok(options.root_args.discover()?.find(&options.skill)?.package(profile, archive))
 }
 
 /// Writes the archive completely or not at all.

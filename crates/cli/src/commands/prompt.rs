@@ -41,7 +41,7 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    places: RootArgs,
+    root_args: RootArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -58,7 +58,7 @@ enum Form {
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     refuse_without_effect(options)?;
-    let skills = options.places.discover()?;
+    let skills = options.root_args.discover()?;
     let visible_skills = VisibleSkills::of(&skills)?;
     for name in &options.loaded {
         let entry = skills.find(name)?;

@@ -121,11 +121,11 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    whose: ScopeArgs,
+    scope_args: ScopeArgs,
     #[command(flatten)]
     workspace_dir: WorkspaceDir,
     #[command(flatten)]
-    places: RootArgs,
+    root_args: RootArgs,
 }
 
 /// A run that is ready to start.
@@ -196,7 +196,7 @@ async fn execute(prepared: PreparedRun, printer: &OutputPrinter) -> Result<Resul
 impl Options {
     /// Finds the skill, checks trust and rules, and sets up workspace, artifacts and executor.
     fn prepare(&self, runtime: &Runtime) -> Result<PreparedRun> {
-        let skills = self.places.discover()?;
+        let skills = self.root_args.discover()?;
         let entry = skills.find(&self.skill)?;
         check_trust(&skills, &entry)?;
         self.to.as_deref().map_or(Ok(()), results::check)?;
@@ -220,7 +220,9 @@ impl Options {
             workspaces: opened.workspaces,
             artifacts: artifacts.clone().map(|artifacts| Arc::new(artifacts) as Arc<dyn ArtifactStore>),
             executor: Some(
-                self.executor.over(&config.settings.sandbox).build(self.sandbox, self.prefixes()?)?,
+                self.executor
+                    .or_configured(&config.settings.sandbox)
+                    .build(self.sandbox, self.prefixes()?)?,
             ),
         };
         let mut setup = RunSetup::new(runner, session);
@@ -263,7 +265,7 @@ impl Options {
             return Ok(None);
         }
         let all = self.workspace_dir.artifacts()?;
-        let scope = match runtime.block_on(self.whose.named(&all))? {
+        let scope = match runtime.block_on(self.scope_args.chosen(&all))? {
             Some(scope) => scope,
             None => {
                 let project = artifacts::project(skills)?;

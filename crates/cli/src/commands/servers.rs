@@ -37,7 +37,7 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    places: RootArgs,
+    root_args: RootArgs,
 }
 
 /// What is shown of a server.
@@ -78,7 +78,7 @@ impl ServerInfo {
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
-    let skills = options.places.discover()?;
+    let skills = options.root_args.discover()?;
     let config = Config::load(&skills.configuration()?, &[])?;
     let settings = &config.settings;
     if let Some(label) = &options.label {

@@ -61,7 +61,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     running: RunToolArgs,
     #[command(flatten)]
-    places: RootArgs,
+    root_args: RootArgs,
 }
 
 /// How the session behaves.
@@ -118,7 +118,7 @@ struct Files {
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let state = options.files.state.as_deref().map(StateFile::at);
     let saved = state.as_ref().map(StateFile::restore).transpose()?.flatten();
-    let skills = options.places.discover()?;
+    let skills = options.root_args.discover()?;
     let config = Config::load(&skills.configuration()?, &[])?;
     let policy = policy(&options.files, &config, options.running.workspace_dir())?;
     let input = Input::new(&options.command);
@@ -153,7 +153,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         }
         let session = builder.start().await;
         let mut console = Console::new(input, &broker, options.json, terminal);
-        read_loop::run_lines(session, &options.places, options.show, state.as_ref(), &mut console).await
+        read_loop::run_lines(session, &options.root_args, options.show, state.as_ref(), &mut console).await
     })?;
     Ok(if failed && is_script { CommandOutcome::Findings } else { CommandOutcome::Done })
 }

@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     }
     if items.is_empty() {
         writeln!(terminal, "There is nothing to remove.")?;
-        told_of_rest(&binary, terminal)?;
+        print_remaining(&binary, terminal)?;
         return Ok(CommandOutcome::Done);
     }
     writeln!(terminal, "{}", styled("This will be removed:", Style::Heading))?;
@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         writeln!(terminal, "  {path}  {}", styled(format!("({}, {})", item.what, item.size), Style::Faint))?;
     }
     writeln!(terminal)?;
-    told_of_rest(&binary, terminal)?;
+    print_remaining(&binary, terminal)?;
     terminal.flush()?;
     if options.dry_run {
         return Ok(CommandOutcome::Done);
@@ -81,7 +81,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
 }
 
 /// Says what stays, and what others must remove.
-fn told_of_rest(binary: &Binary, terminal: &mut Terminal) -> Result<()> {
+fn print_remaining(binary: &Binary, terminal: &mut Terminal) -> Result<()> {
     if let Some(skills) = skills() {
         writeln!(terminal, "Your skills stay: {}", printable(&skills.to_string_lossy()))?;
     }

@@ -44,7 +44,7 @@ pub(crate) enum Shell {
 }
 
 impl Shell {
-    fn named(name: &OsStr) -> Option<Self> {
+    fn from_name(name: &OsStr) -> Option<Self> {
         let name = name.to_str()?;
         <Self as clap::ValueEnum>::from_str(name, true).ok()
     }
@@ -73,7 +73,7 @@ pub(crate) fn answer() -> Option<ExitCode> {
     // Whatever goes wrong, the typed line must stay as it is.
     std::panic::set_hook(Box::new(|_| {}));
     let answered = std::panic::catch_unwind(|| {
-        let shell = Shell::named(&shell)?;
+        let shell = Shell::from_name(&shell)?;
         let mut words = std::env::args_os().skip_while(|word| word != "--").skip(1).collect::<Vec<_>>();
         if words.is_empty() {
             words.push(PROGRAM.into());
@@ -142,7 +142,7 @@ fn offered(begun: &OsStr, names: impl Fn() -> Option<Vec<Suggestion>>) -> Vec<Co
 const MAX_HELP: usize = 60;
 
 /// The roots, according to the typed options.
-fn places() -> RootArgs {
+fn root_args() -> RootArgs {
     let words = TYPED.get().map(Vec::as_slice).unwrap_or_default();
     let words: Vec<&str> =
         words.iter().filter_map(|word| word.to_str()).take_while(|word| *word != "--").collect();

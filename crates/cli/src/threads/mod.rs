@@ -94,10 +94,10 @@ pub(crate) async fn unchanged_for(store: &SqliteStore, age: Duration) -> Result<
 pub(crate) async fn beginning(store: &SqliteStore, id: &ThreadId) -> Beginning {
     let events = store.events(id, 0, FIRST_EVENTS).await.unwrap_or_default();
     let events: Vec<&Event> = events.iter().map(|stored| &stored.event).collect();
-    begun(&events)
+    beginning_of(&events)
 }
 
-fn begun(events: &[&Event]) -> Beginning {
+fn beginning_of(events: &[&Event]) -> Beginning {
     let said = events.iter().find_map(|event| match event {
         Event::TurnStarted { messages } => Some(messages.iter().map(Message::text).collect::<String>()),
         _ => None,
@@ -142,7 +142,7 @@ pub(crate) async fn read(store: &SqliteStore, id: &ThreadId) -> Result<LoadedThr
         |call: String| asked.iter().rev().find(|(asked, _)| *asked == call).map(|(_, title)| title.clone());
     let waiting = run.waiting();
     let questions = waiting.into_iter().filter_map(|call| title(call.id.to_string())).collect();
-    Ok(LoadedThread { beginning: begun(&first.iter().collect::<Vec<_>>()), run, model, questions })
+    Ok(LoadedThread { beginning: beginning_of(&first.iter().collect::<Vec<_>>()), run, model, questions })
 }
 
 /// The directory for the files of a thread.

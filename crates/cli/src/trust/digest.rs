@@ -69,7 +69,7 @@ impl Allowance {
 
 /// An entry while its digest is computed.
 pub(super) struct Entry<'a> {
-    places: &'a SkillDirectories,
+    directories: &'a SkillDirectories,
     root: &'a SkillDirectory,
     /// What is left of the measured size.
     left: Allowance,
@@ -83,7 +83,7 @@ pub(super) struct Entry<'a> {
 
 impl<'a> Entry<'a> {
     pub(super) fn new(
-        places: &'a SkillDirectories,
+        directories: &'a SkillDirectories,
         root: &'a SkillDirectory,
         left: Allowance,
         purpose: Purpose,
@@ -91,7 +91,7 @@ impl<'a> Entry<'a> {
         let mut hash = Hash::new();
         hash.update(b"prowess trust 1\0");
         Self {
-            places,
+            directories,
             root,
             left,
             purpose,
@@ -164,7 +164,7 @@ impl<'a> Entry<'a> {
         let base = self.root.directory.as_fd();
         let target = rustix::fs::readlinkat(base, path, Vec::new()).map_err(unread(below))?;
         let place = printable(name(below));
-        match self.places.lead(self.root, path, target.as_bytes()) {
+        match self.directories.target_of(self.root, path, target.as_bytes()) {
             // The target is added where it is.
             LinkTarget::Within(entries) => self.leads_to.extend(entries),
             LinkTarget::NoText => {

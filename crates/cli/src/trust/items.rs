@@ -45,26 +45,27 @@ pub(super) fn find_items(
     if let Some(item) = configuration(project) {
         found.insert(FILE_NAME.to_owned(), item);
     }
-    let places = match SkillDirectories::of(project) {
-        Ok(places) => places,
+    let directories = match SkillDirectories::of(project) {
+        Ok(directories) => directories,
         Err(error) => {
             found.insert(".".to_owned(), Item::unfit(ItemKind::Directory, unread(error)));
             return found;
         }
     };
-    for (path, error) in &places.unread {
+    for (path, error) in &directories.unread {
         // What cannot be read may have changed.
         found.insert(path.clone(), Item::unfit(ItemKind::Directory, unread(*error)));
     }
-    let mut candidates: Vec<Candidate<'_>> = memory(places.top(), project.memory()).into_iter().collect();
-    for root in &places.roots {
-        candidates.append(&mut entries(&places, root, remembered, &mut found));
+    let mut candidates: Vec<Candidate<'_>> =
+        memory(directories.top(), project.memory()).into_iter().collect();
+    for root in &directories.roots {
+        candidates.append(&mut entries(&directories, root, remembered, &mut found));
     }
     candidates.sort_by_key(|candidate| (is_new(candidate), candidate.path.clone()));
     let mut counted = MAX_COUNTED;
     let mut measured: Vec<(Allowance, Candidate<'_>)> = Vec::new();
     for candidate in candidates {
-        match candidate.measure(places.top(), &mut counted) {
+        match candidate.measure(directories.top(), &mut counted) {
             Ok(size) => measured.push((size, candidate)),
             Err(problem) => candidate.put(Item::unfit(candidate.kind(), problem), &mut found),
         }
@@ -76,7 +77,7 @@ pub(super) fn find_items(
             Err(problem) => Item::unfit(candidate.kind(), problem),
             Ok(rest) => {
                 left = rest;
-                candidate.item(&places, size, purpose)
+                candidate.item(&directories, size, purpose)
             }
         };
         candidate.put(item, &mut found);
@@ -148,11 +149,11 @@ impl Candidate<'_> {
         Allowance { files: MAX_FILES, bytes: MAX_BYTES }.without(size).map(|_| size)
     }
 
-    fn item(&self, places: &SkillDirectories, allowed: Allowance, purpose: Purpose) -> Item {
+    fn item(&self, directories: &SkillDirectories, allowed: Allowance, purpose: Purpose) -> Item {
         match &self.what {
-            What::Memory => memory_item(places.top(), &self.path, allowed, purpose),
+            What::Memory => memory_item(directories.top(), &self.path, allowed, purpose),
             What::Entry(root, name) => {
-                let mut entry = Entry::new(places, root, allowed, purpose);
+                let mut entry = Entry::new(directories, root, allowed, purpose);
                 let walked = entry.walk(name);
                 entry.finish(walked, &self.path)
             }
@@ -175,7 +176,7 @@ impl Candidate<'_> {
 /// The entries of a skill directory. Entries that cannot be trusted go into `found`. Links to skills in other skill
 /// directories are left out, because they are trusted there.
 fn entries<'a>(
-    places: &SkillDirectories,
+    directories: &SkillDirectories,
     root: &'a SkillDirectory,
     remembered: &BTreeSet<&str>,
     found: &mut BTreeMap<String, Item>,
@@ -208,7 +209,7 @@ fn entries<'a>(
             unfit(ItemKind::Skill, &path, "has a name that is not valid text".to_owned());
             continue;
         };
-        match link_of(places, root, &name) {
+        match link_of(directories, root, &name) {
             Some(LinkTarget::Within(entries))
                 if !entries.is_empty() && !entries.iter().any(|path| root.has(path)) => {}
             Some(LinkTarget::Out) => {
@@ -229,13 +230,13 @@ impl SkillDirectory {
 }
 
 /// Where the entry of this name leads, if it is a link.
-fn link_of(places: &SkillDirectories, root: &SkillDirectory, name: &str) -> Option<LinkTarget> {
+fn link_of(directories: &SkillDirectories, root: &SkillDirectory, name: &str) -> Option<LinkTarget> {
     let found = rustix::fs::statat(&root.directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     if FileType::from_raw_mode(found.st_mode) != FileType::Symlink {
         return None;
     }
     let target = rustix::fs::readlinkat(&root.directory, name, Vec::new()).ok()?;
-    Some(places.lead(root, name, target.as_bytes()))
+    Some(directories.target_of(root, name, target.as_bytes()))
 }
 
 /// The AGENTS.md of the working directory, if it exists.

@@ -48,24 +48,24 @@ impl SkillDirectories {
     pub(super) fn of(project: &Project) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = rustix::fs::openat(CWD, project.top(), flags, Mode::empty())?;
-        let mut places = Self { top, roots: Vec::new(), unread: Vec::new() };
+        let mut directories = Self { top, roots: Vec::new(), unread: Vec::new() };
         for root in project.roots() {
             let Ok(relative) = root.path.strip_prefix(project.top()) else { continue };
             let path = relative.to_string_lossy().into_owned();
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-            match rustix::fs::openat2(&places.top, relative, flags, Mode::empty(), resolve) {
-                Ok(directory) => match places.way("", &path) {
+            match rustix::fs::openat2(&directories.top, relative, flags, Mode::empty(), resolve) {
+                Ok(directory) => match directories.follow_path("", &path) {
                     LinkPath { end: End::There(real), .. } => {
-                        places.roots.push(SkillDirectory { path, real, directory })
+                        directories.roots.push(SkillDirectory { path, real, directory })
                     }
                     // It existed a moment ago.
-                    _ => places.unread.push((path, Errno::AGAIN)),
+                    _ => directories.unread.push((path, Errno::AGAIN)),
                 },
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::XDEV) => {}
-                Err(error) => places.unread.push((path, error)),
+                Err(error) => directories.unread.push((path, error)),
             }
         }
-        Ok(places)
+        Ok(directories)
     }
 
     /// The top of the project.
@@ -74,18 +74,18 @@ impl SkillDirectories {
     }
 
     /// Where the link at `path` below a skill directory leads.
-    pub(super) fn lead(&self, root: &SkillDirectory, path: &str, target: &[u8]) -> LinkTarget {
+    pub(super) fn target_of(&self, root: &SkillDirectory, path: &str, target: &[u8]) -> LinkTarget {
         let Ok(target) = std::str::from_utf8(target) else { return LinkTarget::NoText };
         let from = Path::new(&root.real).join(path);
         let from = from.parent().map(Path::to_string_lossy).unwrap_or_default();
-        let way = self.way(&from, target);
+        let way = self.follow_path(&from, target);
         let mut entries = Vec::new();
-        let places = way.links.iter().chain(match &way.end {
+        let directories = way.links.iter().chain(match &way.end {
             End::There(place) | End::Nothing(place) => Some(place),
             End::Loop => None,
             End::Out => return LinkTarget::Out,
         });
-        for place in places {
+        for place in directories {
             let owners = self.owners(place);
             if owners.is_empty() {
                 return LinkTarget::Out;
@@ -112,7 +112,7 @@ impl SkillDirectories {
     }
 
     /// Follows `path` from a directory below the top, whose own path has no links.
-    fn way(&self, from: &str, path: &str) -> LinkPath {
+    fn follow_path(&self, from: &str, path: &str) -> LinkPath {
         let mut links = Vec::new();
         let mut at: Vec<String> = names(from).map(str::to_owned).collect();
         // In reverse order: the next name is the last.

@@ -6,7 +6,7 @@ use std::io::BufRead;
 use anyhow::{Context as _, Result};
 
 use super::items::{self, Purpose};
-use super::status::{ItemStatus, ItemTrust, judge, listed};
+use super::status::{ItemStatus, ItemTrust, judge, list_untrusted};
 use super::trust_file::{Record, TrustFile};
 use super::{Item, summary};
 use crate::config::FILE_NAME;
@@ -26,7 +26,7 @@ pub(crate) enum ReviewScope {
 pub(crate) struct TrustReview<'a> {
     pub(super) project: &'a Project,
     pub(super) items: BTreeMap<String, Item>,
-    pub(super) judged: BTreeMap<String, ItemTrust>,
+    pub(super) statuses: BTreeMap<String, ItemTrust>,
     record: Option<Record>,
     scope: ReviewScope,
 }
@@ -37,8 +37,8 @@ impl<'a> TrustReview<'a> {
         let record = TrustFile::of_user().map(|file| file.get(project.top())).transpose()?.flatten();
         let remembered = record.iter().flat_map(Record::paths).collect();
         let items = items::find_items(project, Purpose::Show, &remembered);
-        let judged = judge(&items, record.as_ref());
-        Ok(Self { project, items, judged, record, scope })
+        let statuses = judge(&items, record.as_ref());
+        Ok(Self { project, items, statuses, record, scope })
     }
 
     /// Whether there is nothing to trust.
@@ -48,7 +48,7 @@ impl<'a> TrustReview<'a> {
 
     /// Whether all items are trusted.
     pub(crate) fn is_trusted(&self) -> bool {
-        self.judged.values().all(|item| item.status == ItemStatus::Trusted)
+        self.statuses.values().all(|item| item.status == ItemStatus::Trusted)
     }
 
     /// Whether there is something to ask about.
@@ -58,13 +58,13 @@ impl<'a> TrustReview<'a> {
 
     /// How many items are trusted already.
     pub(crate) fn trusted(&self) -> usize {
-        self.judged.values().filter(|item| item.status == ItemStatus::Trusted).count()
+        self.statuses.values().filter(|item| item.status == ItemStatus::Trusted).count()
     }
 
     /// Whether no item has an earlier decision that stays.
     pub(super) fn is_first(&self) -> bool {
         let is_settled = |item: &ItemTrust| self.is_settled(&item.status);
-        !self.judged.values().any(is_settled)
+        !self.statuses.values().any(is_settled)
     }
 
     /// Whether the decision about an item stays: it is trusted, or it was refused and is not asked about.
@@ -80,13 +80,13 @@ impl<'a> TrustReview<'a> {
     pub(crate) fn unfit(&self) -> Option<String> {
         let mut record = self.record.clone().unwrap_or_else(|| Record::new(""));
         self.asked().for_each(|(path, digest)| record.trust(path, digest));
-        let unfit = listed(&judge(&self.items, Some(&record)));
+        let unfit = list_untrusted(&judge(&self.items, Some(&record)));
         (!unfit.is_empty()).then_some(unfit)
     }
 
     /// The paths and digests of the items to ask about.
     fn asked(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.judged.iter().filter_map(|(path, item)| {
+        self.statuses.iter().filter_map(|(path, item)| {
             let is_asked = item.status.is_open()
                 || (self.scope == ReviewScope::Refused && item.status == ItemStatus::Refused);
             let digest = self.items.get(path)?.digest.as_ref().ok()?;

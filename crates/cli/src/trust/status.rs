@@ -192,20 +192,22 @@ impl TrustStatus {
     pub(crate) fn notice(&self, project: Option<&Project>, skills: usize) -> Option<String> {
         let memory = project.filter(|project| project.has_memory() && !self.trusts_memory(project));
         let memory = memory.map(|_| format!("its {MEMORY} not read"));
-        self.told([hidden(skills), self.unused(project), memory], |_| true)
+        self.notice_line([hidden_skills(skills), self.unused_configuration(project), memory], |_| true)
     }
 
     /// The same, only about skills.
     pub(crate) fn notice_of_skills(&self, skills: usize) -> Option<String> {
-        self.told([hidden(skills)], |kind| matches!(kind, ItemKind::Skill | ItemKind::Directory))
+        self.notice_line([hidden_skills(skills)], |kind| {
+            matches!(kind, ItemKind::Skill | ItemKind::Directory)
+        })
     }
 
     /// The same, only about the configuration.
     pub(crate) fn notice_of_configuration(&self, project: Option<&Project>) -> Option<String> {
-        self.told([self.unused(project)], |kind| kind == ItemKind::Configuration)
+        self.notice_line([self.unused_configuration(project)], |kind| kind == ItemKind::Configuration)
     }
 
-    fn unused(&self, project: Option<&Project>) -> Option<String> {
+    fn unused_configuration(&self, project: Option<&Project>) -> Option<String> {
         let project = project.filter(|project| project.has_configuration() && !self.trusts(FILE_NAME))?;
         let stays = if self.earlier(project).is_some() {
             ", except the restrictions that you trusted before"
@@ -215,7 +217,7 @@ impl TrustStatus {
         Some(format!("its {FILE_NAME} not used{stays}"))
     }
 
-    fn told(
+    fn notice_line(
         &self,
         left_out: impl IntoIterator<Item = Option<String>>,
         counts: impl Fn(ItemKind) -> bool,
@@ -231,10 +233,10 @@ impl TrustStatus {
         let none = BTreeMap::new();
         let items = if let Self::Known { items, .. } = self { items } else { &none };
         let trusted = items.values().filter(|item| item.status == ItemStatus::Trusted).count();
-        let named = listed(items.iter().filter(|(_, item)| counts(item.kind)));
+        let named = list_untrusted(items.iter().filter(|(_, item)| counts(item.kind)));
         let is_new = |item: &ItemTrust| matches!(item.status, ItemStatus::New | ItemStatus::Refused);
         Some(if trusted > 0 {
-            let trusted = stay(trusted);
+            let trusted = stay_trusted(trusted);
             format!(
                 "part of this project is not trusted ({named}): {left_out}; {trusted}; `prowess trust` shows the rest"
             )
@@ -249,16 +251,16 @@ impl TrustStatus {
 }
 
 /// How many items stay trusted, as text.
-pub(super) fn stay(trusted: usize) -> String {
+pub(super) fn stay_trusted(trusted: usize) -> String {
     format!("{} {} trusted", count(trusted, "other item"), if trusted == 1 { "stays" } else { "stay" })
 }
 
-fn hidden(skills: usize) -> Option<String> {
+fn hidden_skills(skills: usize) -> Option<String> {
     (skills > 0).then(|| format!("{} hidden from models", count(skills, "project skill")))
 }
 
 /// The first untrusted items, and how many more there are.
-pub(super) fn listed<'a>(items: impl IntoIterator<Item = (&'a String, &'a ItemTrust)>) -> String {
+pub(super) fn list_untrusted<'a>(items: impl IntoIterator<Item = (&'a String, &'a ItemTrust)>) -> String {
     let is_out = |(_, item): &(&String, &ItemTrust)| item.status != ItemStatus::Trusted;
     let all: Vec<_> = items.into_iter().filter(is_out).collect();
     let mut named: Vec<String> = all

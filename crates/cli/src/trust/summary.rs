@@ -9,7 +9,7 @@ use prowess_catalog::skill::{Location, MissingName};
 use prowess_catalog::yaml::Value;
 
 use super::review::TrustReview;
-use super::status::{ItemStatus, stay};
+use super::status::{ItemStatus, stay_trusted};
 use super::{FileKind, Item, ItemKind};
 use crate::config;
 use crate::terminal::{Style, count, printable, printable_lines, printable_start, size, styled};
@@ -45,7 +45,8 @@ impl TrustReview<'_> {
         };
         let _ = writeln!(text, "{top} contains{of_part}:");
         for (path, item) in &self.items {
-            let Some(judged) = self.judged.get(path).filter(|judged| !self.is_settled(&judged.status)) else {
+            let Some(judged) = self.statuses.get(path).filter(|judged| !self.is_settled(&judged.status))
+            else {
                 continue;
             };
             let mark = match judged.status {
@@ -75,7 +76,7 @@ impl TrustReview<'_> {
             }
         }
         if trusted > 0 {
-            let _ = writeln!(text, "\nThe {}.", stay(trusted));
+            let _ = writeln!(text, "\nThe {}.", stay_trusted(trusted));
         }
         text
     }

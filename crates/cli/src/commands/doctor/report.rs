@@ -114,7 +114,7 @@ pub(super) fn examine(options: &Options) -> Result<Report> {
     if let Err(error) = runtime.block_on(LocalExecutor::new(configured).probe()) {
         problems.push(error.to_string());
     }
-    let containers = runtime.block_on(examine_containers(&options.containers.over(&settings)));
+    let containers = runtime.block_on(examine_containers(&options.containers.or_configured(&settings)));
     let workspaces = examine_workspaces(&options.workspace_dir, &mut problems);
     let is_root = rustix::process::geteuid().is_root();
     let socat = program("socat", "socat");
@@ -212,8 +212,8 @@ fn is_writable(path: &std::path::Path) -> bool {
 
 /// Finds a program as the executor does: in an absolute directory of PATH.
 fn program(name: &str, package: &'static str) -> Program {
-    let places = std::env::var_os("PATH").unwrap_or_default();
-    let path = std::env::split_paths(&places)
+    let directories = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::split_paths(&directories)
         .filter(|place| place.is_absolute())
         .map(|place| place.join(name))
         .find(|path| path.is_file());

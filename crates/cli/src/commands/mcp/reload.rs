@@ -25,7 +25,7 @@ const EVERY: Duration = Duration::from_millis(500);
 /// Looks for skills again as a new start would, with the current trust and rules.
 #[derive(Debug)]
 pub(super) struct SkillReloader {
-    pub(super) places: RootArgs,
+    pub(super) root_args: RootArgs,
     pub(super) permissions: Permissions,
     has_failed: AtomicBool,
     /// The path of the project's configuration, trusted or not.
@@ -33,9 +33,9 @@ pub(super) struct SkillReloader {
 }
 
 impl SkillReloader {
-    pub(super) fn new(places: RootArgs, permissions: Permissions, skills: &Skills) -> Arc<Self> {
+    pub(super) fn new(root_args: RootArgs, permissions: Permissions, skills: &Skills) -> Arc<Self> {
         let project = Mutex::new(configuration(skills));
-        Arc::new(Self { places, permissions, has_failed: AtomicBool::new(false), project })
+        Arc::new(Self { root_args, permissions, has_failed: AtomicBool::new(false), project })
     }
 
     /// Applies the current rules and returns the current skills. If that fails there are no skills: a skill that lost its
@@ -63,7 +63,7 @@ impl SkillReloader {
     }
 
     fn found(&self, known: &Catalog) -> Result<(Catalog, Policy)> {
-        let skills = self.places.discover_again(known)?;
+        let skills = self.root_args.discover_again(known)?;
         *self.project.lock().unwrap_or_else(PoisonError::into_inner) = configuration(&skills);
         let config = Config::load(&skills.configuration()?, &[])?;
         // The rules that protect files stay those of the start.

@@ -27,7 +27,7 @@ pub(super) struct ServerFactory {
 
 impl ServerFactory {
     /// A session that no client uses. Other sessions reuse what it knows of these skills.
-    async fn like(&self, catalog: Catalog) -> SkillSession {
+    async fn shared_session(&self, catalog: Catalog) -> SkillSession {
         let mut example = self.example.lock().await;
         match &*example {
             Some(session) if session.engine().catalog_view().catalog().is_same(&catalog) => session.clone(),
@@ -44,7 +44,7 @@ impl ServerFactory {
         let mut session = SkillSession::builder(catalog.clone())
             .options(self.options.clone())
             .permissions(self.permissions.clone())
-            .beside(&self.like(catalog).await);
+            .beside(&self.shared_session(catalog).await);
         // Without a scope nothing is saved.
         let artifacts = self.artifacts.as_ref().and_then(|artifacts| {
             let scope = self.wider.clone().map_or_else(Scope::new_session, Ok);

@@ -16,7 +16,7 @@ use crate::terminal::{count, printable};
 #[derive(Debug)]
 pub(crate) struct ManualSession<'a> {
     session: SkillSession,
-    places: &'a RootArgs,
+    root_args: &'a RootArgs,
     messages: Vec<String>,
 }
 
@@ -52,8 +52,8 @@ impl CommandResult {
 }
 
 impl<'a> ManualSession<'a> {
-    pub(crate) fn new(session: SkillSession, places: &'a RootArgs) -> Self {
-        Self { session, places, messages: Vec::new() }
+    pub(crate) fn new(session: SkillSession, root_args: &'a RootArgs) -> Self {
+        Self { session, root_args, messages: Vec::new() }
     }
 
     pub(crate) fn session(&self) -> &SkillSession {
@@ -194,7 +194,7 @@ impl<'a> ManualSession<'a> {
     }
 
     async fn refresh(&self) -> CommandResult {
-        let skills = match self.places.discover_again(self.session.engine().catalog_view().catalog()) {
+        let skills = match self.root_args.discover_again(self.session.engine().catalog_view().catalog()) {
             Ok(skills) => skills,
             Err(error) => return CommandResult::wrong(format!("{error:#}")),
         };

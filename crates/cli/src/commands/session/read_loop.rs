@@ -16,13 +16,13 @@ use super::state_file::StateFile;
 /// Carries out lines until they end or one says `quit`. Returns whether the last one failed.
 pub(crate) async fn run_lines(
     session: SkillSession,
-    places: &RootArgs,
+    root_args: &RootArgs,
     show: Show,
     state: Option<&StateFile>,
     console: &mut Console<'_>,
 ) -> Result<bool> {
     console.greet(&greeting(&session))?;
-    let mut manual_session = ManualSession::new(session, places);
+    let mut manual_session = ManualSession::new(session, root_args);
     let mut failed = false;
     while let Some(line) = console.next_line()? {
         let (line, parsed) = match line {
