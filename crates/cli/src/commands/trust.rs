@@ -8,6 +8,7 @@ use clap::Args;
 use prowess_catalog::{Environment, RootLayout};
 
 use crate::commands::CommandOutcome;
+use crate::directories::real_path;
 use crate::project::Project;
 use crate::terminal::{Terminal, count, printable};
 use crate::trust::{ReviewScope, TrustFile, TrustReview, ask_to_trust};
@@ -117,7 +118,7 @@ fn list(json: bool, terminal: &mut Terminal) -> Result<CommandOutcome> {
     Ok(CommandOutcome::Done)
 }
 
-/// A project that is gone can be revoked by its path as well.
+/// Revokes trust. A project that no longer exists can be named by its path.
 fn revoke(surroundings: &Environment, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let file = TrustFile::of_user().context("there is no home directory, so nothing is trusted: set HOME")?;
     let top = RootLayout::default().project_top(surroundings);
@@ -130,12 +131,12 @@ fn revoke(surroundings: &Environment, terminal: &mut Terminal) -> Result<Command
     Ok(CommandOutcome::Done)
 }
 
-/// This process's surroundings, as if it had been started in `directory`.
+/// The environment, as if the program was started in `directory`.
 fn surroundings(directory: Option<&Path>) -> Result<Environment> {
     let mut surroundings = Environment::of_process().context("the working directory cannot be read")?;
     let Some(directory) = directory else { return Ok(surroundings) };
-    // Its own name without links and `..`, as the system gives it to whoever works there.
-    let place = super::run::place(directory).or_else(|_| std::path::absolute(directory));
+    // The path without links and `..`, as the system reports it for a working directory.
+    let place = real_path(directory).or_else(|_| std::path::absolute(directory));
     surroundings.working_directory = place.context("the working directory cannot be read")?;
     if surroundings.working_directory.is_file() {
         bail!("{} is a file: name a directory", directory.display());

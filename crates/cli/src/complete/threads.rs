@@ -1,11 +1,11 @@
-//! Names of threads, by a look at the database that changes nothing.
+//! Suggests threads. The database is only read.
 
 use prowess_store::SqliteStore;
 
 use super::Suggestion;
 use crate::threads::{FILE, ago, is_of_people};
 
-/// How many threads are looked through.
+/// How many threads are read.
 const MAX_SEARCHED: usize = 1_000;
 
 /// `last`, and the threads that changed last.

@@ -1,7 +1,7 @@
-//! Markdown for a terminal, while it is written.
+//! Markdown on a terminal, while it is still arriving.
 //!
-//! A document is cut into its outermost blocks, line by line, and each block is rendered once, when its end is
-//! there. What a cut depends on is lines and nothing else, so that text comes out the same however it came in.
+//! A document is cut into its outermost blocks, line by line. Each block is rendered once, when it is complete. The
+//! cuts depend only on lines, so that the result does not depend on how the text arrived.
 
 mod block;
 mod cells;
@@ -97,7 +97,7 @@ impl Markdown {
         rows
     }
 
-    /// The lines of the block that is not finished, as they look now. This costs as much as the block is long,
+    /// The lines of the block that is not finished, as they style now. This costs as much as the block is long,
     /// which is a few KiB at most.
     pub(crate) fn live(&self) -> Vec<String> {
         self.clone().finish()
