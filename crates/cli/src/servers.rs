@@ -12,7 +12,7 @@ use prowess_mcp::client::{BearerToken, Cache, Connection, Patience, ServerLabel,
 
 use crate::config::{McpSettings, Settings, home};
 use crate::progress::Progress;
-use crate::terminal::shown;
+use crate::terminal::printable;
 
 /// How long a server is waited for before a person is told of it.
 const UNTOLD: Duration = Duration::from_secs(2);
@@ -38,7 +38,7 @@ pub(crate) async fn connect(
     for (label, server) in settings.mcp.iter().filter(|(label, _)| only.is_none_or(|only| only == *label)) {
         match options(label, server) {
             Ok(options) => all.push(options),
-            Err(error) => notices.push(format!("MCP server {label}: {}", shown(&format!("{error:#}")))),
+            Err(error) => notices.push(format!("MCP server {label}: {}", printable(&format!("{error:#}")))),
         }
     }
     let mut lacks_some = !notices.is_empty();
@@ -46,7 +46,8 @@ pub(crate) async fn connect(
     let cache = match cache(&labels, roots) {
         Ok(cache) => cache,
         Err(error) => {
-            notices.push(format!("files of MCP servers are not kept: {}", shown(&format!("{error:#}"))));
+            notices
+                .push(format!("files of MCP servers are not cached: {}", printable(&format!("{error:#}"))));
             None
         }
     };
@@ -55,7 +56,7 @@ pub(crate) async fn connect(
     let patience = Patience::new(UNTOLD, &tell);
     let (servers, failed) = Servers::connect_with(all, cache.map(Arc::new), patience).await;
     lacks_some |= !failed.is_empty();
-    notices.extend(failed.into_iter().map(|error| shown(&error.to_string())));
+    notices.extend(failed.into_iter().map(|error| printable(&error.to_string())));
     Ok(Some(Connected { servers, notices, lacks_some }))
 }
 
@@ -79,9 +80,9 @@ pub(crate) async fn offered(
     let odd: Vec<String> = catalog
         .diagnostics()
         .filter(|found| found.severity == Severity::Error && is_servers(&found.file))
-        .map(|found| shown(&found.to_string()))
+        .map(|found| printable(&found.to_string()))
         .collect();
-    let notices = found.notices.into_iter().map(|notice| shown(&notice.to_string()));
+    let notices = found.notices.into_iter().map(|notice| printable(&notice.to_string()));
     (catalog, notices.chain(odd).collect())
 }
 
@@ -102,7 +103,7 @@ fn options(label: &str, settings: &McpSettings) -> Result<ServerOptions> {
 }
 
 fn started(command: &[String], settings: &McpSettings) -> Result<Connection> {
-    let (program, arguments) = command.split_first().context("`command` names no program")?;
+    let (program, arguments) = command.split_first().context("`command` is empty")?;
     let given: BTreeMap<OsString, OsString> = settings
         .env
         .iter()
@@ -113,13 +114,13 @@ fn started(command: &[String], settings: &McpSettings) -> Result<Connection> {
         *env = given;
         // Programs take code from where they start, and the working directory may be a stranger's.
         let place = settings.directory.clone().or_else(home);
-        *directory = Some(place.context("HOME is not set: `directory` says where to start it")?);
+        *directory = Some(place.context("HOME is not set: set `directory`, where the server starts")?);
     }
     Ok(connection)
 }
 
 fn variable(name: &str) -> Result<String> {
-    std::env::var(name).map_err(|_| anyhow!("{} is not set, or is no text", shown(name)))
+    std::env::var(name).map_err(|_| anyhow!("{} is not set, or is not valid text", printable(name)))
 }
 
 /// An address and a digest, as they are written in the configuration.
@@ -140,5 +141,5 @@ fn cache(labels: &[ServerLabel], roots: &[Root]) -> Result<Option<Cache>> {
 
 /// `$XDG_CACHE_HOME/prowess/servers`, or `~/.cache/prowess/servers`.
 fn directory() -> Option<PathBuf> {
-    Some(crate::state::cache()?.join("servers"))
+    Some(crate::directories::cache()?.join("servers"))
 }

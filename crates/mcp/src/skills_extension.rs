@@ -6,7 +6,7 @@ use std::sync::Arc;
 use prowess_catalog::contents::{ContentFile, ContentLimits, Contents, FileError};
 use prowess_catalog::skill::MANIFEST;
 use prowess_catalog::{Code, Diagnostic, Digest, Skill, SkillEntry};
-use prowess_permission::quoted;
+use prowess_permission::quote_name;
 use prowess_skills::SkillSession;
 use prowess_skills::owner::FileOwner;
 use rmcp::ErrorData;
@@ -248,7 +248,9 @@ impl<'a> Publication<'a> {
         }
         let name = skill.entry.skill.name.as_str();
         entry
-            .inspect_err(|why| tracing::warn!(skill = name, "Skill {} is not served: {why}", quoted(name)))
+            .inspect_err(|why| {
+                tracing::warn!(skill = name, "Skill {} is not served: {why}", quote_name(name))
+            })
             .ok()
     }
 

@@ -22,7 +22,7 @@ use crate::view::SkillView;
 /// every time.
 ///
 /// ```
-/// use prowess_permission::Nobody;
+/// use prowess_permission::NoAsker;
 /// use prowess_skills::{Outcome, SkillSession};
 /// use serde_json::json;
 ///

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use prowess_catalog::SkillEntry;
 use prowess_catalog::skill::Location;
-use prowess_permission::{Decision, Kind, Question, quoted};
+use prowess_permission::{Decision, Kind, Question, quote_name};
 use serde_json::json;
 
 use crate::delta::{LoadedSkill, SelectMode, SelectedDocument, SkillDelta};
@@ -137,7 +137,7 @@ impl SkillView {
                 skill = name,
                 path = %diagnostic.file,
                 "Failed to list documents for skill {}: {diagnostic}",
-                quoted(name)
+                quote_name(name)
             );
         }
         // The same JSON, with nothing in it that could pass for markup.

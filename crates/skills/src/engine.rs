@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use prowess_catalog::{Catalog, CatalogDiff, CatalogView, SkillEntry};
-use prowess_permission::{Permissions, quoted};
+use prowess_permission::{Permissions, quote_name};
 use tokio::sync::broadcast;
 
 use crate::delta::{ResourceMetadata, SkillDelta};
@@ -289,7 +289,7 @@ fn log(delta: &SkillDelta, after: &SkillState, slots: usize) {
                 resources,
                 tokens,
                 "Skill {} loaded ({resources} resources discovered)",
-                quoted(skill)
+                quote_name(skill)
             );
         }
         SkillDelta::Unloaded { reason, .. } => {
@@ -300,19 +300,21 @@ fn log(delta: &SkillDelta, after: &SkillState, slots: usize) {
                 slots,
                 ?reason,
                 "Skill {} unloaded ({free}/{slots} slots available)",
-                quoted(skill)
+                quote_name(skill)
             );
         }
-        SkillDelta::Reloaded { .. } => tracing::info!(skill, "Skill {} loaded again", quoted(skill)),
+        SkillDelta::Reloaded { .. } => tracing::info!(skill, "Skill {} loaded again", quote_name(skill)),
         SkillDelta::Selected { documents, .. } => {
             let documents = documents.len();
-            tracing::info!(skill, documents, "Documents of skill {} selected", quoted(skill));
+            tracing::info!(skill, documents, "Documents of skill {} selected", quote_name(skill));
         }
         SkillDelta::DocumentChanged { document, .. } => {
             let kept = document.is_some();
-            tracing::info!(skill, kept, "A selected document of skill {} changed", quoted(skill));
+            tracing::info!(skill, kept, "A selected document of skill {} changed", quote_name(skill));
         }
-        SkillDelta::Led { .. } => tracing::info!(skill, "Skill {} of a server led to this", quoted(skill)),
-        SkillDelta::Offered { .. } => tracing::info!(skill, "Skill {} offered", quoted(skill)),
+        SkillDelta::Led { .. } => {
+            tracing::info!(skill, "Skill {} of a server led to this", quote_name(skill))
+        }
+        SkillDelta::Offered { .. } => tracing::info!(skill, "Skill {} offered", quote_name(skill)),
     }
 }

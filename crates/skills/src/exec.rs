@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use prowess_permission::action::Channel;
-use prowess_permission::{Action, Kind, Question, joined};
+use prowess_permission::{Action, Kind, Question, owned_subject};
 use prowess_workspace::limits::MAX_TIMEOUT;
 use prowess_workspace::live::LiveError;
 use prowess_workspace::{LiveOutput, RunRequest};
@@ -106,12 +106,12 @@ impl Running<'_> {
         // People take their time.
         run.timeout.get_or_insert(MAX_TIMEOUT.as_secs());
         let terminal = tty == Some(true);
-        let talk = if terminal { Channel::Terminal } else { Channel::Pipe };
+        let channel = if terminal { Channel::Terminal } else { Channel::Pipe };
         // Nobody is asked about what cannot be.
         if let Some(runs) = self.runs {
             runs.check_room().map_err(SkillError::Live)?;
         }
-        let passed = self.pass_gates(&run, Some(talk)).await?;
+        let passed = self.pass_gates(&run, Some(channel)).await?;
         let find = passed.skills();
         let host = passed.host(self, &run);
         let context = passed.context(&find, &host);
@@ -147,8 +147,9 @@ impl Running<'_> {
         if because_of.is_empty() || chars.is_empty() {
             return Ok(());
         }
-        let deed = Action::Type { session: id.to_owned(), typed: chars.to_owned(), because_of };
-        let question = Question::new(Kind::RUN, joined(id, &format!("type {chars}"))).to(deed).each_time();
+        let action = Action::TypeIntoRun { run_id: id.to_owned(), typed: chars.to_owned(), because_of };
+        let question =
+            Question::new(Kind::RUN, owned_subject(id, &format!("type {chars}"))).to(action).each_time();
         self.pass(id, question).await
     }
 
@@ -169,7 +170,7 @@ impl Running<'_> {
         yield_ms: Option<u64>,
     ) -> Result<SkillAnswer, SkillError> {
         let wait = yield_ms.map_or(WAIT, Duration::from_millis);
-        let look: Result<LiveOutput, LiveError> = self.live(id)?.look(id, from, wait).await;
+        let look: Result<LiveOutput, LiveError> = self.live(id)?.read(id, from, wait).await;
         Ok(answer(&look.map_err(SkillError::Live)?))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use prowess_catalog::published::Published;
 use prowess_catalog::untrusted::one_line;
 use prowess_catalog::{SkillEntry, SkillText};
-use prowess_permission::{Action, Decision, Kind, Question, quoted};
+use prowess_permission::{Action, Decision, Kind, Question, quote_name};
 
 use crate::documents::DocumentChoice;
 use crate::error::SkillError;
@@ -28,7 +28,7 @@ impl SkillView {
         let refused = |refusal| SkillError::Refused { name: name.to_owned(), refusal };
         let arguments = arguments.map(str::to_owned);
         if let Some(published) = entry.published() {
-            let deed = Action::LoadServerSkill {
+            let action = Action::LoadServerSkill {
                 skill: name.to_owned(),
                 server: published.server.clone(),
                 uri: published.uri.clone(),
@@ -37,12 +37,12 @@ impl SkillView {
                 bytes: published.bytes(),
                 digest: published.digest().to_string(),
                 arguments,
-                at_work: self.others_at_work(&published.server),
+                server_skills: self.others_at_work(&published.server),
             };
-            io.pass(self.server_question(published, name).to(deed)).await.map_err(refused)?;
+            io.pass(self.server_question(published, name).to(action)).await.map_err(refused)?;
             return Ok(None);
         }
-        let deed = |digest: Option<String>| Action::LoadSkill {
+        let action = |digest: Option<String>| Action::LoadSkill {
             skill: name.to_owned(),
             location: entry.skill.location.as_str().to_owned(),
             origin: entry.root.label.clone(),
@@ -50,7 +50,7 @@ impl SkillView {
             arguments: arguments.clone(),
         };
         // An answer to a question without a digest is not to be remembered.
-        let plain = Question::new(Kind::SKILL, name).to(deed(None)).always([]);
+        let plain = Question::new(Kind::SKILL, name).to(action(None)).always([]);
         if self.engine().permissions().policy().evaluate(&plain).decision != Decision::Ask {
             io.pass(plain).await.map_err(refused)?;
             return Ok(None);
@@ -63,7 +63,7 @@ impl SkillView {
                 return Err(error);
             }
         };
-        let question = bound(&text).to(deed(Some(text.digest.to_string())));
+        let question = bound(&text).to(action(Some(text.digest.to_string())));
         io.pass(question).await.map_err(refused)?;
         Ok(Some(text))
     }
@@ -91,10 +91,10 @@ impl SkillView {
         if [Kind::SKILL, Kind::MCP_SKILL].iter().any(|kind| permissions.is_denied(kind, name_here)) {
             return Err(self.not_found(name));
         }
-        let at_work = self.servers_at_work();
-        let is_led = !at_work.is_empty();
-        let deed = Action::LookUpSkill { server: server.to_owned(), asked: name.to_owned(), at_work };
-        let mut question = Question::new(Kind::MCP_SKILL, name_here).to(deed).always([]);
+        let server_skills = self.servers_at_work();
+        let is_led = !server_skills.is_empty();
+        let action = Action::LookUpSkill { server: server.to_owned(), name: name.to_owned(), server_skills };
+        let mut question = Question::new(Kind::MCP_SKILL, name_here).to(action).always([]);
         if is_led {
             question = question.each_time();
         }
@@ -105,7 +105,7 @@ impl SkillView {
     /// The skills of other servers whose words the model has, in words.
     fn others_at_work(&self, server: &str) -> Vec<String> {
         let others = self.state().from_servers().into_iter().filter(|(_, other)| *other != server);
-        others.map(|(name, other)| format!("{} of {}", quoted(name), one_line(other))).collect()
+        others.map(|(name, other)| format!("{} of {}", quote_name(name), one_line(other))).collect()
     }
 
     /// Passes the gate for reading files of a server's skill that is loaded, which is open unless another server's skill
@@ -118,8 +118,8 @@ impl SkillView {
     ) -> Result<(), SkillError> {
         let Some(published) = entry.published() else { return Ok(()) };
         let name = entry.skill.name.as_str();
-        let at_work = self.others_at_work(&published.server);
-        if at_work.is_empty() {
+        let server_skills = self.others_at_work(&published.server);
+        if server_skills.is_empty() {
             return Ok(());
         }
         let documents = match choice {
@@ -127,9 +127,9 @@ impl SkillView {
             DocumentChoice::Named(paths) => Some(paths.clone()),
         };
         let (skill, server) = (name.to_owned(), published.server.clone());
-        let deed = Action::ReadDocuments { skill, server, documents, at_work };
+        let action = Action::ReadDocuments { skill, server, documents, server_skills };
         let refused = |refusal| SkillError::Refused { name: name.to_owned(), refusal };
-        io.pass(self.server_question(published, name).to(deed)).await.map_err(refused)
+        io.pass(self.server_question(published, name).to(action)).await.map_err(refused)
     }
 
     /// A skill whose files may be read, for a host that hands them on: the gate is passed as for a load, each time.

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use prowess_catalog::SkillEntry;
 use prowess_catalog::untrusted::one_line;
 use prowess_permission::real_path::{has_case, ignores_case};
-use prowess_permission::{Action, Decision, Kind, Question, RealPath, Refusal, Stopped, Verdict, quoted};
+use prowess_permission::{Action, Decision, Kind, Question, RealPath, Refusal, Stopped, Verdict, quote_name};
 use prowess_workspace::RunRequest;
 use prowess_workspace::input::InputGate;
 
@@ -93,7 +93,7 @@ impl InputRefused {
                 format!(
                     "{} has files of the skill {}, which is denied or not trusted",
                     path(given),
-                    quoted(skill)
+                    quote_name(skill)
                 )
             }
             Self::Denied { path: given, denied, rule } => {
@@ -123,7 +123,7 @@ pub(crate) struct HostInput {
 
 #[async_trait]
 impl InputGate for AskedHost<'_> {
-    async fn allow_host(&self, path: &Path) -> bool {
+    async fn allows(&self, path: &Path) -> bool {
         self.ask(path).await.is_ok()
     }
 }
@@ -137,17 +137,17 @@ impl AskedHost<'_> {
         if self.passed.contains(&real) {
             return Ok(real);
         }
-        let deed = Action::BringIn {
+        let action = Action::AddInput {
             skill: self.request.skill.clone(),
             command: self.request.command.clone(),
             is_directory: input.is_directory,
             with_secrets: input.secrets,
         };
-        let mut question = Question::about_place(Kind::READ, input.place);
+        let mut question = Question::about_file(Kind::READ, input.place);
         if let Some(entry) = input.asks {
             question = question.and(entry);
         }
-        let question = question.to(deed).always([]);
+        let question = question.to(action).always([]);
         match view.engine().permissions().pass(question, self.running.asker).await {
             Ok(_) => Ok(real),
             Err(Stopped::Asks(question)) => Err(Unread::Asks(question)),
@@ -184,7 +184,7 @@ impl SkillView {
             WithheldFile::Denied(skill) => InputRefused::Hidden { path: name(), skill },
         })?;
         let policy = self.engine().permissions().policy();
-        let judge = |place: &RealPath| policy.evaluate(&Question::about_place(Kind::READ, place.clone()));
+        let judge = |place: &RealPath| policy.evaluate(&Question::about_file(Kind::READ, place.clone()));
         let line = |verdict: Verdict| verdict.rule.map(|(_, rule)| rule.toml_line());
         let verdict = judge(&place);
         if verdict.decision == Decision::Deny {

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use globset::{GlobBuilder, GlobSet};
 use prowess_catalog::untrusted::one_line;
 use prowess_catalog::{Catalog, CatalogView, SkillEntry};
-use prowess_permission::{Decision, Kind, Permissions, Policy, Verdict, quoted};
+use prowess_permission::{Decision, Kind, Permissions, Policy, Verdict, quote_name};
 
 use crate::delta::SkillDelta;
 use crate::owner::Owners;
@@ -85,7 +85,7 @@ impl Known {
                             skill,
                             left_out,
                             "Skill {} has more `paths` than are looked at",
-                            quoted(skill)
+                            quote_name(skill)
                         );
                     }
                     let taken = &paths[..most.min(paths.len())];
@@ -160,7 +160,7 @@ fn matcher(skill: &str, pattern: &str) -> Option<GlobSet> {
         tracing::warn!(
             skill,
             "Skill {} has a pattern in `paths` that is too long, and is passed over",
-            quoted(skill)
+            quote_name(skill)
         );
         return None;
     }
@@ -178,7 +178,7 @@ fn matcher(skill: &str, pattern: &str) -> Option<GlobSet> {
                 %pattern,
                 %error,
                 "Skill {} has a pattern in `paths` that is none, and is passed over",
-                quoted(skill)
+                quote_name(skill)
             );
             None
         }

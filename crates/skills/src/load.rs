@@ -34,7 +34,7 @@ pub(crate) enum Caller {
 /// the last free slot.
 ///
 /// ```
-/// use prowess_permission::Nobody;
+/// use prowess_permission::NoAsker;
 /// use prowess_skills::{LocalFiles, Outcome, SkillEngine, SkillState};
 ///
 /// # use prowess_catalog::{Catalog, Root, ScanOptions};

@@ -1,7 +1,7 @@
 //! A catalog that changes under a session, and the resources of its skills.
 
 use prowess_catalog::{CatalogDiff, Resources, SkillEntry};
-use prowess_permission::quoted;
+use prowess_permission::quote_name;
 
 use crate::delta::ResourceMetadata;
 use crate::event::Stale;
@@ -48,7 +48,7 @@ pub(crate) fn told(entry: &SkillEntry, resources: &Resources) -> Vec<ResourceMet
             skill,
             path = %diagnostic.file,
             "Failed to list resources for skill {}: {diagnostic}",
-            quoted(skill)
+            quote_name(skill)
         );
     }
     let directory = entry.skill.location.directory().trim_end_matches('/');

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What came of a command of a skill: what a screen shows of it, without reading what the model reads.
 ///
 /// ```
-/// use prowess_skills::Ran;
+/// use prowess_skills::RunSummary;
 ///
 /// let ran = RunSummary { exit_code: 2, ..RunSummary::default() };
 /// assert_eq!(serde_json::to_value(&ran)?["exit_code"], 2);

@@ -142,7 +142,7 @@ impl SkillService {
     /// answer like any other.
     ///
     /// The skill itself and every skill that an input names pass the gate as for a load. Then it is asked with
-    /// kind `run`; the subjects are the skill's name and the command, [joined](prowess_permission::joined), and what gives
+    /// kind `run`; the subjects are the skill's name and the command, [joined](prowess_permission::owned_subject), and what gives
     /// the command another meaning: `kit env NAME=value`, `kit cwd scripts`, `kit type into COMMAND`. An approval is bound
     /// to all files of these skills and to everything else that was asked for. Files of the host are asked about with kind
     /// `read`, by their real path; a directory comes in only if nothing in it is denied, and no file of a skill that this

@@ -193,13 +193,13 @@ impl SessionBuilder {
     /// let one = SkillSession::builder(catalog.clone()).permissions(allowed.clone()).start().await;
     /// let other = SkillSession::builder(catalog.clone()).permissions(allowed.clone()).beside(&one).start().await;
     /// one.load("greet", None).await?;
-    /// assert!(other.engine().view().get("greet").is_some() && other.state().loaded().is_empty());
+    /// assert!(other.engine().catalog_view().get("greet").is_some() && other.state().loaded().is_empty());
     ///
     /// // Under other rules it finds out by itself.
     /// let rules = [Rule::new("skill", "greet", Decision::Deny)];
     /// let denied = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
     /// let third = SkillSession::builder(catalog).permissions(denied).beside(&one).start().await;
-    /// assert!(third.engine().view().get("greet").is_none());
+    /// assert!(third.engine().catalog_view().get("greet").is_none());
     /// # Ok(())
     /// # }
     /// ```

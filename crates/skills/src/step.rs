@@ -181,7 +181,7 @@ impl Io {
     /// Passes a gate: by the rules, by what was approved before, or by an answer.
     pub(crate) async fn pass(&self, question: Question) -> Result<(), Refusal> {
         let permissions = self.engine.permissions();
-        if let Some(settled) = permissions.settled(&question) {
+        if let Some(settled) = permissions.without_asking(&question) {
             return settled.map(drop);
         }
         match self.wire.get(Need::Ask(Box::new(question.clone()))).await {

@@ -35,7 +35,7 @@ const WORK: &str = "work";
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let place = tempfile::tempdir()?;
-/// let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+/// let workspace = Workspaces::open(place.path())?.workspace("session-1")?;
 /// let files = WorkspaceBackend::new(workspace, Arc::new(FakeExecutor))?; // `LocalExecutor` outside of tests
 /// files.write(&VirtualPath::parse("/notes.md")?, "- tides\n".into(), WriteMode::CreateNew).await?;
 /// let request = ExecuteRequest {

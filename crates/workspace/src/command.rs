@@ -28,7 +28,7 @@ use crate::warning::RunWarning;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let place = tempfile::tempdir()?;
-/// let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+/// let workspace = Workspaces::open(place.path())?.workspace("session-1")?;
 /// let mut command = Command::new(workspace.path(), "work", "echo hello $NAME");
 /// command.environment.insert("NAME".into(), "Ada".into());
 /// let finished = FakeExecutor.run(command, &NoSink).await?;
@@ -224,9 +224,9 @@ impl Exit {
     pub fn killed_because(self) -> Option<&'static str> {
         match self {
             Self::Code(_) | Self::Signal(_) => None,
-            Self::TimedOut => Some("its time was over"),
-            Self::OutOfMemory => Some("it used more memory than it may"),
-            Self::TooMuchOutput => Some("it wrote more output than it may"),
+            Self::TimedOut => Some("it ran out of time"),
+            Self::OutOfMemory => Some("it used too much memory"),
+            Self::TooMuchOutput => Some("it wrote too much output"),
             Self::WorkspaceFull => Some("the workspace is full"),
             Self::Cancelled => Some("it was cancelled"),
         }

@@ -29,7 +29,7 @@ use crate::missing::Missing;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let place = tempfile::tempdir()?;
-/// let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+/// let workspace = Workspaces::open(place.path())?.workspace("session-1")?;
 /// let command = Command::new(workspace.path(), "work", "sleep 3600");
 /// let finished = FakeExecutor.run(command, &NoSink).await?;
 /// assert_eq!(finished.exit, Exit::TimedOut, "and no time has passed");

@@ -136,7 +136,7 @@ fn is_word(character: char) -> bool {
 
 /// A file's name as one line of text that says exactly which name it is: control characters, characters
 /// that change the direction of text, and bytes that are no UTF-8 are written as escapes, as is `\`.
-pub(crate) fn shown(name: &OsStr) -> String {
+pub(crate) fn printable(name: &OsStr) -> String {
     let mut text = String::with_capacity(name.len());
     for chunk in name.as_bytes().utf8_chunks() {
         for character in chunk.valid().chars() {
@@ -191,8 +191,8 @@ mod tests {
     #[test]
     fn shown_names_differ_where_names_differ() {
         let line = OsStr::from_bytes(b"a\nb\x1b[31m\xff");
-        assert_eq!(shown(line), "a\\nb\\u{1b}[31m\\xff");
-        assert_eq!(shown(OsStr::new("a\\nb")), "a\\\\nb");
-        assert_eq!(shown(OsStr::new("\u{202e}gnp.é漢")), "\\u{202e}gnp.é漢");
+        assert_eq!(printable(line), "a\\nb\\u{1b}[31m\\xff");
+        assert_eq!(printable(OsStr::new("a\\nb")), "a\\\\nb");
+        assert_eq!(printable(OsStr::new("\u{202e}gnp.é漢")), "\\u{202e}gnp.é漢");
     }
 }

@@ -143,9 +143,9 @@ impl RunInput {
     }
 
     /// The file of the host that it takes, if it takes one.
-    pub fn host(&self) -> Option<PathBuf> {
+    pub fn local_path(&self) -> Option<PathBuf> {
         match InputSource::parse(&self.from).ok()? {
-            InputSource::Host(path) => Some(path),
+            InputSource::Local(path) => Some(path),
             _ => None,
         }
     }
@@ -156,7 +156,7 @@ impl RunInput {
         match InputSource::parse(&self.from).ok()? {
             InputSource::Skill { name, .. } => Some(SkillInput::Named(name)),
             InputSource::Workspace(path) if path.top() == "skills" => Some(SkillInput::Staged),
-            InputSource::Workspace(_) | InputSource::Artifact { .. } | InputSource::Host(_) => None,
+            InputSource::Workspace(_) | InputSource::Artifact { .. } | InputSource::Local(_) => None,
         }
     }
 }
@@ -279,11 +279,11 @@ mod tests {
         assert_eq!(within(&["pypi.org:443"], &most).unwrap(), "pypi.org:443");
         assert_eq!(
             within(&["pypi.org"], &most).unwrap_err(),
-            "the host pypi.org may not be reached; those that may are *.example.com, pypi.org:443"
+            "the host pypi.org is not allowed; allowed hosts: *.example.com, pypi.org:443"
         );
         assert_eq!(
             within(&["a.org"], &[]).unwrap_err(),
-            "the host a.org may not be reached: the configuration allows no network"
+            "the host a.org is not allowed: the configuration allows no network"
         );
         assert!(within(&["http://a.org"], &most).unwrap_err().contains("is no rule for hosts"));
         assert!(within(&["a.example.com"; MAX_HOSTS + 1], &most).is_err());

@@ -1,7 +1,7 @@
 //! Approval: what the rules want asked waits for a person, in the thread, for as long as it takes.
 
 use async_trait::async_trait;
-use prowess_permission::{Action, Decision, Kind, Permissions, Question, quoted};
+use prowess_permission::{Action, Decision, Kind, Permissions, Question, quote_name};
 
 use crate::agent::NextTool;
 use crate::message::ToolCall;
@@ -115,5 +115,5 @@ fn denied(call: &ToolCall) -> String {
 
 /// A name that a model made up, in quotes and on one line of a terminal.
 fn printable(name: &str) -> String {
-    quoted(&name.chars().take(MAX_NAME).collect::<String>())
+    quote_name(&name.chars().take(MAX_NAME).collect::<String>())
 }

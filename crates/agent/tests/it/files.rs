@@ -143,7 +143,7 @@ async fn what_the_rules_want_asked_waits_in_the_thread() {
     assert_eq!(waiting.len(), 4);
     let question = &waiting[0].question;
     assert_eq!(question.wording().title, "write /a");
-    assert_eq!(question.deed, Action::WriteFile { content: "one".to_owned() });
+    assert_eq!(question.action, Action::WriteFile { content: "one".to_owned() });
     thread.close().await.unwrap();
 
     let mut elsewhere = build().open(id).await.unwrap();

@@ -243,7 +243,7 @@ async fn a_task_does_not_start_what_only_a_person_may() {
 }
 
 fn digest(question: &Question) -> &str {
-    match &question.deed {
+    match &question.action {
         Action::LoadSkill { digest: Some(digest), .. } => digest,
         other => panic!("{other:?}"),
     }

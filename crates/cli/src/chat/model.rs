@@ -12,7 +12,7 @@ use prowess_models::{Anthropic, EffortField, Offline, OpenAi, OutputLimitName, T
 use crate::config::{
     Api, ModelName, ModelSettings, OutputLimitWord, ProviderSettings, Settings, ThinkingWord,
 };
-use crate::terminal::shown;
+use crate::terminal::printable;
 
 /// The model that the configuration names. A key that is missing is told before anything is asked.
 pub(super) fn chosen(settings: &Settings) -> Result<Arc<dyn Model>> {
@@ -22,9 +22,9 @@ pub(super) fn chosen(settings: &Settings) -> Result<Arc<dyn Model>> {
     if let Some(most) = settings.limits.cost
         && settings.prices()?.of(&settings.model.name.to_string()).is_none()
     {
-        let name = shown(&settings.model.name.to_string());
+        let name = printable(&settings.model.name.to_string());
         bail!(
-            "there is a limit of ${most} and no price for {name}: say under [price.\"{name}\"] of your prowess.toml what input and output cost"
+            "there is a cost limit of ${most} but no price for {name}: add [price.\"{name}\"] with input and output to your prowess.toml"
         );
     }
     let mut limits = ModelLimits::default();
@@ -47,7 +47,7 @@ pub(super) fn named(settings: &Settings, name: &str) -> Option<Arc<dyn Model>> {
 
 fn at(provider: &ProviderSettings, model: &str, name: &str, limits: ModelLimits) -> Result<Arc<dyn Model>> {
     let key = provider.key()?;
-    let failed = |error| anyhow!("provider.{}: {error}", shown(&provider.name));
+    let failed = |error| anyhow!("provider.{}: {error}", printable(&provider.name));
     Ok(match provider.api {
         Api::Openai => {
             let mut builder = OpenAi::builder(model).name(name).base_url(&provider.base_url).limits(limits);
@@ -84,18 +84,18 @@ fn at(provider: &ProviderSettings, model: &str, name: &str, limits: ModelLimits)
 pub(super) fn advice(error: &ModelError, settings: &Settings) -> Option<String> {
     let ModelName::Of { provider, .. } = &settings.model.name else { return None };
     let provider = settings.provider.get(provider)?;
-    let name = shown(&provider.name);
+    let name = printable(&provider.name);
     Some(match error.kind {
         ModelErrorKind::Auth => match &provider.key_env {
-            Some(variable) => format!("check the key in {}", shown(variable)),
+            Some(variable) => format!("check the key in {}", printable(variable)),
             None => format!("check the key of [provider.{name}]"),
         },
         ModelErrorKind::Unreachable | ModelErrorKind::TimedOut => {
             let url = crate::config::without_secrets(&provider.base_url);
-            format!("check the network and `provider.{name}.base_url`, which is {}", shown(&url))
+            format!("check the network and `provider.{name}.base_url`, which is {}", printable(&url))
         }
         ModelErrorKind::RateLimited | ModelErrorKind::Overloaded => {
-            "say it again in a while, or take another model with /model".to_owned()
+            "try again later, or switch to another model with /model".to_owned()
         }
         _ => return None,
     })
@@ -103,13 +103,13 @@ pub(super) fn advice(error: &ModelError, settings: &Settings) -> Option<String> 
 
 /// How the model is asked, where nobody else says it.
 #[derive(Clone, Debug)]
-pub(super) struct Manner {
+pub(super) struct ModelDefaults {
     pub(super) effort: Option<Effort>,
     pub(super) max_output: Option<u64>,
 }
 
 #[async_trait]
-impl Middleware for Manner {
+impl Middleware for ModelDefaults {
     fn name(&self) -> &str {
         "manner"
     }

@@ -8,11 +8,11 @@ use prowess_catalog::{Environment, RootLayout};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::commands::Outcome;
+use crate::commands::CommandOutcome;
 use crate::config::{self, Config, Origin, key, written};
 use crate::project::Project;
-use crate::terminal::{Style, Terminal, count, shown, styled};
-use crate::trust::{self, Standing};
+use crate::terminal::{Style, Terminal, count, printable, styled};
+use crate::trust::{self, TrustStatus};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -61,7 +61,7 @@ enum Word {
     Flag,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     match &options.command {
         Command::Show { json, trust_project } => show(*json, *trust_project, terminal)?,
         Command::Path => {
@@ -70,14 +70,14 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         }
         Command::Reference => write!(terminal, "{}", config::reference())?,
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 fn show(json: bool, trust_project: bool, terminal: &mut Terminal) -> Result<()> {
     let surroundings = Environment::of_process().context("the working directory cannot be read")?;
     let project = Project::around(&surroundings, &RootLayout::default());
-    let standing = if trust_project { Standing::Whole } else { trust::standing(project.as_ref())? };
-    let config = Config::load(&standing.configuration(project.as_ref())?, &[])?;
+    let trust_status = if trust_project { TrustStatus::Whole } else { trust::status(project.as_ref())? };
+    let config = Config::load(&trust_status.configuration(project.as_ref())?, &[])?;
     let rows = rows(&config);
     if json {
         terminal.json(&rows)?;
@@ -90,7 +90,7 @@ fn show(json: bool, trust_project: bool, terminal: &mut Terminal) -> Result<()> 
         }
     }
     terminal.flush()?;
-    if let Some(notice) = standing.notice_of_configuration(project.as_ref()) {
+    if let Some(notice) = trust_status.notice_of_configuration(project.as_ref()) {
         writeln!(anstream::stderr(), "{notice}")?;
     }
     for warning in config.warnings() {
@@ -140,16 +140,17 @@ fn told(path: &[String], value: &Value) -> Value {
 
 /// One line a key: aligned on a screen, where defaults are faint; else with tabs between.
 fn print(rows: &[Row], terminal: &mut Terminal) -> Result<()> {
-    let value = |row: &Row| row.value.as_ref().map_or_else(|| "-".to_owned(), |value| shown(&written(value)));
+    let value =
+        |row: &Row| row.value.as_ref().map_or_else(|| "-".to_owned(), |value| printable(&written(value)));
     let from = |row: &Row| match (&row.from, row.line) {
-        (Some(from), Some(line)) => format!("{}:{line}", shown(from)),
-        (Some(from), None) => shown(from),
+        (Some(from), Some(line)) => format!("{}:{line}", printable(from)),
+        (Some(from), None) => printable(from),
         (None, _) => "default".to_owned(),
     };
     let is_screen = terminal.is_screen();
     let widest = rows.iter().map(|row| row.key.chars().count()).max().unwrap_or(0);
     for row in rows {
-        let (key, value, from) = (shown(&row.key), value(row), from(row));
+        let (key, value, from) = (printable(&row.key), value(row), from(row));
         if !is_screen {
             writeln!(terminal, "{key}\t{value}\t{from}")?;
         } else if row.origin == Word::Default {

@@ -1,6 +1,6 @@
 //! Names of models and of servers, as the configuration has them. Nobody is asked, least of all a provider.
 
-use super::Offer;
+use super::Suggestion;
 use crate::config::{Config, OfProject, Settings};
 
 /// Models of the providers that are built in, for those who have not written any down.
@@ -14,7 +14,7 @@ const WELL_KNOWN: [&str; 6] = [
 ];
 
 /// The model that is set, those that have a price, those that are well known, and the beginnings of all providers' names.
-pub(super) fn names() -> Option<Vec<Offer>> {
+pub(super) fn names() -> Option<Vec<Suggestion>> {
     let settings = settings()?;
     let mut names = vec!["offline".to_owned(), settings.model.name.to_string()];
     // A price may be for all models that begin alike, and without a provider nobody can be asked.
@@ -33,7 +33,7 @@ pub(super) fn names() -> Option<Vec<Offer>> {
 }
 
 /// The labels of MCP servers.
-pub(super) fn servers() -> Option<Vec<Offer>> {
+pub(super) fn servers() -> Option<Vec<Suggestion>> {
     let offer = |(label, server): (&String, &crate::config::McpSettings)| {
         let by = server.url.as_deref().map(crate::config::without_secrets);
         (label.clone(), by)

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::origin::key;
 use super::settings::ModelName;
 use super::shape::Kind;
-use crate::terminal::{shown, start_of};
+use crate::terminal::{printable, printable_start};
 
 /// How much of a wrong value is shown.
 const MAX_SHOWN: usize = 60;
@@ -140,7 +140,7 @@ pub(crate) fn name(path: &[String]) -> Result<(), String> {
         }
         [section, name] if section == "price" => {
             let alone = json!({ name: { "input": 0, "output": 0 } });
-            serde_json::from_value::<Prices>(alone).map(drop).map_err(|error| shown(&error.to_string()))
+            serde_json::from_value::<Prices>(alone).map(drop).map_err(|error| printable(&error.to_string()))
         }
         _ => Ok(()),
     }
@@ -157,7 +157,7 @@ fn is_url(text: &str) -> bool {
 }
 
 fn told(path: &[String], problem: &str) -> String {
-    format!("`{}`: {}", cut(&key(path)), shown(problem))
+    format!("`{}`: {}", cut(&key(path)), printable(problem))
 }
 
 fn must_be(path: &[String], expected: &str, value: &Value) -> String {
@@ -176,5 +176,5 @@ fn must_be(path: &[String], expected: &str, value: &Value) -> String {
 }
 
 fn cut(text: &str) -> String {
-    start_of(text, MAX_SHOWN)
+    printable_start(text, MAX_SHOWN)
 }

@@ -14,7 +14,7 @@ use super::origin::{Origin, key};
 use super::shape::{Entry, Form, alternatives};
 use super::source::{Owner, Source, user_path};
 use super::{path_base, path_base_of};
-use crate::terminal::{shown, start_of};
+use crate::terminal::{printable, printable_start};
 
 /// Tables that have their own readers.
 const OTHERS: [&str; 3] = ["permission", "agent", "hooks"];
@@ -54,7 +54,7 @@ impl Document {
         self.permissions.warnings.clear();
         let agents = self.permissions.agents.values_mut();
         for rules in agents.chain([&mut self.permissions.rules]) {
-            rules.retain(|rule| rule.action != Decision::Allow);
+            rules.retain(|rule| rule.decision != Decision::Allow);
         }
         self
     }
@@ -115,7 +115,7 @@ impl Reader<'_> {
                 None => self.problem(at, unknown(entry, path)),
                 Some(below) if below.user_only && self.source.owner == Owner::Project => {
                     let own = user_path().map_or_else(String::new, |path| path.display().to_string());
-                    let key = shown(&key(path));
+                    let key = printable(&key(path));
                     self.problem(
                         at,
                         format!("`{key}` is for your own configuration alone: move it to {own}"),
@@ -136,7 +136,7 @@ impl Reader<'_> {
                 self.section(entry, path, table);
             }
             (Form::Section(_) | Form::Named(_), other) => {
-                let key = shown(&key(path));
+                let key = printable(&key(path));
                 let found = match other.type_str() {
                     noun if noun.starts_with(['a', 'i']) => format!("an {noun}"),
                     noun => format!("a {noun}"),
@@ -168,7 +168,7 @@ impl Reader<'_> {
             Err(error) => {
                 let at = place_of(hooks, &error.place);
                 let place = if error.place == "hooks" { String::new() } else { format!(".{}", error.place) };
-                self.problem(at, format!("`hooks{}`: {}", shown(&place), error.problem));
+                self.problem(at, format!("`hooks{}`: {}", printable(&place), error.problem));
                 None
             }
         }
@@ -219,10 +219,10 @@ fn unknown(entry: &Entry, path: &[String]) -> String {
     }
     let full = |word: &str| key(&above.iter().cloned().chain([word.to_owned()]).collect::<Vec<_>>());
     let hint = match nearest(word, known.iter().copied()) {
-        Some(near) => format!("did you mean `{}`?", shown(&full(near))),
+        Some(near) => format!("did you mean `{}`?", printable(&full(near))),
         None => format!("there is {}", alternatives(known).replace(" or ", " and ")),
     };
-    format!("there is no key `{}`; {hint}", shown(&start_of(&full(word), MAX_SHOWN)))
+    format!("there is no key `{}`; {hint}", printable(&printable_start(&full(word), MAX_SHOWN)))
 }
 
 fn json(value: &DeValue<'_>) -> Value {

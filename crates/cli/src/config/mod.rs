@@ -33,8 +33,8 @@ pub(crate) use self::settings::{
     ProviderSettings, SandboxSettings, ScopeWord, Settings, SkillSettings, ThinkingWord,
 };
 pub(crate) use self::source::{FILE_NAME, OfProject, Source, user_path};
-use crate::state::Kept;
-use crate::terminal::shown;
+use crate::terminal::printable;
+use crate::workspace_dir::WorkspaceDir;
 
 /// The providers that nobody has to set up.
 const BUILT_IN: [(&str, [(&str, &str); 3]); 2] = [
@@ -89,8 +89,9 @@ impl Config {
             values.insert(path, (value, origin));
         }
         complete(&mut values, whole)?;
-        let mut settings: Settings = serde_json::from_value(nested(&values))
-            .map_err(|error| anyhow!("the configuration cannot be used: {}", shown(&error.to_string())))?;
+        let mut settings: Settings = serde_json::from_value(nested(&values)).map_err(|error| {
+            anyhow!("the configuration cannot be used: {}", printable(&error.to_string()))
+        })?;
         for (name, provider) in &mut settings.provider {
             provider.name.clone_from(name);
         }
@@ -120,7 +121,7 @@ impl Config {
             bail!(
                 "{}: `model.name` is of the provider `{}`, which is not there; {hint}",
                 self.origin("model.name"),
-                shown(provider)
+                printable(provider)
             );
         }
         Ok(())
@@ -142,9 +143,9 @@ impl Config {
         self.settings.prices()
     }
 
-    /// The rules for an agent whose files are kept there.
-    pub(crate) fn policy(&self, agent: &str, kept: &Kept) -> Policy {
-        let mut policy = Policy::new().with(RuleSource::Defaults, guards::guards(kept));
+    /// The rules for an agent whose files are workspace_dir there.
+    pub(crate) fn policy(&self, agent: &str, workspace_dir: &WorkspaceDir) -> Policy {
+        let mut policy = Policy::new().with(RuleSource::Defaults, guards::guards(workspace_dir));
         for (layer, document) in [(RuleSource::User, &self.user), (RuleSource::Project, &self.project)] {
             let Some(document) = document else { continue };
             let config = &document.permissions;
@@ -173,14 +174,14 @@ impl Config {
             }
         }
         HookSet::parse(&Value::Object(events))
-            .map_err(|error| anyhow!("hooks: {}", shown(&error.to_string())))
+            .map_err(|error| anyhow!("hooks: {}", printable(&error.to_string())))
     }
 
     /// What is probably a mistake in the files, and none that keeps them from being used.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         self.documents()
             .flat_map(|document| &document.permissions.warnings)
-            .map(|warning| shown(&warning.to_string()))
+            .map(|warning| printable(&warning.to_string()))
     }
 
     fn documents(&self) -> impl Iterator<Item = &Document> {
@@ -228,7 +229,7 @@ fn complete(values: &mut BTreeMap<Vec<String>, (Value, Origin)>, whole: &shape::
                 Some(shape::Form::Value(kind)) => kind.expected(),
                 _ => "a value".to_owned(),
             };
-            bail!("{place}`{}` is missing; add it: {what}", shown(&key(&path(missing))));
+            bail!("{place}`{}` is missing; add it: {what}", printable(&key(&path(missing))));
         }
     }
     for name in named("mcp") {

@@ -10,7 +10,7 @@ use secrecy::SecretString;
 
 use super::settings::ProviderSettings;
 use super::source::user_path;
-use crate::terminal::shown;
+use crate::terminal::printable;
 
 /// How long a program may take to print a key.
 const TIME: Duration = Duration::from_secs(10);
@@ -20,7 +20,7 @@ const MAX_KEY: u64 = 64 * 1024;
 impl ProviderSettings {
     /// The provider's key, if it needs one.
     pub(crate) fn key(&self) -> Result<Option<SecretString>> {
-        let name = shown(&self.name);
+        let name = printable(&self.name);
         if let Some(command) = &self.key_command {
             return printed(command, TIME).map(Some).with_context(|| format!("there is no key for {name}"));
         }
@@ -36,7 +36,7 @@ impl ProviderSettings {
             _ => bail!(
                 "there is no key for {name}: set {}, or add to {file} under [provider.{name}] key_command = \
                  [\"PROGRAM\", \"ARGUMENT\"]",
-                shown(variable)
+                printable(variable)
             ),
         }
     }
@@ -45,7 +45,7 @@ impl ProviderSettings {
 /// What a program prints, without the line's end. What it says besides is for the user's eyes.
 fn printed(command: &[String], time: Duration) -> Result<SecretString> {
     let (program, arguments) = command.split_first().context("key_command names no program")?;
-    let program = shown(program);
+    let program = printable(program);
     let mut child = Command::new(&command[0])
         .args(arguments)
         .current_dir("/")

@@ -115,7 +115,8 @@ fn everything_in_the_guide_can_be_set() {
     assert_eq!(config.settings.sandbox.hosts.len(), 2);
     assert_eq!(config.prices().unwrap().of("gpt-5.1").unwrap().input.to_string(), "1.25");
     assert_eq!(config.hooks().unwrap().len(), 2);
-    let decide = |agent: &str, kind| config.policy(agent, &Kept::default()).decide(&kind, "x").decision;
+    let decide =
+        |agent: &str, kind| config.policy(agent, &WorkspaceDir::default()).decide(&kind, "x").decision;
     assert_eq!(decide("chat", Kind::RUN), Decision::Allow);
     assert_eq!(decide("other", Kind::RUN), Decision::Deny);
     assert_eq!(decide("other", Kind::READ), Decision::Allow, "a project's rules count");

@@ -223,7 +223,7 @@ fn who_saw_all_of_the_output_is_not_told_that_a_report_has_less() {
     let report: serde_json::Value = serde_json::from_slice(&run(&world, &["--json"], &long).stdout).unwrap();
     let warning = report["warnings"][0].as_str().unwrap();
     assert!(
-        warning.starts_with("stdout: ") && warning.ends_with(" bytes in its middle were left out"),
+        warning.starts_with("stdout: ") && warning.ends_with(" bytes in the middle were left out"),
         "{warning}"
     );
 }

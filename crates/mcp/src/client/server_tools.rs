@@ -14,7 +14,7 @@ use prowess_agent::tool::ToolKind;
 use prowess_agent::{
     Middleware, MiddlewareAction, MiddlewareContext, Tool, ToolAnswer, ToolContext, ToolOutput,
 };
-use prowess_permission::{Action, Kind, Permissions, Question, joined};
+use prowess_permission::{Action, Kind, Permissions, Question, owned_subject};
 use prowess_skills::tools::{ToolCall, ToolVerdict};
 use rmcp::model::JsonObject;
 use serde_json::Value;
@@ -157,7 +157,7 @@ impl RemoteTool {
     }
 
     fn subject(&self) -> String {
-        joined(self.server.label().as_str(), &self.tool.their_name)
+        owned_subject(self.server.label().as_str(), &self.tool.their_name)
     }
 
     /// Whether a loaded skill that may do so preapproves the tool.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use prowess_catalog::Digest;
 use prowess_catalog::untrusted::{is_unprintable, one_line};
-use prowess_permission::quoted;
+use prowess_permission::quote_name;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, JsonObject, ListToolsRequest,
     ListToolsResult, PaginatedRequestParams, ServerResult,
@@ -109,9 +109,9 @@ impl Server {
                 match offered(self.label(), &tool.name, &description, &tool.input_schema) {
                     Ok(tool) if names.insert(tool.name.clone()) => list.tools.push(tool),
                     Ok(tool) => {
-                        list.left_out.push(format!("{}: another tool has this name", quoted(&tool.name)))
+                        list.left_out.push(format!("{}: another tool has this name", quote_name(&tool.name)))
                     }
-                    Err(why) => list.left_out.push(format!("{}: {why}", quoted(&printable(&tool.name)))),
+                    Err(why) => list.left_out.push(format!("{}: {why}", quote_name(&printable(&tool.name)))),
                 }
             }
             if let Err(why) = pages.end(page.next_cursor.into()) {

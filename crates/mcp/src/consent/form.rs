@@ -69,7 +69,7 @@ pub(super) fn message(question: &Question) -> String {
 
 /// A detail on one line, without unprintable characters.
 fn printable(detail: &Detail) -> String {
-    match detail.look {
+    match detail.style {
         DetailStyle::Data => escape_unprintable(&detail.text),
         _ => escape_unprintable(&Value::from(detail.text.as_str()).to_string()),
     }
@@ -132,7 +132,7 @@ mod tests {
         skill: "kit"
         command: "make\u{202e}\nrm"
         env: {"A":"b"}
-        `always` would allow run "kit make", as long as it says what it says now
+        `always` would allow run "kit make", until it changes
         "#);
         let ElicitRequestParams::FormElicitationParams { requested_schema, .. } =
             form(String::new(), &question.clone().always([]))

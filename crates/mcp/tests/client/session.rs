@@ -135,7 +135,7 @@ fn allowing(question: &Question) -> Replies {
 
 /// The address of the skill that is to be loaded.
 fn uri(question: &Question) -> &str {
-    match &question.deed {
+    match &question.action {
         Action::LoadServerSkill { uri, .. } => uri,
         other => panic!("it is no load from a server: {other:?}"),
     }

@@ -92,8 +92,7 @@ async fn warnings_are_words_over_the_wire() {
     let ran = client.call("skill_run", run).await;
     let told: Value = serde_json::from_str(ran["content"][0]["text"].as_str().unwrap()).unwrap();
     for report in [&ran["structuredContent"], &told] {
-        let expected =
-            ["the timeout was lowered to 600 seconds, the most there is", "`out/**` matched no file"];
+        let expected = ["the timeout was lowered to 600 seconds, the maximum", "`out/**` matched no file"];
         assert_eq!(report["warnings"], json!(expected), "{report}");
         assert_eq!(report["sandbox"]["level"], "bwrap");
     }

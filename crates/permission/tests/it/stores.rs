@@ -147,7 +147,7 @@ async fn a_file_has_an_end() {
     let error = store.add(&[huge]).await.unwrap_err();
     assert_eq!(
         words(&error, directory.path()),
-        "DIR/approvals.json would grow over 8388608 bytes; remove approvals that are no longer needed"
+        "DIR/approvals.json would exceed 8388608 bytes; remove approvals that you no longer need"
     );
     assert_eq!(store.load("p").await.unwrap(), [approval("x")]);
 }

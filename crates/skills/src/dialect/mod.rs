@@ -47,7 +47,7 @@ pub const MAX_ENUM_NAMES: usize = 50;
 /// use prowess_skills::Dialect;
 ///
 /// let dialect: Dialect = "trpc".parse()?;
-/// assert_eq!(dialect.wording().load, "skill_load");
+/// assert_eq!(dialect.words().load, "skill_load");
 /// assert!("latin".parse::<Dialect>().is_err());
 /// # Ok::<(), String>(())
 /// ```

@@ -16,7 +16,7 @@ use crate::error::SkillError;
 /// What the gates of a run are asked about.
 pub(super) struct Asked<'a> {
     pub(super) request: &'a RunRequest,
-    pub(super) talk: Option<Channel>,
+    pub(super) channel: Option<Channel>,
     pub(super) sources: &'a BTreeMap<String, StageSource>,
     /// Where the documents of these skills are.
     pub(super) places: &'a BTreeMap<String, String>,
@@ -41,21 +41,21 @@ impl Bound {
     /// The question bound to this, which is the one that version 1 asked with these details.
     pub(super) fn bind(&self, question: Question, details: &Value) -> Question {
         let bound = question.bound_to(self.binding.as_str());
-        self.formerly.iter().fold(bound, |bound, formerly| bound.formerly(details, Some(formerly)))
+        self.formerly.iter().fold(bound, |bound, formerly| bound.also_as_version_1(details, Some(formerly)))
     }
 }
 
 impl Asked<'_> {
     /// Everything that was asked for, for the person.
-    pub(super) fn deed(&self) -> RunAction {
-        deed(self.request, self.talk)
+    pub(super) fn action(&self) -> RunAction {
+        action(self.request, self.channel)
     }
 
     /// Everything that was asked for, as version 1 put it.
     pub(super) fn all(&self) -> Value {
         let mut all = serde_json::to_value(self.request).unwrap_or_default();
-        if let Some(talk) = self.talk {
-            all["talk"] = json!(talk);
+        if let Some(channel) = self.channel {
+            all["talk"] = json!(channel);
         }
         all
     }
@@ -64,7 +64,7 @@ impl Asked<'_> {
     pub(super) fn surroundings(&self) -> impl Iterator<Item = String> {
         let variables = self.request.env.iter().map(|(name, value)| format!("env {name}={value}"));
         let directory = self.request.cwd.iter().map(|cwd| format!("cwd {cwd}"));
-        let typed = self.talk.iter().map(|_| format!("type into {}", self.request.command));
+        let typed = self.channel.iter().map(|_| format!("type into {}", self.request.command));
         variables.chain(directory).chain(typed)
     }
 
@@ -79,8 +79,8 @@ impl Asked<'_> {
             files.insert(name.clone(), staged.digest.clone());
         }
         let mut declared = serde_json::to_string(self.request).unwrap_or_default();
-        if let (Some(talk), Some(fields)) = (self.talk, declared.strip_suffix('}')) {
-            declared = format!("{fields},\"talk\":{}}}", json!(talk));
+        if let (Some(channel), Some(fields)) = (self.channel, declared.strip_suffix('}')) {
+            declared = format!("{fields},\"talk\":{}}}", json!(channel));
         }
         let formerly = [declared, by_names(&self.all())].map(|all| {
             let all = Digest::of(all.as_bytes());
@@ -89,7 +89,7 @@ impl Asked<'_> {
         });
         let published = self.published.iter().map(|(name, digest)| (name.clone(), digest.to_string()));
         let digests = files.iter().map(|(name, digest)| (name.clone(), digest.clone())).chain(published);
-        Ok(Bound { binding: binding(&self.deed(), self.places, &digests.collect()), files, formerly })
+        Ok(Bound { binding: binding(&self.action(), self.places, &digests.collect()), files, formerly })
     }
 }
 
@@ -111,7 +111,7 @@ fn by_names(value: &Value) -> String {
     }
 }
 
-fn deed(request: &RunRequest, talk: Option<Channel>) -> RunAction {
+fn action(request: &RunRequest, channel: Option<Channel>) -> RunAction {
     // All fields by name: one that is added has to be thought of here.
     let RunRequest {
         skill,
@@ -144,14 +144,14 @@ fn deed(request: &RunRequest, talk: Option<Channel>) -> RunAction {
         save_as_artifacts,
         omit_inline_content,
         artifact_prefix,
-        talk,
+        channel,
         because_of: Vec::new(),
     }
 }
 
 /// One text for one meaning: what is to be done, where the skills are, and the digests of their files. Each part has its
 /// length before it, so that no two run together.
-fn binding(deed: &RunAction, places: &BTreeMap<String, String>, digests: &Digests) -> String {
+fn binding(action: &RunAction, places: &BTreeMap<String, String>, digests: &Digests) -> String {
     let mut bytes = Vec::new();
     let mut put = |part: &str| {
         bytes.extend((part.len() as u64).to_le_bytes());
@@ -164,7 +164,7 @@ fn binding(deed: &RunAction, places: &BTreeMap<String, String>, digests: &Digest
         [name, place, digest].into_iter().for_each(&mut put);
     }
     // Fields in their order and maps by their keys: the same for ever.
-    put(&serde_json::to_string(deed).unwrap_or_default());
+    put(&serde_json::to_string(action).unwrap_or_default());
     format!("{RUN_BINDING}{}", Digest::of(&bytes))
 }
 
@@ -182,14 +182,14 @@ mod tests {
     #[derive(Clone, Debug)]
     struct Parts {
         request: RunRequest,
-        talk: Option<Channel>,
+        channel: Option<Channel>,
         places: BTreeMap<String, String>,
         digests: Digests,
     }
 
     impl Parts {
         fn binding(&self) -> String {
-            binding(&deed(&self.request, self.talk), &self.places, &self.digests)
+            binding(&action(&self.request, self.channel), &self.places, &self.digests)
         }
     }
 
@@ -218,12 +218,12 @@ mod tests {
     prop_compose! {
         fn parts()(
             request in request(),
-            talk in prop::sample::select(vec![None, Some(Channel::Pipe), Some(Channel::Terminal)]),
+            channel in prop::sample::select(vec![None, Some(Channel::Pipe), Some(Channel::Terminal)]),
             skills in btree_map("[a-c]{1,2}", ("[/a-c]{0,3}", "[0-3]{0,2}"), 1..3),
         ) -> Parts {
             let places = skills.iter().map(|(name, (place, _))| (name.clone(), place.clone())).collect();
             let digests = skills.into_iter().map(|(name, (_, digest))| (name, digest)).collect();
-            Parts { request, talk, places, digests }
+            Parts { request, channel, places, digests }
         }
     }
 
@@ -257,9 +257,9 @@ mod tests {
             change(&mut other.request);
             all.push(other);
         }
-        for talk in [None, Some(Channel::Pipe), Some(Channel::Terminal)] {
-            if talk != parts.talk {
-                all.push(Parts { talk, ..parts.clone() });
+        for channel in [None, Some(Channel::Pipe), Some(Channel::Terminal)] {
+            if channel != parts.channel {
+                all.push(Parts { channel, ..parts.clone() });
             }
         }
         for name in parts.places.keys() {
@@ -307,7 +307,7 @@ mod tests {
         request.outputs = Some(RunOutputs { globs: vec!["out/*".into()], ..RunOutputs::default() });
         let places = BTreeMap::from([("kit".to_owned(), "/skills/kit/SKILL.md".to_owned())]);
         let digests = Digests::from([("kit".to_owned(), "sha256:00".to_owned())]);
-        let parts = Parts { request, talk: None, places, digests };
+        let parts = Parts { request, channel: None, places, digests };
         let stored = "run 2 sha256:9f3ee126939d4fe187498b3a0d59f7b4e2cf7657b06be277fc436e631a36122c";
         assert_eq!(parts.binding(), stored);
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use prowess_catalog::untrusted::code_text;
 use prowess_catalog::{Digest, SkillEntry};
 use prowess_permission::action::{Channel, RunAction};
-use prowess_permission::{Action, Decision, Kind, Question, Refusal, Stopped, joined};
+use prowess_permission::{Action, Decision, Kind, Question, Refusal, Stopped, owned_subject};
 use prowess_workspace::input::InputGate;
 use prowess_workspace::stage::StageSource;
 use prowess_workspace::{
@@ -45,11 +45,11 @@ impl<'a> Running<'a> {
     }
 
     /// Passes all gates of a run. Where a file of the host leads is asked about once more when it is brought.
-    /// `talk` is how a command that goes on is talked with.
+    /// `channel` is how a command that goes on is talked with.
     pub(crate) async fn pass_gates(
         self,
         request: &RunRequest,
-        talk: Option<Channel>,
+        channel: Option<Channel>,
     ) -> Result<Passed<'a>, Halt> {
         let name = request.skill.clone();
         let failed = |error: RunError| SkillError::Run { name: name.clone(), error };
@@ -87,19 +87,20 @@ impl<'a> Running<'a> {
         // Nobody is asked about what cannot be.
         let abilities =
             runs.runs.runner.executor.as_ref().map(|executor| executor.abilities()).unwrap_or_default();
-        if talk == Some(Channel::Terminal) && !abilities.terminals {
+        if channel == Some(Channel::Terminal) && !abilities.terminals {
             return Err(refused("what runs commands here gives no terminals: leave out tty").into());
         }
         if network != Network::None && !abilities.hosts {
             return Err(refused("what runs commands here reaches no hosts: leave out network").into());
         }
-        let asked = Asked { request, talk, sources: &sources, places: &places, published: &published, runs };
+        let asked =
+            Asked { request, channel, sources: &sources, places: &places, published: &published, runs };
         let expected = self.pass_run_gate(&asked).await?;
         let expected = self.pass_network_gate(&asked, &network, expected).await?;
         let given_to = (self.caller == Caller::Person).then_some(own);
         let read = BTreeSet::new();
         let mut passed = Passed { request: staged, runs, sources, network, shell, expected, given_to, read };
-        for path in request.inputs.iter().filter_map(RunInput::host) {
+        for path in request.inputs.iter().filter_map(RunInput::local_path) {
             let real = passed.host(self, request).ask(&path).await.map_err(|error| match error {
                 Unread::Asks(question) => Halt::Asks(question),
                 Unread::Refused(refusal) => self::refused(&name, refusal).into(),
@@ -144,15 +145,15 @@ impl<'a> Running<'a> {
         let name = &request.skill;
         // What a stranger's words may have brought about is a person's decision, each time.
         let because_of = self.view.servers_at_work();
-        let mut plain = Question::new(Kind::RUN, joined(name, &request.command));
+        let mut plain = Question::new(Kind::RUN, owned_subject(name, &request.command));
         // A rule for one command is none for the same words with another meaning.
         for surroundings in asked.surroundings() {
-            plain = plain.and(joined(name, &surroundings));
+            plain = plain.and(owned_subject(name, &surroundings));
         }
         if !because_of.is_empty() || !asked.published.is_empty() {
             plain = plain.each_time();
         }
-        let plain = plain.to(RunAction { because_of: because_of.clone(), ..asked.deed() });
+        let plain = plain.to(RunAction { because_of: because_of.clone(), ..asked.action() });
         let permissions = self.view.engine().permissions();
         if permissions.policy().evaluate(&plain).decision != Decision::Ask {
             // An answer that is bound to nothing is not to be remembered.
@@ -164,7 +165,7 @@ impl<'a> Running<'a> {
         if !because_of.is_empty() {
             details["asked_each_time_because_of"] = json!(because_of);
         }
-        let question = permissions.noting_outdated(bound.bind(plain, &details));
+        let question = permissions.with_outdated_note(bound.bind(plain, &details));
         self.pass(name, question).await?;
         Ok(bound.files)
     }
@@ -183,7 +184,8 @@ impl<'a> Running<'a> {
         for rule in rules {
             let (skill, command, host) = (name.clone(), request.command.clone(), rule.to_string());
             let details = json!({"skill": skill, "command": command, "host": host});
-            let plain = Question::new(Kind::NETWORK, host.clone()).to(Action::Reach { skill, command, host });
+            let plain =
+                Question::new(Kind::NETWORK, host.clone()).to(Action::ReachHost { skill, command, host });
             if permissions.policy().evaluate(&plain).decision != Decision::Ask {
                 self.pass(name, plain.always([])).await?;
                 continue;
@@ -195,7 +197,7 @@ impl<'a> Running<'a> {
             }
             // For ever is for one host only, never for all below a domain.
             let plain = if rule.is_exact() { plain } else { plain.always([]) };
-            let question = permissions.noting_outdated(bound.bind(plain, &details));
+            let question = permissions.with_outdated_note(bound.bind(plain, &details));
             self.pass(name, question).await?;
             expected = bound.files;
         }
@@ -251,7 +253,7 @@ impl Passed<'_> {
         host: &'a dyn InputGate,
     ) -> RunContext<'a> {
         let mut context = RunContext::new(skills);
-        context.host = host;
+        context.input_gate = host;
         context.limits = self.runs.runs.limits.clone();
         context.network = self.network.clone();
         context.shell.clone_from(&self.shell);

@@ -192,7 +192,7 @@ async fn loading_is_asked_about_and_nothing_is_fetched_before() {
     let request = question(&session, loading(&session, "docs:pdf")).await;
     assert_eq!(request.kind, Kind::MCP_SKILL);
     assert_eq!(request.wording().title, "load the skill 'docs:pdf' of the MCP server docs");
-    let Action::LoadServerSkill { uri, .. } = &request.deed else { panic!("{request:?}") };
+    let Action::LoadServerSkill { uri, .. } = &request.action else { panic!("{request:?}") };
     assert_eq!(uri, "skill://pdf/SKILL.md");
     assert_eq!(shelf.fetched(), [""; 0]);
     let answer = load(&session, "docs:pdf").await;
@@ -277,13 +277,13 @@ async fn whatever_runs_while_a_servers_skill_is_at_work_is_asked_about() {
 
     let request = asked(run(&session, &command, &nobody).await);
     assert!(request.each_time && request.always.is_empty());
-    let Action::Run(deed) = &request.deed else { panic!("{request:?}") };
-    assert_eq!(deed.because_of, ["docs:kit"]);
+    let Action::Run(action) = &request.action else { panic!("{request:?}") };
+    assert_eq!(action.because_of, ["docs:kit"]);
     // What goes on since before is typed into as little.
     for (chars, says) in [("rm -rf out", "rm -rf out\n"), ("", "\n")] {
         let arguments = json!({"session_id": before["session_id"], "chars": chars});
         let question = asked(session.attempt("skill_write_stdin", arguments, &nobody).await);
-        let Action::Type { typed, because_of, .. } = &question.deed else { panic!("{question:?}") };
+        let Action::TypeIntoRun { typed, because_of, .. } = &question.action else { panic!("{question:?}") };
         assert_eq!((typed.as_str(), because_of.as_slice()), (says, &["docs:kit".to_owned()][..]));
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::place::Inside;
+use super::place::InsidePaths;
 use crate::executor::ExecuteError;
 
 /// The longest string that the system passes to a program, less what stands before a value.
@@ -60,7 +60,7 @@ pub(super) fn check_variables(
 pub(super) fn variables(
     given: Given<'_>,
     request: &BTreeMap<String, String>,
-    inside: &Inside,
+    inside: &InsidePaths,
     terminal: bool,
 ) -> BTreeMap<String, String> {
     let mut all = BTreeMap::from([
@@ -127,7 +127,7 @@ mod tests {
         Ok(variables(
             given,
             &request,
-            &Inside::sandboxed(&Command::new("/srv/w1", "work", "true"), "r1"),
+            &InsidePaths::sandboxed(&Command::new("/srv/w1", "work", "true"), "r1"),
             false,
         ))
     }

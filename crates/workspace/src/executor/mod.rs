@@ -1,13 +1,13 @@
 //! Where commands run: one trait, one suite.
 
+mod cancel;
+mod capture;
 mod check;
 #[cfg(feature = "container")]
 pub mod container;
-mod ending;
 mod environment;
+mod exit;
 pub mod local;
-mod output;
-mod over;
 mod place;
 mod privileges;
 mod processes;
@@ -127,7 +127,7 @@ pub enum Stream {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let place = tempfile::tempdir()?;
-/// # let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+/// # let workspace = Workspaces::open(place.path())?.workspace("session-1")?;
 /// let seen = Seen::default();
 /// FakeExecutor.run(Command::new(workspace.path(), "work", "echo hello"), &seen).await?;
 /// assert_eq!(*seen.0.lock().unwrap(), b"hello\n");

@@ -20,12 +20,12 @@ pub(super) const OWN: &str = "/own";
 
 /// The directories of the host that a command may write: parts of one that it may not.
 #[derive(Clone, Debug)]
-pub(super) struct Written {
+pub(super) struct WritableDirs {
     pub(super) root: PathBuf,
     pub(super) parts: Vec<OsString>,
 }
 
-impl Written {
+impl WritableDirs {
     pub(super) fn by(command: &Command) -> Self {
         let apart = command.apart.as_deref().and_then(|own| Some((own.parent()?, own.file_name()?)));
         match apart {
@@ -42,7 +42,7 @@ impl Written {
 
 /// The workspace as a command sees it.
 #[derive(Clone, Debug)]
-pub(super) struct Inside {
+pub(super) struct InsidePaths {
     root: String,
     home: String,
     temporary: String,
@@ -51,7 +51,7 @@ pub(super) struct Inside {
     own: Option<String>,
 }
 
-impl Inside {
+impl InsidePaths {
     /// In a sandbox the workspace is at `/ws`, and `HOME` is in the fresh `/tmp`.
     pub(super) fn sandboxed(command: &Command, run: &str) -> Self {
         Self {
@@ -120,7 +120,11 @@ fn open_inside(root: &OwnedFd, path: &str) -> rustix::io::Result<OwnedFd> {
 /// Checks that the directory is a workspace with these skills, and makes the directory of a new run in it.
 ///
 /// Earlier commands could write here, so nothing follows a link: a `runs` that leads elsewhere is refused.
-pub(super) fn new_run(workspace: &Path, skills: &[String], with_home: bool) -> Result<Run, ExecuteError> {
+pub(super) fn make_run_directory(
+    workspace: &Path,
+    skills: &[String],
+    with_home: bool,
+) -> Result<RunDirectory, ExecuteError> {
     if !workspace.is_absolute() || workspace.to_str().is_none() {
         return Err(ExecuteError::Refused(format!("workspace {workspace:?} must be an absolute UTF-8 path")));
     }
@@ -137,7 +141,7 @@ pub(super) fn new_run(workspace: &Path, skills: &[String], with_home: bool) -> R
         open_inside(&root, &skill).map_err(failed(&skill))?;
     }
     let runs = open_inside(&root, "runs").map_err(failed("runs"))?;
-    let run = Run { runs, name: run_name() };
+    let run = RunDirectory { runs, name: run_name() };
     make_directory(&run.runs, &run.name).map_err(failed("runs"))?;
     if with_home {
         let own = open_inside(&run.runs, &run.name).map_err(failed("runs"))?;
@@ -149,18 +153,18 @@ pub(super) fn new_run(workspace: &Path, skills: &[String], with_home: bool) -> R
 /// The directory of a run. One that nothing was put into is taken away at the end, so that many runs, and those that
 /// never began, do not fill the workspace.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct RunDirectory {
     runs: OwnedFd,
     name: String,
 }
 
-impl Run {
+impl RunDirectory {
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 }
 
-impl Drop for Run {
+impl Drop for RunDirectory {
     fn drop(&mut self) {
         if let Ok(own) = open_inside(&self.runs, &self.name) {
             let _ = rustix::fs::unlinkat(&own, "home", AtFlags::REMOVEDIR);
@@ -224,12 +228,12 @@ mod tests {
         }
         let left = || std::fs::read_dir(workspace.path().join("runs")).unwrap().count();
         for with_home in [false, true] {
-            let run = new_run(workspace.path(), &[], with_home).unwrap();
+            let run = make_run_directory(workspace.path(), &[], with_home).unwrap();
             assert_eq!(left(), 1);
             drop(run);
             assert_eq!(left(), 0);
         }
-        let run = new_run(workspace.path(), &[], true).unwrap();
+        let run = make_run_directory(workspace.path(), &[], true).unwrap();
         std::fs::write(workspace.path().join("runs").join(run.name()).join("home/x"), "x").unwrap();
         drop(run);
         assert_eq!(left(), 1);
@@ -243,7 +247,7 @@ mod tests {
             std::fs::create_dir(workspace.path().join(part)).unwrap();
         }
         std::os::unix::fs::symlink(elsewhere.path(), workspace.path().join("runs")).unwrap();
-        assert!(new_run(workspace.path(), &[], false).is_err());
+        assert!(make_run_directory(workspace.path(), &[], false).is_err());
         assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0);
     }
 }

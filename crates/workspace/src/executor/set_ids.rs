@@ -10,7 +10,7 @@ use std::path::Path;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::place::Written;
+use super::place::WritableDirs;
 use crate::dir::Dir;
 use crate::warning::RunWarning;
 
@@ -23,7 +23,7 @@ const MAX_ENTRIES: usize = 1_000_000;
 ///
 /// Other commands may write here at the same time, and we may be root: no link is followed, each directory is opened
 /// from the one above it, and the way back up is taken only if it leads to where the walk came from.
-pub(super) fn clear(written: &Written) -> Option<RunWarning> {
+pub(super) fn clear(written: &WritableDirs) -> Option<RunWarning> {
     let root = match Dir::open(&written.root) {
         Ok(root) => root,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -35,7 +35,7 @@ pub(super) fn clear(written: &Written) -> Option<RunWarning> {
 
 /// Takes the bits from a workspace whose commands were killed with their runtime.
 pub(crate) fn clear_workspace(workspace: &Path) -> Option<RunWarning> {
-    clear(&Written::in_workspace(workspace))
+    clear(&WritableDirs::in_workspace(workspace))
 }
 
 /// The same for the directories of commands that ran apart: `all` holds them and nothing else.
@@ -48,7 +48,7 @@ pub(crate) fn clear_own(all: &Path) -> Option<RunWarning> {
     match root.entries(MAX_ENTRIES) {
         Ok((entries, _)) => {
             let parts = entries.into_iter().map(|(name, _)| name).collect();
-            clear(&Written { root: all.to_owned(), parts })
+            clear(&WritableDirs { root: all.to_owned(), parts })
         }
         Err(error) => Some(unseen(&error)),
     }
@@ -159,7 +159,7 @@ mod tests {
 
     fn workspace() -> tempfile::TempDir {
         let at = tempfile::tempdir().unwrap();
-        for part in Written::in_workspace(at.path()).parts {
+        for part in WritableDirs::in_workspace(at.path()).parts {
             fs::create_dir(at.path().join(part)).unwrap();
         }
         at

@@ -3,7 +3,7 @@
 use secrecy::SecretString;
 use tokio::sync::mpsc::Receiver;
 
-use super::output::Keep;
+use super::capture::Capture;
 use super::redact::Redactor;
 use super::{OutputSink, Stream};
 use crate::command::{Captured, Stop};
@@ -43,14 +43,14 @@ pub(super) async fn show(
 pub(super) struct Output<'a> {
     stream: Stream,
     redactor: Redactor<'a>,
-    keep: Keep,
+    capture: Capture,
     /// Bytes that came, before redaction.
     total: u64,
 }
 
 impl<'a> Output<'a> {
     pub(super) fn new(stream: Stream, secrets: &'a [SecretString], room: usize) -> Self {
-        Self { stream, redactor: Redactor::new(secrets), keep: Keep::new(room), total: 0 }
+        Self { stream, redactor: Redactor::new(secrets), capture: Capture::new(room), total: 0 }
     }
 
     pub(super) fn total(&self) -> u64 {
@@ -71,11 +71,11 @@ impl<'a> Output<'a> {
     }
 
     pub(super) fn finish(self) -> Captured {
-        self.keep.finish()
+        self.capture.finish()
     }
 
     fn keep(&mut self, shown: Vec<u8>) -> Option<Piece> {
-        self.keep.push(&shown);
+        self.capture.push(&shown);
         (!shown.is_empty()).then_some((self.stream, shown))
     }
 }

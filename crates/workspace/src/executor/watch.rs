@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::place::Written;
+use super::place::WritableDirs;
 use super::processes::{self, Processes};
 use crate::command::Exit;
 use crate::dir::Dir;
@@ -26,7 +26,7 @@ const MAX_DEPTH: usize = 128;
 /// Looks at one command now and then.
 #[derive(Debug)]
 pub(super) struct Watch {
-    written: Written,
+    written: WritableDirs,
     device: Option<u64>,
     limits: Limits,
     /// Whether nothing else counts its memory.
@@ -37,7 +37,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(written: Written, limits: &Limits, memory: bool) -> Self {
+    pub(super) fn new(written: WritableDirs, limits: &Limits, memory: bool) -> Self {
         let first = written.parts.first().map(|part| written.root.join(part));
         let device = first.and_then(|first| std::fs::metadata(first).ok()).map(|metadata| metadata.dev());
         Self { written, device, limits: limits.clone(), memory, was_full: false }
@@ -77,7 +77,7 @@ impl Watch {
     /// Whether the writable parts hold more than they may. Stops looking at the first sign of it.
     fn is_full(&self, nameless: u64) -> bool {
         let Some(bytes) = self.limits.workspace_bytes.checked_sub(nameless) else { return true };
-        let mut left = Left { bytes, entries: self.limits.workspace_entries };
+        let mut left = SpaceLeft { bytes, entries: self.limits.workspace_entries };
         let root = match Dir::open(&self.written.root) {
             Ok(root) => root,
             Err(error) => return error.kind() != io::ErrorKind::NotFound,
@@ -87,12 +87,12 @@ impl Watch {
 }
 
 /// What a workspace may still hold.
-struct Left {
+struct SpaceLeft {
     bytes: u64,
     entries: u64,
 }
 
-impl Left {
+impl SpaceLeft {
     /// Takes away what a part of the workspace holds. Says whether it is no more than there was.
     ///
     /// The command changes what is looked at, and we may be root: each directory is opened from the workspace's own
@@ -154,7 +154,7 @@ mod tests {
     /// A workspace of which no more than a million bytes and a thousand files may be used.
     fn workspace() -> (tempfile::TempDir, Watch) {
         let at = tempfile::tempdir().unwrap();
-        let written = Written::in_workspace(at.path());
+        let written = WritableDirs::in_workspace(at.path());
         for part in &written.parts {
             std::fs::create_dir(at.path().join(part)).unwrap();
         }
@@ -185,7 +185,7 @@ mod tests {
         assert!(!watch.is_full(0));
         // As if it was listed before it was swapped.
         let root = Dir::open(at.path()).unwrap();
-        let mut left = Left { bytes: 1, entries: 1 };
+        let mut left = SpaceLeft { bytes: 1, entries: 1 };
         assert_eq!(left.list(&root, b"work/link"), Some(Vec::new()));
     }
 

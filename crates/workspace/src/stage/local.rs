@@ -8,9 +8,9 @@ use bytes::Bytes;
 use rustix::fs::{FileType, Stat};
 
 use super::source::{SkillListing, StageFile};
-use super::{MAX_SKILL_ENTRIES, MAX_SKILL_FILES, MAX_SKILL_PATHS, MAX_WARNINGS, StageLimit};
+use super::{MAX_SKILL_ENTRIES, MAX_SKILL_FILES, MAX_SKILL_PATHS, MAX_WARNINGS, StageError};
 use crate::dir::{Dir, special};
-use crate::path::{InnerPath, shown};
+use crate::path::{InnerPath, printable};
 use crate::warning::RunWarning;
 use crate::workspace::is_same;
 
@@ -21,13 +21,13 @@ const MAX_DEPTH: usize = 32;
 
 /// What a directory has, and in which version.
 #[derive(Debug)]
-pub(super) struct Listed {
+pub(super) struct LocalListing {
     pub(super) files: SkillListing,
     /// Of each file, also of those whose stamp is not to be relied on later.
     versions: Vec<String>,
 }
 
-impl Listed {
+impl LocalListing {
     /// Whether nothing was written between the two, as far as times tell.
     pub(super) fn is_same(&self, later: &Self) -> bool {
         let one = |file: &StageFile| (file.path.clone(), file.size, file.executable);
@@ -39,7 +39,7 @@ impl Listed {
 }
 
 /// Lists the files below `root`. A link that stays below counts as what it leads to.
-pub(super) fn list(root: &Dir) -> Result<Listed, StageLimit> {
+pub(super) fn list(root: &Dir) -> Result<LocalListing, StageError> {
     let mut walk = Walk {
         root,
         now: nanoseconds_now(),
@@ -47,14 +47,14 @@ pub(super) fn list(root: &Dir) -> Result<Listed, StageLimit> {
         versions: Vec::new(),
         entries_left: MAX_SKILL_ENTRIES,
         paths_left: MAX_SKILL_PATHS,
-        unsaid: 0,
+        uncounted: 0,
     };
     let stat = root.stat()?;
     walk.directory(&root.dir("").map_err(io::Error::from)?, "", &mut vec![stat])?;
-    if walk.unsaid > 0 {
-        walk.listing.warnings.push(RunWarning::MoreNotStaged { count: walk.unsaid });
+    if walk.uncounted > 0 {
+        walk.listing.warnings.push(RunWarning::MoreNotStaged { count: walk.uncounted });
     }
-    Ok(Listed { files: walk.listing, versions: walk.versions })
+    Ok(LocalListing { files: walk.listing, versions: walk.versions })
 }
 
 /// The bytes of a file, unless it has more than `max`.
@@ -75,24 +75,24 @@ struct Walk<'a> {
     entries_left: usize,
     paths_left: usize,
     /// How many things were left out for which there was no room.
-    unsaid: usize,
+    uncounted: usize,
 }
 
 impl Walk<'_> {
     /// Adds what is in `directory`; `above` has it and those that it lies in, to end where links turn back.
-    fn directory(&mut self, directory: &Dir, path: &str, above: &mut Vec<Stat>) -> Result<(), StageLimit> {
+    fn directory(&mut self, directory: &Dir, path: &str, above: &mut Vec<Stat>) -> Result<(), StageError> {
         let (entries, more) = directory.entries(self.entries_left)?;
         if more {
-            return Err(StageLimit::Entries);
+            return Err(StageError::Entries);
         }
         self.entries_left -= entries.len();
         for (name, kind) in entries {
             let length = path.len() + 1 + name.len();
-            self.paths_left = self.paths_left.checked_sub(length).ok_or(StageLimit::Paths)?;
+            self.paths_left = self.paths_left.checked_sub(length).ok_or(StageError::Paths)?;
             let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
             let inner = name.to_str().and_then(|name| InnerPath::parse(&at(name)).ok());
             let Some(inner) = inner else {
-                self.skip(&at(&shown(&name)), "its name cannot be kept");
+                self.skip(&at(&printable(&name)), "its name cannot be kept");
                 continue;
             };
             match kind {
@@ -111,9 +111,9 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn file(&mut self, path: InnerPath, stat: &Stat) -> Result<(), StageLimit> {
+    fn file(&mut self, path: InnerPath, stat: &Stat) -> Result<(), StageError> {
         if self.listing.files.len() == MAX_SKILL_FILES {
-            return Err(StageLimit::Files);
+            return Err(StageError::Files);
         }
         let executable = stat.st_mode & 0o111 != 0;
         let version = version(stat);
@@ -123,7 +123,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn enter(&mut self, below: &Dir, path: &InnerPath, above: &mut Vec<Stat>) -> Result<(), StageLimit> {
+    fn enter(&mut self, below: &Dir, path: &InnerPath, above: &mut Vec<Stat>) -> Result<(), StageError> {
         let stat = below.stat()?;
         if above.iter().any(|one| is_same(one, &stat)) {
             self.skip(path.as_str(), "it is a link to a directory that it lies in");
@@ -138,7 +138,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn link(&mut self, path: InnerPath, above: &mut Vec<Stat>) -> Result<(), StageLimit> {
+    fn link(&mut self, path: InnerPath, above: &mut Vec<Stat>) -> Result<(), StageError> {
         match self.root.file_through_links(path.as_str()) {
             Ok((_, stat)) => self.file(path, &stat),
             Err(crate::dir::NoFile::Directory) => match self.root.dir_through_links(path.as_str()) {
@@ -157,10 +157,10 @@ impl Walk<'_> {
 
     fn skip(&mut self, path: &str, reason: impl Into<String>) {
         if self.listing.warnings.len() == MAX_WARNINGS {
-            self.unsaid += 1;
+            self.uncounted += 1;
             return;
         }
-        let (path, reason) = (shown(OsStr::new(path)), reason.into());
+        let (path, reason) = (printable(OsStr::new(path)), reason.into());
         self.listing.warnings.push(RunWarning::NotStaged { path, reason });
     }
 

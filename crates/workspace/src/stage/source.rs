@@ -41,7 +41,7 @@ use crate::warning::RunWarning;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let place = tempfile::tempdir()?;
-/// let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+/// let workspace = Workspaces::open(place.path())?.workspace("session-1")?;
 /// let staged = workspace.stage("greet", &StageSource::Files(Arc::new(BuiltIn))).await?;
 /// assert_eq!(staged.copied, 1);
 /// # Ok(())

@@ -36,7 +36,7 @@ pub enum Removed {
     InUse,
 }
 
-enum Outcome {
+enum CleanupOutcome {
     Removed,
     InUse,
     Young,
@@ -61,16 +61,16 @@ impl Workspaces {
             let text = name.to_string_lossy();
             let outcome = if text.starts_with(OWN_PREFIX) {
                 // Renamed by a cleanup that did not end. Whoever renamed it has nothing of it open.
-                self.root.remove_tree(&name).map(|()| Outcome::Young)
+                self.root.remove_tree(&name).map(|()| CleanupOutcome::Young)
             } else if kind == FileType::Directory && is_workspace(&text) {
                 self.remove_one(&name, Some(limit))
             } else {
-                Ok(Outcome::Young)
+                Ok(CleanupOutcome::Young)
             };
             match outcome {
-                Ok(Outcome::Removed) => cleaned.removed += 1,
-                Ok(Outcome::InUse) => cleaned.in_use += 1,
-                Ok(Outcome::Young) => {}
+                Ok(CleanupOutcome::Removed) => cleaned.removed += 1,
+                Ok(CleanupOutcome::InUse) => cleaned.in_use += 1,
+                Ok(CleanupOutcome::Young) => {}
                 // Another cleanup is at it too, and was faster.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => cleaned.warnings.push(format!("`{text}` cannot be removed: {error}")),
@@ -87,7 +87,7 @@ impl Workspaces {
     ///
     /// # let place = tempfile::tempdir()?;
     /// let workspaces = Workspaces::open(place.path())?;
-    /// let workspace = workspaces.for_session("session-1")?;
+    /// let workspace = workspaces.workspace("session-1")?;
     /// assert_eq!(workspaces.remove("session-1")?, Removed::InUse);
     /// drop(workspace);
     /// assert_eq!(workspaces.remove("session-1")?, Removed::Gone);
@@ -101,9 +101,9 @@ impl Workspaces {
     pub fn remove(&self, session: &str) -> Result<Removed, WorkspaceError> {
         let name = short(session);
         match self.remove_one(OsStr::new(&name), None) {
-            Ok(Outcome::Removed) => Ok(Removed::Gone),
-            Ok(Outcome::InUse) => Ok(Removed::InUse),
-            Ok(Outcome::Young) => Ok(Removed::NoneThere),
+            Ok(CleanupOutcome::Removed) => Ok(Removed::Gone),
+            Ok(CleanupOutcome::InUse) => Ok(Removed::InUse),
+            Ok(CleanupOutcome::Young) => Ok(Removed::NoneThere),
             Err(error) => Err(WorkspaceError::io("removing the workspace", self.path.join(name), error)),
         }
     }
@@ -113,7 +113,7 @@ impl Workspaces {
     /// ```
     /// # let place = tempfile::tempdir()?;
     /// let workspaces = prowess_workspace::Workspaces::open(place.path())?;
-    /// let workspace = workspaces.for_session("session-1")?;
+    /// let workspace = workspaces.workspace("session-1")?;
     /// assert_eq!(workspaces.in_use()?, 1);
     /// drop(workspace);
     /// assert_eq!(workspaces.in_use()?, 0);
@@ -135,35 +135,35 @@ impl Workspaces {
     }
 
     /// Removes a workspace that was not used since `limit`, if there is one.
-    fn remove_one(&self, name: &OsStr, limit: Option<u64>) -> io::Result<Outcome> {
+    fn remove_one(&self, name: &OsStr, limit: Option<u64>) -> io::Result<CleanupOutcome> {
         let home = match self.root.dir(name) {
             Ok(home) => home,
-            Err(rustix::io::Errno::NOENT) => return Ok(Outcome::Young),
+            Err(rustix::io::Errno::NOENT) => return Ok(CleanupOutcome::Young),
             Err(error) => return Err(error.into()),
         };
         let is_young =
             || limit.map_or(Ok(false), |limit| self.is_older(name, &home, limit).map(|is_older| !is_older));
         if is_young()? {
-            return Ok(Outcome::Young);
+            return Ok(CleanupOutcome::Young);
         }
         let in_use = lock_file(&home, IN_USE)?;
         match in_use.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(Outcome::InUse),
+            Err(TryLockError::WouldBlock) => return Ok(CleanupOutcome::InUse),
             Err(TryLockError::Error(error)) => return Err(error),
         }
         // Somebody may have used it between the look and the lock, or another cleanup taken it away.
         let found = self.root.entry(name)?;
         let is_there = found.is_some_and(|found| home.stat().is_ok_and(|home| is_same(&home, &found)));
         if !is_there || is_young()? {
-            return Ok(Outcome::Young);
+            return Ok(CleanupOutcome::Young);
         }
         // First out of the way, so that the session can have a new one at once.
         let (gone, _) = self.root.temporary_dir()?;
         let text = name.to_string_lossy();
         self.root.rename(&text, &gone)?;
         self.root.remove_tree(OsStr::new(&gone))?;
-        Ok(Outcome::Removed)
+        Ok(CleanupOutcome::Removed)
     }
 
     fn is_older(&self, name: &OsStr, home: &crate::dir::Dir, limit: u64) -> io::Result<bool> {

@@ -1,8 +1,8 @@
 //! Workspaces: one directory per session, with what its commands read and write.
 
 mod cleanup;
-mod marks;
 mod metadata;
+mod recovery;
 
 use std::fmt;
 use std::fs::{File, TryLockError};
@@ -16,9 +16,9 @@ use rustix::fs::{Gid, Stat, Uid};
 use crate::digest::short;
 use crate::dir::{Dir, Owner};
 use crate::error::WorkspaceError;
-use crate::path::{InnerPath, shown};
-use marks::Mark;
+use crate::path::{InnerPath, printable};
 use metadata::Metadata;
+use recovery::RunMark;
 
 use cleanup::is_workspace;
 pub use cleanup::{Cleaned, Removed};
@@ -35,7 +35,7 @@ const STAGING: &str = "staging.lock";
 /// Held shared by every run, and alone by who removes the versions of skills that no run needs.
 const RUNNING: &str = "running.lock";
 /// The manifests of staged skills.
-const MANIFESTS: &str = "manifests";
+const STAGED_INDEXES: &str = "manifests";
 /// Notes of what stands for something of the host.
 const NOTES: &str = "links";
 /// Directories of commands that run apart from the workspace.
@@ -52,7 +52,7 @@ const MAX_ATTEMPTS: u32 = 100;
 /// use prowess_workspace::Workspaces;
 ///
 /// let workspaces = Workspaces::open(place.path())?;
-/// let workspace = workspaces.for_session("a session: any text")?;
+/// let workspace = workspaces.workspace("a session: any text")?;
 /// assert!(workspace.path().join("out").is_dir());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -131,7 +131,7 @@ impl Workspaces {
     /// # Errors
     ///
     /// The disk does not do its part, or the workspace was made by a newer version.
-    pub fn for_session(&self, session: &str) -> Result<Workspace, WorkspaceError> {
+    pub fn workspace(&self, session: &str) -> Result<Workspace, WorkspaceError> {
         let _span = tracing::info_span!("workspace.create").entered();
         let name = short(session);
         let path = self.path.join(&name);
@@ -172,7 +172,7 @@ impl Workspaces {
         let inside = real_dir(&home, INSIDE).map_err(failed)?;
         // Commands see it as `/ws`, and may look what is there.
         enclose(&inside, self.owner, 0o750).map_err(failed)?;
-        home.make_dir(MANIFESTS, 0o700, None).map_err(failed)?;
+        home.make_dir(STAGED_INDEXES, 0o700, None).map_err(failed)?;
         let notes = home.make_dir(NOTES, 0o700, None).map_err(failed)?;
         let skills = real_dir(&inside, "skills").map_err(failed)?;
         skills.hand_over(0o755, None).map_err(failed)?;
@@ -213,7 +213,7 @@ impl Workspaces {
 /// # let skill = scratch.path().join("greet");
 /// # std::fs::create_dir(&skill)?;
 /// std::fs::write(skill.join("SKILL.md"), "---\nname: greet\ndescription: Says hello.\n---\nWave.\n")?;
-/// let workspace = Workspaces::open(scratch.path().join("workspaces"))?.for_session("session-1")?;
+/// let workspace = Workspaces::open(scratch.path().join("workspaces"))?.workspace("session-1")?;
 /// let staged = workspace.stage("greet", &StageSource::Directory(skill)).await?;
 /// assert!(workspace.path().join(&staged.directory).join("SKILL.md").is_file());
 /// # Ok(())
@@ -253,7 +253,7 @@ impl Workspace {
     /// use prowess_workspace::{Command, Workspaces};
     ///
     /// # let place = tempfile::tempdir()?;
-    /// let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+    /// let workspace = Workspaces::open(place.path())?.workspace("session-1")?;
     /// let mut command = Command::new(workspace.path(), "", "test -e $OUTPUT_DIR/report.txt");
     /// command.apart = Some(workspace.own_directory("checks")?);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -267,7 +267,7 @@ impl Workspace {
             return self.make_own(name);
         }
         let reason = "it has to be the name of one directory".to_owned();
-        Err(WorkspaceError::Directory { path: shown(name.as_ref()), reason })
+        Err(WorkspaceError::Directory { path: printable(name.as_ref()), reason })
     }
 
     fn make_own(&self, name: &str) -> Result<PathBuf, WorkspaceError> {
@@ -288,8 +288,8 @@ impl Workspace {
         self.0.owner
     }
 
-    pub(crate) fn manifests(&self) -> io::Result<Dir> {
-        Ok(self.0.home.dir(MANIFESTS)?)
+    pub(crate) fn staged_indexes(&self) -> io::Result<Dir> {
+        Ok(self.0.home.dir(STAGED_INDEXES)?)
     }
 
     pub(crate) fn notes(&self) -> io::Result<Dir> {
@@ -307,7 +307,7 @@ impl Workspace {
     pub(crate) fn lock_running(&self) -> io::Result<RunGuard> {
         let file = lock_file(&self.0.home, RUNNING)?;
         file.lock_shared()?;
-        let mark = Mark::new(&self.0.root, &self.0.name)?;
+        let mark = RunMark::new(&self.0.root, &self.0.name)?;
         Ok(RunGuard { _mark: mark, _lock: file, _workspace: self.clone() })
     }
 
@@ -326,7 +326,7 @@ impl Workspace {
 #[derive(Debug)]
 pub(crate) struct RunGuard {
     /// Gone before the lock is: who finds the mark and not the lock finds what was killed.
-    _mark: Mark,
+    _mark: RunMark,
     _lock: File,
     _workspace: Workspace,
 }

@@ -84,7 +84,7 @@ async fn links_stay_inside_and_the_hosts_are_bound() {
     assert_eq!(read(&workspace, "work/inputs/assets/logo"), "logo");
     let bound = [(file, "work/inputs/file".to_owned()), (directory, "work/data".to_owned())];
     assert_eq!(staged.read_only, bound);
-    assert_eq!(said(&staged.warnings), ["`artifact://a` was copied: an artifact cannot be linked"]);
+    assert_eq!(said(&staged.warnings), ["`artifact://a` was copied, because an artifact cannot be linked"]);
     assert_eq!(read(&workspace, "work/inputs/a"), "text");
     // What only stood for the host's files goes, and nothing else.
     drop(staged);

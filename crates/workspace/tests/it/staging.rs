@@ -185,10 +185,10 @@ async fn a_skill_keeps_its_own_out_with_a_warning() {
         assert_eq!(
             said(&staged.warnings),
             [
-                "the skill has its own `out`; the workspace's is `$WORKSPACE_DIR/out`, and outputs are \
-                 collected from there",
-                "the skill has its own `inputs`; the workspace's is `$WORKSPACE_DIR/work/inputs`, and outputs \
-                 are collected from there",
+                "the skill's own `out` hides the workspace's, which is `$WORKSPACE_DIR/out`; outputs are collected \
+                 from the workspace only",
+                "the skill's own `inputs` hides the workspace's, which is `$WORKSPACE_DIR/work/inputs`; outputs are \
+                 collected from the workspace only",
             ]
         );
     }

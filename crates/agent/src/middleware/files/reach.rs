@@ -179,5 +179,5 @@ fn about(kind: Kind, path: &VirtualPath, target: &Target) -> Question {
         [] => RealPath::elsewhere(target.path.as_str()),
     };
     let inside = [path, &target.path].map(|path| path.as_str().to_owned());
-    Question::about_place(kind, place.inside(inside))
+    Question::about_file(kind, place.in_backend(inside))
 }

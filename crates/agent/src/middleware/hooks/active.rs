@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use prowess_skills::SkillView;
 use prowess_skills::prowess_catalog::CatalogView;
 use prowess_skills::prowess_catalog::yaml::Value;
-use prowess_skills::prowess_permission::{Decision, Kind, Question, Rule, joined};
+use prowess_skills::prowess_permission::{Decision, Kind, Question, Rule, owned_subject};
 use prowess_skills::tools::ToolNames;
 
 use super::config::{Handler, Hook, HookSet};
@@ -135,10 +135,10 @@ impl Known {
     /// Whether the rules let a skill's hook run. What may not be run by the model may not be run by a hook either.
     fn may_run(&self, skills: &SkillView, skill: &str, hook: &Hook) -> bool {
         let permissions = skills.engine().permissions();
-        let subject = joined(skill, &hook.event.to_string());
+        let subject = owned_subject(skill, &hook.event.to_string());
         let decision = permissions.decide(&Question::new(Kind::HOOK, subject.as_str())).decision;
         let is_denied = match &hook.handler {
-            Handler::Command(line) => permissions.is_denied(&Kind::RUN, &joined(skill, line)),
+            Handler::Command(line) => permissions.is_denied(&Kind::RUN, &owned_subject(skill, line)),
             Handler::Prompt(_) | Handler::Agent { .. } => false,
         };
         if decision == Decision::Allow && !is_denied {

@@ -272,7 +272,7 @@ async fn a_rejection_outlives_a_rule_that_is_added() {
     let turn = thread.go_on(&NoWatcher).await.unwrap();
     let TurnStatus::Waiting(waiting) = turn else { panic!("{turn:?}") };
     assert!(
-        matches!(&waiting[0].question.deed, Action::CallTool { tool, .. } if tool == "write_file"),
+        matches!(&waiting[0].question.action, Action::CallTool { tool, .. } if tool == "write_file"),
         "{waiting:?}"
     );
     thread.reply("a", CallReply::Approve, &NoWatcher).await.unwrap();

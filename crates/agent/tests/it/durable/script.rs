@@ -161,7 +161,7 @@ pub(super) fn token(call: &ToolCall) -> &'static str {
 
 /// What a person says to a question.
 pub(super) fn reply(question: &Question) -> CallReply {
-    let Action::CallTool { arguments, .. } = &question.deed else { panic!("{question:?}") };
+    let Action::CallTool { arguments, .. } = &question.action else { panic!("{question:?}") };
     if arguments.contains("refused") {
         CallReply::Reject { message: NO.to_owned() }
     } else if arguments.contains("changed") {

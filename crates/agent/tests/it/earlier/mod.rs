@@ -155,10 +155,10 @@ async fn a_reply_is_taken_as_stored() {
     let binding = text(&value["question"]["request"]["binding"]);
     gated.push((event, Question::new(Kind::SKILL, "tides").bound_to(binding).to(deed)));
     let (_, event) = stored_with("write /tmp/prowess-earlier/project/new.txt");
-    let question = Question::about_place(Kind::WRITE, file("/tmp/prowess-earlier/project/new.txt"));
+    let question = Question::about_file(Kind::WRITE, file("/tmp/prowess-earlier/project/new.txt"));
     gated.push((event, question.to(Action::WriteFile { content: "Tuesday: windy\n".to_owned() })));
     let (_, event) = stored_with("write /tmp/prowess-earlier/project/log.txt");
-    let question = Question::about_place(Kind::WRITE, file("/tmp/prowess-earlier/project/log.txt"));
+    let question = Question::about_file(Kind::WRITE, file("/tmp/prowess-earlier/project/log.txt"));
     let deed = Action::EditFile {
         old_string: "calm".to_owned(),
         new_string: "rough".to_owned(),
@@ -167,8 +167,8 @@ async fn a_reply_is_taken_as_stored() {
     gated.push((event, question.to(deed)));
     let (value, event) = stored_with("let skill 'tides' read the file");
     let notes = Path::new("/tmp/prowess-earlier/home/notes.txt");
-    let question = Question::about_place(Kind::READ, RealPath::known(notes, notes, false));
-    let deed = Action::BringIn {
+    let question = Question::about_file(Kind::READ, RealPath::known(notes, notes, false));
+    let deed = Action::AddInput {
         skill: "tides".to_owned(),
         command: text(&value["question"]["details"]["command"]),
         is_directory: false,
@@ -214,7 +214,7 @@ async fn a_reply_to_a_call_that_waits_is_taken_as_stored() {
     let (_, event) = stored_with("call 'ls'");
     let Event::Asked { asking, .. } = &event else { panic!() };
     assert_eq!(
-        asking.question.deed,
+        asking.question.action,
         Action::CallTool { tool: "ls".to_owned(), arguments: r#"{"path":"/"}"#.to_owned() }
     );
     let made = Arc::new(Mutex::new(0));

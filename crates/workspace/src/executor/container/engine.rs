@@ -63,7 +63,7 @@ impl Engine {
 
 /// What an engine says of itself.
 #[derive(Clone, Debug)]
-pub(super) struct Facts {
+pub(super) struct EngineFacts {
     pub(super) engine: Engine,
     /// The version of the interface that it speaks, after the point.
     pub(super) minor_version: usize,
@@ -80,7 +80,7 @@ pub(super) struct Facts {
 }
 
 /// Finds an engine that answers.
-pub(super) async fn find(options: &ContainerOptions) -> Result<(Docker, Facts), ExecuteError> {
+pub(super) async fn find(options: &ContainerOptions) -> Result<(Docker, EngineFacts), ExecuteError> {
     let host = std::env::var("DOCKER_HOST").ok();
     let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let mut tried = Vec::new();
@@ -103,7 +103,7 @@ const fn version(minor_version: usize) -> ClientVersion {
     ClientVersion { major_version: 1, minor_version }
 }
 
-impl Facts {
+impl EngineFacts {
     /// Connects to the engine again.
     pub(super) fn connect(&self) -> Result<Docker, ExecuteError> {
         connect(&self.engine.socket, &version(self.minor_version))
@@ -137,7 +137,7 @@ fn places(
     }
 }
 
-async fn meet(socket: &Path) -> Result<(Docker, Facts), String> {
+async fn meet(socket: &Path) -> Result<(Docker, EngineFacts), String> {
     if !socket.exists() {
         return Err("there is nothing".to_owned());
     }
@@ -195,7 +195,7 @@ impl Filters {
 }
 
 /// What an engine says of itself; `has_filter` says whether there is a filter of ours for this machine.
-fn facts(engine: Engine, minor_version: usize, info: &SystemInfo, has_filter: bool) -> Facts {
+fn facts(engine: Engine, minor_version: usize, info: &SystemInfo, has_filter: bool) -> EngineFacts {
     let security = info.security_options.as_deref().unwrap_or_default();
     let has = |what: &str| security.iter().any(|one| one.contains(what));
     let mut missing = Vec::new();
@@ -219,7 +219,7 @@ fn facts(engine: Engine, minor_version: usize, info: &SystemInfo, has_filter: bo
         (info.cpu_cfs_quota, Missing::EngineProcessors),
     ];
     missing.extend(limits.into_iter().filter(|(can, _)| *can == Some(false)).map(|(_, what)| what));
-    Facts {
+    EngineFacts {
         needs_filter: wants_filter && has_filter,
         engine,
         minor_version,

@@ -8,17 +8,17 @@
 //!
 //! The engine is one of this machine: it has to see the workspace, and the lifeline is a pipe of this kernel.
 
-mod cell;
+mod directory;
 mod engine;
 mod filter;
 mod input;
 mod instance;
-mod keep;
 mod options;
 mod owner;
 mod profile;
 mod run;
 mod script;
+mod supervise;
 mod sweep;
 
 use std::io;
@@ -30,12 +30,12 @@ use bollard::Docker;
 use secrecy::SecretString;
 use tokio::sync::{OnceCell, mpsc, oneshot};
 
-use self::engine::Facts;
+use self::engine::EngineFacts;
 pub use self::engine::{Engine, EngineKind};
 pub use self::options::{ContainerOptions, DEFAULT_IMAGE};
 use self::owner::Owner;
-use self::run::Place;
-use super::over::{Cancel, Over};
+use self::run::ContainerRunner;
+use super::cancel::{CancelOnDrop, RunOver};
 use super::span::spanned;
 use super::stream::{PIECES, show};
 use super::{ExecuteError, Executor, OutputSink};
@@ -57,7 +57,7 @@ const GONE_BY: Duration = Duration::from_secs(20);
 ///
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let workspace = Workspaces::open("/srv/workspaces")?.for_session("session-1")?;
+/// let workspace = Workspaces::open("/srv/workspaces")?.workspace("session-1")?;
 /// let executor = ContainerExecutor::new(ContainerOptions::default());
 /// println!("{:?} {}", executor.engine().await?.kind, executor.engine().await?.version);
 /// let finished = executor.run(Command::new(workspace.path(), "work", "python3 -V"), &NoSink).await?;
@@ -75,7 +75,7 @@ struct Shared {
     options: ContainerOptions,
     owner: Owner,
     /// What the engine said when it was met first.
-    facts: OnceCell<Facts>,
+    facts: OnceCell<EngineFacts>,
 }
 
 impl ContainerExecutor {
@@ -101,12 +101,13 @@ impl ContainerExecutor {
         let (watcher, pieces) = mpsc::channel(PIECES);
         let mut apart = apart(async move |mut cancel| {
             let (docker, facts) = shared.meet().await?;
-            let place = Place { docker: &docker, facts, options: &shared.options, owner: &shared.owner };
+            let place =
+                ContainerRunner { docker: &docker, facts, options: &shared.options, owner: &shared.owner };
             place.run(&command, &mut cancel, &watcher).await
         })?;
         // Dropped before the guard is: who offers a piece must not wait for one who waits for it.
         let mut pieces = pieces;
-        show(&mut pieces, output, &stop, || apart.unless_dropped.cancel()).await;
+        show(&mut pieces, output, &stop, || apart.cancel_on_drop.cancel()).await;
         apart.answer().await
     }
 }
@@ -121,7 +122,8 @@ impl Executor for ContainerExecutor {
         let shared = Arc::clone(&self.shared);
         let apart = apart(async move |_| {
             let (docker, facts) = shared.meet().await?;
-            let place = Place { docker: &docker, facts, options: &shared.options, owner: &shared.owner };
+            let place =
+                ContainerRunner { docker: &docker, facts, options: &shared.options, owner: &shared.owner };
             place.attempt().await
         })?;
         apart.answer().await
@@ -134,7 +136,7 @@ impl Executor for ContainerExecutor {
 
 impl Shared {
     /// A connection to the engine. When it is met first, what dead processes left there is removed.
-    async fn meet(&self) -> Result<(Docker, &Facts), ExecuteError> {
+    async fn meet(&self) -> Result<(Docker, &EngineFacts), ExecuteError> {
         let look = async || {
             let (docker, facts) = engine::find(&self.options).await?;
             if facts.rootless && facts.engine.kind == EngineKind::Docker {
@@ -154,7 +156,7 @@ impl Shared {
 /// Work in a thread of its own, which ends early when this is dropped.
 struct Apart<T> {
     answered: oneshot::Receiver<Result<T, ExecuteError>>,
-    unless_dropped: Cancel,
+    cancel_on_drop: CancelOnDrop,
 }
 
 /// Starts work that must come to its end also when nobody waits for it any more: it is told then.
@@ -163,7 +165,7 @@ fn apart<T: Send + 'static>(
 ) -> Result<Apart<T>, ExecuteError> {
     let (cancel, cancelled) = oneshot::channel();
     let (answer, answered) = oneshot::channel();
-    let over = Arc::new(Over::default());
+    let over = Arc::new(RunOver::default());
     let ended = Arc::clone(&over);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let thread = std::thread::Builder::new().name("prowess-container".to_owned());
@@ -178,7 +180,7 @@ fn apart<T: Send + 'static>(
             let _ = cancel.send(());
         }
     };
-    Ok(Apart { answered, unless_dropped: Cancel::new(over, GONE_BY, cancel) })
+    Ok(Apart { answered, cancel_on_drop: CancelOnDrop::new(over, GONE_BY, cancel) })
 }
 
 fn failed(error: io::Error) -> ExecuteError {
@@ -188,7 +190,7 @@ fn failed(error: io::Error) -> ExecuteError {
 impl<T> Apart<T> {
     async fn answer(mut self) -> Result<T, ExecuteError> {
         let result = (&mut self.answered).await;
-        self.unless_dropped.done();
+        self.cancel_on_drop.done();
         result.map_err(|_| failed(io::ErrorKind::BrokenPipe.into()))?
     }
 }

@@ -8,8 +8,8 @@ use bollard::models::{
     MountBindOptions, MountBindOptionsPropagationEnum, MountType,
 };
 
-use super::cell;
-use super::engine::Facts;
+use super::directory;
+use super::engine::EngineFacts;
 use super::script::OWN_PROCESSES;
 use crate::executor::place::{OWN, WRITABLE};
 use crate::limits::Limits;
@@ -25,7 +25,7 @@ const UNASKED: [&str; 1] = ["/var/tmp"];
 /// A container for one command.
 #[derive(Debug)]
 pub(super) struct Profile<'a> {
-    pub(super) facts: &'a Facts,
+    pub(super) facts: &'a EngineFacts,
     pub(super) image: &'a str,
     /// Directories that the image would have as volumes of its own, which nothing limits.
     pub(super) volumes: &'a [String],
@@ -106,13 +106,13 @@ impl Profile<'_> {
         let size = self.limits.temporary_bytes;
         let own = ("/tmp".to_owned(), format!("rw,exec,nosuid,nodev,size={size},mode=1777"));
         let closed = |at: &str| (at.to_owned(), "ro,noexec,nosuid,nodev,size=4096".to_owned());
-        let taken = |at: &&str| at.starts_with("/ws") || at.starts_with(cell::INSIDE);
+        let taken = |at: &&str| at.starts_with("/ws") || at.starts_with(directory::INSIDE);
         let volumes = self.volumes.iter().map(String::as_str).filter(|at| !taken(at));
         volumes.chain(UNASKED).map(closed).chain([own]).collect()
     }
 
     fn mounts(&self) -> Vec<Mount> {
-        let mut list = vec![mount(&self.cell, cell::INSIDE, true)];
+        let mut list = vec![mount(&self.cell, directory::INSIDE, true)];
         if let Some(workspace) = self.workspace {
             // Only parts are writable: a command that could write the root could swap `skills` for a link.
             list.push(mount(workspace, "/ws", true));
@@ -123,7 +123,7 @@ impl Profile<'_> {
             }
             // Over all skills that were ever staged: what was not asked about for this command is not there. No
             // memory of the engine's, which some fill with what they find below it.
-            list.push(mount(&self.cell.join(cell::SKILLS), "/ws/skills", true));
+            list.push(mount(&self.cell.join(directory::SKILLS), "/ws/skills", true));
             let staged = workspace.join("skills");
             list.extend(
                 self.skills
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn the_whole_container() {
-        let facts = Facts {
+        let facts = EngineFacts {
             engine: Engine {
                 kind: EngineKind::Podman,
                 version: "4.3.1".into(),

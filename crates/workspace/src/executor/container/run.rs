@@ -9,22 +9,22 @@ use bollard::models::ContainerState;
 use rustix::process::{getegid, geteuid};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::cell::Cell;
-use super::engine::{EngineKind, Facts, failed};
+use super::directory::ContainerDirectory;
+use super::engine::{EngineFacts, EngineKind, failed};
 use super::filter::filter;
 use super::instance::{self, Instance};
-use super::keep::{Ears, Kept, keep};
 use super::owner::Owner;
 use super::profile::Profile;
 use super::script::{NO_DIRECTORY, NO_LIFE, first_process};
+use super::supervise::{ContainerEnd, Listeners, supervise};
 use super::{ContainerOptions, input};
 use crate::command::{Command, Exit, Finished, Input, Level, Network, Sandbox};
 use crate::executor::ExecuteError;
 use crate::executor::check::check_command;
-use crate::executor::ending::{left_out, told, with_memory};
 use crate::executor::environment::{check_variables, variables};
+use crate::executor::exit::{cut_warnings, exit_of_code, exit_with_memory};
 use crate::executor::local::seccomp::Memory;
-use crate::executor::place::{Inside, Written, mount_point, new_run};
+use crate::executor::place::{InsidePaths, WritableDirs, make_run_directory, mount_point};
 use crate::executor::privileges::sandbox_owner;
 use crate::executor::set_ids;
 use crate::executor::stream::Piece;
@@ -32,9 +32,9 @@ use crate::executor::watch::Watch;
 use crate::warning::RunWarning;
 
 /// An engine, and what to ask it for.
-pub(super) struct Place<'a> {
+pub(super) struct ContainerRunner<'a> {
     pub(super) docker: &'a Docker,
-    pub(super) facts: &'a Facts,
+    pub(super) facts: &'a EngineFacts,
     pub(super) options: &'a ContainerOptions,
     pub(super) owner: &'a Owner,
 }
@@ -55,7 +55,7 @@ pub(super) fn check(options: &ContainerOptions, command: &Command) -> Result<(),
     check_variables(options.given(), &command.environment, true)
 }
 
-impl Place<'_> {
+impl ContainerRunner<'_> {
     /// Runs a checked command to its end.
     pub(super) async fn run(
         &self,
@@ -65,8 +65,8 @@ impl Place<'_> {
     ) -> Result<Finished, ExecuteError> {
         let started = Instant::now();
         let volumes = self.volumes().await?;
-        let run = new_run(&command.workspace, &command.skills, false)?;
-        let inside = Inside::sandboxed(command, run.name());
+        let run = make_run_directory(&command.workspace, &command.skills, false)?;
+        let inside = InsidePaths::sandboxed(command, run.name());
         let mut read_only = Vec::new();
         for (from, to) in &command.read_only {
             mount_point(&command.workspace, to, from.is_dir()).map_err(|error| ExecuteError::System {
@@ -81,7 +81,7 @@ impl Place<'_> {
         profile.workspace = Some(&command.workspace);
         profile.apart = command.apart.as_deref();
         profile.read_only = read_only;
-        let written = Written::by(command);
+        let written = WritableDirs::by(command);
         let mut watch = Watch::new(written.clone(), &command.limits, !self.facts.memory);
         let held = self.hold(profile, &mut cell, command, &mut watch, cancel, watcher).await;
         // The container is gone, and nobody has looked at what it left.
@@ -91,18 +91,22 @@ impl Place<'_> {
         drop(run);
         let mut warnings = watch.warnings(started.elapsed());
         warnings.extend(uncleared);
-        warnings.extend(left_out(&kept.stdout, &kept.stderr));
+        warnings.extend(cut_warnings(&kept.stdout, &kept.stderr));
         warnings.extend(kept.left_behind.clone().map(|reason| RunWarning::ContainerLeft { reason }));
         let code = state.exit_code.unwrap_or(-1);
         let exit = match kept.verdict {
             Some(verdict) => verdict,
             None if !kept.began => return Err(never(command, code, &kept)),
             None => {
-                let by_itself = told(i32::try_from(code).unwrap_or(-1));
-                with_memory(by_itself, cell.out_of_memory() || state.oom_killed == Some(true), &mut warnings)
+                let by_itself = exit_of_code(i32::try_from(code).unwrap_or(-1));
+                exit_with_memory(
+                    by_itself,
+                    cell.out_of_memory() || state.oom_killed == Some(true),
+                    &mut warnings,
+                )
             }
         };
-        let Kept { stdout, stderr, .. } = kept;
+        let ContainerEnd { stdout, stderr, .. } = kept;
         let (duration, sandbox) = (started.elapsed(), self.sandbox());
         Ok(Finished { exit, stdout, stderr, duration, sandbox, run: Some(name), warnings })
     }
@@ -115,10 +119,10 @@ impl Place<'_> {
         let profile = self.profile(&volumes, &cell, &command, "/".to_owned())?;
         let (_never, mut cancel) = oneshot::channel();
         let (watcher, _) = mpsc::channel(1);
-        let mut watch = Watch::new(Written::by(&command), &command.limits, false);
+        let mut watch = Watch::new(WritableDirs::by(&command), &command.limits, false);
         let held = self.hold(profile, &mut cell, &command, &mut watch, &mut cancel, &watcher).await?;
         match held {
-            (Kept { began: true, .. }, state) if state.exit_code == Some(0) => Ok(self.sandbox()),
+            (ContainerEnd { began: true, .. }, state) if state.exit_code == Some(0) => Ok(self.sandbox()),
             (kept, state) => Err(never(&command, state.exit_code.unwrap_or(-1), &kept)),
         }
     }
@@ -147,15 +151,19 @@ impl Place<'_> {
         }
     }
 
-    fn cell(&self, variables: &BTreeMap<String, String>, stdin: &Input) -> Result<Cell, ExecuteError> {
-        Cell::new(&std::env::temp_dir(), self.owner, variables, stdin).map_err(no_cell)
+    fn cell(
+        &self,
+        variables: &BTreeMap<String, String>,
+        stdin: &Input,
+    ) -> Result<ContainerDirectory, ExecuteError> {
+        ContainerDirectory::new(&std::env::temp_dir(), self.owner, variables, stdin).map_err(no_cell)
     }
 
     /// A container for a command, still without a workspace.
     fn profile<'p>(
         &'p self,
         volumes: &'p [String],
-        cell: &Cell,
+        cell: &ContainerDirectory,
         command: &'p Command,
         directory: String,
     ) -> Result<Profile<'p>, ExecuteError> {
@@ -192,14 +200,14 @@ impl Place<'_> {
     async fn hold(
         &self,
         profile: Profile<'_>,
-        cell: &mut Cell,
+        cell: &mut ContainerDirectory,
         command: &Command,
         watch: &mut Watch,
         cancel: &mut oneshot::Receiver<()>,
         watcher: &mpsc::Sender<Piece>,
-    ) -> Result<(Kept, ContainerState), ExecuteError> {
+    ) -> Result<(ContainerEnd, ContainerState), ExecuteError> {
         if cancel.try_recv().is_ok() {
-            return Ok((Kept::never(Exit::Cancelled), ContainerState::default()));
+            return Ok((ContainerEnd::never(Exit::Cancelled), ContainerState::default()));
         }
         let name = cell.name().to_owned();
         let (began, has_begun) = watch::channel(false);
@@ -220,8 +228,8 @@ impl Place<'_> {
                 Err(error)
             }
             Ok(container) => {
-                let ears = Ears { cancel, watcher, began: &began, cell };
-                let mut held = self.keep_one(&container, command, ears, watch).await;
+                let listeners = Listeners { cancel, watcher, began: &began, cell };
+                let mut held = self.keep_one(&container, command, listeners, watch).await;
                 if let (Err(error), Ok((kept, _))) = (container.remove().await, &mut held) {
                     kept.left_behind = Some(error.to_string());
                 }
@@ -238,11 +246,12 @@ impl Place<'_> {
         &self,
         container: &Instance<'_>,
         command: &Command,
-        ears: Ears<'_>,
+        listeners: Listeners<'_>,
         watch: &mut Watch,
-    ) -> Result<(Kept, ContainerState), ExecuteError> {
+    ) -> Result<(ContainerEnd, ContainerState), ExecuteError> {
         let output = container.start(&self.facts.engine, &self.options.image).await?;
-        let kept = keep(container, output, &command.limits, &self.options.redact, ears, watch).await?;
+        let kept =
+            supervise(container, output, &command.limits, &self.options.redact, listeners, watch).await?;
         Ok((kept, container.end().await?))
     }
 }
@@ -252,7 +261,7 @@ fn no_cell(error: std::io::Error) -> ExecuteError {
 }
 
 /// The command never began: says whose fault it was.
-fn never(command: &Command, code: i64, kept: &Kept) -> ExecuteError {
+fn never(command: &Command, code: i64, kept: &ContainerEnd) -> ExecuteError {
     let said = String::from_utf8_lossy(&kept.stderr.head).trim().to_owned();
     match code {
         NO_DIRECTORY => {

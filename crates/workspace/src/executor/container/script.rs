@@ -6,7 +6,7 @@
 //! lifeline does, or the time to read it. No other process has a part in that: those a command could stop, while
 //! nothing inside can stop or kill the first one. With it the kernel kills all others.
 
-use super::cell::stdin_inside;
+use super::directory::stdin_inside;
 use crate::command::Command;
 use crate::limits::MAX_TIMEOUT;
 
@@ -94,7 +94,7 @@ pub(super) fn first_process(command: &Command, directory: String) -> Vec<String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::executor::container::cell::INSIDE;
+    use crate::executor::container::directory::INSIDE;
 
     #[test]
     fn the_script_knows_its_files_and_codes() {

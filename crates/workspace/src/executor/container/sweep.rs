@@ -10,12 +10,12 @@ use bollard::query_parameters::ListContainersOptionsBuilder;
 
 use super::owner::Owner;
 use super::profile::LABEL;
-use super::{cell, instance};
+use super::{directory, instance};
 
 /// Removes the containers and cells of processes that are known to be dead. What cannot be removed is left for the next
 /// time.
 pub(super) async fn sweep(docker: &Docker, own: &Owner) {
-    cell::sweep(&std::env::temp_dir(), own);
+    directory::sweep(&std::env::temp_dir(), own);
     let filters = HashMap::from([("label", vec![LABEL])]);
     let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
     let Ok(all) = docker.list_containers(Some(options)).await else { return };

@@ -9,27 +9,27 @@ use std::sync::Arc;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::cgroup::Group;
-use super::confine::{Confinement, spawn_confined};
+use super::landlock::{Confinement, spawn_confined};
 use super::network::AROUND;
 use super::privileges;
+use super::process_tree::ProcessTree;
 use super::profile::descriptor;
 use super::reaper::Reaper;
 use super::spawn::{ProcessGroup, nul_separated, sealed, spawn};
-use super::supervise::Ends;
+use super::supervise::SandboxPipes;
 use super::system::WRITTEN;
 use super::terminal;
-use super::tree::Tree;
 use crate::command::Input;
 
 /// What to start.
 #[derive(Debug)]
-pub(super) enum Start<'a> {
+pub(super) enum Launch<'a> {
     /// In bubblewrap, with these arguments of its own, this filter, and this way out for the bridge.
     Sandboxed {
         line: Vec<OsString>,
         arguments: Vec<OsString>,
         filter: Option<&'a [u8]>,
-        way: Option<&'a OwnedFd>,
+        proxy_socket: Option<&'a OwnedFd>,
     },
     /// Without it, with these variables, confined if that is wanted.
     Bare { line: Vec<OsString>, variables: Vec<(String, String)>, confinement: Option<Confinement> },
@@ -37,12 +37,12 @@ pub(super) enum Start<'a> {
 
 /// Starts it. The command itself waits at the gate.
 pub(super) fn launch(
-    start: Start<'_>,
+    start: Launch<'_>,
     stdin: &Input,
     terminal: bool,
     reaper: &Arc<Reaper>,
     group: Option<&Group>,
-) -> io::Result<(Tree, Ends)> {
+) -> io::Result<(ProcessTree, SandboxPipes)> {
     let Streams { given: [input, stdout_end, stderr_end], stdout, stderr } =
         if terminal { terminal::open(stdin)? } else { pipes(stdin)? };
     let (gate_end, gate) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -55,7 +55,7 @@ pub(super) fn launch(
         (&here_end, descriptor::HERE),
     ];
     match start {
-        Start::Bare { line, variables, confinement } => {
+        Launch::Bare { line, variables, confinement } => {
             let (child, cage) = match confinement {
                 None => (spawn(&line, &variables, &given, ProcessGroup::Ours)?, None),
                 Some(confinement) => {
@@ -63,12 +63,12 @@ pub(super) fn launch(
                     (child, Some(cage))
                 }
             };
-            let mut tree = Tree::new(child, true, reaper)?;
+            let mut tree = ProcessTree::new(child, true, reaper)?;
             tree.keep(cage);
             admit(&mut tree, group)?;
-            Ok((tree, Ends { stdout, stderr, status: None, here, gate }))
+            Ok((tree, SandboxPipes { stdout, stderr, status: None, here, gate }))
         }
-        Start::Sandboxed { line, arguments, filter, way } => {
+        Launch::Sandboxed { line, arguments, filter, proxy_socket } => {
             let (status, status_end) = pipe_with(PipeFlags::CLOEXEC)?;
             rustix::io::ioctl_fionbio(&status, true)?;
             let (arguments_end, rest) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -80,11 +80,11 @@ pub(super) fn launch(
             given.push((&status_end, descriptor::STATUS));
             given.push((&arguments_end, descriptor::ARGUMENTS));
             given.extend(filter.as_ref().map(|filter| (filter, descriptor::FILTER)));
-            given.extend(way.map(|way| (way, descriptor::WAY)));
+            given.extend(proxy_socket.map(|socket| (socket, descriptor::PROXY_SOCKET)));
             given.extend(written.iter().zip(descriptor::WRITTEN..));
-            let around = way.map(|_| pipe_with(PipeFlags::CLOEXEC)).transpose()?;
+            let around = proxy_socket.map(|_| pipe_with(PipeFlags::CLOEXEC)).transpose()?;
             given.extend(around.as_ref().map(|(end, _)| (end, descriptor::AROUND)));
-            let mut tree = Tree::new(spawn(&line, &[], &given, ProcessGroup::New)?, false, reaper)?;
+            let mut tree = ProcessTree::new(spawn(&line, &[], &given, ProcessGroup::New)?, false, reaper)?;
             admit(&mut tree, group)?;
             // bubblewrap waits for its arguments, so it does nothing that the reaper does not know of. One that
             // has died already says why elsewhere.
@@ -94,14 +94,14 @@ pub(super) fn launch(
                 let _ = File::from(rest).write_all(&nul_separated(&AROUND.map(Into::into)));
             }
             let _ = File::from(rest).write_all(&nul_separated(&arguments));
-            Ok((tree, Ends { stdout, stderr, status: Some(status), here, gate }))
+            Ok((tree, SandboxPipes { stdout, stderr, status: Some(status), here, gate }))
         }
     }
 }
 
 /// Puts a child into the group that limits it, or ends it. What it may have started already follows before the gate
 /// is opened.
-fn admit(tree: &mut Tree, group: Option<&Group>) -> io::Result<()> {
+fn admit(tree: &mut ProcessTree, group: Option<&Group>) -> io::Result<()> {
     tree.hold_in(group.and_then(Group::entrance));
     let admitted = tree.admit();
     if admitted.is_err() {
@@ -171,7 +171,7 @@ mod tests {
         let begun = at.path().join("begun");
         let limits = Limits { processes: 1 << 16, ..Limits::default() };
         let line = gated(&limits, None, &["/bin/touch".as_ref(), begun.as_os_str()]);
-        let start = Start::Bare { line, variables: Vec::new(), confinement: None };
+        let start = Launch::Bare { line, variables: Vec::new(), confinement: None };
         let reaper = Arc::new(Reaper::start().unwrap());
         let (mut tree, ends) = launch(start, &Input::Closed, false, &reaper, Some(&group)).unwrap();
         std::fs::remove_file(&list).unwrap();

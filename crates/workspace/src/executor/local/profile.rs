@@ -20,12 +20,12 @@ pub(super) mod descriptor {
     pub(in super::super) const ARGUMENTS: RawFd = 3;
     /// Where bubblewrap says which process is the first inside, and how the command ended.
     pub(in super::super) const STATUS: RawFd = 4;
-    /// The first process inside waits here until its keeper has heard of it.
+    /// The first process inside waits here until its supervisor has heard of it.
     pub(in super::super) const GATE: RawFd = 5;
     /// Where the first process inside says that it is there.
     pub(in super::super) const HERE: RawFd = 6;
     /// The bridge's way to the proxy, where there is a network.
-    pub(in super::super) const WAY: RawFd = 7;
+    pub(in super::super) const PROXY_SOCKET: RawFd = 7;
     /// The filter of system calls.
     pub(in super::super) const FILTER: RawFd = 8;
     /// The first of the files written for the inside.
@@ -166,9 +166,9 @@ pub(super) fn command_line(
 
 /// What runs first inside: it says that it is there, waits at the gate, limits itself, and runs the command.
 ///
-/// bubblewrap binds the life of the first process to its own only at the end of its work. A keeper that was
+/// bubblewrap binds the life of the first process to its own only at the end of its work. A supervisor that was
 /// killed before that cannot open the gate, and one that opens it is heard of when it dies: nothing runs without a
-/// keeper. As the first process it also takes in orphans, and everything dies with it.
+/// supervisor. As the first process it also takes in orphans, and everything dies with it.
 ///
 /// The limits are set here and not outside because each sandbox then counts its own processes, not those of a
 /// user. Descriptors have one digit because that is all that some shells understand; 7 is the command's standard

@@ -8,20 +8,20 @@ use std::time::Instant;
 use tokio::sync::mpsc::Sender;
 
 use super::cgroup::Group;
-use super::confine::Confinement;
 use super::environment::{check_variables, variables};
-use super::launch::{Start, launch};
+use super::landlock::Confinement;
+use super::launch::{Launch, launch};
 use super::network::Bridge;
 use super::options::LocalOptions;
-use super::place::{Inside, Written, mount_point, new_run};
-use super::probe::{Found, Host};
+use super::place::{InsidePaths, WritableDirs, make_run_directory, mount_point};
+use super::probe::{FoundSandbox, Machine};
 use super::processes::{self, Processes};
 use super::profile::{Profile, command_line, gated};
 use super::reach::Reach;
 use super::seccomp::Memory;
-use super::supervise::{Kept, supervise};
+use super::supervise::{SandboxEnd, supervise};
 use super::watch::Watch;
-use super::{network, privileges, set_ids, verdict};
+use super::{exit, network, privileges, set_ids};
 use crate::command::{Command, Finished, Level, Network};
 use crate::executor::ExecuteError;
 use crate::executor::check::check_command;
@@ -33,16 +33,16 @@ const ADDRESS_SPACE: u64 = 4;
 
 /// Runs a command to its end in the current thread.
 pub(super) fn run(
-    host: &Host,
+    machine: &Machine,
     options: &LocalOptions,
     command: &Command,
-    way: Option<OwnedFd>,
+    proxy_socket: Option<OwnedFd>,
     group: &mut Option<Group>,
     cancel: BorrowedFd<'_>,
     watcher: &Sender<Piece>,
 ) -> Result<Finished, ExecuteError> {
     check_command(command)?;
-    let found = host.found(options)?;
+    let found = machine.found(options)?;
     let started = Instant::now();
     let mut sandbox = found.sandbox.clone();
     let killed_before = limit_memory(group, command, &mut sandbox.missing);
@@ -51,21 +51,21 @@ pub(super) fn run(
     if bare && !command.read_only.is_empty() {
         return Err(ExecuteError::Refused("linked inputs need a sandbox: copy them".to_owned()));
     }
-    let bridge = way.map(|way| bridge(options, way, bare)).transpose()?;
-    let run = new_run(&command.workspace, &command.skills, bare)?;
+    let bridge = proxy_socket.map(|proxy_socket| bridge(options, proxy_socket, bare)).transpose()?;
+    let run = make_run_directory(&command.workspace, &command.skills, bare)?;
     let failed = |error| ExecuteError::System { action: "start the sandbox".to_owned(), error };
     let memory = if killed_before.is_some() { Memory::Counted } else { Memory::Watched };
     let start = if bare {
-        bare_start(host, options, command, &found, run.name(), memory)?
+        bare_start(machine, options, command, &found, run.name(), memory)?
     } else {
-        sandboxed_start(host, options, command, &found, bridge.as_ref(), run.name(), memory)?
+        sandboxed_start(machine, options, command, &found, bridge.as_ref(), run.name(), memory)?
     };
     let limiting = group.as_ref().filter(|_| killed_before.is_some());
-    let (mut tree, ends) = host
+    let (mut tree, ends) = machine
         .reaper()
         .and_then(|reaper| launch(start, &command.stdin, command.terminal, &reaper, limiting))
         .map_err(failed)?;
-    let written = Written::by(command);
+    let written = WritableDirs::by(command);
     let mut watch = Watch::new(written.clone(), &command.limits, memory == Memory::Watched);
     let unnamed = if bare { Processes::Below(tree.root()) } else { Processes::Unknown };
     let kept =
@@ -89,14 +89,14 @@ pub(super) fn run(
     }
     let mut warnings = watch.warnings(started.elapsed());
     warnings.extend(uncleared);
-    let exit = verdict::exit(&kept, tree.reap(), bare, killed, &mut warnings)
+    let exit = exit::exit(&kept, tree.reap(), bare, killed, &mut warnings)
         .map_err(|never| never.explain(command))?;
-    let Kept { stdout, stderr, .. } = kept;
+    let SandboxEnd { stdout, stderr, .. } = kept;
     Ok(Finished { exit, stdout, stderr, duration: started.elapsed(), sandbox, run: Some(name), warnings })
 }
 
 /// What a sandbox reaches the proxy by. Only namespaces leave no other way out.
-fn bridge(options: &LocalOptions, way: OwnedFd, bare: bool) -> Result<Bridge, ExecuteError> {
+fn bridge(options: &LocalOptions, proxy_socket: OwnedFd, bare: bool) -> Result<Bridge, ExecuteError> {
     if bare {
         return Err(ExecuteError::Refused(
             "a list of allowed hosts needs the level `bwrap` or `bwrap-noproc`: \
@@ -108,7 +108,7 @@ fn bridge(options: &LocalOptions, way: OwnedFd, bare: bool) -> Result<Bridge, Ex
         what: "a list of allowed hosts needs socat, which was not found".to_owned(),
         remedy: "Install the package `socat`, or run without network.".to_owned(),
     })?;
-    Ok(Bridge { socat, way })
+    Ok(Bridge { socat, proxy_socket })
 }
 
 /// Limits memory by a control group; says how many were killed in it before, or what is missing.
@@ -122,15 +122,15 @@ fn limit_memory(group: &mut Option<Group>, command: &Command, missing: &mut Vec<
 }
 
 fn sandboxed_start<'a>(
-    host: &'a Host,
+    machine: &'a Machine,
     options: &LocalOptions,
     command: &Command,
-    found: &Found,
+    found: &FoundSandbox,
     bridge: Option<&'a Bridge>,
     run: &str,
     memory: Memory,
-) -> Result<Start<'a>, ExecuteError> {
-    let inside = Inside::sandboxed(command, run);
+) -> Result<Launch<'a>, ExecuteError> {
+    let inside = InsidePaths::sandboxed(command, run);
     let mut variables = variables(options.given(), &command.environment, &inside, command.terminal);
     if let Network::Hosts(rules) = &command.network {
         for (name, value) in network::variables(rules) {
@@ -154,7 +154,7 @@ fn sandboxed_start<'a>(
     let reach = Reach::new(&sources.map(PathBuf::as_path).collect::<Vec<_>>());
     let profile = Profile {
         level: found.sandbox.level,
-        system: &host.system,
+        system: &machine.system,
         reach: &reach,
         prefixes: &options.read_only,
         workspace: Some(&command.workspace),
@@ -164,13 +164,13 @@ fn sandboxed_start<'a>(
         variables: &variables,
         directory: inside.start(command),
         temporary_bytes: command.limits.temporary_bytes,
-        filter: host.filter.is_some(),
+        filter: machine.filter.is_some(),
         bridged: bridge.is_some(),
     };
     let inner = gated(&command.limits, address_space(command, memory), &line(command));
     let line = command_line(&reach, found.setpriv.as_deref(), bridge, &found.bwrap, inner);
-    let (arguments, filter) = (profile.arguments(), host.filter_for(memory));
-    Ok(Start::Sandboxed { line, arguments, filter, way: bridge.map(|bridge| &bridge.way) })
+    let (arguments, filter) = (profile.arguments(), machine.filter_for(memory));
+    Ok(Launch::Sandboxed { line, arguments, filter, proxy_socket: bridge.map(|bridge| &bridge.proxy_socket) })
 }
 
 /// How much address space each process of a command has, where nothing else stops one that takes all memory at once.
@@ -179,14 +179,14 @@ fn address_space(command: &Command, memory: Memory) -> Option<u64> {
 }
 
 fn bare_start<'a>(
-    host: &Host,
+    machine: &Machine,
     options: &LocalOptions,
     command: &Command,
-    found: &Found,
+    found: &FoundSandbox,
     run: &str,
     memory: Memory,
-) -> Result<Start<'a>, ExecuteError> {
-    let inside = Inside::bare(command, run);
+) -> Result<Launch<'a>, ExecuteError> {
+    let inside = InsidePaths::bare(command, run);
     let variables = variables(options.given(), &command.environment, &inside, command.terminal);
     let mut line = found.setpriv.as_deref().map(privileges::drop_root).unwrap_or_default();
     let directory = inside.start(command);
@@ -198,9 +198,9 @@ fn bare_start<'a>(
     line.extend(gated(&limits, address_space(command, memory), &self::line(command)));
     let confined = found.sandbox.level == Level::Landlock;
     let confinement = confined.then(|| {
-        Confinement::new(&host.system, &options.read_only).with_workspace(command, run).with_memory(memory)
+        Confinement::new(&machine.system, &options.read_only).with_workspace(command, run).with_memory(memory)
     });
-    Ok(Start::Bare { line, variables: variables.into_iter().collect(), confinement })
+    Ok(Launch::Bare { line, variables: variables.into_iter().collect(), confinement })
 }
 
 /// The command with its shell. A terminal belongs to a session, and that to the first process in it.
@@ -238,7 +238,7 @@ mod tests {
         let never = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
         let (watcher, _pieces) = tokio::sync::mpsc::channel(64);
         let mut group = group;
-        run(&Host::new(), &LocalOptions::default(), command, None, &mut group, never.as_fd(), &watcher)
+        run(&Machine::new(), &LocalOptions::default(), command, None, &mut group, never.as_fd(), &watcher)
     }
 
     /// How many processes were in the group of a command of a workspace below such a directory.

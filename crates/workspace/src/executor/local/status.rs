@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 /// What bubblewrap has said so far.
 #[derive(Debug, Default)]
-pub(super) struct Status {
+pub(super) struct BwrapStatus {
     unread: Vec<u8>,
     /// The first process inside, by its number on the host.
     pub(super) first: Option<i32>,
@@ -24,7 +24,7 @@ struct Line {
     code: Option<i32>,
 }
 
-impl Status {
+impl BwrapStatus {
     /// Takes in what was read; a line may come in pieces.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.unread.extend_from_slice(bytes);
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn lines_come_in_pieces() {
-        let mut status = Status::default();
+        let mut status = BwrapStatus::default();
         status.push(b"{ \"child-pid\": 12, \"pid-namespace\": 40");
         assert_eq!(status.first, None);
         status.push(b"265 }\n{ \"exit-code\": 3 }\n");

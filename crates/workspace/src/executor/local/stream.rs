@@ -13,7 +13,7 @@ use crate::executor::stream::{Output, Piece};
 const PIECE: usize = 64 * 1024;
 
 /// One output stream with its pipe.
-pub(super) struct Source<'a> {
+pub(super) struct StreamReader<'a> {
     /// None once it has ended.
     source: Option<OwnedFd>,
     output: Output<'a>,
@@ -22,7 +22,7 @@ pub(super) struct Source<'a> {
     waiting: Option<Piece>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> StreamReader<'a> {
     pub(super) fn new(
         stream: Stream,
         source: OwnedFd,

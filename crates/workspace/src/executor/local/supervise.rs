@@ -8,9 +8,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use secrecy::SecretString;
 use tokio::sync::mpsc::Sender;
 
-use super::status::Status;
-use super::stream::Source;
-use super::tree::Tree;
+use super::process_tree::ProcessTree;
+use super::status::BwrapStatus;
+use super::stream::StreamReader;
 use crate::command::{Captured, Exit};
 use crate::executor::Stream;
 use crate::executor::stream::Piece;
@@ -25,7 +25,7 @@ const DRAIN_FOR: Duration = Duration::from_secs(2);
 
 /// The ends of the pipes to a started sandbox, and what ends it early.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(super) struct SandboxPipes {
     pub(super) stdout: OwnedFd,
     pub(super) stderr: OwnedFd,
     pub(super) status: Option<OwnedFd>,
@@ -35,10 +35,10 @@ pub(super) struct Ends {
 
 /// What became of a sandbox.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct SandboxEnd {
     /// What ended it early, if something did.
     pub(super) verdict: Option<Exit>,
-    pub(super) status: Status,
+    pub(super) status: BwrapStatus,
     pub(super) stdout: Captured,
     pub(super) stderr: Captured,
     /// Whether every process is known to be dead.
@@ -52,18 +52,18 @@ pub(super) type Watch<'a> = &'a mut dyn FnMut(Option<u64>) -> Option<Exit>;
 
 /// Keeps a command until it and all of its processes are dead.
 pub(super) fn supervise(
-    tree: &mut Tree,
-    ends: Ends,
+    tree: &mut ProcessTree,
+    ends: SandboxPipes,
     cancel: BorrowedFd<'_>,
     limits: &Limits,
     secrets: &[SecretString],
     watcher: &Sender<Piece>,
     watch: Watch<'_>,
-) -> Kept {
-    let mut stdout = Source::new(Stream::Stdout, ends.stdout, secrets, limits.output_kept, watcher);
-    let mut stderr = Source::new(Stream::Stderr, ends.stderr, secrets, limits.output_kept, watcher);
-    let mut keeper = Keeper {
-        status: Status::default(),
+) -> SandboxEnd {
+    let mut stdout = StreamReader::new(Stream::Stdout, ends.stdout, secrets, limits.output_kept, watcher);
+    let mut stderr = StreamReader::new(Stream::Stderr, ends.stderr, secrets, limits.output_kept, watcher);
+    let mut supervisor = Supervisor {
+        status: BwrapStatus::default(),
         status_end: ends.status,
         here: Some(ends.here),
         gate: Some(ends.gate),
@@ -73,25 +73,25 @@ pub(super) fn supervise(
         watch_at: Instant::now() + WATCH_EVERY,
         buffer: Vec::new(),
     };
-    while keeper.step(tree, cancel, limits, &mut stdout, &mut stderr, watch) {}
+    while supervisor.step(tree, cancel, limits, &mut stdout, &mut stderr, watch) {}
     // Also what bubblewrap said last: a first process that has left its group is known by nothing else.
-    keeper.hear(tree);
+    supervisor.hear(tree);
     let mut gone = tree.collapse();
-    keeper.hear(tree);
+    supervisor.hear(tree);
     gone &= tree.collapse_inside();
-    keeper.drain(limits, &mut stdout, &mut stderr);
-    Kept {
-        verdict: keeper.verdict,
-        status: keeper.status,
+    supervisor.drain(limits, &mut stdout, &mut stderr);
+    SandboxEnd {
+        verdict: supervisor.verdict,
+        status: supervisor.status,
         stdout: stdout.finish(),
         stderr: stderr.finish(),
         gone,
-        failed: keeper.failed,
+        failed: supervisor.failed,
     }
 }
 
-struct Keeper {
-    status: Status,
+struct Supervisor {
+    status: BwrapStatus,
     status_end: Option<OwnedFd>,
     /// Where the first process inside says that it is there; none once it has.
     here: Option<OwnedFd>,
@@ -104,15 +104,15 @@ struct Keeper {
     buffer: Vec<u8>,
 }
 
-impl Keeper {
+impl Supervisor {
     /// Waits for one thing and does what it asks for. Says whether to go on.
     fn step(
         &mut self,
-        tree: &mut Tree,
+        tree: &mut ProcessTree,
         cancel: BorrowedFd<'_>,
         limits: &Limits,
-        stdout: &mut Source<'_>,
-        stderr: &mut Source<'_>,
+        stdout: &mut StreamReader<'_>,
+        stderr: &mut StreamReader<'_>,
         watch: Watch<'_>,
     ) -> bool {
         let mut until = self.deadline.min(self.watch_at);
@@ -183,7 +183,7 @@ impl Keeper {
         false
     }
 
-    fn hear(&mut self, tree: &mut Tree) {
+    fn hear(&mut self, tree: &mut ProcessTree) {
         let Some(end) = &self.status_end else { return };
         let mut bytes = [0; 1024];
         match rustix::io::read(end, &mut bytes) {
@@ -206,7 +206,7 @@ impl Keeper {
     }
 
     /// Lets the command begin, once its first process is there, known, and in its group.
-    fn open_gate(&mut self, tree: &Tree) {
+    fn open_gate(&mut self, tree: &ProcessTree) {
         let known = self.status_end.is_none() || self.status.first.is_some();
         if self.here.is_none()
             && known
@@ -222,7 +222,7 @@ impl Keeper {
     }
 
     /// Reads what the dead left in the pipes.
-    fn drain(&mut self, limits: &Limits, stdout: &mut Source<'_>, stderr: &mut Source<'_>) {
+    fn drain(&mut self, limits: &Limits, stdout: &mut StreamReader<'_>, stderr: &mut StreamReader<'_>) {
         let until = Instant::now() + DRAIN_FOR;
         while let Some(end) = &self.status_end {
             let mut bytes = [0; 1024];

@@ -20,7 +20,7 @@ pub(in super::super) struct Bridge {
     /// The program that carries them.
     pub(in super::super) socat: PathBuf,
     /// A descriptor of the proxy's socket.
-    pub(in super::super) way: OwnedFd,
+    pub(in super::super) proxy_socket: OwnedFd,
 }
 
 impl Bridge {
@@ -53,17 +53,17 @@ pub(in super::super) const AROUND: [&str; 7] =
 /// that are written for it: a shell cannot name their descriptors. The number of its way then serves as the sandbox's
 /// standard error, which the shell shall not write to when it sees a process killed.
 fn script() -> String {
-    use descriptor::{ARGUMENTS, FILTER, GATE, HERE, STATUS, WAY, WRITTEN};
+    use descriptor::{ARGUMENTS, FILTER, GATE, HERE, PROXY_SOCKET, STATUS, WRITTEN};
     format!(
         "socat=$1; shift; \
          \"$socat\" -t {HALF_CLOSED} TCP4-LISTEN:{PORT},bind=127.0.0.1,fork,max-children={MAX_CONNECTIONS},backlog=128 \
-         UNIX-CONNECT:/proc/self/fd/{WAY} </dev/null >/dev/null 2>&1 \
+         UNIX-CONNECT:/proc/self/fd/{PROXY_SOCKET} </dev/null >/dev/null 2>&1 \
          {ARGUMENTS}<&- {STATUS}>&- {GATE}<&- {HERE}>&- {FILTER}<&- {WRITTEN}<&- & \
          bridge=$!; up=; until [ \"$up\" ]; do \
          while read -r line; do case $line in 'TCP: inuse '[1-9]*) up=1;; esac; done </proc/net/sockstat; \
          kill -s 0 $bridge 2>/dev/null || {{ echo 'the bridge to the network did not start' >&2; exit 125; }}; \
          [ \"$up\" ] || /bin/sleep 0.001; done; \
-         exec {WAY}>&2 2>/dev/null; \"$@\" 2>&{WAY} {WAY}>&-; code=$?; \
+         exec {PROXY_SOCKET}>&2 2>/dev/null; \"$@\" 2>&{PROXY_SOCKET} {PROXY_SOCKET}>&-; code=$?; \
          kill -s KILL $bridge; wait $bridge; exit $code"
     )
 }

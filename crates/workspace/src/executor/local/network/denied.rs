@@ -10,16 +10,16 @@ const MAX_NAMED: usize = 20;
 
 /// What was denied during one run, each once.
 #[derive(Debug, Default)]
-pub(super) struct Denied(Mutex<Seen>);
+pub(super) struct DeniedRequests(Mutex<DeniedList>);
 
 #[derive(Debug, Default)]
-struct Seen {
+struct DeniedList {
     sentences: BTreeSet<String>,
     /// How often something was denied that is not named.
     others: u64,
 }
 
-impl Denied {
+impl DeniedRequests {
     /// Notes a sentence. It has nothing in it that was not checked.
     pub(super) fn note(&self, sentence: &str) {
         let mut seen = self.lock();
@@ -41,7 +41,7 @@ impl Denied {
         warnings
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, DeniedList> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn each_is_named_once_and_not_too_many() {
-        let denied = Denied::default();
+        let denied = DeniedRequests::default();
         for number in 0..30 {
             denied.note(&format!("{number:02}"));
             denied.note("00");

@@ -16,7 +16,7 @@ mod denied;
 mod head;
 mod proxy;
 mod relay;
-mod way;
+mod socket;
 
 pub(super) use self::bridge::{AROUND, Bridge, variables};
 pub(super) use self::proxy::Proxy;

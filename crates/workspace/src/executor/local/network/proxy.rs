@@ -16,10 +16,10 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::address::is_public;
-use super::denied::Denied;
+use super::denied::DeniedRequests;
 use super::head::{self, Asked, MAX_HEAD, What};
 use super::relay::{Upward, relay};
-use super::way;
+use super::socket;
 use crate::host_rule::{Host, HostRule};
 use crate::warning::RunWarning;
 
@@ -34,7 +34,7 @@ const UNHEARD_FOR: Duration = Duration::from_millis(500);
 
 /// How long things may take.
 #[derive(Clone, Copy, Debug)]
-struct Patience {
+struct Timeouts {
     /// A request has to be there.
     head: Duration,
     /// A name has to have an address, and an address has to answer.
@@ -43,7 +43,7 @@ struct Patience {
     idle: Duration,
 }
 
-const PATIENCE: Patience = Patience {
+const TIMEOUTS: Timeouts = Timeouts {
     head: Duration::from_secs(10),
     connect: Duration::from_secs(10),
     idle: Duration::from_secs(60),
@@ -53,28 +53,28 @@ const PATIENCE: Patience = Patience {
 #[derive(Debug)]
 pub(in super::super) struct Proxy {
     listener: UnixListener,
-    list: Arc<List>,
+    list: Arc<AllowedHosts>,
 }
 
 /// What may be reached, and what was asked for in vain.
 #[derive(Debug)]
-struct List {
+struct AllowedHosts {
     rules: Vec<HostRule>,
-    denied: Denied,
-    names: Names,
-    patience: Patience,
+    denied: DeniedRequests,
+    names: Resolver,
+    timeouts: Timeouts,
 }
 
 /// Who knows the addresses of names.
 #[derive(Clone, Debug)]
-enum Names {
+enum Resolver {
     System,
     /// Every name leads here.
     #[cfg(test)]
     Leading(Vec<std::net::IpAddr>),
 }
 
-impl Names {
+impl Resolver {
     async fn look_up(&self, name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         match self {
             Self::System => Ok(tokio::net::lookup_host((name, port)).await?.collect()),
@@ -86,7 +86,7 @@ impl Names {
 
 /// An answer that is no.
 #[derive(Debug, PartialEq, Eq)]
-struct No {
+struct Refusal {
     status: &'static str,
     sentence: String,
 }
@@ -94,13 +94,13 @@ struct No {
 impl Proxy {
     /// A proxy for these rules, and the way to it.
     pub(in super::super) fn open(rules: Vec<HostRule>) -> io::Result<(Self, OwnedFd)> {
-        Self::with(rules, Names::System, PATIENCE)
+        Self::with(rules, Resolver::System, TIMEOUTS)
     }
 
-    fn with(rules: Vec<HostRule>, names: Names, patience: Patience) -> io::Result<(Self, OwnedFd)> {
-        let (listener, way) = way::open()?;
-        let list = Arc::new(List { rules, denied: Denied::default(), names, patience });
-        Ok((Self { listener: UnixListener::from_std(listener)?, list }, way))
+    fn with(rules: Vec<HostRule>, names: Resolver, timeouts: Timeouts) -> io::Result<(Self, OwnedFd)> {
+        let (listener, proxy_socket) = socket::open()?;
+        let list = Arc::new(AllowedHosts { rules, denied: DeniedRequests::default(), names, timeouts });
+        Ok((Self { listener: UnixListener::from_std(listener)?, list }, proxy_socket))
     }
 
     /// Serves until it is dropped, and all connections with it.
@@ -130,10 +130,10 @@ impl Proxy {
     }
 }
 
-impl List {
+impl AllowedHosts {
     /// One request, from its first byte to its end.
     async fn converse(&self, mut client: UnixStream) {
-        let heard = timeout(self.patience.head, hear(&mut client)).await;
+        let heard = timeout(self.timeouts.head, read_request(&mut client)).await;
         let (asked, rest) = match heard {
             Ok(Ok(heard)) => heard,
             // It left.
@@ -141,7 +141,7 @@ impl List {
             Ok(Err(Some(no))) => return no.say(client).await,
             Err(_) => {
                 let sentence = "the request did not come in time".to_owned();
-                return No { status: "408 Request Timeout", sentence }.say(client).await;
+                return Refusal { status: "408 Request Timeout", sentence }.say(client).await;
             }
         };
         let server = match self.connect(&asked).await {
@@ -151,29 +151,33 @@ impl List {
         match asked.what {
             What::Tunnel => {
                 if client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await.is_ok() {
-                    relay(client, server, &rest, Upward::All, self.patience.idle).await;
+                    relay(client, server, &rest, Upward::All, self.timeouts.idle).await;
                 }
             }
             What::Plain { mut head, body } => {
                 let here = usize::try_from(body).map_or(rest.len(), |body| body.min(rest.len()));
                 head.extend_from_slice(&rest[..here]);
                 let left = Upward::Exactly(body - here as u64);
-                relay(client, server, &head, left, self.patience.idle).await;
+                relay(client, server, &head, left, self.timeouts.idle).await;
             }
         }
     }
 
     /// Connects to what is asked for, if the list has it.
-    async fn connect(&self, asked: &Asked) -> Result<TcpStream, No> {
+    async fn connect(&self, asked: &Asked) -> Result<TcpStream, Refusal> {
         let Asked { host, port, .. } = asked;
         if !self.rules.iter().any(|rule| rule.allows(host, *port)) {
-            return Err(self.deny(&format!("{} is not on the list of allowed hosts", shown(host, *port))));
+            return Err(
+                self.deny(&format!("{} is not on the list of allowed hosts", host_and_port(host, *port)))
+            );
         }
-        let unreachable =
-            |why: &str| No { status: "502 Bad Gateway", sentence: format!("{} {why}", shown(host, *port)) };
+        let unreachable = |why: &str| Refusal {
+            status: "502 Bad Gateway",
+            sentence: format!("{} {why}", host_and_port(host, *port)),
+        };
         let found = match host {
             Host::Name(name) if !host.is_localhost() => {
-                let looked_up = timeout(self.patience.connect, self.names.look_up(name, *port));
+                let looked_up = timeout(self.timeouts.connect, self.names.look_up(name, *port));
                 let found = looked_up.await.ok().and_then(Result::ok);
                 found.ok_or_else(|| unreachable("has no address"))?
             }
@@ -184,7 +188,7 @@ impl List {
         };
         // What is connected to is what was checked: no name is looked up twice.
         for address in self.checked(host, *port, found)? {
-            if let Ok(Ok(server)) = timeout(self.patience.connect, TcpStream::connect(address)).await {
+            if let Ok(Ok(server)) = timeout(self.timeouts.connect, TcpStream::connect(address)).await {
                 let _ = server.set_nodelay(true);
                 return Ok(server);
             }
@@ -194,24 +198,24 @@ impl List {
 
     /// Of the addresses of a host, those that it may lead to. Who owns a name decides where it leads: it shall not be
     /// the machine or the network that the runtime is in. Addresses that the list names, and `localhost`, may be.
-    fn checked(&self, host: &Host, port: u16, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, No> {
+    fn checked(&self, host: &Host, port: u16, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Refusal> {
         let by_itself = host.is_localhost() || matches!(host, Host::Address(_));
         let may_be = |address: &SocketAddr| by_itself || is_public(address.ip());
         let checked: Vec<SocketAddr> = found.into_iter().filter(may_be).take(MAX_ADDRESSES).collect();
         if checked.is_empty() {
-            return Err(self.deny(&format!("{} leads to no public address", shown(host, port))));
+            return Err(self.deny(&format!("{} leads to no public address", host_and_port(host, port))));
         }
         Ok(checked)
     }
 
-    fn deny(&self, sentence: &str) -> No {
+    fn deny(&self, sentence: &str) -> Refusal {
         self.denied.note(sentence);
-        No { status: "403 Forbidden", sentence: sentence.to_owned() }
+        Refusal { status: "403 Forbidden", sentence: sentence.to_owned() }
     }
 }
 
 /// Reads a request's head, and what came with it. Nothing is the answer to who leaves.
-async fn hear(client: &mut UnixStream) -> Result<(Asked, Vec<u8>), Option<No>> {
+async fn read_request(client: &mut UnixStream) -> Result<(Asked, Vec<u8>), Option<Refusal>> {
     let mut bytes = Vec::with_capacity(1024);
     loop {
         if let Some(length) = head::length(&bytes) {
@@ -219,12 +223,12 @@ async fn hear(client: &mut UnixStream) -> Result<(Asked, Vec<u8>), Option<No>> {
             let asked = head::parse(&bytes);
             return asked
                 .map(|asked| (asked, rest))
-                .map_err(|bad| Some(No { status: bad.status, sentence: bad.why.to_owned() }));
+                .map_err(|bad| Some(Refusal { status: bad.status, sentence: bad.why.to_owned() }));
         }
         let room = MAX_HEAD.saturating_sub(bytes.len());
         if room == 0 {
             let status = "431 Request Header Fields Too Large";
-            return Err(Some(No { status, sentence: "the head of the request is too long".to_owned() }));
+            return Err(Some(Refusal { status, sentence: "the head of the request is too long".to_owned() }));
         }
         match client.take(room as u64).read_buf(&mut bytes).await {
             Ok(1..) => {}
@@ -233,7 +237,7 @@ async fn hear(client: &mut UnixStream) -> Result<(Asked, Vec<u8>), Option<No>> {
     }
 }
 
-impl No {
+impl Refusal {
     /// Says it, and hears the client out for a moment.
     async fn say(self, mut client: UnixStream) {
         let Self { status, sentence } = self;
@@ -252,7 +256,7 @@ impl No {
 }
 
 /// A host and a port, as a person writes them.
-fn shown(host: &Host, port: u16) -> String {
+fn host_and_port(host: &Host, port: u16) -> String {
     match host {
         Host::Address(std::net::IpAddr::V6(address)) => format!("[{address}]:{port}"),
         host => format!("{host}:{port}"),
@@ -268,17 +272,17 @@ mod tests {
 
     use super::*;
 
-    const HASTE: Patience = Patience {
+    const HASTE: Timeouts = Timeouts {
         head: Duration::from_millis(200),
         connect: Duration::from_secs(10),
         idle: Duration::from_millis(300),
     };
 
     fn proxy(rules: &[&str]) -> (Proxy, OwnedFd) {
-        knowing(Names::System, rules)
+        knowing(Resolver::System, rules)
     }
 
-    fn knowing(names: Names, rules: &[&str]) -> (Proxy, OwnedFd) {
+    fn knowing(names: Resolver, rules: &[&str]) -> (Proxy, OwnedFd) {
         Proxy::with(rules.iter().map(|rule| rule.parse().unwrap()).collect(), names, HASTE).unwrap()
     }
 
@@ -286,8 +290,8 @@ mod tests {
         proxy.warnings().iter().map(ToString::to_string).collect()
     }
 
-    async fn client(way: &OwnedFd) -> UnixStream {
-        UnixStream::connect(format!("/proc/self/fd/{}", way.as_raw_fd())).await.unwrap()
+    async fn client(proxy_socket: &OwnedFd) -> UnixStream {
+        UnixStream::connect(format!("/proc/self/fd/{}", proxy_socket.as_raw_fd())).await.unwrap()
     }
 
     /// What the proxy says until it closes the connection.
@@ -332,11 +336,11 @@ mod tests {
     async fn a_name_that_leads_home_is_forbidden() {
         let home = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = home.local_addr().unwrap().port();
-        let names = Names::Leading(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+        let names = Resolver::Leading(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
         let (host, local) = (format!("example.com:{port}"), format!("127.0.0.1:{port}"));
-        let (proxy, way) = knowing(names, &[&host, &local]);
+        let (proxy, proxy_socket) = knowing(names, &[&host, &local]);
         let says = async |request: String| {
-            let mut there = client(&way).await;
+            let mut there = client(&proxy_socket).await;
             there.write_all(request.as_bytes()).await.unwrap();
             answer(&mut there).await
         };
@@ -362,10 +366,10 @@ mod tests {
 
     #[tokio::test]
     async fn slow_clients_are_not_waited_for() {
-        let (proxy, way) = proxy(&["example.com"]);
+        let (proxy, proxy_socket) = proxy(&["example.com"]);
         let started = Instant::now();
         let said = served(&proxy, async {
-            let mut slow = client(&way).await;
+            let mut slow = client(&proxy_socket).await;
             // Byte by byte is no way to gain time.
             for byte in b"GET http://" {
                 if slow.write_all(&[*byte]).await.is_err() {
@@ -384,9 +388,9 @@ mod tests {
     async fn a_connection_without_a_word_is_closed() {
         let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let rule = silent.local_addr().unwrap().to_string();
-        let (proxy, way) = proxy(&[&rule]);
+        let (proxy, proxy_socket) = proxy(&[&rule]);
         served(&proxy, async {
-            let mut there = client(&way).await;
+            let mut there = client(&proxy_socket).await;
             there.write_all(format!("CONNECT {rule} HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
             assert_eq!(answer(&mut there).await, "HTTP/1.1 200 Connection established\r\n\r\n");
         })
@@ -397,7 +401,7 @@ mod tests {
     async fn one_direction_that_speaks_keeps_the_other_open() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let rule = listener.local_addr().unwrap().to_string();
-        let (proxy, way) = proxy(&[&rule]);
+        let (proxy, proxy_socket) = proxy(&[&rule]);
         let server = tokio::spawn(async move {
             let (mut there, _) = listener.accept().await.unwrap();
             for _ in 0..10 {
@@ -406,7 +410,7 @@ mod tests {
             }
         });
         let said = served(&proxy, async {
-            let mut there = client(&way).await;
+            let mut there = client(&proxy_socket).await;
             there.write_all(format!("CONNECT {rule} HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
             answer(&mut there).await
         })
@@ -419,9 +423,9 @@ mod tests {
     async fn its_connections_end_with_it() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let rule = listener.local_addr().unwrap().to_string();
-        let (proxy, way) = proxy(&[&rule]);
+        let (proxy, proxy_socket) = proxy(&[&rule]);
         let mut there = served(&proxy, async {
-            let mut there = client(&way).await;
+            let mut there = client(&proxy_socket).await;
             there.write_all(format!("CONNECT {rule} HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
             there.read_exact(&mut [0; 39]).await.unwrap();
             there
@@ -437,9 +441,9 @@ mod tests {
             listener.local_addr().unwrap().port()
         };
         let rule = format!("localhost:{port}");
-        let (proxy, way) = proxy(&[&rule]);
+        let (proxy, proxy_socket) = proxy(&[&rule]);
         let said = served(&proxy, async {
-            let mut there = client(&way).await;
+            let mut there = client(&proxy_socket).await;
             there.write_all(format!("CONNECT {rule} HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
             answer(&mut there).await
         })
