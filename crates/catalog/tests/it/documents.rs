@@ -143,7 +143,7 @@ fn what_is_not_listed_is_not_read_and_the_reason_is_given() {
     `%2e%2e/other.md` is refused: it has a percent-encoded dot, slash or backslash; write the name as the skill's list of documents has it
     `.hidden.md` is refused: it has a hidden part; give the file a name without a leading dot
     `.git/config.md` is refused: it has a hidden part; give the file a name without a leading dot
-    `1/2/3/4/5/deeper.md` is refused: it lies more than 4 directories deep; move the file up
+    `1/2/3/4/5/deeper.md` is refused: it is more than 4 directories deep; move the file up
     `SKILL.md` is refused: a SKILL.md is not a document; load the skill to read it
     `references/skill.MD` is refused: a SKILL.md is not a document; load the skill to read it
     `scripts/run.py` is refused: only .md and .txt files are documents; read other files with a tool for files, or use them in a run
@@ -152,7 +152,7 @@ fn what_is_not_listed_is_not_read_and_the_reason_is_given() {
     `gone.md` is not in the skill; list its documents to see what is
     `gone/away.md` is not in the skill; list its documents to see what is
     `README.md/below.md` is not in the skill; list its documents to see what is
-    `folder.md` is not a regular file, or lies behind a link; put the file itself into the skill
+    `folder.md` is not a regular file, or is behind a link; put the file itself into the skill
     "#);
     let long = "x".repeat(100_000);
     let error = entry.read_document(&long).unwrap_err().to_string();
