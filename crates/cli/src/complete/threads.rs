@@ -11,7 +11,7 @@ const MAX_SEARCHED: usize = 1_000;
 /// `last`, and the threads that changed last.
 pub(super) fn names() -> Option<Vec<Suggestion>> {
     let database = crate::directories::state()?.join(FILE);
-    let threads = SqliteStore::glance(&database, MAX_SEARCHED).ok()?;
+    let threads = SqliteStore::list_read_only(&database, MAX_SEARCHED).ok()?;
     let mut names: Vec<Suggestion> = threads
         .iter()
         .filter(|info| is_of_people(info))
