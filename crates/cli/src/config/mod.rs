@@ -143,7 +143,7 @@ impl Config {
         self.settings.prices()
     }
 
-    /// The rules for an agent whose files are workspace_dir there.
+    /// The rules for an agent whose files are kept there.
     pub(crate) fn policy(&self, agent: &str, workspace_dir: &WorkspaceDir) -> Policy {
         let mut policy = Policy::new().with(RuleSource::Defaults, guards::guards(workspace_dir));
         for (layer, document) in [(RuleSource::User, &self.user), (RuleSource::Project, &self.project)] {

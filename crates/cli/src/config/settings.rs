@@ -164,7 +164,7 @@ pub(crate) struct SkillSettings {
     /// What a skill's `allowed-tools` mean: a recommendation, a restriction to them, or that they are not asked about.
     #[schemars(extend("x-user-only" = true))]
     pub(crate) allowed_tools: AllowedToolsWord,
-    /// ScopeArgs tools and words for skills a model has. By default `prowess chat` has those of `trpc`; `prowess mcp` and
+    /// Whose tools and words for skills a model has. By default `prowess chat` has those of `trpc`; `prowess mcp` and
     /// `prowess session` have those of `deepagents`, and take `--dialect`.
     #[schemars(schema_with = "dialect")]
     pub(crate) dialect: Option<Dialect>,

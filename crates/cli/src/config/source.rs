@@ -13,7 +13,7 @@ use rustix::io::Errno;
 /// The name of a configuration.
 pub(crate) const FILE_NAME: &str = "prowess.toml";
 
-/// ScopeArgs file it is.
+/// Whose file it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     User,
