@@ -23,12 +23,12 @@ pub(crate) struct Project {
 
 impl Project {
     /// The project around a working directory. A home directory is not a project, and neither is anything above it.
-    pub(crate) fn around(surroundings: &Environment, layers: &RootLayout) -> Option<Self> {
-        let top = layers.project_top(surroundings)?;
-        let mut roots = layers.resolve(surroundings);
+    pub(crate) fn around(environment: &Environment, layout: &RootLayout) -> Option<Self> {
+        let top = layout.project_top(environment)?;
+        let mut roots = layout.resolve(environment);
         roots.retain(|root| root.kind.belongs_to_project());
         let configuration = Source::of_project(&top).map_err(|error| format!("{error:#}"));
-        let directory = surroundings.working_directory.strip_prefix(&top).unwrap_or(Path::new(""));
+        let directory = environment.working_directory.strip_prefix(&top).unwrap_or(Path::new(""));
         Some(Self { roots, configuration, memory: directory.join(MEMORY), top })
     }
 

@@ -37,7 +37,6 @@ impl<W: Write> Screen<W> {
     }
 
     /// Puts final lines above the region.
-
     #[cfg(test)]
     pub(crate) fn commit(&mut self, lines: &[String]) -> io::Result<()> {
         if lines.is_empty() {

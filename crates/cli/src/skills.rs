@@ -64,18 +64,18 @@ impl RootArgs {
 
     /// The same with other scan options and without messages.
     pub(crate) fn discover_silently(&self, known: &Catalog, options: &ScanOptions) -> Result<Skills> {
-        let surroundings = self.surroundings()?;
-        let (project, trust_status) = self.project(&surroundings)?;
+        let environment = self.environment()?;
+        let (project, trust_status) = self.project(&environment)?;
         let create_in;
         let mut roots: Vec<Root> = if self.only {
-            if surroundings.explicit.is_empty() {
+            if environment.explicit.is_empty() {
                 bail!("--only needs a directory to look in: add --root DIR, or set SKILLS_ROOT");
             }
             create_in = Vec::new();
-            surroundings.explicit_roots().collect()
+            environment.explicit_roots().collect()
         } else {
             create_in = vec![".prowess/skills".to_owned(), "~/.prowess/skills".to_owned()];
-            RootLayout::default().resolve(&surroundings)
+            RootLayout::default().resolve(&environment)
         };
         if trust_status == TrustStatus::Whole {
             // Only roots that were checked, not those that appeared since.
@@ -85,7 +85,7 @@ impl RootArgs {
             }
         }
         for path in &self.root {
-            if !surroundings.working_directory.join(path).is_dir() {
+            if !environment.working_directory.join(path).is_dir() {
                 bail!("{}: no such directory; check --root", path.display());
             }
         }
@@ -99,23 +99,23 @@ impl RootArgs {
     }
 
     /// The project, and how far it is trusted: as decided before, or completely for this command.
-    fn project(&self, surroundings: &Environment) -> Result<(Option<Project>, TrustStatus)> {
-        let project = Project::around(surroundings, &RootLayout::default());
+    fn project(&self, environment: &Environment) -> Result<(Option<Project>, TrustStatus)> {
+        let project = Project::around(environment, &RootLayout::default());
         let trust_status =
             if self.trust_project { TrustStatus::Whole } else { trust::status(project.as_ref())? };
         Ok((project, trust_status))
     }
 
-    fn surroundings(&self) -> Result<Environment> {
-        let mut surroundings = Environment::of_process().context("the working directory cannot be read")?;
+    fn environment(&self) -> Result<Environment> {
+        let mut environment = Environment::of_process().context("the working directory cannot be read")?;
         if !self.only {
             let roots = Config::load(&OfProject::Nothing, &[])?.settings.skills.roots;
             let mut roots: Vec<PathBuf> = roots.into_iter().map(|root| root.value.0).collect();
-            roots.append(&mut surroundings.explicit);
-            surroundings.explicit = roots;
+            roots.append(&mut environment.explicit);
+            environment.explicit = roots;
         }
-        surroundings.explicit.extend(self.root.iter().cloned());
-        Ok(surroundings)
+        environment.explicit.extend(self.root.iter().cloned());
+        Ok(environment)
     }
 }
 

@@ -176,9 +176,9 @@ pub(crate) fn describe_rule(verdict: &Verdict) -> String {
 
 /// The same for another agent.
 pub(crate) fn describe_rule_for(agent: &str, rule: Option<&(RuleSource, Rule)>) -> String {
-    let Some((layer, rule)) = rule else { return "the rules".to_owned() };
+    let Some((source, rule)) = rule else { return "the rules".to_owned() };
     let (table, line) = (rule.toml_table(), rule.toml_line());
-    let told = match layer {
+    let told = match source {
         RuleSource::User => format!("{table} {line} in your prowess.toml"),
         RuleSource::Project => format!("{table} {line} in the project's prowess.toml"),
         RuleSource::Agent => format!("{line} in [agent.{agent}.permission]"),

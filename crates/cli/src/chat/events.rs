@@ -67,9 +67,9 @@ pub(crate) enum ChatEvent {
     Question {
         call: CallId,
         tool: String,
-        /// The question in words.
+        /// The wording of the question.
         #[serde(flatten)]
-        words: Box<Wording>,
+        wording: Box<Wording>,
         /// The question as it is stored.
         question: Box<Question>,
     },
@@ -182,7 +182,7 @@ impl ChatEvent {
         Self::Question {
             call: waiting.call.id.clone(),
             tool: waiting.call.name.clone(),
-            words: Box::new(waiting.question.wording()),
+            wording: Box::new(waiting.question.wording()),
             question: Box::new(waiting.question.clone()),
         }
     }
@@ -234,7 +234,7 @@ mod tests {
             ChatEvent::Question {
                 call: call(),
                 tool: text(),
-                words: Box::new(Question::new(Kind::RUN, "x").wording()),
+                wording: Box::new(Question::new(Kind::RUN, "x").wording()),
                 question: Box::new(Question::new(Kind::RUN, "x")),
             },
             ChatEvent::Replied { call: call(), reply: CallReply::Approve },

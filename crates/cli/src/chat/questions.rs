@@ -26,17 +26,17 @@ pub(super) enum QuestionReply {
 
 /// The lines of a question: with the start of long texts, or complete.
 pub(super) fn question_lines(waiting: &WaitingCall, is_whole: bool) -> Vec<String> {
-    let words = waiting.question.wording();
-    let mut lines = vec![format!("{} {}", styled("?", Style::Name), printable(&words.heading))];
-    lines.extend(words.note.iter().map(|note| format!("  {}", styled(printable(note), Style::Faint))));
+    let wording = waiting.question.wording();
+    let mut lines = vec![format!("{} {}", styled("?", Style::Name), printable(&wording.heading))];
+    lines.extend(wording.note.iter().map(|note| format!("  {}", styled(printable(note), Style::Faint))));
     let mut is_cut = false;
-    for told in words.details.iter().filter(|detail| !detail.is_in_title) {
+    for told in wording.details.iter().filter(|detail| !detail.is_in_title) {
         is_cut |= detail(&mut lines, told, is_whole);
     }
     let mut offers = vec!["y once".to_owned()];
-    if !words.always.is_empty() {
+    if !wording.always.is_empty() {
         // Rules are not folded, so that two different rules never look the same.
-        let rules: Vec<_> = words.always.iter().map(|rule| exact_line(rule)).collect();
+        let rules: Vec<_> = wording.always.iter().map(|rule| exact_line(rule)).collect();
         offers.push(format!("a always: {}", rules.join(", ")));
     }
     offers.push("n no".to_owned());

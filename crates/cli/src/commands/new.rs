@@ -89,10 +89,10 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
 
 /// Whether skills in a directory belong to the project, which must be trusted first.
 fn belongs_to_project(parent: &Path) -> bool {
-    let (Ok(surroundings), Ok(parent)) = (Environment::of_process(), real_path(parent)) else {
+    let (Ok(environment), Ok(parent)) = (Environment::of_process(), real_path(parent)) else {
         return false;
     };
-    let roots = RootLayout::default().resolve(&surroundings);
+    let roots = RootLayout::default().resolve(&environment);
     let mut of_project = roots.iter().filter(|root| root.kind.belongs_to_project());
     of_project.any(|root| real_path(&root.path).is_ok_and(|path| parent.starts_with(path)))
 }

@@ -10,17 +10,17 @@ pub(crate) const ANSWERS: &str = "Reply yes (this time), always, or no [REASON];
 
 /// The text of a question.
 pub(crate) fn text(question: &Question) -> String {
-    let words = question.wording();
-    let mut lines = vec![format!("Permission is needed: {}", printable(&words.heading))];
-    lines.extend(words.note.iter().map(|note| printable(note)));
-    for detail in words.details.iter().filter(|detail| !detail.is_in_title) {
+    let wording = question.wording();
+    let mut lines = vec![format!("Permission is needed: {}", printable(&wording.heading))];
+    lines.extend(wording.note.iter().map(|note| printable(note)));
+    for detail in wording.details.iter().filter(|detail| !detail.is_in_title) {
         lines.push(format!(
             "{}: {}",
             printable(&detail.name),
             printable_lines(&detail.text).replace('\n', "\n  ")
         ));
     }
-    lines.push(words.always_line().unwrap_or_else(|| "`always` would record nothing".to_owned()));
+    lines.push(wording.always_line().unwrap_or_else(|| "`always` would record nothing".to_owned()));
     lines.push(ANSWERS.to_owned());
     lines.join("\n")
 }
