@@ -53,7 +53,7 @@ pub(crate) fn compact(directory: &Path) -> Result<Sample> {
             .store(Arc::<MemoryThreads>::clone(&store))
             .build()?;
         let mut thread = agent.open(id.clone()).await?;
-        let messages = thread.run().messages().len();
+        let messages = thread.state().messages().len();
         let before = cpu_so_far();
         thread.say("Go on.", &NoWatcher).await?;
 
@@ -62,7 +62,7 @@ pub(crate) fn compact(directory: &Path) -> Result<Sample> {
         let history = place.0.path().join(format!("files/conversation_history/{id}.md"));
         let history = std::fs::metadata(history)?.len();
         ensure!(history > (MESSAGES * LENGTH) as u64, "the history has {history} bytes only");
-        ensure!(thread.run().cut() > MESSAGES, "{} messages were taken out only", thread.run().cut());
+        ensure!(thread.state().cut() > MESSAGES, "{} messages were taken out only", thread.state().cut());
         Sample::of(next - before, messages)
     })
 }

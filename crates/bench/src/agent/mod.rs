@@ -114,7 +114,7 @@ async fn turn(agent: &Agent, steps: usize) -> Result<Thread> {
     let turn = thread.say("Add some numbers.", &NoWatcher).await?;
     ensure!(turn == TurnStatus::Ended(TurnOutcome::Answered), "the turn ended otherwise: {turn:?}");
     // What the user said, a call and its result for each step, and the last answer.
-    let said = thread.run().messages().len();
+    let said = thread.state().messages().len();
     ensure!(said == 2 * steps + 2, "there are {said} messages after {steps} steps");
     Ok(thread)
 }

@@ -79,7 +79,7 @@ pub(super) async fn act(talk: &mut Talk, command: Command) -> Result<Next> {
             note(talk, format!("this is {} now, a copy of {from}", talk.thread.id()))?;
         }
         Command::Export { file } => {
-            let path = kept::export(talk.thread.id(), talk.thread.run(), file.map(Into::into))?;
+            let path = kept::export(talk.thread.id(), talk.thread.state(), file.map(Into::into))?;
             note(talk, format!("the conversation is in {}", path.display()))?;
         }
         Command::New => {
@@ -101,12 +101,12 @@ fn note(talk: &Talk, text: String) -> Result<()> {
 /// The thread that is open, and who answers in it.
 pub(super) fn opened(talk: &Talk) -> Happening {
     let (id, model) = (talk.thread.id().clone(), talk.host.model.name().to_owned());
-    Happening::Thread { id, model, messages: talk.thread.run().messages().len() }
+    Happening::Thread { id, model, messages: talk.thread.state().messages().len() }
 }
 
 /// Says which thread it is, and what was said last in it.
 pub(super) fn begun(talk: &Talk) -> Result<()> {
-    let messages = talk.thread.run().messages().len();
+    let messages = talk.thread.state().messages().len();
     talk.show(&opened(talk))?;
     if messages == 0 {
         return Ok(());
@@ -127,7 +127,7 @@ pub(super) fn begun(talk: &Talk) -> Result<()> {
 
 /// What the person and the model said last, in a line each.
 fn last_words(thread: &Thread) -> Vec<String> {
-    let messages = thread.run().messages().iter().rev();
+    let messages = thread.state().messages().iter().rev();
     let mut said = messages.filter(|message| !message.text().trim().is_empty());
     let of_person = said.clone().find(|message| message.is_by_person());
     let of_model = said.find(|message| matches!(message.content, Content::Assistant { .. }));
@@ -220,7 +220,7 @@ async fn compact(talk: &mut Talk) -> Result<()> {
 
 /// Why there is nothing to summarise.
 fn too_short(thread: &Thread) -> String {
-    let run = thread.run();
+    let run = thread.state();
     let messages = run.messages().len() - run.cut();
     if messages == 0 {
         return "nothing has been said yet".to_owned();

@@ -215,7 +215,7 @@ impl Host {
     pub(super) fn agent(&self, thread: &ThreadId) -> Result<Agent> {
         let settings = &self.config.settings;
         let mut limits = TurnLimits::default();
-        limits.steps = settings.limits.steps.unwrap_or(limits.steps);
+        limits.model_calls = settings.limits.steps.unwrap_or(limits.model_calls);
         limits.tokens = settings.limits.tokens;
         let mut runner = self.runner.clone();
         // Sub-agents, whose threads are others, have the same.
@@ -223,7 +223,7 @@ impl Host {
         let mut options = AgentOptions::default();
         (options.limits, options.lease) = (limits, LEASE);
         let manner = Manner { effort: settings.model.effort, max_output: settings.model.max_output };
-        let mut agent = DeepAgent::new(Arc::clone(&self.model))
+        let mut agent = DeepAgent::builder(Arc::clone(&self.model))
             .name(NAME)
             .prompt(PROMPT)
             .with(Place(self.directory.clone()))

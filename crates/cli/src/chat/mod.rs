@@ -145,7 +145,7 @@ async fn converse(talk: &mut Talk, prompt: Option<&str>) -> Result<End> {
         let text = format!("{} {were} not said: Up brings back what you typed", count(unsaid, "line"));
         talk.show(&Happening::Note { text })?;
     }
-    if !talk.thread.run().messages().is_empty() {
+    if !talk.thread.state().messages().is_empty() {
         let line = talk.host.resume_line(talk.thread.id());
         let waits = if talk.thread.waiting().is_empty() { "" } else { "a question waits: " };
         talk.show(&Happening::Note { text: format!("{waits}`{line}` goes on with this") })?;

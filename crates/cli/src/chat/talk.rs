@@ -128,14 +128,14 @@ impl Talk {
 
     /// Goes on with a turn that was cut off, or waits; `None` when there is none.
     pub(super) async fn go_on(&mut self) -> Result<Option<Rest>> {
-        if self.thread.run().next() == NextStep::Wait {
+        if self.thread.state().next() == NextStep::Wait {
             return Ok(None);
         }
         self.turn(Begin::GoOn).await.map(Some)
     }
 
     async fn turn(&mut self, begin: Begin<'_>) -> Result<Rest> {
-        let mut messages = self.thread.run().messages().iter().rev();
+        let mut messages = self.thread.state().messages().iter().rev();
         let last = messages.find(|message| message.tool_calls().next().is_some());
         self.watch.seen().follow.know(last.into_iter().flat_map(|message| message.tool_calls().cloned()));
         let mut turn = self.drive(begin).await?;
@@ -145,7 +145,7 @@ impl Talk {
                 Some(TurnStatus::Ended(outcome)) => return self.ended(outcome).await,
                 Some(_) => {
                     return self
-                        .ended(self.thread.run().outcome().cloned().unwrap_or(TurnOutcome::Silent))
+                        .ended(self.thread.state().outcome().cloned().unwrap_or(TurnOutcome::Silent))
                         .await;
                 }
                 None => return self.ended(TurnOutcome::Cancelled).await,
@@ -224,7 +224,7 @@ impl Talk {
 
     /// Ends the turn; somebody who presses twice does not wait for it.
     async fn stop(&mut self) -> Result<()> {
-        if self.thread.run().next() == NextStep::Wait {
+        if self.thread.state().next() == NextStep::Wait {
             return Ok(());
         }
         let Self { thread, input, watch, interrupts, .. } = self;
@@ -243,7 +243,7 @@ impl Talk {
         if outcome != TurnOutcome::Answered {
             self.give_back();
         }
-        let answer = self.thread.answer();
+        let answer = self.thread.last_response();
         self.show(&Happening::Ended { outcome: outcome.clone(), answer })?;
         let advice = match &outcome {
             TurnOutcome::Failed { error } => model::advice(error, &self.host.config.settings),
@@ -253,7 +253,7 @@ impl Talk {
             self.show(&Happening::Note { text })?;
         }
         let filled = self.filled().await?;
-        let cost = self.host.config.prices()?.cost(self.thread.run().spent());
+        let cost = self.host.config.prices()?.cost(self.thread.state().spent());
         let has_prices = !self.host.config.settings.price.is_empty();
         self.show(&Happening::Context {
             tokens: filled.total,
@@ -455,7 +455,7 @@ impl Watch {
         });
         let thread = thread.await?;
         let files = host.whereabouts(thread.id())?;
-        self.seen().follow.open(thread.run().cut(), files);
+        self.seen().follow.open(thread.state().cut(), files);
         Ok(thread)
     }
 }

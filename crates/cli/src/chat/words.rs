@@ -90,7 +90,7 @@ pub(super) fn outcome(outcome: &TurnOutcome) -> Option<String> {
 /// What to do about a turn that ended at a limit.
 pub(super) fn advice(outcome: &TurnOutcome) -> Option<String> {
     let advice = match outcome {
-        TurnOutcome::TooManySteps { .. } => {
+        TurnOutcome::TooManyModelCalls { .. } => {
             "say what is next, or allow more with --max-turns or `limits.steps`"
         }
         TurnOutcome::TooManyTokens { .. } => "say what is next, or allow more with `limits.tokens`",

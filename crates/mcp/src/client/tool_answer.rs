@@ -1,7 +1,7 @@
 //! What a tool of a server answered, as a model reads it.
 
 use prowess_agent::ToolAnswer;
-use prowess_agent::server_words::ServerWords;
+use prowess_agent::server_text::ServerText;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use super::label::ServerLabel;
@@ -45,7 +45,7 @@ pub(crate) fn framed(server: &ServerLabel, tool: &str, result: CallToolResult) -
     }
     let Bounded { text, is_cut } = text;
     let cut = if is_cut { "\n[The rest is left out.]" } else { "" };
-    let framed = ServerWords { server: server.as_str(), tool: &shown(tool) }.framed(&text);
+    let framed = ServerText { server: server.as_str(), tool: &shown(tool) }.framed(&text);
     let text = format!("{framed}{cut}");
     ToolAnswer { text, is_error, ..ToolAnswer::default() }
 }
