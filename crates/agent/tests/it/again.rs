@@ -46,10 +46,10 @@ impl Middleware for Steady {
 
     async fn before_model(
         &self,
-        moment: MiddlewareContext<'_>,
+        context: MiddlewareContext<'_>,
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        let taken = moment.states.get::<Steps>("steady").unwrap().0;
+        let taken = context.states.get::<Steps>("steady").unwrap().0;
         let change = MiddlewareAction::Change(StateChange::new::<Steps>("steady", &(taken + 1)));
         Ok(match taken < self.steps {
             true if self.changes => vec![change, MiddlewareAction::Jump(Jump::Again)],
@@ -60,9 +60,11 @@ impl Middleware for Steady {
 
     async fn after_model(
         &self,
-        moment: MiddlewareContext<'_>,
+        context: MiddlewareContext<'_>,
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
-        let NextStep::End(TurnOutcome::Failed { .. }) = moment.run.next() else { return Ok(Vec::new()) };
+        let NextStep::End(TurnOutcome::Failed { .. }) = context.thread_state.next() else {
+            return Ok(Vec::new());
+        };
         let zero = MiddlewareAction::Change(StateChange::new::<Steps>("steady", &0));
         Ok(vec![zero, MiddlewareAction::Jump(Jump::Model(Vec::new()))])
     }
@@ -74,7 +76,7 @@ fn steady(steps: usize, changes: bool) -> Steady {
 
 async fn taken(part: &Steady) -> (usize, usize) {
     let model = Says::new([text("done")]);
-    let agent = Agent::builder(model.clone()).with(part.clone()).build().unwrap();
+    let agent = Agent::builder(model.clone()).middleware(part.clone()).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(model.count(), 1);
@@ -82,13 +84,13 @@ async fn taken(part: &Steady) -> (usize, usize) {
 }
 
 #[tokio::test]
-async fn a_part_is_asked_again_when_it_changed_something() {
+async fn a_middleware_is_called_again_when_it_changed_something() {
     assert_eq!(taken(&steady(3, true)).await, (4, 3));
     assert_eq!(taken(&steady(3, false)).await, (1, 0), "what changed nothing would be asked the same");
 }
 
 #[tokio::test]
-async fn a_part_that_is_never_content_does_not_stop_the_turn() {
+async fn a_middleware_that_always_asks_for_more_does_not_stop_the_turn() {
     assert_eq!(taken(&steady(usize::MAX, true)).await, (8, 8));
 }
 
@@ -98,7 +100,7 @@ async fn a_jump_is_stored_with_what_changes() {
     let store = Arc::new(MemoryThreads::new());
     let model = Says::new([too_long(), text("done")]);
     let part = steady(2, true);
-    let agent = Agent::builder(model).with(part).store(store.clone()).build().unwrap();
+    let agent = Agent::builder(model).middleware(part).store(store.clone()).build().unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));

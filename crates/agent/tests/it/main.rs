@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
-mod acts;
 mod again;
 mod agent;
 mod asks;
@@ -40,4 +39,5 @@ mod telemetry;
 mod thread_state;
 mod threads;
 mod todos;
+mod tool_kinds;
 mod world;

@@ -76,18 +76,18 @@ impl Place {
         let helper = Agent::builder(Arc::clone(model))
             .prompt(PROMPT)
             .tool(add())
-            .with(skills.clone())
-            .with(Files::new(Arc::clone(&backend)))
+            .middleware(skills.clone())
+            .middleware(Files::new(Arc::clone(&backend)))
             .build()?;
         Ok(Agent::builder(Arc::clone(model))
             .prompt(PROMPT)
             .tool(add())
-            .with(Summarisation::new(Arc::clone(model), Arc::clone(&backend)))
-            .with(Eviction::new(Arc::clone(&backend)))
-            .with(skills)
-            .with(Todos)
-            .with(Files::new(backend))
-            .with(SubAgents::new(helper))
+            .middleware(Summarisation::new(Arc::clone(model), Arc::clone(&backend)))
+            .middleware(Eviction::new(Arc::clone(&backend)))
+            .middleware(skills)
+            .middleware(Todos)
+            .middleware(Files::new(backend))
+            .middleware(SubAgents::new(helper))
             .store(store)
             .build()?)
     }
@@ -114,7 +114,7 @@ async fn turn(agent: &Agent, steps: usize) -> Result<Thread> {
     let turn = thread.say("Add some numbers.", &NoWatcher).await?;
     ensure!(turn == TurnStatus::Ended(TurnOutcome::Answered), "the turn ended otherwise: {turn:?}");
     // What the user said, a call and its result for each step, and the last answer.
-    let said = thread.run().messages().len();
+    let said = thread.state().messages().len();
     ensure!(said == 2 * steps + 2, "there are {said} messages after {steps} steps");
     Ok(thread)
 }

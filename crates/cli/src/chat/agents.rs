@@ -208,7 +208,7 @@ impl ChatAgents {
         let settings = &self.config.settings;
         let mut limits = TurnLimits::default();
         let model_calls = settings.limits.model_calls.and_then(|most| u32::try_from(most.0).ok());
-        limits.steps = model_calls.unwrap_or(limits.steps);
+        limits.model_calls = model_calls.unwrap_or(limits.model_calls);
         limits.tokens = settings.limits.tokens.map(|most| most.0);
         let mut runner = self.runner.clone();
         // Sub-agents have other threads, and share these artifacts.
@@ -219,22 +219,22 @@ impl ChatAgents {
             effort: settings.model.effort,
             max_output: settings.model.max_output_tokens.map(|most| most.0),
         };
-        let mut agent = DeepAgent::new(Arc::clone(&self.model))
+        let mut agent = DeepAgent::builder(Arc::clone(&self.model))
             .name(NAME)
             .prompt(PROMPT)
-            .with(ThreadDirectory(self.directory.clone()))
-            .with(OwnArtifacts)
-            .with(manner)
+            .middleware(ThreadDirectory(self.directory.clone()))
+            .middleware(OwnArtifacts)
+            .middleware(manner)
             .skills(self.skills(&runner))
             .files(self.files(thread)?)
             .permissions(self.file_permissions(thread))
             .store(Arc::new(self.store.clone()) as Arc<dyn ThreadStore>)
             .options(options);
         if settings.skills.inherited == Inherited::Loaded {
-            agent = agent.tasks(SubAgents::inherit_skills);
+            agent = agent.sub_agents(SubAgents::inherit_skills);
         }
         if let Some(servers) = &self.servers {
-            agent = agent.with(ServerTools::new(Arc::clone(servers), self.permissions.clone()));
+            agent = agent.middleware(ServerTools::new(Arc::clone(servers), self.permissions.clone()));
         }
         let hooks = Hooks::new(self.config.hooks()?).commands(SandboxedHooks::new(runner));
         agent = agent.hooks(hooks);
@@ -243,7 +243,7 @@ impl ChatAgents {
             agent = agent.memory([format!("/{MEMORY}")]);
         }
         if let Some(Amount(most)) = settings.limits.cost {
-            agent = agent.with(CostLimit::new(self.config.prices()?, dollars(most)?));
+            agent = agent.middleware(CostLimit::new(self.config.prices()?, dollars(most)?));
         }
         agent.build().map_err(|error| anyhow!("{error}"))
     }

@@ -89,7 +89,7 @@ pub(super) fn outcome(outcome: &TurnOutcome) -> Option<String> {
 /// What to do after a turn that reached a limit.
 pub(super) fn advice(outcome: &TurnOutcome) -> Option<String> {
     let advice = match outcome {
-        TurnOutcome::TooManySteps { .. } => {
+        TurnOutcome::TooManyModelCalls { .. } => {
             "send another message, or allow more with --max-model-calls or `limits.model_calls`"
         }
         TurnOutcome::TooManyTokens { .. } => "send another message, or allow more with `limits.tokens`",

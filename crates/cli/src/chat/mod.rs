@@ -151,7 +151,7 @@ async fn run_conversation(conversation: &mut Conversation, prompt: Option<&str>)
             format!("{} {were} not sent; next time, press Up to find what you typed", count(unsaid, "line"));
         conversation.show(&ChatEvent::Note { text })?;
     }
-    if !conversation.thread.run().messages().is_empty() {
+    if !conversation.thread.state().messages().is_empty() {
         let line = conversation.agents.resume_line(conversation.thread.id());
         let waits = if conversation.thread.waiting().is_empty() { "" } else { "a question is waiting; " };
         conversation.show(&ChatEvent::Note { text: format!("{waits}continue with `{line}`") })?;

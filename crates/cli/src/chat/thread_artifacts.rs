@@ -63,7 +63,7 @@ pub(super) async fn adopt_shared(thread: &Thread, own: &Artifacts) -> Result<()>
         return Ok(());
     }
     let all = own.in_scope(Scope::shared());
-    for (name, version) in saved(thread.run().messages()) {
+    for (name, version) in saved(thread.state().messages()) {
         all.copy(&name, version, own.scope()).await.map_err(|error| anyhow!("{error}"))?;
     }
     Ok(())

@@ -50,7 +50,7 @@ impl Conversation {
 
     /// Continues a turn that was cut off or waits for a reply; `None` if there is none.
     pub(super) async fn go_on(&mut self) -> Result<Option<TurnEnd>> {
-        if self.thread.run().next() == NextStep::Wait {
+        if self.thread.state().next() == NextStep::Wait {
             return Ok(None);
         }
         self.turn(Begin::GoOn).await.map(Some)
@@ -58,7 +58,7 @@ impl Conversation {
 
     /// Runs a turn, and asks about each call that needs approval.
     async fn turn(&mut self, begin: Begin<'_>) -> Result<TurnEnd> {
-        let mut messages = self.thread.run().messages().iter().rev();
+        let mut messages = self.thread.state().messages().iter().rev();
         let last = messages.find(|message| message.tool_calls().next().is_some());
         self.watch
             .lock()
@@ -71,7 +71,7 @@ impl Conversation {
                 Some(TurnStatus::Ended(outcome)) => return self.ended(outcome).await,
                 Some(_) => {
                     return self
-                        .ended(self.thread.run().outcome().cloned().unwrap_or(TurnOutcome::Silent))
+                        .ended(self.thread.state().outcome().cloned().unwrap_or(TurnOutcome::Silent))
                         .await;
                 }
                 None => return self.ended(TurnOutcome::Cancelled).await,
@@ -149,7 +149,7 @@ impl Conversation {
 
     /// Cancels the turn. A second interrupt does not wait for that.
     async fn stop(&mut self) -> Result<()> {
-        if self.thread.run().next() == NextStep::Wait {
+        if self.thread.state().next() == NextStep::Wait {
             return Ok(());
         }
         let Self { thread, input, watch, interrupts, .. } = self;
@@ -169,7 +169,7 @@ impl Conversation {
         if outcome != TurnOutcome::Answered {
             self.give_back();
         }
-        let answer = self.thread.answer();
+        let answer = self.thread.last_response();
         self.show(&ChatEvent::Ended { outcome: outcome.clone(), answer })?;
         let advice = match &outcome {
             TurnOutcome::Failed { error } => model::advice(error, &self.agents.config.settings),
@@ -179,7 +179,7 @@ impl Conversation {
             self.show(&ChatEvent::Note { text })?;
         }
         let usage = self.context_usage().await?;
-        let cost = self.agents.config.prices()?.cost(self.thread.run().spent());
+        let cost = self.agents.config.prices()?.cost(self.thread.state().spent());
         let has_prices = !self.agents.config.settings.price.is_empty();
         self.show(&ChatEvent::Context {
             tokens: usage.total,

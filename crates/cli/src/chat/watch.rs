@@ -68,7 +68,7 @@ impl Watch {
         });
         let thread = thread.await?;
         let files = agents.run_files(thread.id())?;
-        self.lock().translator.open(thread.run().cut(), files);
+        self.lock().translator.open(thread.state().cut(), files);
         Ok(thread)
     }
 }

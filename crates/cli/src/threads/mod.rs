@@ -125,8 +125,8 @@ pub(crate) async fn read(store: &SqliteStore, id: &ThreadId) -> Result<LoadedThr
                 Event::ModelAsked { model: name } | Event::ModelAnswered { model: name, .. } => {
                     model = Some(name.clone());
                 }
-                Event::Asked { call, asking, .. } => {
-                    asked.push((call.to_string(), asking.question.wording().title));
+                Event::Asked { call, question, .. } => {
+                    asked.push((call.to_string(), question.question.wording().title));
                 }
                 _ => {}
             }

@@ -215,7 +215,7 @@ impl Tool for CallableTool {
         Arc::clone(&self.remote.definition)
     }
 
-    fn act(&self) -> ToolKind {
+    fn kind(&self) -> ToolKind {
         ToolKind::Server
     }
 
@@ -233,10 +233,10 @@ impl Tool for CallableTool {
             let gone = format!("Error: the server no longer has the tool `{}`.", self.remote.tool.name);
             return ToolAnswer::error(gone).into();
         };
-        let question = remote.question(&arguments, context.moment());
+        let question = remote.question(&arguments, context.middleware());
         let permissions = &self.tools.0.permissions;
         let is_preapproved =
-            remote.is_listed(context.moment()) && permissions.request_preapproved(&question).is_ok();
+            remote.is_listed(context.middleware()) && permissions.request_preapproved(&question).is_ok();
         if !is_preapproved && let Err(output) = context.pass(permissions, question).await {
             return output;
         }

@@ -1,7 +1,7 @@
 //! Frames the answer of a server's tool for the model.
 
 use prowess_agent::ToolAnswer;
-use prowess_agent::server_words::ServerWords;
+use prowess_agent::server_text::ServerText;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use super::label::ServerLabel;
@@ -45,7 +45,7 @@ pub(crate) fn framed(server: &ServerLabel, tool: &str, result: CallToolResult) -
     }
     let BoundedText { text, is_cut } = text;
     let cut = if is_cut { "\n[The rest is left out.]" } else { "" };
-    let framed = ServerWords { server: server.as_str(), tool: &printable(tool) }.framed(&text);
+    let framed = ServerText { server: server.as_str(), tool: &printable(tool) }.framed(&text);
     let text = format!("{framed}{cut}");
     ToolAnswer { text, is_error, ..ToolAnswer::default() }
 }

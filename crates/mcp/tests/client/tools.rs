@@ -29,7 +29,7 @@ async fn thread(lying: &Lying, permissions: Permissions, script: impl IntoIterat
     let (servers, failed) = Servers::connect([lying.options("docs")], None).await;
     assert!(failed.is_empty(), "{failed:?}");
     let model = Arc::new(Scripted::new(script));
-    let agent = Agent::builder(model).with(ServerTools::new(servers, permissions)).build().unwrap();
+    let agent = Agent::builder(model).middleware(ServerTools::new(servers, permissions)).build().unwrap();
     agent.open(ThreadId::new()).await.unwrap()
 }
 
@@ -72,7 +72,7 @@ async fn a_tool_is_asked_about_and_its_answer_marked() {
         panic!("another tool is asked about")
     };
     thread.reply(&waiting[0], CallReply::Approve, &NoWatcher).await.unwrap();
-    assert_eq!(thread.answer().as_deref(), Some("I see."));
+    assert_eq!(thread.last_response().as_deref(), Some("I see."));
     assert_eq!(lying.asked("tools/call"), ["tools/call echo", "tools/call mixed"]);
 }
 
@@ -85,7 +85,7 @@ async fn an_approval_is_for_the_tool_that_was_shown() {
     let mut changes = servers.get("docs").unwrap().changes();
     let echo = |text: &str| Says::new().call("docs__echo", json!({"text": text}));
     let model = Arc::new(Scripted::new([echo("one"), echo("two"), Says::new().say("Done.")]));
-    let agent = Agent::builder(model).with(ServerTools::new(servers, broker)).build().unwrap();
+    let agent = Agent::builder(model).middleware(ServerTools::new(servers, broker)).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     let TurnStatus::Waiting(first) = thread.say("Echo.", &NoWatcher).await.unwrap() else {
         panic!("it asks")
@@ -103,7 +103,7 @@ async fn an_approval_is_for_the_tool_that_was_shown() {
     let TurnStatus::Waiting(third) = turn else { panic!("another call is asked about: {turn:?}") };
     assert_eq!(lying.asked("tools/call").len(), 1);
     thread.reply(&third[0], CallReply::Always, &NoWatcher).await.unwrap();
-    assert_eq!(thread.answer().as_deref(), Some("Done."));
+    assert_eq!(thread.last_response().as_deref(), Some("Done."));
     assert_eq!(lying.asked("tools/call").len(), 2);
 }
 
@@ -121,14 +121,14 @@ async fn a_list_that_fails_takes_no_tools_away_and_asks_no_other_server() {
         Says::new().expect(both().last("still there")).say("Two."),
         Says::new().expect(both()).say("Three."),
     ]);
-    let agent = Agent::builder(Arc::new(model)).with(ServerTools::new(servers, rules)).build().unwrap();
+    let agent = Agent::builder(Arc::new(model)).middleware(ServerTools::new(servers, rules)).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     thread.say("One?", &NoWatcher).await.unwrap();
     for (word, answer) in [("no-tools", "Two."), ("", "Three.")] {
         docs.control(word);
         tokio::time::timeout(PATIENCE, changes.changed()).await.unwrap().unwrap();
         thread.say("And now?", &NoWatcher).await.unwrap();
-        assert_eq!(thread.answer().as_deref(), Some(answer));
+        assert_eq!(thread.last_response().as_deref(), Some(answer));
     }
     assert_eq!(docs.asked("tools/list").len(), 3, "once for each time that it said so");
     assert_eq!(other.asked("tools/list").len(), 1);
@@ -150,7 +150,7 @@ async fn rules_settle_what_may_be_called() {
     )
     .await;
     thread.say("Go.", &NoWatcher).await.unwrap();
-    assert_eq!(thread.answer().as_deref(), Some("I may not."));
+    assert_eq!(thread.last_response().as_deref(), Some("I may not."));
     assert_eq!(lying.asked("tools/call"), ["tools/call fail"]);
 }
 
@@ -250,10 +250,10 @@ async fn a_list_of_tools_approves_in_advance_until_a_servers_skill_is_at_work() 
     let load = |name: &str| Says::new().call("load_skill", json!({"skill_name": name}));
     let echo = || Says::new().call("docs__echo", json!({"text": "hello"}));
     let model = Scripted::new([load("echoes"), echo(), load("docs:pdf"), echo()]);
-    let agent = Agent::builder(Arc::new(model)).with(skills).with(ServerTools::new(servers, permissions));
+    let agent = Agent::builder(Arc::new(model)).middleware(skills).middleware(ServerTools::new(servers, permissions));
     let mut thread = agent.build().unwrap().open(ThreadId::new()).await.unwrap();
     let turn = thread.say("Go.", &NoWatcher).await.unwrap();
-    let TurnStatus::Waiting(waiting) = turn else { panic!("it asks: {turn:?} {:?}", thread.answer()) };
+    let TurnStatus::Waiting(waiting) = turn else { panic!("it asks: {turn:?} {:?}", thread.last_response()) };
     assert_eq!(lying.asked("tools/call").len(), 1, "what is listed is called unasked");
     assert_eq!(detail(&waiting[0], "asked each time because of"), r#"["docs:pdf"]"#);
 }
@@ -284,12 +284,12 @@ async fn x_30_a_tool_is_asked_about_while_a_servers_skill_is_at_work() {
             .call("docs__echo", json!({"text": "after"})),
         Says::new().expect(ScriptedExpect::new().last("after")).say("Done."),
     ]);
-    let agent = Agent::builder(Arc::new(model)).with(skills).with(ServerTools::new(servers, permissions));
+    let agent = Agent::builder(Arc::new(model)).middleware(skills).middleware(ServerTools::new(servers, permissions));
     let mut thread = agent.build().unwrap().open(ThreadId::new()).await.unwrap();
     let turn = thread.say("Go.", &NoWatcher).await.unwrap();
-    let TurnStatus::Waiting(waiting) = turn else { panic!("it asks: {turn:?} {:?}", thread.answer()) };
+    let TurnStatus::Waiting(waiting) = turn else { panic!("it asks: {turn:?} {:?}", thread.last_response()) };
     assert_eq!(lying.asked("tools/call"), ["tools/call echo"], "what a rule allows is done before");
     assert_eq!(detail(&waiting[0], "asked each time because of"), r#"["docs:pdf"]"#);
     thread.reply(&waiting[0], CallReply::Approve, &NoWatcher).await.unwrap();
-    assert_eq!(thread.answer().as_deref(), Some("Done."));
+    assert_eq!(thread.last_response().as_deref(), Some("Done."));
 }

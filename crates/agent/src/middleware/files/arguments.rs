@@ -1,7 +1,6 @@
-//! What the file tools are called with.
+//! The arguments of the file tools.
 //!
-//! Descriptions are for models, who read them in every request. A name that
-//! says it all has none.
+//! Models read the descriptions in every request. An argument with a clear name needs none.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -64,7 +64,7 @@ impl Place {
 
     /// An agent with these hooks and nothing else.
     fn agent(&self, model: &Arc<Says>, own: Value) -> Agent {
-        self.builder(model).with(self.hooks(own)).build().unwrap()
+        self.builder(model).middleware(self.hooks(own)).build().unwrap()
     }
 
     /// Where the user's hooks of a thread run.

@@ -60,7 +60,7 @@ fn skills(catalog: &Catalog, rules: &[(&str, &str, Decision)]) -> Skills {
 }
 
 fn agent(place: &Place, model: &Arc<Says>, skills: Skills, own: Value) -> Agent {
-    place.builder(model).with(skills).with(place.hooks(own)).build().unwrap()
+    place.builder(model).middleware(skills).middleware(place.hooks(own)).build().unwrap()
 }
 
 const LOAD: &str = "{\"skill_name\": \"guard\"}";
@@ -150,9 +150,9 @@ async fn post_tool_use_hears_of_the_tools_of_skills() {
 #[tokio::test]
 async fn a_skill_hook_that_hangs_or_floods_lets_nothing_pass() {
     for (line, why) in [
-        ("sleep 1000", "it took longer than it may"),
+        ("sleep 1000", "it took too long"),
         ("yes", "it was killed, with exit code 137"),
-        ("head -c 300000 /dev/zero | tr '\\0' '{'", "it printed more than is read"),
+        ("head -c 300000 /dev/zero | tr '\\0' '{'", "it printed too much"),
         ("scripts/missing.sh; kill -9 $$", "it was killed, with exit code 137"),
     ] {
         let hooks = format!(
@@ -167,7 +167,7 @@ async fn a_skill_hook_that_hangs_or_floods_lets_nothing_pass() {
         let mut thread = open(&agent(&place, &model, skills, json!({}))).await;
         thread.say("go", &NoWatcher).await.unwrap();
         let wanted =
-            format!("Error: this call was blocked by a hook of the skill 'guard': it did not answer: {why}");
+            format!("Error: this call was blocked by a hook of the skill 'guard': it gave no verdict: {why}");
         assert_eq!(results(&thread)[1], wanted, "{line}");
     }
 }

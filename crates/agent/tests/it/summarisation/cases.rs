@@ -28,7 +28,7 @@ async fn loaded_and_long(store: &Arc<MemoryThreads>, layer: &Skills) -> ThreadId
     let list: Vec<(&str, &str, &str)> =
         ids.iter().zip(&loads).map(|(id, load)| (*id, "load_skill", load.as_str())).collect();
     let first = Says::new([calls(&list), text("loaded")]);
-    let loader = Agent::builder(first).with(layer.clone()).store(store.clone()).build().unwrap();
+    let loader = Agent::builder(first).middleware(layer.clone()).store(store.clone()).build().unwrap();
     let id = ThreadId::new();
     let mut thread = loader.open(id.clone()).await.unwrap();
     thread.say("load all", &NoWatcher).await.unwrap();
@@ -54,8 +54,11 @@ async fn two_thousand_messages_and_eight_skills() {
         let model = Says::new([text("They went through 500 questions."), text("Ready.")]);
         let part = after(500, 7)(model.clone(), backend.clone());
         let builder = Agent::builder(model.clone()).store(store);
-        let builder =
-            if skills_are_first { builder.with(layer).with(part) } else { builder.with(part).with(layer) };
+        let builder = if skills_are_first {
+            builder.middleware(layer).middleware(part)
+        } else {
+            builder.middleware(part).middleware(layer)
+        };
         let mut thread = builder.build().unwrap().open(id.clone()).await.unwrap();
         assert_eq!(
             thread.say("and now?", &NoWatcher).await.unwrap(),
@@ -78,7 +81,7 @@ async fn two_thousand_messages_and_eight_skills() {
         assert_eq!(request.messages[0].text(), expected);
         assert_eq!(request.messages[0].marks["lc_source"], "summarization");
 
-        let run = thread.run();
+        let run = thread.state();
         assert_eq!(run.messages().len(), 2 + 8 + 1 + 2000 + 2, "the log keeps every message");
         let (evicted, stays) = run.messages().split_at(run.cut());
         pairs_are_whole(evicted);
@@ -161,16 +164,16 @@ async fn case_91_a_failed_offload_evicts_nothing() {
     let part = after(10, 4)(model.clone(), backend.clone());
     let mut thread = thread(&store, &model, part, &id).await;
     assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
-    assert_eq!((thread.run().cut(), model.request(1).messages.len()), (0, 41));
+    assert_eq!((thread.state().cut(), model.request(1).messages.len()), (0, 41));
     // It is tried again, and the summary is there already.
     thread.say("and on", &NoWatcher).await.unwrap();
-    assert_eq!((thread.run().cut(), model.request(2).messages.len()), (0, 43));
+    assert_eq!((thread.state().cut(), model.request(2).messages.len()), (0, 43));
     has_room.store(true, Ordering::Relaxed);
     thread.say("once more", &NoWatcher).await.unwrap();
     assert_eq!(model.count(), 4);
-    let cut = thread.run().cut();
+    let cut = thread.state().cut();
     let file = text_of(&*backend, &history(&id)).await;
-    assert_eq!(sections(&file), [told(&thread.run().messages()[..cut])]);
+    assert_eq!(sections(&file), [told(&thread.state().messages()[..cut])]);
     assert!(cut > 30 && model.request(3).messages[0].text().contains("<summary>A summary.</summary>"));
 }
 
@@ -190,7 +193,7 @@ async fn case_92_offloads_at_the_same_time_keep_all_sections() {
             let said = |line| Message::user(format!("line {line} of {number}."));
             thread.import((0..20).map(said).collect()).await.unwrap();
             thread.say("go on", &NoWatcher).await.unwrap();
-            told(&thread.run().messages()[..20])
+            told(&thread.state().messages()[..20])
         }));
     }
     let mut expected = Vec::new();
@@ -228,6 +231,6 @@ async fn nothing_is_cut_below_the_trigger() {
             .with(|options| options.trigger = Some(trigger));
         let mut thread = thread(&store, &model, part, &id).await;
         thread.say("go on", &NoWatcher).await.unwrap();
-        assert_eq!((thread.run().cut(), model.request(0).messages.len()), (0, 41));
+        assert_eq!((thread.state().cut(), model.request(0).messages.len()), (0, 41));
     }
 }

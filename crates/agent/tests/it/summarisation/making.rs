@@ -42,11 +42,11 @@ async fn a_long_conversation_is_summarised_in_pieces_and_whole() {
         assert_eq!(head.contains(&format!("<summary>\nSummary {number}.\n</summary>")), number > 0);
         read.push_str(rest.strip_suffix("\n</messages>").unwrap());
     }
-    let cut = thread.run().cut();
-    assert_eq!(read, told(&thread.run().messages()[..cut]), "nothing is left out");
+    let cut = thread.state().cut();
+    assert_eq!(read, told(&thread.state().messages()[..cut]), "nothing is left out");
     let summary = model.request(0).messages[0].text();
     assert!(summary.ends_with(&format!("<summary>Summary {asked}.</summary>")), "{summary}");
-    assert_eq!(thread.run().usage().input, 10 * (asked as u64 + 1), "all of it is paid for");
+    assert_eq!(thread.state().usage().input, 10 * (asked as u64 + 1), "all of it is paid for");
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn a_summariser_that_reads_less_than_it_says_is_asked_for_less() {
     thread.say("go on", &NoWatcher).await.unwrap();
     let length = |number: usize| summariser.request(number).messages[0].text().len();
     assert!(length(1) < length(0) && length(2) < length(1));
-    assert!(thread.run().cut() > 390);
+    assert!(thread.state().cut() > 390);
 }
 
 #[tokio::test]
@@ -100,13 +100,13 @@ async fn a_second_summary_stands_on_the_first_and_tells_nothing_twice() {
     let mut cuts = Vec::new();
     for number in 0..5 {
         thread.say(format!("more {number}."), &NoWatcher).await.unwrap();
-        cuts.push(thread.run().cut());
+        cuts.push(thread.state().cut());
     }
     let asked = model.request(5).messages[0].text();
     assert!(asked.contains("<summary>\nFirst summary.\n</summary>"), "{asked}");
     assert!(asked.contains("<messages>\n") && asked.contains("more 0.") && !asked.contains("question 0."));
     let file = text_of(&*backend, &history(&id)).await;
-    let messages = thread.run().messages();
+    let messages = thread.state().messages();
     assert_eq!(sections(&file), [told(&messages[..cuts[0]]), told(&messages[cuts[0]..cuts[4]])]);
     assert!(!file.contains("First summary."), "summaries are not written again");
 }
@@ -141,15 +141,15 @@ async fn the_history_of_a_fork_is_whole() {
     let fork = ThreadId::new();
     store.fork(&id, first.events(), &fork).await.unwrap();
     let mut second = thread(&store, &model, part(), &fork).await;
-    let mut cuts = vec![second.run().cut()];
+    let mut cuts = vec![second.state().cut()];
     for _ in 0..10 {
         second.say("elsewhere", &NoWatcher).await.unwrap();
-        cuts.push(second.run().cut());
+        cuts.push(second.state().cut());
     }
     cuts.dedup();
     let [_, one, two, ..] = cuts[..] else { panic!("{cuts:?}") };
     let file = text_of(&*backend, &history(&fork)).await;
-    let messages = second.run().messages();
+    let messages = second.state().messages();
     assert_eq!(sections(&file)[..2], [told(&messages[..one]), told(&messages[one..two])]);
     assert_eq!(text_of(&*backend, &history(&id)).await, before, "the other's is as it was");
 }
@@ -215,7 +215,8 @@ async fn long_arguments_of_old_calls_are_shortened_for_the_model_alone() {
     let model = Says::new(turns);
     let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
     let part = Summarisation::new(model.clone(), backend.clone());
-    let agent = Agent::builder(model.clone()).with(part).with(Files::new(backend)).build().unwrap();
+    let agent =
+        Agent::builder(model.clone()).middleware(part).middleware(Files::new(backend)).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     thread.say("write it", &NoWatcher).await.unwrap();
     for _ in 0..12 {
@@ -229,7 +230,7 @@ async fn long_arguments_of_old_calls_are_shortened_for_the_model_alone() {
         assert_eq!(arguments(&messages, 1), *expected, "{}", messages.len());
     }
     assert!(model.request(model.count() - 1).messages.len() > 22);
-    assert_eq!(arguments(thread.run().messages(), 1), whole, "the log keeps it");
+    assert_eq!(arguments(thread.state().messages(), 1), whole, "the log keeps it");
 }
 
 /// All that can be set: when, which stay, how long, and what stands for the rest; two tools, and no others.
@@ -258,7 +259,8 @@ async fn what_is_shortened_can_be_set() {
         truncate.truncation_text = "…".to_owned();
         options.truncate_arguments = Some(truncate);
     });
-    let agent = Agent::builder(model.clone()).with(part).with(Files::new(backend)).build().unwrap();
+    let agent =
+        Agent::builder(model.clone()).middleware(part).middleware(Files::new(backend)).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     thread.say("go", &NoWatcher).await.unwrap();
     let messages = model.request(2).messages;

@@ -123,7 +123,7 @@ async fn thread(
     part: Summarisation,
     id: &ThreadId,
 ) -> Thread {
-    let agent = Agent::builder(model.clone()).with(part).store(store.clone()).build().unwrap();
+    let agent = Agent::builder(model.clone()).middleware(part).store(store.clone()).build().unwrap();
     agent.open(id.clone()).await.unwrap()
 }
 

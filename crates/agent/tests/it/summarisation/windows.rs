@@ -44,11 +44,11 @@ async fn what_the_model_counted_decides() {
         let model = reader([after_reading(read, text("ab")), text("Ready."), text("Ready.")]);
         let summariser = Says::new([text("A summary.")]);
         let part = Summarisation::new(summariser.clone(), files());
-        let mut thread = opened(Agent::builder(model.clone()).with(part)).await;
+        let mut thread = opened(Agent::builder(model.clone()).middleware(part)).await;
         thread.say_all(vec![long(200)], &NoWatcher).await.unwrap();
         thread.say_all(vec![long(since)], &NoWatcher).await.unwrap();
         // It read that, said 2, and reads what came since; 85 of 100 are the most.
-        assert_eq!(thread.run().cut() > 0, is_cut, "{read} and {since}");
+        assert_eq!(thread.state().cut() > 0, is_cut, "{read} and {since}");
         assert_eq!(summariser.count(), usize::from(is_cut));
     }
 }
@@ -66,7 +66,7 @@ async fn prompt_and_tools_are_counted() {
     for (has_prompt, has_tool, is_cut) in [(false, false, false), (true, false, false), (true, true, true)] {
         let model = reader([silent("one"), silent("two")]);
         let summariser = Says::new([text("A summary.")]);
-        let mut agent = Agent::builder(model.clone()).with(Summarisation::new(summariser, files()));
+        let mut agent = Agent::builder(model.clone()).middleware(Summarisation::new(summariser, files()));
         if has_prompt {
             agent = agent.prompt(prompt.clone());
         }
@@ -77,7 +77,7 @@ async fn prompt_and_tools_are_counted() {
         thread.import(vec![long(200), long(20)]).await.unwrap();
         thread.say("one", &NoWatcher).await.unwrap();
         thread.say("two", &NoWatcher).await.unwrap();
-        assert_eq!(thread.run().cut() > 0, is_cut, "{has_prompt}, {has_tool}");
+        assert_eq!(thread.state().cut() > 0, is_cut, "{has_prompt}, {has_tool}");
     }
 }
 
@@ -87,11 +87,11 @@ async fn the_agents_window_counts_and_not_the_summarisers() {
     let model = reader([text("Ready.")]);
     let summariser = Says::within(ModelLimits::new(1_000_000, 1000), [text("A summary.")]);
     let part = Summarisation::new(summariser.clone(), files());
-    let mut thread = opened(Agent::builder(model.clone()).with(part)).await;
+    let mut thread = opened(Agent::builder(model.clone()).middleware(part)).await;
     thread.import(vec![long(500), long(300), long(40)]).await.unwrap();
     thread.say_all(vec![long(50)], &NoWatcher).await.unwrap();
     // A tenth of a thousand stays.
-    assert_eq!((thread.run().cut(), model.request(0).messages.len()), (2, 3));
+    assert_eq!((thread.state().cut(), model.request(0).messages.len()), (2, 3));
 }
 
 /// The last message stays, however long it is, and so does the call that it answers.
@@ -100,10 +100,10 @@ async fn the_last_message_stays() {
     for keep in [Keep::Messages(0), Keep::Tokens(0), Keep::Fraction(0.0), Keep::Fraction(0.1)] {
         let model = reader([text("A summary."), text("Ready.")]);
         let part = after(3, 1)(model.clone(), files()).with(|options| options.keep = Some(keep));
-        let mut thread = opened(Agent::builder(model.clone()).with(part)).await;
+        let mut thread = opened(Agent::builder(model.clone()).middleware(part)).await;
         thread.import(vec![long(20), long(20), long(20)]).await.unwrap();
         thread.say_all(vec![long(700)], &NoWatcher).await.unwrap();
-        assert_eq!((thread.run().cut(), thread.run().messages().len()), (3, 5), "{keep:?}");
+        assert_eq!((thread.state().cut(), thread.state().messages().len()), (3, 5), "{keep:?}");
         assert_eq!(model.request(1).messages[1].text().len(), 696 * 4);
     }
 }
@@ -122,12 +122,12 @@ async fn without_a_window_six_messages_stay() {
     for (tokens, is_cut) in [(169_000, false), (170_000, true)] {
         let model = Says::new([text("Ready.")]);
         let part = Summarisation::new(Says::new((0..3).map(|_| text("A summary."))), files());
-        let mut thread = opened(Agent::builder(model.clone()).with(part)).await;
+        let mut thread = opened(Agent::builder(model.clone()).middleware(part)).await;
         let mut messages: Vec<Message> = (0..6).map(|_| long(10)).collect();
         messages.insert(0, long(tokens - 6 * 10));
         thread.import(messages).await.unwrap();
         thread.say_all(vec![long(10)], &NoWatcher).await.unwrap();
-        assert_eq!(thread.run().cut() > 0, is_cut);
+        assert_eq!(thread.state().cut() > 0, is_cut);
     }
 }
 
@@ -149,7 +149,7 @@ async fn a_full_window_that_cannot_be_emptied_ends_the_turn() {
         let summariser = Says::new([text("A summary.")]);
         let backend = Arc::new(Appends { files: files(), append: Full });
         let part = Summarisation::new(summariser, backend);
-        let mut thread = opened(Agent::builder(model.clone()).with(part)).await;
+        let mut thread = opened(Agent::builder(model.clone()).middleware(part)).await;
         thread.import(vec![long(tokens)]).await.unwrap();
         let turn = thread.say("go on", &NoWatcher).await.unwrap();
         let path = format!("/conversation_history/{}.md", thread.id());
@@ -160,7 +160,7 @@ async fn a_full_window_that_cannot_be_emptied_ends_the_turn() {
             }
             turn => assert_eq!((turn, is_full), (TurnStatus::Ended(TurnOutcome::Answered), false)),
         }
-        assert_eq!(thread.run().cut(), 0);
+        assert_eq!(thread.state().cut(), 0);
     }
 }
 
@@ -170,11 +170,11 @@ async fn a_summariser_that_fails_is_no_reason_to_stop_while_there_is_room() {
     for (tokens, is_full) in [(900, false), (1100, true)] {
         let model = reader([text("Ready.")]);
         let part = Summarisation::new(Says::new([]), files());
-        let mut thread = opened(Agent::builder(model.clone()).with(part)).await;
+        let mut thread = opened(Agent::builder(model.clone()).middleware(part)).await;
         thread.import(vec![long(tokens)]).await.unwrap();
         let turn = thread.say("go on", &NoWatcher).await.unwrap();
         assert_eq!(matches!(turn, TurnStatus::Ended(TurnOutcome::WindowFull { .. })), is_full, "{turn:?}");
-        assert_eq!((thread.run().cut(), model.count()), (0, usize::from(!is_full)));
+        assert_eq!((thread.state().cut(), model.count()), (0, usize::from(!is_full)));
     }
 }
 
@@ -190,9 +190,9 @@ async fn a_provider_that_cannot_read_so_much_is_asked_again_for_less() {
     assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!((model.request(0).messages.len(), model.request(2).messages.len()), (41, 5));
     pairs_are_whole(&model.request(2).messages[1..]);
-    let cut = thread.run().cut();
+    let cut = thread.state().cut();
     let file = text_of(&*backend, &history(&id)).await;
-    assert_eq!(sections(&file), [told(&thread.run().messages()[..cut])]);
+    assert_eq!(sections(&file), [told(&thread.state().messages()[..cut])]);
 }
 
 /// It never reads enough: each time less is shown, until only the last message is, and then it ends.
@@ -222,7 +222,7 @@ async fn a_provider_that_cannot_read_so_much_and_a_full_disk_end_the_turn() {
     let mut thread = thread(&store, &model, part, &id).await;
     let turn = thread.say("go on", &NoWatcher).await.unwrap();
     assert!(matches!(turn, TurnStatus::Ended(TurnOutcome::WindowFull { .. })), "{turn:?}");
-    assert_eq!((thread.run().cut(), model.count()), (0, 2));
+    assert_eq!((thread.state().cut(), model.count()), (0, 2));
 }
 
 /// A part that hears of compactions, and objects as long as it is told to.
@@ -235,8 +235,8 @@ impl Middleware for Objects {
         "objects"
     }
 
-    async fn hear(&self, _: MiddlewareContext<'_>, occasion: Announcement<'_>) -> Reaction {
-        let Announcement::Compacting { messages } = occasion else { return Reaction::default() };
+    async fn on_announcement(&self, _: MiddlewareContext<'_>, announcement: Announcement<'_>) -> Reaction {
+        let Announcement::Compacting { messages } = announcement else { return Reaction::default() };
         self.1.lock().unwrap().push(messages);
         let objection = self.0.load(Ordering::Relaxed).then(|| "not now".to_owned());
         Reaction { objection, ..Reaction::default() }
@@ -252,15 +252,20 @@ async fn an_objection_leaves_all_in_place() {
     let part = after(10, 4)(summariser.clone(), files());
     let objects = Objects::default();
     objects.0.store(true, Ordering::Relaxed);
-    let agent = Agent::builder(model.clone()).with(part).with(objects.clone()).store(store).build().unwrap();
+    let agent = Agent::builder(model.clone())
+        .middleware(part)
+        .middleware(objects.clone())
+        .store(store)
+        .build()
+        .unwrap();
     let mut thread = agent.open(id).await.unwrap();
     assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
-    assert_eq!((thread.run().cut(), model.request(0).messages.len()), (0, 41));
+    assert_eq!((thread.state().cut(), model.request(0).messages.len()), (0, 41));
     assert_eq!(summariser.count(), 0, "nobody paid for a summary");
     objects.0.store(false, Ordering::Relaxed);
     thread.say("and on", &NoWatcher).await.unwrap();
     assert_eq!(*objects.1.lock().unwrap(), [37, 39], "each is told of once, by its messages");
-    assert_eq!(thread.run().cut(), 39);
+    assert_eq!(thread.state().cut(), 39);
     // Once the model cannot go on, the objection ends the turn.
     objects.0.store(true, Ordering::Relaxed);
     let turn = thread.say("and on", &NoWatcher).await.unwrap();
@@ -279,9 +284,9 @@ async fn a_person_can_ask_for_it() {
     first.close().await.unwrap();
     let mut second = thread(&store, &model, part(), &id).await;
     second.say("go on", &NoWatcher).await.unwrap();
-    assert_eq!((second.run().cut(), model.request(1).messages.len()), (40, 2), "as short as it can be");
+    assert_eq!((second.state().cut(), model.request(1).messages.len()), (40, 2), "as short as it can be");
     second.say("go on", &NoWatcher).await.unwrap();
-    assert_eq!((second.run().cut(), model.count()), (40, 3));
+    assert_eq!((second.state().cut(), model.count()), (40, 3));
 }
 
 /// Where there is nothing to take out, the wish is gone and nothing is asked.
@@ -289,12 +294,12 @@ async fn a_person_can_ask_for_it() {
 async fn a_wish_that_cannot_be_fulfilled_is_dropped() {
     let model = Says::new(["Ready.", "Ready.", "Ready.", "Ready."].map(text));
     let part = after(1000, 4)(model.clone(), files());
-    let mut thread = opened(Agent::builder(model.clone()).with(part)).await;
+    let mut thread = opened(Agent::builder(model.clone()).middleware(part)).await;
     thread.change(Summarisation::request()).await.unwrap();
     for _ in 0..4 {
         thread.say("go on", &NoWatcher).await.unwrap();
     }
-    assert_eq!((thread.run().cut(), model.count()), (0, 4));
+    assert_eq!((thread.state().cut(), model.count()), (0, 4));
 }
 
 /// Steps that are stored: what is decided comes before the cut, and the cut before the next question.

@@ -26,7 +26,7 @@ pub(super) async fn compact(conversation: &mut Conversation) -> Result<()> {
 
 /// Why there is nothing to summarise.
 fn too_short(thread: &Thread) -> String {
-    let run = thread.run();
+    let run = thread.state();
     let messages = run.messages().len() - run.cut();
     if messages == 0 {
         return "the conversation is empty".to_owned();

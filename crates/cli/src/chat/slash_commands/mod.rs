@@ -107,12 +107,12 @@ fn note(conversation: &Conversation, text: String) -> Result<()> {
 /// The event that says which thread is open, and which model answers in it.
 pub(super) fn thread_event(conversation: &Conversation) -> ChatEvent {
     let (id, model) = (conversation.thread.id().clone(), conversation.agents.model.name().to_owned());
-    ChatEvent::Thread { id, model, messages: conversation.thread.run().messages().len() }
+    ChatEvent::Thread { id, model, messages: conversation.thread.state().messages().len() }
 }
 
 /// Says which thread is open, and what was said last in it.
 pub(super) fn show_opened(conversation: &Conversation) -> Result<()> {
-    let messages = conversation.thread.run().messages().len();
+    let messages = conversation.thread.state().messages().len();
     conversation.show(&thread_event(conversation))?;
     if messages == 0 {
         return Ok(());
@@ -140,7 +140,7 @@ pub(super) fn show_opened(conversation: &Conversation) -> Result<()> {
 
 /// The last message of the person and of the model, one line each.
 fn last_messages(thread: &Thread) -> Vec<String> {
-    let messages = thread.run().messages().iter().rev();
+    let messages = thread.state().messages().iter().rev();
     let mut said = messages.filter(|message| !message.text().trim().is_empty());
     let of_person = said.clone().find(|message| message.is_by_person());
     let of_model = said.find(|message| matches!(message.content, Content::Assistant { .. }));
