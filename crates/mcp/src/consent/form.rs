@@ -132,7 +132,7 @@ mod tests {
         skill: "kit"
         command: "make\u{202e}\nrm"
         env: {"A":"b"}
-        `always` would allow run "kit make", until it changes
+        `always` would allow run "kit make" until it changes
         "#);
         let ElicitRequestParams::FormElicitationParams { requested_schema, .. } =
             form(String::new(), &question.clone().always([]))
