@@ -1,4 +1,4 @@
-//! `mcp`: a server as a host starts it.
+//! `prowess mcp`: a server as an MCP client starts it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt;
@@ -113,7 +113,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_host_starts_it_and_it_ends_with_its_input() {
+fn a_client_starts_it_and_it_ends_with_its_input() {
     let world = World::new();
     let root = examples();
     let mut server = Server::start(&world, &["--only", "--root", &root]);
@@ -363,7 +363,7 @@ fn no_process_is_left_when_it_ends() {
 }
 
 #[test]
-fn hosts_are_told_how_to_start_it() {
+fn the_client_configuration_has_the_command() {
     let world = World::new();
     for host in ["claude-code", "codex", "cursor", "opencode", "vscode", "zed"] {
         let text = world.stdout(&["mcp", "--root", "skills", "--print-config", host]);

@@ -168,7 +168,7 @@ fn what_is_not_safe_is_refused() {
 }
 
 #[test]
-fn hosts_are_told_where_it_is() {
+fn the_client_configuration_has_the_address() {
     let world = World::new();
     let text = world.stdout(&["mcp", "--http", "localhost:8931", "--print-config", "claude-code"]);
     let value: Value = serde_json::from_str(&text).unwrap();

@@ -273,7 +273,7 @@ fn a_named_session_keeps_its_files_and_others_do_not() {
 }
 
 #[test]
-fn nothing_of_the_host_is_seen() {
+fn nothing_of_this_machine_is_seen() {
     let world = reachable();
     world.file("home/secret", "hunter2");
     let examples = examples();

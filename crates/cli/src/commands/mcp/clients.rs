@@ -109,32 +109,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_host_is_told_of_an_address_and_of_no_token() {
+    fn every_client_gets_an_address_and_no_token() {
         let mut printed = String::new();
-        for host in McpClient::value_variants() {
-            let text = host.http_config("http://127.0.0.1:8931/mcp", "PROWESS_MCP_TOKEN");
-            match host {
+        for client in McpClient::value_variants() {
+            let text = client.http_config("http://127.0.0.1:8931/mcp", "PROWESS_MCP_TOKEN");
+            match client {
                 McpClient::Codex => assert!(text.parse::<toml::Table>().is_ok()),
                 _ => assert!(serde_json::from_str::<Value>(&text).is_ok()),
             }
-            printed += &format!("{host:?}: {text}{}\n\n", host.token_advice("PROWESS_MCP_TOKEN"));
+            printed += &format!("{client:?}: {text}{}\n\n", client.token_advice("PROWESS_MCP_TOKEN"));
         }
         insta::assert_snapshot!(printed);
     }
 
     #[test]
-    fn every_configuration_is_what_its_host_reads() {
+    fn every_configuration_is_what_its_client_reads() {
         let arguments = ["mcp", "--root", "/a \"b\"\\\u{7f}\n/ü"].map(str::to_owned);
-        for host in McpClient::value_variants() {
-            let text = host.stdio_config("/opt/pro wess", &arguments);
-            let value: Value = match host {
+        for client in McpClient::value_variants() {
+            let text = client.stdio_config("/opt/pro wess", &arguments);
+            let value: Value = match client {
                 McpClient::Codex => {
                     let table: toml::Table = text.parse().unwrap();
                     serde_json::to_value(table).unwrap()
                 }
                 _ => serde_json::from_str(&text).unwrap(),
             };
-            let under = match host {
+            let under = match client {
                 McpClient::ClaudeCode | McpClient::Cursor => "/mcpServers/prowess",
                 McpClient::Codex => "/mcp_servers/prowess",
                 McpClient::Opencode => "/mcp/prowess",
@@ -151,7 +151,7 @@ mod tests {
                 .chain(arguments.iter().map(String::as_str))
                 .map(Value::from)
                 .collect();
-            assert_eq!(words, expected, "{host:?}");
+            assert_eq!(words, expected, "{client:?}");
         }
     }
 }

@@ -160,7 +160,12 @@ fn threads_that_others_may_write_are_not_used() {
     let file = world.path("home/.local/state/prowess/threads.db");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
     let told = told(&world, &["chat", "again"]);
-    assert!(told.starts_with("exit 2") && told.contains("others can write to"), "{told}");
+    assert!(
+        told.starts_with("exit 2")
+            && told.contains("others can write to")
+            && told.contains("run `chmod 600` on it"),
+        "{told}"
+    );
     std::fs::remove_file(&file).unwrap();
     // Opening it would wait for somebody to write to it.
     std::process::Command::new("mkfifo").arg(&file).status().unwrap();
