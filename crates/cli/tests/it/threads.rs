@@ -224,7 +224,7 @@ fn threads_in_database(world: &World) -> usize {
 
 fn in_database(world: &World) -> Vec<String> {
     let path = world.path("home/.local/state/prowess/threads.db");
-    let threads = SqliteStore::glance(&path, 1000).unwrap();
+    let threads = SqliteStore::list_read_only(&path, 1000).unwrap();
     threads.iter().map(|info| info.id.to_string()).collect()
 }
 
