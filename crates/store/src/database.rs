@@ -140,7 +140,7 @@ mod tests {
         }
         for other in ["mysql://me:secret@db", "postgres+tls://me:secret@db", "file:///secret.db"] {
             let refused = address(other).unwrap_err().to_string();
-            assert!(refused.contains("named by its path") && !refused.contains("secret"), "{refused}");
+            assert!(refused.contains("write a file as its path") && !refused.contains("secret"), "{refused}");
         }
         for file in ["a.db", "/tmp/a.db", "postgres", "./odd://name.db", "C:\\a.db"] {
             assert_eq!(address(file).unwrap(), None, "{file}");

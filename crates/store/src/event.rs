@@ -198,7 +198,7 @@ mod tests {
         let deeper = serde_json::to_vec(&nested(MAX_DEPTH - 2)).unwrap();
         serde_json::from_slice::<Event>(&deeper).unwrap_err();
         let refused = bodies(&[nested(MAX_DEPTH - 2)]).unwrap_err().to_string();
-        assert!(refused.contains("nested 128 deep"), "{refused}");
+        assert!(refused.contains("nested 128 levels deep"), "{refused}");
         assert_eq!(depth(br#"{"a": "[[\"[{", "b": [[]]}"#), 3);
     }
 
@@ -213,7 +213,7 @@ mod tests {
             let mut rows = vec![row(1), row(2), row(3)];
             change(rows[1].1.as_mut().unwrap());
             assert!(
-                problem(rows).contains("event 2 of the thread `t` cannot be read: it is not what was stored")
+                problem(rows).contains("event 2 of the thread `t` cannot be read: its checksum is wrong")
             );
         }
     }

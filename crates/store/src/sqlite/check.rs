@@ -76,7 +76,7 @@ fn findings(connection: &Connection) -> rusqlite::Result<Vec<String>> {
         };
         if !event.is_whole() {
             let thread: String = row.get(0)?;
-            findings.push(format!("event {} of `{thread}` is not what was stored", event.number));
+            findings.push(format!("the checksum of event {} of `{thread}` is wrong", event.number));
         }
         if findings.len() >= MAX_FINDINGS {
             break;
@@ -93,7 +93,7 @@ fn approvals(connection: &Connection, findings: &mut Vec<String>) -> rusqlite::R
         let row =
             crate::approval::ApprovalRow { project: row.get(0)?, digest: row.get(1)?, body: row.get(2)? };
         if !row.is_whole() {
-            findings.push("an approval is not what was stored".to_owned());
+            findings.push("the digest of an approval is wrong".to_owned());
             break;
         }
     }

@@ -131,7 +131,10 @@ mod tests {
         let failed =
             |code| database_error("x", Error::SqliteFailure(ffi::Error::new(code), None)).to_string();
         let words = failed(ffi::SQLITE_IOERR_FSYNC);
-        assert!(words.contains("may be there") && !words.contains("nothing new was stored"), "{words}");
+        assert!(
+            words.contains("may be lost in a crash") && !words.contains("nothing new was stored"),
+            "{words}"
+        );
         assert!(failed(ffi::SQLITE_IOERR_WRITE).contains("nothing new was stored"));
     }
 

@@ -22,7 +22,8 @@ fn files(place: &Path) -> BTreeMap<String, (Vec<u8>, std::time::SystemTime)> {
 /// How many events the threads have, as another process sees them: in this one all who have the file open share its index.
 fn looked(path: &Path) -> Vec<u64> {
     let before = files(path.parent().unwrap());
-    let output = again(&[], "glance::another_process_looks").env("PROWESS_TEST_LOOK", path).output().unwrap();
+    let output =
+        again(&[], "read_only_list::another_process_looks").env("PROWESS_TEST_LOOK", path).output().unwrap();
     assert!(before == files(path.parent().unwrap()), "something was written");
     let told = String::from_utf8(output.stdout).unwrap();
     let seen = told.lines().find_map(|line| line.strip_prefix("seen:")).unwrap_or_else(|| panic!("{told}"));
@@ -63,7 +64,7 @@ async fn what_a_killed_process_left_is_seen_as_well() {
         thread_of(&store, 3).await;
         std::process::abort();
     }
-    let mut child = again(&[], "glance::what_a_killed_process_left_is_seen_as_well");
+    let mut child = again(&[], "read_only_list::what_a_killed_process_left_is_seen_as_well");
     assert!(!child.env("PROWESS_TEST_GLANCE", &path).output().unwrap().status.success());
     assert_eq!(looked(&path), [3]);
 }

@@ -1,4 +1,4 @@
-//! Looking without touching: lists, metadata, bounded reads. All of it blocks.
+//! Reads a local directory: listings, metadata and bounded reads. All of it blocks.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Component;
@@ -9,7 +9,7 @@ use cap_std::fs::{Dir, DirEntry, OpenOptions};
 use super::system::{check_regular, entry, failed, relative, stamp};
 use crate::cap::Cap;
 use crate::entry::MAX_LISTING_ENTRIES;
-use crate::path::shown;
+use crate::path::printable;
 use crate::walk::Walk;
 use crate::{
     BackendError, Contents, Entry, EntryKind, GlobQuery, GlobReport, Listing, PathProblem, ReadRange, Result,
@@ -204,7 +204,7 @@ where
 {
     let name = found.file_name();
     let Some(name) = name.to_str() else {
-        let text = shown(&format!("{directory}/{}", name.display()));
+        let text = printable(&format!("{directory}/{}", name.display()));
         return Err(BackendError::InvalidPath { text, problem: PathProblem::NotUnicode });
     };
     let path = directory.join(name)?;
