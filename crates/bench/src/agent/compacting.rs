@@ -39,7 +39,8 @@ pub(crate) fn compact(directory: &Path) -> Result<Sample> {
         let id = ThreadId::new();
         let load = |name: &String| ("load_skill", format!("{{\"skill_name\": \"{name}\"}}"));
         let loader = Notes::calling(names.iter().map(load).collect());
-        let loader = Agent::builder(loader).with(skills.clone()).store(Arc::<MemoryThreads>::clone(&store));
+        let loader =
+            Agent::builder(loader).middleware(skills.clone()).store(Arc::<MemoryThreads>::clone(&store));
         let mut thread = loader.build()?.open(id.clone()).await?;
         thread.say("Load all skills.", &NoWatcher).await?;
         thread.close().await?;
@@ -48,8 +49,8 @@ pub(crate) fn compact(directory: &Path) -> Result<Sample> {
         let model = Arc::new(Notes::default());
         let asked: Arc<dyn Model> = Arc::<Notes>::clone(&model);
         let agent = Agent::builder(Arc::clone(&asked))
-            .with(Summarisation::new(asked, place.backend()?))
-            .with(skills)
+            .middleware(Summarisation::new(asked, place.backend()?))
+            .middleware(skills)
             .store(Arc::<MemoryThreads>::clone(&store))
             .build()?;
         let mut thread = agent.open(id.clone()).await?;

@@ -226,19 +226,19 @@ impl Host {
         let mut agent = DeepAgent::builder(Arc::clone(&self.model))
             .name(NAME)
             .prompt(PROMPT)
-            .with(Place(self.directory.clone()))
-            .with(Apart)
-            .with(manner)
+            .middleware(Place(self.directory.clone()))
+            .middleware(Apart)
+            .middleware(manner)
             .skills(self.skills(&runner))
             .files(self.files(thread)?)
             .permissions(self.file_permissions(thread))
             .store(Arc::new(self.store.clone()) as Arc<dyn ThreadStore>)
             .options(options);
         if settings.skills.inherited == InheritedWord::Loaded {
-            agent = agent.tasks(SubAgents::inherit_skills);
+            agent = agent.sub_agents(SubAgents::inherit_skills);
         }
         if let Some(servers) = &self.servers {
-            agent = agent.with(ServerTools::new(Arc::clone(servers), self.permissions.clone()));
+            agent = agent.middleware(ServerTools::new(Arc::clone(servers), self.permissions.clone()));
         }
         let hooks = Hooks::new(self.config.hooks()?).commands(SandboxedHooks::new(runner));
         agent = agent.hooks(hooks);
@@ -247,7 +247,7 @@ impl Host {
             agent = agent.memory([format!("/{MEMORY}")]);
         }
         if let Some(most) = settings.limits.cost {
-            agent = agent.with(CostLimit::new(self.config.prices()?, dollars(most)?));
+            agent = agent.middleware(CostLimit::new(self.config.prices()?, dollars(most)?));
         }
         agent.build().map_err(|error| anyhow!("{error}"))
     }

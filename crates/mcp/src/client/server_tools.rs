@@ -49,7 +49,7 @@ const AGAIN: Duration = Duration::from_secs(60);
 /// let rules = [Rule::new("mcp", "docs search", Decision::Allow)]; // all others are asked about
 /// let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
 /// let model = Arc::new(Scripted::new([ScriptedTurn::new().say("Hello.")]));
-/// let agent = Agent::builder(model).with(ServerTools::new(servers, permissions)).build()?;
+/// let agent = Agent::builder(model).middleware(ServerTools::new(servers, permissions)).build()?;
 /// agent.open(ThreadId::new()).await?.say("Hi.", &NoWatcher).await?;
 /// # Ok(())
 /// # }
@@ -215,7 +215,7 @@ impl Tool for Callable {
         Arc::clone(&self.remote.definition)
     }
 
-    fn act(&self) -> ToolKind {
+    fn kind(&self) -> ToolKind {
         ToolKind::Server
     }
 

@@ -29,7 +29,7 @@ async fn thread(lying: &Lying, permissions: Permissions, script: impl IntoIterat
     let (servers, failed) = Servers::connect([lying.options("docs")], None).await;
     assert!(failed.is_empty(), "{failed:?}");
     let model = Arc::new(Scripted::new(script));
-    let agent = Agent::builder(model).with(ServerTools::new(servers, permissions)).build().unwrap();
+    let agent = Agent::builder(model).middleware(ServerTools::new(servers, permissions)).build().unwrap();
     agent.open(ThreadId::new()).await.unwrap()
 }
 
@@ -85,7 +85,7 @@ async fn an_approval_is_for_the_tool_that_was_shown() {
     let mut changes = servers.get("docs").unwrap().changes();
     let echo = |text: &str| Says::new().call("docs__echo", json!({"text": text}));
     let model = Arc::new(Scripted::new([echo("one"), echo("two"), Says::new().say("Done.")]));
-    let agent = Agent::builder(model).with(ServerTools::new(servers, broker)).build().unwrap();
+    let agent = Agent::builder(model).middleware(ServerTools::new(servers, broker)).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     let TurnStatus::Waiting(first) = thread.say("Echo.", &NoWatcher).await.unwrap() else {
         panic!("it asks")
@@ -121,7 +121,7 @@ async fn a_list_that_fails_takes_no_tools_away_and_asks_no_other_server() {
         Says::new().expect(both().last("still there")).say("Two."),
         Says::new().expect(both()).say("Three."),
     ]);
-    let agent = Agent::builder(Arc::new(model)).with(ServerTools::new(servers, rules)).build().unwrap();
+    let agent = Agent::builder(Arc::new(model)).middleware(ServerTools::new(servers, rules)).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     thread.say("One?", &NoWatcher).await.unwrap();
     for (word, answer) in [("no-tools", "Two."), ("", "Three.")] {
@@ -250,7 +250,8 @@ async fn a_list_of_tools_approves_in_advance_until_a_servers_skill_is_at_work() 
     let load = |name: &str| Says::new().call("load_skill", json!({"skill_name": name}));
     let echo = || Says::new().call("docs__echo", json!({"text": "hello"}));
     let model = Scripted::new([load("echoes"), echo(), load("docs:pdf"), echo()]);
-    let agent = Agent::builder(Arc::new(model)).with(skills).with(ServerTools::new(servers, permissions));
+    let agent =
+        Agent::builder(Arc::new(model)).middleware(skills).middleware(ServerTools::new(servers, permissions));
     let mut thread = agent.build().unwrap().open(ThreadId::new()).await.unwrap();
     let turn = thread.say("Go.", &NoWatcher).await.unwrap();
     let TurnStatus::Waiting(waiting) = turn else { panic!("it asks: {turn:?} {:?}", thread.last_response()) };
@@ -284,7 +285,8 @@ async fn x_30_a_tool_is_asked_about_while_a_servers_skill_is_at_work() {
             .call("docs__echo", json!({"text": "after"})),
         Says::new().expect(ScriptedExpect::new().last("after")).say("Done."),
     ]);
-    let agent = Agent::builder(Arc::new(model)).with(skills).with(ServerTools::new(servers, permissions));
+    let agent =
+        Agent::builder(Arc::new(model)).middleware(skills).middleware(ServerTools::new(servers, permissions));
     let mut thread = agent.build().unwrap().open(ThreadId::new()).await.unwrap();
     let turn = thread.say("Go.", &NoWatcher).await.unwrap();
     let TurnStatus::Waiting(waiting) = turn else { panic!("it asks: {turn:?} {:?}", thread.last_response()) };
