@@ -1,4 +1,4 @@
-//! An agent at work: turns, calls, parts, crashes.
+//! An agent at work: turns, calls, middleware, crashes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! A backend that fails half-way: what each part makes of it.
+//! A backend that fails half-way: how each middleware reacts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -159,7 +159,7 @@ async fn memory_on_a_backend_that_fails_half_way() {
                 false => thread.go_on(&NoWatcher).await.unwrap_err(),
             };
             assert!(
-                error.to_string().starts_with("memory: could not read what it remembers: an operation of /"),
+                error.to_string().starts_with("memory: could not read the memory: an operation of /"),
                 "{error}"
             );
             assert_eq!(model.count(), 0, "no model is asked that does not know what it should");

@@ -125,7 +125,7 @@ async fn refusals_and_answers_that_are_cut_off() {
     cut.push(ModelDelta::Finish(Finish::Length));
     let played = played(vec![Ok(cut), text("shorter now")]).await;
     assert_eq!((played.turn, played.results[0].as_str()), (TurnStatus::Ended(TurnOutcome::Answered), "1"));
-    assert!(played.results[1].contains("your answer reached its limit"), "{:?}", played.results);
+    assert!(played.results[1].contains("your response reached its limit"), "{:?}", played.results);
 }
 
 /// A model that never stops to say nothing is stopped.

@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
-mod again;
 mod agent;
 mod asks;
 mod attack;
+mod called_again;
 mod contract;
 mod cost;
 mod deep;

@@ -1,4 +1,4 @@
-//! The parts that come with the crate, in agents that run.
+//! The shipped middleware in working agents.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) fn skills(names: &[&str]) -> (TempDir, Catalog) {
     (root, catalog)
 }
 
-fn layer(catalog: Catalog) -> Skills {
+fn skills_of(catalog: Catalog) -> Skills {
     Skills::new(move |_| SkillSession::builder(catalog.clone()))
 }
 
@@ -58,7 +58,7 @@ async fn load_unload_and_reload_show_in_the_next_prompt() {
         made(&[load("c", "pdf")]),
         text("done"),
     ]);
-    let agent = Agent::builder(model.clone()).middleware(layer(catalog)).build().unwrap();
+    let agent = Agent::builder(model.clone()).middleware(skills_of(catalog)).build().unwrap();
     let mut thread = open(&agent).await;
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     let prompts: Vec<String> = (0..4).map(|number| model.request(number).system_text()).collect();
@@ -84,7 +84,7 @@ async fn loaded_skills_are_there_when_a_thread_is_opened_again() {
         text("unloaded"),
     ]);
     let store = Arc::new(MemoryThreads::new());
-    let agent = Agent::builder(model.clone()).middleware(layer(catalog)).store(store).build().unwrap();
+    let agent = Agent::builder(model.clone()).middleware(skills_of(catalog)).store(store).build().unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
     thread.say("go", &NoWatcher).await.unwrap();

@@ -142,6 +142,6 @@ async fn a_limit_without_a_price_is_kept() {
     let mut thread = open(&agent.build().unwrap()).await;
     let turn = thread.say("go", &NoWatcher).await.unwrap();
     let TurnStatus::Ended(TurnOutcome::Stopped { reason }) = turn else { panic!("{turn:?}") };
-    assert!(reason.contains("no price for `test:odd`"), "{reason}");
+    assert!(reason.contains("needs a price for `test:odd`"), "{reason}");
     assert_eq!(thread.state().usage(), Usage::default(), "it was not asked at all");
 }

@@ -19,7 +19,7 @@ fn load(name: &str) -> Says {
     Says::new().call("load_skill", json!({"skill_name": name}))
 }
 
-/// Seed 000 §8.2, 1, and seed 001 §6.2, 1: a skill is loaded, then one of its files read, by the tools of two parts.
+/// Seed 000 §8.2, 1, and seed 001 §6.2, 1: a skill is loaded, then one of its files read, by the tools of two middleware.
 #[tokio::test]
 async fn scenario_1_skills_beside_files() {
     let world = World::new(&[("pdf", "", "Read references/forms.md before you fill a form.")]).await;
@@ -89,7 +89,7 @@ async fn scenario_2_skills_beside_sub_agents() {
 }
 
 /// Seed 000 §8.2, 3, and seed 001 §6.2, 3: after a compaction the overview is whole and the loaded skill is in the next
-/// request, whichever of the two parts comes first.
+/// request, whichever of the two middleware comes first.
 #[tokio::test]
 async fn scenario_3_skills_beside_summaries() {
     for skills_first in [true, false] {

@@ -1,4 +1,4 @@
-//! What a part puts into the prompt, and what has to change for it to be true.
+//! The prompt sections of a middleware, and the state changes that make them true.
 
 use std::sync::Arc;
 

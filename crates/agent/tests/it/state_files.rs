@@ -169,7 +169,7 @@ async fn an_agent_without_the_middleware_reports_lost_files() {
     let agent = Agent::builder(model).middleware(Files::new(StateFiles::new())).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     thread.say("go", &NoWatcher).await.unwrap();
-    let refused = "Error: writing in an agent without the part `state_files` is not supported for /notes.md by this backend";
+    let refused = "Error: writing in an agent without the middleware `state_files` is not supported for /notes.md by this backend";
     assert_eq!(results(&thread), [refused]);
 }
 

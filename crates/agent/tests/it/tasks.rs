@@ -78,7 +78,7 @@ async fn a_sub_agent_takes_no_more_than_its_share() {
     let tasks = SubAgents::new(worker).limits(TurnLimits { model_calls: 100, tokens: Some(60) });
     let agent = world.agent(model).middleware(tasks).build().unwrap();
     let thread = said(&agent).await;
-    assert!(results(&thread)[0].contains("it took 60 tokens"), "{:?}", results(&thread));
+    assert!(results(&thread)[0].contains("limit of 60 tokens"), "{:?}", results(&thread));
     assert_eq!(thread.state().usage().total(), 60 + 12, "what a sub-agent costs is counted");
 }
 

@@ -1,4 +1,4 @@
-//! Parts go by what a tool does, and never by what it is called; and what came of a call is data.
+//! Middleware decide by the kind of a tool, never by its name; and the outcome of a call is data.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -59,8 +59,8 @@ impl Middleware for Notes {
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         if let NextStep::CallTools(calls) = context.thread_state.next() {
             for call in calls {
-                let act = context.tool_kind(&call.call.name);
-                self.0.lock().unwrap().entry(call.call.name).or_default().0 = act;
+                let kind = context.tool_kind(&call.call.name);
+                self.0.lock().unwrap().entry(call.call.name).or_default().0 = kind;
             }
         }
         Ok(Vec::new())
@@ -104,8 +104,8 @@ async fn every_tool_says_what_it_does() {
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     thread.say("go", &NoWatcher).await.unwrap();
     let noted = notes.0.lock().unwrap();
-    for (name, act) in expected {
-        assert_eq!(noted[name], (Some(act), Some(act)), "{name}");
+    for (name, kind) in expected {
+        assert_eq!(noted[name], (Some(kind), Some(kind)), "{name}");
     }
 }
 

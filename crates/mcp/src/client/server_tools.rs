@@ -49,7 +49,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(60);
 /// let rules = [Rule::new("mcp", "docs search", Decision::Allow)]; // a person is asked about all others
 /// let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
 /// let model = Arc::new(Scripted::new([ScriptedTurn::new().say("Hello.")]));
-/// let agent = Agent::builder(model).with(ServerTools::new(servers, permissions)).build()?;
+/// let agent = Agent::builder(model).middleware(ServerTools::new(servers, permissions)).build()?;
 /// agent.open(ThreadId::new()).await?.say("Hi.", &NoWatcher).await?;
 /// # Ok(())
 /// # }

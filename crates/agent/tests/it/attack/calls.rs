@@ -140,7 +140,7 @@ async fn the_same_skill_many_times_at_once() {
     assert_eq!(bodies, 1, "{:?}", results(&thread));
 }
 
-/// `execute` reaches neither other threads' files nor the database nor the host's; nor runs for ever.
+/// `execute` reaches neither other threads' files nor the database nor this machine's; and it does not run for ever.
 #[tokio::test]
 async fn commands_reach_nothing_but_their_own_files() {
     let world = World::new(&[]).await;
@@ -248,26 +248,26 @@ async fn a_watcher_that_panics() {
 
     let world = World::new(&[]).await;
     let sum = r#"{"numbers": [1, 2]}"#;
-    for context in 0..9 {
+    for moment in 0..9 {
         let model = Says::new([calls(&[("a", "add", sum)]), text("done"), text("done"), text("done")]);
         let agent = world.agent(model).tool(add()).build().unwrap();
         let mut thread = open(&agent).await;
         let seen = AtomicUsize::new(0);
         let watcher =
-            |_: ThreadUpdate<'_>| assert!(seen.fetch_add(1, Ordering::SeqCst) != context, "on purpose");
+            |_: ThreadUpdate<'_>| assert!(seen.fetch_add(1, Ordering::SeqCst) != moment, "on purpose");
         let said = AssertUnwindSafe(thread.say("go", &watcher)).catch_unwind().await;
-        assert!(said.is_err(), "{context}: {said:?}");
+        assert!(said.is_err(), "{moment}: {said:?}");
         let turn = soon(thread.go_on(&NoWatcher)).await.unwrap();
         assert!(
             matches!(turn, TurnStatus::Ended(TurnOutcome::Answered) | TurnStatus::Idle),
-            "{context}: {turn:?}"
+            "{moment}: {turn:?}"
         );
         let live = thread.state().clone();
         let id = thread.id().clone();
         thread.close().await.unwrap();
         let read = agent.open(id).await.unwrap();
-        assert_eq!(live.messages(), read.state().messages(), "{context}");
-        assert_eq!(read.state().outcome(), Some(&TurnOutcome::Answered), "{context}");
+        assert_eq!(live.messages(), read.state().messages(), "{moment}");
+        assert_eq!(read.state().outcome(), Some(&TurnOutcome::Answered), "{moment}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What must hold of a run, at any context and at its end. It is read from the database and the ledger alone.
+//! What must hold of a run, at any moment and at its end. It is read from the database and the ledger alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -81,7 +81,7 @@ impl Look {
         self.threads.values().map(|log| log.events.len()).sum()
     }
 
-    /// What holds at any context, after another one: nothing that was stored is gone or another, and nothing was begun
+    /// What holds at any moment, after another one: nothing that was stored is gone or another, and nothing was begun
     /// that is not stored, or begun again that must not be.
     pub(super) fn check(&self, earlier: Option<&Self>) {
         for (id, before) in earlier.iter().flat_map(|earlier| &earlier.threads) {

@@ -38,24 +38,24 @@ const MOMENTS: [&str; 8] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn works_until_the_disk_is_full() {
     let (Some(disk), Some(ledgers)) = (std::env::var_os(DISK), std::env::var_os(LEDGERS)) else { return };
-    for (number, context) in MOMENTS.into_iter().enumerate() {
+    for (number, moment) in MOMENTS.into_iter().enumerate() {
         let database = Path::new(&disk).join(format!("{number}.db"));
         // Not on this disk: what is done is done, whether there is room for it or not.
         let elsewhere = Path::new(&ledgers).join(number.to_string());
         std::fs::create_dir(&elsewhere).unwrap();
         let place = Place::on(database, &elsewhere, LEASE);
-        full(&place, context, number % 2 == 0).await;
+        full(&place, moment, number % 2 == 0).await;
     }
     say("it went on every time");
 }
 
-async fn full(place: &Place, context: &str, reopens: bool) {
+async fn full(place: &Place, moment: &str, reopens: bool) {
     let filler = place.database.with_extension("filler");
     let fills = {
         let filler = filler.clone();
         Box::new(move || fill(&filler))
     };
-    let moments = Moments::new(When::In(vec![context.to_owned()]), What::Do(fills));
+    let moments = Moments::new(When::In(vec![moment.to_owned()]), What::Do(fills));
     let store = SqliteStore::open(&place.database).await.unwrap();
     let agent = agent(place, Arc::new(store.clone()), &moments);
     let mut run = opened(&agent).await;
@@ -69,7 +69,7 @@ async fn full(place: &Place, context: &str, reopens: bool) {
     for _ in 0..3 {
         let refused = loop {
             match advance(&mut run, &watcher).await {
-                Ok(TurnStatus::Idle) => panic!("{context}: it was never refused"),
+                Ok(TurnStatus::Idle) => panic!("{moment}: it was never refused"),
                 Ok(_) => {}
                 Err(error) => break error,
             }
@@ -85,7 +85,7 @@ async fn full(place: &Place, context: &str, reopens: bool) {
     // What was shown is stored, all of it and nothing else.
     let stored = store.events(&thread(), 0, usize::MAX).await.unwrap();
     let stored: Vec<Event> = stored.into_iter().map(|stored| stored.event).collect();
-    assert_eq!(*seen.lock().unwrap(), stored, "{context}");
+    assert_eq!(*seen.lock().unwrap(), stored, "{moment}");
     let before = Look::of(&store, place).await;
     before.check(None);
 
@@ -99,7 +99,7 @@ async fn full(place: &Place, context: &str, reopens: bool) {
     let after = Look::of(&store, place).await;
     after.check(Some(&before));
     let tally = after.check_whole();
-    say(&format!("{context}: {} events before, {} after, {tally:?}", before.events(), after.events()));
+    say(&format!("{moment}: {} events before, {} after, {tally:?}", before.events(), after.events()));
     store.check().await.unwrap();
     drop((agent, store));
     std::fs::remove_file(&place.database).unwrap();

@@ -1,4 +1,4 @@
-//! Processes that are killed at any context of a run.
+//! Processes that are killed at any moment of a run.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
@@ -93,8 +93,8 @@ async fn run(kills: &AtomicUsize, mut fate: impl FnMut(&[String]) -> Fate) -> To
     while !look.as_ref().is_some_and(Look::is_over) {
         let (at, fate) = (place.clone(), fate(&delicate));
         let end = tokio::task::spawn_blocking(move || Process::run(&at, &fate)).await.unwrap();
-        if let End::Killed(Some(context)) = &end {
-            delicate.retain(|delicate| delicate != context);
+        if let End::Killed(Some(moment)) = &end {
+            delicate.retain(|delicate| delicate != moment);
         }
         let killed = end != End::ByItself;
         told.processes += 1;
@@ -111,7 +111,7 @@ async fn run(kills: &AtomicUsize, mut fate: impl FnMut(&[String]) -> Fate) -> To
         look = Some(now);
     }
     told.tally = look.unwrap().check_whole();
-    // Nothing is left to do, and the parts have their states.
+    // Nothing is left to do, and the middleware have their states.
     let store = SqliteStore::open(&place.database).await.unwrap();
     store.check().await.unwrap();
     let mut thread = opened(&agent(&place, Arc::new(store), &Moments::quiet())).await;

@@ -18,15 +18,15 @@ use super::script::thread;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum When {
     Never,
-    /// At the context of this number.
+    /// At the moment of this number.
     At(u64),
-    /// At the first context of one of these names.
+    /// At the first moment of one of these names.
     In(Vec<String>),
 }
 
 /// What happens, once.
 pub(super) enum What {
-    /// It says so, and that context never ends.
+    /// It says so, and that moment never ends.
     Stop,
     /// It says so, and nothing at all goes on until its input ends.
     Freeze,
@@ -144,7 +144,7 @@ impl ThreadStore for Stored {
     }
 }
 
-/// A model with a context before it answers.
+/// A model with a moment before it answers.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) model: Arc<dyn Model>,

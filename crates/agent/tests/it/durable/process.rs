@@ -50,7 +50,7 @@ pub(super) enum Fate {
     Lives,
     /// It is killed after a while.
     Killed(Duration),
-    /// It is killed at a context: of this number, or the first of one of these names, which `|` parts.
+    /// It is killed at a moment: of this number, or the first of one of these names, separated by `|`.
     KilledAt(String),
 }
 
@@ -58,7 +58,7 @@ pub(super) enum Fate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
     ByItself,
-    /// It was killed, at a context of this name if it was at one.
+    /// It was killed, at a moment of this name if it was at one.
     Killed(Option<String>),
 }
 
@@ -70,7 +70,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts one that stops, or freezes, at a context.
+    /// Starts one that stops, or freezes, at a moment.
     pub(super) fn start(place: &Place, stop: Option<&str>, freeze: Option<&str>) -> Self {
         let mut command = again(&[], "durable::process::works_until_a_person_is_needed");
         command.env(DATABASE, &place.database).env(DIRECTORY, place.ledger.parent().unwrap());
@@ -108,11 +108,11 @@ impl Process {
     }
 
     /// Kills it.
-    pub(super) fn kill(mut self, context: Option<String>) -> End {
+    pub(super) fn kill(mut self, moment: Option<String>) -> End {
         self.child.kill().unwrap();
         let status = self.child.wait().unwrap();
         assert!(status.success() || status.signal() == Some(9), "{status}");
-        if status.success() { End::ByItself } else { End::Killed(context) }
+        if status.success() { End::ByItself } else { End::Killed(moment) }
     }
 
     /// Waits until it ends by itself.
@@ -134,8 +134,8 @@ impl Process {
                     Err(_) => process.kill(None),
                 }
             }
-            Fate::KilledAt(context) => {
-                let process = Self::start(place, Some(context), None);
+            Fate::KilledAt(moment) => {
+                let process = Self::start(place, Some(moment), None);
                 match process.says("stopped ", LONG) {
                     Ok(line) => process.kill(line.strip_prefix("stopped ").map(str::to_owned)),
                     Err(RecvTimeoutError::Disconnected) => process.ends(),

@@ -146,7 +146,7 @@ async fn a_reply_is_taken_as_stored() {
     let mut gated = Vec::new();
     let (value, event) = stored_with("load the skill");
     let details = &value["question"]["details"];
-    let deed = Action::LoadSkill {
+    let action = Action::LoadSkill {
         skill: text(&details["skill"]),
         location: text(&details["location"]),
         origin: text(&details["origin"]),
@@ -154,30 +154,30 @@ async fn a_reply_is_taken_as_stored() {
         arguments: None,
     };
     let binding = text(&value["question"]["request"]["binding"]);
-    gated.push((event, Question::new(Kind::SKILL, "tides").bound_to(binding).to(deed)));
+    gated.push((event, Question::new(Kind::SKILL, "tides").bound_to(binding).to(action)));
     let (_, event) = stored_with("write /tmp/prowess-earlier/project/new.txt");
     let question = Question::about_file(Kind::WRITE, file("/tmp/prowess-earlier/project/new.txt"));
     gated.push((event, question.to(Action::WriteFile { content: "Tuesday: windy\n".to_owned() })));
     let (_, event) = stored_with("write /tmp/prowess-earlier/project/log.txt");
     let question = Question::about_file(Kind::WRITE, file("/tmp/prowess-earlier/project/log.txt"));
-    let deed = Action::EditFile {
+    let action = Action::EditFile {
         old_string: "calm".to_owned(),
         new_string: "rough".to_owned(),
         replace_all: false,
     };
-    gated.push((event, question.to(deed)));
+    gated.push((event, question.to(action)));
     let (value, event) = stored_with("let skill 'tides' read the file");
     let notes = Path::new("/tmp/prowess-earlier/home/notes.txt");
     let question = Question::about_file(Kind::READ, RealPath::known(notes, notes, false));
-    let deed = Action::AddInput {
+    let action = Action::AddInput {
         skill: "tides".to_owned(),
         command: text(&value["question"]["details"]["command"]),
         is_directory: false,
         with_secrets: Vec::new(),
     };
-    gated.push((event, question.to(deed)));
+    gated.push((event, question.to(action)));
     let (value, event) = stored_with("call a tool of the MCP server");
-    let deed = Action::CallServerTool {
+    let action = Action::CallServerTool {
         server: "pier".to_owned(),
         tool: "depth".to_owned(),
         description: text(&value["question"]["details"]["description"]),
@@ -186,7 +186,7 @@ async fn a_reply_is_taken_as_stored() {
     };
     let binding = text(&value["question"]["request"]["binding"]);
     let mcp: Kind = serde_json::from_value(json!("mcp")).unwrap();
-    gated.push((event, Question::new(mcp, "pier depth").bound_to(binding).to(deed)));
+    gated.push((event, Question::new(mcp, "pier depth").bound_to(binding).to(action)));
     for (asked, question) in gated {
         let made = Arc::new(Mutex::new(0));
         let (id, mut thread) = waiting(asked.clone(), Some(&question), &made).await;

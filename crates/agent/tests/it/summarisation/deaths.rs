@@ -208,11 +208,11 @@ async fn live_on(plan: &Plan, threads: Arc<dyn ThreadStore>, files: Arc<dyn Back
     let backend: Arc<dyn Backend> = Arc::new(Appends { files, append: Torn(Arc::clone(&fuse)) });
     let builder = || -> AgentBuilder {
         let model = Arc::new(Talks { limits: plan.limits, most: plan.most });
-        let part = Summarisation::new(model.clone(), backend.clone()).with(|options| {
+        let summarisation = Summarisation::new(model.clone(), backend.clone()).with(|options| {
             options.trigger = Some(plan.trigger);
             options.keep = Some(plan.keep);
         });
-        Agent::builder(model).middleware(part).store(store.clone())
+        Agent::builder(model).middleware(summarisation).store(store.clone())
     };
     let agent = builder().build().unwrap();
     let id = ThreadId::new();

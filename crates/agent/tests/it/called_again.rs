@@ -1,4 +1,4 @@
-//! A part that has to know that something is stored before it goes on: it is asked again, and not for ever.
+//! A middleware that needs to know that its change is stored: it is called again, with a limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -74,13 +74,13 @@ fn steady(steps: usize, changes: bool) -> Steady {
     Steady { steps, asked: Arc::default(), changes }
 }
 
-async fn taken(part: &Steady) -> (usize, usize) {
+async fn taken(middleware: &Steady) -> (usize, usize) {
     let model = Says::new([text("done")]);
-    let agent = Agent::builder(model.clone()).middleware(part.clone()).build().unwrap();
+    let agent = Agent::builder(model.clone()).middleware(middleware.clone()).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(model.count(), 1);
-    (part.asked.load(Ordering::Relaxed), thread.states().get::<Steps>("steady").unwrap().0)
+    (middleware.asked.load(Ordering::Relaxed), thread.states().get::<Steps>("steady").unwrap().0)
 }
 
 #[tokio::test]
@@ -94,13 +94,13 @@ async fn a_middleware_that_always_asks_for_more_does_not_stop_the_turn() {
     assert_eq!(taken(&steady(usize::MAX, true)).await, (8, 8));
 }
 
-/// What a part changes and where the turn goes on are one step of the log.
+/// A change of a middleware and its jump are stored together.
 #[tokio::test]
 async fn a_jump_is_stored_with_what_changes() {
     let store = Arc::new(MemoryThreads::new());
     let model = Says::new([too_long(), text("done")]);
-    let part = steady(2, true);
-    let agent = Agent::builder(model).middleware(part).store(store.clone()).build().unwrap();
+    let middleware = steady(2, true);
+    let agent = Agent::builder(model).middleware(middleware).store(store.clone()).build().unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
