@@ -16,13 +16,13 @@ use crate::progress;
 use crate::server::SkillServer;
 
 fn tool(spec: ToolSpec) -> Tool {
-    let act = spec.act;
+    let kind = spec.kind;
     let schema = match spec.parameters {
         Value::Object(schema) => schema,
         _ => JsonObject::new(),
     };
     let annotations =
-        ToolAnnotations::new().read_only(!act.runs()).idempotent(act.is_idempotent()).open_world(act.runs());
+        ToolAnnotations::new().read_only(!kind.runs()).idempotent(kind.is_idempotent()).open_world(kind.runs());
     Tool::new(spec.name, spec.description, Arc::new(schema)).with_annotations(annotations)
 }
 
@@ -30,17 +30,17 @@ impl SkillServer {
     /// The tools that there are now.
     pub(crate) async fn tools(&self) -> Vec<Tool> {
         let session = self.session().await;
-        session.tools().iter().filter(|spec| self.can(spec.act)).cloned().map(tool).collect()
+        session.tools().iter().filter(|spec| self.can(spec.kind)).cloned().map(tool).collect()
     }
 
     /// Whether there are tools for an act. Where nothing is known of other calls, none goes on with them.
-    fn can(&self, act: SkillToolKind) -> bool {
-        !(self.is_brief() && act.spans_calls())
+    fn can(&self, kind: SkillToolKind) -> bool {
+        !(self.is_brief() && kind.spans_calls())
     }
 
     /// Whether there is a tool of this name.
     fn has(&self, session: &SkillSession, name: &str) -> bool {
-        session.engine().act(name).is_some_and(|act| self.can(act))
+        session.engine().tool_kind(name).is_some_and(|kind| self.can(kind))
     }
 
     /// Makes a call. What goes wrong is a result that says so; only a tool that does not exist is an error.

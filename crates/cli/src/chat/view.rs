@@ -168,7 +168,7 @@ impl<W: Write + Send> View for OnScreen<W> {
                     let comma = if note.is_empty() { "" } else { ", " };
                     note.push_str(&format!("{comma}{:.1} s", time as f64 / 1_000.0));
                 }
-                if self.has_just_loaded && !is_error && Dialect::act_of(tool) == Some(SkillToolKind::Load) {
+                if self.has_just_loaded && !is_error && Dialect::tool_kind(tool) == Some(SkillToolKind::Load) {
                     self.has_just_loaded = false;
                     return self.draw();
                 }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use prowess_agent::cost::ModelPrice;
 use prowess_agent::model::Effort;
 use prowess_catalog::overview::ManualSkills;
-use prowess_skills::documents::MAX_CHOSEN_BYTES;
+use prowess_skills::documents::DEFAULT_MAX_DOCUMENT_BYTES;
 use prowess_skills::options::DEFAULT_MAX_LOADED_SKILLS;
 use prowess_skills::{AllowedTools, Budgets, Dialect, Discovery, Lifetime, SessionOptions};
 use prowess_workspace::{HostRule, Level};
@@ -202,7 +202,7 @@ impl Default for SkillSettings {
             roots: Vec::new(),
             max_loaded: DEFAULT_MAX_LOADED_SKILLS,
             max_tokens: None,
-            max_document_bytes: MAX_CHOSEN_BYTES,
+            max_document_bytes: DEFAULT_MAX_DOCUMENT_BYTES,
             resource_depth: 1,
             allowed_tools: AllowedToolsWord::Recommend,
             dialect: None,

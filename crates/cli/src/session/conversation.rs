@@ -3,7 +3,7 @@
 use prowess_skills::event::Staleness;
 use prowess_skills::options::Placement;
 use prowess_skills::refresh::Refreshed;
-use prowess_skills::tools::{ToolCall, ToolVerdict};
+use prowess_skills::allowed_tools::{ToolCall, ToolVerdict};
 use prowess_skills::{SkillDelta, SkillSession, SkillToolAnswer, SkillView};
 use serde_json::{Value, json};
 

@@ -193,7 +193,7 @@ async fn x_23_a_skill_that_fails_verification_is_not_loaded() {
     assert!(!host.servers.has_changed());
     let failed = load(&host.session, "docs:pdf").await.unwrap_err().to_string();
     assert!(failed.contains("skill://pdf/SKILL.md of server 'docs' fails verification"), "{failed}");
-    assert!(host.session.view().servers_at_work().is_empty());
+    assert!(host.session.view().server_skills_in_context().is_empty());
     assert!(host.servers.has_changed(), "it is time to look again");
 
     let lying = Lying::new("digest");
@@ -505,7 +505,7 @@ async fn x_35_reading_its_document_by_another_way_is_no_load() {
     let host = Host::new([lying.options("docs")], rules(&[])).await;
     host.servers.read(&host.held("docs:pdf"), "SKILL.md").await.unwrap();
     host.servers.get("docs").unwrap().read(&host.held("docs:pdf"), "SKILL.md").await.unwrap();
-    assert!(host.session.view().servers_at_work().is_empty(), "nobody acts on it");
+    assert!(host.session.view().server_skills_in_context().is_empty(), "nobody acts on it");
     asked_to_load(&host.session, "docs:pdf").await;
     let chosen = host.session.select_documents("docs:pdf", SelectMode::Add, DocumentChoice::All).await;
     assert!(chosen.is_err(), "what is not loaded has no documents to read");

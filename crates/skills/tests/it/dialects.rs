@@ -96,14 +96,14 @@ async fn a_session_has_one_name_for_one_act() {
         let expected: Vec<&str> = dialect
             .tool_names()
             .filter(|name| {
-                let act = Dialect::act_of(name).unwrap();
+                let act = Dialect::tool_kind(name).unwrap();
                 let of_documents =
                     matches!(act, SkillToolKind::ListDocuments | SkillToolKind::SelectDocuments);
                 !act.reports() && !name.ends_with("_with_args") && (can.documents || !of_documents)
             })
             .collect();
         assert_eq!(names, expected);
-        assert!(names.contains(&dialect.words().load) && names.contains(&dialect.words().unload));
+        assert!(names.contains(&dialect.load_tools().load) && names.contains(&dialect.load_tools().unload));
         all.extend(names);
     }
     all.sort_unstable();

@@ -7,7 +7,7 @@ use prowess_catalog::{Catalog, Root, ScanOptions};
 use prowess_permission::broker::PermissionEvent;
 use prowess_permission::{Broker, Decision, Permissions, Policy, Reply, Rule, RuleSource};
 use prowess_skills::delta::SelectMode;
-use prowess_skills::documents::{DocumentChoice, MAX_CHOSEN_BYTES};
+use prowess_skills::documents::{DEFAULT_MAX_DOCUMENT_BYTES, DocumentChoice};
 use prowess_skills::{Budgets, Dialect, SkillError, SkillSession};
 use serde_json::json;
 
@@ -117,7 +117,7 @@ async fn case_19_a_denied_skill_is_absent_and_unnamed() {
         let options = prowess_skills::SessionOptions::new(dialect);
         let session =
             library.builder().options(options).permissions(Permissions::unattended(policy())).start().await;
-        let load = dialect.words().load;
+        let load = dialect.load_tools().load;
         let parameter = match dialect {
             Dialect::DeepAgents => "skill_name",
             Dialect::Trpc => "skill",
@@ -300,7 +300,7 @@ async fn case_24_documents_over_the_cap_are_flagged() {
         reply.text
     );
     let section = session.loaded_section().await.text;
-    assert!(section.len() < MAX_CHOSEN_BYTES + 100_000);
+    assert!(section.len() < DEFAULT_MAX_DOCUMENT_BYTES + 100_000);
     assert!(section.contains("[37856 more bytes of this document were left out]"));
 }
 
@@ -418,7 +418,7 @@ async fn parallel_choices_do_not_exceed_the_cap_together() {
     let refused = replies.filter(|reply| reply.is_error).count();
     assert!(refused > 0);
     let bytes: usize = session.state().documents("kit").iter().map(|document| document.bytes).sum();
-    assert!(bytes <= MAX_CHOSEN_BYTES, "{bytes}");
+    assert!(bytes <= DEFAULT_MAX_DOCUMENT_BYTES, "{bytes}");
 }
 
 /// What is denied is not told about when it comes, changes or goes, nor kept in what is saved.

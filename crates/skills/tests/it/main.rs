@@ -17,11 +17,12 @@ mod invocation;
 mod library;
 mod logs;
 mod messages;
+mod operations;
 mod policies;
 mod properties;
 mod refresh;
 mod running;
 mod saving;
 mod servers;
-mod steps;
+
 mod talking;

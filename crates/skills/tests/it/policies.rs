@@ -1,7 +1,7 @@
 //! `allowed-tools` given effect.
 
 use prowess_permission::{Decision, Granted, Kind, Question, Rule, RuleSource};
-use prowess_skills::tools::{ToolCall, ToolVerdict};
+use prowess_skills::allowed_tools::{ToolCall, ToolVerdict};
 use prowess_skills::{AllowedTools, Dialect, SkillSession};
 
 use crate::library::Library;

@@ -78,9 +78,9 @@ async fn what_another_implementation_saved_is_understood() {
 #[test]
 fn what_cannot_be_understood_is_refused() {
     let newer = restored(&json!({"version": STATE_VERSION + 1, "skills_loaded": []})).unwrap_err();
-    assert_eq!(newer, "the state has version 2, and this program knows 1: update the program");
+    assert_eq!(newer, "the saved state has version 2, but this prowess reads up to version 1; update prowess");
     let damaged = restored(&json!({"skills_loaded": [], "frame_secret": "zz"})).unwrap_err();
-    assert!(damaged.contains("the state was damaged"), "{damaged}");
+    assert!(damaged.contains("the saved state is damaged"), "{damaged}");
     for other in [json!({}), json!([]), json!({"name": "a-package", "version": 1}), json!({"version": "one"})]
     {
         assert!(restored(&other).is_err(), "{other}");

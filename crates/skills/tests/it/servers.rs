@@ -270,7 +270,7 @@ async fn whatever_runs_while_a_servers_skill_is_at_work_is_asked_about() {
     let Outcome::Done(begun) = session.attempt("skill_exec", exec, &allowing(&request)).await else {
         panic!("it was allowed")
     };
-    assert_eq!(session.view().servers_at_work(), ["docs:kit"], "what it says is the server's");
+    assert_eq!(session.view().server_skills_in_context(), ["docs:kit"], "what it says is the server's");
     assert_eq!(begun.deltas.len(), 1);
     let before = begun.data.unwrap();
     session.load("docs:kit", None).await.unwrap();
@@ -304,7 +304,7 @@ async fn whatever_runs_while_a_servers_skill_is_at_work_is_asked_about() {
     asked(run(&session, &command, &nobody).await);
     let saved: SavedState = serde_json::from_str(&serde_json::to_string(&session.save()).unwrap()).unwrap();
     let later = SkillSession::builder(catalog).restore(saved).start().await;
-    assert_eq!(later.view().servers_at_work(), ["docs:kit"]);
+    assert_eq!(later.view().server_skills_in_context(), ["docs:kit"]);
 }
 
 #[tokio::test]
@@ -357,7 +357,7 @@ async fn a_servers_words_are_never_in_the_system_message() {
     let section = session.put_back(["a summary"], None).await;
     insta::assert_snapshot!(section.text, @r#"Skill 'docs:pdf' was unloaded: it is of an MCP server, and the messages that it was loaded in have been summarised. Use `skill_load("docs:pdf")` if you need it again."#);
     assert_eq!(section.dropped, ["docs:pdf"]);
-    assert_eq!(session.view().servers_at_work(), ["docs:pdf"], "the summary may say what it said");
+    assert_eq!(session.view().server_skills_in_context(), ["docs:pdf"], "the summary may say what it said");
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use prowess_skills::SkillView;
 use prowess_skills::prowess_catalog::CatalogView;
 use prowess_skills::prowess_catalog::yaml::Value;
 use prowess_skills::prowess_permission::{Decision, Kind, Question, Rule, owned_subject};
-use prowess_skills::tools::ToolNames;
+use prowess_skills::allowed_tools::ToolNames;
 
 use super::config::{Handler, Hook, HookSet};
 use super::event::Happening;

@@ -12,7 +12,7 @@ use prowess_permission::{NoAsker, Permissions, Replies};
 use prowess_skills::context::LoadedSection;
 use prowess_skills::delta::UnloadReason;
 use prowess_skills::secret::Secret;
-use prowess_skills::tools::{ToolCall, ToolVerdict};
+use prowess_skills::allowed_tools::{ToolCall, ToolVerdict};
 use prowess_skills::{
     AllowedTools, Operation, SessionBuilder, SkillDelta, SkillError, SkillService, SkillState, SkillView,
     ToolSpec,
@@ -84,7 +84,7 @@ impl Skills {
     ///
     /// /// Whether the model has words of skills that came from servers.
     /// fn is_led(moment: MiddlewareContext<'_>) -> bool {
-    ///     Skills::at(moment).is_some_and(|skills| !skills.servers_at_work().is_empty())
+    ///     Skills::at(moment).is_some_and(|skills| !skills.server_skills_in_context().is_empty())
     /// }
     /// ```
     pub fn at(moment: MiddlewareContext<'_>) -> Option<SkillView> {

@@ -29,7 +29,7 @@ impl Tool for SkillTool {
     }
 
     fn act(&self) -> ToolKind {
-        ToolKind::Skill(self.spec.act)
+        ToolKind::Skill(self.spec.kind)
     }
 
     fn timeout(&self) -> Duration {
