@@ -1,4 +1,4 @@
-//! What a model can do, in every dialect, through the tools of that dialect alone.
+//! Every capability in every dialect, through the tools of that dialect.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Skills that people start, and skills that files bring into play.
+//! Skills that people start, and skills that are listed because of `paths`.
 
 use prowess_catalog::overview::ManualSkills;
 use prowess_skills::{Dialect, SkillDelta, SkillError};

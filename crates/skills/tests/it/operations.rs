@@ -1,4 +1,4 @@
-//! Operations driven by hand: no runtime, no files of their own, nobody who waits.
+//! Operations driven by hand: without a runtime and without files of their own.
 
 use std::sync::Arc;
 
@@ -253,7 +253,7 @@ fn an_operation_that_is_dropped_changes_nothing() {
     assert_eq!(seen(), before);
 }
 
-/// A host that cannot wait keeps the question, and gets it again with an answer.
+/// A program that cannot wait stores the question, and repeats the operation with the reply.
 #[tokio::test]
 async fn a_question_that_nobody_answers_now_comes_back() {
     let library = library();
