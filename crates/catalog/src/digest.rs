@@ -1,9 +1,9 @@
-//! Content digests.
+//! Digests: the SHA-256 of exact bytes.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The SHA-256 of some bytes.
+/// The SHA-256 of exact bytes.
 ///
 /// ```
 /// use prowess_catalog::Digest;
@@ -21,13 +21,13 @@ impl Digest {
         Self(hmac_sha256::Hash::hash(bytes))
     }
 
-    /// The digest itself.
+    /// The bytes of the digest.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }
 
-/// Makes the [`Digest`] of bytes that come in pieces.
+/// Computes the [`Digest`] of bytes that arrive in pieces.
 ///
 /// ```
 /// use prowess_catalog::digest::Digester;
@@ -73,7 +73,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// A text that is not a [`Digest`] as it is written.
+/// A text is not a [`Digest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DigestError;
@@ -89,7 +89,7 @@ impl std::error::Error for DigestError {}
 impl FromStr for Digest {
     type Err = DigestError;
 
-    /// Takes back exactly what [`Digest`] shows itself as: a digest has one spelling.
+    /// Parses exactly the text that [`Digest`] displays: a digest has one spelling.
     fn from_str(text: &str) -> Result<Self, DigestError> {
         let digits = text.strip_prefix("sha256:").ok_or(DigestError)?.as_bytes();
         let mut bytes = [0; 32];

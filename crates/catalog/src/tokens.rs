@@ -1,9 +1,9 @@
-//! How much of a model's window a text takes, without a tokenizer.
+//! Estimates the tokens of a text without a tokenizer.
 
 /// An estimate of `text`'s tokens: one for every four characters, rounded up.
 ///
-/// Right for English prose in order of magnitude, too low for scripts with a token a character. A host
-/// that needs the exact figure counts with its model's own tokenizer.
+/// The order of magnitude is right for English prose. The estimate is too low for scripts with one token per character. If your
+/// program needs exact numbers, use the tokenizer of its model.
 ///
 /// ```
 /// assert_eq!(prowess_catalog::estimate_tokens("eight ch"), 2);

@@ -1,4 +1,4 @@
-//! Text that strangers wrote, made safe to stand among the host's own words.
+//! Makes text from strangers safe for prompts, messages and terminals.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 /// ```
 /// use prowess_catalog::untrusted::is_unprintable;
 ///
-/// assert!(is_unprintable('\u{202E}'), "turns the direction of what follows");
+/// assert!(is_unprintable('\u{202E}'), "changes the direction of the following text");
 /// assert!(is_unprintable('\u{1B}') && !is_unprintable('é'));
 /// ```
 pub fn is_unprintable(c: char) -> bool {
@@ -24,7 +24,7 @@ fn is_invisible(c: char) -> bool {
         | '\u{E0000}'..='\u{E0FFF}')
 }
 
-/// `text` on one line: runs of white space become one blank, unprintable characters go.
+/// `text` on one line: white space becomes one blank, and unprintable characters are removed.
 ///
 /// ```
 /// assert_eq!(prowess_catalog::untrusted::one_line("a\n\n- **b**\u{202E}: c"), "a - **b**: c");
@@ -49,7 +49,7 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
-/// `text` on one line, where no two texts look the same: whatever [`one_line`] would fold or leave out is spelled out.
+/// `text` on one line, so that no two texts look the same. It escapes everything that [`one_line`] would fold or remove.
 ///
 /// ```
 /// use prowess_catalog::untrusted::exact_line;
@@ -86,7 +86,7 @@ pub fn exact_line(text: &str) -> Cow<'_, str> {
 
 /// Whether `text` is printable ASCII with single blanks between its words, as nearly all text is.
 fn is_one_line(text: &[u8]) -> bool {
-    // Without a way out of the loop it runs over many bytes at a time.
+    // A loop without an early exit is vectorised.
     let strange = text.iter().fold(false, |strange, byte| strange | !(b' '..=b'~').contains(byte));
     !strange
         && !text.starts_with(b" ")
@@ -94,7 +94,7 @@ fn is_one_line(text: &[u8]) -> bool {
         && memchr::memmem::find(text, b"  ").is_none()
 }
 
-/// [`one_line`], with angle brackets written so that they cannot form a tag.
+/// [`one_line`] with escaped angle brackets, so that they cannot form a tag.
 pub(crate) fn prompt_line(text: &str, out: &mut String) {
     let line = one_line(text);
     let mut copied = 0;
@@ -106,7 +106,7 @@ pub(crate) fn prompt_line(text: &str, out: &mut String) {
     out.push_str(&line[copied..]);
 }
 
-/// A name inside Markdown's marks of emphasis, which it cannot close.
+/// A name for use inside Markdown emphasis, which it cannot close.
 pub(crate) fn emphasised(text: &str, out: &mut String) {
     escape(&one_line(text), out, |c| match c {
         '<' => Some("&lt;"),
@@ -131,7 +131,7 @@ pub(crate) fn xml(text: &str, out: &mut String) {
     });
 }
 
-/// Appends `text` with some characters replaced; what lies between them is copied as it is.
+/// Appends `text` with some characters replaced.
 fn escape(text: &str, out: &mut String, replacement: impl Fn(char) -> Option<&'static str>) {
     let mut copied = 0;
     for (at, c) in text.char_indices() {
@@ -144,7 +144,7 @@ fn escape(text: &str, out: &mut String, replacement: impl Fn(char) -> Option<&'s
     out.push_str(&text[copied..]);
 }
 
-/// `text` as it may stand in a Markdown code span of the host's.
+/// `text` for use inside a Markdown code span, which it cannot close.
 ///
 /// ```
 /// assert_eq!(prowess_catalog::untrusted::code_text("a`b<c>\n"), "a'b&lt;c&gt;");
@@ -172,9 +172,7 @@ pub(crate) fn quoted(text: &str, out: &mut String) {
     });
 }
 
-/// The first character of `text` that a reader would not see, if there is one.
-///
-/// A mark after an emoji that needs it (a variation selector or a joiner) does not count.
+/// The first invisible character of `text`. A variation selector or a joiner after an emoji does not count.
 pub(crate) fn invisible_character(text: &str) -> Option<char> {
     let mut before = ' ';
     for c in text.chars() {
@@ -187,7 +185,7 @@ pub(crate) fn invisible_character(text: &str) -> Option<char> {
     None
 }
 
-/// Whether one word of `text` mixes Latin with Cyrillic or Greek letters, which look alike.
+/// Whether a word of `text` mixes Latin letters with Cyrillic or Greek ones, which look alike.
 pub(crate) fn mixes_scripts(text: &str) -> bool {
     text.split(|c: char| !c.is_alphabetic()).any(|word| {
         let latin = word.chars().any(|c| c.is_ascii_alphabetic() || ('\u{C0}'..='\u{24F}').contains(&c));
@@ -198,7 +196,7 @@ pub(crate) fn mixes_scripts(text: &str) -> bool {
     })
 }
 
-/// Whether `text` imitates the markup that hosts use for their own messages.
+/// Whether `text` imitates the markup that agents use for their own messages.
 pub(crate) fn imitates_markup(text: &str) -> bool {
     const MARKS: [&str; 12] = [
         "<system",

@@ -11,12 +11,12 @@ use crate::config::{ExecutorWord, SandboxSettings};
 
 /// What holds commands.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Choice {
-    /// What holds the command: a sandbox of this machine, or a container of Docker or Podman [default: local]
+pub(crate) struct ExecutorArgs {
+    /// Where commands run: in a sandbox on this machine, or in a Docker or Podman container [default: local]
     #[arg(long, value_enum, value_name = "KIND")]
     executor: Option<Kind>,
     #[command(flatten)]
-    containers: Containers,
+    containers: ContainerArgs,
     /// What is enough when nobody says.
     #[arg(skip)]
     level: Option<Level>,
@@ -27,8 +27,8 @@ pub(crate) struct Choice {
 
 /// How containers are made.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Containers {
-    /// The image of containers, which the engine must have [default: python:3-slim]
+pub(crate) struct ContainerArgs {
+    /// The container image, which the engine must already have [default: python:3-slim]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
     /// The image when nobody names one.
@@ -45,7 +45,7 @@ enum Kind {
     Container,
 }
 
-impl Choice {
+impl ExecutorArgs {
     /// The choice where what was not given is as it is configured.
     pub(crate) fn over(&self, settings: &SandboxSettings) -> Self {
         let executor = self.executor.unwrap_or(match settings.executor {
@@ -55,8 +55,8 @@ impl Choice {
         Self {
             executor: Some(executor),
             containers: self.containers.over(settings),
-            level: Some(settings.level.into()),
-            allow_loaders: settings.allow_loaders.clone(),
+            level: Some(settings.level),
+            allow_loaders: settings.allow_loaders.iter().map(ToString::to_string).collect(),
         }
     }
 
@@ -81,10 +81,10 @@ impl Choice {
                 Ok(Arc::new(LocalExecutor::new(local)))
             }
             Kind::Container if least.is_some() => {
-                bail!("--sandbox is for the local executor: a container is a level of its own")
+                bail!("--sandbox is for the local executor: a container has its own level")
             }
             Kind::Container if !prefixes.is_empty() => {
-                bail!("--prefix is for the local executor: a container has the programs of its image")
+                bail!("--prefix is for the local executor: a container has only the programs of its image")
             }
             Kind::Container => {
                 let mut containers = self.containers.options();
@@ -105,13 +105,13 @@ impl Choice {
     }
 }
 
-impl Containers {
+impl ContainerArgs {
     /// The containers where what was not given is as it is configured.
     pub(crate) fn over(&self, settings: &SandboxSettings) -> Self {
         Self {
             image: self.image.clone(),
             configured: Some(settings.image.clone()),
-            socket: settings.engine_socket.clone(),
+            socket: settings.engine_socket.as_ref().map(|socket| socket.value.0.clone()),
         }
     }
 

@@ -4,34 +4,28 @@
 
 mod artifacts;
 mod chat;
-mod check;
 mod commands;
 mod complete;
 mod config;
 mod confirm;
-mod demo;
+mod directories;
 mod executor;
-mod hosts;
-mod isolation;
-mod live;
 mod markdown;
 mod options;
 mod progress;
 mod project;
-mod results;
 mod rows;
+mod sandbox_level;
 mod screen;
 mod servers;
-mod session;
-mod sight;
+mod shell;
 mod signals;
 mod skills;
-mod state;
 mod terminal;
 mod threads;
 mod trust;
-mod typed;
-mod uninstall;
+mod visibility;
+mod workspace_dir;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -44,7 +38,7 @@ use tracing_subscriber::Layer as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::commands::Outcome;
+use crate::commands::CommandOutcome;
 use crate::options::Cli;
 use crate::terminal::Terminal;
 
@@ -73,9 +67,9 @@ fn main() -> ExitCode {
         Ok(outcome)
     });
     match result {
-        Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::Findings) => ExitCode::FAILURE,
-        Ok(Outcome::Code(code)) => ExitCode::from(code),
+        Ok(CommandOutcome::Done) => ExitCode::SUCCESS,
+        Ok(CommandOutcome::Findings) => ExitCode::FAILURE,
+        Ok(CommandOutcome::Code(code)) => ExitCode::from(code),
         // Nobody heard what a check would have found in the end: that is not success.
         Err(error) if is_broken_pipe(&error) => ExitCode::from(u8::from(is_check)),
         Err(error) => {
@@ -119,7 +113,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     let given = std::env::args().skip(1).find(|word| command.find_subcommand(word).is_some());
     let code = if given.as_deref() == Some("run") { NOTHING_RAN } else { MISUSE };
     let help = given.map_or_else(String::new, |name| format!("{name} "));
-    let _ = writeln!(anstream::stderr(), "prowess: {told}; `prowess {help}--help` shows what there is");
+    let _ = writeln!(anstream::stderr(), "prowess: {told}; see `prowess {help}--help`");
     ExitCode::from(code)
 }
 

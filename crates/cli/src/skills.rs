@@ -13,11 +13,11 @@ use prowess_catalog::{
 use prowess_permission::nearest::nearest;
 
 use crate::config::{Config, OfProject};
-use crate::options::Places;
+use crate::options::RootArgs;
 use crate::progress::Progress;
 use crate::project::Project;
-use crate::terminal::shown;
-use crate::trust::{self, Standing};
+use crate::terminal::printable;
+use crate::trust::{self, TrustStatus};
 
 /// The option that has links followed wherever they lead.
 const FOLLOW: &str = "--follow-links";
@@ -32,10 +32,10 @@ pub(crate) struct Skills {
     /// The project around the working directory, if it was looked at.
     pub(crate) project: Option<Project>,
     /// What of it may be used.
-    pub(crate) standing: Standing,
+    pub(crate) trust_status: TrustStatus,
 }
 
-impl Places {
+impl RootArgs {
     /// How to scan.
     pub(crate) fn scan_options(&self) -> ScanOptions {
         let mut options = ScanOptions::default();
@@ -65,7 +65,7 @@ impl Places {
     /// The same, scanned in another way, with nothing said.
     pub(crate) fn discover_silently(&self, known: &Catalog, options: &ScanOptions) -> Result<Skills> {
         let surroundings = self.surroundings()?;
-        let (project, standing) = self.project(&surroundings)?;
+        let (project, trust_status) = self.project(&surroundings)?;
         let create_in;
         let mut roots: Vec<Root> = if self.only {
             if surroundings.explicit.is_empty() {
@@ -77,7 +77,7 @@ impl Places {
             create_in = vec![".prowess/skills".to_owned(), "~/.prowess/skills".to_owned()];
             RootLayout::default().resolve(&surroundings)
         };
-        if standing == Standing::Whole {
+        if trust_status == TrustStatus::Whole {
             // Those that were looked at, and none that came meanwhile.
             let known = project.as_ref().map_or(&[][..], Project::roots);
             for root in roots.iter_mut().filter(|root| known.iter().any(|known| known.path == root.path)) {
@@ -86,7 +86,7 @@ impl Places {
         }
         for path in &self.root {
             if !surroundings.working_directory.join(path).is_dir() {
-                bail!("{}: there is no such directory to look in; check --root", path.display());
+                bail!("{}: no such directory; check --root", path.display());
             }
         }
         // What servers offer stays as it is: whoever knows them asks them.
@@ -94,21 +94,23 @@ impl Places {
             known.roots().filter(|root| root.place == Storage::Server).map(|root| Root::clone(root));
         let all: Vec<Root> = servers.chain(roots.iter().cloned()).collect();
         // Entry by entry, as it was looked at: what came meanwhile is not among them.
-        let catalog = known.refreshed_trusting(&all, options, standing.entries(project.as_ref()));
-        Ok(Skills { catalog, roots, create_in, project, standing })
+        let catalog = known.refreshed_trusting(&all, options, trust_status.entries(project.as_ref()));
+        Ok(Skills { catalog, roots, create_in, project, trust_status })
     }
 
     /// The project around, and what of it may be used: what is trusted, or all of it for this command.
-    fn project(&self, surroundings: &Environment) -> Result<(Option<Project>, Standing)> {
+    fn project(&self, surroundings: &Environment) -> Result<(Option<Project>, TrustStatus)> {
         let project = Project::around(surroundings, &RootLayout::default());
-        let standing = if self.trust_project { Standing::Whole } else { trust::standing(project.as_ref())? };
-        Ok((project, standing))
+        let trust_status =
+            if self.trust_project { TrustStatus::Whole } else { trust::status(project.as_ref())? };
+        Ok((project, trust_status))
     }
 
     fn surroundings(&self) -> Result<Environment> {
         let mut surroundings = Environment::of_process().context("the working directory cannot be read")?;
         if !self.only {
-            let mut roots = Config::load(&OfProject::Nothing, &[])?.settings.skills.roots;
+            let roots = Config::load(&OfProject::Nothing, &[])?.settings.skills.roots;
+            let mut roots: Vec<PathBuf> = roots.into_iter().map(|root| root.value.0).collect();
             roots.append(&mut surroundings.explicit);
             surroundings.explicit = roots;
         }
@@ -119,8 +121,8 @@ impl Places {
 
 impl Skills {
     /// Says in one line what of the project is not trusted, if that leaves skills out.
-    pub(crate) fn tell_standing(&self) -> Result<()> {
-        if let Some(notice) = self.standing.notice_of_skills(self.catalog.untrusted().len()) {
+    pub(crate) fn tell_trust(&self) -> Result<()> {
+        if let Some(notice) = self.trust_status.notice_of_skills(self.catalog.untrusted().len()) {
             writeln!(anstream::stderr(), "{notice}")?;
         }
         Ok(())
@@ -128,17 +130,17 @@ impl Skills {
 
     /// What counts of the project's configuration.
     pub(crate) fn configuration(&self) -> Result<OfProject> {
-        self.standing.configuration(self.project.as_ref())
+        self.trust_status.configuration(self.project.as_ref())
     }
 
     /// Whether what the project tells models counts.
     pub(crate) fn trusts_memory(&self) -> bool {
-        self.project.as_ref().is_some_and(|project| self.standing.trusts_memory(project))
+        self.project.as_ref().is_some_and(|project| self.trust_status.trusts_memory(project))
     }
 
     /// One line about what of the project is not trusted, and is not used for that.
     pub(crate) fn notice(&self) -> Option<String> {
-        self.standing.notice(self.project.as_ref(), self.catalog.untrusted().len())
+        self.trust_status.notice(self.project.as_ref(), self.catalog.untrusted().len())
     }
 
     /// Links below roots that lead out of them, and so were not followed.
@@ -152,7 +154,7 @@ impl Skills {
     /// Says in one line which links were not followed, and how to have them followed.
     pub(crate) fn tell_links(&self) -> Result<()> {
         let mut links = self.skipped_links();
-        let Some(first) = links.next().map(shown) else { return Ok(()) };
+        let Some(first) = links.next().map(printable) else { return Ok(()) };
         let more = links.count();
         let (what, they) = match more {
             0 => ("1 link was".to_owned(), "it leads out of its root"),
@@ -161,7 +163,7 @@ impl Skills {
         let others = if more > 0 { format!(" and {more} more") } else { String::new() };
         writeln!(
             anstream::stderr(),
-            "{what} not followed, because {they}: {first}{others}; {FOLLOW} follows links"
+            "{what} not followed because {they}: {first}{others}; use {FOLLOW} to follow links"
         )?;
         Ok(())
     }
@@ -171,11 +173,11 @@ impl Skills {
         let untrusted = self.catalog.untrusted().iter().rev().find(|entry| entry.skill.name.as_str() == name);
         let found = self.catalog.get(name);
         if let (Some(_), Some(other)) = (found, untrusted) {
-            let place = shown(other.skill.location.as_str());
+            let place = printable(other.skill.location.as_str());
             writeln!(
                 anstream::stderr(),
-                "another `{}` is in this project, and is not trusted: {place}",
-                shown(name)
+                "this project has another `{}`, which is not trusted: {place}",
+                printable(name)
             )?;
         }
         match found.or(untrusted) {
@@ -199,24 +201,24 @@ impl Skills {
     }
 
     fn not_found(&self, name: &str) -> anyhow::Error {
-        let shown_name = shown(name);
+        let shown_name = printable(name);
         let of_name = |found: &&Diagnostic| {
             let directory = found.file.rsplit('/').nth(1);
             found.severity == Severity::Error && directory == Some(name)
         };
         if let Some(found) = self.catalog.diagnostics().find(of_name) {
-            return anyhow!("`{shown_name}` cannot be loaded: {}", shown(&found.to_string()));
+            return anyhow!("`{shown_name}` cannot be loaded: {}", printable(&found.to_string()));
         }
         if let Some(link) = self.skipped_links().find(|link| link.rsplit('/').next() == Some(name)) {
-            let link = shown(link);
+            let link = printable(link);
             return anyhow!(
-                "`{shown_name}` is a link that leads out of its root: {link}; {FOLLOW} follows it"
+                "`{shown_name}` is a link that leads out of its root: {link}; use {FOLLOW} to follow it"
             );
         }
         let all = || self.catalog.entries().iter().chain(self.catalog.untrusted());
         if all().next().is_none() {
             return anyhow!(
-                "there is no skill `{shown_name}`, nor any other; --root DIR looks elsewhere, `prowess new` makes one"
+                "there is no skill `{shown_name}`, and no other skill was found; use --root DIR to look elsewhere, or `prowess new` to create one"
             );
         }
         match nearest(name, all().map(|entry| entry.skill.name.as_str())) {
@@ -235,9 +237,12 @@ fn tell_caps(catalog: &Catalog) -> Result<()> {
     });
     if let Some(first) = met.next() {
         let more = met.count();
-        let others =
-            if more > 0 { format!(", and {more} more: `prowess list --diagnostics`") } else { String::new() };
-        writeln!(anstream::stderr(), "not everything was looked at: {}{others}", shown(&first.to_string()))?;
+        let others = if more > 0 {
+            format!(", and {more} more; see `prowess list --diagnostics`")
+        } else {
+            String::new()
+        };
+        writeln!(anstream::stderr(), "some places were skipped: {}{others}", printable(&first.to_string()))?;
     }
     Ok(())
 }

@@ -59,13 +59,13 @@ impl Terminal {
 
     /// Prints a value as indented JSON.
     pub(crate) fn json(&mut self, value: &impl serde::Serialize) -> anyhow::Result<()> {
-        writeln!(self.out, "{}", escaped(&serde_json::to_string_pretty(value)?))?;
+        writeln!(self.out, "{}", escape_json(&serde_json::to_string_pretty(value)?))?;
         Ok(())
     }
 
     /// Prints a value as JSON on one line.
     pub(crate) fn json_line(&mut self, value: &impl serde::Serialize) -> anyhow::Result<()> {
-        writeln!(self.out, "{}", escaped(&serde_json::to_string(value)?))?;
+        writeln!(self.out, "{}", escape_json(&serde_json::to_string(value)?))?;
         Ok(())
     }
 
@@ -157,14 +157,14 @@ pub(crate) fn styled(text: impl Display, style: Style) -> String {
 }
 
 /// Text that a stranger wrote, on one line and without control characters.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     one_line(text).into_owned()
 }
 
-/// The first `most` characters of text that a stranger wrote, as [`shown`] shows them.
-pub(crate) fn start_of(text: &str, most: usize) -> String {
+/// The first `most` characters of text that a stranger wrote, as [`printable`] shows them.
+pub(crate) fn printable_start(text: &str, most: usize) -> String {
     let start: String = text.chars().take(most + 1).collect();
-    let line = shown(&start);
+    let line = printable(&start);
     if text.chars().nth(most).is_none() {
         return line;
     }
@@ -174,7 +174,7 @@ pub(crate) fn start_of(text: &str, most: usize) -> String {
 
 /// Text that a stranger wrote, line for line. What would be invisible or act on the terminal is spelled
 /// out, so that a person sees that it is there.
-pub(crate) fn shown_lines(text: &str) -> String {
+pub(crate) fn printable_lines(text: &str) -> String {
     let mut lines = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
     while let Some(c) = characters.next() {
@@ -189,7 +189,7 @@ pub(crate) fn shown_lines(text: &str) -> String {
 }
 
 /// Forgets what was typed and not read yet: nobody answers a question before it is asked.
-pub(crate) fn forget_typed() {
+pub(crate) fn discard_typed_input() {
     let input = io::stdin();
     if input.is_terminal() {
         // What is no terminal has nothing to forget.
@@ -223,7 +223,7 @@ fn cut(text: &str, width: usize) -> String {
 
 /// JSON without characters that a terminal acts on or that a reader of lines takes for a break. They
 /// occur in strings only, where an escape means the same.
-pub(crate) fn escaped(json: &str) -> String {
+pub(crate) fn escape_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
         if c == '\n' || !is_unprintable(c) {
@@ -316,14 +316,14 @@ mod tests {
 
     #[test]
     fn hidden_characters_are_spelled_out() {
-        assert_eq!(shown_lines("a\r\n\tb\u{1b}[2J\u{202E}é\r"), "a\n\tb\\u{1b}[2J\\u{202e}é\\u{d}");
-        assert_eq!([start_of("a\nb", 3), start_of("潮汐日志", 2)], ["a b", "潮汐…"]);
+        assert_eq!(printable_lines("a\r\n\tb\u{1b}[2J\u{202E}é\r"), "a\n\tb\\u{1b}[2J\\u{202e}é\\u{d}");
+        assert_eq!([printable_start("a\nb", 3), printable_start("潮汐日志", 2)], ["a b", "潮汐…"]);
     }
 
     #[test]
     fn json_keeps_its_meaning_without_controls() {
         let value = serde_json::json!({ "a\u{9b}2J": "b\u{2028}\u{202E}\u{e0041}é\n" });
-        let text = escaped(&value.to_string());
+        let text = escape_json(&value.to_string());
         assert!(!text.contains(['\u{9b}', '\u{2028}', '\u{202E}', '\u{e0041}']));
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
     }

@@ -41,7 +41,7 @@ pub(crate) fn instructions(
         LoadedForm::Instructions => body.trim().to_owned(),
     };
     // Hashing is the largest cost here, and an unchanged manifest is already hashed.
-    let known = (loaded == text.document()).then_some(text.digest);
+    let known = (loaded == text.manifest()).then_some(text.digest);
     let digest = known.unwrap_or_else(|| Digest::of(loaded.as_bytes()));
     Ok(framed(&frame(entry, None), &loaded, digest, secret))
 }

@@ -110,7 +110,7 @@ pub(crate) struct Inner {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_agent::{Agent, NoWatcher, TurnOutcome, ThreadId, ScriptedTurn};
+/// use prowess_agent::{Agent, NoWatcher, TurnOutcome, ThreadId, TurnStatus};
 /// use prowess_models::{Scripted, ScriptedTurn as Says};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -119,7 +119,7 @@ pub(crate) struct Inner {
 /// let agent = Agent::builder(Arc::new(model)).build()?;
 /// let id = ThreadId::new();
 /// let mut thread = agent.open(id.clone()).await?;
-/// assert_eq!(thread.say("How many notes?", &NoWatcher).await?, ScriptedTurn::Ended(TurnOutcome::Answered));
+/// assert_eq!(thread.say("How many notes?", &NoWatcher).await?, TurnStatus::Ended(TurnOutcome::Answered));
 /// thread.close().await?;
 ///
 /// // Later: all that was said is there.
@@ -172,7 +172,7 @@ pub enum TurnStatus {
 /// ```
 /// use std::sync::Arc;
 /// use prowess_agent::middleware::{Approval, Todos};
-/// use prowess_agent::{Agent, CallReply, NoWatcher, ScriptedTurn, ThreadId};
+/// use prowess_agent::{Agent, CallReply, NoWatcher, TurnStatus, ThreadId};
 /// use prowess_models::{Scripted, ScriptedTurn as Says};
 /// use prowess_permission::{Decision, RuleSource, Permissions, Policy, Rule};
 /// use serde_json::json;
@@ -186,7 +186,7 @@ pub enum TurnStatus {
 /// let agent = Agent::builder(Arc::new(model)).with(approval).with(Todos).build()?;
 /// let mut thread = agent.open(ThreadId::new()).await?;
 ///
-/// let ScriptedTurn::Waiting(waiting) = thread.say("Plan.", &NoWatcher).await? else { panic!("it asks first") };
+/// let TurnStatus::Waiting(waiting) = thread.say("Plan.", &NoWatcher).await? else { panic!("it asks first") };
 /// assert_eq!(waiting[0].question.wording().title, "call 'write_todos'");
 /// thread.reply(&waiting[0], CallReply::Approve, &NoWatcher).await?;
 /// assert_eq!(thread.answer().as_deref(), Some("Planned."));

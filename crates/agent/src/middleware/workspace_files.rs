@@ -63,7 +63,7 @@ impl MiddlewareFactory for WorkspaceFiles {
         let executor = executor.ok_or_else(|| failed("there is nothing that runs commands".into()))?;
         let (workspaces, name) = (self.runner.workspaces.clone(), thread.as_str().to_owned());
         let opened = tokio::task::spawn_blocking(move || {
-            WorkspaceBackend::new(workspaces.for_session(&name)?, executor)
+            WorkspaceBackend::new(workspaces.workspace(&name)?, executor)
         });
         let files =
             opened.await.map_err(|error| failed(error.into()))?.map_err(|error| failed(error.into()))?;

@@ -30,7 +30,7 @@ pub const DEFAULT_MAX_STEPS: u32 = 100;
 /// assert_eq!(run.next(), NextStep::Wait);
 /// run.apply(&Event::TurnStarted { messages: vec![Message::user("Hi.")] })?;
 /// assert_eq!(run.next(), NextStep::AskModel);
-/// # Ok::<(), prowess_agent::Misplaced>(())
+/// # Ok::<(), prowess_agent::thread_state::MisplacedEvent>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadState {
@@ -63,7 +63,7 @@ pub struct ThreadState {
 /// let mut run = ThreadState::new(TurnLimits { steps: 0, tokens: Some(50_000) });
 /// run.apply(&Event::TurnStarted { messages: vec![Message::user("Hi.")] })?;
 /// assert!(matches!(run.next(), NextStep::End(_)), "not one step is allowed");
-/// # Ok::<(), prowess_agent::Misplaced>(())
+/// # Ok::<(), prowess_agent::thread_state::MisplacedEvent>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnLimits {

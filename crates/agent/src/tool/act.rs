@@ -8,7 +8,7 @@ use prowess_skills::SkillToolKind;
 /// stay as they are.
 ///
 /// ```
-/// use prowess_agent::ToolAct;
+/// use prowess_agent::tool::ToolKind;
 ///
 /// assert!(ToolKind::Read.reads_files() && ToolKind::Read.is_idempotent());
 /// assert!(ToolKind::Write.holds_file_text(), "what is written need not be read again and again");

@@ -133,7 +133,7 @@ impl Debug for ToolContext<'_> {
 /// use std::sync::Arc;
 /// use async_trait::async_trait;
 /// use prowess_agent::model::ToolDefinition;
-/// use prowess_agent::{Agent, CallReply, NoWatcher, ScriptedTurn, ThreadId, Tool, ToolAnswer, ToolContext, ToolOutput};
+/// use prowess_agent::{Agent, CallReply, NoWatcher, TurnStatus, ThreadId, Tool, ToolAnswer, ToolContext, ToolOutput};
 /// use prowess_models::{Scripted, ScriptedTurn as Says};
 /// use prowess_permission::{Action, Kind, Question};
 /// use serde_json::{Value, json};
@@ -152,8 +152,8 @@ impl Debug for ToolContext<'_> {
 ///     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {
 ///         match context.consulted.and_then(|asked| asked.reply.as_ref()) {
 ///             None => {
-///                 let deed = Action::Other { title: "May I ring?".into(), details: [].into() };
-///                 Question::new(Kind::TOOL, "ring").to(deed).into()
+///                 let action = Action::Other { title: "May I ring?".into(), details: [].into() };
+///                 Question::new(Kind::TOOL, "ring").to(action).into()
 ///             }
 ///             Some(CallReply::Reject { .. }) => ToolAnswer::error("It may not ring.").into(),
 ///             Some(_) => ToolAnswer::text("Ding!").into(),
@@ -166,7 +166,7 @@ impl Debug for ToolContext<'_> {
 /// let model = Scripted::new([Says::new().call("ring", json!({})), Says::new().say("It rang.")]);
 /// let agent = Agent::builder(Arc::new(model)).tool(Arc::new(Bell)).build()?;
 /// let mut thread = agent.open(ThreadId::new()).await?;
-/// let ScriptedTurn::Waiting(waiting) = thread.say("Ring.", &NoWatcher).await? else { panic!("it asks") };
+/// let TurnStatus::Waiting(waiting) = thread.say("Ring.", &NoWatcher).await? else { panic!("it asks") };
 /// thread.reply(&waiting[0], CallReply::Approve, &NoWatcher).await?;
 /// assert_eq!(thread.answer().as_deref(), Some("It rang."));
 /// # Ok(())
@@ -277,7 +277,7 @@ impl Debug for ToolOutput {
 /// tools.add(tool())?;
 /// assert_eq!(tools.definitions()[0].name, "ping");
 /// assert!(tools.add(tool()).is_err(), "there is one of its name");
-/// # Ok::<(), prowess_agent::TwoOfOneName>(())
+/// # Ok::<(), prowess_agent::tool::DuplicateTool>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Tools {

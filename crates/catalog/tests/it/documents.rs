@@ -10,17 +10,24 @@ use prowess_catalog::{Code, Severity};
 #[test]
 fn the_page_of_diagnostics_lists_every_code() {
     let mut page = String::from(
-        "# Diagnostics\n\nEvery finding has a stable code. *Loading* says what becomes of the skill when an agent loads it;\n\
-         *check* says whether `prowess check` calls it an error under the profile `spec`; the others it tells as\n\
-         warnings or information, and the skill is valid. A single finding may be more severe than its code usually is.\n",
+        "# Diagnostics\n\n\
+         A diagnostic is one finding about a skill or a root. Each has a stable code.\n\n\
+         - The column *loading* says what happens when an agent loads the skill: prowess skips it, warns, or only informs.\n\
+         - The column *check* says `error` if the finding makes a skill invalid for `prowess check` under the profile `spec`. All other\n\
+         \x20 findings are warnings or information, and the skill is valid.\n\n\
+         A single finding can be more severe than its code usually is.\n",
     );
     for (class, heading, text) in [
-        (CodeClass::Breach, "Breaches of the specification", "What the open specification forbids."),
-        (CodeClass::Advice, "Advice", "What is allowed and likely a mistake, or refused by other clients."),
+        (CodeClass::Breach, "Breaches of the specification", "The open specification forbids these."),
+        (
+            CodeClass::Advice,
+            "Advice",
+            "These are allowed, but they are likely mistakes, or other clients refuse them.",
+        ),
         (
             CodeClass::Discovery,
             "Discovery",
-            "What was met while looking for skills: `prowess list --diagnostics`.",
+            "prowess found these while it looked for skills. `prowess list --diagnostics` shows them.",
         ),
     ] {
         write!(page, "\n## {heading}\n\n{text}\n\n| code | loading | check | meaning |\n|---|---|---|---|\n")

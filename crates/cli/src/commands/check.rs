@@ -1,5 +1,10 @@
 //! `prowess check [SKILL…]`
 
+mod github;
+pub(crate) mod human;
+pub(crate) mod machine;
+mod sarif;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,47 +12,45 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use prowess_catalog::check::{CheckReport, Profile, check_directory};
-use prowess_catalog::{Code, Diagnostic};
+use prowess_catalog::{Code, Diagnostic, Severity};
 
-use crate::check::{github, human, machine, sarif};
-use crate::commands::Outcome;
-use crate::options::Places;
+use crate::commands::CommandOutcome;
+use crate::options::RootArgs;
 use crate::progress::Progress;
 use crate::skills::Skills;
-use crate::terminal::{Terminal, count, shown};
+use crate::terminal::{Terminal, count, printable};
 
 /// A fix may uncover another one; nothing needs more rounds than this.
 const FIX_ROUNDS: usize = 8;
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Names of skills, their directories or SKILL.md files, or directories with skills somewhere below them. A path that
-    /// exists wins over a name [default: the directories that --root names, or the working directory]
+    /// Skill names, skill directories, SKILL.md files, or directories that contain skills. An existing path wins over a name [default: the directories of --root, else the working directory]
     #[arg(value_name = "SKILL", add = crate::complete::skills_and_paths())]
     skills: Vec<PathBuf>,
-    /// How to print what is found
+    /// The output format
     #[arg(long, value_enum, default_value_t = Format::Human)]
     format: Format,
     /// Print JSON: the same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// Whose rules to apply
+    /// The rules to apply
     #[arg(long, value_enum, default_value_t = ProfileName::Spec)]
     profile: ProfileName,
-    /// Mend what can be mended safely
+    /// Fix what can be fixed safely
     #[arg(long)]
     fix: bool,
     #[command(flatten)]
-    places: Places,
+    places: RootArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// With the source lines, for people
+    /// Source lines with explanations, for people
     Human,
     /// One JSON array
     Json,
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
     /// SARIF 2.1.0, for code scanning
     Sarif,
@@ -58,11 +61,11 @@ enum Format {
 /// The names of [`Profile`]s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProfileName {
-    /// The open specification, to the letter
+    /// The open specification, strictly
     Spec,
     /// What Claude's products accept
     Claude,
-    /// The specification, and every field that has effect in prowess
+    /// The specification, plus every field that prowess uses
     Prowess,
 }
 
@@ -91,7 +94,7 @@ struct Tally {
     failures: Vec<anyhow::Error>,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let format = if options.json { Format::Json } else { options.format };
     let mut tally = Tally::default();
     let mut kept = Vec::new();
@@ -156,7 +159,7 @@ impl Options {
             }
             let Some(skills) = &found else { return Ok(given.clone()) };
             skills.directory_of(name).map_err(|error| {
-                anyhow!("{} cannot be checked: no such file or directory, and {error}", shown(name))
+                anyhow!("{} cannot be checked: no such file or directory, and {error}", printable(name))
             })
         });
         unnamed.into_iter().map(Ok).chain(named).collect()
@@ -177,7 +180,7 @@ fn tell(met: &[Diagnostic]) -> Result<()> {
         if found.code.leaves_out() && met[..at].iter().any(|other| is_like(&other)) {
             continue;
         }
-        writeln!(err, "{}", shown(&found.to_string()))?;
+        writeln!(err, "{}", printable(&found.to_string()))?;
         let more = met[at + 1..].iter().filter(is_like).count();
         if found.code.leaves_out() && more > 0 {
             let limit = if found.code == Code::DepthCap { "; --max-depth N looks deeper" } else { "" };
@@ -188,15 +191,15 @@ fn tell(met: &[Diagnostic]) -> Result<()> {
 }
 
 /// What could not be done comes before what is wrong; all but the last of it is told here.
-fn outcome(mut tally: Tally) -> Result<Outcome> {
+fn outcome(mut tally: Tally) -> Result<CommandOutcome> {
     if let Some(last) = tally.failures.pop() {
         for failure in &tally.failures {
-            writeln!(anstream::stderr(), "prowess: {}", shown(&format!("{failure:#}")))?;
+            writeln!(anstream::stderr(), "prowess: {}", printable(&format!("{failure:#}")))?;
         }
         return Err(last);
     }
     let well = tally.valid == tally.skills && !tally.incomplete;
-    Ok(if well { Outcome::Done } else { Outcome::Findings })
+    Ok(if well { CommandOutcome::Done } else { CommandOutcome::Findings })
 }
 
 fn take(
@@ -247,12 +250,12 @@ fn fix(mut report: CheckReport, tally: &mut Tally) -> CheckReport {
 
 /// Puts `text` in the file's place, unless somebody wrote to it meanwhile.
 fn replace(path: &Path, expected: &[u8], text: &[u8]) -> Result<()> {
-    let context = || format!("{} cannot be mended", path.display());
+    let context = || format!("cannot fix {}", path.display());
     if path.symlink_metadata().with_context(context)?.is_symlink() {
-        bail!("{} is a link: mend the file that it leads to", path.display());
+        bail!("{} is a link: fix the file it points to", path.display());
     }
     if std::fs::read(path).with_context(context)? != expected {
-        bail!("{} was changed while it was checked; check again", path.display());
+        bail!("{} changed during the check; run the check again", path.display());
     }
     let parent = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(parent).with_context(context)?;
@@ -282,10 +285,15 @@ fn by_code(tally: &Tally, terminal: &mut Terminal) -> Result<()> {
     Ok(())
 }
 
+/// The severity of a finding in a check: an error if it makes the skill invalid, even if the skill loads.
+fn severity(report: &CheckReport, found: &Diagnostic) -> Severity {
+    if report.profile.rejects(found.code) { Severity::Error } else { found.severity.min(Severity::Warning) }
+}
+
 fn summarise(tally: &Tally, terminal: &mut Terminal) -> Result<()> {
     let mut line = format!("{} checked: {} valid", count(tally.skills, "skill"), tally.valid);
     if tally.valid < tally.skills {
-        line = format!("{line}, {} not", tally.skills - tally.valid);
+        line = format!("{line}, {} invalid", tally.skills - tally.valid);
     }
     if tally.fixed > 0 {
         line = format!(
@@ -294,10 +302,10 @@ fn summarise(tally: &Tally, terminal: &mut Terminal) -> Result<()> {
         );
     }
     if tally.fixable > 0 {
-        line = format!("{line}; --fix would mend {}", count(tally.fixable, "finding"));
+        line = format!("{line}; --fix would fix {}", count(tally.fixable, "finding"));
     }
     if tally.incomplete {
-        line = format!("{line}; not everything was looked at");
+        line = format!("{line}; some places were skipped");
     }
     writeln!(terminal, "{line}")?;
     Ok(())

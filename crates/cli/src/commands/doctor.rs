@@ -13,16 +13,16 @@ use prowess_workspace::{
 };
 use serde::Serialize;
 
-use crate::commands::Outcome;
-use crate::config::{Config, OfProject, SandboxSettings};
-use crate::executor::Containers;
-use crate::isolation;
+use crate::commands::CommandOutcome;
+use crate::config::{Config, OfProject, Settings};
+use crate::executor::ContainerArgs;
 use crate::options::VERSION;
-use crate::state::Kept;
-use crate::terminal::{Style, Terminal, shown, size, styled};
+use crate::sandbox_level;
+use crate::terminal::{Style, Terminal, printable, size, styled};
+use crate::workspace_dir::WorkspaceDir;
 
 const AFTER_HELP: &str =
-    "Exit codes: 0 skills can run, 1 nothing can run until something is mended, 2 misuse";
+    "Exit codes: 0 skills can run, 1 skills cannot run until a problem is fixed, 2 usage error";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -31,9 +31,9 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    containers: Containers,
+    containers: ContainerArgs,
     #[command(flatten)]
-    kept: Kept,
+    workspace_dir: WorkspaceDir,
 }
 
 #[derive(Serialize)]
@@ -110,40 +110,40 @@ struct LimitsReport {
     output_bytes: u64,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let report = examine(options)?;
     if options.json {
         terminal.json(&report)?;
     } else {
         print(&report, terminal)?;
     }
-    Ok(if report.can_run { Outcome::Done } else { Outcome::Findings })
+    Ok(if report.can_run { CommandOutcome::Done } else { CommandOutcome::Findings })
 }
 
 fn examine(options: &Options) -> Result<Report> {
-    let kept = &options.kept;
+    let workspace_dir = &options.workspace_dir;
     let mut problems = Vec::new();
     // Whatever is wrong with the configuration is one thing more to mend.
     let settings = match Config::load(&OfProject::Nothing, &[]) {
         Ok(config) => config.settings.sandbox,
         Err(mistake) => {
             problems.push(format!("{mistake:#}"));
-            SandboxSettings::default()
+            Settings::built_in()?.sandbox
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("the sandbox cannot be tried")?;
+    let runtime = runtime.context("cannot test the sandbox")?;
     // What there is, however weak; then whether that is enough.
     let mut anything = LocalOptions::default();
     anything.least = Level::None;
     let mut enough = LocalOptions::default();
-    enough.least = settings.level.into();
+    enough.least = settings.level;
     let sandbox = runtime.block_on(LocalExecutor::new(anything).probe());
     if let Err(error) = runtime.block_on(LocalExecutor::new(enough).probe()) {
         problems.push(error.to_string());
     }
     let containers = runtime.block_on(examine_containers(&options.containers.over(&settings)));
-    let workspaces = match kept.workspaces() {
+    let workspaces = match workspace_dir.workspaces() {
         Ok(place) => {
             Directory { writable: is_writable(&place.path), path: Some(place.path), note: place.moved }
         }
@@ -153,9 +153,9 @@ fn examine(options: &Options) -> Result<Report> {
         }
     };
     if let (Some(path), false) = (&workspaces.path, workspaces.writable) {
-        problems.push(format!("{} cannot be written; give another --workspace DIR", path.display()));
+        problems.push(format!("cannot write to {}; choose another --workspace DIR", path.display()));
     }
-    let artifacts = match kept.artifacts().and_then(|_| kept.artifacts_path()) {
+    let artifacts = match workspace_dir.artifacts().and_then(|_| workspace_dir.artifacts_path()) {
         Ok(path) => Directory { writable: is_writable(&path), path: Some(path), note: None },
         Err(error) => Directory { path: None, writable: false, note: Some(format!("{error:#}")) },
     };
@@ -181,7 +181,7 @@ fn examine(options: &Options) -> Result<Report> {
 }
 
 /// Asks the engine who it is, and runs nothing in a container for real.
-async fn examine_containers(containers: &Containers) -> ContainersReport {
+async fn examine_containers(containers: &ContainerArgs) -> ContainersReport {
     let options = containers.options();
     let image = options.image.clone();
     let executor = ContainerExecutor::new(options);
@@ -205,7 +205,7 @@ async fn examine_containers(containers: &Containers) -> ContainersReport {
 fn start_of_podman() -> Option<String> {
     let podman = program("podman", "podman").path?;
     Some(format!(
-        "{} is installed, but its service does not run: start it with `podman system service --time=0 &`",
+        "{} is installed, but its service is not running: start it with `podman system service --time=0 &`",
         podman.display()
     ))
 }
@@ -241,7 +241,7 @@ fn program(name: &str, package: &'static str) -> Program {
         let output = Command::new(path).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output();
         String::from_utf8(output.ok()?.stdout).ok()
     });
-    let version = said.and_then(|said| said.lines().next()?.split(' ').next_back().map(shown));
+    let version = said.and_then(|said| said.lines().next()?.split(' ').next_back().map(printable));
     Program { path, version, package }
 }
 
@@ -249,19 +249,19 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
     let verdict = if report.can_run {
         styled("Skills can run here.", Style::Good)
     } else {
-        styled("Nothing can run here yet.", Style::Bad)
+        styled("Skills cannot run here yet.", Style::Bad)
     };
     writeln!(terminal, "{verdict}\n")?;
     let mut line = |label: &str, text: &str| {
-        writeln!(terminal, "  {} {}", styled(format!("{label:<12}"), Style::Faint), shown(text))
+        writeln!(terminal, "  {} {}", styled(format!("{label:<12}"), Style::Faint), printable(text))
     };
     for problem in &report.problems {
-        line("to mend", problem)?;
+        line("to fix", problem)?;
     }
     line("prowess", report.version)?;
     line(
         "sandbox",
-        &report.sandbox.as_ref().map_or("none can be had".to_owned(), |sandbox| described(sandbox.level)),
+        &report.sandbox.as_ref().map_or("none works".to_owned(), |sandbox| describe_level(sandbox.level)),
     )?;
     let missing = report.sandbox.iter().flat_map(|sandbox| &sandbox.missing);
     // Memory has a line of its own.
@@ -270,7 +270,7 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
     }
     line("bubblewrap", &told(&report.bubblewrap))?;
     if let Some(setpriv) = &report.setpriv {
-        line("setpriv", &format!("{}; root is given up with it", told(setpriv)))?;
+        line("setpriv", &format!("{}; drops root before commands run", told(setpriv)))?;
     }
     line("network", &network(report))?;
     let group = "a control group limits the memory of each command";
@@ -279,7 +279,7 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
         if report.memory_cgroup {
             group
         } else {
-            "no control group: limited for each process, and by looking; /tmp and /dev/shm apart"
+            "no control group: limited per process and by regular checks; /tmp and /dev/shm count separately"
         },
     )?;
     let containers = &report.containers;
@@ -288,7 +288,7 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
     }
     let verdict = match &containers.problem {
         None => format!("can run, with the image {}", containers.image),
-        Some(problem) => format!("cannot run (nothing else needs them): {problem}"),
+        Some(problem) => format!("not available (optional): {problem}"),
     };
     line("containers", &verdict)?;
     if let Some(advice) = &containers.advice {
@@ -320,7 +320,7 @@ fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
     line(
         "",
         &format!(
-            "{} a file, {} and {} files a workspace, {} in /tmp, {} of output kept, killed at {}",
+            "{} per file, {} and {} files per workspace, {} in /tmp, {} of output kept, killed at {}",
             size(limits.file_bytes),
             size(limits.workspace_bytes),
             limits.workspace_files,
@@ -337,18 +337,18 @@ fn network(report: &Report) -> String {
     let level = report.sandbox.as_ref().map(|sandbox| sandbox.level);
     match (level, &report.socat.path) {
         (Some(Level::Bwrap | Level::BwrapNoproc), Some(path)) => {
-            format!("none, or hosts that --allow-host names, through socat at {}", path.display())
+            format!("none, or the hosts of --allow-host, through socat at {}", path.display())
         }
         (Some(Level::Bwrap | Level::BwrapNoproc), None) => {
             format!("none; for --allow-host install the Debian package {}", report.socat.package)
         }
-        (Some(Level::None), _) => "the host's own, whatever it reaches".to_owned(),
-        _ => "none; --allow-host needs a sandbox of bubblewrap".to_owned(),
+        (Some(Level::None), _) => "unrestricted: commands use the network of this machine".to_owned(),
+        _ => "none; --allow-host needs a bwrap sandbox".to_owned(),
     }
 }
 
-fn described(level: Level) -> String {
-    format!("{level}: {}", isolation::described(level))
+fn describe_level(level: Level) -> String {
+    format!("{level}: {}", sandbox_level::describe(level))
 }
 
 fn told(program: &Program) -> String {

@@ -1,7 +1,8 @@
 //! `prowess mcp`
 
+mod clients;
 mod http;
-mod look;
+mod reload;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
@@ -20,21 +21,21 @@ use prowess_permission::{Broker, FileApprovals, Permissions};
 use prowess_skills::{Capabilities, Dialect, RunSetup, SessionOptions, SkillSession};
 use prowess_workspace::{ArtifactStore, Artifacts, Scope, Workspaces};
 
+use self::clients::McpClient;
 use self::http::Http;
-use self::look::Look;
+use self::reload::SkillReloader;
 use crate::artifacts;
-use crate::commands::Outcome;
+use crate::commands::CommandOutcome;
 use crate::commands::run::{KEPT_FOR, unnamed};
-use crate::commands::session::{Running, one_of};
+use crate::commands::session::{RunToolArgs, one_of};
 use crate::config::Config;
-use crate::hosts::Host;
-use crate::options::Places;
+use crate::directories;
+use crate::options::RootArgs;
 use crate::signals::Signals;
 use crate::skills::Skills;
-use crate::state;
-use crate::terminal::{Terminal, shown};
+use crate::terminal::{Terminal, printable};
 
-/// Whose rules in the configuration are for this, beside everybody's.
+/// The agent name of this command in permission rules: `[agent.mcp.permission]`.
 const NAME: &str = "mcp";
 /// How long what still runs may take to end.
 const LAST: Duration = Duration::from_secs(2);
@@ -42,38 +43,36 @@ const LAST: Duration = Duration::from_secs(2);
 const CLEANED_EVERY: Duration = Duration::from_secs(60 * 60);
 
 const AFTER_HELP: &str = "\
-A host starts this program and talks to it, or to one that runs already with --http; --print-config says how it is told \
-to. Questions about permissions go to the \
-person at the host, where it can ask; what was answered with \"always\" is remembered as for `prowess chat`. The rules are \
-those of prowess.toml, with [agent.mcp.permission].
+An MCP client starts this program and talks to it, or connects to one that runs with --http. --print-config prints \
+the configuration for your client. If an action needs permission, the client asks its user. A reply of \"always\" is \
+remembered, as in `prowess chat`. The rules come from prowess.toml, including [agent.mcp.permission].
 
-Exit codes: 0 standard input ended, 2 misuse, 128 and the signal's number when one ended it";
+Exit codes: 0 standard input ended, 2 usage error, 128 plus the signal's number if a signal ended it";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// Print the configuration that has a host start this server with the other options given, or with --http find it,
-    /// and end
-    #[arg(long, value_enum, value_name = "HOST")]
-    print_config: Option<Host>,
-    /// Whose tools and words clients have [default: skills.dialect, else deepagents]
+    /// Print the client configuration for CLIENT, including the given options, and exit
+    #[arg(long, value_enum, value_name = "CLIENT")]
+    print_config: Option<McpClient>,
+    /// The dialect: the names and texts of the tools that clients see [default: skills.dialect, else deepagents]
     #[arg(long, value_parser = one_of(&[("deepagents", Dialect::DeepAgents), ("trpc", Dialect::Trpc), ("opencode", Dialect::OpenCode)]))]
     dialect: Option<Dialect>,
     #[command(flatten)]
     http: Http,
     #[command(flatten)]
-    running: Running,
+    running: RunToolArgs,
     #[command(flatten)]
-    places: Places,
+    places: RootArgs,
 }
 
 /// What every client gets a server of.
-struct Offer {
+struct ServerFactory {
     live: Arc<LiveSkills>,
     options: SessionOptions,
     permissions: Permissions,
     runs: Option<RunSetup>,
-    /// Whose artifacts all clients have; each has its own otherwise.
+    /// The artifact scope that all clients share; without it, each client has its own.
     wider: Option<Scope>,
     artifacts: Option<Artifacts>,
     /// How many there were.
@@ -81,13 +80,15 @@ struct Offer {
     example: tokio::sync::Mutex<Option<SkillSession>>,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
-    if let Some(host) = options.print_config {
-        return print(host, options.http.address(), terminal);
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
+    if let Some(client) = options.print_config {
+        return print(client, options.http.address(), terminal);
     }
     let mut err = anstream::stderr();
     if options.http.address().is_none() && std::io::stdin().is_terminal() {
-        bail!("standard input is a terminal: a host starts this; `prowess mcp --print-config HOST` says how");
+        bail!(
+            "standard input is a terminal: an MCP client starts this command; see `prowess mcp --print-config CLIENT`"
+        );
     }
     let skills = options.places.discover()?;
     let config = Config::load(&skills.configuration()?, &[])?;
@@ -98,14 +99,14 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         writeln!(err, "{notice}")?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.context("the server cannot be started")?;
+    let runtime = runtime.context("cannot start the server")?;
     let ended = runtime.block_on(serve(options, skills, &config));
     // What a command still does is ended with it.
     runtime.shutdown_timeout(LAST);
     ended
 }
 
-async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Outcome> {
+async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<CommandOutcome> {
     let mut signals = Signals::catch().context("signals cannot be caught")?;
     let is_running = options.running.is_wanted();
     let settings = &config.settings.skills;
@@ -116,16 +117,16 @@ async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Out
     settings.put_into(&mut behaviour);
     behaviour.create_in.clone_from(&skills.create_in);
     let permissions =
-        Permissions::new(broker(&skills).await?, NAME, config.policy(NAME, options.running.kept()));
-    let own = Scope::new_session().context("there are no random bytes")?;
+        Permissions::new(broker(&skills).await?, NAME, config.policy(NAME, options.running.workspace_dir()));
+    let own = Scope::new_session().context("cannot get random bytes")?;
     let scope = config.settings.artifacts.scope;
     let scope = artifacts::configured(scope, own.clone(), &artifacts::project(&skills)?)?;
     let wider = Some(scope.clone()).filter(|scope| *scope != own);
     let artifacts = is_running.then(|| options.running.artifacts(scope.clone())).transpose()?;
     let runs = options.running.runs(unnamed(), config, scope)?;
     let live = LiveSkills::new(skills.catalog.clone());
-    let look = Look::new(options.places.clone(), permissions.clone(), &skills);
-    let offer = Offer {
+    let reloader = SkillReloader::new(options.places.clone(), permissions.clone(), &skills);
+    let factory = ServerFactory {
         live: Arc::clone(&live),
         options: behaviour,
         permissions,
@@ -139,34 +140,34 @@ async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Out
         Some(address) => Some(options.http.open(address).await?),
         None => None,
     };
-    let _watching = watch(&live, skills, &look)?;
-    tokio::spawn(look.follow(live));
-    let first = offer.server().await;
+    let _watching = watch(&live, skills, &reloader)?;
+    tokio::spawn(reloader.follow(live));
+    let first = factory.server().await;
     let telling = tokio::spawn(tell_unserved(first.clone()));
     if let Some((listener, options)) = listening {
-        if let Some(runs) = &offer.runs {
+        if let Some(runs) = &factory.runs {
             tokio::spawn(clean(runs.runner.workspaces.clone()));
         }
-        let offer = Arc::new(offer);
+        let factory = Arc::new(factory);
         let make_server = move || {
-            let offer = Arc::clone(&offer);
-            async move { offer.server().await }
+            let factory = Arc::clone(&factory);
+            async move { factory.server().await }
         };
         let mut code = None;
         let until = async { code = Some(signals.code().await) };
         serve_http(listener, options, make_server, until).await;
-        return Ok(code.map_or(Outcome::Done, Outcome::Code));
+        return Ok(code.map_or(CommandOutcome::Done, CommandOutcome::Code));
     }
     let ended = tokio::select! {
-        ended = serve_stdio(first) => ended.map(|()| Outcome::Done).map_err(|error| anyhow!("{error}")),
-        code = signals.code() => return Ok(Outcome::Code(code)),
+        ended = serve_stdio(first) => ended.map(|()| CommandOutcome::Done).map_err(|error| anyhow!("{error}")),
+        code = signals.code() => return Ok(CommandOutcome::Code(code)),
     };
     // A client that said little was served all the same.
     let _ = tokio::time::timeout(LAST, telling).await;
     ended
 }
 
-impl Offer {
+impl ServerFactory {
     /// A session that nobody uses, of which others take over what is known of these skills.
     async fn like(&self, catalog: Catalog) -> SkillSession {
         let mut example = self.example.lock().await;
@@ -210,7 +211,7 @@ impl Offer {
 /// Who remembers what was allowed for good in this project. What is asked here says the same in every directory of it,
 /// unlike the paths of `prowess chat`.
 async fn broker(skills: &Skills) -> Result<Arc<Broker>> {
-    let Some(state) = state::directory() else { return Ok(Broker::in_memory()) };
+    let Some(state) = directories::state() else { return Ok(Broker::in_memory()) };
     let directory = std::env::current_dir().context("the working directory cannot be read")?;
     let project = skills.project.as_ref().map_or(directory.as_path(), |project| project.top());
     let approvals = Arc::new(FileApprovals::at(state.join("approvals.json")));
@@ -218,13 +219,13 @@ async fn broker(skills: &Skills) -> Result<Arc<Broker>> {
 }
 
 /// Looks for skills again whenever something changes where they are.
-fn watch(live: &Arc<LiveSkills>, skills: Skills, look: &Arc<Look>) -> Result<Option<Watching>> {
-    let again = Arc::clone(look);
-    match live.watch(skills.roots, look.places.scan_options(), move |known| again.again(known)) {
+fn watch(live: &Arc<LiveSkills>, skills: Skills, reloader: &Arc<SkillReloader>) -> Result<Option<Watching>> {
+    let again = Arc::clone(reloader);
+    match live.watch(skills.roots, reloader.places.scan_options(), move |known| again.again(known)) {
         Ok(watching) => Ok(Some(watching)),
         Err(error) => {
-            let error = shown(&error.to_string());
-            writeln!(anstream::stderr(), "changes of skills are not seen until the next start: {error}")?;
+            let error = printable(&error.to_string());
+            writeln!(anstream::stderr(), "cannot watch the skills; restart to see changes: {error}")?;
             Ok(None)
         }
     }
@@ -242,33 +243,34 @@ async fn clean(workspaces: Workspaces) {
 
 async fn tell_unserved(server: SkillServer) {
     for skill in server.unserved().await {
-        let (name, why) = (shown(&skill.name), shown(&skill.why));
+        let (name, why) = (printable(&skill.name), printable(&skill.why));
         let _ = writeln!(anstream::stderr(), "`{name}` is not served by the Skills extension: {why}");
     }
 }
 
-/// Prints how `host` is told of this server.
-fn print(host: Host, address: Option<SocketAddr>, terminal: &mut Terminal) -> Result<Outcome> {
+/// Prints how `client` is told of this server.
+fn print(client: McpClient, address: Option<SocketAddr>, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let mut err = anstream::stderr();
     if let Some(address) = address {
         if address.port() == 0 {
-            bail!("a host has to know the port: give --http one other than 0");
+            bail!("the client needs a fixed port: give --http a port other than 0");
         }
-        write!(terminal, "{}", host.remote(&http::url(address), http::VARIABLE))?;
+        write!(terminal, "{}", client.remote(&http::url(address), http::VARIABLE))?;
         terminal.flush()?;
-        writeln!(err, "this belongs in {}", host.place())?;
-        writeln!(err, "{}", host.how_it_gets(http::VARIABLE))?;
-        return Ok(Outcome::Done);
+        writeln!(err, "put this in {}", client.place())?;
+        writeln!(err, "{}", client.how_it_gets(http::VARIABLE))?;
+        return Ok(CommandOutcome::Done);
     }
-    let program = std::env::current_exe().context("the path of this program is not known")?;
-    let configuration = host.configuration(&program.to_string_lossy(), &arguments(std::env::args().skip(1))?);
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
+    let configuration =
+        client.configuration(&program.to_string_lossy(), &arguments(std::env::args().skip(1))?);
     write!(terminal, "{configuration}")?;
     terminal.flush()?;
-    writeln!(err, "this belongs in {}", host.place())?;
-    Ok(Outcome::Done)
+    writeln!(err, "put this in {}", client.place())?;
+    Ok(CommandOutcome::Done)
 }
 
-/// The options that were given but for the host's name, with paths that hold wherever it starts us.
+/// The options that were given but for the client's name, with paths that hold wherever it starts us.
 fn arguments(given: impl Iterator<Item = String>) -> Result<Vec<String>> {
     let absolute = |path: &str| {
         let path = std::path::absolute(Path::new(path)).context("the working directory cannot be read")?;

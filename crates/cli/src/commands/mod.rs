@@ -29,7 +29,7 @@ use crate::terminal::Terminal;
 
 /// How a command ended, when it could do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum CommandOutcome {
     /// All is well.
     Done,
     /// It found something wrong with the skills or the machine, or a script ended with an error.
@@ -38,7 +38,7 @@ pub(crate) enum Outcome {
     Code(u8),
 }
 
-pub(crate) fn run(command: Command, verbose: u8, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(command: Command, verbose: u8, terminal: &mut Terminal) -> Result<CommandOutcome> {
     match command {
         Command::Chat(options) => chat::run(&options, terminal, verbose),
         Command::Demo(options) => demo::run(&options, terminal),

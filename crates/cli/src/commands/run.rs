@@ -1,5 +1,9 @@
 //! `prowess run SKILL -- COMMAND`
 
+mod output;
+mod permission;
+mod results;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write};
@@ -21,17 +25,16 @@ use prowess_workspace::{
 };
 use serde::Serialize;
 
-use crate::artifacts::{self, Whose};
-use crate::commands::Outcome;
+use self::output::OutputPrinter;
+use self::permission::{CommandLineAsker, NAME};
+use crate::artifacts::{self, ScopeArgs};
+use crate::commands::CommandOutcome;
 use crate::config::Config;
-use crate::executor::Choice;
-use crate::live::Live;
-use crate::options::Places;
-use crate::results;
+use crate::executor::ExecutorArgs;
+use crate::options::RootArgs;
 use crate::signals::Signals;
-use crate::state::Kept;
-use crate::terminal::{Style, Terminal, shown, size, styled};
-use crate::typed::{self, NAME, Typed};
+use crate::terminal::{Style, Terminal, printable, size, styled};
+use crate::workspace_dir::WorkspaceDir;
 
 /// Workspaces that nobody used for so long are removed.
 pub(crate) const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -45,19 +48,19 @@ const DEFAULT_OUT: &str = "out/**";
 const BROKEN_PIPE: u8 = 141;
 
 const INPUT_HELP: &str = "\
-A file or directory for the command, at work/inputs/ or TO in its workspace: a path, artifact://NAME[@VERSION], \
-skill://NAME/PATH or workspace://PATH; can be repeated";
+A file or directory for the command, copied to work/inputs/ or to TO in its workspace. FROM is a path, \
+artifact://NAME[@VERSION], skill://NAME/PATH or workspace://PATH; can be repeated";
 const ALLOW_HOST_HELP: &str = "\
-A host that the command may reach, through a proxy: NAME, *.DOMAIN for all below it, or an address, with :PORT for \
-another port than 80 and 443; can be repeated";
+A host that the command may reach, through a proxy: NAME, *.DOMAIN or an address. Add :PORT for a port other than \
+80 and 443; can be repeated";
 const AFTER_HELP: &str = "\
-The command runs in the skill's directory, without network unless --allow-host names hosts, and sees nothing of this machine but the system's \
-programs, the skill (read-only) and its workspace: out/, work/ and work/inputs/ (also $OUTPUT_DIR, $WORK_DIR). In a \
-container the programs are those of its image; the engine is found by DOCKER_HOST, or where engines listen. Without \
---stdin there is nothing to read. Workspaces that were not used for a week are removed.
+The command runs in the skill's directory. It has no network unless --allow-host names hosts. It sees only the \
+system's programs, the skill (read-only) and its workspace: out/, work/ and work/inputs/ (also $OUTPUT_DIR and \
+$WORK_DIR). In a container it has the programs of the image; prowess finds the engine by DOCKER_HOST, or at its usual \
+sockets. Without --stdin its standard input is empty. Workspaces that are not used for a week are removed.
 
-Exit codes: the command's own; 124 its time was over, 137 it was killed, 125 nothing ran; 129, 130 or 143 a signal ended \
-this (SIGHUP, SIGINT, SIGTERM), and with it the command
+Exit codes: the command's own; 124 timed out, 137 killed, 125 nothing ran; 129, 130 or 143 if a signal (SIGHUP, SIGINT, \
+SIGTERM) ended prowess and the command
 
 Examples:
   prowess run python-math -- 'python3 scripts/fib.py 10 > out/fib.txt'
@@ -70,99 +73,102 @@ pub(crate) struct Options {
     /// The skill's name
     #[arg(add = crate::complete::skills())]
     skill: String,
-    /// What to run: a line for the shell, or a program and its arguments
+    /// The command: one line for the shell, or a program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
     #[arg(long, value_name = "FROM[=TO]", help = INPUT_HELP)]
     input: Vec<String>,
-    /// The same in place and read-only, not as a copy; can be repeated
+    /// Like --input, but read-only in place instead of copied; can be repeated
     #[arg(long, value_name = "FROM[=TO]")]
     link: Vec<String>,
-    /// A directory of this machine that the command sees read-only at the same place, its bin/ first in PATH: where a
-    /// Python or a Node is that does not live in /usr; can be repeated
+    /// A directory of this machine that the command sees read-only at the same path, with its bin/ first in PATH: for a Python or Node outside /usr; can be repeated
     #[arg(long, value_name = "DIR")]
     prefix: Vec<PathBuf>,
-    /// Which files of the workspace are results; can be repeated [default: out/**]
+    /// The workspace files that are results; can be repeated [default: out/**]
     #[arg(long, value_name = "GLOB")]
     out: Vec<String>,
     /// Save the results as artifacts of this project
     #[arg(long)]
     save: bool,
-    /// Copy the results to this directory, text or not, each up to 4 MiB, without following links in it. A larger one
-    /// stays in the workspace, and a warning says where
+    /// Copy the results to this directory, up to 4 MiB each, without following links in it. A larger one stays in the workspace, and a warning says where
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Where in the skill to run, or below $OUTPUT_DIR or $WORK_DIR
+    /// The working directory: in the skill, or below $OUTPUT_DIR or $WORK_DIR
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
-    /// A variable for the command; can be repeated
+    /// An environment variable for the command; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
-    /// What the command reads from its standard input: a file, or - for our own
+    /// The command's standard input: a file, or - for that of prowess
     #[arg(long, value_name = "FILE")]
     stdin: Option<String>,
     #[arg(long, value_name = "HOST", help = ALLOW_HOST_HELP)]
     allow_host: Vec<HostRule>,
-    /// How long it may run, from 1 to 600 [default: 60]
+    /// How long the command may run, from 1 to 600 [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: Option<u64>,
-    /// The weakest isolation that is enough; the strongest that works here is taken [default: bwrap]
+    /// The weakest sandbox level to accept; prowess uses the strongest that works [default: bwrap]
     #[arg(long, value_name = "LEVEL", value_parser = level())]
     sandbox: Option<Level>,
     #[command(flatten)]
-    choice: Choice,
-    /// Work in the workspace of this name, with what earlier runs left there; else in a new one
+    choice: ExecutorArgs,
+    /// Work in the workspace of this name, with the files of earlier runs [default: a new workspace]
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// Print a report as JSON, and no output while it runs
+    /// Print a JSON report, and no output while the command runs
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    whose: Whose,
+    whose: ScopeArgs,
     #[command(flatten)]
-    kept: Kept,
+    workspace_dir: WorkspaceDir,
     #[command(flatten)]
-    places: Places,
+    places: RootArgs,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let skills = options.places.discover()?;
     let entry = skills.find(&options.skill)?;
     if entry.trust == Trust::Untrusted {
-        let reason = skills.standing.reason(skills.project.as_ref(), &entry);
+        let reason = skills.trust_status.reason(skills.project.as_ref(), &entry);
         bail!(
-            "`{}` of this project is not trusted{}: read {}, then `prowess trust`, or --trust-project for once",
-            shown(entry.skill.name.as_str()),
+            "the skill `{}` of this project is not trusted{}: review {}, then run `prowess trust`, or add --trust-project for this command only",
+            printable(entry.skill.name.as_str()),
             reason.map(|reason| format!(" ({reason})")).unwrap_or_default(),
-            shown(entry.skill.location.directory())
+            printable(entry.skill.location.directory())
         );
     }
     options.to.as_deref().map_or(Ok(()), results::check)?;
     let request = options.request(entry.skill.name.as_str())?;
     let config = Config::load(&skills.configuration()?, &[])?;
-    let policy = config.policy(NAME, &options.kept);
-    if let Some(why) = typed::denied(&policy, &entry) {
+    let policy = config.policy(NAME, &options.workspace_dir);
+    if let Some(why) = permission::denied(&policy, &entry) {
         bail!("nothing ran: {why}");
     }
-    if request.inputs.iter().any(|input| input.host().is_some()) {
+    if request.inputs.iter().any(|input| input.local_path().is_some()) {
         for warning in config.warnings() {
             writeln!(anstream::stderr(), "warning: {warning}")?;
         }
     }
     let given = options.stdin.as_deref().map(stdin).transpose()?;
-    let place = options.kept.workspaces()?;
+    let place = options.workspace_dir.workspaces()?;
     if let Some(moved) = &place.moved {
-        writeln!(anstream::stderr(), "{}: workspaces are at {}", shown(moved), place.path.display())?;
+        writeln!(
+            anstream::stderr(),
+            "{}; workspaces are in {} instead",
+            printable(moved),
+            place.path.display()
+        )?;
     }
     // What cannot be removed is not this run's trouble.
     let _ = place.workspaces.cleanup(KEPT_FOR);
     let needs_artifacts =
         options.save || request.inputs.iter().any(|input| input.from.starts_with("artifact://"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("the run cannot be started")?;
+    let runtime = runtime.context("cannot start the run")?;
     let mut artifacts = None;
     if needs_artifacts {
-        let all = options.kept.artifacts()?;
+        let all = options.workspace_dir.artifacts()?;
         let project = artifacts::project(&skills)?;
         let scope = match runtime.block_on(options.whose.named(&all))? {
             Some(scope) => scope,
@@ -173,19 +179,19 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         };
         artifacts = Some(all.in_scope(scope));
     }
-    let to_sweep = artifacts.clone().filter(|_| options.kept.is_sweep_due());
+    let to_sweep = artifacts.clone().filter(|_| options.workspace_dir.is_sweep_due());
     let saved_in = artifacts.as_ref().map(|artifacts| artifacts.scope().clone());
     let artifacts = artifacts.map(|artifacts| Arc::new(artifacts) as Arc<dyn ArtifactStore>);
     let mut prefixes = Vec::new();
     for prefix in &options.prefix {
         let found = self::place(prefix).ok().filter(|found| found.is_dir());
-        prefixes.push(found.with_context(|| format!("{} is no directory", prefix.display()))?);
+        prefixes.push(found.with_context(|| format!("{} is not a directory", prefix.display()))?);
     }
     let choice = options.choice.over(&config.settings.sandbox);
     let executor = choice.build(options.sandbox, prefixes)?;
 
     let session = options.session.clone().unwrap_or_else(unnamed);
-    let workspace = place.workspaces.for_session(&session).map_err(|error| anyhow!("{error}"))?;
+    let workspace = place.workspaces.workspace(&session).map_err(|error| anyhow!("{error}"))?;
     let runner = Runner { workspaces: place.workspaces, artifacts, executor: Some(executor) };
     let mut runs = RunSetup::new(runner, session);
     if !options.allow_host.is_empty() {
@@ -193,7 +199,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     }
     let permissions = Permissions::unattended(policy);
     let builder = SkillSession::builder(skills.catalog).permissions(permissions).runs(runs);
-    let (live, command) = (Live::new(options.json), request.command.clone());
+    let (live, command) = (OutputPrinter::new(options.json), request.command.clone());
     let report = runtime.block_on(async {
         let service = builder.open().await;
         let view = service.engine().at(&SkillState::default());
@@ -202,7 +208,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
             let _ = artifacts.sweep(SWEPT_AFTER).await;
         }
         // Who is dropped here ends all that it started.
-        let ran = service.run_typed(&view, request, given, &live, &Typed);
+        let ran = service.run_typed(&view, request, given, &live, &CommandLineAsker);
         Ok::<_, anyhow::Error>(tokio::select! {
             report = ran => Ok(report),
             () = live.closed() => Err(BROKEN_PIPE),
@@ -213,15 +219,15 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     runtime.shutdown_background();
     let report = match report? {
         Ok(report) => report,
-        Err(code) => return Ok(Outcome::Code(code)),
+        Err(code) => return Ok(CommandOutcome::Code(code)),
     };
     let mut report = match report {
         prowess_skills::Outcome::Done(report) => report,
         prowess_skills::Outcome::Refused(error) => {
-            bail!("nothing ran: {}", typed::explained(&error, &command));
+            bail!("nothing ran: {}", permission::explained(&error, &command));
         }
         prowess_skills::Outcome::Asks(question) => {
-            bail!("nothing ran: nobody answered whether to {}", shown(&question.wording().title));
+            bail!("nothing ran: nobody is here to approve: {}", printable(&question.wording().title));
         }
     };
     if options.out.is_empty() {
@@ -235,7 +241,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         None => Vec::new(),
     };
     if options.json {
-        terminal.json(&Printed { report: &report, workspace: workspace.path().to_string_lossy() })?;
+        terminal.json(&JsonReport { report: &report, workspace: workspace.path().to_string_lossy() })?;
     } else {
         // Who saw it live has seen all of it.
         report.warnings.retain(|warning| !matches!(warning, RunWarning::OutputCut { .. }));
@@ -244,11 +250,12 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         if is_within_line {
             writeln!(err)?;
         }
-        let fetch =
-            |saved: &ArtifactFile| Some(artifacts::fetch_line(saved_in.as_ref()?, saved, &options.kept));
-        summarize(&report, &copied, workspace.path(), &fetch, &mut err)?;
+        let fetch = |saved: &ArtifactFile| {
+            Some(artifacts::get_command(saved_in.as_ref()?, saved, &options.workspace_dir))
+        };
+        print_summary(&report, &copied, workspace.path(), &fetch, &mut err)?;
     }
-    Ok(Outcome::Code(u8::try_from(report.exit_code).unwrap_or(u8::MAX)))
+    Ok(CommandOutcome::Code(u8::try_from(report.exit_code).unwrap_or(u8::MAX)))
 }
 
 impl Options {
@@ -298,11 +305,10 @@ fn input(given: &str, mode: InputMode) -> Result<RunInput> {
     let mut input = RunInput { mode, ..RunInput::copy(from) };
     input.to = to.filter(|to| !to.is_empty()).map(ToOwned::to_owned);
     if !from.contains("://") {
-        let path =
-            named(Path::new(from)).with_context(|| format!("the input {} cannot be read", shown(from)))?;
+        let path = named(Path::new(from))
+            .with_context(|| format!("the input {} cannot be read", printable(from)))?;
         let path = path.to_str().map(|path| format!("host://{path}"));
-        input.from =
-            path.with_context(|| format!("the place of {} has a name that is no text", shown(from)))?;
+        input.from = path.with_context(|| format!("the path of {} is not valid text", printable(from)))?;
     }
     Ok(input)
 }
@@ -329,13 +335,13 @@ fn stdin(from: &str) -> Result<Bytes> {
     let source: Box<dyn std::io::Read> = if from == "-" {
         Box::new(std::io::stdin())
     } else {
-        Box::new(std::fs::File::open(from).with_context(|| format!("{} cannot be read", shown(from)))?)
+        Box::new(std::fs::File::open(from).with_context(|| format!("{} cannot be read", printable(from)))?)
     };
     let mut bytes = Vec::new();
     let read = source.take(MAX_STDIN + 1).read_to_end(&mut bytes);
-    read.with_context(|| format!("{} cannot be read", shown(from)))?;
+    read.with_context(|| format!("{} cannot be read", printable(from)))?;
     if bytes.len() as u64 > MAX_STDIN {
-        bail!("{} has more than {}: give it with --input", shown(from), size(MAX_STDIN));
+        bail!("{} is larger than {}: use --input instead", printable(from), size(MAX_STDIN));
     }
     Ok(bytes.into())
 }
@@ -347,7 +353,7 @@ fn variable(given: &str) -> Result<(String, String), String> {
 }
 
 pub(crate) fn level() -> impl clap::builder::TypedValueParser<Value = Level> {
-    // Containers are chosen with --executor.
+    // ContainerArgs are chosen with --executor.
     let local = Level::ALL.into_iter().filter(|level| *level != Level::Container);
     PossibleValuesParser::new(local.map(Level::name)).try_map(|given| given.parse::<Level>())
 }
@@ -362,7 +368,9 @@ fn copy_out(
     let mut copied = Vec::new();
     for file in &report.output_files {
         let outcome = match files.get(&file.name) {
-            None => Err(format!("it is too large; it is whole at {}", workspace.join(&file.name).display())),
+            None => {
+                Err(format!("it is too large; the whole file is {}", workspace.join(&file.name).display()))
+            }
             Some(bytes) => results::copy(directory, &file.name, bytes).map_err(|error| error.to_string()),
         };
         match outcome {
@@ -378,7 +386,7 @@ fn copy_out(
 
 /// What became of it, for a program: the report, and where its files are.
 #[derive(Serialize)]
-struct Printed<'a> {
+struct JsonReport<'a> {
     #[serde(flatten)]
     report: &'a RunReport,
     /// The directory that names of files are relative to.
@@ -386,7 +394,7 @@ struct Printed<'a> {
 }
 
 /// What became of it, for a person.
-fn summarize(
+fn print_summary(
     report: &RunReport,
     copied: &[PathBuf],
     workspace: &Path,
@@ -395,14 +403,14 @@ fn summarize(
 ) -> Result<()> {
     let seconds = report.duration_ms as f64 / 1000.0;
     let (end, style) = match report.exit_code {
-        _ if report.timed_out => (format!("stopped after {seconds:.2} s: its time was over"), Style::Bad),
+        _ if report.timed_out => (format!("timed out after {seconds:.2} s"), Style::Bad),
         0 => (format!("exit 0 after {seconds:.2} s"), Style::Good),
         137 => (format!("killed after {seconds:.2} s"), Style::Bad),
         code => (format!("exit {code} after {seconds:.2} s"), Style::Bad),
     };
     writeln!(err, "{}, sandbox {}", styled(end, style), report.sandbox.level)?;
     let mut line = |label: &str, text: &str| {
-        writeln!(err, "  {} {}", styled(format!("{label:<10}"), Style::Faint), shown(text))
+        writeln!(err, "  {} {}", styled(format!("{label:<10}"), Style::Faint), printable(text))
     };
     for missing in &report.sandbox.missing {
         line("missing", &missing.to_string())?;

@@ -1,5 +1,8 @@
 //! `prowess threads`
 
+mod leftovers;
+mod removal;
+
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -11,18 +14,19 @@ use prowess_agent::thread::ThreadInfo;
 use prowess_store::SqliteStore;
 use serde::Serialize;
 
-use crate::commands::Outcome;
+use self::removal::ThreadStorage;
+use crate::commands::CommandOutcome;
 use crate::confirm::confirm;
 use crate::markdown::Markdown;
-use crate::state::Kept;
-use crate::terminal::{Style, Terminal, count, shown, styled};
-use crate::threads::{self, Belongings, ago};
+use crate::terminal::{Style, Terminal, count, printable, styled};
+use crate::threads::{self, ago};
+use crate::workspace_dir::WorkspaceDir;
 
 const AFTER_HELP: &str = "\
-A thread is a conversation of `prowess chat`, which `prowess chat --resume THREAD` goes on with. THREAD is its name, the \
-beginning or the end of it, or `last`, the last one of this directory.
+A thread is a conversation of `prowess chat`. `prowess chat --resume THREAD` continues it. THREAD is its name, the \
+start or end of the name, or `last` for the last one in this directory.
 
-Exit codes: 0 done, 1 some could not be removed, 2 misuse";
+Exit codes: 0 done, 1 some could not be removed, 2 usage error";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -33,9 +37,9 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List conversations, the one that changed last first
+    /// List conversations, the last changed first
     List {
-        /// The most to list
+        /// The most threads to list
         #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u16).range(1..))]
         limit: u16,
         /// Print JSON
@@ -44,32 +48,32 @@ enum Command {
     },
     /// Print a conversation
     Show {
-        /// Which one
+        /// The thread
         #[arg(add = crate::complete::threads())]
         thread: String,
         /// Print its messages as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Write a conversation into a new file: Markdown, or JSON if its name ends with .json
+    /// Write a conversation to a new file: Markdown, or JSON if its name ends with .json
     Export {
-        /// Which one
+        /// The thread
         #[arg(add = crate::complete::threads())]
         thread: String,
         /// The file [default: prowess-THREAD.md in the working directory]
         file: Option<PathBuf>,
     },
-    /// Remove conversations, with their workspaces, artifacts and all files that belong to them
+    /// Remove conversations with their workspaces, artifacts and other files
     Rm {
-        /// Which ones
+        /// The threads
         #[arg(required = true, value_name = "THREAD", add = crate::complete::threads())]
         threads: Vec<String>,
         #[command(flatten)]
         removal: Removal,
     },
-    /// Remove all conversations that did not change for a while
+    /// Remove all conversations that have not changed for a while
     Prune {
-        /// How long: a number of minutes, hours, days or weeks, such as 12h, 30d or 8w
+        /// The age: a number of minutes, hours, days or weeks, such as 12h, 30d or 8w
         #[arg(long, value_name = "AGE", value_parser = age)]
         older_than: Duration,
         #[command(flatten)]
@@ -79,17 +83,18 @@ enum Command {
 
 #[derive(Args, Debug)]
 struct Removal {
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    kept: Kept,
+    workspace_dir: WorkspaceDir,
 }
 
 impl Removal {
-    fn belongings(&self, state: PathBuf, store: SqliteStore) -> Result<Belongings> {
-        let (workspaces, artifacts) = (self.kept.existing_workspaces()?, self.kept.existing_artifacts()?);
-        Ok(Belongings { store, state, workspaces, artifacts })
+    fn storage(&self, state: PathBuf, store: SqliteStore) -> Result<ThreadStorage> {
+        let (workspaces, artifacts) =
+            (self.workspace_dir.existing_workspaces()?, self.workspace_dir.existing_artifacts()?);
+        Ok(ThreadStorage { store, state, workspaces, artifacts })
     }
 }
 
@@ -112,7 +117,7 @@ struct Row {
     age: String,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("the threads cannot be opened")?.block_on(async {
         match &options.command {
@@ -128,16 +133,16 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
 /// The database, and the thread in it that somebody means.
 async fn found(wanted: &str) -> Result<(SqliteStore, ThreadId)> {
     let (_, store) =
-        threads::opened().await?.context("there are no threads yet; `prowess chat` begins one")?;
+        threads::open_store().await?.context("there are no threads yet; `prowess chat` starts one")?;
     let directory = std::env::current_dir().context("the working directory cannot be read")?;
     let id = threads::find(&store, &directory, wanted).await?;
     Ok((store, id))
 }
 
-async fn list(limit: usize, json: bool, terminal: &mut Terminal) -> Result<Outcome> {
+async fn list(limit: usize, json: bool, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let mut listed = Vec::new();
     let mut more = 0;
-    if let Some((_, store)) = threads::opened().await? {
+    if let Some((_, store)) = threads::open_store().await? {
         let all = threads::all(&store).await?;
         more = all.len().saturating_sub(limit);
         for info in all.iter().take(limit) {
@@ -146,18 +151,18 @@ async fn list(limit: usize, json: bool, terminal: &mut Terminal) -> Result<Outco
     }
     if json {
         terminal.json(&listed)?;
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     }
     if listed.is_empty() {
-        writeln!(anstream::stderr(), "there are no threads yet; `prowess chat` begins one")?;
-        return Ok(Outcome::Done);
+        writeln!(anstream::stderr(), "there are no threads yet; `prowess chat` starts one")?;
+        return Ok(CommandOutcome::Done);
     }
     table(&listed, terminal)?;
     if more > 0 {
         terminal.flush()?;
         writeln!(anstream::stderr(), "and {more} more: --limit N shows them")?;
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 fn table(rows: &[Row], terminal: &mut Terminal) -> Result<()> {
@@ -165,11 +170,11 @@ fn table(rows: &[Row], terminal: &mut Terminal) -> Result<()> {
         .iter()
         .map(|row| {
             let said = match (&row.problem, row.questions.first()) {
-                (Some(_), _) => "(it cannot be read)".to_owned(),
-                (None, Some(_)) => format!("(a question waits) {}", row.title),
+                (Some(_), _) => "(cannot be read)".to_owned(),
+                (None, Some(_)) => format!("(a question is waiting) {}", row.title),
                 (None, None) => row.title.clone(),
             };
-            let model = shown(row.model.as_deref().unwrap_or("-"));
+            let model = printable(row.model.as_deref().unwrap_or("-"));
             vec![row.id.clone(), row.age.clone(), row.messages.to_string(), model, said]
         })
         .collect();
@@ -179,7 +184,7 @@ fn table(rows: &[Row], terminal: &mut Terminal) -> Result<()> {
 async fn row(store: &SqliteStore, info: &ThreadInfo) -> Row {
     let (read, problem) = match threads::read(store, &info.id).await {
         Ok(read) => (Some(read), None),
-        Err(error) => (None, Some(shown(&format!("{error:#}")))),
+        Err(error) => (None, Some(printable(&format!("{error:#}")))),
     };
     let begun = match &read {
         Some(read) => read.beginning.clone(),
@@ -204,16 +209,16 @@ fn written(at: SystemTime) -> String {
     jiff::Timestamp::try_from(at).map(|at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()).unwrap_or_default()
 }
 
-async fn show(wanted: &str, json: bool, terminal: &mut Terminal) -> Result<Outcome> {
+async fn show(wanted: &str, json: bool, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let (store, id) = found(wanted).await?;
     let read = threads::read(&store, &id).await?;
     if json {
         terminal.json(&read.run.messages())?;
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     }
     let mut text = threads::markdown(&id, &read.run);
     for question in &read.questions {
-        text.push_str(&format!("\n## A question waits\n\n{}\n", shown(question)));
+        text.push_str(&format!("\n## A question is waiting\n\n{}\n", printable(question)));
     }
     if terminal.is_screen() {
         let mut rows = Markdown::new(terminal.width());
@@ -223,19 +228,19 @@ async fn show(wanted: &str, json: bool, terminal: &mut Terminal) -> Result<Outco
     } else {
         write!(terminal, "{text}")?;
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
-async fn export(wanted: &str, file: Option<PathBuf>, terminal: &mut Terminal) -> Result<Outcome> {
+async fn export(wanted: &str, file: Option<PathBuf>, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let (store, id) = found(wanted).await?;
     let read = threads::read(&store, &id).await?;
     let path = threads::export(&id, &read.run, file)?;
-    writeln!(terminal, "the conversation is in {}", shown(&path.to_string_lossy()))?;
-    Ok(Outcome::Done)
+    writeln!(terminal, "wrote the conversation to {}", printable(&path.to_string_lossy()))?;
+    Ok(CommandOutcome::Done)
 }
 
-async fn remove(wanted: &[String], removal: &Removal, terminal: &mut Terminal) -> Result<Outcome> {
-    let (state, store) = threads::opened().await?.context("there are no threads to remove")?;
+async fn remove(wanted: &[String], removal: &Removal, terminal: &mut Terminal) -> Result<CommandOutcome> {
+    let (state, store) = threads::open_store().await?.context("there are no threads to remove")?;
     let directory = std::env::current_dir().context("the working directory cannot be read")?;
     let mut ids = Vec::new();
     for wanted in wanted {
@@ -246,54 +251,54 @@ async fn remove(wanted: &[String], removal: &Removal, terminal: &mut Terminal) -
     }
     let all = threads::all(&store).await?;
     let chosen: Vec<ThreadInfo> = all.into_iter().filter(|info| ids.contains(&info.id)).collect();
-    let belongings = removal.belongings(state, store)?;
-    if !agreed(&belongings, &chosen, removal.yes, terminal).await? {
-        return Ok(Outcome::Findings);
+    let storage = removal.storage(state, store)?;
+    if !agreed(&storage, &chosen, removal.yes, terminal).await? {
+        return Ok(CommandOutcome::Findings);
     }
-    removed(&belongings, &chosen, terminal).await
+    removed(&storage, &chosen, terminal).await
 }
 
-async fn prune(older_than: Duration, removal: &Removal, terminal: &mut Terminal) -> Result<Outcome> {
-    let Some((state, store)) = threads::opened().await? else {
+async fn prune(older_than: Duration, removal: &Removal, terminal: &mut Terminal) -> Result<CommandOutcome> {
+    let Some((state, store)) = threads::open_store().await? else {
         writeln!(terminal, "There is nothing to remove.")?;
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     };
     let old = threads::unchanged_for(&store, older_than).await?;
-    let belongings = removal.belongings(state, store)?;
+    let storage = removal.storage(state, store)?;
     if !old.is_empty() {
-        if !agreed(&belongings, &old, removal.yes, terminal).await? {
-            return Ok(Outcome::Findings);
+        if !agreed(&storage, &old, removal.yes, terminal).await? {
+            return Ok(CommandOutcome::Findings);
         }
-        let outcome = removed(&belongings, &old, terminal).await?;
-        let leftovers = belongings.leftovers(older_than).await?;
-        belongings.discard(&leftovers).await;
+        let outcome = removed(&storage, &old, terminal).await?;
+        let leftovers = storage.leftovers(older_than).await?;
+        storage.discard(&leftovers).await;
         return Ok(outcome);
     }
-    let leftovers = belongings.leftovers(older_than).await?;
+    let leftovers = storage.leftovers(older_than).await?;
     if leftovers.count() == 0 {
         writeln!(terminal, "There is nothing to remove.")?;
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     }
-    let what = format!("{} of conversations that are gone or empty", count(leftovers.count(), "remnant"));
+    let what = format!("{} of conversations that are gone or empty", count(leftovers.count(), "leftover"));
     if !removal.yes && !confirm(&format!("Remove {what}?"))? {
         writeln!(terminal, "Nothing was removed.")?;
-        return Ok(Outcome::Findings);
+        return Ok(CommandOutcome::Findings);
     }
-    let gone = belongings.discard(&leftovers).await;
+    let gone = storage.discard(&leftovers).await;
     writeln!(terminal, "{gone} of {what} removed")?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Shows what is to go, and asks.
 async fn agreed(
-    belongings: &Belongings,
+    storage: &ThreadStorage,
     chosen: &[ThreadInfo],
     yes: bool,
     terminal: &mut Terminal,
 ) -> Result<bool> {
     let mut rows = Vec::new();
     for info in chosen {
-        rows.push(row(&belongings.store, info).await);
+        rows.push(row(&storage.store, info).await);
     }
     table(&rows, terminal)?;
     terminal.flush()?;
@@ -307,11 +312,15 @@ async fn agreed(
 }
 
 /// Removes threads. One that is in use does not keep the others.
-async fn removed(belongings: &Belongings, chosen: &[ThreadInfo], terminal: &mut Terminal) -> Result<Outcome> {
+async fn removed(
+    storage: &ThreadStorage,
+    chosen: &[ThreadInfo],
+    terminal: &mut Terminal,
+) -> Result<CommandOutcome> {
     let what = count(chosen.len(), "thread");
     let (mut gone, mut failed) = (0, false);
     for info in chosen {
-        match belongings.remove(&info.id).await {
+        match storage.remove(&info.id).await {
             Ok(with) => {
                 gone += 1;
                 let mut parts = Vec::new();
@@ -325,20 +334,20 @@ async fn removed(belongings: &Belongings, chosen: &[ThreadInfo], terminal: &mut 
                     if parts.is_empty() { String::new() } else { format!(" with {}", parts.join(", ")) };
                 writeln!(terminal, "{} {}{parts}", styled("removed", Style::Good), info.id)?;
                 for left in with.left {
-                    writeln!(anstream::stderr(), "left: {}", shown(&left))?;
+                    writeln!(anstream::stderr(), "left: {}", printable(&left))?;
                 }
             }
             Err(error) => {
                 failed = true;
                 terminal.flush()?;
-                writeln!(anstream::stderr(), "not removed: {}", shown(&format!("{error:#}")))?;
+                writeln!(anstream::stderr(), "not removed: {}", printable(&format!("{error:#}")))?;
             }
         }
     }
     if chosen.len() > 1 {
         writeln!(terminal, "{gone} of {what} removed")?;
     }
-    Ok(if failed { Outcome::Findings } else { Outcome::Done })
+    Ok(if failed { CommandOutcome::Findings } else { CommandOutcome::Done })
 }
 
 /// An age: a number and its unit.

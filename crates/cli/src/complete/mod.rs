@@ -19,7 +19,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{Elvish, EnvCompleter, Fish, Powershell, Zsh};
 use prowess_catalog::untrusted::is_unprintable;
 
-use crate::options::{Cli, Places};
+use crate::options::{Cli, RootArgs};
 
 /// The variable by which a shell's script says which shell asks. It is set for that call alone.
 const VARIABLE: &str = "_PROWESS_COMPLETE";
@@ -67,7 +67,12 @@ impl Shell {
     }
 }
 
-/// Answers a shell, if one asks; then there is nothing else to do.
+/// Whether a shell asks for completions.
+pub(crate) fn is_asked() -> bool {
+    std::env::var_os(VARIABLE).is_some_and(|shell| !shell.is_empty())
+}
+
+/// Answers a shell that asks for completions. The process then has nothing else to do.
 pub(crate) fn answer() -> Option<ExitCode> {
     let shell = std::env::var_os(VARIABLE).filter(|shell| !shell.is_empty())?;
     // Whatever goes wrong, the line that somebody types stays as it is.
@@ -122,16 +127,16 @@ pub(crate) fn servers() -> ArgValueCompleter {
 }
 
 /// A word to offer, and what it means.
-type Offer = (String, Option<String>);
+type Suggestion = (String, Option<String>);
 
 /// What begins as somebody did. A name with control characters, or one that would be an option, is not offered.
-fn offered(begun: &OsStr, names: impl Fn() -> Option<Vec<Offer>>) -> Vec<CompletionCandidate> {
+fn offered(begun: &OsStr, names: impl Fn() -> Option<Vec<Suggestion>>) -> Vec<CompletionCandidate> {
     let Some(begun) = begun.to_str() else { return Vec::new() };
-    let fits = |(name, _): &Offer| {
+    let fits = |(name, _): &Suggestion| {
         name.starts_with(begun) && !name.starts_with('-') && !name.chars().any(is_unprintable)
     };
-    let candidate = |(name, help): Offer| {
-        let help = help.map(|help| crate::terminal::start_of(&help, MAX_HELP));
+    let candidate = |(name, help): Suggestion| {
+        let help = help.map(|help| crate::terminal::printable_start(&help, MAX_HELP));
         CompletionCandidate::new(name).help(help.map(Into::into))
     };
     names().unwrap_or_default().into_iter().filter(fits).take(MAX_OFFERED).map(candidate).collect()
@@ -141,14 +146,14 @@ fn offered(begun: &OsStr, names: impl Fn() -> Option<Vec<Offer>>) -> Vec<Complet
 const MAX_HELP: usize = 60;
 
 /// Where skills are looked for, as the typed words say.
-fn places() -> Places {
+fn places() -> RootArgs {
     let words = TYPED.get().map(Vec::as_slice).unwrap_or_default();
     let words: Vec<&str> =
         words.iter().filter_map(|word| word.to_str()).take_while(|word| *word != "--").collect();
     let has = |flag: &str| words.contains(&flag);
     let after = words.windows(2).filter(|pair| pair[0] == "--root").map(|pair| pair[1]);
     let joined = words.iter().filter_map(|word| word.strip_prefix("--root="));
-    Places {
+    RootArgs {
         root: after.chain(joined).map(PathBuf::from).filter(|root| root.is_dir()).collect(),
         only: has("--only"),
         trust_project: has("--trust-project"),

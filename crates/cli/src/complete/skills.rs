@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use prowess_catalog::Catalog;
 
-use super::{Offer, places};
+use super::{Suggestion, places};
 
 /// The most time that is spent in one root: somebody waits with a finger on a key.
 const TIME: Duration = Duration::from_millis(500);
 
 /// The skills there are: those of a project that is not trusted as well, which commands show to people.
-pub(super) fn names() -> Option<Vec<Offer>> {
+pub(super) fn names() -> Option<Vec<Suggestion>> {
     let places = places();
     let mut options = places.scan_options();
     options.time_budget = TIME;
@@ -19,7 +19,7 @@ pub(super) fn names() -> Option<Vec<Offer>> {
     let offer = |entry: &std::sync::Arc<prowess_catalog::SkillEntry>| {
         (entry.skill.name.to_string(), Some(entry.skill.description.clone()))
     };
-    let mut names: Vec<Offer> = entries.map(offer).collect();
+    let mut names: Vec<Suggestion> = entries.map(offer).collect();
     names.sort();
     names.dedup_by(|one, other| one.0 == other.0);
     Some(names)

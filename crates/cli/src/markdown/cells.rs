@@ -7,9 +7,9 @@ use unicode_width::UnicodeWidthChar as _;
 
 /// How a character looks. Looks add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Look(u8);
+pub(super) struct TextStyle(u8);
 
-impl Look {
+impl TextStyle {
     pub(super) const PLAIN: Self = Self(0);
     pub(super) const STRONG: Self = Self(1);
     pub(super) const FAINT: Self = Self(2);
@@ -27,7 +27,7 @@ impl Look {
     }
 }
 
-impl BitOr for Look {
+impl BitOr for TextStyle {
     type Output = Self;
 
     fn bitor(self, other: Self) -> Self {
@@ -39,12 +39,12 @@ impl BitOr for Look {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cell {
     c: char,
-    look: Look,
+    look: TextStyle,
     /// Zero for what joins the character before it.
     columns: usize,
 }
 
-impl Look {
+impl TextStyle {
     /// This look on cells that have others.
     pub(super) fn on(self, cells: &mut [Cell]) {
         cells.iter_mut().filter(|cell| **cell != Cell::BREAK).for_each(|cell| cell.look = cell.look | self);
@@ -52,10 +52,10 @@ impl Look {
 }
 
 impl Cell {
-    pub(super) const BREAK: Self = Self { c: '\n', look: Look::PLAIN, columns: 0 };
-    pub(super) const BLANK: Self = Self { c: ' ', look: Look::PLAIN, columns: 1 };
+    pub(super) const BREAK: Self = Self { c: '\n', look: TextStyle::PLAIN, columns: 0 };
+    pub(super) const BLANK: Self = Self { c: ' ', look: TextStyle::PLAIN, columns: 1 };
 
-    fn new(c: char, look: Look) -> Self {
+    fn new(c: char, look: TextStyle) -> Self {
         Self { c, look, columns: c.width().unwrap_or(0) }
     }
 
@@ -89,7 +89,7 @@ fn is_closing(c: char) -> bool {
 
 /// Adds text that a stranger wrote. What joins or separates letters without being seen is left out; what
 /// would act on the terminal or change the direction of text is spelled out.
-pub(super) fn add(cells: &mut Vec<Cell>, text: &str, look: Look) {
+pub(super) fn add(cells: &mut Vec<Cell>, text: &str, look: TextStyle) {
     for c in text.chars() {
         match c {
             '\n' | '\t' => cells.push(Cell { look, ..Cell::BLANK }),
@@ -102,14 +102,14 @@ pub(super) fn add(cells: &mut Vec<Cell>, text: &str, look: Look) {
 }
 
 /// The cells of a text.
-pub(super) fn cells(text: &str, look: Look) -> Vec<Cell> {
+pub(super) fn cells(text: &str, look: TextStyle) -> Vec<Cell> {
     let mut cells = Vec::with_capacity(text.len());
     add(&mut cells, text, look);
     cells
 }
 
 /// A line of code: tabs reach to the next fourth column.
-pub(super) fn code(line: &str, look: Look) -> Vec<Cell> {
+pub(super) fn code(line: &str, look: TextStyle) -> Vec<Cell> {
     let mut row = Vec::with_capacity(line.len());
     for (at, piece) in line.split('\t').enumerate() {
         if at > 0 {
@@ -189,20 +189,20 @@ pub(super) fn chopped(line: &[Cell], width: usize) -> Vec<&[Cell]> {
 /// A row as it is written to a terminal. No style outlives it.
 pub(super) fn painted(row: &[Cell]) -> String {
     let mut text = String::with_capacity(row.len() + 8);
-    let mut look = Look::PLAIN;
+    let mut look = TextStyle::PLAIN;
     for cell in row {
         if cell.look != look {
-            if look != Look::PLAIN {
+            if look != TextStyle::PLAIN {
                 text.push_str("\u{1b}[0m");
             }
-            if cell.look != Look::PLAIN {
+            if cell.look != TextStyle::PLAIN {
                 text.push_str(&format!("\u{1b}[{}m", cell.look.codes()));
             }
             look = cell.look;
         }
         text.push(cell.c);
     }
-    if look != Look::PLAIN {
+    if look != TextStyle::PLAIN {
         text.push_str("\u{1b}[0m");
     }
     text
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     fn rows(text: &str, width: usize) -> Vec<String> {
-        wrapped(&cells(text, Look::PLAIN), width).into_iter().map(painted).collect()
+        wrapped(&cells(text, TextStyle::PLAIN), width).into_iter().map(painted).collect()
     }
 
     #[test]
@@ -228,17 +228,17 @@ mod tests {
     #[test]
     fn nothing_acts_on_the_terminal() {
         assert_eq!(
-            painted(&cells("a\u{1b}[2J\u{202e}\u{200d}b\u{9b}", Look::PLAIN)),
+            painted(&cells("a\u{1b}[2J\u{202e}\u{200d}b\u{9b}", TextStyle::PLAIN)),
             "a\\u{1b}[2J\\u{202e}b\\u{9b}"
         );
-        assert_eq!(painted(&code("\ta\tb", Look::PLAIN)), "    a   b");
+        assert_eq!(painted(&code("\ta\tb", TextStyle::PLAIN)), "    a   b");
     }
 
     #[test]
     fn no_style_outlives_its_row() {
-        let mut row = cells("a", Look::STRONG | Look::CODE);
-        add(&mut row, "b", Look::PLAIN);
-        add(&mut row, "c", Look::FAINT);
+        let mut row = cells("a", TextStyle::STRONG | TextStyle::CODE);
+        add(&mut row, "b", TextStyle::PLAIN);
+        add(&mut row, "c", TextStyle::FAINT);
         assert_eq!(painted(&row), "\u{1b}[1;36ma\u{1b}[0mb\u{1b}[2mc\u{1b}[0m");
     }
 }

@@ -3,7 +3,7 @@
 use pulldown_cmark::{BlockQuoteKind, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use super::cells::{
-    Cell, Look, add, cells, chopped, code, columns, is_same_text, painted, trimmed_end, wrapped,
+    Cell, TextStyle, add, cells, chopped, code, columns, is_same_text, painted, trimmed_end, wrapped,
 };
 use super::table::Table;
 
@@ -20,7 +20,7 @@ pub(super) fn rows(source: &str, width: usize, number: Option<u64>) -> Vec<Strin
     parser.for_each(|event| page.event(event));
     for span in definitions {
         page.gap();
-        add(&mut page.inline, source[span].trim(), Look::FAINT);
+        add(&mut page.inline, source[span].trim(), TextStyle::FAINT);
         page.flush();
     }
     page.flush();
@@ -29,7 +29,7 @@ pub(super) fn rows(source: &str, width: usize, number: Option<u64>) -> Vec<Strin
 
 /// The rows of one line of code.
 pub(super) fn code_rows(line: &str, width: usize) -> Vec<String> {
-    let line = code(line, Look::CODE);
+    let line = code(line, TextStyle::CODE);
     let rows = chopped(&line, width.saturating_sub(CODE_INDENT));
     rows.into_iter().enumerate().map(|(at, row)| painted(&[&code_indent(at), row].concat())).collect()
 }
@@ -39,7 +39,7 @@ const CODE_INDENT: usize = 2;
 
 /// What stands before the rows of one line of code.
 fn code_indent(row: usize) -> Vec<Cell> {
-    if row == 0 { vec![Cell::BLANK; CODE_INDENT] } else { cells("↪ ", Look::FAINT) }
+    if row == 0 { vec![Cell::BLANK; CODE_INDENT] } else { cells("↪ ", TextStyle::FAINT) }
 }
 
 /// What encloses the rows to come.
@@ -56,12 +56,12 @@ struct Page {
     filled: Vec<bool>,
     lists: Vec<List>,
     inline: Vec<Cell>,
-    looks: Vec<Look>,
+    looks: Vec<TextStyle>,
     /// Where links lead, and where their text begins.
     links: Vec<(String, usize)>,
     table: Option<Table>,
     /// The text of a block that is not wrapped: its look and what has come of it.
-    verbatim: Option<(Look, String)>,
+    verbatim: Option<(TextStyle, String)>,
     first: Option<u64>,
 }
 
@@ -88,8 +88,8 @@ impl Page {
         }
     }
 
-    fn look(&self) -> Look {
-        self.looks.iter().fold(Look::PLAIN, |all, look| all | *look)
+    fn look(&self) -> TextStyle {
+        self.looks.iter().fold(TextStyle::PLAIN, |all, look| all | *look)
     }
 
     fn event(&mut self, event: Event<'_>) {
@@ -101,18 +101,18 @@ impl Page {
                 Some((_, verbatim)) => verbatim.push_str(&text),
                 None => add(&mut self.inline, &text, look),
             },
-            Event::Code(text) => add(&mut self.inline, &text, look | Look::CODE),
+            Event::Code(text) => add(&mut self.inline, &text, look | TextStyle::CODE),
             Event::InlineHtml(tag) if is_break(&tag) => self.inline.push(Cell::BREAK),
-            Event::InlineHtml(tag) => add(&mut self.inline, &tag, look | Look::FAINT),
+            Event::InlineHtml(tag) => add(&mut self.inline, &tag, look | TextStyle::FAINT),
             Event::SoftBreak => self.inline.push(Cell::BLANK),
             Event::HardBreak => self.inline.push(Cell::BREAK),
             Event::Rule => {
                 self.gap();
-                self.inline = cells(&"─".repeat(self.room()), Look::FAINT);
+                self.inline = cells(&"─".repeat(self.room()), TextStyle::FAINT);
                 self.flush();
             }
             Event::TaskListMarker(is_done) => {
-                add(&mut self.inline, if is_done { "[x] " } else { "[ ] " }, Look::FAINT);
+                add(&mut self.inline, if is_done { "[x] " } else { "[ ] " }, TextStyle::FAINT);
             }
             Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
                 add(&mut self.inline, &text, look);
@@ -130,16 +130,16 @@ impl Page {
             }
             Tag::Heading { level, .. } => {
                 self.gap();
-                self.looks.push(Look::STRONG);
+                self.looks.push(TextStyle::STRONG);
                 if level == HeadingLevel::H1 {
-                    self.looks.push(Look::UNDERLINED);
+                    self.looks.push(TextStyle::UNDERLINED);
                 }
             }
             Tag::BlockQuote(kind) => {
                 self.gap();
                 self.open(Frame::Quote);
                 if let Some(kind) = kind {
-                    add(&mut self.inline, alert(kind), Look::STRONG);
+                    add(&mut self.inline, alert(kind), TextStyle::STRONG);
                     self.flush();
                 }
             }
@@ -148,11 +148,11 @@ impl Page {
                 if let CodeBlockKind::Fenced(info) = kind {
                     self.label(&info);
                 }
-                self.verbatim = Some((Look::CODE, String::new()));
+                self.verbatim = Some((TextStyle::CODE, String::new()));
             }
             Tag::HtmlBlock => {
                 self.gap();
-                self.verbatim = Some((Look::FAINT, String::new()));
+                self.verbatim = Some((TextStyle::FAINT, String::new()));
             }
             Tag::List(start) => {
                 self.gap();
@@ -169,16 +169,16 @@ impl Page {
                     table.begin_row();
                 }
             }
-            Tag::Emphasis => self.looks.push(Look::EMPHASIS),
-            Tag::Strong => self.looks.push(Look::STRONG),
-            Tag::Strikethrough => self.looks.push(Look::STRUCK),
+            Tag::Emphasis => self.looks.push(TextStyle::EMPHASIS),
+            Tag::Strong => self.looks.push(TextStyle::STRONG),
+            Tag::Strikethrough => self.looks.push(TextStyle::STRUCK),
             Tag::Link { dest_url, .. } => {
-                self.looks.push(Look::LINK);
+                self.looks.push(TextStyle::LINK);
                 self.links.push((dest_url.into_string(), self.inline.len()));
             }
             Tag::Image { dest_url, .. } => {
-                add(&mut self.inline, "image: ", Look::FAINT);
-                self.looks.push(Look::EMPHASIS);
+                add(&mut self.inline, "image: ", TextStyle::FAINT);
+                self.looks.push(TextStyle::EMPHASIS);
                 self.links.push((dest_url.into_string(), self.inline.len()));
             }
             _ => {}
@@ -251,7 +251,7 @@ impl Page {
         if list.is_loose && self.filled.last() == Some(&true) {
             self.row(&[]);
         }
-        let marker = cells(&marker, Look::FAINT);
+        let marker = cells(&marker, TextStyle::FAINT);
         self.open(Frame::Item { indent: columns(&marker), marker: Some(marker) });
     }
 
@@ -275,7 +275,7 @@ impl Page {
         let mut prefix = Vec::new();
         for frame in &mut self.frames {
             let drawn = match frame {
-                Frame::Quote => cells("│ ", Look::FAINT),
+                Frame::Quote => cells("│ ", TextStyle::FAINT),
                 Frame::Item { marker, indent } => marker.take().unwrap_or_else(|| vec![Cell::BLANK; *indent]),
             };
             if columns(&prefix) + columns(&drawn) <= self.width / 2 {
@@ -319,7 +319,7 @@ impl Page {
     /// The name of a language above its code.
     fn label(&mut self, info: &str) {
         if !info.is_empty() {
-            let label = [vec![Cell::BLANK; CODE_INDENT], cells(info, Look::FAINT)].concat();
+            let label = [vec![Cell::BLANK; CODE_INDENT], cells(info, TextStyle::FAINT)].concat();
             let row = chopped(&label, self.room())[0];
             self.row(row);
         }
@@ -330,7 +330,7 @@ impl Page {
         let room = self.room();
         for line in text.lines() {
             let line = code(line, look);
-            if look == Look::FAINT {
+            if look == TextStyle::FAINT {
                 chopped(&line, room).into_iter().for_each(|row| self.row(row));
                 continue;
             }
@@ -344,12 +344,12 @@ impl Page {
     fn end_link(&mut self) {
         let Some((url, start)) = self.links.pop() else { return };
         let text = self.inline.get(start..).unwrap_or_default();
-        let written = cells(&url, Look::FAINT);
+        let written = cells(&url, TextStyle::FAINT);
         if !url.is_empty() && !is_same_text(text, &written) {
             if !text.is_empty() {
                 self.inline.push(Cell::BLANK);
             }
-            add(&mut self.inline, &format!("({url})"), Look::FAINT);
+            add(&mut self.inline, &format!("({url})"), TextStyle::FAINT);
         }
     }
 }

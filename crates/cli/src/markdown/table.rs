@@ -2,7 +2,7 @@
 
 use pulldown_cmark::Alignment;
 
-use super::cells::{Cell, Look, cells, columns, wrapped};
+use super::cells::{Cell, TextStyle, cells, columns, wrapped};
 
 /// Where columns would be narrower than this, rows are written one below the other.
 const NARROWEST: usize = 8;
@@ -31,7 +31,7 @@ impl Table {
     /// The table in at most `width` columns.
     pub(super) fn rows(mut self, width: usize) -> Vec<Vec<Cell>> {
         if let Some(head) = self.rows.first_mut() {
-            head.iter_mut().for_each(|cell| Look::STRONG.on(cell));
+            head.iter_mut().for_each(|cell| TextStyle::STRONG.on(cell));
         }
         match self.fitted(width) {
             Some(widths) => self.grid(&widths),
@@ -80,11 +80,11 @@ impl Table {
                         aligned(lines.get(line).copied().unwrap_or_default(), *width, *alignment)
                     })
                     .collect();
-                rows.push(parts.join(&cells(" │ ", Look::FAINT)[..]));
+                rows.push(parts.join(&cells(" │ ", TextStyle::FAINT)[..]));
             }
             if at == 0 {
                 let rules: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
-                rows.push(cells(&rules.join("─┼─"), Look::FAINT));
+                rows.push(cells(&rules.join("─┼─"), TextStyle::FAINT));
             }
         }
         rows
@@ -103,7 +103,7 @@ impl Table {
             for (cell, title) in row.iter().zip(head).filter(|(cell, _)| !cell.is_empty()) {
                 let mut line = title.clone();
                 if cell != title {
-                    line.extend(cells(": ", Look::PLAIN));
+                    line.extend(cells(": ", TextStyle::PLAIN));
                     line.extend_from_slice(cell);
                 }
                 rows.extend(wrapped(&line, width).into_iter().map(<[Cell]>::to_vec));

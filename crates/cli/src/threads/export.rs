@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, anyhow};
 use prowess_agent::message::Content;
 use prowess_agent::{ThreadId, ThreadState};
 
-use crate::terminal::{shown, shown_lines};
+use crate::terminal::{printable, printable_lines};
 
 /// Writes a conversation into a new file, and gives its path.
 pub(crate) fn export(id: &ThreadId, run: &ThreadState, file: Option<PathBuf>) -> Result<PathBuf> {
@@ -18,7 +18,7 @@ pub(crate) fn export(id: &ThreadId, run: &ThreadState, file: Option<PathBuf>) ->
     let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     let mut opened = opened.map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
-            anyhow!("{} is there already: give another name", path.display())
+            anyhow!("{} already exists: choose another name", path.display())
         }
         _ => anyhow!(error).context(format!("{} cannot be written", path.display())),
     })?;
@@ -37,18 +37,22 @@ pub(crate) fn markdown(id: &ThreadId, run: &ThreadState) -> String {
     for message in run.messages() {
         match &message.content {
             Content::User { .. } if message.is_by_person() => section(&mut text, "You", &message.text()),
-            Content::User { .. } => section(&mut text, "Told to the model", &message.text()),
+            Content::User { .. } => section(&mut text, "For the model", &message.text()),
             Content::Assistant { .. } => {
                 let said = message.text();
                 if !said.is_empty() {
-                    section(&mut text, "The model", &said);
+                    section(&mut text, "Model", &said);
                 }
                 for call in message.tool_calls() {
-                    section(&mut text, &format!("Call of `{}`", shown(&call.name)), &fenced(&call.arguments));
+                    section(
+                        &mut text,
+                        &format!("Tool call: `{}`", printable(&call.name)),
+                        &fenced(&call.arguments),
+                    );
                 }
             }
             Content::Tool(result) => {
-                let heading = if result.is_error { "Answered with an error" } else { "Answered" };
+                let heading = if result.is_error { "Tool error" } else { "Tool answer" };
                 section(&mut text, heading, &fenced(&result.text));
             }
         }
@@ -57,7 +61,7 @@ pub(crate) fn markdown(id: &ThreadId, run: &ThreadState) -> String {
 }
 
 fn section(text: &mut String, heading: &str, body: &str) {
-    text.push_str(&format!("\n## {heading}\n\n{}\n", shown_lines(body).trim_end()));
+    text.push_str(&format!("\n## {heading}\n\n{}\n", printable_lines(body).trim_end()));
 }
 
 /// A text as a block of code that it cannot close.

@@ -7,7 +7,7 @@ use prowess_agent::ThreadId;
 use prowess_store::SqliteStore;
 
 use super::{all, beginning};
-use crate::terminal::start_of;
+use crate::terminal::printable_start;
 
 /// The word for the last thread of the working directory.
 const LAST: &str = "last";
@@ -62,15 +62,17 @@ impl Lookup {
 
     /// The thread, or what to tell somebody who wrote `wanted`.
     pub(crate) fn found(self, wanted: &str) -> Result<ThreadId> {
-        let wanted = start_of(wanted, MAX_SHOWN);
+        let wanted = printable_start(wanted, MAX_SHOWN);
         match self {
             Self::Found(id) => Ok(id),
-            Self::Several(one, other) => bail!("`{wanted}` can be {one} or {other}: write more of it"),
+            Self::Several(one, other) => {
+                bail!("`{wanted}` matches {one} and {other}: write more of the name")
+            }
             Self::NoLast => {
-                bail!("there is no thread of this directory; `prowess threads list` shows those of others")
+                bail!("this directory has no thread; `prowess threads list` shows all")
             }
             Self::Nothing => bail!(
-                "there is no thread `{wanted}`; `prowess threads list` shows all, and `last` is the last one of this directory"
+                "there is no thread `{wanted}`; `prowess threads list` shows all, and `last` means the last one in this directory"
             ),
         }
     }

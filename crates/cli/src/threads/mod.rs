@@ -1,9 +1,7 @@
 //! The threads that are kept: finding one, and what is known of each.
 
 mod export;
-mod leftovers;
 mod lookup;
-mod remove;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -15,10 +13,9 @@ use prowess_store::SqliteStore;
 
 pub(crate) use self::export::{export, markdown};
 pub(crate) use self::lookup::{Lookup, look_for};
-pub(crate) use self::remove::{Belongings, files};
-use crate::chat::Place;
-use crate::state;
-use crate::terminal::start_of;
+use crate::chat::ThreadDirectory;
+use crate::directories;
+use crate::terminal::printable_start;
 
 /// The database of threads, below the state directory.
 pub(crate) const FILE: &str = "threads.db";
@@ -48,7 +45,7 @@ pub(crate) struct Beginning {
 }
 
 /// A thread, read whole.
-pub(crate) struct Read {
+pub(crate) struct LoadedThread {
     pub(crate) beginning: Beginning,
     pub(crate) run: ThreadState,
     /// The model that was asked last.
@@ -58,8 +55,8 @@ pub(crate) struct Read {
 }
 
 /// The state directory, and the database of threads in it. None is made for those who only look.
-pub(crate) async fn opened() -> Result<Option<(PathBuf, SqliteStore)>> {
-    let state = state::directory().context("there is no home to keep threads in: set HOME")?;
+pub(crate) async fn open_store() -> Result<Option<(PathBuf, SqliteStore)>> {
+    let state = directories::state().context("there is no home directory for threads: set HOME")?;
     let path = state.join(FILE);
     if !path.exists() {
         return Ok(None);
@@ -81,7 +78,7 @@ pub(crate) fn is_of_people(info: &ThreadInfo) -> bool {
 }
 
 /// Whether a thread is a sub-agent's.
-fn is_of_sub_agent(id: &ThreadId) -> bool {
+pub(crate) fn is_of_sub_agent(id: &ThreadId) -> bool {
     id.as_str().starts_with(SUB_AGENT)
 }
 
@@ -105,8 +102,8 @@ fn begun(events: &[&Event]) -> Beginning {
         Event::TurnStarted { messages } => Some(messages.iter().map(Message::text).collect::<String>()),
         _ => None,
     });
-    let directory = events.iter().find_map(|event| Place::noted(event));
-    Beginning { title: start_of(&said.unwrap_or_default(), MAX_TITLE), directory }
+    let directory = events.iter().find_map(|event| ThreadDirectory::noted(event));
+    Beginning { title: printable_start(&said.unwrap_or_default(), MAX_TITLE), directory }
 }
 
 /// The thread that somebody means: by its name, its beginning or its end, or the last one of a directory.
@@ -115,7 +112,7 @@ pub(crate) async fn find(store: &SqliteStore, directory: &Path, wanted: &str) ->
 }
 
 /// Reads a thread whole.
-pub(crate) async fn read(store: &SqliteStore, id: &ThreadId) -> Result<Read> {
+pub(crate) async fn read(store: &SqliteStore, id: &ThreadId) -> Result<LoadedThread> {
     let (mut run, mut model, mut after) = (ThreadState::default(), None, 0);
     let (mut first, mut asked): (Vec<Event>, Vec<(String, String)>) = (Vec::new(), Vec::new());
     loop {
@@ -145,7 +142,12 @@ pub(crate) async fn read(store: &SqliteStore, id: &ThreadId) -> Result<Read> {
         |call: String| asked.iter().rev().find(|(asked, _)| *asked == call).map(|(_, title)| title.clone());
     let waiting = run.waiting();
     let questions = waiting.into_iter().filter_map(|call| title(call.id.to_string())).collect();
-    Ok(Read { beginning: begun(&first.iter().collect::<Vec<_>>()), run, model, questions })
+    Ok(LoadedThread { beginning: begun(&first.iter().collect::<Vec<_>>()), run, model, questions })
+}
+
+/// Where files beside a thread are kept.
+pub(crate) fn files(state: &Path, id: &ThreadId) -> PathBuf {
+    state.join(FILES).join(id.as_str())
 }
 
 /// How long ago something was, about.

@@ -1,18 +1,18 @@
 //! What of a project is trusted: each skill and each file that counts, asked about once, and again when it has changed.
 
-mod entry;
-mod places;
-mod standing;
-mod store;
+mod digest;
+mod items;
+mod links;
+mod review;
+mod status;
 mod summary;
-mod survey;
-mod walk;
+mod trust_file;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) use self::standing::{Standing, standing};
-pub(crate) use self::store::TrustFile;
-pub(crate) use self::survey::{Scope, Survey, ask};
+pub(crate) use self::review::{ReviewScope, TrustReview, ask_to_trust};
+pub(crate) use self::status::{TrustStatus, status};
+pub(crate) use self::trust_file::TrustFile;
 
 /// What an item of a project is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,11 +8,11 @@ use prowess_catalog::Skill;
 use prowess_catalog::skill::{Location, MissingName};
 use prowess_catalog::yaml::Value;
 
-use super::standing::{Verdict, stay};
-use super::survey::Survey;
+use super::review::TrustReview;
+use super::status::{ItemStatus, stay};
 use super::{FileKind, Item, ItemKind};
 use crate::config;
-use crate::terminal::{Style, count, shown, shown_lines, size, start_of, styled};
+use crate::terminal::{Style, count, printable, printable_lines, printable_start, size, styled};
 
 /// Endings of files that interpreters run.
 const CODE: [&str; 17] = [
@@ -27,45 +27,42 @@ const MAX_LINES: usize = 400;
 const MAX_DESCRIPTION: usize = 200;
 
 /// What is asked where nothing of a project is trusted.
-pub(super) const QUESTION: &str = "Trust this project? Models then see its skills and may ask to run them, and its prowess.toml \
-                                   and AGENTS.md count. You are asked again about what is new or changes.";
+pub(super) const QUESTION: &str = "Trust this project? Models will see its skills and can ask to run them, and its prowess.toml and AGENTS.md will be used. You will be asked again about anything new or changed.";
 /// What is asked where something was said of it before.
-pub(super) const QUESTION_OF_PART: &str = "Trust these? Models then see these skills and may ask to run them; a prowess.toml or AGENTS.md \
-                                           among them counts. The rest stays as it is.";
+pub(super) const QUESTION_OF_PART: &str = "Trust these? Models will see these skills and can ask to run them; a prowess.toml or AGENTS.md among them will be used. The rest stays as it is.";
 
-impl Survey<'_> {
+impl TrustReview<'_> {
     /// Everything of the project that is not trusted: skills with their files, the configuration and the memory.
     pub(crate) fn summary(&self) -> String {
         let mut text = String::new();
         // Writing to a text cannot fail.
-        let top = shown(&self.project.top().display().to_string());
+        let top = printable(&self.project.top().display().to_string());
         let trusted = self.trusted();
         let of_part = match (trusted, self.is_first()) {
             (_, true) => "",
             (0, false) => ", besides what you refused",
             (_, false) => ", besides what you trust",
         };
-        let _ = writeln!(text, "{top} brings{of_part}:");
+        let _ = writeln!(text, "{top} contains{of_part}:");
         for (path, item) in &self.items {
-            let Some(judged) = self.judged.get(path).filter(|judged| !self.is_settled(&judged.verdict))
-            else {
+            let Some(judged) = self.judged.get(path).filter(|judged| !self.is_settled(&judged.status)) else {
                 continue;
             };
-            let mark = match judged.verdict {
-                Verdict::New if !self.is_first() => " (new)",
-                Verdict::Changed => " (changed)",
-                Verdict::Refused => " (refused)",
+            let mark = match judged.status {
+                ItemStatus::New if !self.is_first() => " (new)",
+                ItemStatus::Changed => " (changed)",
+                ItemStatus::Refused => " (refused)",
                 _ => "",
             };
-            let name = styled(shown(path), Style::Name);
+            let name = styled(printable(path), Style::Name);
             let _ = writeln!(text, "\n  {name}{mark}: {}", of(item));
-            match &judged.verdict {
-                Verdict::Unfit(problem) => {
+            match &judged.status {
+                ItemStatus::Unfit(problem) => {
                     let problem = format!("cannot be trusted: it {problem}");
                     let _ = writeln!(text, "    {}", styled(problem, Style::Bad));
                 }
-                Verdict::LeadsTo(_) => {
-                    let _ = writeln!(text, "    is as it was, and {}", judged.verdict);
+                ItemStatus::LeadsTo(_) => {
+                    let _ = writeln!(text, "    has not changed, but {}", judged.status);
                     continue;
                 }
                 _ => {}
@@ -101,7 +98,7 @@ impl Survey<'_> {
                 kind => kind.clone(),
             };
             let files = item.files.iter().filter(move |(path, kind)| kind_of(path, kind) == wanted);
-            files.map(|(path, _)| shown(path))
+            files.map(|(path, _)| printable(path))
         };
         let mut files: Vec<String> = of_kind(FileKind::Plain).take(MAX_NAMED).collect();
         let more = of_kind(FileKind::Plain).count().saturating_sub(MAX_NAMED);
@@ -128,7 +125,7 @@ impl Survey<'_> {
     fn configuration(&self, text: &mut String) {
         let Ok(Some(source)) = self.project.configuration() else { return };
         if let Err(mistake) = config::check(source) {
-            let _ = writeln!(text, "    {}", styled(shown(&format!("{mistake:#}")), Style::Bad));
+            let _ = writeln!(text, "    {}", styled(printable(&format!("{mistake:#}")), Style::Bad));
         }
         lines(&String::from_utf8_lossy(&source.bytes), &self.project.top().join(config::FILE_NAME), text);
     }
@@ -144,33 +141,33 @@ fn is_code(path: &str) -> bool {
 
 /// The lines of a file, or the first of them and where the rest is.
 fn lines(contents: &str, file: &Path, text: &mut String) {
-    let contents = shown_lines(contents);
+    let contents = printable_lines(contents);
     for line in contents.lines().take(MAX_LINES) {
         let _ = writeln!(text, "    {line}");
     }
     let more = contents.lines().count().saturating_sub(MAX_LINES);
     if more > 0 {
-        let file = shown(&file.display().to_string());
+        let file = printable(&file.display().to_string());
         let _ = writeln!(text, "    … {} more: read {file} before you answer", count(more, "line"));
     }
 }
 
 fn of(item: &Item) -> String {
     if let Some(FileKind::Link(target)) = item.files.get("") {
-        return format!("a link to {}", shown(target));
+        return format!("a link to {}", printable(target));
     }
     match item.kind {
-        ItemKind::Directory => "a directory of skills".to_owned(),
+        ItemKind::Directory => "a skill directory".to_owned(),
         ItemKind::Skill => format!("{}, {}", count(item.files.len(), "file"), size(item.bytes)),
         ItemKind::Configuration => format!("settings, {}", size(item.bytes)),
-        ItemKind::Memory => format!("told to the model, {}", size(item.bytes)),
+        ItemKind::Memory => format!("text for the model, {}", size(item.bytes)),
     }
 }
 
 /// Links with where they lead.
 fn links(files: &BTreeMap<String, FileKind>) -> Vec<String> {
     let link = |(path, kind): (&String, &FileKind)| match kind {
-        FileKind::Link(target) => Some(format!("{} -> {}", shown(path), shown(target))),
+        FileKind::Link(target) => Some(format!("{} -> {}", printable(path), printable(target))),
         _ => None,
     };
     files.iter().filter_map(link).collect()
@@ -180,11 +177,11 @@ fn skill(skill: &Skill, text: &mut String) {
     let _ = writeln!(
         text,
         "    {}: {}",
-        shown(skill.name.as_str()),
-        start_of(&skill.description, MAX_DESCRIPTION)
+        printable(skill.name.as_str()),
+        printable_start(&skill.description, MAX_DESCRIPTION)
     );
     if !skill.allowed_tools.is_empty() {
-        let _ = writeln!(text, "    allowed-tools: {}", shown(&skill.allowed_tools.join(" ")));
+        let _ = writeln!(text, "    allowed-tools: {}", printable(&skill.allowed_tools.join(" ")));
     }
     if let Some(hooks) = &skill.extensions.hooks {
         match hooks {
@@ -192,11 +189,11 @@ fn skill(skill: &Skill, text: &mut String) {
                 for (event, groups) in events {
                     let mut does = Vec::new();
                     texts(groups, &mut does);
-                    let _ = writeln!(text, "    hook {}: {}", shown(event), does.join(" "));
+                    let _ = writeln!(text, "    hook {}: {}", printable(event), does.join(" "));
                 }
             }
             _ => {
-                let _ = writeln!(text, "    hooks: in a form that is not understood");
+                let _ = writeln!(text, "    hooks: in an unknown form");
             }
         }
     }
@@ -207,7 +204,7 @@ fn texts(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Map(fields) => fields.iter().for_each(|(_, value)| texts(value, found)),
         Value::List(values) => values.iter().for_each(|value| texts(value, found)),
-        Value::Text(text) => found.push(shown(text)),
+        Value::Text(text) => found.push(printable(text)),
         _ => {}
     }
 }

@@ -23,6 +23,7 @@ mod names;
 mod promises;
 mod pty;
 mod readme;
+mod renamed;
 mod run;
 mod same_run;
 mod sandbox;

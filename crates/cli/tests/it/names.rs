@@ -241,7 +241,7 @@ fn info_counts_the_tokens_that_a_load_takes() {
     world.file(
         "home/.config/prowess/prowess.toml",
         &format!(
-            "[model]\nname = \"fake:m\"\nwindow = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{}\"\n",
+            "[model]\nname = \"fake:m\"\ncontext_window = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{}\"\n",
             model.url()
         ),
     );

@@ -59,7 +59,7 @@ fn the_engine_is_looked_for_at_the_socket_that_is_configured() {
         config,
         &format!("{settings}\n[sandbox]\nexecutor = \"container\"\nengine_socket = \"~/engine.sock\"\n"),
     );
-    let expected = format!("no container engine answers at {socket} (there is nothing)");
+    let expected = format!("no container engine answers at {socket} (no such socket)");
     let doctor = world.json(&["doctor", "--json"]);
     assert!(doctor["containers"]["problem"].as_str().unwrap().contains(&expected), "{doctor}");
     let run = world.run(&["run", "tides", "--", "true"]);

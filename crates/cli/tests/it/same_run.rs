@@ -32,7 +32,7 @@ fn world(model: &FakeModel, rules: &str) -> World {
         .file(
             CONFIG,
             &format!(
-                "[model]\nname = \"fake:m\"\nwindow = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{}\"\n\
+                "[model]\nname = \"fake:m\"\ncontext_window = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{}\"\n\
                  [sandbox]\nhosts = [\"allowed.example\", \"denied.example\"]\n{rules}",
                 model.url()
             ),

@@ -15,7 +15,7 @@ use crate::world::World;
 fn world(model: &FakeModel) -> World {
     let world = World::new();
     let config = format!(
-        "[model]\nname = \"fake:m\"\nwindow = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{}\"\n",
+        "[model]\nname = \"fake:m\"\ncontext_window = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{}\"\n",
         model.url()
     );
     world

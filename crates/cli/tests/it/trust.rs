@@ -19,7 +19,7 @@ fn furnished() -> World {
         )
         .file(SCRIPT, "#!/bin/sh\necho high\n")
         .skill("project/.claude/skills", "kites", "Builds kites. Use in wind.")
-        .file("project/prowess.toml", "[skills]\nmax_loaded = 20\n")
+        .file("project/prowess.toml", "[skills]\nmax_loaded_skills = 20\n")
         .file("project/AGENTS.md", "Speak of the sea.\n");
     chmod(&world, SCRIPT, 0o755);
     world
@@ -74,7 +74,7 @@ fn a_project_is_shown_asked_about_and_remembered() {
     assert_snapshot!(said);
     assert_eq!(standing(&world), "");
     assert!(world.stdout(&["prompt", "--form", "compact"]).contains("tides"));
-    assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded\t20\t"));
+    assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded_skills\t20\t"));
     let file = world.path("home/.local/state/prowess/trust.json");
     assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
 }
@@ -176,7 +176,7 @@ fn whatever_changes_is_named_and_asked_again() {
         world.skill("project/.agents/skills", "nets", "Knots. Use at sea.");
     });
     changed("the configuration", &[], &|| {
-        world.file("project/prowess.toml", "[skills]\nmax_loaded = 19\n");
+        world.file("project/prowess.toml", "[skills]\nmax_loaded_skills = 19\n");
     });
     changed("the memory", &[], &|| {
         world.file("project/AGENTS.md", "Speak of evil.\n");
@@ -205,7 +205,10 @@ fn a_change_while_the_question_waits_is_not_trusted() {
     assert_eq!(standing(&world), "", "what was shown is what was trusted");
     world.file("project/prowess.toml", "[skills]\nmax_loded = 20\n");
     let (said, _) = asked(&world, "n\n", || {});
-    assert!(said.contains("there is no key `skills.max_loded`; did you mean `skills.max_loaded`?"), "{said}");
+    assert!(
+        said.contains("there is no key `skills.max_loded`; did you mean `skills.max_loaded_skills`?"),
+        "{said}"
+    );
     trust(&world);
     for answer in ["\n", "\u{4}", "yes please\n", "Nay\n"] {
         world.stdout(&["trust", "--revoke"]);
@@ -335,7 +338,7 @@ fn a_home_is_no_project_nor_is_what_it_lies_in() {
     for (path, code) in [("home", 2), ("", 2), ("home/work", 0)] {
         std::fs::create_dir_all(world.path(path)).unwrap();
         let file = world.path(path).join("prowess.toml");
-        std::fs::write(file, "[limits]\nsteps = 3\n").unwrap();
+        std::fs::write(file, "[limits]\nmodel_calls = 3\n").unwrap();
         let output = world.command(&["trust", "--yes"]).current_dir(world.path(path)).output().unwrap();
         let said = world.told(&output);
         assert_eq!(output.status.code(), Some(code), "{path}: {said}");

@@ -16,7 +16,7 @@ fn furnished() -> World {
     world
         .skill("project/.prowess/skills", "tides", "Looks up tides. Use at sea.")
         .skill("project/.claude/skills", "kites", "Builds kites. Use in wind.")
-        .file("project/prowess.toml", "[skills]\nmax_loaded = 20\n")
+        .file("project/prowess.toml", "[skills]\nmax_loaded_skills = 20\n")
         .file("project/AGENTS.md", "Speak of the sea.\n");
     world
 }
@@ -61,7 +61,10 @@ fn put_old_record(world: &World, refused: &str) {
 }}
 "#
     );
-    world.file("home/.local/state/prowess/trust.json", &record);
+    // Its digest is of a file with the old name of a key.
+    world
+        .file("project/prowess.toml", "[skills]\nmax_loaded = 20\n")
+        .file("home/.local/state/prowess/trust.json", &record);
 }
 
 #[test]
@@ -72,7 +75,7 @@ fn a_new_skill_leaves_the_others_trusted() {
     part of this project is not trusted (boats is new): 1 project skill hidden from models; 4 other items stay trusted; `prowess trust` shows the rest
     models see: kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.
     ");
-    assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded\t20\t"));
+    assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded_skills\t20\t"));
     let listed = world.json(&["list", "--json"]);
     let status = |name: &str| {
         let all = listed["skills"].as_array().unwrap();
@@ -144,9 +147,9 @@ fn a_link_into_another_directory_of_the_project_is_that_skill_once() {
       AGENTS.md: told to the model, 18 B
         Speak of the sea.
 
-      prowess.toml: settings, 25 B
+      prowess.toml: settings, 32 B
         [skills]
-        max_loaded = 20
+        max_loaded_skills = 20
 
     [WORLD]/project is trusted.
     --- err
@@ -209,9 +212,9 @@ fn a_link_out_makes_only_its_entry_untrustable() {
       AGENTS.md: told to the model, 18 B
         Speak of the sea.
 
-      prowess.toml: settings, 25 B
+      prowess.toml: settings, 32 B
         [skills]
-        max_loaded = 20
+        max_loaded_skills = 20
 
     [WORLD]/project is trusted, except for what cannot be: evil is a link that leads out of the project's directories of skills, saws is a link that leads out of the project's directories of skills.
     --- err
@@ -242,11 +245,15 @@ fn a_link_out_makes_only_its_entry_untrustable() {
 fn records_of_version_1_stay_valid() {
     let world = furnished();
     put_old_record(&world, "");
-    assert_snapshot!(standing(&world), @r"models see: kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.");
-    assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded\t20\t"));
+    assert_snapshot!(standing(&world), @r"
+    notice: [WORLD]/project/prowess.toml:2: `skills.max_loaded` is now called `skills.max_loaded_skills`; please rename it
+    models see: kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.
+    ");
+    assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded_skills\t20\t"));
     assert_eq!(world.json(&["trust", "--list", "--json"])[0]["items"].as_object().unwrap().len(), 4);
     world.skill("project/.prowess/skills", "tides", "Looks up other tides. Use at sea.");
     assert_snapshot!(standing(&world), @r"
+    notice: [WORLD]/project/prowess.toml:2: `skills.max_loaded` is now called `skills.max_loaded_skills`; please rename it
     part of this project is not trusted (tides changed): 1 project skill hidden from models; 3 other items stay trusted; `prowess trust` shows the rest
     models see: kites: Builds kites. Use in wind.
     ");
@@ -398,10 +405,11 @@ fn a_skill_with_a_link_is_trusted_only_with_what_it_leads_to() {
 #[test]
 fn a_configuration_that_is_not_trusted_is_not_used_while_skills_are() {
     let world = trusted();
-    world.file("project/prowess.toml", "[skills]\nmax_loaded = 19\n\n[permission]\nskill = \"deny\"\n");
+    world
+        .file("project/prowess.toml", "[skills]\nmax_loaded_skills = 19\n\n[permission]\nskill = \"deny\"\n");
     assert_snapshot!(standing(&world), @r"models see: kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.");
     let told = world.run(&["config", "show"]);
-    assert!(told.contains("skills.max_loaded\t10\tdefault"), "{told}");
+    assert!(told.contains("skills.max_loaded_skills\t10\tdefault"), "{told}");
     assert_snapshot!(told.split("--- err\n").nth(1).unwrap(), @r"part of this project is not trusted (prowess.toml changed): its prowess.toml not used, except what you trusted of it forbids; 3 other items stay trusted; `prowess trust` shows the rest");
     assert_snapshot!(world.run(&["session", "-c", "load tides"]).lines().take(4).collect::<Vec<_>>().join("\n"), @r"
     exit 0
@@ -411,7 +419,7 @@ fn a_configuration_that_is_not_trusted_is_not_used_while_skills_are() {
     ");
     assert_snapshot!(world.run(&["session", "-c", "skills"]).split("--- err\n").nth(1).unwrap(), @r"part of this project is not trusted (prowess.toml changed): its prowess.toml not used, except what you trusted of it forbids; 3 other items stay trusted; `prowess trust` shows the rest");
     trust(&world);
-    assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded\t19\t"));
+    assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded_skills\t19\t"));
 }
 
 #[test]

@@ -160,7 +160,7 @@ async fn odd_tools_are_left_out_and_the_others_bounded() {
     let lying = Lying::new("odd-tools");
     let list = lying.connect("docs").await.tools().await.unwrap();
     assert_eq!(list.tools.len(), 127, "what is left out counts as well");
-    for why in ["more than 16384 bytes", "the list is not read on: it has more than 128 tools"] {
+    for why in ["more than 16384 bytes", "the list was not read to its end: it has more than 128 tools"] {
         assert!(list.left_out.iter().any(|left_out| left_out.contains(why)), "{why}: {:?}", list.left_out);
     }
     let mut names: Vec<&str> = list.tools.iter().map(|tool| tool.name.as_str()).collect();
@@ -172,9 +172,9 @@ async fn odd_tools_are_left_out_and_the_others_bounded() {
     names.dedup();
     assert_eq!(names.len(), 127, "no two have one name");
     let endless = Lying::new("endless-tools").connect("docs").await.tools().await.unwrap();
-    assert_eq!(endless.left_out, ["the list is not read on: it has more than 100 pages"]);
+    assert_eq!(endless.left_out, ["the list was not read to its end: it has more than 100 pages"]);
     let loops = Lying::new("loop-tools").connect("docs").await.tools().await.unwrap();
-    assert_eq!(loops.left_out.last().unwrap(), "the list is not read on: a page comes again");
+    assert_eq!(loops.left_out.last().unwrap(), "the list was not read to its end: a page comes again");
     let wordy = list.tools.iter().find(|tool| tool.their_name == "wordy").unwrap();
     assert!(wordy.description.chars().count() <= 1025 && !wordy.description.contains('\u{202e}'));
 }
@@ -203,7 +203,7 @@ async fn a_server_that_asks_us_for_something_is_refused() {
     let newest = Lying::new("honest");
     let server = newest.connect("docs").await;
     let refused = told(server.call_tool("ask", serde_json::Map::new()).await);
-    assert!(refused.contains("it asks for input, which is not offered"), "{refused}");
+    assert!(refused.contains("it asks for input, which prowess does not support"), "{refused}");
     let older = Lying::new("honest").with("--revision", "2025-11-25");
     let server = older.connect("docs").await;
     let answer = server.call_tool("ask", serde_json::Map::new()).await.unwrap();
@@ -219,7 +219,7 @@ async fn those_that_fail_are_told_and_the_others_work() {
     let (servers, failed) = Servers::connect([good.options("good"), bad.options("bad"), twice], None).await;
     let failed: Vec<String> = failed.iter().map(ToString::to_string).collect();
     assert_eq!(failed.len(), 2, "{failed:?}");
-    assert!(failed[0].contains("`good`") && failed[0].contains("another server with this label"));
+    assert!(failed[0].contains("`good`") && failed[0].contains("another server has this label"));
     assert!(failed[1].contains("`bad`") && failed[1].contains("no such database"));
     assert!(servers.get("bad").is_none());
     assert_eq!(servers.get("good").unwrap().skills().await.unwrap().offers.len(), 1);

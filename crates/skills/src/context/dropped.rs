@@ -34,10 +34,10 @@ impl DropReason {
                  {budget} that loaded skills may take here. {again}"
             ),
             Self::Changed => format!(
-                "Skill '{name}' was unloaded: it says something else now, which has not been approved. {again}"
+                "Skill '{name}' was unloaded: it has changed, and the change has not been approved. {again}"
             ),
             Self::Summarised => format!(
-                "Skill '{name}' was unloaded: it is of an MCP server, and the messages that it was loaded in have been \
+                "Skill '{name}' was unloaded: it comes from an MCP server, and the messages with its text have been \
                  summarised. {again}"
             ),
             Self::Unreadable(error) => format!("Skill '{name}' was unloaded: {}", printable(&error)),

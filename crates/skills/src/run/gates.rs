@@ -111,7 +111,7 @@ impl<'a> RunDriver<'a> {
         request: &RunRequest,
         approved: &mut ApprovedRun<'a>,
     ) -> Result<(), Halt> {
-        for path in request.inputs.iter().filter_map(RunInput::host) {
+        for path in request.inputs.iter().filter_map(RunInput::local_path) {
             let real = approved.input_gate(self, request).pass(&path).await.map_err(|stop| match stop {
                 InputStop::Asks(question) => Halt::Asks(question),
                 InputStop::Refused(refusal) => no_permission(&request.skill, refusal).into(),
@@ -326,7 +326,7 @@ impl ApprovedRun<'_> {
         input_gate: &'a dyn InputGate,
     ) -> RunContext<'a> {
         let mut context = RunContext::new(skills);
-        context.host = input_gate;
+        context.input_gate = input_gate;
         context.limits = self.runner.setup.limits.clone();
         context.network = self.network.clone();
         context.shell.clone_from(&self.shell);

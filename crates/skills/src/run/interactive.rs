@@ -120,7 +120,7 @@ impl RunDriver<'_> {
         from: Option<u64>,
         wait: Duration,
     ) -> Result<SkillAnswer, SkillError> {
-        let output: Result<LiveOutput, LiveError> = self.live(run_id)?.look(run_id, from, wait).await;
+        let output: Result<LiveOutput, LiveError> = self.live(run_id)?.read(run_id, from, wait).await;
         Ok(answer(&output.map_err(SkillError::Live)?))
     }
 }

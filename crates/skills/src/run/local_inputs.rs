@@ -125,7 +125,7 @@ struct LocalInput {
 
 #[async_trait]
 impl InputGate for LocalInputGate<'_> {
-    async fn allow_host(&self, path: &Path) -> bool {
+    async fn allows(&self, path: &Path) -> bool {
         self.pass(path).await.is_ok()
     }
 }

@@ -214,7 +214,7 @@ async fn a_denied_skill_that_lies_in_the_workspace_cannot_be_read() {
 
     let rules = [Rule::new("run", "kit *", Decision::Allow), Rule::new("skill", "hushed", Decision::Deny)];
     let after = session(&library, allowing(rules), runs.clone()).await;
-    let workspace = runs.runner.workspaces.for_session("one").unwrap();
+    let workspace = runs.runner.workspaces.workspace("one").unwrap();
     assert!(workspace.path().join("skills/hushed/SKILL.md").exists(), "it still lies there");
     for from in [
         "skill://hushed/SKILL.md",
@@ -327,10 +327,10 @@ async fn no_host_is_reached_without_permission() {
     assert!(said(json!(["example.org"])).await.contains("denied"));
     assert_eq!(
         said(json!(["evil.org"])).await,
-        "Error: Cannot run a command of skill 'kit': the host evil.org may not be reached; those that may are \
+        "Error: Cannot run a command of skill 'kit': the host evil.org is not allowed; allowed hosts: \
          *.example.com, example.org"
     );
-    assert!(said(json!(["http://example.org/"])).await.contains("is no rule for hosts"));
+    assert!(said(json!(["http://example.org/"])).await.contains("is not a host rule"));
     // By default there is none to ask for.
     let closed = session(&library, running([Rule::new("network", "*", Decision::Allow)]), runs).await;
     for name in ["skill_run", "skill_exec"] {
@@ -338,7 +338,7 @@ async fn no_host_is_reached_without_permission() {
     }
     let reply = run(&closed, json!({"skill": "kit", "command": "true", "network": ["example.com"]})).await;
     assert!(
-        reply.text.ends_with("the host example.com may not be reached: the configuration allows no network"),
+        reply.text.ends_with("the host example.com is not allowed: the configuration allows no network"),
         "{}",
         reply.text
     );

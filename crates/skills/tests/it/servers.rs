@@ -355,7 +355,7 @@ async fn text_of_a_server_is_never_in_the_system_message() {
     assert!(session.loaded_section().await.text.is_empty());
     assert!(session.put_back([answer.as_str()], None).await.text.is_empty(), "it is where it was");
     let section = session.put_back(["a summary"], None).await;
-    insta::assert_snapshot!(section.text, @r#"Skill 'docs:pdf' was unloaded: it is of an MCP server, and the messages that it was loaded in have been summarised. Use `skill_load("docs:pdf")` if you need it again."#);
+    insta::assert_snapshot!(section.text, @r#"Skill 'docs:pdf' was unloaded: it comes from an MCP server, and the messages with its text have been summarised. Use `skill_load("docs:pdf")` if you need it again."#);
     assert_eq!(section.dropped, ["docs:pdf"]);
     assert_eq!(session.view().server_skills_in_context(), ["docs:pdf"], "the summary may say what it said");
 }

@@ -60,7 +60,7 @@ impl SandboxedHooks {
             self.runner.executor.as_ref().ok_or_else(|| ExecuteError::NotConfigured.to_string())?;
         let (workspaces, name) = (self.runner.workspaces.clone(), hook.thread.to_string());
         let opened = tokio::task::spawn_blocking(move || {
-            let workspace = workspaces.for_session(&name)?;
+            let workspace = workspaces.workspace(&name)?;
             let own = workspace.own_directory(OWN)?;
             Ok::<_, WorkspaceError>((workspace, own))
         });

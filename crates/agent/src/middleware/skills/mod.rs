@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use prowess_permission::{NoAsker, Permissions, Replies};
+use prowess_skills::allowed_tools::{ToolCall, ToolVerdict};
 use prowess_skills::context::LoadedSection;
 use prowess_skills::delta::UnloadReason;
 use prowess_skills::secret::Secret;
-use prowess_skills::allowed_tools::{ToolCall, ToolVerdict};
 use prowess_skills::{
     AllowedTools, Operation, SessionBuilder, SkillDelta, SkillError, SkillService, SkillState, SkillView,
     ToolSpec,

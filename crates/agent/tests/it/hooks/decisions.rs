@@ -167,7 +167,7 @@ async fn a_hook_that_floods_is_bounded() {
     let results = results(&thread);
     assert_eq!(
         results[0],
-        "Error: this call was blocked by a hook: it did not answer: it wrote more output than it may"
+        "Error: this call was blocked by a hook: it did not answer: it wrote too much output"
     );
     assert_eq!(
         results[1],

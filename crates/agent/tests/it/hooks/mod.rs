@@ -69,7 +69,7 @@ impl Place {
 
     /// Where the user's hooks of a thread run.
     fn own(&self, thread: &ThreadId) -> PathBuf {
-        let workspace = self.runner.workspaces.for_session(thread.as_str()).unwrap();
+        let workspace = self.runner.workspaces.workspace(thread.as_str()).unwrap();
         workspace.own_directory("hooks").unwrap()
     }
 

@@ -87,7 +87,7 @@ async fn hooks_of_a_skill_run_in_its_directory_while_it_is_loaded() {
     let minded = |number| model.request(number).system_text().contains("Mind the numbers.");
     assert_eq!([minded(1), minded(2), minded(3)], [false, true, false]);
     assert!(model.request(2).system_text().contains("<hook event=\"SkillLoad\" skill=\"guard\">"));
-    let workspace = place.runner.workspaces.for_session(thread.id().as_str()).unwrap();
+    let workspace = place.runner.workspaces.workspace(thread.id().as_str()).unwrap();
     let told = std::fs::read_to_string(workspace.path().join("work/unloaded")).unwrap();
     let told: Value = serde_json::from_str(&told).unwrap();
     let seen = std::fs::read_to_string(place.own(thread.id()).join("seen")).unwrap();

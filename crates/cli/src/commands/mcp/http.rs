@@ -12,8 +12,8 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 
 use crate::config::MCP_TOKEN;
-use crate::state;
-use crate::terminal::shown;
+use crate::directories;
+use crate::terminal::printable;
 
 /// What holds the token, where no file does.
 pub(crate) const VARIABLE: &str = MCP_TOKEN;
@@ -26,24 +26,21 @@ const OPEN_FILES: u64 = 8192;
 
 /// Serving over HTTP.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Over HTTP")]
+#[command(next_help_heading = "HTTP")]
 pub(crate) struct Http {
-    /// Serve many clients over streamable HTTP at http://ADDR/mcp, and not one on standard input and output: an address
-    /// and a port, such as 127.0.0.1:8931; port 0 picks one
+    /// Serve many clients over streamable HTTP at http://ADDR/mcp, instead of one on standard input and output. ADDR is an address and a port, such as 127.0.0.1:8931; port 0 picks a free one
     #[arg(long, value_name = "ADDR", value_parser = address)]
     http: Option<SocketAddr>,
-    /// Listen on an address that other machines reach. What is sent is not encrypted, the token included: put a proxy in
-    /// front that does TLS, and name it with --allow-name
+    /// Listen on an address that other machines can reach. Traffic and token are not encrypted: put a TLS proxy in front, and name it with --allow-name
     #[arg(long, requires = "http")]
     allow_remote: bool,
-    /// Read the token that clients have to present from this file, which only you may read [default: PROWESS_MCP_TOKEN,
-    /// else a file in the state directory that is made when it is missing]
+    /// Read the token that clients must send from this file, which only you may read [default: PROWESS_MCP_TOKEN, else a file in the state directory, created if missing]
     #[arg(long, value_name = "FILE", requires = "http")]
     token_file: Option<PathBuf>,
-    /// A name that clients may call the server by (the Host header), such as that of a proxy; can be repeated
+    /// A name that clients may use for the server in the Host header, such as your proxy's; can be repeated
     #[arg(long, value_name = "NAME[:PORT]", requires = "http")]
     allow_name: Vec<String>,
-    /// An origin whose pages may use the server, such as `https://app.example.com`; can be repeated
+    /// A web origin whose pages may use the server, such as `https://app.example.com`; can be repeated
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     allow_origin: Vec<String>,
 }
@@ -54,7 +51,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         Some(port) => format!("{}:{port}", Ipv4Addr::LOCALHOST),
         None => text.to_owned(),
     };
-    whole.parse().map_err(|_| "an address and a port, such as 127.0.0.1:8931".to_owned())
+    whole.parse().map_err(|_| "write an address and a port, such as 127.0.0.1:8931".to_owned())
 }
 
 impl Http {
@@ -67,7 +64,7 @@ impl Http {
     pub(crate) async fn open(&self, address: SocketAddr) -> Result<(TcpListener, HttpOptions)> {
         if !address.ip().is_loopback() && !self.allow_remote {
             bail!(
-                "other machines reach `{}`: listen on 127.0.0.1, or add --allow-remote if a proxy in front does TLS",
+                "other machines can reach `{}`: listen on 127.0.0.1, or add --allow-remote if a TLS proxy is in front",
                 address.ip()
             );
         }
@@ -78,10 +75,10 @@ impl Http {
             self.allow_origin.iter().map(|origin| origin.trim_end_matches('/').to_owned()).collect();
         raise_open_files();
         let listener = TcpListener::bind(address).await;
-        let listener = listener.with_context(|| format!("{address} cannot be listened on"))?;
+        let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
         let mut err = anstream::stderr();
         writeln!(err, "serving at {}", url(listener.local_addr()?))?;
-        writeln!(err, "clients present the token in {}", shown(&kept))?;
+        writeln!(err, "clients must send the token in {}", printable(&kept))?;
         Ok((listener, options))
     }
 
@@ -97,13 +94,13 @@ impl Http {
         if let Some(secret) = std::env::var_os(VARIABLE) {
             return of(&secret.to_string_lossy(), VARIABLE.to_owned());
         }
-        let state = state::directory();
-        let state =
-            state.with_context(|| format!("there is no home to keep a token in: set {VARIABLE}, or HOME"))?;
+        let state = directories::state();
+        let state = state
+            .with_context(|| format!("there is no home directory for a token: set {VARIABLE}, or HOME"))?;
         let file = state.join(FILE);
         let place = file.display().to_string();
-        let failed = || format!("{place} cannot be made; set {VARIABLE}, or give --token-file FILE");
-        state::make_directory(&state).with_context(failed)?;
+        let failed = || format!("cannot create {place}; set {VARIABLE}, or use --token-file FILE");
+        directories::make_directory(&state).with_context(failed)?;
         let (token, secret) = Token::random()?;
         let new = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file);
         match new {
@@ -128,7 +125,7 @@ fn read(path: &Path) -> Result<String> {
     let file = std::fs::File::open(path).with_context(unread)?;
     let found = file.metadata().with_context(unread)?;
     if found.mode() & 0o077 != 0 {
-        bail!("{name} can be read by others: `chmod 600 {name}`");
+        bail!("others can read {name}: run `chmod 600 {name}`");
     }
     let mut secret = String::new();
     file.take(MAX_BYTES).read_to_string(&mut secret).with_context(unread)?;

@@ -58,7 +58,7 @@ pub(crate) fn world(model: &FakeModel) -> World {
 /// Names a model at an address, and whatever else is wanted.
 fn configure(world: &World, url: &str, more: &str) {
     let text = format!(
-        "[model]\nname = \"fake:m\"\nwindow = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{url}\"\n{more}"
+        "[model]\nname = \"fake:m\"\ncontext_window = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{url}\"\n{more}"
     );
     world.file(CONFIG, &text);
 }

@@ -114,7 +114,7 @@ fn programs_start_in_the_home_or_where_the_configuration_says() {
         assert_eq!(started.lines().last(), world.path(place).to_str(), "{more}");
     }
     configure(&world, &model.url(), "[mcp.docs]\ncommand = [\"sh\"]\ndirectory = \"here\"\n");
-    assert!(world.run(&["servers"]).contains("write `here` with its whole path, or with ~/"));
+    assert!(world.run(&["servers"]).contains("write `here` as an absolute path, or with a leading ~/"));
 }
 
 #[test]
