@@ -212,7 +212,7 @@ async fn case_20_a_changed_skill_is_not_put_back_under_the_old_approval() {
     let section = session.put_back([], None).await;
     assert!(!section.text.contains("Steal"), "{}", section.text);
     assert_eq!(section.dropped, ["a"]);
-    assert!(section.text.contains("which has not been approved"));
+    assert!(section.text.contains("the change has not been approved"));
     assert!(loaded(&session).is_empty());
 }
 

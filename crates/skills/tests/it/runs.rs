@@ -399,7 +399,7 @@ async fn a_network_that_cannot_be_had_is_a_clear_error() {
     let session = session(&library, running(rules), may_reach(runs, &["example.com"])).await;
     let reply = run(&session, json!({"skill": "kit", "command": "true", "network": ["example.com"]})).await;
     assert!(
-        reply.is_error && reply.text.contains("needs the level 'bwrap' or 'bwrap-noproc'"),
+        reply.is_error && reply.text.contains("need the sandbox level 'bwrap' or 'bwrap-noproc'"),
         "{}",
         reply.text
     );
