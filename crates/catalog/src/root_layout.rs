@@ -189,7 +189,7 @@ impl RootLayout {
     }
 
     /// The working directory and the directories above it up to the project's top, nearest first. Excludes a home and
-    /// what it lies in.
+    /// the directories above it.
     fn project_directories<'a>(&self, environment: &'a Environment) -> Vec<&'a Path> {
         let mut directories = self.marked_directories(&environment.working_directory);
         let home = environment.home.as_deref().unwrap_or(Path::new("/"));

@@ -27,13 +27,13 @@ pub(crate) struct ScopeArgs {
 }
 
 impl ScopeArgs {
-    /// The scope that was named.
-    pub(crate) async fn named(&self, artifacts: &Artifacts) -> Result<Option<Scope>> {
+    /// The chosen scope, if any.
+    pub(crate) async fn chosen(&self, artifacts: &Artifacts) -> Result<Option<Scope>> {
         if let Some(scope) = &self.scope {
             return Ok(Some(scope.parse()?));
         }
         let Some(wanted) = &self.thread else { return Ok(None) };
-        // Whoever has no home has no threads.
+        // Without a home directory there are no threads.
         let opened = if directories::state().is_some() { threads::open_store().await? } else { None };
         let lookup = match opened {
             Some((_, store)) => {
@@ -45,7 +45,7 @@ impl ScopeArgs {
         if lookup != Lookup::Nothing {
             return Ok(Some(Scope::thread(lookup.found(wanted)?.as_str())?));
         }
-        // Artifacts may be there without the thread: those of another computer, or of an older version.
+        // Artifacts can exist without their thread, for example from another computer.
         let scopes = artifacts.scopes().await.map_err(|error| anyhow!("{error}"))?;
         let ids = scopes.iter().filter_map(Scope::thread_id).filter_map(|id| id.parse().ok());
         let found = Lookup::among(ids, wanted).found(wanted)?;
@@ -53,7 +53,7 @@ impl ScopeArgs {
     }
 }
 
-/// The scope that the configuration wants: `own` unless it is a wider one.
+/// The configured scope: `own`, unless a wider one is set.
 pub(crate) fn configured(word: ScopeWord, own: Scope, project: &Path) -> Result<Scope> {
     match word {
         ScopeWord::Thread => Ok(own),
@@ -67,7 +67,7 @@ pub(crate) fn of_project(project: &Path) -> Result<Scope> {
     Scope::project(project).with_context(|| format!("{} cannot have an artifact scope", project.display()))
 }
 
-/// The directory that makes a project: its top, and the working directory where there is no project.
+/// The project directory: its top, or the working directory if there is no project.
 pub(crate) fn project(skills: &Skills) -> Result<std::path::PathBuf> {
     match &skills.project {
         Some(project) => Ok(project.top().to_owned()),
@@ -75,12 +75,12 @@ pub(crate) fn project(skills: &Skills) -> Result<std::path::PathBuf> {
     }
 }
 
-/// The command that gets an artifact, for a person who has just made it.
+/// The command line that gets a saved artifact.
 pub(crate) fn get_command(scope: &Scope, saved: &ArtifactFile, workspace_dir: &WorkspaceDir) -> String {
     artifacts_command("get", scope, &format!("{}@{}", saved.name, saved.version), workspace_dir)
 }
 
-/// A command of `prowess artifacts` about a name in a scope, ready for a shell.
+/// A command line of `prowess artifacts`, quoted for a shell.
 pub(crate) fn artifacts_command(
     command: &str,
     scope: &Scope,
@@ -93,14 +93,14 @@ pub(crate) fn artifacts_command(
     };
     let directory =
         workspace_dir.given().map(|given| directory_option("--workspace", given)).unwrap_or_default();
-    // What begins with a dash is no option.
+    // A name that starts with a dash must not be taken as an option.
     match name.starts_with('-') {
         true => format!("prowess artifacts {command} {whose}{directory} -- {}", quote_if_needed(name)),
         false => format!("prowess artifacts {command} {} {whose}{directory}", quote_if_needed(name)),
     }
 }
 
-/// An option with a directory, ready for a shell in any directory, and a blank before it.
+/// An option with an absolute path, quoted for a shell, after a space.
 pub(crate) fn directory_option(name: &str, directory: &Path) -> String {
     let absolute = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
     format!(" {name} {}", quote_if_needed(&absolute.to_string_lossy()))

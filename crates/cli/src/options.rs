@@ -1,7 +1,8 @@
-//! What a person can type.
+//! The command line: commands, and options that several commands share.
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
@@ -9,7 +10,7 @@ use crate::commands::{
     run, search, servers, session, threads, trust, uninstall,
 };
 
-/// The version, with its commit where that is known.
+/// The version, with its commit if that is known.
 pub(crate) const VERSION: &str = env!("PROWESS_VERSION");
 
 /// Find, check, run and chat with Agent Skills.
@@ -114,4 +115,14 @@ pub(crate) struct RootArgs {
     /// How many directories deep to look
     #[arg(long, value_name = "N")]
     pub(crate) max_depth: Option<usize>,
+}
+
+/// Parses one of the words in `values`.
+pub(crate) fn one_of<T: Clone + Send + Sync>(
+    values: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(values.iter().map(|(name, _)| *name)).try_map(move |given| {
+        let found = values.iter().find(|(name, _)| *name == given);
+        found.map(|(_, value)| value.clone()).ok_or("it is not one of these words")
+    })
 }

@@ -1,26 +1,27 @@
-//! Asks a person whether a weaker sandbox is enough, when the one that is configured cannot be had.
+//! The sandbox level: tests it, asks about a weaker one, and parses `--sandbox`.
 
 use anyhow::{Context as _, Result};
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use prowess_workspace::{Executor as _, Level, LocalExecutor, LocalOptions};
 
 use crate::confirm::{Confirmation, ask, can_ask};
 use crate::terminal::printable;
 
-/// How commands can be isolated on this machine.
+/// How well commands can be isolated on this machine.
 pub(crate) enum SandboxCheck {
-    /// As strongly as the user wants.
+    /// As strongly as configured.
     Enough,
-    /// Not as strongly as the user wants.
+    /// Less strongly than configured.
     Weaker {
         /// What is missing, and what to do about it.
         why: String,
-        /// The strongest level that works, if any isolates at all.
+        /// The strongest level that works, if any.
         strongest: Option<Level>,
     },
 }
 
 impl SandboxCheck {
-    /// Tries the sandbox for real. `least` is the weakest level that the user allows.
+    /// Tests the sandbox. `least` is the weakest level that the user accepts.
     pub(crate) fn probe(least: Level) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("cannot test the sandbox")?;
@@ -38,8 +39,7 @@ impl SandboxCheck {
     }
 }
 
-/// Says what is missing and asks whether `level` is enough this time. Only a person at a terminal can answer: elsewhere, and
-/// without an answer, it is not enough.
+/// Asks whether the weaker `level` is enough this time. Only a person at a terminal can say yes.
 pub(crate) fn accept_weaker(level: Level, why: &str) -> Result<bool> {
     if !can_ask() {
         return Ok(false);
@@ -54,7 +54,7 @@ pub(crate) fn accept_weaker(level: Level, why: &str) -> Result<bool> {
     Ok(ask(&lines, &mut std::io::stdin().lock())? == Confirmation::Yes)
 }
 
-/// What a level holds commands with.
+/// What isolates commands at a level.
 pub(crate) fn describe(level: Level) -> &'static str {
     match level {
         Level::Container => "a container",
@@ -63,4 +63,11 @@ pub(crate) fn describe(level: Level) -> &'static str {
         Level::Landlock => "file rules and a system call filter, no namespaces",
         _ => "limits only: commands can read everything that you can read",
     }
+}
+
+/// Parses the value of `--sandbox`.
+pub(crate) fn level_parser() -> impl clap::builder::TypedValueParser<Value = Level> {
+    // Containers are chosen with --executor.
+    let local = Level::ALL.into_iter().filter(|level| *level != Level::Container);
+    PossibleValuesParser::new(local.map(Level::name)).try_map(|given| given.parse::<Level>())
 }

@@ -1,4 +1,4 @@
-//! Other MCP servers, as they are configured: whose skills and tools an agent has besides.
+//! Connects to the configured MCP servers, for their skills and tools.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,10 +14,10 @@ use crate::config::{McpSettings, Settings, home};
 use crate::progress::Progress;
 use crate::terminal::printable;
 
-/// How long a server is waited for before a person is told of it.
+/// How long to wait for a server before the person is told.
 const UNTOLD: Duration = Duration::from_secs(2);
 
-/// Servers that are connected, and what to tell about those that are not.
+/// The connected servers, and notices about the others.
 pub(crate) struct Connected {
     pub(crate) servers: Arc<Servers>,
     pub(crate) notices: Vec<String>,
@@ -25,7 +25,7 @@ pub(crate) struct Connected {
     pub(crate) lacks_some: bool,
 }
 
-/// Connects to all servers of the configuration, or to one; none, when there are none.
+/// Connects to all configured servers, or to one. `None` if none is configured.
 pub(crate) async fn connect(
     settings: &Settings,
     only: Option<&str>,
@@ -61,15 +61,15 @@ pub(crate) async fn connect(
     Ok(Some(Connected { servers, notices, lacks_some }))
 }
 
-/// The catalog with what servers offer at the start, and what to tell about it.
-pub(crate) async fn offered_first(servers: &Servers, catalog: &Catalog) -> (Catalog, Vec<String>) {
+/// Adds the servers' skills to the catalog at the start, with a spinner. Also returns notices.
+pub(crate) async fn add_skills_at_start(servers: &Servers, catalog: &Catalog) -> (Catalog, Vec<String>) {
     let progress = Progress::start("asking MCP servers for their skills");
     let tell = |server: &ServerLabel| progress.tell(&format!("waiting for server {server}…"));
-    offered(servers, catalog, Patience::new(UNTOLD, &tell)).await
+    add_skills(servers, catalog, Patience::new(UNTOLD, &tell)).await
 }
 
-/// The catalog with what servers offer now, and what to tell about it.
-pub(crate) async fn offered(
+/// Adds the servers' current skills to the catalog. Also returns notices.
+pub(crate) async fn add_skills(
     servers: &Servers,
     catalog: &Catalog,
     patience: Patience<'_>,
@@ -114,7 +114,7 @@ fn started(command: &[String], settings: &McpSettings) -> Result<Connection> {
     let mut connection = Connection::command(program, arguments);
     if let Connection::Command { env, directory, .. } = &mut connection {
         *env = given;
-        // Programs take code from where they start, and the working directory may be a stranger's.
+        // Programs load code from where they start, and the working directory may be untrusted.
         let place = settings.directory.as_ref().map(|directory| directory.value.0.clone()).or_else(home);
         *directory = Some(place.context("HOME is not set: set `directory`, where the server starts")?);
     }
@@ -125,7 +125,7 @@ fn variable(name: &str) -> Result<String> {
     std::env::var(name).map_err(|_| anyhow!("{} is not set, or is not valid text", printable(name)))
 }
 
-/// Where files of servers are kept, which is nowhere that skills are looked for. What servers gave that are gone is
+/// Opens the cache of server files, outside of all skill roots. Files of servers that are no longer configured are
 /// removed.
 fn cache(labels: &[ServerLabel], roots: &[Root]) -> Result<Option<Cache>> {
     let Some(directory) = directory() else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! What the model of a conversation sees of the skills: the one place to ask, for whoever tells a person about it.
+//! Which skills the model of a chat sees, for commands that tell a person about it.
 
 use std::io::Write as _;
 
@@ -15,15 +15,15 @@ use crate::skills::Skills;
 use crate::terminal::{count, printable};
 use crate::workspace_dir::WorkspaceDir;
 
-/// What the agent of a conversation is called in rules, `[agent.chat.permission]`, and in telemetry.
+/// The name of the chat's agent in rules, `[agent.chat.permission]`, and in telemetry.
 pub(crate) const CHAT_AGENT: &str = "chat";
 
-/// What a person is told when the rules cannot be read.
+/// What a person is told if the rules cannot be read.
 pub(crate) const UNKNOWN: &str = "cannot tell which skills the model sees";
-/// How many skills that rules deny are named in a line.
+/// How many denied skills are named in a line.
 const MAX_NAMED: usize = 10;
 
-/// The skills as the model of `prowess chat` sees them, by the rules of the user, of a trusted project, and of the agent.
+/// The skills that the model of `prowess chat` sees, by the rules of the user, of a trusted project and of the agent.
 pub(crate) struct VisibleSkills {
     policy: Policy,
     view: CatalogView,
@@ -33,37 +33,37 @@ pub(crate) struct VisibleSkills {
 /// Whether the model sees a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Visibility {
-    /// From the start.
+    /// Yes, from the start.
     Yes,
-    /// Once a file is in play that its `paths` match.
+    /// Yes, once a file that matches its `paths` is used.
     WithFiles,
-    /// From the start, as one that only people start.
+    /// Yes, marked as a skill that only people start.
     Marked,
     /// No: only people start it.
     Manual,
     /// No: a rule denies it.
     Denied(Box<Verdict>),
-    /// No: it is of a project, and not trusted.
+    /// No: it belongs to a project and is not trusted.
     Untrusted,
 }
 
 impl VisibleSkills {
-    /// The visible_skills of a model for which this is the configuration.
+    /// The skills that a model sees with this configuration.
     pub(crate) fn new(catalog: &Catalog, config: &Config) -> Self {
-        // Which skills are seen does not depend on where files are workspace_dir.
+        // Visibility does not depend on the workspace directory.
         let policy = config.policy(CHAT_AGENT, &WorkspaceDir::default());
         let options = session_options(&config.settings.skills);
         Self { view: visible_view(catalog, &policy), policy, options }
     }
 
-    /// The same for skills that were found, with the configuration that counts for them.
+    /// The same for the skills of a command, with their configuration.
     pub(crate) fn of(skills: &Skills) -> Result<Self> {
         let config = Config::load(&skills.configuration()?, &[])?;
         Ok(Self::new(&skills.catalog, &config))
     }
 
-    /// The same where there is more to tell than what the model sees: `None`, and a line for the person, when the rules
-    /// cannot be read. No conversation begins then, and no model sees anything.
+    /// The same, but if the rules cannot be read it warns the person and returns `None`. No chat starts then, and no
+    /// model sees anything.
     pub(crate) fn of_or_warn(skills: &Skills) -> Result<Option<Self>> {
         match Self::of(skills) {
             Ok(visible_skills) => Ok(Some(visible_skills)),
@@ -75,27 +75,27 @@ impl VisibleSkills {
         }
     }
 
-    /// The skills that the model may know of.
+    /// The skills that the model may know.
     pub(crate) fn view(&self) -> &CatalogView {
         &self.view
     }
 
-    /// The rules that decide about it.
+    /// The rules that decide this.
     pub(crate) fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// How skills are told to the model, and loaded.
+    /// How skills are shown to the model and loaded.
     pub(crate) fn options(&self) -> &SessionOptions {
         &self.options
     }
 
-    /// Whether the model is told of skills that only people start.
+    /// Whether the model sees skills that only people start.
     fn lists_manual(&self) -> bool {
         self.options.manual == ManualSkills::Marked && self.options.dialect.lists_manual_skills()
     }
 
-    /// The skills that the model is told about from the start.
+    /// The skills that the model sees from the start.
     pub(crate) fn offered(&self) -> CatalogView {
         self.view.filtered(|entry| entry.skill.extensions.paths.is_empty())
     }
@@ -121,7 +121,7 @@ impl VisibleSkills {
         denied.map(|entry| entry.skill.name.as_str()).collect()
     }
 
-    /// A line about the skills that rules hide from the model, if there are some.
+    /// A line about the denied skills, if there are any.
     pub(crate) fn denied_line(&self) -> Option<String> {
         let denied = self.denied();
         let mut names: Vec<String> = denied.iter().take(MAX_NAMED).map(|name| printable(name)).collect();
@@ -138,12 +138,12 @@ impl VisibleSkills {
 }
 
 impl Visibility {
-    /// Whether the model can come to know of it.
+    /// Whether the model can see the skill.
     pub(crate) fn is_visible(&self) -> bool {
         matches!(self, Self::Yes | Self::WithFiles | Self::Marked)
     }
 
-    /// A word for a list, where it needs one.
+    /// A word for a list, if the skill needs one.
     pub(crate) fn mark(&self) -> Option<&'static str> {
         match self {
             Self::Yes | Self::WithFiles => None,
@@ -153,7 +153,7 @@ impl Visibility {
         }
     }
 
-    /// The answer to whether the model sees it, with the reason. `untrusted` says why it is not trusted, if that is known.
+    /// Whether the model sees the skill, with the reason. `untrusted` says why it is not trusted, if that is known.
     pub(crate) fn explain(&self, untrusted: Option<&str>) -> String {
         match self {
             Self::Yes => "yes".to_owned(),
@@ -169,16 +169,16 @@ impl Visibility {
     }
 }
 
-/// The rule that denies something to the model of a conversation, and where a person finds it.
+/// The rule that denies something to the chat's agent, and where the rule is.
 pub(crate) fn describe_rule(verdict: &Verdict) -> String {
     describe_rule_for(CHAT_AGENT, verdict.rule.as_ref())
 }
 
 /// The same for another agent.
 pub(crate) fn describe_rule_for(agent: &str, rule: Option<&(RuleSource, Rule)>) -> String {
-    let Some((layer, rule)) = rule else { return "the rules".to_owned() };
+    let Some((source, rule)) = rule else { return "the rules".to_owned() };
     let (table, line) = (rule.toml_table(), rule.toml_line());
-    let told = match layer {
+    let told = match source {
         RuleSource::User => format!("{table} {line} in your prowess.toml"),
         RuleSource::Project => format!("{table} {line} in the project's prowess.toml"),
         RuleSource::Agent => format!("{line} in [agent.{agent}.permission]"),

@@ -1,7 +1,7 @@
-//! Where workspaces and artifacts are kept.
+//! The option `--workspace`: where workspaces and artifacts are.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
@@ -9,14 +9,16 @@ use prowess_workspace::{Artifacts, Workspaces};
 
 use crate::directories::{self, check_owned};
 
-/// The directory of workspaces, below the one that everything is kept in.
+/// The directory of workspaces, below the state directory or `--workspace`.
 const WORKSPACES: &str = "workspaces";
-/// The directory of artifacts, beside it.
+/// The directory of artifacts, in the same place.
 const ARTIFACTS: &str = "artifacts";
-/// How often it is looked for bytes of artifacts that nobody names.
+/// How long an unused workspace is kept.
+pub(crate) const WORKSPACE_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// How often artifact data without a name is removed.
 const SWEEP_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Where workspaces and artifacts are kept.
+/// Where workspaces and artifacts are.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Storage")]
 pub(crate) struct WorkspaceDir {
@@ -25,16 +27,16 @@ pub(crate) struct WorkspaceDir {
     workspace: Option<PathBuf>,
 }
 
-/// Where workspaces are.
+/// The workspaces, opened.
 pub(crate) struct OpenWorkspaces {
     pub(crate) workspaces: Workspaces,
     pub(crate) path: PathBuf,
-    /// Why they are not where one would look for them.
+    /// Why they are not in the usual place.
     pub(crate) moved: Option<String>,
 }
 
 impl WorkspaceDir {
-    /// The workspaces, at a place that commands can reach.
+    /// Opens the workspaces in a place that commands can reach.
     pub(crate) fn workspaces(&self) -> Result<OpenWorkspaces> {
         let base = self.base()?;
         make(&base)?;
@@ -61,36 +63,37 @@ impl WorkspaceDir {
         Ok(OpenWorkspaces { workspaces, path, moved: Some(moved) })
     }
 
-    /// The directory that was given for them, if one was.
+    /// The directory of `--workspace`, if it was given.
     pub(crate) fn given(&self) -> Option<&Path> {
         self.workspace.as_deref()
     }
 
-    /// What is in the directory that was given: that may be one in which others have their files.
+    /// The directories of prowess in `--workspace`, which can also contain other files.
     pub(crate) fn given_directories(&self) -> Vec<PathBuf> {
         let given = self.given().and_then(|given| std::path::absolute(given).ok());
         given.into_iter().flat_map(|base| [WORKSPACES, ARTIFACTS].map(|name| base.join(name))).collect()
     }
 
-    /// The workspaces that are there already, wherever those of this user may be. Nothing is made.
+    /// The existing workspaces of this user, wherever they are. Nothing is created.
     pub(crate) fn existing_workspaces(&self) -> Result<Vec<Workspaces>> {
-        let mut places = vec![self.base()?];
+        let mut directories = vec![self.base()?];
         if self.workspace.is_none() {
-            places
+            directories
                 .extend(Some(directories::shared_workspaces()).filter(|shared| check_owned(shared).is_ok()));
         }
-        let places = places.into_iter().map(|place| place.join(WORKSPACES)).filter(|place| place.is_dir());
-        places.map(|place| Workspaces::open(&place).map_err(|error| anyhow!("{error}"))).collect()
+        let directories =
+            directories.into_iter().map(|place| place.join(WORKSPACES)).filter(|place| place.is_dir());
+        directories.map(|place| Workspaces::open(&place).map_err(|error| anyhow!("{error}"))).collect()
     }
 
-    /// The artifacts, beside the workspaces. Whoever uses them says whose with [`Artifacts::in_scope`].
+    /// Opens the artifacts. Choose a scope with [`Artifacts::in_scope`].
     pub(crate) fn artifacts(&self) -> Result<Artifacts> {
-        // Whoever comes first makes the directory of both, and commands have to pass it.
+        // Commands must be able to enter the directory, whichever of the two is opened first.
         make(&self.base()?)?;
         Artifacts::on_disk(self.artifacts_path()?).map_err(|error| anyhow!("{error}"))
     }
 
-    /// The artifacts that are there already. Nothing is made.
+    /// The existing artifacts. Nothing is created.
     pub(crate) fn existing_artifacts(&self) -> Result<Option<Artifacts>> {
         self.artifacts_path()?.is_dir().then(|| self.artifacts()).transpose()
     }
@@ -99,7 +102,7 @@ impl WorkspaceDir {
         Ok(self.base()?.join(ARTIFACTS))
     }
 
-    /// Whether it is time to look for bytes of artifacts that nobody names; notes that it is done.
+    /// Whether it is time to remove artifact data without a name. Notes that this is done now.
     pub(crate) fn is_sweep_due(&self) -> bool {
         let Ok(note) = self.artifacts_path().map(|path| path.join("swept")) else { return false };
         let swept = std::fs::metadata(&note).and_then(|found| found.modified());
@@ -119,6 +122,12 @@ impl WorkspaceDir {
 fn make(path: &Path) -> Result<()> {
     directories::make_directory(path)
         .with_context(|| format!("cannot create {}; choose another --workspace DIR", path.display()))
+}
+
+/// A new id for a workspace that is used only once.
+pub(crate) fn new_workspace_id() -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("run {} {}", std::process::id(), now.as_nanos())
 }
 
 #[cfg(test)]

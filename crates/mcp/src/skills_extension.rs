@@ -151,7 +151,10 @@ impl<'a> Publication<'a> {
     /// `resources/directory/read`
     pub(crate) fn directory(&self, address: &str, cursor: Option<&str>) -> Result<Value, ErrorData> {
         if cursor.is_some() {
-            return Err(ErrorData::invalid_params("There is no such page", None));
+            return Err(ErrorData::invalid_params(
+                "There is no such page; ask for the list again without a cursor",
+                None,
+            ));
         }
         let unknown = || ErrorData::invalid_params(format!("{address} is not a directory resource"), None);
         let directory = self.find(address).ok_or_else(unknown)?;
@@ -226,7 +229,12 @@ impl<'a> Publication<'a> {
         let start = match cursor {
             None => 0,
             Some(cursor) => {
-                let no_page = || ErrorData::invalid_params("There is no such page", None);
+                let no_page = || {
+                    ErrorData::invalid_params(
+                        "There is no such page; ask for the list again without a cursor",
+                        None,
+                    )
+                };
                 let after = cursor.strip_prefix(AFTER).ok_or_else(no_page)?;
                 self.skills.partition_point(|skill| skill.entry.skill.name.as_str() <= after)
             }

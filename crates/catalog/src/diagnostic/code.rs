@@ -167,7 +167,7 @@ codes! {
     Unreadable = "unreadable", Discovery, Warning;
     /// The root does not exist.
     RootMissing = "root-missing", Discovery, Info;
-    /// A SKILL.md lies directly in a directory of skills, where only subdirectories count.
+    /// A SKILL.md is directly in a directory of skills, where only subdirectories count.
     ManifestInRoot = "manifest-in-root", Discovery, Warning;
     /// The link leads to a directory that was already scanned.
     LinkLoop = "link-loop", Discovery, Warning;

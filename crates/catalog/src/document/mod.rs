@@ -115,7 +115,7 @@ impl fmt::Display for DocumentError {
             }
             Self::NotAFile { path } => write!(
                 f,
-                "`{path}` is not a regular file, or lies behind a link; put the file itself into the skill"
+                "`{path}` is not a regular file, or is behind a link; put the file itself into the skill"
             ),
             Self::Binary { path } => {
                 write!(f, "`{path}` is not text: it has a NUL byte or is not UTF-8; save it as UTF-8")

@@ -75,7 +75,7 @@ impl fmt::Display for PathRefusal {
             Self::Encoded => f.write_str("it has a percent-encoded dot, slash or backslash"),
             Self::TooLong => write!(f, "it has a part of more than {MAX_PART_BYTES} bytes"),
             Self::Hidden => f.write_str("it has a hidden part"),
-            Self::TooDeep => write!(f, "it lies more than {DOCUMENT_DEPTH} directories deep"),
+            Self::TooDeep => write!(f, "it is more than {DOCUMENT_DEPTH} directories deep"),
             Self::Manifest => write!(f, "a {MANIFEST} is not a document"),
             Self::NotADocument => f.write_str("only .md and .txt files are documents"),
             Self::OtherSkill => f.write_str("it belongs to a skill inside this one"),

@@ -1,8 +1,8 @@
-//! What YAML 1.2's core schema makes of a scalar: text, null, or a number or boolean.
+//! The type of a scalar in YAML 1.2's core schema: text, null, or a number or boolean.
 
 use granit_parser::{ScalarStyle, Tag};
 
-/// What YAML 1.2's core schema makes of a scalar.
+/// The type of a scalar in YAML 1.2's core schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Schema {
     String,

@@ -188,7 +188,7 @@ fn a_skill_moved_away_and_linked_back_can_still_be_read() {
 }
 
 #[test]
-fn a_host_hands_out_snapshots_and_says_what_changed() {
+fn a_live_catalog_returns_snapshots_and_changes() {
     let tree = Tree::new().skill("one/a").skill("two/b");
     let (one, two) = (tree.root_at("one", RootKind::User), tree.root_at("two", RootKind::Project));
     let live = LiveCatalog::new(vec![one.clone()], ScanOptions::default(), RefreshPolicy::OnRequest);

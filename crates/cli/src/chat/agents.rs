@@ -67,7 +67,7 @@ pub(super) struct ChatAgents {
     pub(super) directory: PathBuf,
     /// The state directory.
     pub(super) state: PathBuf,
-    pub(super) places: RootArgs,
+    pub(super) root_args: RootArgs,
     pub(super) catalog: Arc<Mutex<Catalog>>,
     create_in: Vec<String>,
     /// The part of the project's configuration that is used.
@@ -91,7 +91,7 @@ pub(super) struct ChatAgents {
 pub(super) struct AgentSetup {
     pub(super) config: Config,
     pub(super) flags: Vec<Flag>,
-    pub(super) places: RootArgs,
+    pub(super) root_args: RootArgs,
     pub(super) skills: crate::skills::Skills,
     pub(super) runner: Runner,
     pub(super) artifacts: Artifacts,
@@ -102,8 +102,9 @@ pub(super) struct AgentSetup {
 impl ChatAgents {
     /// Makes the agents. Also returns notices about old approvals and about servers that cannot be used.
     pub(super) async fn new(found: AgentSetup) -> Result<(Self, Vec<String>)> {
-        let AgentSetup { config, flags, places, mut skills, runner, artifacts, workspace_dir, state } = found;
-        let model = model::chosen(&config.settings)?;
+        let AgentSetup { config, flags, root_args, mut skills, runner, artifacts, workspace_dir, state } =
+            found;
+        let model = model::configured(&config.settings)?;
         let directory = std::env::current_dir().context("the working directory cannot be read")?;
         check_own(&state.join(crate::threads::FILE))?;
         let store =
@@ -114,7 +115,7 @@ impl ChatAgents {
         let permissions = Permissions::new(broker, NAME, policy(&config, &workspace_dir));
         let mut servers = None;
         if let Some(connected) = servers::connect(&config.settings, None, &skills.roots).await? {
-            let (catalog, more) = servers::offered_first(&connected.servers, &skills.catalog).await;
+            let (catalog, more) = servers::add_skills_at_start(&connected.servers, &skills.catalog).await;
             skills.catalog = catalog;
             notices.extend(connected.notices.into_iter().chain(more));
             servers = Some(connected.servers);
@@ -124,7 +125,7 @@ impl ChatAgents {
             store,
             directory,
             state,
-            places,
+            root_args,
             configuration: skills.configuration()?,
             trusts_memory: skills.trusts_memory(),
             notice: skills.notice(),
@@ -161,10 +162,10 @@ impl ChatAgents {
     /// Looks for skills again. Returns a notice if something changed.
     pub(super) async fn refresh(&mut self) -> Result<Option<String>> {
         let known = self.catalog();
-        let mut skills = self.places.discover_again(&known)?;
+        let mut skills = self.root_args.discover_again(&known)?;
         if let Some(servers) = self.servers.as_ref().filter(|servers| servers.has_changed()) {
             // `prowess servers` shows what cannot be used.
-            skills.catalog = servers::offered(servers, &skills.catalog, Patience::endless()).await.0;
+            skills.catalog = servers::add_skills(servers, &skills.catalog, Patience::endless()).await.0;
         }
         let mut is_same = same(&known, &skills.catalog) && self.trusts_memory == skills.trusts_memory();
         let configuration = skills.configuration()?;
@@ -281,7 +282,7 @@ impl ChatAgents {
         });
         skills.models(move |name| {
             let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-            known.entry(name.to_owned()).or_insert_with(|| model::named(&own, name)).clone()
+            known.entry(name.to_owned()).or_insert_with(|| model::for_skill(&own, name)).clone()
         })
     }
 
@@ -304,10 +305,10 @@ impl ChatAgents {
     /// The command line that continues a thread, with its roots and its workspace directory.
     pub(super) fn resume_line(&self, thread: &ThreadId) -> String {
         let mut line = "prowess chat".to_owned();
-        if self.places.only {
+        if self.root_args.only {
             line.push_str(" --only");
         }
-        for root in &self.places.root {
+        for root in &self.root_args.root {
             line.push_str(&artifacts::directory_option("--root", root));
         }
         if let Some(directory) = self.workspace_dir.given() {

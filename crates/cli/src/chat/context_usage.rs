@@ -1,9 +1,9 @@
-//! What fills the model's window.
+//! How full the model's context window is.
 
 use prowess_agent::middleware::SkillsState;
 use prowess_agent::{Message, Model, ModelRequest, States};
 
-/// What takes how many tokens, about, in the order of the prompt.
+/// Estimated tokens of each part of a request, in the order of the prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ContextUsage {
     pub(super) rows: Vec<Row>,
@@ -13,7 +13,7 @@ pub(super) struct ContextUsage {
     pub(super) skills: Vec<(String, usize)>,
 }
 
-/// One of them.
+/// One part of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) what: String,
@@ -22,7 +22,7 @@ pub(super) struct Row {
 }
 
 impl ContextUsage {
-    /// What a request takes, by the model's own measure.
+    /// Estimates a request, with the model's own token count.
     pub(super) fn of(request: &ModelRequest, states: &States, model: &dyn Model) -> Self {
         let count = |text: &str| model.count_tokens(text);
         let skills: Vec<(String, usize)> = SkillsState::of(states)
@@ -32,7 +32,7 @@ impl ContextUsage {
         for section in &request.system {
             let tokens = count(&section.text);
             match section.owner.as_str() {
-                // The first section of the skills is their overview.
+                // The first section of the skills middleware is the overview.
                 "skills" if overview == 0 => overview = tokens,
                 "skills" => loaded_in_system += tokens,
                 _ => system += tokens,
@@ -43,7 +43,7 @@ impl ContextUsage {
             .iter()
             .map(|tool| count(&tool.description) + count(&tool.parameters.to_string()))
             .sum();
-        let messages: u64 = request.messages.iter().map(|message| spoken(message, &count)).sum();
+        let messages: u64 = request.messages.iter().map(|message| message_tokens(message, &count)).sum();
         let loaded: u64 = skills.iter().map(|(_, tokens)| *tokens as u64).sum();
         let total = system + overview + loaded_in_system + tools + messages;
         let history = (loaded_in_system + messages).saturating_sub(loaded);
@@ -58,8 +58,8 @@ impl ContextUsage {
     }
 }
 
-/// The tokens of a message, about.
-fn spoken(message: &Message, count: &dyn Fn(&str) -> u64) -> u64 {
+/// The estimated tokens of a message.
+fn message_tokens(message: &Message, count: &dyn Fn(&str) -> u64) -> u64 {
     let calls = message.tool_calls().map(|call| count(&call.name) + count(&call.arguments));
     count(&message.text()) + calls.sum::<u64>()
 }

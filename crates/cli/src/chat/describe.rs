@@ -1,4 +1,4 @@
-//! How calls and their results are put into a line.
+//! Describes calls, results and outcomes in one line.
 
 use prowess_agent::TurnOutcome;
 use prowess_agent::tool::{RefusedBy, ToolData};
@@ -8,15 +8,15 @@ use serde_json::Value;
 use super::events::ChatEvent;
 use crate::terminal::{printable, printable_start, size};
 
-/// How long a line about a call may become, in characters; the screen cuts it to its width.
+/// The longest line about a call, in characters. The screen cuts it to its width.
 const MAX_LINE: usize = 200;
-/// The arguments that say most about a call, in the order in which they are looked for.
+/// The arguments that say most about a call, in order of preference.
 const TELLING: [&str; 8] = ["command", "file_path", "path", "pattern", "description", "name", "query", "url"];
 
 /// What a call does.
 pub(super) fn call(tool: &str, arguments: &Value) -> String {
     let text = |key: &str| arguments[key].as_str();
-    // Whichever dialect it was called in: threads outlive configurations.
+    // Tool names of all dialects count, because threads outlive configurations.
     let act = Dialect::tool_kind(tool);
     let skill = act.and_then(|_| Dialect::skill_in(arguments));
     let told = match (act, skill) {
@@ -34,7 +34,7 @@ pub(super) fn call(tool: &str, arguments: &Value) -> String {
     printable_start(&told, MAX_LINE)
 }
 
-/// What came of a call, if there is more to say than that it is done.
+/// The result of a call, if there is more to say than that it is done.
 pub(super) fn result(text: &str, is_error: bool, data: Option<&ToolData>) -> Option<String> {
     if let Some(why) = refusal(data) {
         return Some(why);
@@ -51,12 +51,12 @@ pub(super) fn result(text: &str, is_error: bool, data: Option<&ToolData>) -> Opt
     Some(printable_start(&told, MAX_LINE))
 }
 
-/// Whether a command ended with a failure, which is no error of the call.
+/// Whether a command failed. The call itself did not.
 pub(super) fn has_failed(data: Option<&ToolData>) -> bool {
     matches!(data, Some(ToolData::Ran(ran)) if ran.exit_code != 0)
 }
 
-/// A file that a run left: where it is, and what to know of it; or what is kept, and how to fetch it.
+/// A file of a run: its path and size, or its saved name and the command that gets it.
 pub(super) fn file(event: &ChatEvent) -> Option<(String, String)> {
     let ChatEvent::File { name, path, bytes, fetch, .. } = event else { return None };
     Some(match (path, fetch) {
@@ -66,7 +66,7 @@ pub(super) fn file(event: &ChatEvent) -> Option<(String, String)> {
     })
 }
 
-/// What a person said no to, in that person's words; nothing for any other answer.
+/// The person's refusal, with the reason if one was given; `None` for other results.
 pub(super) fn refusal(data: Option<&ToolData>) -> Option<String> {
     let Some(ToolData::Refused { by: RefusedBy::Person, message }) = data else { return None };
     Some(match message.as_deref().map(str::trim).filter(|why| !why.is_empty()) {
@@ -75,7 +75,7 @@ pub(super) fn refusal(data: Option<&ToolData>) -> Option<String> {
     })
 }
 
-/// How a turn ended, and what to do about it; nothing when it ended with an answer.
+/// How a turn ended; `None` if it ended with an answer.
 pub(super) fn outcome(outcome: &TurnOutcome) -> Option<String> {
     Some(match outcome {
         TurnOutcome::Answered => return None,
@@ -86,7 +86,7 @@ pub(super) fn outcome(outcome: &TurnOutcome) -> Option<String> {
     })
 }
 
-/// What to do about a turn that ended at a limit.
+/// What to do after a turn that reached a limit.
 pub(super) fn advice(outcome: &TurnOutcome) -> Option<String> {
     let advice = match outcome {
         TurnOutcome::TooManySteps { .. } => {
@@ -98,7 +98,7 @@ pub(super) fn advice(outcome: &TurnOutcome) -> Option<String> {
     Some(advice.to_owned())
 }
 
-/// Tokens, short.
+/// A number of tokens, short.
 pub(super) fn tokens(tokens: u64) -> String {
     match tokens {
         0..1_000 => tokens.to_string(),

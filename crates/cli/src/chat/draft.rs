@@ -112,7 +112,7 @@ impl Draft {
         if text.trim().is_empty() {
             return;
         }
-        // Whatever happens to this conversation, it can be found again.
+        // It can be found again, even if the chat ends.
         self.history.add(&text);
         self.waiting.push_back(text);
     }

@@ -1,4 +1,4 @@
-//! What happens in a conversation: what a screen shows, and what `--json` prints, one object a line.
+//! The events of a chat: what a screen shows, and what `--json` prints, one object per line.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
@@ -15,10 +15,10 @@ use serde_json::Value;
 
 use super::run_files::RunFiles;
 
-/// How far the clock of files may lag behind ours.
+/// How far file times may lag behind the clock.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Something that events.
+/// An event of a chat.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum ChatEvent {
@@ -29,15 +29,15 @@ pub(crate) enum ChatEvent {
         /// How many messages it has already.
         messages: usize,
     },
-    /// The model says something: a piece of it.
+    /// A piece of the model's text.
     Text { text: String },
-    /// The model thinks something: a piece of it.
+    /// A piece of the model's reasoning.
     Reasoning { text: String },
-    /// The model has said all that it wanted to.
+    /// The model's response is complete.
     Said { model: String, input_tokens: u64, output_tokens: u64 },
     /// A tool is called.
     Call { call: CallId, tool: String, arguments: Value },
-    /// A tool says how far it is.
+    /// A tool reports progress.
     Progress { call: CallId, text: String },
     /// A tool answered.
     Result {
@@ -46,67 +46,67 @@ pub(crate) enum ChatEvent {
         text: String,
         is_error: bool,
         milliseconds: Option<u64>,
-        /// What came of it as data: a command's end, or who refused it.
+        /// The result as data: the end of a command, or who refused the call.
         data: Option<ToolData>,
     },
-    /// A run left a file, or something is kept of it.
+    /// A run wrote a file, or saved an artifact.
     File {
         call: CallId,
         name: String,
-        /// Where it is on this machine.
+        /// Its path on this machine.
         path: Option<String>,
         bytes: Option<u64>,
-        /// The command that fetches what is kept.
+        /// The command that gets the artifact.
         fetch: Option<String>,
     },
-    /// A skill is loaded now.
+    /// A skill was loaded.
     Loaded { skill: String, tokens: usize },
-    /// A skill is not loaded any more.
+    /// A skill was unloaded.
     Unloaded { skill: String, reason: Value },
-    /// A person has to answer.
+    /// A person must reply.
     Question {
         call: CallId,
         tool: String,
-        /// What is asked, in words.
+        /// The wording of the question.
         #[serde(flatten)]
-        words: Box<Wording>,
-        /// The same as it is stored.
+        wording: Box<Wording>,
+        /// The question as it is stored.
         question: Box<Question>,
     },
-    /// A person, or `--yes`, answered.
+    /// A person, or `--yes`, replied.
     Replied { call: CallId, reply: CallReply },
-    /// What the model reads begins later, after a summary: by so many messages.
+    /// A summary replaced this many messages.
     Compacted { messages: usize },
-    /// What the next call of the model takes, about.
+    /// Estimated tokens of the next model call.
     Context { tokens: u64, window: Option<u64>, skills: usize, skill_tokens: usize, cost: Option<String> },
     /// The turn is over.
     Ended { outcome: TurnOutcome, answer: Option<String> },
-    /// Something that is worth knowing.
+    /// A notice for the person.
     Note { text: String },
 }
 
-/// Makes what can be seen of an agent into what happens, with the names and times of calls.
+/// Turns updates of a thread into events, with the names and times of calls.
 #[derive(Debug, Default)]
 pub(crate) struct EventTranslator {
     calls: BTreeMap<CallId, (ToolCall, Option<Instant>)>,
-    /// How many messages the model no longer sees.
+    /// How many messages a summary replaced.
     cut: usize,
-    /// Where runs leave their files.
+    /// The files that runs write.
     files: Option<RunFiles>,
 }
 
 impl EventTranslator {
-    /// Follows another thread: one whose model does not see so many messages, and whose runs leave their files there.
+    /// Switches to another thread.
     pub(super) fn open(&mut self, cut: usize, files: RunFiles) {
         (self.cut, self.files) = (cut, Some(files));
     }
 
-    /// Follows calls that were made before it was there.
-    pub(crate) fn know(&mut self, calls: impl IntoIterator<Item = ToolCall>) {
+    /// Adds calls that were made before.
+    pub(crate) fn add_calls(&mut self, calls: impl IntoIterator<Item = ToolCall>) {
         self.calls.extend(calls.into_iter().map(|call| (call.id.clone(), (call, None))));
     }
 
-    /// What a update means.
+    /// The events of an update.
     pub(crate) fn update(&mut self, update: ThreadUpdate<'_>) -> Vec<ChatEvent> {
         match update {
             ThreadUpdate::Text(text) => vec![ChatEvent::Text { text: text.to_owned() }],
@@ -122,7 +122,7 @@ impl EventTranslator {
     fn stored(&mut self, event: &Event) -> Vec<ChatEvent> {
         match event {
             Event::ModelAnswered { model, message, usage, .. } => {
-                self.know(message.tool_calls().cloned());
+                self.add_calls(message.tool_calls().cloned());
                 let (input_tokens, output_tokens) = (usage.input, usage.output);
                 vec![ChatEvent::Said { model: model.clone(), input_tokens, output_tokens }]
             }
@@ -145,7 +145,7 @@ impl EventTranslator {
                     _ => None,
                 };
                 let since = begun.and_then(|begun| SystemTime::now().checked_sub(begun.elapsed() + TICK));
-                let files = self.files.as_mut().zip(ran).map(|(files, ran)| files.after(call, ran, since));
+                let files = self.files.as_mut().zip(ran).map(|(files, ran)| files.of_run(call, ran, since));
                 let (text, is_error, data) = (answer.text.clone(), answer.is_error, answer.data.clone());
                 events.push(ChatEvent::Result {
                     call: call.clone(),
@@ -160,7 +160,7 @@ impl EventTranslator {
             }
             Event::StateChanged { changes } => skills(changes),
             Event::Replied { call, reply } => {
-                // The others that it ends have events of their own.
+                // Other calls that this reply ends have their own events.
                 let reply = match reply.clone() {
                     CallReply::RejectAll { message } => CallReply::Reject { message },
                     reply => reply,
@@ -177,12 +177,12 @@ impl EventTranslator {
 }
 
 impl ChatEvent {
-    /// A question that waits.
+    /// The event for a question that waits.
     pub(crate) fn question(waiting: &WaitingCall) -> Self {
         Self::Question {
             call: waiting.call.id.clone(),
             tool: waiting.call.name.clone(),
-            words: Box::new(waiting.question.wording()),
+            wording: Box::new(waiting.question.wording()),
             question: Box::new(waiting.question.clone()),
         }
     }
@@ -234,7 +234,7 @@ mod tests {
             ChatEvent::Question {
                 call: call(),
                 tool: text(),
-                words: Box::new(Question::new(Kind::RUN, "x").wording()),
+                wording: Box::new(Question::new(Kind::RUN, "x").wording()),
                 question: Box::new(Question::new(Kind::RUN, "x")),
             },
             ChatEvent::Replied { call: call(), reply: CallReply::Approve },

@@ -1,47 +1,47 @@
-//! What was typed before, also in earlier conversations.
+//! The history of typed lines, also from earlier chats.
 
 use std::path::PathBuf;
 
 use rustyline::history::{FileHistory, History as _, SearchDirection};
 
-/// How many lines are remembered.
+/// How many lines are kept.
 const MAX_LINES: usize = 1_000;
 
-/// Earlier lines, and which of them is being looked at.
+/// Earlier lines, and the one that is shown now.
 pub(super) struct History {
     lines: FileHistory,
     file: PathBuf,
-    /// The line that is looked at, and what was typed before anybody looked.
+    /// The line that is shown, and the draft from before.
     at: Option<(usize, String)>,
 }
 
 impl History {
-    /// The lines of a file, if it can be read.
+    /// Reads the history from a file, if possible.
     pub(super) fn new(file: PathBuf) -> Self {
         let mut lines = FileHistory::new();
-        // A history that cannot be read is no reason not to conversation.
+        // A chat works without its history.
         let _ = lines.set_max_len(MAX_LINES);
         let _ = lines.load(&file);
         Self { lines, file, at: None }
     }
 
-    /// Remembers a line.
+    /// Adds a line.
     pub(super) fn add(&mut self, line: &str) {
         self.at = None;
         if line.trim().is_empty() {
             return;
         }
         let _ = self.lines.add(line);
-        // It is made for the user alone, and a disk that is full is no reason not to conversation.
+        // The file is private. A chat works even if the disk is full.
         let _ = self.lines.append(&self.file);
     }
 
-    /// Somebody types: what comes before and after counts from the end again.
+    /// The person types: Up starts from the end again.
     pub(super) fn leave(&mut self) {
         self.at = None;
     }
 
-    /// The line before the one that is looked at.
+    /// The line before the one that is shown.
     pub(super) fn older(&mut self, typed: &str) -> Option<String> {
         let (at, draft) = match &self.at {
             Some((at, draft)) => (*at, draft.clone()),
@@ -53,7 +53,7 @@ impl History {
         Some(line)
     }
 
-    /// The line after the one that is looked at; in the end, what was typed before anybody looked.
+    /// The line after the one that is shown; after the last, the draft.
     pub(super) fn newer(&mut self) -> Option<String> {
         let (at, draft) = self.at.take()?;
         match self.get(at + 1) {
@@ -65,7 +65,7 @@ impl History {
         }
     }
 
-    /// The newest line with these words among those before a place, and its place.
+    /// The newest line that contains `words` before a position, and its position.
     pub(super) fn find(&self, words: &str, before: Option<usize>) -> Option<(usize, String)> {
         let from = before.unwrap_or(self.lines.len()).checked_sub(1)?;
         let found = self.lines.search(words, from, SearchDirection::Reverse).ok()??;

@@ -71,7 +71,7 @@ impl Input {
                 continue;
             }
             let text = self.draft.line.take();
-            // It can be found again, whatever becomes of it.
+            // It can be found again, even if sending fails.
             self.unsent.settle(&mut self.draft.history, &text);
             show(InputDisplay::Finished { prompt: PROMPT.to_owned(), text: text.clone() });
             return match action {

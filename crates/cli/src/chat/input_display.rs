@@ -1,4 +1,4 @@
-//! What a person sees of what is typed: the text with its cursor, and the lines that wait to be said.
+//! The input below the conversation: the typed text with its cursor, and waiting lines.
 
 use prowess_catalog::untrusted::is_unprintable;
 
@@ -6,41 +6,40 @@ use crate::rows::cut;
 use crate::screen::Cursor;
 use crate::terminal::{Style, columns, printable, printable_lines, styled};
 
-/// How many lines that wait are shown.
+/// How many waiting lines are shown.
 const MAX_WAITING: usize = 5;
-/// What stands before a line that goes on with a message.
+/// The indent of further lines of a message.
 const INDENT: &str = "  ";
 /// What a tab looks like.
 const TAB: &str = "    ";
-/// What can be done about lines that wait.
+/// What a person can do about waiting lines.
 const ADVICE: &str = "  Up edits the last one · Ctrl-C stops the turn and edits all";
 
-/// Something to show of the keyboard.
+/// A change of the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InputDisplay {
-    /// What is typed now.
+    /// The input has changed.
     Typing(InputRows),
-    /// A line is finished, and stays.
+    /// A line is finished and stays on the screen.
     Finished { prompt: String, text: String },
-    /// The screen is to be empty.
+    /// Clear the screen.
     Clear,
-    /// The screen may have another size.
+    /// The size of the screen may have changed.
     Resized,
-    /// Other programs had the screen.
+    /// Another program used the screen.
     Resumed,
 }
 
-/// What is typed, below everything else.
+/// The input, below everything else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InputRows {
-    /// The text, what stands before it, and where the cursor is in it, in bytes; nothing if no text is asked for, and none
-    /// was typed.
+    /// The prompt, the text, and the position of the cursor in bytes; `None` if there is nothing to type.
     pub(crate) line: Option<(String, String, usize)>,
-    /// What waits to be said.
+    /// Lines that wait until the turn ends.
     pub(crate) waiting: Vec<String>,
-    /// Something to know about what was typed.
+    /// A notice about the input.
     pub(crate) notice: Option<String>,
-    /// Whether a turn goes on.
+    /// Whether a turn is running.
     pub(crate) is_busy: bool,
 }
 
@@ -62,8 +61,8 @@ impl InputRows {
             faint(&format!("  {notice}"));
         }
         let Some((prompt, text, position)) = &self.line else { return (rows, None) };
-        let (typed, cursor) = laid_out(prompt, text, *position, width.max(TAB.len() + 1));
-        // Of a text that is too long, the rows around the cursor are shown.
+        let (typed, cursor) = layout(prompt, text, *position, width.max(TAB.len() + 1));
+        // Of a long text, the rows around the cursor are shown.
         let room = height.saturating_sub(rows.len() + 2).max(1);
         let first = (cursor.line + 1).saturating_sub(room);
         let line = rows.len() + cursor.line - first;
@@ -72,15 +71,15 @@ impl InputRows {
     }
 }
 
-/// The lines that stay of a text that was typed. The terminal wraps them, so that they are copied as they were typed.
+/// The lines of a finished text. The terminal wraps them, so that they can be copied as typed.
 pub(crate) fn finished(prompt: &str, text: &str) -> Vec<String> {
     let text = printable_lines(text).replace('\t', TAB);
     let lines = text.split('\n').enumerate();
     lines.map(|(at, line)| format!("{}{line}", if at == 0 { prompt } else { INDENT })).collect()
 }
 
-/// The rows of a text that is being typed, and where the cursor stands in them.
-fn laid_out(prompt: &str, text: &str, position: usize, width: usize) -> (Vec<String>, Cursor) {
+/// The rows of the text being typed, and the cursor in them.
+fn layout(prompt: &str, text: &str, position: usize, width: usize) -> (Vec<String>, Cursor) {
     let (mut rows, mut row, mut used) = (Vec::new(), prompt.to_owned(), columns(prompt));
     let mut cursor = None;
     for (at, c) in text.char_indices() {
@@ -104,7 +103,7 @@ fn laid_out(prompt: &str, text: &str, position: usize, width: usize) -> (Vec<Str
         row.push_str(&piece);
         used += columns(&piece);
     }
-    // The cursor does not stand beyond the last column.
+    // The cursor never stands beyond the last column.
     if cursor.is_none() && used >= width {
         rows.push(std::mem::take(&mut row));
         used = 0;
@@ -127,12 +126,12 @@ mod tests {
     #[test]
     fn text_goes_on_below_and_the_cursor_with_it() {
         let rows = |rows: &[&str]| rows.iter().map(|row| (*row).to_owned()).collect::<Vec<_>>();
-        assert_eq!(laid_out("> ", "", 0, 10), (rows(&["> "]), at(0, 2)));
-        assert_eq!(laid_out("> ", "12345678", 8, 10), (rows(&["> 12345678", ""]), at(1, 0)));
-        assert_eq!(laid_out("> ", "123456789", 8, 10), (rows(&["> 12345678", "9"]), at(1, 0)));
-        assert_eq!(laid_out("> ", "one\n潮汐", 3, 10), (rows(&["> one", "  潮汐"]), at(0, 5)));
-        assert_eq!(laid_out("> ", "one\n潮汐", 4, 10), (rows(&["> one", "  潮汐"]), at(1, 2)));
-        assert_eq!(laid_out("> ", "a\u{1b}", 2, 20), (rows(&["> a\\u{1b}"]), at(0, 9)));
+        assert_eq!(layout("> ", "", 0, 10), (rows(&["> "]), at(0, 2)));
+        assert_eq!(layout("> ", "12345678", 8, 10), (rows(&["> 12345678", ""]), at(1, 0)));
+        assert_eq!(layout("> ", "123456789", 8, 10), (rows(&["> 12345678", "9"]), at(1, 0)));
+        assert_eq!(layout("> ", "one\n潮汐", 3, 10), (rows(&["> one", "  潮汐"]), at(0, 5)));
+        assert_eq!(layout("> ", "one\n潮汐", 4, 10), (rows(&["> one", "  潮汐"]), at(1, 2)));
+        assert_eq!(layout("> ", "a\u{1b}", 2, 20), (rows(&["> a\\u{1b}"]), at(0, 9)));
     }
 
     #[test]
@@ -164,7 +163,7 @@ mod tests {
             text in "[a-c 潮\n\t\u{1b}\u{301}]{0,60}", width in 5_usize..20, place in 0_usize..60,
         ) {
             let position = text.char_indices().nth(place).map_or(text.len(), |(at, _)| at);
-            let (rows, cursor) = laid_out("> ", &text, position, width);
+            let (rows, cursor) = layout("> ", &text, position, width);
             prop_assert!(rows.iter().all(|row| columns(row) <= width.max(6)), "{rows:?}");
             prop_assert!(cursor.line < rows.len() && cursor.column < width.max(6), "{cursor:?} {rows:?}");
         }

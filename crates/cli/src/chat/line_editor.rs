@@ -12,9 +12,9 @@ const MAX_MESSAGE: usize = 1 << 20;
 /// Text with a cursor. It may have several lines.
 pub(super) struct LineEditor {
     buffer: LineBuffer,
-    /// What was cut out last.
+    /// The text that was cut out last.
     cut: String,
-    /// Whether the last key had more text than there is room for.
+    /// Whether the last key had more text than fits.
     is_full: bool,
 }
 
@@ -49,7 +49,7 @@ impl LineEditor {
         self.buffer.as_str()
     }
 
-    /// Where the cursor stands, in bytes.
+    /// The position of the cursor, in bytes.
     pub(super) fn position(&self) -> usize {
         self.buffer.pos()
     }
@@ -58,7 +58,7 @@ impl LineEditor {
         self.buffer.is_empty()
     }
 
-    /// Replaces the text, and puts the cursor at its end.
+    /// Replaces the text, with the cursor at its end.
     pub(super) fn set(&mut self, text: &str) {
         let mut end = text.len().min(MAX_MESSAGE);
         while !text.is_char_boundary(end) {
@@ -75,14 +75,14 @@ impl LineEditor {
         self.buffer.set_pos(text.len().min(self.buffer.len()));
     }
 
-    /// Gives the text away.
+    /// Takes the text out.
     pub(super) fn take(&mut self) -> String {
         let text = self.text().to_owned();
         self.set("");
         text
     }
 
-    /// A line that ends with a single backslash goes on below: the backslash becomes a line break. Says whether it was so.
+    /// If the line ends with a single backslash, replaces it with a line break. Returns whether it did.
     pub(super) fn goes_on(&mut self) -> bool {
         let backslashes = self.text().bytes().rev().take_while(|byte| *byte == b'\\').count();
         if backslashes % 2 == 0 {
@@ -92,18 +92,18 @@ impl LineEditor {
         text.inspect(|text| self.set(text)).is_some()
     }
 
-    /// Puts text where the cursor stands. What does not fit is left out as a whole.
+    /// Inserts text at the cursor. Text that does not fit is left out completely.
     fn insert(&mut self, text: &str) {
         self.is_full = self.buffer.yank(text, 1, &mut IgnoreChanges).is_none() && !text.is_empty();
     }
 
-    /// Why the text of the last key is not there.
+    /// A notice if the text of the last key did not fit.
     pub(super) fn size_notice(&self) -> Option<String> {
         let text = || format!("this does not fit: a message has at most {}", size(MAX_MESSAGE as u64));
         self.is_full.then(text)
     }
 
-    /// Does what a key does to text; `false` if it does nothing of that kind.
+    /// Applies a key to the text; `false` if the key does not edit text.
     pub(super) fn edit(&mut self, key: &Key) -> bool {
         self.is_full = false;
         let Self { buffer, cut, .. } = self;
@@ -129,14 +129,14 @@ impl LineEditor {
                 let text = cut.clone();
                 self.insert(&text);
             }
-            // Escape was pressed before, and meant nothing.
+            // Escape was pressed before, and has no meaning.
             Key::Meta(c) => self.insert(c.encode_utf8(&mut [0; 4])),
             _ => return false,
         }
         true
     }
 
-    /// Goes to the line above; `false` if this is the first.
+    /// Moves to the line above; `false` on the first line.
     pub(super) fn up(&mut self) -> bool {
         let before = &self.text()[..self.position()];
         let Some(end) = before.rfind('\n') else { return false };
@@ -147,7 +147,7 @@ impl LineEditor {
         true
     }
 
-    /// Goes to the line below; `false` if this is the last.
+    /// Moves to the line below; `false` on the last line.
     pub(super) fn down(&mut self) -> bool {
         let (before, after) = self.text().split_at(self.position());
         let Some(end) = after.find('\n') else { return false };

@@ -51,49 +51,49 @@ use crate::terminal::count;
 use crate::visibility::{self, Visibility};
 use crate::workspace_dir::WorkspaceDir;
 
-/// What a conversation is begun with.
+/// What a chat starts with.
 pub(crate) struct Start {
     pub(crate) config: Config,
-    /// The options of the command, over every configuration.
+    /// The options of the command line, which override the configuration.
     pub(crate) flags: Vec<Flag>,
-    pub(crate) places: RootArgs,
+    pub(crate) root_args: RootArgs,
     pub(crate) skills: crate::skills::Skills,
     pub(crate) runner: Runner,
     /// All artifacts; each thread gets its own.
     pub(crate) artifacts: Artifacts,
-    /// Where workspaces and artifacts are workspace_dir.
+    /// The option `--workspace`.
     pub(crate) workspace_dir: WorkspaceDir,
-    /// Where everything of ours is workspace_dir.
+    /// The state directory.
     pub(crate) state: PathBuf,
     pub(crate) view: Box<dyn View>,
     pub(crate) approver: Approver,
-    /// The thread to go on with: its name, a part of it, or `last`.
+    /// The thread to continue: its name, a part of it, or `last`.
     pub(crate) resume: Option<String>,
-    /// What is to be said; a person at the keyboard otherwise.
+    /// The message to send; `None` for an interactive chat.
     pub(crate) prompt: Option<String>,
-    /// What a person reads first.
+    /// The first lines of an interactive chat.
     pub(crate) greeting: Vec<String>,
 }
 
-/// Whether a conversation came to a good end.
+/// How a chat ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It did.
+    /// With an answer, or by a command.
     Well,
     /// The last turn has no answer.
     Unanswered,
     /// A question waits for a person.
     Waiting,
-    /// Somebody stopped it.
+    /// The person stopped it.
     Stopped,
 }
 
-/// Talks until there is nothing more to say.
+/// Runs a chat to its end.
 pub(crate) async fn run(start: Start) -> Result<End> {
     let Start {
         config,
         flags,
-        places,
+        root_args,
         skills,
         runner,
         artifacts,
@@ -108,13 +108,13 @@ pub(crate) async fn run(start: Start) -> Result<End> {
     let history = state.join("history");
     let unsent = Arc::new(UnsentMessage::default());
     restore_terminal::on_signals(&history, &unsent)?;
-    let found = AgentSetup { config, flags, places, skills, runner, artifacts, workspace_dir, state };
+    let found = AgentSetup { config, flags, root_args, skills, runner, artifacts, workspace_dir, state };
     let (agents, notices) = ChatAgents::new(found).await?;
     let id = match &resume {
         Some(wanted) => crate::threads::find(&agents.store, &agents.directory, wanted).await?,
         None => new_thread_id(&agents).await?,
     };
-    // From here on the keyboard is ours.
+    // From here on the keyboard belongs to the chat.
     let input = match prompt {
         None => Some(Input::new(&history, unsent)?),
         Some(_) => None,
@@ -127,23 +127,23 @@ pub(crate) async fn run(start: Start) -> Result<End> {
         .lines(&greeting)
         .and_then(|()| notices.iter().try_for_each(|notice| conversation.show(notice)));
     let ended = match told {
-        Ok(()) => converse(&mut conversation, prompt.as_deref()).await,
+        Ok(()) => run_conversation(&mut conversation, prompt.as_deref()).await,
         Err(error) => Err(error),
     };
-    // Whatever events, others can have the thread at once.
+    // The thread is released at once, even after an error.
     let closed = conversation.close().await;
     let end = ended?;
     closed?;
     Ok(end)
 }
 
-async fn converse(conversation: &mut Conversation, prompt: Option<&str>) -> Result<End> {
+async fn run_conversation(conversation: &mut Conversation, prompt: Option<&str>) -> Result<End> {
     show_opened(conversation)?;
     if let Some(prompt) = prompt {
-        return once(conversation, prompt).await;
+        return run_prompt(conversation, prompt).await;
     }
     let _ = conversation.go_on().await?;
-    forever(conversation).await?;
+    run_interactive(conversation).await?;
     let unsaid = conversation.input.as_mut().map_or(0, Input::unsaid);
     if unsaid > 0 {
         let were = if unsaid == 1 { "was" } else { "were" };
@@ -159,9 +159,9 @@ async fn converse(conversation: &mut Conversation, prompt: Option<&str>) -> Resu
     Ok(End::Well)
 }
 
-/// One line, and what comes of it.
-async fn once(conversation: &mut Conversation, prompt: &str) -> Result<End> {
-    // What was cut off comes first.
+/// Sends one message, or carries out one command.
+async fn run_prompt(conversation: &mut Conversation, prompt: &str) -> Result<End> {
+    // A turn that was cut off is finished first.
     let went_on = conversation.go_on().await?;
     if let Some(rest @ (TurnEnd::Waiting | TurnEnd::Left)) = &went_on {
         if !prompt.trim().is_empty() {
@@ -169,10 +169,10 @@ async fn once(conversation: &mut Conversation, prompt: &str) -> Result<End> {
                 text: "your prompt was not sent: the thread is waiting for a reply".to_owned(),
             })?;
         }
-        return unfinished(conversation, rest);
+        return end_of_turn(conversation, rest);
     }
-    match parsed(conversation, prompt) {
-        Line::Empty => went_on.map_or(Ok(End::Well), |rest| unfinished(conversation, &rest)),
+    match parse_line(conversation, prompt) {
+        Line::Empty => went_on.map_or(Ok(End::Well), |rest| end_of_turn(conversation, &rest)),
         Line::Wrong(why) => Err(anyhow::Error::msg(why)),
         Line::Command(
             Command::Model { name: Some(_) } | Command::Resume { thread: Some(_) } | Command::New,
@@ -185,13 +185,13 @@ async fn once(conversation: &mut Conversation, prompt: &str) -> Result<End> {
         }
         Line::Message(text) => {
             let rest = conversation.say(text).await?;
-            unfinished(conversation, &rest)
+            end_of_turn(conversation, &rest)
         }
     }
 }
 
-/// How a single turn ended, for whoever reads the exit code.
-fn unfinished(conversation: &Conversation, rest: &TurnEnd) -> Result<End> {
+/// The end of a single turn, for the exit code.
+fn end_of_turn(conversation: &Conversation, rest: &TurnEnd) -> Result<End> {
     Ok(match rest {
         TurnEnd::Ended(TurnOutcome::Answered) => End::Well,
         TurnEnd::Ended(TurnOutcome::Cancelled) => End::Stopped,
@@ -212,15 +212,15 @@ fn unfinished(conversation: &Conversation, rest: &TurnEnd) -> Result<End> {
     })
 }
 
-/// Line after line, until the person leaves.
-async fn forever(conversation: &mut Conversation) -> Result<()> {
+/// Reads line after line, until the person leaves.
+async fn run_interactive(conversation: &mut Conversation) -> Result<()> {
     loop {
-        let names = names(conversation);
+        let names = startable_skills(conversation);
         if let Some(input) = &mut conversation.input {
             input.complete(&names);
         }
         let line = match conversation.read().await? {
-            Entered::Line(line) => parsed(conversation, &line),
+            Entered::Line(line) => parse_line(conversation, &line),
             Entered::Interrupted => continue,
             Entered::End => return Ok(()),
         };
@@ -232,9 +232,9 @@ async fn forever(conversation: &mut Conversation) -> Result<()> {
             }
             Line::Command(Command::Quit) => return Ok(()),
             line => {
-                if !refreshed(conversation).await? {
+                if !refresh_skills(conversation).await? {
                     conversation.give_back();
-                } else if follow(conversation, line).await? == TurnEnd::Left {
+                } else if carry_out(conversation, line).await? == TurnEnd::Left {
                     return Ok(());
                 }
             }
@@ -242,9 +242,8 @@ async fn forever(conversation: &mut Conversation) -> Result<()> {
     }
 }
 
-/// Does what a line says. What goes wrong is shown, and the conversation goes on; only a thread that cannot be opened again
-/// is an error, because there is nothing left to go on with.
-async fn follow(conversation: &mut Conversation, line: Line) -> Result<TurnEnd> {
+/// Carries out a line. Errors are shown and the chat continues, unless the thread cannot be opened again.
+async fn carry_out(conversation: &mut Conversation, line: Line) -> Result<TurnEnd> {
     let next = match &line {
         Line::Command(command) => execute(conversation, command.clone()).await,
         _ => Ok(Next::Stay),
@@ -269,9 +268,8 @@ async fn follow(conversation: &mut Conversation, line: Line) -> Result<TurnEnd> 
     }
 }
 
-/// Looks for skills again, and whether the project is trusted still. What cannot be looked at is not to be used: then
-/// nothing is done.
-async fn refreshed(conversation: &mut Conversation) -> Result<bool> {
+/// Looks for skills and trust again. If that fails, nothing is sent, because untrusted content must not be used.
+async fn refresh_skills(conversation: &mut Conversation) -> Result<bool> {
     match conversation.agents.refresh().await {
         Ok(None) => Ok(true),
         Ok(Some(changed)) => {
@@ -286,19 +284,19 @@ async fn refreshed(conversation: &mut Conversation) -> Result<bool> {
     }
 }
 
-/// What a line is, with a word about skills that are there and cannot be started.
-fn parsed(conversation: &Conversation, text: &str) -> Line {
-    let line = Line::parse(text, &names(conversation));
+/// Parses a line. If it names a skill that cannot be started, says why.
+fn parse_line(conversation: &Conversation, text: &str) -> Line {
+    let line = Line::parse(text, &startable_skills(conversation));
     let name = text.trim().strip_prefix('/').and_then(|rest| rest.split_whitespace().next());
-    let why = |name: &str| obstacle(conversation, name);
+    let why = |name: &str| why_not_startable(conversation, name);
     match (line, name.and_then(why)) {
         (Line::Wrong(_) | Line::Message(_), Some(why)) => Line::Wrong(why),
         (line, _) => line,
     }
 }
 
-/// Why a person cannot start a skill that is there.
-fn obstacle(conversation: &Conversation, name: &str) -> Option<String> {
+/// Why a person cannot start an existing skill.
+fn why_not_startable(conversation: &Conversation, name: &str) -> Option<String> {
     let (catalog, visible_skills) = (conversation.agents.catalog(), conversation.agents.visible_skills());
     let untrusted = catalog.untrusted().iter().find(|entry| entry.skill.name.as_str() == name);
     let entry = catalog.get(name).or(untrusted)?;
@@ -319,7 +317,7 @@ fn obstacle(conversation: &Conversation, name: &str) -> Option<String> {
 }
 
 /// The skills that a person may start.
-fn names(conversation: &Conversation) -> Vec<String> {
+fn startable_skills(conversation: &Conversation) -> Vec<String> {
     let visible_skills = conversation.agents.visible_skills();
     let of_people =
         visible_skills.view().entries().iter().filter(|entry| entry.skill.extensions.user_invocable);

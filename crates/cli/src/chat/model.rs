@@ -1,4 +1,4 @@
-//! The model that answers.
+//! The model of a chat.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::config::{
 };
 use crate::terminal::printable;
 
-/// The model that the configuration names. A key that is missing is told before anything is asked.
-pub(super) fn chosen(settings: &Settings) -> Result<Arc<dyn Model>> {
+/// The configured model. Fails at once if a key is missing.
+pub(super) fn configured(settings: &Settings) -> Result<Arc<dyn Model>> {
     let ModelName::Of { provider, model } = &settings.model.name else { return Ok(Arc::new(Offline)) };
     let found = settings.provider.get_key_value(provider.as_str());
     let (name, provider) =
@@ -33,24 +33,24 @@ pub(super) fn chosen(settings: &Settings) -> Result<Arc<dyn Model>> {
         settings.model.context_window.map(|most| most.0),
         settings.model.max_output_tokens.map(|most| most.0),
     );
-    at((name, provider), model, &settings.model.name.to_string(), limits)
+    build((name, provider), model, &settings.model.name.to_string(), limits)
 }
 
-/// The model that a skill wants, if it can be had: one of the provider that the person chose, and of no other, because
-/// what is said goes there.
-pub(super) fn named(settings: &Settings, name: &str) -> Option<Arc<dyn Model>> {
+/// The model that a skill wants, if it is available. It must be of the provider that the person chose, because the
+/// conversation is sent there.
+pub(super) fn for_skill(settings: &Settings, name: &str) -> Option<Arc<dyn Model>> {
     let ModelName::Of { provider, .. } = &settings.model.name else { return None };
     let model = name.strip_prefix(&format!("{provider}:")).unwrap_or(name);
     let mut settings = settings.clone();
-    // What is set for the one may not hold for the other.
-    let chosen_name = ModelName::Of { provider: provider.clone(), model: model.to_owned() };
+    // Settings of one model may be wrong for another.
+    let name_of_skill = ModelName::Of { provider: provider.clone(), model: model.to_owned() };
     settings.model =
-        ModelSettings { name: chosen_name, effort: None, context_window: None, max_output_tokens: None };
-    let found = chosen(&settings);
+        ModelSettings { name: name_of_skill, effort: None, context_window: None, max_output_tokens: None };
+    let found = configured(&settings);
     found.inspect_err(|error| tracing::warn!(name, %error, "The model that a skill wants cannot be had")).ok()
 }
 
-fn at(
+fn build(
     (provider_name, provider): (&str, &ProviderSettings),
     model: &str,
     name: &str,
@@ -90,7 +90,7 @@ fn at(
     })
 }
 
-/// What to do about a model that does not answer.
+/// What to do about a model error.
 pub(super) fn advice(error: &ModelError, settings: &Settings) -> Option<String> {
     let ModelName::Of { provider, .. } = &settings.model.name else { return None };
     let (name, provider) = settings.provider.get_key_value(provider.as_str())?;
@@ -111,7 +111,7 @@ pub(super) fn advice(error: &ModelError, settings: &Settings) -> Option<String> 
     })
 }
 
-/// How the model is asked, where nobody else says it.
+/// Default parameters for model calls.
 #[derive(Clone, Debug)]
 pub(super) struct ModelDefaults {
     pub(super) effort: Option<Effort>,

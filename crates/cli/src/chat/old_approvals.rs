@@ -1,4 +1,4 @@
-//! Approvals of earlier versions, which name files from the working directory.
+//! Converts file approvals of old versions, which were relative to the working directory.
 
 use std::path::Path;
 
@@ -6,15 +6,14 @@ use prowess_permission::{Approval, Broker, Kind, Question, RealPath};
 
 use crate::terminal::printable;
 
-/// Replaces approvals of files that earlier versions recorded by approvals of the real path, where only one file can be
-/// meant: the working directory has it, and the machine has none of that name. Gives what a person should know of the
-/// others, which count for nothing.
+/// Replaces old file approvals with approvals of the real path, if only one file can be meant: the working directory
+/// has it, and the machine has no file of that name. Returns notices about the others, which are ignored.
 pub(super) async fn renew(broker: &Broker, directory: &Path) -> Vec<String> {
     let mut notices = Vec::new();
     for old in broker.remembered().into_iter().filter(is_old) {
-        match meant(&old, directory) {
+        match intended_file(&old, directory) {
             Some(place) => {
-                // What cannot be saved holds for now, and is tried again at the next start.
+                // If this cannot be saved, it is valid for now, and the next start tries again.
                 let _ = broker.remember(&Question::about_file(old.kind.clone(), place)).await;
             }
             None => notices.push(format!(
@@ -28,13 +27,13 @@ pub(super) async fn renew(broker: &Broker, directory: &Path) -> Vec<String> {
     notices
 }
 
-/// Approvals of files are bound to the real path; earlier ones were bound to nothing.
+/// Approvals of files are bound to the real path; old ones had no binding.
 fn is_old(approval: &Approval) -> bool {
     [Kind::READ, Kind::WRITE].contains(&approval.kind) && approval.binding.is_none()
 }
 
-/// The one file that an old approval can mean.
-fn meant(old: &Approval, directory: &Path) -> Option<RealPath> {
+/// The only file that an old approval can mean.
+fn intended_file(old: &Approval, directory: &Path) -> Option<RealPath> {
     let path = old.pattern.only_subject()?.strip_prefix('/')?;
     let (inside, outside) = (directory.join(path), Path::new("/").join(path));
     let is_there = |path: &Path| path.symlink_metadata().is_ok();

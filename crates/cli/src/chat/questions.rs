@@ -1,4 +1,4 @@
-//! Questions that a call waits for, put to the person at the keyboard.
+//! Asks the person at the keyboard about calls that need approval.
 
 use prowess_agent::{CallReply, WaitingCall};
 use prowess_catalog::untrusted::exact_line;
@@ -8,35 +8,35 @@ use super::input::{Entered, Input, Show};
 use crate::rows;
 use crate::terminal::{Style, printable, printable_lines, styled};
 
-/// How many lines of a file's text are shown at first, and how wide such a line is. All else is shown whole.
+/// How many lines of a file's text are shown at first, and how wide they are. Everything else is shown completely.
 const MAX_TEXT: usize = 12;
 const MAX_LINE: usize = 160;
 
-/// What a person said to a question.
+/// A person's reply to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum QuestionReply {
     Reply(CallReply),
-    /// Ctrl-C: the whole turn is to end.
+    /// Ctrl-C: end the turn.
     Stop,
-    /// Ctrl-D: the question stays where it is.
+    /// Ctrl-D: leave the question in the thread.
     Leave,
-    /// Nothing yet: all of it is to be seen first.
+    /// Show everything first, then ask again.
     ViewAll,
 }
 
-/// What a question looks like: with the beginnings of texts, or whole.
+/// The lines of a question: with the start of long texts, or complete.
 pub(super) fn question_lines(waiting: &WaitingCall, is_whole: bool) -> Vec<String> {
-    let words = waiting.question.wording();
-    let mut lines = vec![format!("{} {}", styled("?", Style::Name), printable(&words.heading))];
-    lines.extend(words.note.iter().map(|note| format!("  {}", styled(printable(note), Style::Faint))));
+    let wording = waiting.question.wording();
+    let mut lines = vec![format!("{} {}", styled("?", Style::Name), printable(&wording.heading))];
+    lines.extend(wording.note.iter().map(|note| format!("  {}", styled(printable(note), Style::Faint))));
     let mut is_cut = false;
-    for told in words.details.iter().filter(|detail| !detail.is_in_title) {
+    for told in wording.details.iter().filter(|detail| !detail.is_in_title) {
         is_cut |= detail(&mut lines, told, is_whole);
     }
     let mut offers = vec!["y once".to_owned()];
-    if !words.always.is_empty() {
-        // What will be recorded is not folded: two rules never look the same.
-        let rules: Vec<_> = words.always.iter().map(|rule| exact_line(rule)).collect();
+    if !wording.always.is_empty() {
+        // Rules are not folded, so that two different rules never look the same.
+        let rules: Vec<_> = wording.always.iter().map(|rule| exact_line(rule)).collect();
         offers.push(format!("a always: {}", rules.join(", ")));
     }
     offers.push("n no".to_owned());
@@ -47,7 +47,7 @@ pub(super) fn question_lines(waiting: &WaitingCall, is_whole: bool) -> Vec<Strin
     lines
 }
 
-/// Adds what is asked about, and says whether something of it was left out.
+/// Adds a detail, and says whether it was cut.
 fn detail(lines: &mut Vec<String>, detail: &Detail, is_whole: bool) -> bool {
     let mark = match detail.style {
         DetailStyle::Removed => Some(("-", Style::Bad)),
@@ -79,7 +79,7 @@ fn detail(lines: &mut Vec<String>, detail: &Detail, is_whole: bool) -> bool {
     false
 }
 
-/// Asks until there is an answer.
+/// Asks until there is a valid reply.
 pub(super) async fn ask(input: &mut Input, waiting: &WaitingCall, show: &mut Show<'_>) -> QuestionReply {
     let always = &waiting.question.always;
     let (mut question, again) = match always.is_empty() {

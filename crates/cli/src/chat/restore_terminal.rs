@@ -1,4 +1,4 @@
-//! A program that is told to end leaves the terminal as it was, and keeps what a person was typing.
+//! Restores the terminal and saves the unsent message when a signal ends the program.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -10,17 +10,16 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::unsent_message::UnsentMessage;
 
-/// Signals that end the program, with their numbers. The thread is where it was stored last, as after any end.
+/// Signals that end the program, with their numbers. The thread is already stored.
 const ENDING: [(SignalKind, i32); 3] =
     [(SignalKind::hangup(), 1), (SignalKind::quit(), 3), (SignalKind::terminate(), 15)];
-/// Shows the cursor, and ends what keeps the screen still and what marks pasted text.
+/// Shows the cursor, and ends synchronized updates and marked pastes.
 const AS_IT_WAS: &[u8] = b"\x1b[?25h\x1b[?2026l\x1b[?2004l";
 
-/// Remembers how the terminal is, and puts it back when a signal ends the program. What was typed is found again in
-/// `history`.
+/// Restores the terminal when a signal ends the program, and adds the unsent message to `history`.
 pub(super) fn on_signals(history: &Path, unsent: &Arc<UnsentMessage>) -> Result<()> {
     let input = std::io::stdin();
-    // What is no terminal needs nothing.
+    // Without a terminal there is nothing to restore.
     let Ok(was) = tcgetattr(&input) else { return Ok(()) };
     for (kind, number) in ENDING {
         let mut told = signal(kind).context("signals cannot be caught")?;

@@ -1,4 +1,4 @@
-//! Where the files of a run are, and how to fetch what is workspace_dir of them.
+//! Names the files that runs write, and the commands that get saved artifacts.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -14,34 +14,33 @@ use crate::artifacts::get_command;
 use crate::terminal::count;
 use crate::workspace_dir::WorkspaceDir;
 
-/// The directory of a workspace that is for results.
+/// The directory for results in a workspace.
 const OUT: &str = "out";
 /// How many files of one run are named.
 const MAX_NAMED: usize = 20;
-/// How much of what a run left is looked at: it may be anything.
+/// How many directory entries are read: a run can write anything.
 const MAX_ENTRIES: usize = 2_000;
 const MAX_DEPTH: usize = 4;
 
-/// Knows where the runs of a thread leave their files.
+/// Knows the files that the runs of a thread write.
 #[derive(Debug)]
 pub(crate) struct RunFiles {
     workspace: PathBuf,
-    /// ScopeArgs artifacts they become.
+    /// The scope of saved artifacts.
     scope: Scope,
     workspace_dir: WorkspaceDir,
-    /// Files that were named already, by when they were written: runs at the same time share a workspace.
+    /// Files that were named already, with their times. Parallel runs share a workspace.
     told: BTreeMap<String, SystemTime>,
 }
 
 impl RunFiles {
-    /// The files of a thread whose runs work in this directory.
+    /// For runs that work in this directory.
     pub(super) fn new(workspace: PathBuf, scope: Scope, workspace_dir: WorkspaceDir) -> Self {
         Self { workspace, scope, workspace_dir, told: BTreeMap::new() }
     }
 
-    /// The files that a run left, by what came of it: those that were collected, those that it wrote since it began,
-    /// and what is workspace_dir of them.
-    pub(super) fn after(
+    /// The files of a run: those it returned, those it wrote since it started, and saved artifacts.
+    pub(super) fn of_run(
         &mut self,
         call: &CallId,
         ran: &RunSummary,
@@ -80,14 +79,13 @@ impl RunFiles {
         ChatEvent::File { call: call.clone(), name, path: Some(path), bytes: Some(bytes), fetch: None }
     }
 
-    /// Adds the files for results that were written since, unless they were named before. A run that is asked for no files
-    /// has left some all the same.
+    /// Adds result files that were written since then and not named before, even if the run returned none.
     fn written(&mut self, since: SystemTime, files: &mut BTreeMap<String, u64>) {
         let (mut room, mut pending) = (MAX_ENTRIES, vec![(self.workspace.join(OUT), 0)]);
         while let Some((directory, depth)) = pending.pop() {
             for entry in std::fs::read_dir(directory).into_iter().flatten().flatten().take(room) {
                 room -= 1;
-                // Neither follows a link.
+                // Neither call follows a link.
                 let (Ok(kind), Ok(found)) = (entry.file_type(), entry.metadata()) else { continue };
                 if kind.is_dir() && depth < MAX_DEPTH {
                     pending.push((entry.path(), depth + 1));
@@ -109,7 +107,7 @@ impl RunFiles {
     }
 }
 
-/// Whether a name is that of something below the workspace.
+/// Whether a name stays below the workspace.
 fn is_below(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     !name.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))
@@ -154,7 +152,7 @@ mod tests {
             ..RunSummary::default()
         };
         let call = CallId::from("c");
-        let mut after = |ran: &RunSummary| files.after(&call, ran, Some(since));
+        let mut after = |ran: &RunSummary| files.of_run(&call, ran, Some(since));
         assert_eq!(names(&after(&answer)), ["out/a/b/new.txt", "out/asked.txt", "it's@3"]);
         let ended = RunSummary { exit_code: 1, ..RunSummary::default() };
         assert!(after(&ended).is_empty(), "nothing is named twice");

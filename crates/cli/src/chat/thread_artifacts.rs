@@ -1,4 +1,4 @@
-//! Threads of earlier versions, which all had the same artifacts.
+//! Threads have their own artifacts. In old versions all threads shared them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use serde_json::Value;
 
 const NAME: &str = "artifacts";
 
-/// Notes in a thread that it has artifacts of its own.
+/// Notes in a thread that it has its own artifacts.
 #[derive(Clone, Debug)]
 pub(super) struct OwnArtifacts;
 
-/// Whether a thread has artifacts of its own: what it saves is not among those of all.
+/// Whether a thread has its own artifacts.
 #[derive(Clone, Debug, Default)]
 struct HasOwn(bool);
 
@@ -56,8 +56,8 @@ impl Middleware for OwnArtifacts {
     }
 }
 
-/// Gives a thread of an earlier version copies of what it saved among the artifacts of all. Its log has the versions, and
-/// no version was given twice there: what it did not save it does not get.
+/// Copies the artifacts that an old thread saved in the shared scope. Its log has their versions, and a version was
+/// never used twice, so it gets only what it saved.
 pub(super) async fn adopt_shared(thread: &Thread, own: &Artifacts) -> Result<()> {
     if has_own(thread.states()) {
         return Ok(());
@@ -69,7 +69,7 @@ pub(super) async fn adopt_shared(thread: &Thread, own: &Artifacts) -> Result<()>
     Ok(())
 }
 
-/// The artifacts that runs in a conversation have saved, of a name the oldest first.
+/// The artifacts that the runs of a conversation saved, the oldest version of each name first.
 fn saved(messages: &[Arc<Message>]) -> BTreeSet<(ArtifactName, u64)> {
     let mut saved = BTreeSet::new();
     for message in messages {

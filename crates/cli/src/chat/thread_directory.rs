@@ -1,4 +1,4 @@
-//! Where a thread was begun, kept in the thread itself.
+//! Notes in a thread the directory it works in.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use prowess_agent::{Event, Middleware, MiddlewareAction, MiddlewareContext, Stat
 
 const NAME: &str = "place";
 
-/// Notes in a thread the directory that it works in.
+/// Middleware that notes the working directory in the thread.
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadDirectory(pub(super) PathBuf);
 
@@ -31,7 +31,7 @@ impl ThreadDirectory {
         states.get::<WorksIn>(NAME)?.0.as_ref()
     }
 
-    /// The directory that an event notes.
+    /// The directory that an event notes, if it does.
     pub(crate) fn noted(event: &Event) -> Option<PathBuf> {
         let Event::StateChanged { changes } = event else { return None };
         let noted = changes.iter().find(|change| change.owner == NAME)?;

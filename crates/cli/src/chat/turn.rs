@@ -60,7 +60,10 @@ impl Conversation {
     async fn turn(&mut self, begin: Begin<'_>) -> Result<TurnEnd> {
         let mut messages = self.thread.run().messages().iter().rev();
         let last = messages.find(|message| message.tool_calls().next().is_some());
-        self.watch.lock().translator.know(last.into_iter().flat_map(|message| message.tool_calls().cloned()));
+        self.watch
+            .lock()
+            .translator
+            .add_calls(last.into_iter().flat_map(|message| message.tool_calls().cloned()));
         let mut turn = self.drive(begin).await?;
         loop {
             let questions = match turn {

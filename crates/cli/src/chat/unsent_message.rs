@@ -1,16 +1,16 @@
-//! The message that a person is typing, kept in case the program is told to end.
+//! The unsent message, saved if a signal ends the program.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::history::History;
 
-/// A copy of the message that is being typed, which a signal finds.
+/// A copy of the message being typed, for the signal handler.
 #[derive(Default)]
 pub(super) struct UnsentMessage(Mutex<String>);
 
 impl UnsentMessage {
-    /// Notes what is typed now.
+    /// Updates the copy.
     pub(super) fn note(&self, text: &str) {
         let mut noted = self.text();
         if *noted != text {
@@ -18,15 +18,14 @@ impl UnsentMessage {
         }
     }
 
-    /// Puts the message among the earlier lines. A signal does not end the program in the middle of it.
+    /// Adds the message to the history. A signal cannot end the program in between.
     pub(super) fn settle(&self, history: &mut History, text: &str) {
         let mut noted = self.text();
         history.add(text);
         noted.clear();
     }
 
-    /// Puts what is noted among the earlier lines of a file, for a program that ends. Nobody writes there while the result
-    /// lives.
+    /// Adds the copy to a history file when the program ends. The lock is held until the result is dropped.
     pub(super) fn rescue(&self, history: &Path) -> MutexGuard<'_, String> {
         let noted = self.text();
         if !noted.trim().is_empty() {

@@ -54,11 +54,11 @@ enum Command {
     },
 }
 
-/// Where the artifacts are, and whose.
+/// The options that choose artifacts.
 #[derive(Args, Debug)]
 struct ArtifactArgs {
     #[command(flatten)]
-    whose: ScopeArgs,
+    scope_args: ScopeArgs,
     #[command(flatten)]
     workspace_dir: WorkspaceDir,
 }
@@ -90,17 +90,17 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
 }
 
 impl ArtifactArgs {
-    /// The artifacts of the scope that was named, or of every scope.
+    /// The artifacts of the chosen scope, or of every scope.
     async fn scopes(&self) -> Result<Vec<Artifacts>> {
         let all = self.workspace_dir.artifacts()?;
-        let scopes = match self.whose.named(&all).await? {
+        let scopes = match self.scope_args.chosen(&all).await? {
             Some(scope) => vec![scope],
             None => all.scopes().await.map_err(|error| anyhow!("{error}"))?,
         };
         Ok(scopes.into_iter().map(|scope| all.in_scope(scope)).collect())
     }
 
-    /// The artifacts of the one scope that has this name. Where several have it, nobody guesses.
+    /// The artifacts of the only scope that has this name. Fails if several have it.
     async fn with(&self, name: &ArtifactName, command: &str) -> Result<Artifacts> {
         let mut found = Vec::new();
         for artifacts in self.scopes().await? {
@@ -112,7 +112,7 @@ impl ArtifactArgs {
             let line = |one: &Artifacts| {
                 artifacts::artifacts_command(command, one.scope(), name.as_str(), &self.workspace_dir)
             };
-            // Names of threads begin with the day: the newest first.
+            // Names of threads start with the date: the newest first.
             let mut err = anstream::stderr();
             found.iter().rev().try_for_each(|one| writeln!(err, "  {}", printable(&line(one))))?;
             bail!("`{}` is in {} scopes: use one of these commands", printable(name.as_str()), found.len());
@@ -201,7 +201,7 @@ async fn remove(args: &ArtifactArgs, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Removes all artifacts of the scope that was named.
+/// Removes all artifacts of the chosen scope.
 async fn remove_all(args: &ArtifactArgs, yes: bool) -> Result<CommandOutcome> {
     for artifacts in args.scopes().await? {
         let scope = printable(artifacts.scope().as_str());

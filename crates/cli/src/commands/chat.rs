@@ -10,18 +10,17 @@ use prowess_workspace::{Level, Runner};
 
 use crate::chat::{self, Approver, End, JsonView, PipeView, ScreenView, Start, View};
 use crate::commands::CommandOutcome;
-use crate::commands::run::level;
 use crate::config::{Config, Flag};
 use crate::directories;
 use crate::executor::ExecutorArgs;
 use crate::options::RootArgs;
-use crate::sandbox_level::{self, SandboxCheck};
+use crate::sandbox_level::{self, SandboxCheck, level_parser};
 use crate::terminal::{Style, Terminal, count, printable, styled};
 use crate::trust::{ReviewScope, TrustReview, ask_to_trust};
 use crate::visibility::VisibleSkills;
 use crate::workspace_dir::WorkspaceDir;
 
-/// The longest prompt that is read from a pipe, in bytes.
+/// The longest PROMPT that is read from a pipe, in bytes.
 const MAX_PROMPT: u64 = 4 << 20;
 
 const AFTER_HELP: &str = "\
@@ -45,7 +44,7 @@ pub(crate) struct Options {
     #[arg(long)]
     yes: bool,
     /// The weakest sandbox level to accept for commands; prowess uses the strongest that works
-    #[arg(long, value_name = "LEVEL", value_parser = level())]
+    #[arg(long, value_name = "LEVEL", value_parser = level_parser())]
     sandbox: Option<Level>,
     /// How often the model may be called in a turn
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
@@ -60,70 +59,30 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    choice: ExecutorArgs,
+    executor: ExecutorArgs,
     #[command(flatten)]
     workspace_dir: WorkspaceDir,
     #[command(flatten)]
-    places: RootArgs,
+    root_args: RootArgs,
 }
 
 pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result<CommandOutcome> {
     let prompt = options.prompt()?;
-    let mut skills = options.places.discover()?;
+    let mut skills = options.root_args.discover()?;
     if prompt.is_none() {
         skills = options.trusted(skills)?;
     }
     let config = Config::load(&skills.configuration()?, &options.flags())?;
     let exporter = exporter(&config)?;
     crate::init_log(verbose, terminal, exporter.as_ref());
-    let mut err = anstream::stderr();
-    let mut notices: Vec<String> = config.warnings().map(|warning| format!("warning: {warning}")).collect();
-    notices.extend(skills.notice());
-    let state = state()?;
-    let place = options.workspace_dir.workspaces()?;
-    if let Some(moved) = &place.moved {
-        notices.push(format!("{}; workspaces are in {} instead", printable(moved), place.path.display()));
-    }
-    let choice = options.choice.over(&config.settings.sandbox);
-    let least = options.sandbox_level(&choice, &mut notices)?;
-    let runner = Runner {
-        workspaces: place.workspaces,
-        // Each thread has its own.
-        artifacts: None,
-        executor: Some(choice.build(least, Vec::new())?),
-    };
-    let mut first = Vec::new();
-    if prompt.is_none() {
-        first = [notices, greeting(&config, &VisibleSkills::new(&skills.catalog, &config))].concat();
-    } else {
-        notices.iter().try_for_each(|notice| writeln!(err, "{notice}"))?;
-    }
-    let start = Start {
-        flags: options.flags(),
-        places: options.places.clone(),
-        runner,
-        artifacts: options.workspace_dir.artifacts()?,
-        workspace_dir: options.workspace_dir.clone(),
-        state,
-        view: options.view(terminal),
-        approver: match (options.yes, &prompt) {
-            (true, _) => Approver::Yes,
-            (false, None) => Approver::Person,
-            (false, Some(_)) => Approver::Nobody,
-        },
-        resume: options.resume.clone(),
-        prompt,
-        greeting: first,
-        skills,
-        config,
-    };
+    let start = options.start(prompt, skills, config, terminal)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.context("cannot start the chat")?;
     let ended = runtime.block_on(chat::run(start));
-    // What a sandbox still does is ended with it.
+    // This also ends commands that still run in a sandbox.
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));
     if let Some(Err(error)) = exporter.map(Exporter::shutdown) {
-        writeln!(err, "telemetry: {}", printable(&error.to_string()))?;
+        writeln!(anstream::stderr(), "telemetry: {}", printable(&error.to_string()))?;
     }
     Ok(match ended? {
         End::Well => CommandOutcome::Done,
@@ -133,7 +92,59 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
 }
 
 impl Options {
-    /// What is to be said, if not at the keyboard.
+    /// Sets up the chat: workspaces, executor and view, and the notices that come first.
+    fn start(
+        &self,
+        prompt: Option<String>,
+        skills: crate::skills::Skills,
+        config: Config,
+        terminal: &Terminal,
+    ) -> Result<Start> {
+        let mut notices: Vec<String> =
+            config.warnings().map(|warning| format!("warning: {warning}")).collect();
+        notices.extend(skills.notice());
+        let state = state()?;
+        let opened = self.workspace_dir.workspaces()?;
+        if let Some(moved) = &opened.moved {
+            let path = opened.path.display();
+            notices.push(format!("{}; workspaces are in {path} instead", printable(moved)));
+        }
+        let executor = self.executor.or_configured(&config.settings.sandbox);
+        let level = self.sandbox_level(&executor, &mut notices)?;
+        let runner = Runner {
+            workspaces: opened.workspaces,
+            // Each thread gets its own artifacts.
+            artifacts: None,
+            executor: Some(executor.build(level, Vec::new())?),
+        };
+        let mut first = Vec::new();
+        if prompt.is_none() {
+            first = [notices, greeting(&config, &VisibleSkills::new(&skills.catalog, &config))].concat();
+        } else {
+            notices.iter().try_for_each(|notice| writeln!(anstream::stderr(), "{notice}"))?;
+        }
+        Ok(Start {
+            flags: self.flags(),
+            root_args: self.root_args.clone(),
+            runner,
+            artifacts: self.workspace_dir.artifacts()?,
+            workspace_dir: self.workspace_dir.clone(),
+            state,
+            view: self.view(terminal),
+            approver: match (self.yes, &prompt) {
+                (true, _) => Approver::Yes,
+                (false, None) => Approver::Person,
+                (false, Some(_)) => Approver::Nobody,
+            },
+            resume: self.resume.clone(),
+            prompt,
+            greeting: first,
+            skills,
+            config,
+        })
+    }
+
+    /// The PROMPT, from the command line or standard input; `None` for an interactive chat.
     fn prompt(&self) -> Result<Option<String>> {
         const NOTHING: &str = "there is no PROMPT: give one as an argument, or write it to standard input";
         if let Some(prompt) = &self.prompt {
@@ -155,16 +166,16 @@ impl Options {
         if prompt.len() as u64 > MAX_PROMPT {
             bail!("the PROMPT on standard input is larger than {} MiB", MAX_PROMPT >> 20);
         }
-        // Who resumes a thread may only want it to go on.
+        // With --resume an empty PROMPT only continues the thread.
         if prompt.trim().is_empty() && self.resume.is_none() {
             bail!(NOTHING);
         }
         Ok(Some(prompt))
     }
 
-    /// Asks whether to trust what of the project is new or has changed, and looks again.
+    /// Asks whether to trust new or changed items of the project, and looks for skills again.
     fn trusted(&self, skills: crate::skills::Skills) -> Result<crate::skills::Skills> {
-        // Who said no once is not asked about the same again.
+        // A refused item is not asked about again until it changes.
         let Some(project) = skills.project.as_ref().filter(|_| skills.trust_status.has_questions()) else {
             return Ok(skills);
         };
@@ -174,12 +185,12 @@ impl Options {
         }
         write!(anstream::stderr(), "{}", review.summary())?;
         ask_to_trust(&review, &mut std::io::stdin().lock())?;
-        self.places.discover()
+        self.root_args.discover()
     }
 
-    /// The weakest sandbox_level that is enough. Where it cannot be had, a person at the terminal is asked about a weaker one.
-    fn sandbox_level(&self, choice: &ExecutorArgs, notices: &mut Vec<String>) -> Result<Option<Level>> {
-        let least = choice.least(self.sandbox).filter(|_| std::io::stdin().is_terminal());
+    /// The weakest sandbox level to accept. If it does not work here, the person is asked about a weaker one.
+    fn sandbox_level(&self, executor: &ExecutorArgs, notices: &mut Vec<String>) -> Result<Option<Level>> {
+        let least = executor.weakest_level(self.sandbox).filter(|_| std::io::stdin().is_terminal());
         let Some(least) = least else { return Ok(self.sandbox) };
         let SandboxCheck::Weaker { why, strongest } = SandboxCheck::probe(least)? else {
             return Ok(self.sandbox);
@@ -218,7 +229,7 @@ impl Options {
     }
 }
 
-/// Where everything is kept, which has to be written to.
+/// The state directory, which must be writable.
 fn state() -> Result<PathBuf> {
     let path = directories::state().context("there is no home directory for threads: set HOME")?;
     let made = directories::make_directory(&path);
@@ -230,7 +241,7 @@ fn state() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// What a person reads first.
+/// The first lines of an interactive chat.
 fn greeting(config: &Config, visible_skills: &VisibleSkills) -> Vec<String> {
     let skills = count(visible_skills.view().entries().len(), "skill");
     let model = printable(&config.settings.model.name.to_string());
@@ -249,7 +260,7 @@ fn greeting(config: &Config, visible_skills: &VisibleSkills) -> Vec<String> {
     lines
 }
 
-/// What sends spans to a collector, if there is one.
+/// The exporter that sends spans to a collector, if one is configured.
 fn exporter(config: &Config) -> Result<Option<Exporter>> {
     let made = match &config.settings.telemetry.endpoint {
         Some(endpoint) => Exporter::new(endpoint, "prowess").map(Some),

@@ -20,7 +20,7 @@ use crate::progress::Progress;
 use crate::skills::Skills;
 use crate::terminal::{Terminal, count, printable};
 
-/// A fix may uncover another one; nothing needs more rounds than this.
+/// How often fixes are applied. A fix can reveal another one, but never this often.
 const FIX_ROUNDS: usize = 8;
 
 #[derive(Args, Debug)]
@@ -41,7 +41,7 @@ pub(crate) struct Options {
     #[arg(long)]
     fix: bool,
     #[command(flatten)]
-    places: RootArgs,
+    root_args: RootArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -58,7 +58,7 @@ enum Format {
     Github,
 }
 
-/// The names of [`Profile`]s.
+/// The profiles by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProfileName {
     /// The open specification, strictly
@@ -79,18 +79,18 @@ impl From<ProfileName> for Profile {
     }
 }
 
-/// What was checked so far.
+/// The numbers for the summary.
 #[derive(Debug, Default)]
 struct Tally {
     skills: usize,
     valid: usize,
     fixed: usize,
     fixable: usize,
-    /// How many findings of a code there are, and in how many skills.
+    /// For each code: how many findings, and in how many skills.
     codes: BTreeMap<Code, (usize, usize)>,
-    /// Whether something was not looked at.
+    /// Whether something was skipped.
     incomplete: bool,
-    /// What could not be done, apart from what is wrong with the skills.
+    /// Failures that are not findings about skills.
     failures: Vec<anyhow::Error>,
 }
 
@@ -98,10 +98,10 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     let format = if options.json { Format::Json } else { options.format };
     let mut tally = Tally::default();
     let mut kept = Vec::new();
-    let mut scan = options.places.scan_options();
+    let mut scan = options.root_args.scan_options();
     scan.hidden = true;
     let paths = options.paths();
-    // What is printed as it comes is a sign of life of its own.
+    // Output that is printed as it comes needs no spinner.
     let silent = !terminal.is_screen() || matches!(format, Format::Json | Format::Sarif);
     let progress = silent.then(|| Progress::start("checking skills"));
     for path in paths {
@@ -115,7 +115,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         let mut broken = None;
         let checked = prowess_catalog::check(&path, options.profile.into(), &scan, &mut |report| {
             if broken.is_none() {
-                broken = take(report, options, format, &mut tally, &mut kept, terminal).err();
+                broken = handle_report(report, options, format, &mut tally, &mut kept, terminal).err();
             }
         });
         if let Some(error) = broken {
@@ -124,7 +124,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         match checked.with_context(|| format!("{} cannot be checked", path.display())) {
             Ok(met) => {
                 tally.incomplete |= met.iter().any(|met| met.code.leaves_out());
-                tell(&met)?;
+                print_scan_diagnostics(&met)?;
             }
             Err(error) => tally.failures.push(error),
         }
@@ -144,18 +144,18 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
 }
 
 impl Options {
-    /// What to check, one after the other. Skills are looked for once, and only if something is no path.
+    /// The paths to check. Skills are searched once, and only if an argument is not a path.
     fn paths(&self) -> Vec<Result<PathBuf>> {
-        let unnamed = match (self.skills.is_empty(), self.places.root.is_empty()) {
+        let unnamed = match (self.skills.is_empty(), self.root_args.root.is_empty()) {
             (false, _) => Vec::new(),
             (true, true) => vec![PathBuf::from(".")],
-            (true, false) => self.places.root.clone(),
+            (true, false) => self.root_args.root.clone(),
         };
         let mut found: Option<Skills> = None;
         let named = self.skills.iter().map(move |given| {
             let Some(name) = name(given) else { return Ok(given.clone()) };
             if found.is_none() {
-                found = Some(self.places.discover()?);
+                found = Some(self.root_args.discover()?);
             }
             let Some(skills) = &found else { return Ok(given.clone()) };
             skills.directory_of(name).map_err(|error| {
@@ -166,14 +166,15 @@ impl Options {
     }
 }
 
-/// The name of a skill that somebody gave; none if it is a path, because it exists or is written as one.
+/// The argument as a skill name; `None` if it is a path, because it exists or looks like one.
 fn name(given: &Path) -> Option<&str> {
     let name = given.to_str().filter(|name| !name.contains('/') && !matches!(*name, "" | "." | ".."))?;
     given.symlink_metadata().is_err().then_some(name)
 }
 
-/// Says what was met on the way. Of what was not looked at for one reason the first is named, and how many more there are.
-fn tell(met: &[Diagnostic]) -> Result<()> {
+/// Prints diagnostics of the scan. Of those with the same reason only the first is printed, with a count of the
+/// others.
+fn print_scan_diagnostics(met: &[Diagnostic]) -> Result<()> {
     let mut err = anstream::stderr();
     for (at, found) in met.iter().enumerate() {
         let is_like = |other: &&Diagnostic| other.code == found.code;
@@ -190,7 +191,7 @@ fn tell(met: &[Diagnostic]) -> Result<()> {
     Ok(())
 }
 
-/// What could not be done comes before what is wrong; all but the last of it is told here.
+/// Failures come before findings. All failures except the last are printed here.
 fn outcome(mut tally: Tally) -> Result<CommandOutcome> {
     if let Some(last) = tally.failures.pop() {
         for failure in &tally.failures {
@@ -202,7 +203,7 @@ fn outcome(mut tally: Tally) -> Result<CommandOutcome> {
     Ok(if well { CommandOutcome::Done } else { CommandOutcome::Findings })
 }
 
-fn take(
+fn handle_report(
     report: CheckReport,
     options: &Options,
     format: Format,
@@ -225,7 +226,7 @@ fn take(
         Format::Jsonl => terminal.json_line(&machine::object(&report))?,
         Format::Github => github::report(&report, terminal)?,
         Format::Json | Format::Sarif => {
-            // Thousands of reports are kept to the end; none of their documents is needed there.
+            // The reports are kept to the end, but not their sources.
             report.source = Vec::new();
             kept.push(report);
         }
@@ -233,7 +234,7 @@ fn take(
     Ok(())
 }
 
-/// Applies fixes until there are none, each round on what is in the file then.
+/// Applies fixes until there are none left, each round on the current file.
 fn fix(mut report: CheckReport, tally: &mut Tally) -> CheckReport {
     for _ in 0..FIX_ROUNDS {
         let Some((text, applied)) = report.fixed() else { break };
@@ -248,7 +249,7 @@ fn fix(mut report: CheckReport, tally: &mut Tally) -> CheckReport {
     report
 }
 
-/// Puts `text` in the file's place, unless somebody wrote to it meanwhile.
+/// Replaces the file, unless it has changed since it was read.
 fn replace(path: &Path, expected: &[u8], text: &[u8]) -> Result<()> {
     let context = || format!("cannot fix {}", path.display());
     if path.symlink_metadata().with_context(context)?.is_symlink() {
@@ -265,7 +266,7 @@ fn replace(path: &Path, expected: &[u8], text: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Of many skills: which codes there are, the most frequent first. There are only so many codes.
+/// For many skills: the codes with their counts, the most frequent first.
 fn by_code(tally: &Tally, terminal: &mut Terminal) -> Result<()> {
     const HEADING: [&str; 3] = ["CODE", "FINDINGS", "SKILLS"];
     if tally.skills < 2 || tally.codes.is_empty() {
@@ -278,7 +279,7 @@ fn by_code(tally: &Tally, terminal: &mut Terminal) -> Result<()> {
         .map(|(code, (findings, skills))| vec![code.to_string(), findings.to_string(), skills.to_string()])
         .collect();
     if !terminal.is_screen() {
-        // This form is for people in a pipe, too, who have to know what the numbers are.
+        // In a pipe people also need the headings.
         rows.insert(0, HEADING.map(str::to_owned).into());
     }
     terminal.table(&HEADING, &rows)?;

@@ -11,8 +11,7 @@ use clap::Args;
 use prowess_workspace::{Level, LocalOptions};
 
 use crate::commands::CommandOutcome;
-use crate::commands::run::level;
-use crate::sandbox_level::{self, SandboxCheck};
+use crate::sandbox_level::{self, SandboxCheck, level_parser};
 use crate::terminal::{Terminal, printable};
 
 const AFTER_HELP: &str = "\
@@ -24,7 +23,7 @@ Exit codes: 0 all stages ran, 1 commands cannot be isolated here, 2 usage error 
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
     /// The weakest sandbox level to accept for commands
-    #[arg(long, value_name = "LEVEL", value_parser = level())]
+    #[arg(long, value_name = "LEVEL", value_parser = level_parser())]
     sandbox: Option<Level>,
 }
 
@@ -46,7 +45,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     Ok(play::play(level, terminal)?.map_or(CommandOutcome::Done, CommandOutcome::Code))
 }
 
-/// Why the demo is not played, and what to do about it.
+/// Why the demo does not run, and what to do.
 fn refusal(why: &str, strongest: Option<Level>) -> String {
     let offer = strongest
         .map(Level::name)

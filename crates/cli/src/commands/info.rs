@@ -27,7 +27,7 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    places: RootArgs,
+    root_args: RootArgs,
 }
 
 #[derive(Serialize)]
@@ -57,7 +57,7 @@ struct Tokens {
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
-    let skills = options.places.discover()?;
+    let skills = options.root_args.discover()?;
     let entry = skills.find(&options.name)?;
     let text = entry.read_text().map_err(|error| anyhow!("{error}"))?;
     let alone = skills.catalog.view(|other| other.skill.name == entry.skill.name);
@@ -110,44 +110,7 @@ fn print(info: &Info<'_>, resources: &Resources, terminal: &mut Terminal) -> Res
     let description =
         if terminal.is_screen() { wrapped(&description, terminal.width()) } else { description };
     writeln!(terminal, "{description}\n")?;
-
-    let extensions = &skill.extensions;
-    let words = |words: &[String]| Some(words.join(", ")).filter(|text| !text.is_empty());
-    let trust = if info.source.trust == prowess_catalog::Trust::Untrusted { " (untrusted)" } else { "" };
-    let explained = |seen: &Visibility| seen.explain(info.untrusted.as_deref());
-    let sees = info.seen.as_ref().map_or_else(|| "unknown".to_owned(), explained);
-    let fields = [
-        ("location", Some(skill.location.to_string())),
-        ("source", Some(format!("{} ({}){trust}", info.source.path.display(), info.source.kind.as_str()))),
-        ("license", skill.license.clone()),
-        ("compatibility", skill.compatibility.clone()),
-        ("allowed tools", words(&skill.allowed_tools)),
-        ("when to use", extensions.when_to_use.clone()),
-        ("argument hint", extensions.argument_hint.clone()),
-        ("arguments", words(&extensions.arguments)),
-        ("model", extensions.model.clone()),
-        ("effort", extensions.effort.clone()),
-        (
-            "context",
-            (extensions.context == prowess_catalog::skill::SkillContext::Fork).then(|| "fork".to_owned()),
-        ),
-        ("agent", extensions.agent.clone()),
-        ("paths", words(&extensions.paths)),
-        ("shell", extensions.shell.clone()),
-        ("hooks", extensions.hooks.as_ref().map(flat)),
-        ("invocation", invocation(skill)),
-        ("model sees it", Some(sees)),
-        (
-            "tokens",
-            Some(format!(
-                "about {} in the overview, {} loaded",
-                info.tokens.overview, info.tokens.instructions
-            )),
-        ),
-        ("lines", Some(info.lines.to_string())),
-        ("digest", Some(info.digest.clone())),
-    ];
-    for (label, value) in fields {
+    for (label, value) in fields(info) {
         if let Some(value) = value {
             line(terminal, label, &value)?;
         }
@@ -168,7 +131,42 @@ fn print(info: &Info<'_>, resources: &Resources, terminal: &mut Terminal) -> Res
     print_diagnostics(info, terminal)
 }
 
-/// What matters; what is merely worth knowing is counted.
+/// The fields of a skill, in the order in which they are printed.
+fn fields(info: &Info<'_>) -> [(&'static str, Option<String>); 20] {
+    let (skill, extensions) = (info.skill, &info.skill.extensions);
+    let words = |words: &[String]| Some(words.join(", ")).filter(|text| !text.is_empty());
+    let trust = if info.source.trust == prowess_catalog::Trust::Untrusted { " (untrusted)" } else { "" };
+    let source = format!("{} ({}){trust}", info.source.path.display(), info.source.kind.as_str());
+    let is_forked = extensions.context == prowess_catalog::skill::SkillContext::Fork;
+    let explain = |seen: &Visibility| seen.explain(info.untrusted.as_deref());
+    let visibility = info.seen.as_ref().map_or_else(|| "unknown".to_owned(), explain);
+    let tokens =
+        format!("about {} in the overview, {} loaded", info.tokens.overview, info.tokens.instructions);
+    [
+        ("location", Some(skill.location.to_string())),
+        ("source", Some(source)),
+        ("license", skill.license.clone()),
+        ("compatibility", skill.compatibility.clone()),
+        ("allowed tools", words(&skill.allowed_tools)),
+        ("when to use", extensions.when_to_use.clone()),
+        ("argument hint", extensions.argument_hint.clone()),
+        ("arguments", words(&extensions.arguments)),
+        ("model", extensions.model.clone()),
+        ("effort", extensions.effort.clone()),
+        ("context", is_forked.then(|| "fork".to_owned())),
+        ("agent", extensions.agent.clone()),
+        ("paths", words(&extensions.paths)),
+        ("shell", extensions.shell.clone()),
+        ("hooks", extensions.hooks.as_ref().map(flat)),
+        ("invocation", invocation(skill)),
+        ("model sees it", Some(visibility)),
+        ("tokens", Some(tokens)),
+        ("lines", Some(info.lines.to_string())),
+        ("digest", Some(info.digest.clone())),
+    ]
+}
+
+/// Prints errors and warnings; notes are only counted.
 fn print_diagnostics(info: &Info<'_>, terminal: &mut Terminal) -> Result<()> {
     if info.diagnostics.is_empty() {
         return Ok(());

@@ -30,7 +30,7 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    places: RootArgs,
+    root_args: RootArgs,
 }
 
 /// One skill of the list.
@@ -54,7 +54,7 @@ struct Row<'a> {
 #[serde(rename_all = "lowercase")]
 enum Status {
     Active,
-    /// A rule keeps it from the model.
+    /// A rule hides it from the model.
     Denied,
     Untrusted,
     Shadowed,
@@ -68,7 +68,7 @@ struct SkillList<'a> {
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
-    let skills = options.places.discover()?;
+    let skills = options.root_args.discover()?;
     let rows = rows(&skills, VisibleSkills::of_or_warn(&skills)?.as_ref(), options);
     if options.json {
         let diagnostics = options.diagnostics.then(|| skills.catalog.diagnostics().collect());
@@ -99,7 +99,7 @@ fn rows<'a>(skills: &'a Skills, visible_skills: Option<&VisibleSkills>, options:
         name: entry.skill.name.as_str(),
         description: &entry.skill.description,
         status,
-        // For who reads it, the source is as trusted as the skill.
+        // The source is shown with the trust of the skill.
         source: Root { trust: entry.trust, ..Root::clone(&entry.root) },
         location: entry.skill.location.as_str(),
         model_visible: status == Status::Active
@@ -182,7 +182,7 @@ fn print_diagnostics(catalog: &Catalog, terminal: &mut Terminal) -> Result<()> {
     Ok(())
 }
 
-/// What the list does not show, in one line on the error stream.
+/// Says on the error stream what the list does not show.
 fn summarise(skills: &Skills) -> Result<()> {
     let catalog = &skills.catalog;
     let refused: BTreeSet<&str> = catalog

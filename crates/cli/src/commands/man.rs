@@ -40,13 +40,13 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
 
 fn page(command: &Command) -> Result<String> {
     let mut page = Vec::new();
-    // An empty date would be left out, and the version be taken for it.
+    // With an empty date, the version would be printed in its place.
     let man = Man::new(command.clone()).date(" ").source(format!("prowess {VERSION}")).manual("prowess");
     man.render(&mut page)?;
     Ok(String::from_utf8(page)?.replace("\n.SH EXTRA\n", "\n.SH NOTES\n"))
 }
 
-/// The command and all below it that people are shown.
+/// The command with all its visible subcommands.
 fn with_subcommands(command: &Command) -> Vec<&Command> {
     let below = command.get_subcommands().filter(|one| !one.is_hide_set()).flat_map(with_subcommands);
     std::iter::once(command).chain(below).collect()

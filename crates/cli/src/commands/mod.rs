@@ -1,4 +1,4 @@
-//! One file a command: what it takes, and what it does.
+//! The commands, one file each: options and behavior.
 
 pub(crate) mod artifacts;
 pub(crate) mod chat;
@@ -27,14 +27,14 @@ use anyhow::Result;
 use crate::options::Command;
 use crate::terminal::Terminal;
 
-/// How a command ended, when it could do its work.
+/// How a command ended, if it could do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommandOutcome {
-    /// All is well.
+    /// Success.
     Done,
-    /// It found something wrong with the skills or the machine, or a script ended with an error.
+    /// It found a problem with the skills or the machine, or a script ended with an error.
     Findings,
-    /// Something ran, and ended with this code.
+    /// A program ran and ended with this code.
     Code(u8),
 }
 

@@ -11,7 +11,7 @@ use prowess_catalog::{Code, Environment, RootLayout, Skill, SkillName};
 use serde_json::json;
 
 use crate::commands::CommandOutcome;
-use crate::commands::run::place;
+use crate::directories::real_path;
 use crate::terminal::{Style, Terminal, printable, styled};
 
 #[derive(Args, Debug)]
@@ -47,7 +47,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
             directory.display()
         );
     }
-    // Made beside its place and moved there, so that nobody finds half a skill.
+    // Created under another name and then renamed, so that a skill is never visible half finished.
     std::fs::create_dir_all(&options.parent)
         .with_context(|| format!("cannot create {}", options.parent.display()))?;
     let draft = tempfile::Builder::new()
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     std::fs::set_permissions(draft.path(), std::fs::Permissions::from_mode(0o755))?;
     std::fs::rename(draft.path(), &directory)
         .with_context(|| format!("cannot create {}", directory.display()))?;
-    // It is not where it was made any more: there is nothing to clean up.
+    // It was renamed: there is nothing to clean up.
     let _ = draft.keep();
 
     let needs_trust = belongs_to_project(&options.parent);
@@ -87,17 +87,17 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     Ok(CommandOutcome::Done)
 }
 
-/// Whether skills in a directory are the project's, which has to be trusted before anything uses them.
+/// Whether skills in a directory belong to the project, which must be trusted first.
 fn belongs_to_project(parent: &Path) -> bool {
-    let (Ok(surroundings), Ok(parent)) = (Environment::of_process(), place(parent)) else {
+    let (Ok(environment), Ok(parent)) = (Environment::of_process(), real_path(parent)) else {
         return false;
     };
-    let roots = RootLayout::default().resolve(&surroundings);
+    let roots = RootLayout::default().resolve(&environment);
     let mut of_project = roots.iter().filter(|root| root.kind.belongs_to_project());
-    of_project.any(|root| place(&root.path).is_ok_and(|path| parent.starts_with(path)))
+    of_project.any(|root| real_path(&root.path).is_ok_and(|path| parent.starts_with(path)))
 }
 
-/// A scaffold that would not pass `check` is not made.
+/// Refuses a name or description that would not pass `check`.
 fn refuse_invalid(name: &str, manifest: &str) -> Result<()> {
     let location = Location::new(format!("/{}/SKILL.md", name.replace('/', "_")));
     let parsed = Skill::parse(manifest.as_bytes(), &location);

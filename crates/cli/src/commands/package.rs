@@ -33,7 +33,7 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    places: RootArgs,
+    root_args: RootArgs,
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
@@ -72,7 +72,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     Ok(CommandOutcome::Done)
 }
 
-/// A path is taken as one; anything else is a skill's name.
+/// Packs a directory, if the argument is a path, or the skill of that name.
 fn pack(options: &Options, archive: &mut std::io::Cursor<Vec<u8>>) -> Result<Result<Packaged, PackageError>> {
     let profile = Profile::from(options.profile);
     let path = Path::new(&options.skill);
@@ -82,10 +82,10 @@ fn pack(options: &Options, archive: &mut std::io::Cursor<Vec<u8>>) -> Result<Res
         }
         return Ok(prowess_catalog::package::package(path, profile, archive));
     }
-    Ok(options.places.discover()?.find(&options.skill)?.package(profile, archive))
+    Ok(options.root_args.discover()?.find(&options.skill)?.package(profile, archive))
 }
 
-/// Writes the archive whole or not at all.
+/// Writes the archive completely or not at all.
 fn save(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let context = || format!("{} cannot be written", path.display());
@@ -94,7 +94,7 @@ fn save(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
     }
     let mut file = tempfile::NamedTempFile::new_in(parent).with_context(context)?;
     file.write_all(bytes).with_context(context)?;
-    // Made to be handed on, unlike other temporary files.
+    // Others may read it, unlike other temporary files.
     file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644)).with_context(context)?;
     if force {
         file.persist(path).with_context(context)?;

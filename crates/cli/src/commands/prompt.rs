@@ -41,7 +41,7 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    places: RootArgs,
+    root_args: RootArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -58,7 +58,7 @@ enum Form {
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     refuse_without_effect(options)?;
-    let skills = options.places.discover()?;
+    let skills = options.root_args.discover()?;
     let visible_skills = VisibleSkills::of(&skills)?;
     for name in &options.loaded {
         let entry = skills.find(name)?;
@@ -101,7 +101,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     Ok(CommandOutcome::Done)
 }
 
-/// How skills are told to the model of `prowess chat`, but for what the options change.
+/// The session options of `prowess chat`, changed by the options of this command.
 fn behaviour(options: &Options, visible_skills: &VisibleSkills, skills: &Skills) -> Result<SessionOptions> {
     let mut behaviour = visible_skills.options().clone();
     behaviour.create_in.clone_from(&skills.create_in);
@@ -123,14 +123,14 @@ fn behaviour(options: &Options, visible_skills: &VisibleSkills, skills: &Skills)
     Ok(behaviour)
 }
 
-/// A session as `prowess chat` has one, with skills that are shown as loaded.
+/// A session as in `prowess chat`, with some skills loaded.
 fn session(
     options: &Options,
     visible_skills: &VisibleSkills,
     skills: &Skills,
     behaviour: SessionOptions,
 ) -> Result<SkillSession> {
-    // Nobody is asked about a skill that is only shown as loaded.
+    // A skill that is only shown as loaded needs no approval.
     let allowed = options.loaded.iter().map(|name| {
         let name = Pattern::literal(name);
         Rule::new("skill", name.as_str(), Decision::Allow)
@@ -158,7 +158,7 @@ fn session(
     })
 }
 
-/// An option that the form has no use for is a mistake, and not ignored.
+/// Refuses options that have no effect on the chosen form.
 fn refuse_without_effect(options: &Options) -> Result<()> {
     let of_list = [
         ("--loaded", !options.loaded.is_empty()),

@@ -24,11 +24,11 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    places: RootArgs,
+    root_args: RootArgs,
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
-    let skills = options.places.discover()?;
+    let skills = options.root_args.discover()?;
     let visible_skills = VisibleSkills::of_or_warn(&skills)?;
     let seen =
         |hit: &SearchHit| visible_skills.as_ref().map(|visible_skills| visible_skills.visibility(&hit.entry));

@@ -37,10 +37,10 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    places: RootArgs,
+    root_args: RootArgs,
 }
 
-/// What is told of a server.
+/// What is shown of a server.
 #[derive(Serialize)]
 struct ServerInfo {
     label: String,
@@ -48,7 +48,7 @@ struct ServerInfo {
     skills: Vec<SkillInfo>,
     tools: Vec<ToolInfo>,
     notices: Vec<String>,
-    /// Whether both lists could be had.
+    /// Whether the server returned both lists.
     #[serde(skip)]
     has_answered: bool,
 }
@@ -78,7 +78,7 @@ impl ServerInfo {
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
-    let skills = options.places.discover()?;
+    let skills = options.root_args.discover()?;
     let config = Config::load(&skills.configuration()?, &[])?;
     let settings = &config.settings;
     if let Some(label) = &options.label {
@@ -130,12 +130,12 @@ fn check(label: &str, settings: &Settings) -> Result<()> {
     }
 }
 
-/// The file that servers are configured in.
+/// The file in which servers are configured.
 fn own_file() -> String {
     user_path().map_or_else(|| "prowess.toml".to_owned(), |path| printable(&path.display().to_string()))
 }
 
-/// Shows what servers have, and says whether all of them answered.
+/// Shows what the servers have, and says whether all of them answered.
 async fn list(options: &Options, servers: &Servers, terminal: &mut Terminal) -> Result<bool> {
     let mut all = Vec::new();
     for server in servers.all() {
@@ -225,7 +225,7 @@ fn skill(offer: &Offer) -> SkillInfo {
     }
 }
 
-/// Shows a skill as it is: its files, and its SKILL.md, fetched and verified.
+/// Shows one skill: its files, and its SKILL.md, fetched and verified.
 async fn inspect(
     servers: &Servers,
     server: &Server,

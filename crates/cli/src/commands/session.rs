@@ -15,14 +15,13 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use prowess_catalog::Digest;
 use prowess_catalog::overview::ManualSkills;
 use prowess_permission::config::MAX_CONFIG_BYTES;
 use prowess_permission::{Broker, FileApprovals, PermissionConfig, Permissions, Policy, RuleSource};
 use prowess_skills::options::{Placement, UnloadedText};
-use prowess_skills::{AllowedTools, Dialect, Discovery, Lifetime, RunSetup, SessionOptions, SkillSession};
-use prowess_workspace::{Artifacts, HostRule, Network, Runner, Scope};
+use prowess_skills::{AllowedTools, Dialect, Discovery, Lifetime, SessionOptions, SkillSession};
+use prowess_workspace::Scope;
 
 use self::console::Console;
 use self::input::Input;
@@ -30,12 +29,11 @@ use self::output::Show;
 use self::state_file::StateFile;
 use crate::artifacts;
 use crate::commands::CommandOutcome;
-use crate::commands::run::unnamed;
 use crate::config::{Config, SkillSettings, guards, path_base};
-use crate::executor::ExecutorArgs;
-use crate::options::RootArgs;
+use crate::options::{RootArgs, one_of};
+use crate::run_tools::RunToolArgs;
 use crate::terminal::{Terminal, printable};
-use crate::workspace_dir::WorkspaceDir;
+use crate::workspace_dir::{WorkspaceDir, new_workspace_id};
 
 const AFTER_HELP: &str = "\
 Reads one command per line from standard input, or from -c; `help` lists the commands. In a script, `#` starts a \
@@ -63,23 +61,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     running: RunToolArgs,
     #[command(flatten)]
-    places: RootArgs,
-}
-
-/// Whether and where the model's commands run.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Running commands")]
-pub(crate) struct RunToolArgs {
-    /// Give the model the tools that run skill commands; each run needs approval unless a rule allows it
-    #[arg(long)]
-    run: bool,
-    /// A host that commands may ask to reach; can be repeated
-    #[arg(long, value_name = "HOST", requires = "run")]
-    allow_host: Vec<HostRule>,
-    #[command(flatten)]
-    choice: ExecutorArgs,
-    #[command(flatten)]
-    workspace_dir: WorkspaceDir,
+    root_args: RootArgs,
 }
 
 /// How the session behaves.
@@ -115,7 +97,7 @@ struct Behaviour {
     allowed_tools: Option<AllowedTools>,
 }
 
-/// What it reads and writes.
+/// Files that the session reads and writes.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Files")]
 struct Files {
@@ -136,7 +118,7 @@ struct Files {
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let state = options.files.state.as_deref().map(StateFile::at);
     let saved = state.as_ref().map(StateFile::restore).transpose()?.flatten();
-    let skills = options.places.discover()?;
+    let skills = options.root_args.discover()?;
     let config = Config::load(&skills.configuration()?, &[])?;
     let policy = policy(&options.files, &config, options.running.workspace_dir())?;
     let input = Input::new(&options.command);
@@ -151,7 +133,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     if let Some(notice) = skills.notice() {
         writeln!(anstream::stderr(), "{notice}")?;
     }
-    // Commands go on while a person thinks.
+    // Commands continue while the person thinks.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.context("cannot start the session")?;
     let failed = runtime.block_on(async {
@@ -171,57 +153,12 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         }
         let session = builder.start().await;
         let mut console = Console::new(input, &broker, options.json, terminal);
-        read_loop::run_lines(session, &options.places, options.show, state.as_ref(), &mut console).await
+        read_loop::run_lines(session, &options.root_args, options.show, state.as_ref(), &mut console).await
     })?;
     Ok(if failed && is_script { CommandOutcome::Findings } else { CommandOutcome::Done })
 }
 
-impl RunToolArgs {
-    /// Whether clients or models get tools that run commands.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.run
-    }
-
-    /// The artifacts of this scope.
-    pub(crate) fn artifacts(&self, scope: Scope) -> Result<Artifacts> {
-        Ok(self.workspace_dir.artifacts()?.in_scope(scope))
-    }
-
-    /// Where workspaces and artifacts are workspace_dir.
-    pub(crate) fn workspace_dir(&self) -> &WorkspaceDir {
-        &self.workspace_dir
-    }
-
-    /// What commands run with, if they do, in the workspace of this name and with the artifacts of this scope.
-    pub(crate) fn runs(&self, workspace: String, config: &Config, scope: Scope) -> Result<Option<RunSetup>> {
-        if !self.run {
-            return Ok(None);
-        }
-        let place = self.workspace_dir.workspaces()?;
-        if let Some(moved) = &place.moved {
-            writeln!(
-                anstream::stderr(),
-                "{}; workspaces are in {} instead",
-                printable(moved),
-                place.path.display()
-            )?;
-        }
-        let runner = Runner {
-            workspaces: place.workspaces,
-            artifacts: Some(Arc::new(self.artifacts(scope)?)),
-            executor: Some(self.choice.over(&config.settings.sandbox).build(None, Vec::new())?),
-        };
-        let mut runs = RunSetup::new(runner, workspace);
-        let hosts: Vec<HostRule> =
-            self.allow_host.iter().cloned().chain(config.settings.sandbox.host_rules()).collect();
-        if !hosts.is_empty() {
-            runs.network = Network::Hosts(hosts);
-        }
-        Ok(Some(runs))
-    }
-}
-
-/// The scope of the session with this workspace. Its id is longer than those that nobody guesses: it can be computed.
+/// The scope of a session. Its id is computed from the workspace, and longer than random ids.
 fn session_scope(workspace: &str) -> Result<Scope> {
     let digest = Digest::of(workspace.as_bytes());
     let id: String = digest.as_bytes()[..20].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -229,9 +166,9 @@ fn session_scope(workspace: &str) -> Result<Scope> {
 }
 
 impl Files {
-    /// The workspace's name. A session that is saved finds its files again.
+    /// The workspace id. A saved session finds its files again.
     fn workspace(&self) -> Result<String> {
-        let Some(file) = &self.state else { return Ok(unnamed()) };
+        let Some(file) = &self.state else { return Ok(new_workspace_id()) };
         let file = std::path::absolute(file).context("the working directory cannot be read")?;
         Ok(format!("session {}", file.display()))
     }
@@ -265,7 +202,7 @@ impl Behaviour {
     }
 }
 
-/// The rules in a file, over the defaults; those of the configuration where no file was named.
+/// The rules of a file over the defaults, or those of the configuration if no file was given.
 fn policy(files: &Files, config: &Config, workspace_dir: &WorkspaceDir) -> Result<Policy> {
     let Some(path) = &files.permissions else {
         for warning in config.warnings() {
@@ -291,7 +228,7 @@ fn policy(files: &Files, config: &Config, workspace_dir: &WorkspaceDir) -> Resul
     Ok(policy.with(RuleSource::Agent, rules))
 }
 
-/// A number of skills that lets something be loaded.
+/// Parses a number of skills, at least 1.
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("nothing could be loaded: give 1 or more".to_owned()),
@@ -300,20 +237,10 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Who asks, and remembers. Approvals in a file are of the working directory.
+/// The broker of the session. Approvals in a file belong to the working directory.
 async fn broker(approvals: Option<&Path>) -> Result<Arc<Broker>> {
     let Some(path) = approvals else { return Ok(Broker::in_memory()) };
     let project = std::env::current_dir().context("the working directory cannot be read")?;
     let store = Arc::new(FileApprovals::at(path));
     Ok(Broker::open(store, project.to_string_lossy()).await?)
-}
-
-/// One of the words in `values`, and what it stands for.
-pub(crate) fn one_of<T: Clone + Send + Sync>(
-    values: &'static [(&'static str, T)],
-) -> impl TypedValueParser<Value = T> {
-    PossibleValuesParser::new(values.iter().map(|(name, _)| *name)).try_map(move |given| {
-        let found = values.iter().find(|(name, _)| *name == given);
-        found.map(|(_, value)| value.clone()).ok_or("it is not one of these words")
-    })
 }

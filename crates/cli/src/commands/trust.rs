@@ -8,6 +8,7 @@ use clap::Args;
 use prowess_catalog::{Environment, RootLayout};
 
 use crate::commands::CommandOutcome;
+use crate::directories::real_path;
 use crate::project::Project;
 use crate::terminal::{Terminal, count, printable};
 use crate::trust::{ReviewScope, TrustFile, TrustReview, ask_to_trust};
@@ -43,12 +44,12 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     if options.list {
         return list(options.json, terminal);
     }
-    let surroundings = surroundings(options.directory.as_deref())?;
-    let here = surroundings.working_directory.display().to_string();
+    let environment = environment(options.directory.as_deref())?;
+    let here = environment.working_directory.display().to_string();
     if options.revoke {
-        return revoke(&surroundings, terminal);
+        return revoke(&environment, terminal);
     }
-    let Some(project) = Project::around(&surroundings, &RootLayout::default()) else {
+    let Some(project) = Project::around(&environment, &RootLayout::default()) else {
         bail!(
             "{} is a home directory or contains one, so it is not a project: go to a directory below it",
             printable(&here)
@@ -117,11 +118,11 @@ fn list(json: bool, terminal: &mut Terminal) -> Result<CommandOutcome> {
     Ok(CommandOutcome::Done)
 }
 
-/// A project that is gone can be revoked by its path as well.
-fn revoke(surroundings: &Environment, terminal: &mut Terminal) -> Result<CommandOutcome> {
+/// Revokes trust. A project that no longer exists can be named by its path.
+fn revoke(environment: &Environment, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let file = TrustFile::of_user().context("there is no home directory, so nothing is trusted: set HOME")?;
-    let top = RootLayout::default().project_top(surroundings);
-    let top = top.unwrap_or_else(|| surroundings.working_directory.clone());
+    let top = RootLayout::default().project_top(environment);
+    let top = top.unwrap_or_else(|| environment.working_directory.clone());
     let shown_top = printable(&top.display().to_string());
     if !file.remove(&top)? {
         bail!("{shown_top} was not trusted; `prowess trust --list` shows trusted projects");
@@ -130,15 +131,15 @@ fn revoke(surroundings: &Environment, terminal: &mut Terminal) -> Result<Command
     Ok(CommandOutcome::Done)
 }
 
-/// This process's surroundings, as if it had been started in `directory`.
-fn surroundings(directory: Option<&Path>) -> Result<Environment> {
-    let mut surroundings = Environment::of_process().context("the working directory cannot be read")?;
-    let Some(directory) = directory else { return Ok(surroundings) };
-    // Its own name without links and `..`, as the system gives it to whoever works there.
-    let place = super::run::place(directory).or_else(|_| std::path::absolute(directory));
-    surroundings.working_directory = place.context("the working directory cannot be read")?;
-    if surroundings.working_directory.is_file() {
+/// The environment, as if the program was started in `directory`.
+fn environment(directory: Option<&Path>) -> Result<Environment> {
+    let mut environment = Environment::of_process().context("the working directory cannot be read")?;
+    let Some(directory) = directory else { return Ok(environment) };
+    // The path without links and `..`, as the system reports it for a working directory.
+    let place = real_path(directory).or_else(|_| std::path::absolute(directory));
+    environment.working_directory = place.context("the working directory cannot be read")?;
+    if environment.working_directory.is_file() {
         bail!("{} is a file: name a directory", directory.display());
     }
-    Ok(surroundings)
+    Ok(environment)
 }

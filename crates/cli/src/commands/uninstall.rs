@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     }
     if items.is_empty() {
         writeln!(terminal, "There is nothing to remove.")?;
-        told_of_rest(&binary, terminal)?;
+        print_remaining(&binary, terminal)?;
         return Ok(CommandOutcome::Done);
     }
     writeln!(terminal, "{}", styled("This will be removed:", Style::Heading))?;
@@ -52,18 +52,18 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         writeln!(terminal, "  {path}  {}", styled(format!("({}, {})", item.what, item.size), Style::Faint))?;
     }
     writeln!(terminal)?;
-    told_of_rest(&binary, terminal)?;
+    print_remaining(&binary, terminal)?;
     terminal.flush()?;
     if options.dry_run {
         return Ok(CommandOutcome::Done);
     }
-    // Nobody is asked in vain, and nobody is kept from working while the question is open.
+    // Checked before the question, so that nobody is asked in vain. The lock is not held while the question is open.
     drop(lock_threads()?);
     if !options.yes && !confirm("Remove all of this? You cannot undo it.")? {
         writeln!(terminal, "Nothing was removed.")?;
         return Ok(CommandOutcome::Findings);
     }
-    // Somebody may have begun a conversation meanwhile. Nobody begins one from here on.
+    // A chat may have started meanwhile. From here on none can start.
     let _held = lock_threads()?;
     let mut failed = false;
     for item in &items {
@@ -80,8 +80,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     Ok(CommandOutcome::Done)
 }
 
-/// What stays, and what somebody else has to remove.
-fn told_of_rest(binary: &Binary, terminal: &mut Terminal) -> Result<()> {
+/// Says what stays, and what others must remove.
+fn print_remaining(binary: &Binary, terminal: &mut Terminal) -> Result<()> {
     if let Some(skills) = skills() {
         writeln!(terminal, "Your skills stay: {}", printable(&skills.to_string_lossy()))?;
     }

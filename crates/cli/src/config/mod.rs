@@ -125,7 +125,7 @@ impl Config {
         self.settings.prices()
     }
 
-    /// The rules for an agent. `kept` says where its files are.
+    /// The rules for an agent. `workspace_dir` says where its files are.
     pub(crate) fn policy(&self, agent: &str, workspace_dir: &WorkspaceDir) -> Policy {
         let mut policy = Policy::new().with(RuleSource::Defaults, guards(workspace_dir));
         for (source, rules) in [(RuleSource::User, &self.user), (RuleSource::Project, &self.project)] {

@@ -1,15 +1,15 @@
-//! A table that fits: cells are wrapped in their columns, and a table with too many columns becomes a list.
+//! Fits a table to the screen. Cells are wrapped; a table with too many columns becomes a list.
 
 use pulldown_cmark::Alignment;
 
 use super::cells::{Cell, TextStyle, cells, columns, wrapped};
 
-/// Where columns would be narrower than this, rows are written one below the other.
+/// If columns would be narrower than this, the table becomes a list.
 const NARROWEST: usize = 8;
 
 pub(super) struct Table {
     alignments: Vec<Alignment>,
-    /// The head first.
+    /// The first row is the head.
     rows: Vec<Vec<Vec<Cell>>>,
 }
 
@@ -39,7 +39,7 @@ impl Table {
         }
     }
 
-    /// How wide each column is: as wide as it wants to be, or its share of what the narrower ones leave.
+    /// The width of each column: as wide as needed, or its share of what the narrower ones leave.
     fn fitted(&self, width: usize) -> Option<Vec<usize>> {
         let count = self.alignments.len();
         let mut wanted = vec![1; count];
@@ -90,11 +90,11 @@ impl Table {
         rows
     }
 
-    /// Every cell on a line of its own, behind the head of its column.
+    /// Each cell on a separate line, after the head of its column.
     fn records(&self, width: usize) -> Vec<Vec<Cell>> {
         let mut rows = Vec::new();
         let Some((head, body)) = self.rows.split_first() else { return rows };
-        // A table that is all head has its head.
+        // A table without rows shows its head.
         let body = if body.is_empty() { std::slice::from_ref(head) } else { body };
         for (at, row) in body.iter().enumerate() {
             if at > 0 {

@@ -1,4 +1,4 @@
-//! A conversation, written down.
+//! Writes a conversation as Markdown or JSON.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -10,7 +10,7 @@ use prowess_agent::{ThreadId, ThreadState};
 
 use crate::terminal::{printable, printable_lines};
 
-/// Writes a conversation into a new file, and gives its path.
+/// Writes a conversation to a new file, and returns its path.
 pub(crate) fn export(id: &ThreadId, run: &ThreadState, file: Option<PathBuf>) -> Result<PathBuf> {
     let path = file.unwrap_or_else(|| PathBuf::from(format!("prowess-{id}.md")));
     let is_json = path.extension().is_some_and(|extension| extension == "json");
@@ -24,14 +24,14 @@ pub(crate) fn export(id: &ThreadId, run: &ThreadState, file: Option<PathBuf>) ->
     })?;
     let written = opened.write_all(text.as_bytes()).and_then(|()| opened.sync_all());
     if written.is_err() {
-        // A part of it would only be in the way.
+        // An incomplete file is removed.
         let _ = std::fs::remove_file(&path);
     }
     written.with_context(|| format!("{} cannot be written", path.display()))?;
     Ok(path)
 }
 
-/// The whole conversation, for people.
+/// The conversation as Markdown.
 pub(crate) fn markdown(id: &ThreadId, run: &ThreadState) -> String {
     let mut text = format!("# Thread {id}\n");
     for message in run.messages() {
@@ -64,7 +64,7 @@ fn section(text: &mut String, heading: &str, body: &str) {
     text.push_str(&format!("\n## {heading}\n\n{}\n", printable_lines(body).trim_end()));
 }
 
-/// A text as a block of code that it cannot close.
+/// A text as a code block that it cannot close.
 fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);

@@ -1,4 +1,4 @@
-//! One entry of a directory of skills: everything below it, in one digest.
+//! The digest of one entry of a skill directory, over everything below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -16,10 +16,10 @@ use super::links::{LinkTarget, SkillDirectories, SkillDirectory};
 use super::{FileKind, Item, ItemKind};
 use crate::terminal::printable;
 
-/// How deep files may lie below a directory of skills.
+/// How deep files may be below a skill directory.
 const MAX_DEPTH: usize = 32;
 
-/// How many files and directories, and how many bytes.
+/// A number of files and directories, and of bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowance {
     pub(super) files: usize,
@@ -27,7 +27,7 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    /// What is left once something of this size is taken in.
+    /// What is left after something of this size.
     pub(super) fn without(self, size: Self) -> Result<Self, String> {
         Ok(Self {
             files: self.files.checked_sub(size.files).ok_or_else(|| too_large("files", MAX_FILES))?,
@@ -35,7 +35,7 @@ impl Allowance {
         })
     }
 
-    /// Adds what is at `path`. What cannot be looked at counts as one file: whoever reads it says why.
+    /// Adds the size of what is at `path`. What cannot be read counts as one file; reading it later says why.
     pub(super) fn measure(
         &mut self,
         base: BorrowedFd<'_>,
@@ -67,11 +67,11 @@ impl Allowance {
     }
 }
 
-/// An entry while it is looked at.
+/// An entry while its digest is computed.
 pub(super) struct Entry<'a> {
-    places: &'a SkillDirectories,
+    directories: &'a SkillDirectories,
     root: &'a SkillDirectory,
-    /// What is left of what was measured.
+    /// What is left of the measured size.
     left: Allowance,
     purpose: Purpose,
     hash: Hash,
@@ -83,7 +83,7 @@ pub(super) struct Entry<'a> {
 
 impl<'a> Entry<'a> {
     pub(super) fn new(
-        places: &'a SkillDirectories,
+        directories: &'a SkillDirectories,
         root: &'a SkillDirectory,
         left: Allowance,
         purpose: Purpose,
@@ -91,7 +91,7 @@ impl<'a> Entry<'a> {
         let mut hash = Hash::new();
         hash.update(b"prowess trust 1\0");
         Self {
-            places,
+            directories,
             root,
             left,
             purpose,
@@ -103,12 +103,94 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Takes in everything that has this name in the directory of skills.
+    /// Adds the entry of this name, with everything below it.
     pub(super) fn walk(&mut self, name: &str) -> Result<(), String> {
         self.take(name, "", 0)
     }
 
-    /// The item at `path` below the project's top, once all of it was taken in.
+    /// Adds what is at `path` below the skill directory; `below` is its path below the entry.
+    fn take(&mut self, path: &str, below: &str, depth: usize) -> Result<(), String> {
+        self.left.files = self.left.files.checked_sub(1).ok_or_else(changing)?;
+        if depth > MAX_DEPTH {
+            return Err(format!("is more than {MAX_DEPTH} directories deep"));
+        }
+        let base = self.root.directory.as_fd();
+        let found = rustix::fs::statat(base, path, AtFlags::SYMLINK_NOFOLLOW).map_err(unread(below))?;
+        match FileType::from_raw_mode(found.st_mode) {
+            FileType::Directory => self.take_directory(path, below, depth),
+            FileType::RegularFile => self.take_file(path, below),
+            FileType::Symlink => self.take_link(path, below),
+            _ => Err(format!(
+                "contains something that is not a file, directory or link: {}",
+                printable(name(below))
+            )),
+        }
+    }
+
+    fn take_directory(&mut self, path: &str, below: &str, depth: usize) -> Result<(), String> {
+        self.add(b'd', false, below, &[]);
+        let all = names(self.root.directory.as_fd(), path)?;
+        if all.is_cut {
+            return Err(too_large("files", MAX_FILES));
+        }
+        for name in all.names {
+            let name = name.to_str().map_err(|_| "has a name that is not valid text".to_owned())?;
+            let inner = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
+            self.take(&format!("{path}/{name}"), &inner, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    fn take_file(&mut self, path: &str, below: &str) -> Result<(), String> {
+        let base = self.root.directory.as_fd();
+        // No link on the way is followed, even if one appears meanwhile.
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let file = rustix::fs::openat2(base, path, file_flags(), Mode::empty(), resolve);
+        let file = file.map_err(unread(below))?;
+        let mode = rustix::fs::fstat(&file).map_err(unread(below))?.st_mode;
+        let is_program = mode & 0o111 != 0;
+        let is_manifest = below.rsplit('/').next() == Some(MANIFEST);
+        let mut kept = (is_manifest && self.purpose == Purpose::Show).then(Vec::new);
+        let (contents, size) = contents(file, &mut self.left, kept.as_mut())?;
+        self.add(b'f', is_program, below, &contents);
+        self.bytes += size;
+        self.texts.extend(kept.map(|text| (below.to_owned(), text)));
+        let kind = if is_program { FileKind::Program } else { FileKind::Plain };
+        self.files.insert(below.to_owned(), kind);
+        Ok(())
+    }
+
+    fn take_link(&mut self, path: &str, below: &str) -> Result<(), String> {
+        let base = self.root.directory.as_fd();
+        let target = rustix::fs::readlinkat(base, path, Vec::new()).map_err(unread(below))?;
+        let place = printable(name(below));
+        match self.directories.target_of(self.root, path, target.as_bytes()) {
+            // The target is added where it is.
+            LinkTarget::Within(entries) => self.leads_to.extend(entries),
+            LinkTarget::NoText => {
+                return Err(format!("has a link whose target is not valid text: {place}"));
+            }
+            LinkTarget::Out => {
+                let out = "has a link that leads out of the project's skill directories";
+                return Err(format!("{out}: {place}"));
+            }
+        }
+        self.add(b'l', false, below, target.as_bytes());
+        let target = FileKind::Link(target.to_string_lossy().into_owned());
+        self.files.insert(below.to_owned(), target);
+        Ok(())
+    }
+
+    /// Adds one entry to the digest, with the lengths of its fields.
+    fn add(&mut self, kind: u8, is_program: bool, path: &str, contents: &[u8]) {
+        self.hash.update([kind, u8::from(is_program)]);
+        for part in [path.as_bytes(), contents] {
+            self.hash.update((part.len() as u64).to_le_bytes());
+            self.hash.update(part);
+        }
+    }
+
+    /// The item at `path` below the project's top, after everything was added.
     pub(super) fn finish(mut self, walked: Result<(), String>, path: &str) -> Item {
         self.leads_to.remove(path);
         Item {
@@ -120,87 +202,19 @@ impl<'a> Entry<'a> {
             texts: self.texts,
         }
     }
-
-    /// Takes in what is at `path` below the directory of skills; `below` is its path below the entry.
-    fn take(&mut self, path: &str, below: &str, depth: usize) -> Result<(), String> {
-        let place = if below.is_empty() { "it" } else { below };
-        let unread = |error: Errno| format!("cannot be read completely: {}: {error}", printable(place));
-        let base = self.root.directory.as_fd();
-        self.left.files = self.left.files.checked_sub(1).ok_or_else(changing)?;
-        if depth > MAX_DEPTH {
-            return Err(format!("is more than {MAX_DEPTH} directories deep"));
-        }
-        let found = rustix::fs::statat(base, path, AtFlags::SYMLINK_NOFOLLOW).map_err(unread)?;
-        // No link on the way is followed, whatever is put there meanwhile.
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        match FileType::from_raw_mode(found.st_mode) {
-            FileType::Directory => {
-                self.add(b'd', false, below, &[]);
-                let all = names(base, path)?;
-                if all.is_cut {
-                    return Err(too_large("files", MAX_FILES));
-                }
-                for name in all.names {
-                    let name = name.to_str().map_err(|_| "has a name that is not valid text".to_owned())?;
-                    let inner = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
-                    self.take(&format!("{path}/{name}"), &inner, depth + 1)?;
-                }
-            }
-            FileType::RegularFile => {
-                let file =
-                    rustix::fs::openat2(base, path, file_flags(), Mode::empty(), resolve).map_err(unread)?;
-                let mode = rustix::fs::fstat(&file).map_err(unread)?.st_mode;
-                let is_program = mode & 0o111 != 0;
-                let is_manifest = below.rsplit('/').next() == Some(MANIFEST);
-                let mut kept = (is_manifest && self.purpose == Purpose::Show).then(Vec::new);
-                let (contents, size) = contents(file, &mut self.left, kept.as_mut())?;
-                self.add(b'f', is_program, below, &contents);
-                self.bytes += size;
-                self.texts.extend(kept.map(|text| (below.to_owned(), text)));
-                let kind = if is_program { FileKind::Program } else { FileKind::Plain };
-                self.files.insert(below.to_owned(), kind);
-            }
-            FileType::Symlink => {
-                let target = rustix::fs::readlinkat(base, path, Vec::new()).map_err(unread)?;
-                match self.places.lead(self.root, path, target.as_bytes()) {
-                    // What it leads to is taken in where it is.
-                    LinkTarget::Within(entries) => self.leads_to.extend(entries),
-                    LinkTarget::NoText => {
-                        return Err(format!(
-                            "has a link whose target is not valid text: {}",
-                            printable(place)
-                        ));
-                    }
-                    LinkTarget::Out => {
-                        let place = printable(place);
-                        let out = "has a link that leads out of the project's skill directories";
-                        return Err(format!("{out}: {place}"));
-                    }
-                }
-                self.add(b'l', false, below, target.as_bytes());
-                let target = FileKind::Link(target.to_string_lossy().into_owned());
-                self.files.insert(below.to_owned(), target);
-            }
-            _ => {
-                return Err(format!(
-                    "contains something that is not a file, directory or link: {}",
-                    printable(place)
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn add(&mut self, kind: u8, is_program: bool, path: &str, contents: &[u8]) {
-        self.hash.update([kind, u8::from(is_program)]);
-        for part in [path.as_bytes(), contents] {
-            self.hash.update((part.len() as u64).to_le_bytes());
-            self.hash.update(part);
-        }
-    }
 }
 
-/// The digest of a file's contents, and how many bytes they are. They are kept where there is something to keep them in.
+/// How an entry is named in a problem: by its path below the item, if it has one.
+fn name(below: &str) -> &str {
+    if below.is_empty() { "it" } else { below }
+}
+
+fn unread(below: &str) -> impl Fn(Errno) -> String {
+    let place = printable(name(below));
+    move |error| format!("cannot be read completely: {place}: {error}")
+}
+
+/// The digest and size of a file's contents. If `kept` is given, the contents are copied into it.
 pub(super) fn contents(
     file: OwnedFd,
     left: &mut Allowance,
@@ -225,7 +239,7 @@ pub(super) fn contents(
     }
 }
 
-/// What is said of an entry that is larger than it was a moment ago.
+/// The problem of an entry that grew while it was read.
 fn changing() -> String {
     "changed while it was being read".to_owned()
 }
@@ -235,14 +249,14 @@ pub(super) fn too_large(what: &str, most: impl std::fmt::Display) -> String {
 }
 
 pub(super) fn file_flags() -> OFlags {
-    // Without O_NONBLOCK a FIFO would wait for its writer.
+    // Without O_NONBLOCK, opening a FIFO would wait for a writer.
     OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC
 }
 
 /// The names in a directory, in order.
 pub(super) struct Names {
     pub(super) names: Vec<CString>,
-    /// Whether there are more than a project may bring, and these are not all.
+    /// Whether there are more names than a project may have, so that some are missing here.
     pub(super) is_cut: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a project brings, entry by entry.
+//! Finds the items of a project that need trust.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -15,26 +15,26 @@ use super::{FileKind, Item, ItemKind};
 use crate::config::FILE_NAME;
 use crate::project::Project;
 
-/// How many files and directories a project may bring.
+/// How many files and directories the items may have together.
 pub(super) const MAX_FILES: usize = 10_000;
 /// How many bytes they may have together.
 pub(super) const MAX_BYTES: u64 = 64 << 20;
-/// How many files and directories are counted to find out which entries fit.
+/// How many files and directories are counted to find out which items fit.
 const MAX_COUNTED: usize = 10 * MAX_FILES;
 
-/// What a look at a project is for.
+/// Why the items are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// To compare digests.
     Compare,
-    /// To show a person what there is: texts are kept as they were hashed.
+    /// To show them to a person: texts are kept as they were hashed.
     Show,
 }
 
-/// What the project brings, by its path below the project's top.
+/// The items of a project, by their paths below its top.
 ///
-/// Its entries share one allowance of files and bytes. What is remembered is taken in first, and then the smallest, so
-/// that neither a huge entry nor many new ones keep others from being known. What does not fit cannot be trusted.
+/// The items share one limit of files and bytes. Known items come first, then the smallest, so that neither a huge
+/// item nor many new ones push out others. What does not fit cannot be trusted.
 pub(super) fn find_items(
     project: &Project,
     purpose: Purpose,
@@ -45,26 +45,27 @@ pub(super) fn find_items(
     if let Some(item) = configuration(project) {
         found.insert(FILE_NAME.to_owned(), item);
     }
-    let places = match SkillDirectories::of(project) {
-        Ok(places) => places,
+    let directories = match SkillDirectories::of(project) {
+        Ok(directories) => directories,
         Err(error) => {
             found.insert(".".to_owned(), Item::unfit(ItemKind::Directory, unread(error)));
             return found;
         }
     };
-    for (path, error) in &places.unread {
-        // What cannot be looked at is not known to be as it was.
+    for (path, error) in &directories.unread {
+        // What cannot be read may have changed.
         found.insert(path.clone(), Item::unfit(ItemKind::Directory, unread(*error)));
     }
-    let mut candidates: Vec<Candidate<'_>> = memory(places.top(), project.memory()).into_iter().collect();
-    for root in &places.roots {
-        candidates.append(&mut entries(&places, root, remembered, &mut found));
+    let mut candidates: Vec<Candidate<'_>> =
+        memory(directories.top(), project.memory()).into_iter().collect();
+    for root in &directories.roots {
+        candidates.append(&mut entries(&directories, root, remembered, &mut found));
     }
     candidates.sort_by_key(|candidate| (is_new(candidate), candidate.path.clone()));
     let mut counted = MAX_COUNTED;
     let mut measured: Vec<(Allowance, Candidate<'_>)> = Vec::new();
     for candidate in candidates {
-        match candidate.measure(places.top(), &mut counted) {
+        match candidate.measure(directories.top(), &mut counted) {
             Ok(size) => measured.push((size, candidate)),
             Err(problem) => candidate.put(Item::unfit(candidate.kind(), problem), &mut found),
         }
@@ -76,7 +77,7 @@ pub(super) fn find_items(
             Err(problem) => Item::unfit(candidate.kind(), problem),
             Ok(rest) => {
                 left = rest;
-                candidate.item(&places, size, purpose)
+                candidate.item(&directories, size, purpose)
             }
         };
         candidate.put(item, &mut found);
@@ -102,7 +103,7 @@ fn configuration(project: &Project) -> Option<Item> {
             ..Item::new(ItemKind::Configuration)
         },
         Err(error) => {
-            // The item says itself which file it is.
+            // The item already names the file.
             let problem = error.to_string();
             let name = project.top().join(FILE_NAME).display().to_string();
             let problem = problem.strip_prefix(&name).map_or(problem.as_str(), str::trim_start);
@@ -111,7 +112,7 @@ fn configuration(project: &Project) -> Option<Item> {
     })
 }
 
-/// Something that may be an item, once it is known how large it is.
+/// A possible item, whose size is not known yet.
 struct Candidate<'a> {
     path: String,
     what: What<'a>,
@@ -119,7 +120,7 @@ struct Candidate<'a> {
 
 enum What<'a> {
     Memory,
-    /// What has this name in a directory of skills.
+    /// The entry of this name in a skill directory.
     Entry(&'a SkillDirectory, String),
 }
 
@@ -131,7 +132,7 @@ impl Candidate<'_> {
         }
     }
 
-    /// How large it is, without reading it.
+    /// Its size, without reading it.
     fn measure(&self, top: BorrowedFd<'_>, counted: &mut usize) -> Result<Allowance, String> {
         let (base, name) = match &self.what {
             What::Memory => (top, self.path.as_str()),
@@ -139,7 +140,7 @@ impl Candidate<'_> {
         };
         let mut size = Allowance { files: 0, bytes: 0 };
         if let What::Memory = self.what {
-            // It may be a link to a file of the project.
+            // It can be a link to a file of the project.
             let found = rustix::fs::statat(base, name, AtFlags::empty());
             size = Allowance { files: 1, bytes: found.map_or(0, |found| found.st_size.unsigned_abs()) };
         } else {
@@ -148,18 +149,18 @@ impl Candidate<'_> {
         Allowance { files: MAX_FILES, bytes: MAX_BYTES }.without(size).map(|_| size)
     }
 
-    fn item(&self, places: &SkillDirectories, allowed: Allowance, purpose: Purpose) -> Item {
+    fn item(&self, directories: &SkillDirectories, allowed: Allowance, purpose: Purpose) -> Item {
         match &self.what {
-            What::Memory => memory_item(places.top(), &self.path, allowed, purpose),
+            What::Memory => memory_item(directories.top(), &self.path, allowed, purpose),
             What::Entry(root, name) => {
-                let mut entry = Entry::new(places, root, allowed, purpose);
+                let mut entry = Entry::new(directories, root, allowed, purpose);
                 let walked = entry.walk(name);
                 entry.finish(walked, &self.path)
             }
         }
     }
 
-    /// An entry of a directory of skills stands over a memory in the same place: its digest says more.
+    /// If AGENTS.md is also an entry of a skill directory, that entry wins, because its digest covers more.
     fn put(&self, item: Item, found: &mut BTreeMap<String, Item>) {
         match self.what {
             What::Memory => {
@@ -172,10 +173,10 @@ impl Candidate<'_> {
     }
 }
 
-/// The entries of a directory of skills, without those that cannot be trusted, which are put where they are found, and
-/// without links to skills in other directories of the project, which are trusted there.
+/// The entries of a skill directory. Entries that cannot be trusted go into `found`. Links to skills in other skill
+/// directories are left out, because they are trusted there.
 fn entries<'a>(
-    places: &SkillDirectories,
+    directories: &SkillDirectories,
     root: &'a SkillDirectory,
     remembered: &BTreeSet<&str>,
     found: &mut BTreeMap<String, Item>,
@@ -192,7 +193,7 @@ fn entries<'a>(
         }
     };
     if all.is_cut {
-        // Of more than can be looked at, those are looked at that are remembered.
+        // If there are too many entries, only the known ones are read.
         let problem =
             format!("has more than {MAX_FILES} entries; only the ones that you decided about are read");
         unfit(ItemKind::Directory, &root.path, problem);
@@ -208,7 +209,7 @@ fn entries<'a>(
             unfit(ItemKind::Skill, &path, "has a name that is not valid text".to_owned());
             continue;
         };
-        match link_of(places, root, &name) {
+        match link_of(directories, root, &name) {
             Some(LinkTarget::Within(entries))
                 if !entries.is_empty() && !entries.iter().any(|path| root.has(path)) => {}
             Some(LinkTarget::Out) => {
@@ -222,23 +223,23 @@ fn entries<'a>(
 }
 
 impl SkillDirectory {
-    /// Whether `path` is this directory, or one of its entries.
+    /// Whether `path` is this directory or one of its entries.
     fn has(&self, path: &str) -> bool {
         path.strip_prefix(&self.path).is_some_and(|below| below.is_empty() || below.starts_with('/'))
     }
 }
 
 /// Where the entry of this name leads, if it is a link.
-fn link_of(places: &SkillDirectories, root: &SkillDirectory, name: &str) -> Option<LinkTarget> {
+fn link_of(directories: &SkillDirectories, root: &SkillDirectory, name: &str) -> Option<LinkTarget> {
     let found = rustix::fs::statat(&root.directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     if FileType::from_raw_mode(found.st_mode) != FileType::Symlink {
         return None;
     }
     let target = rustix::fs::readlinkat(&root.directory, name, Vec::new()).ok()?;
-    Some(places.lead(root, name, target.as_bytes()))
+    Some(directories.target_of(root, name, target.as_bytes()))
 }
 
-/// The memory of the working directory, if there is one.
+/// The AGENTS.md of the working directory, if it exists.
 fn memory<'a>(top: BorrowedFd<'_>, path: &Path) -> Option<Candidate<'a>> {
     rustix::fs::statat(top, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     Some(Candidate { path: path.to_string_lossy().into_owned(), what: What::Memory })

@@ -1,7 +1,7 @@
-//! Where links of a project lead.
+//! Finds out where the links of a project lead.
 //!
-//! A link is followed by hand, name by name below the project's top, so that everything on its way is known: what is
-//! trusted with a link in it depends on all of that.
+//! Links are followed step by step below the top of the project, so that every step is known. Trust in an item
+//! depends on everything that its links pass through.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -11,22 +11,22 @@ use rustix::io::Errno;
 
 use crate::project::Project;
 
-/// How many links are followed on one way, as the system does.
+/// How many links are followed in a row, as in the system.
 const MAX_LINKS: usize = 40;
 
-/// The project's top and its directories of skills, opened once.
+/// The top of the project and its skill directories, opened once.
 pub(super) struct SkillDirectories {
     top: OwnedFd,
     pub(super) roots: Vec<SkillDirectory>,
-    /// Directories of skills that are there and cannot be opened, with the reason.
+    /// Skill directories that exist but cannot be opened, with the reason.
     pub(super) unread: Vec<(String, Errno)>,
 }
 
-/// A directory of skills.
+/// A skill directory.
 pub(super) struct SkillDirectory {
     /// Its path below the top, as the catalog knows it.
     pub(super) path: String,
-    /// The same without links in it.
+    /// The same path without links.
     real: String,
     pub(super) directory: OwnedFd,
 }
@@ -34,63 +34,63 @@ pub(super) struct SkillDirectory {
 /// Where a link leads.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LinkTarget {
-    /// Only through the project's directories of skills. These are the entries on the way and at its end, by their paths
-    /// below the top; a directory of skills as a whole is named by its own.
+    /// Only through skill directories of the project. These are the entries on the way and at the end, by their paths
+    /// below the top. A whole skill directory is named by its own path.
     Within(Vec<String>),
-    /// Somewhere else, at least on its way.
+    /// Elsewhere, at least on the way.
     Out,
-    /// To a name that is no text.
+    /// To a name that is not valid text.
     NoText,
 }
 
 impl SkillDirectories {
-    /// Opens the project's directories of skills. One that leads out of the project is left out, as the catalog does.
+    /// Opens the skill directories of a project. Those that lead out of it are left out, as in the catalog.
     pub(super) fn of(project: &Project) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = rustix::fs::openat(CWD, project.top(), flags, Mode::empty())?;
-        let mut places = Self { top, roots: Vec::new(), unread: Vec::new() };
+        let mut directories = Self { top, roots: Vec::new(), unread: Vec::new() };
         for root in project.roots() {
             let Ok(relative) = root.path.strip_prefix(project.top()) else { continue };
             let path = relative.to_string_lossy().into_owned();
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-            match rustix::fs::openat2(&places.top, relative, flags, Mode::empty(), resolve) {
-                Ok(directory) => match places.way("", &path) {
+            match rustix::fs::openat2(&directories.top, relative, flags, Mode::empty(), resolve) {
+                Ok(directory) => match directories.follow_path("", &path) {
                     LinkPath { end: End::There(real), .. } => {
-                        places.roots.push(SkillDirectory { path, real, directory })
+                        directories.roots.push(SkillDirectory { path, real, directory })
                     }
-                    // It was there a moment ago.
-                    _ => places.unread.push((path, Errno::AGAIN)),
+                    // It existed a moment ago.
+                    _ => directories.unread.push((path, Errno::AGAIN)),
                 },
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::XDEV) => {}
-                Err(error) => places.unread.push((path, error)),
+                Err(error) => directories.unread.push((path, error)),
             }
         }
-        Ok(places)
+        Ok(directories)
     }
 
-    /// The project's top.
+    /// The top of the project.
     pub(super) fn top(&self) -> BorrowedFd<'_> {
         self.top.as_fd()
     }
 
-    /// Where the link at `path` below a directory of skills leads, which has this target.
-    pub(super) fn lead(&self, root: &SkillDirectory, path: &str, target: &[u8]) -> LinkTarget {
+    /// Where the link at `path` below a skill directory leads.
+    pub(super) fn target_of(&self, root: &SkillDirectory, path: &str, target: &[u8]) -> LinkTarget {
         let Ok(target) = std::str::from_utf8(target) else { return LinkTarget::NoText };
         let from = Path::new(&root.real).join(path);
         let from = from.parent().map(Path::to_string_lossy).unwrap_or_default();
-        let way = self.way(&from, target);
+        let way = self.follow_path(&from, target);
         let mut entries = Vec::new();
-        let places = way.links.iter().chain(match &way.end {
+        let directories = way.links.iter().chain(match &way.end {
             End::There(place) | End::Nothing(place) => Some(place),
             End::Loop => None,
             End::Out => return LinkTarget::Out,
         });
-        for place in places {
+        for place in directories {
             let owners = self.owners(place);
             if owners.is_empty() {
                 return LinkTarget::Out;
             }
-            // What is not there brings nothing yet.
+            // A missing target has no content yet.
             if way.end != End::Nothing(place.clone()) {
                 entries.extend(owners);
             }
@@ -98,7 +98,7 @@ impl SkillDirectories {
         LinkTarget::Within(entries)
     }
 
-    /// The entries that a place belongs to. A directory of skills may lie within another one.
+    /// The entries that contain a path. Skill directories can be nested.
     fn owners(&self, place: &str) -> Vec<String> {
         let owner = |root: &SkillDirectory| {
             let below = place.strip_prefix(&root.real)?;
@@ -111,11 +111,11 @@ impl SkillDirectories {
         self.roots.iter().filter_map(owner).collect()
     }
 
-    /// Follows `path` from a directory below the top that has no link in it.
-    fn way(&self, from: &str, path: &str) -> LinkPath {
+    /// Follows `path` from a directory below the top, whose own path has no links.
+    fn follow_path(&self, from: &str, path: &str) -> LinkPath {
         let mut links = Vec::new();
         let mut at: Vec<String> = names(from).map(str::to_owned).collect();
-        // In reverse, so that the next name is the last.
+        // In reverse order: the next name is the last.
         let mut next: Vec<String> = Vec::new();
         let push = |next: &mut Vec<String>, path: &str| next.extend(names(path).rev().map(str::to_owned));
         if path.starts_with('/') {
@@ -138,7 +138,7 @@ impl SkillDirectories {
                 let target = rustix::fs::readlinkat(&self.top, &place, Vec::new());
                 let target = target.ok().and_then(|target| target.into_string().ok());
                 links.push(place);
-                // A target that is no text is nowhere that is known.
+                // A target that is not valid text counts as outside.
                 let Some(target) = target.filter(|target| !target.starts_with('/')) else {
                     return LinkPath { links, end: End::Out };
                 };
@@ -148,7 +148,7 @@ impl SkillDirectories {
                 at.pop();
                 push(&mut next, &target);
             } else if found.is_err() {
-                // What follows a name that is not there is not there either, but may lead out of here.
+                // A path after a missing name is also missing, but it may lead out.
                 if next.iter().any(|name| name == "..") {
                     return LinkPath { links, end: End::Out };
                 }
@@ -160,7 +160,7 @@ impl SkillDirectories {
     }
 }
 
-/// What is on the way of a link: all other links, and its end. SkillDirectories are paths below the top without links in them.
+/// The links that a path passes through, and its end. Paths are below the top and without links.
 struct LinkPath {
     links: Vec<String>,
     end: End,
@@ -169,10 +169,10 @@ struct LinkPath {
 #[derive(PartialEq, Eq)]
 enum End {
     There(String),
-    /// Nothing is there.
+    /// Nothing exists there.
     Nothing(String),
     Loop,
-    /// It is not below the top.
+    /// Outside of the top.
     Out,
 }
 

@@ -1,4 +1,4 @@
-//! Asking about what of a project is not trusted yet.
+//! Shows the untrusted items of a project, and asks about them.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -6,49 +6,49 @@ use std::io::BufRead;
 use anyhow::{Context as _, Result};
 
 use super::items::{self, Purpose};
-use super::status::{ItemStatus, ItemTrust, judge, listed};
+use super::status::{ItemStatus, ItemTrust, judge, list_untrusted};
 use super::trust_file::{Record, TrustFile};
 use super::{Item, summary};
 use crate::config::FILE_NAME;
 use crate::confirm::{self, Confirmation};
 use crate::project::Project;
 
-/// What is asked about.
+/// Which items are asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReviewScope {
-    /// What is new or has changed.
+    /// New and changed items.
     Open,
-    /// Also what was refused: the user wants to decide again.
+    /// Also refused items, because the user wants to decide again.
     Refused,
 }
 
-/// What a project brings, looked at once: what is shown is what is remembered.
+/// The items of a project, read once, so that trust is recorded for exactly what was shown.
 pub(crate) struct TrustReview<'a> {
     pub(super) project: &'a Project,
     pub(super) items: BTreeMap<String, Item>,
-    pub(super) judged: BTreeMap<String, ItemTrust>,
+    pub(super) statuses: BTreeMap<String, ItemTrust>,
     record: Option<Record>,
     scope: ReviewScope,
 }
 
 impl<'a> TrustReview<'a> {
-    /// Looks at all that a project brings.
+    /// Reads all items of a project.
     pub(crate) fn of(project: &'a Project, scope: ReviewScope) -> Result<Self> {
         let record = TrustFile::of_user().map(|file| file.get(project.top())).transpose()?.flatten();
         let remembered = record.iter().flat_map(Record::paths).collect();
         let items = items::find_items(project, Purpose::Show, &remembered);
-        let judged = judge(&items, record.as_ref());
-        Ok(Self { project, items, judged, record, scope })
+        let statuses = judge(&items, record.as_ref());
+        Ok(Self { project, items, statuses, record, scope })
     }
 
-    /// Whether there is nothing that would have to be trusted.
+    /// Whether there is nothing to trust.
     pub(crate) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Whether all of it is trusted.
+    /// Whether all items are trusted.
     pub(crate) fn is_trusted(&self) -> bool {
-        self.judged.values().all(|item| item.status == ItemStatus::Trusted)
+        self.statuses.values().all(|item| item.status == ItemStatus::Trusted)
     }
 
     /// Whether there is something to ask about.
@@ -58,16 +58,16 @@ impl<'a> TrustReview<'a> {
 
     /// How many items are trusted already.
     pub(crate) fn trusted(&self) -> usize {
-        self.judged.values().filter(|item| item.status == ItemStatus::Trusted).count()
+        self.statuses.values().filter(|item| item.status == ItemStatus::Trusted).count()
     }
 
-    /// Whether nothing was said of any of it before that stays as it is.
+    /// Whether no item has an earlier decision that stays.
     pub(super) fn is_first(&self) -> bool {
         let is_settled = |item: &ItemTrust| self.is_settled(&item.status);
-        !self.judged.values().any(is_settled)
+        !self.statuses.values().any(is_settled)
     }
 
-    /// Whether an item is left as it is: it is trusted, or was refused and is not asked about.
+    /// Whether the decision about an item stays: it is trusted, or it was refused and is not asked about.
     pub(super) fn is_settled(&self, status: &ItemStatus) -> bool {
         match status {
             ItemStatus::Trusted => true,
@@ -76,17 +76,17 @@ impl<'a> TrustReview<'a> {
         }
     }
 
-    /// What cannot be trusted, whatever anybody says, and why: also what leads to such an item.
+    /// The items that cannot be trusted, and why. Includes items that link to them.
     pub(crate) fn unfit(&self) -> Option<String> {
         let mut record = self.record.clone().unwrap_or_else(|| Record::new(""));
         self.asked().for_each(|(path, digest)| record.trust(path, digest));
-        let unfit = listed(&judge(&self.items, Some(&record)));
+        let unfit = list_untrusted(&judge(&self.items, Some(&record)));
         (!unfit.is_empty()).then_some(unfit)
     }
 
-    /// What is asked about: the paths and the digests.
+    /// The paths and digests of the items to ask about.
     fn asked(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.judged.iter().filter_map(|(path, item)| {
+        self.statuses.iter().filter_map(|(path, item)| {
             let is_asked = item.status.is_open()
                 || (self.scope == ReviewScope::Refused && item.status == ItemStatus::Refused);
             let digest = self.items.get(path)?.digest.as_ref().ok()?;
@@ -94,7 +94,7 @@ impl<'a> TrustReview<'a> {
         })
     }
 
-    /// Remembers that what was asked about is trusted as it was when this looked at it.
+    /// Records that the items are trusted as they were read.
     pub(crate) fn remember(&self) -> Result<()> {
         self.change(|record, path, digest| {
             record.trust(path, digest);
@@ -106,12 +106,12 @@ impl<'a> TrustReview<'a> {
         })
     }
 
-    /// The very text that was looked at. What is no text cannot be used, and forbids nothing.
+    /// The configuration as it was read. Invalid text cannot be used and restricts nothing.
     fn configuration_text(&self) -> Option<&str> {
         std::str::from_utf8(&self.project.configuration().ok()??.bytes).ok()
     }
 
-    /// Remembers that it is not to be trusted as it was when this looked at it, so that nobody is asked again.
+    /// Records that the items are refused as they were read, so that nobody is asked again.
     fn refuse(&self) -> Result<()> {
         self.change(Record::refuse)
     }
@@ -128,14 +128,14 @@ impl<'a> TrustReview<'a> {
     }
 }
 
-/// Asks on the error stream whether to trust what the summary showed, and remembers the answer.
+/// Asks on the error stream whether to trust the items of the summary, and records the reply.
 pub(crate) fn ask_to_trust(review: &TrustReview<'_>, answers: &mut impl BufRead) -> Result<bool> {
     let question = if review.is_first() { summary::QUESTION } else { summary::QUESTION_OF_PART };
     let answer = confirm::ask(&["", question], answers)?;
     match answer {
         Confirmation::Yes => review.remember()?,
         Confirmation::No => review.refuse()?,
-        // Who types nothing at all has not answered.
+        // Without a reply nothing is recorded.
         Confirmation::NoReply => {}
     }
     Ok(answer == Confirmation::Yes)

@@ -1,4 +1,4 @@
-//! How a project stands with the user, item by item.
+//! The trust status of a project and of its items.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,51 +14,51 @@ use crate::config::{FILE_NAME, OfProject, Source};
 use crate::project::{MEMORY, Project};
 use crate::terminal::{count, printable};
 
-/// How many items are named that are not trusted.
+/// How many untrusted items are named.
 const MAX_NAMED: usize = 5;
 
-/// What of a project may be used.
+/// How far a project is trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TrustStatus {
-    /// It brings nothing.
+    /// It has nothing that needs trust.
     NothingToTrust,
-    /// All of it, because the user said so for this command.
+    /// Completely, because the user said so for this command.
     Whole,
-    /// Nothing, because nobody was asked. It was not even looked at.
+    /// Not at all, because nobody was asked. Its items were not read.
     Unasked,
-    /// Something was said of it before: this is how each item stands, by its path below the project's top.
+    /// There are earlier decisions. This is the status of each item, by its path below the top.
     Known {
         items: BTreeMap<String, ItemTrust>,
-        /// The text of its configuration as it was when it was trusted.
+        /// The text of the configuration when it was trusted.
         configuration: Option<String>,
     },
 }
 
-/// An item, and how it stands.
+/// An item with its status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ItemTrust {
     pub(super) kind: ItemKind,
     pub(super) status: ItemStatus,
 }
 
-/// How an item stands.
+/// The trust status of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ItemStatus {
-    /// It is as it was when it was trusted.
+    /// It has not changed since it was trusted.
     Trusted,
-    /// Nobody said anything of it.
+    /// Nobody decided about it.
     New,
-    /// It is not as it was when something was said of it.
+    /// It has changed since the last decision.
     Changed,
-    /// Somebody said no, and it is as it was then.
+    /// It was refused, and has not changed since.
     Refused,
-    /// It cannot be trusted as it is now.
+    /// It cannot be trusted as it is.
     Unfit(String),
-    /// It is as it was, and has a link to this item, which is not trusted.
+    /// It has not changed, but links to this item, which is not trusted.
     LeadsTo(String),
 }
 
-/// Looks at how a project stands. What it brings is read only if something was said of it before.
+/// Finds out how far a project is trusted. Its items are read only if there are earlier decisions.
 pub(crate) fn status(project: Option<&Project>) -> Result<TrustStatus> {
     let Some(project) = project.filter(|project| project.brings_something()) else {
         return Ok(TrustStatus::NothingToTrust);
@@ -70,7 +70,7 @@ pub(crate) fn status(project: Option<&Project>) -> Result<TrustStatus> {
     Ok(TrustStatus::Known { items: judge(&items, Some(&record)), configuration })
 }
 
-/// How each item stands by what is remembered. What is gone does no harm.
+/// The status of each item, by the recorded decisions. Missing items are ignored.
 pub(super) fn judge(items: &BTreeMap<String, Item>, record: Option<&Record>) -> BTreeMap<String, ItemTrust> {
     let remembered = |path: &str| {
         let of = |digests: &BTreeMap<String, String>| digests.get(path).cloned();
@@ -87,7 +87,7 @@ pub(super) fn judge(items: &BTreeMap<String, Item>, record: Option<&Record>) -> 
         (path.clone(), ItemTrust { kind: item.kind, status })
     };
     let mut judged: BTreeMap<String, ItemTrust> = items.iter().map(judge).collect();
-    // What leads to something that is not trusted is not trusted either, and so on until nothing changes.
+    // An item that links to an untrusted one is not trusted either, and so on.
     loop {
         let trusted: BTreeSet<&String> = judged
             .iter()
@@ -110,7 +110,7 @@ pub(super) fn judge(items: &BTreeMap<String, Item>, record: Option<&Record>) -> 
     }
 }
 
-/// Whether a place is trusted that a link leads to: an item, or all items of a directory of skills.
+/// Whether the target of a link is trusted: an item, or all items of a skill directory.
 fn is_trusted(place: &str, judged: &BTreeMap<String, ItemTrust>) -> bool {
     if let Some(item) = judged.get(place) {
         return item.status == ItemStatus::Trusted;
@@ -121,7 +121,7 @@ fn is_trusted(place: &str, judged: &BTreeMap<String, ItemTrust>) -> bool {
 }
 
 impl TrustStatus {
-    /// Whether there is something about which nobody was asked as it is now.
+    /// Whether there are items that nobody decided about in their present state.
     pub(crate) fn has_questions(&self) -> bool {
         match self {
             Self::NothingToTrust | Self::Whole => false,
@@ -130,7 +130,7 @@ impl TrustStatus {
         }
     }
 
-    /// What counts of the project's configuration: all of it, or what it forbade when it was last trusted.
+    /// The part of the project's configuration that is used: all of it, or the restrictions that were trusted before.
     pub(crate) fn configuration(&self, project: Option<&Project>) -> Result<OfProject> {
         let Some(project) = project else { return Ok(OfProject::Nothing) };
         if self.trusts(FILE_NAME) {
@@ -142,13 +142,13 @@ impl TrustStatus {
         })
     }
 
-    /// The configuration that was trusted, while there is another that is not.
+    /// The trusted configuration, if the present one is not trusted.
     fn earlier(&self, project: &Project) -> Option<&str> {
         let Self::Known { configuration, .. } = self else { return None };
         configuration.as_deref().filter(|_| project.has_configuration() && !self.trusts(FILE_NAME))
     }
 
-    /// Whether what the project tells models counts.
+    /// Whether the project's AGENTS.md is used.
     pub(crate) fn trusts_memory(&self, project: &Project) -> bool {
         self.trusts(&project.memory().to_string_lossy())
     }
@@ -163,7 +163,7 @@ impl TrustStatus {
         }
     }
 
-    /// The entries of the project's directories of skills that are trusted one by one.
+    /// The trusted entries of the skill directories.
     pub(crate) fn entries(&self, project: Option<&Project>) -> TrustedEntries {
         let mut entries = TrustedEntries::default();
         let (Self::Known { items, .. }, Some(project)) = (self, project) else { return entries };
@@ -178,7 +178,7 @@ impl TrustStatus {
         entries
     }
 
-    /// Why a skill of the project is not trusted, as a sentence about it.
+    /// Why a skill of the project is not trusted, as a sentence.
     pub(crate) fn reason(&self, project: Option<&Project>, entry: &SkillEntry) -> Option<String> {
         let (Self::Known { items, .. }, Some(project)) = (self, project) else { return None };
         let root = entry.root.path.strip_prefix(project.top()).ok()?;
@@ -188,24 +188,26 @@ impl TrustStatus {
         Some(format!("it {}", items.get(path.to_str()?)?.status))
     }
 
-    /// One line about what is not trusted: what of it a conversation is without, and what to do.
+    /// One line about what is not trusted and therefore not used in a chat.
     pub(crate) fn notice(&self, project: Option<&Project>, skills: usize) -> Option<String> {
         let memory = project.filter(|project| project.has_memory() && !self.trusts_memory(project));
         let memory = memory.map(|_| format!("its {MEMORY} not read"));
-        self.told([hidden(skills), self.unused(project), memory], |_| true)
+        self.notice_line([hidden_skills(skills), self.unused_configuration(project), memory], |_| true)
     }
 
-    /// The same for what only looks at skills.
+    /// The same, only about skills.
     pub(crate) fn notice_of_skills(&self, skills: usize) -> Option<String> {
-        self.told([hidden(skills)], |kind| matches!(kind, ItemKind::Skill | ItemKind::Directory))
+        self.notice_line([hidden_skills(skills)], |kind| {
+            matches!(kind, ItemKind::Skill | ItemKind::Directory)
+        })
     }
 
-    /// The same for what only reads the configuration.
+    /// The same, only about the configuration.
     pub(crate) fn notice_of_configuration(&self, project: Option<&Project>) -> Option<String> {
-        self.told([self.unused(project)], |kind| kind == ItemKind::Configuration)
+        self.notice_line([self.unused_configuration(project)], |kind| kind == ItemKind::Configuration)
     }
 
-    fn unused(&self, project: Option<&Project>) -> Option<String> {
+    fn unused_configuration(&self, project: Option<&Project>) -> Option<String> {
         let project = project.filter(|project| project.has_configuration() && !self.trusts(FILE_NAME))?;
         let stays = if self.earlier(project).is_some() {
             ", except the restrictions that you trusted before"
@@ -215,7 +217,7 @@ impl TrustStatus {
         Some(format!("its {FILE_NAME} not used{stays}"))
     }
 
-    fn told(
+    fn notice_line(
         &self,
         left_out: impl IntoIterator<Item = Option<String>>,
         counts: impl Fn(ItemKind) -> bool,
@@ -231,10 +233,10 @@ impl TrustStatus {
         let none = BTreeMap::new();
         let items = if let Self::Known { items, .. } = self { items } else { &none };
         let trusted = items.values().filter(|item| item.status == ItemStatus::Trusted).count();
-        let named = listed(items.iter().filter(|(_, item)| counts(item.kind)));
+        let named = list_untrusted(items.iter().filter(|(_, item)| counts(item.kind)));
         let is_new = |item: &ItemTrust| matches!(item.status, ItemStatus::New | ItemStatus::Refused);
         Some(if trusted > 0 {
-            let trusted = stay(trusted);
+            let trusted = stay_trusted(trusted);
             format!(
                 "part of this project is not trusted ({named}): {left_out}; {trusted}; `prowess trust` shows the rest"
             )
@@ -248,17 +250,17 @@ impl TrustStatus {
     }
 }
 
-/// How many items stay trusted, for a person.
-pub(super) fn stay(trusted: usize) -> String {
+/// How many items stay trusted, as text.
+pub(super) fn stay_trusted(trusted: usize) -> String {
     format!("{} {} trusted", count(trusted, "other item"), if trusted == 1 { "stays" } else { "stay" })
 }
 
-fn hidden(skills: usize) -> Option<String> {
+fn hidden_skills(skills: usize) -> Option<String> {
     (skills > 0).then(|| format!("{} hidden from models", count(skills, "project skill")))
 }
 
-/// The first items that are not trusted, and how many more there are.
-pub(super) fn listed<'a>(items: impl IntoIterator<Item = (&'a String, &'a ItemTrust)>) -> String {
+/// The first untrusted items, and how many more there are.
+pub(super) fn list_untrusted<'a>(items: impl IntoIterator<Item = (&'a String, &'a ItemTrust)>) -> String {
     let is_out = |(_, item): &(&String, &ItemTrust)| item.status != ItemStatus::Trusted;
     let all: Vec<_> = items.into_iter().filter(is_out).collect();
     let mut named: Vec<String> = all
@@ -273,7 +275,7 @@ pub(super) fn listed<'a>(items: impl IntoIterator<Item = (&'a String, &'a ItemTr
 }
 
 impl ItemTrust {
-    /// What it is called, by its path: directories of skills have the same names.
+    /// The name of the item. Skill directories are named by their path.
     fn name(&self, path: &str) -> String {
         if self.kind == ItemKind::Directory { printable(path) } else { name(path) }
     }
@@ -285,14 +287,14 @@ fn name(path: &str) -> String {
 }
 
 impl ItemStatus {
-    /// Whether nobody was asked about the item as it is.
+    /// Whether nobody decided about the item in its present state.
     pub(super) fn is_open(&self) -> bool {
         matches!(self, Self::New | Self::Changed)
     }
 }
 
 impl fmt::Display for ItemStatus {
-    /// The rest of a sentence about the item.
+    /// The end of a sentence about the item.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Trusted => f.write_str("is trusted"),

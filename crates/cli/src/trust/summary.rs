@@ -1,4 +1,4 @@
-//! What a project brings, for a person who is to trust it.
+//! The summary of a project's untrusted items, for the person who decides.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,33 +9,33 @@ use prowess_catalog::skill::{Location, MissingName};
 use prowess_catalog::yaml::Value;
 
 use super::review::TrustReview;
-use super::status::{ItemStatus, stay};
+use super::status::{ItemStatus, stay_trusted};
 use super::{FileKind, Item, ItemKind};
 use crate::config;
 use crate::terminal::{Style, count, printable, printable_lines, printable_start, size, styled};
 
-/// Endings of files that interpreters run.
+/// Extensions of files that interpreters run.
 const CODE: [&str; 17] = [
     "bash", "bat", "cjs", "cmd", "fish", "js", "lua", "mjs", "php", "pl", "ps1", "py", "rb", "sh", "ts",
     "tsx", "zsh",
 ];
-/// How many files of a skill are named, beside its programs and links, which are all named.
+/// How many files of a skill are named. Programs and links are always named.
 const MAX_NAMED: usize = 20;
-/// How many lines of a configuration or of a memory are shown.
+/// How many lines of a configuration or of AGENTS.md are shown.
 const MAX_LINES: usize = 400;
-/// How much of a description is shown.
+/// How many characters of a description are shown.
 const MAX_DESCRIPTION: usize = 200;
 
-/// What is asked where nothing of a project is trusted.
+/// The question if nothing of the project is trusted.
 pub(super) const QUESTION: &str = "Trust this project? Models will see its skills and can ask to run them, and its prowess.toml and AGENTS.md will be used. You will be asked again about anything new or changed.";
-/// What is asked where something was said of it before.
+/// The question if there are earlier decisions.
 pub(super) const QUESTION_OF_PART: &str = "Trust these? Models will see these skills and can ask to run them; a prowess.toml or AGENTS.md among them will be used. The rest stays as it is.";
 
 impl TrustReview<'_> {
-    /// Everything of the project that is not trusted: skills with their files, the configuration and the memory.
+    /// All untrusted items: skills with their files, the configuration and AGENTS.md.
     pub(crate) fn summary(&self) -> String {
         let mut text = String::new();
-        // Writing to a text cannot fail.
+        // Writing to a String cannot fail.
         let top = printable(&self.project.top().display().to_string());
         let trusted = self.trusted();
         let of_part = match (trusted, self.is_first()) {
@@ -45,7 +45,8 @@ impl TrustReview<'_> {
         };
         let _ = writeln!(text, "{top} contains{of_part}:");
         for (path, item) in &self.items {
-            let Some(judged) = self.judged.get(path).filter(|judged| !self.is_settled(&judged.status)) else {
+            let Some(judged) = self.statuses.get(path).filter(|judged| !self.is_settled(&judged.status))
+            else {
                 continue;
             };
             let mark = match judged.status {
@@ -75,7 +76,7 @@ impl TrustReview<'_> {
             }
         }
         if trusted > 0 {
-            let _ = writeln!(text, "\nThe {}.", stay(trusted));
+            let _ = writeln!(text, "\nThe {}.", stay_trusted(trusted));
         }
         text
     }
@@ -84,7 +85,7 @@ impl TrustReview<'_> {
         let directory = self.project.top().join(path);
         for (below, manifest) in &item.texts {
             let location = Location::new(directory.join(below).to_string_lossy());
-            // What is no skill has only files.
+            // An entry that is not a skill has only files.
             if let Some(found) = Skill::parse_with(manifest, &location, MissingName::UseDirectory).skill {
                 skill(&found, text);
             }
@@ -115,7 +116,7 @@ impl TrustReview<'_> {
         }
     }
 
-    /// What the model would be told.
+    /// The text for the model.
     fn memory(&self, path: &str, item: &Item, text: &mut String) {
         for contents in item.texts.values() {
             lines(&String::from_utf8_lossy(contents), &self.project.top().join(path), text);
@@ -131,7 +132,7 @@ impl TrustReview<'_> {
     }
 }
 
-/// Whether a file that nobody can start by itself is meant to be handed to an interpreter.
+/// Whether a file is code for an interpreter, although it is not executable.
 fn is_code(path: &str) -> bool {
     let path = Path::new(path);
     let is_script = path.parent().is_some_and(|above| above.iter().any(|part| part == "scripts"));
@@ -139,7 +140,7 @@ fn is_code(path: &str) -> bool {
     is_script || ending.is_some_and(|ending| CODE.contains(&&*ending))
 }
 
-/// The lines of a file, or the first of them and where the rest is.
+/// The lines of a file. If there are too many, says where the rest is.
 fn lines(contents: &str, file: &Path, text: &mut String) {
     let contents = printable_lines(contents);
     for line in contents.lines().take(MAX_LINES) {
@@ -164,7 +165,7 @@ fn of(item: &Item) -> String {
     }
 }
 
-/// Links with where they lead.
+/// Links with their targets.
 fn links(files: &BTreeMap<String, FileKind>) -> Vec<String> {
     let link = |(path, kind): (&String, &FileKind)| match kind {
         FileKind::Link(target) => Some(format!("{} -> {}", printable(path), printable(target))),
@@ -199,7 +200,7 @@ fn skill(skill: &Skill, text: &mut String) {
     }
 }
 
-/// All texts within a value: commands, prompts, and what they are for.
+/// All texts in a value, such as commands and prompts.
 fn texts(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Map(fields) => fields.iter().for_each(|(_, value)| texts(value, found)),

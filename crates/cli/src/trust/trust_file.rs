@@ -1,4 +1,4 @@
-//! The file that remembers what of which projects is trusted.
+//! The file that records which items of which projects are trusted.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -13,32 +13,32 @@ use super::items::digest_of;
 use crate::config::FILE_NAME;
 use crate::directories;
 
-/// The largest such file, in bytes.
+/// The largest size of the file, in bytes.
 const MAX_BYTES: u64 = 8 << 20;
 const VERSION: u64 = 2;
-/// How many entries of a project are remembered before those are forgotten that are gone.
+/// How many items of a project are kept before missing ones are dropped.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// What somebody said of the entries of a project.
+/// The decisions about the items of a project.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Record {
-    /// Its top.
+    /// The top of the project.
     pub(crate) project: String,
-    /// When something was last said.
+    /// When the last decision was made.
     pub(crate) at: String,
-    /// The digest of each entry that is trusted, by its path below the top.
+    /// The digest of each trusted item, by its path below the top.
     pub(crate) items: BTreeMap<String, String>,
-    /// The digest of each entry that was refused. An earlier digest of it may be trusted.
+    /// The digest of each refused item. An earlier digest of it may be trusted.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) refused: BTreeMap<String, String>,
-    /// The text of the trusted configuration: what it forbids holds while the file is another.
+    /// The text of the trusted configuration. Its restrictions stay while the file is different.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     configuration: Option<String>,
 }
 
 impl Record {
-    /// Nothing was said of this project.
+    /// A project without decisions.
     pub(super) fn new(project: &str) -> Self {
         let at = String::new();
         Self {
@@ -50,35 +50,35 @@ impl Record {
         }
     }
 
-    /// The entries of which anything is remembered.
+    /// The items with a decision.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         self.items.keys().chain(self.refused.keys()).map(String::as_str)
     }
 
-    /// Trusts an entry as it was when it had this digest, and not as it was before.
+    /// Trusts an item with this digest, and no earlier one.
     pub(crate) fn trust(&mut self, path: &str, digest: &str) {
         self.refused.remove(path);
         self.items.insert(path.to_owned(), digest.to_owned());
     }
 
-    /// Keeps the text of the configuration that is trusted.
+    /// Keeps the text of the trusted configuration.
     pub(super) fn keep_configuration(&mut self, text: &str) {
         self.configuration = Some(text.to_owned());
     }
 
-    /// The text of the configuration as it was when it was trusted, if it still is.
+    /// The text of the configuration when it was trusted, if it still is.
     pub(super) fn trusted_configuration(&self) -> Option<&str> {
         let text = self.configuration.as_deref()?;
         (self.items.get(FILE_NAME)? == &digest_of(text.as_bytes())).then_some(text)
     }
 
-    /// Does not trust an entry as it was when it had this digest.
+    /// Refuses an item with this digest.
     pub(crate) fn refuse(&mut self, path: &str, digest: &str) {
         self.items.retain(|known, trusted| known != path || trusted != digest);
         self.refused.insert(path.to_owned(), digest.to_owned());
     }
 
-    /// What is gone may come back, with another branch. It is forgotten where there is too much.
+    /// Missing items are kept, because they may come back with another branch, unless there are too many.
     fn forget_gone(&mut self) {
         let top = Path::new(&self.project);
         let is_there = |path: &String, _: &mut String| top.join(path).symlink_metadata().is_ok();
@@ -96,7 +96,7 @@ struct Stored<T> {
     projects: Vec<T>,
 }
 
-/// A project in a file of version 1, in which it was trusted or refused as a whole.
+/// A project in a file of version 1, which was trusted or refused as a whole.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Whole {
@@ -122,16 +122,16 @@ struct Versioned {
     version: u64,
 }
 
-/// What is trusted, in one JSON file, which several processes may use at the same time.
+/// The trust file, in JSON. Several processes may use it at the same time.
 ///
-/// A change is written to a new file that then takes the old one's place. Writers take turns by locking a file beside it.
+/// A change is written to a new file, which then replaces the old one. Writers lock a second file.
 #[derive(Clone, Debug)]
 pub(crate) struct TrustFile {
     path: PathBuf,
 }
 
 impl TrustFile {
-    /// The file of the user, or none where the user has no home.
+    /// The user's file; `None` without a home directory.
     pub(crate) fn of_user() -> Option<Self> {
         directories::state().map(|directory| Self::at(directory.join("trust.json")))
     }
@@ -140,11 +140,11 @@ impl TrustFile {
         Self { path: path.into() }
     }
 
-    /// All projects of which something is remembered.
+    /// All projects with decisions.
     pub(crate) fn read(&self) -> Result<Vec<Record>> {
         let name = self.path.display();
         let unread = || format!("{name} cannot be read");
-        // Looked at before it is opened, because opening a FIFO waits for somebody to write to it.
+        // Checked before it is opened, because opening a FIFO waits for a writer.
         match fs::metadata(&self.path) {
             Ok(found) if found.is_file() => {}
             Ok(_) => bail!("{name} is not a file: remove it"),
@@ -180,13 +180,13 @@ impl TrustFile {
         }
     }
 
-    /// What is remembered of the project at `top`.
+    /// The decisions about the project at `top`.
     pub(crate) fn get(&self, top: &Path) -> Result<Option<Record>> {
         let Some(top) = top.to_str() else { return Ok(None) };
         Ok(self.read()?.into_iter().find(|record| record.project == top))
     }
 
-    /// Changes what is remembered of the project at `top`. What others said meanwhile stays.
+    /// Changes the decisions about the project at `top`. Concurrent changes of others stay.
     pub(crate) fn change(&self, top: &str, change: impl FnOnce(&mut Record)) -> Result<()> {
         self.update(|projects| {
             let known = projects.iter().position(|record| record.project == top);
@@ -199,7 +199,7 @@ impl TrustFile {
         })
     }
 
-    /// Forgets a project; says whether it was there.
+    /// Removes a project, and says whether it was there.
     pub(crate) fn remove(&self, top: &Path) -> Result<bool> {
         let mut was_there = false;
         self.update(|projects| {
@@ -231,7 +231,7 @@ impl TrustFile {
         if bytes.len() as u64 > MAX_BYTES {
             bail!("it would be larger than {MAX_BYTES} bytes: revoke projects that are gone");
         }
-        // One name is enough while the lock is held. What is there was left by a crash.
+        // A leftover of a crash; the lock is held.
         let fresh = self.beside(".new");
         match fs::remove_file(&fresh) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
@@ -241,7 +241,7 @@ impl TrustFile {
         file.write_all(&bytes)?;
         file.sync_all()?;
         fs::rename(&fresh, &self.path)?;
-        // The new name is on the disk only once the directory is.
+        // Syncing the directory makes the rename durable.
         File::open(self.path.parent().unwrap_or(Path::new(".")))?.sync_all()?;
         Ok(())
     }
@@ -253,7 +253,7 @@ impl TrustFile {
     }
 }
 
-/// For writing, and readable by nobody else.
+/// Options for writing a file that only the user can read.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600);

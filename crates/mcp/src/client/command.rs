@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_words_are_few() {
+    fn only_the_end_of_standard_error_is_kept() {
         let tail = StderrTail::default();
         assert_eq!(tail.describe(), "");
         tail.add(&[b'x'; 3 * MAX_STDERR]);

@@ -87,7 +87,7 @@ pub(crate) struct UnauthenticatedConnection {
 }
 
 impl UnauthenticatedConnection {
-    /// AdmissionState cancelled when the connection has to end.
+    /// Is cancelled when the connection has to end.
     pub(crate) fn leave(&self) -> CancellationToken {
         self.leave.clone()
     }

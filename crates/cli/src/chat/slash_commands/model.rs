@@ -18,7 +18,7 @@ pub(super) fn switch(conversation: &mut Conversation, name: &str) -> Result<()> 
     let taken = name.parse().map_err(anyhow::Error::msg);
     let taken = taken.and_then(|name| {
         let before = std::mem::replace(&mut conversation.agents.config.settings.model.name, name);
-        model::chosen(&conversation.agents.config.settings)
+        model::configured(&conversation.agents.config.settings)
             .inspect_err(|_| conversation.agents.config.settings.model.name = before)
     });
     conversation.agents.model =

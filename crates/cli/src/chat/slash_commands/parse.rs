@@ -83,9 +83,7 @@ mod tests {
             Line::Command(Command::Model { name: Some("openai:x".to_owned()) })
         );
         assert_eq!(parse("/resume"), Line::Command(Command::Resume { thread: None }));
-        assert!(
-            matches!(parse("/context now"), Line::Wrong(why) if why == "/context takes nothing after it")
-        );
+        assert!(matches!(parse("/context now"), Line::Wrong(why) if why == "/context takes no argument"));
         assert!(matches!(parse("/unload"), Line::Wrong(_)));
         assert!(matches!(parse("/contxt"), Line::Wrong(why) if why.ends_with("did you mean /context?")));
         assert!(

@@ -33,7 +33,7 @@ pub(super) fn rows(conversation: &Conversation) -> (Vec<String>, Vec<String>) {
     let untrusted = catalog.untrusted().len();
     if untrusted > 0 {
         advice.push(format!(
-            "{} of this project hidden from the model; `prowess trust` shows them",
+            "{} of this project hidden from the model; see `prowess trust`",
             count(untrusted, "skill")
         ));
     }

@@ -6,7 +6,7 @@ use super::View;
 use crate::chat::events::ChatEvent;
 use crate::terminal::escape_json;
 
-/// A JSON object a line, to a script.
+/// Writes events as JSON, one object per line.
 pub(crate) struct JsonView<O>(pub(crate) O);
 
 impl<O: Write + Send> View for JsonView<O> {

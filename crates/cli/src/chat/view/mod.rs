@@ -12,35 +12,35 @@ pub(crate) use self::screen::ScreenView;
 use super::events::ChatEvent;
 use super::input_display::InputDisplay;
 
-/// Shows what happens.
+/// Shows a conversation.
 pub(crate) trait View: Send {
-    /// Something events.
+    /// Shows an event.
     fn show(&mut self, event: &ChatEvent) -> io::Result<()>;
 
-    /// Lines that a person asked for, made and safe.
+    /// Shows lines that a person asked for. They are safe to print.
     fn lines(&mut self, lines: &[String]) -> io::Result<()>;
 
-    /// What a person types, where somebody can.
+    /// Shows what the person types.
     fn display(&mut self, _: &InputDisplay) -> io::Result<()> {
         Ok(())
     }
 
-    /// The columns that there are, on a screen.
+    /// The width of the screen, if there is one.
     fn width(&self) -> Option<usize> {
         None
     }
 
-    /// Time has passed.
+    /// Redraws what moves, such as a spinner.
     fn tick(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// A turn begins, or goes on.
+    /// A turn starts or continues.
     fn begin(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Nothing more happens until a person has typed something.
+    /// Nothing happens until the person types.
     fn rest(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::chat::describe;
 use crate::chat::events::ChatEvent;
 use crate::terminal::{count, printable};
 
-/// Text to a pipe, as it is said; all else to the error stream, a line each.
+/// Writes text to a pipe as it arrives, and everything else to the error stream, one line each.
 pub(crate) struct PipeView<O, E> {
     out: O,
     err: E,

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use prowess_agent::TurnOutcome;
 use prowess_agent::id::CallId;
 use prowess_skills::{Dialect, SkillToolKind};
 
@@ -14,26 +15,26 @@ use crate::rows::folded;
 use crate::screen::{Cursor, Screen};
 use crate::terminal::{Style, columns, count, printable, styled};
 
-/// A screen: text as it is said, calls with their time, and what a person should know beneath.
+/// Shows a conversation on a screen: text as it arrives, calls with their times, and the input below.
 pub(crate) struct ScreenView<W: Write + Send> {
     screen: Screen<W>,
     size: (usize, usize),
     markdown: Option<Markdown>,
-    /// The calls that are under way.
+    /// The calls that run now.
     calls: Vec<(CallId, String, std::time::Instant)>,
     typing: InputRows,
     ticks: usize,
     is_thinking: bool,
-    /// Who is expected to answer.
+    /// The model that should answer.
     model: Option<String>,
-    /// Whether a skill was loaded by what ends next.
+    /// Whether the last event was the load of a skill.
     has_just_loaded: bool,
-    /// Lines that are final, and not drawn yet.
+    /// Final lines that are not drawn yet.
     done: Vec<String>,
     is_styled: bool,
 }
 
-/// What a spinner looks like, tick for tick.
+/// The frames of the spinner.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
 impl<W: Write + Send> ScreenView<W> {
@@ -59,7 +60,7 @@ impl<W: Write + Send> ScreenView<W> {
         self.done.extend(fitted((mark, style), text, note, self.size.0));
     }
 
-    /// Looks whether the screen has another size now.
+    /// Adapts to a new size of the screen.
     fn measure(&mut self) -> io::Result<()> {
         let size = screen_size();
         if size == self.size {
@@ -72,14 +73,14 @@ impl<W: Write + Send> ScreenView<W> {
         self.screen.resize(size.0, size.1)
     }
 
-    /// What was said is final.
+    /// Makes the text so far final.
     fn end_text(&mut self) {
         if let Some(mut markdown) = self.markdown.take() {
             self.done.extend(markdown.finish());
         }
     }
 
-    /// Draws what is final now, and what can still change.
+    /// Draws the new final lines, and the rows that can still change.
     fn draw(&mut self) -> io::Result<()> {
         let mut lines = self.markdown.as_ref().map(Markdown::live).unwrap_or_default();
         let turning = SPINNER[self.ticks % SPINNER.len()];
@@ -96,12 +97,59 @@ impl<W: Write + Send> ScreenView<W> {
         lines.extend(typed);
         let mut done = std::mem::take(&mut self.done);
         if !self.is_styled {
-            // The stream would take what moves the cursor, too.
+            // Styles are removed here: the stream would also remove cursor movements.
             for line in done.iter_mut().chain(&mut lines) {
                 *line = anstream::adapter::strip_str(line).to_string();
             }
         }
         self.screen.update(&done, lines, cursor)
+    }
+
+    /// A response is complete. Says which model answered, if a skill chose another one.
+    fn said(&mut self, model: &String) {
+        self.end_text();
+        if self.model.as_ref().is_some_and(|known| known != model) {
+            self.line("·", Style::Faint, &format!("{} answered", printable(model)), "");
+        }
+    }
+
+    /// A tool answered. A load has its own line already.
+    fn result(&mut self, event: &ChatEvent) {
+        let ChatEvent::Result { call, tool, text, is_error, milliseconds, data } = event else { return };
+        let at = self.calls.iter().position(|(known, ..)| known == call);
+        let label = at.map_or_else(|| printable(tool), |at| self.calls.remove(at).1);
+        if self.has_just_loaded && !is_error && Dialect::tool_kind(tool) == Some(SkillToolKind::Load) {
+            return;
+        }
+        let mut note = describe::result(text, *is_error, data.as_ref()).unwrap_or_default();
+        if let Some(time) = milliseconds.filter(|_| describe::refusal(data.as_ref()).is_none()) {
+            let comma = if note.is_empty() { "" } else { ", " };
+            note.push_str(&format!("{comma}{:.1} s", time as f64 / 1_000.0));
+        }
+        let is_bad = *is_error || describe::has_failed(data.as_ref());
+        let (mark, style) = if is_bad { ("✗", Style::Bad) } else { ("✓", Style::Good) };
+        self.line(mark, style, &label, &note);
+    }
+
+    /// A run wrote a file. The line is not folded: a path or command that the terminal wraps is copied as one line.
+    fn file(&mut self, event: &ChatEvent) {
+        if let Some((text, note)) = describe::file(event) {
+            self.end_text();
+            let (mark, note) = (styled("→", Style::Name), styled(note, Style::Faint));
+            self.done.push(format!("{mark} {text}  {note}"));
+        }
+    }
+
+    /// The turn is over: calls that still run were stopped.
+    fn ended(&mut self, outcome: &TurnOutcome) {
+        self.end_text();
+        for (_, label, begun) in std::mem::take(&mut self.calls) {
+            let note = format!("stopped after {:.1} s", begun.elapsed().as_secs_f64());
+            self.line("✗", Style::Bad, &label, &note);
+        }
+        if let Some(told) = describe::outcome(outcome) {
+            self.line("!", Style::Bad, &told, "");
+        }
     }
 }
 
@@ -114,44 +162,15 @@ impl<W: Write + Send> View for ScreenView<W> {
                 self.done.extend(markdown.push(text));
             }
             ChatEvent::Reasoning { .. } | ChatEvent::Progress { .. } | ChatEvent::Replied { .. } => {}
-            ChatEvent::Said { model, .. } => {
-                self.end_text();
-                // A skill may choose who answers, and a person should know.
-                if self.model.as_ref().is_some_and(|known| known != model) {
-                    self.line("·", Style::Faint, &format!("{} answered", printable(model)), "");
-                }
-            }
+            ChatEvent::Said { model, .. } => self.said(model),
             ChatEvent::Call { call, tool, arguments } => {
                 self.end_text();
-                // One that was held up by a question begins again.
+                // A call that waited for a reply starts again.
                 self.calls.retain(|(known, ..)| known != call);
                 self.calls.push((call.clone(), describe::call(tool, arguments), std::time::Instant::now()));
             }
-            ChatEvent::Result { call, tool, text, is_error, milliseconds, data } => {
-                let at = self.calls.iter().position(|(known, ..)| known == call);
-                let label = at.map_or_else(|| printable(tool), |at| self.calls.remove(at).1);
-                let mut note = describe::result(text, *is_error, data.as_ref()).unwrap_or_default();
-                if let Some(time) = milliseconds.filter(|_| describe::refusal(data.as_ref()).is_none()) {
-                    let comma = if note.is_empty() { "" } else { ", " };
-                    note.push_str(&format!("{comma}{:.1} s", time as f64 / 1_000.0));
-                }
-                if self.has_just_loaded && !is_error && Dialect::tool_kind(tool) == Some(SkillToolKind::Load)
-                {
-                    self.has_just_loaded = false;
-                    return self.draw();
-                }
-                let is_bad = *is_error || describe::has_failed(data.as_ref());
-                let (mark, style) = if is_bad { ("✗", Style::Bad) } else { ("✓", Style::Good) };
-                self.line(mark, style, &label, &note);
-            }
-            ChatEvent::File { .. } => {
-                if let Some((text, note)) = describe::file(event) {
-                    self.end_text();
-                    // Not folded: a path or a command that the terminal wraps is copied whole.
-                    let (mark, note) = (styled("→", Style::Name), styled(note, Style::Faint));
-                    self.done.push(format!("{mark} {text}  {note}"));
-                }
-            }
+            ChatEvent::Result { .. } => self.result(event),
+            ChatEvent::File { .. } => self.file(event),
             ChatEvent::Loaded { skill, tokens } => {
                 let tokens = format!("{} tokens", describe::tokens(*tokens as u64));
                 self.line("+", Style::Good, &format!("{} is loaded", printable(skill)), &tokens);
@@ -163,23 +182,14 @@ impl<W: Write + Send> View for ScreenView<W> {
                 let text = format!("{} summarised", count(*messages, "message"));
                 self.line("≈", Style::Name, &text, "loaded skills stay");
             }
-            ChatEvent::Ended { outcome, .. } => {
-                self.end_text();
-                for (_, label, begun) in std::mem::take(&mut self.calls) {
-                    let note = format!("stopped after {:.1} s", begun.elapsed().as_secs_f64());
-                    self.line("✗", Style::Bad, &label, &note);
-                }
-                if let Some(told) = describe::outcome(outcome) {
-                    self.line("!", Style::Bad, &told, "");
-                }
-            }
+            ChatEvent::Ended { outcome, .. } => self.ended(outcome),
             ChatEvent::Context { .. } => {
                 self.end_text();
                 self.done.extend(folded(&styled(context(event), Style::Faint), self.size.0));
             }
             ChatEvent::Note { text } => self.line("·", Style::Faint, &printable(text), ""),
             ChatEvent::Thread { model, .. } => self.model = Some(model.clone()),
-            // It is not under way before somebody has answered.
+            // The call waits until the person replies.
             ChatEvent::Question { call, .. } => self.calls.retain(|(known, ..)| known != call),
         }
         self.has_just_loaded = matches!(event, ChatEvent::Loaded { .. });
@@ -232,7 +242,7 @@ impl<W: Write + Send> View for ScreenView<W> {
     }
 }
 
-/// A mark, a text and a note about it: in one row if they fit, else each in rows of its own.
+/// A mark, a text and a note, in one row if they fit, else on separate rows.
 fn fitted((mark, style): (&str, Style), text: &str, note: &str, width: usize) -> Vec<String> {
     let mark = styled(mark, style);
     if columns(text) + columns(note) + 4 <= width {
@@ -246,7 +256,7 @@ fn fitted((mark, style): (&str, Style), text: &str, note: &str, width: usize) ->
     lines
 }
 
-/// What the next call of the model takes.
+/// How full the context window is.
 fn context(event: &ChatEvent) -> String {
     let ChatEvent::Context { tokens, window, skills, skill_tokens, cost } = event else {
         return String::new();

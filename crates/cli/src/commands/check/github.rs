@@ -1,4 +1,4 @@
-//! For GitHub workflows: commands that become annotations.
+//! Check results as GitHub workflow commands.
 
 use std::io::Write as _;
 
@@ -33,7 +33,7 @@ pub(crate) fn report(report: &CheckReport, terminal: &mut Terminal) -> Result<()
     Ok(())
 }
 
-/// Text after `::`: on one line, so that it cannot become a command of its own.
+/// Text after `::`, on one line, so that it cannot start another command.
 fn data(text: &str) -> String {
     printable(text).replace('%', "%25")
 }

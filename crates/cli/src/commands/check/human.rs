@@ -1,4 +1,4 @@
-//! For people: each finding with its source line.
+//! Check results for people: each finding with its source line.
 
 use std::io::Write as _;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use prowess_catalog::{Diagnostic, Severity};
 use super::severity;
 use crate::terminal::{Style, Terminal, printable, styled};
 
-/// Prints a report: one line when there is nothing to say, else every finding.
+/// Prints a report: every finding, and whether the skill is valid.
 pub(crate) fn report(report: &CheckReport, terminal: &mut Terminal) -> Result<()> {
     let renderer = if terminal.is_styled() { Renderer::styled() } else { Renderer::plain() };
     let renderer = renderer.term_width(terminal.width());
@@ -49,11 +49,11 @@ fn group<'a>(report: &CheckReport, found: &'a Diagnostic, source: Option<&'a str
     }
 }
 
-/// More of a line than this, before and after what is marked, is not drawn.
+/// How much of a line is drawn before and after the marked part, in bytes.
 const CONTEXT: usize = 400;
 
-/// The line that a span begins in, and the part of it to mark. Of a long line only the surroundings
-/// are taken, and what a terminal would act on is replaced.
+/// The line in which a span starts, and the part of it to mark. Long lines are cut, and control characters are
+/// replaced.
 fn drawable(source: &str, start: usize, end: usize) -> (String, Range<usize>) {
     let start = source.floor_char_boundary(start.min(source.len()));
     let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');

@@ -1,4 +1,4 @@
-//! For programs: one object a skill.
+//! Check results as JSON: one object per skill.
 
 use prowess_catalog::Code;
 use prowess_catalog::check::CheckReport;
@@ -8,8 +8,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::severity;
 
-/// The report as an object. `diagnostics` has the codes of what breaks the rules, `advice` those of
-/// the rest, and `findings` everything with its place.
+/// The report as an object. `diagnostics` has the codes that break the rules, `advice` the other codes, and
+/// `findings` everything with its place.
 pub(crate) fn object(report: &CheckReport) -> Json {
     let skill = report.skill.as_ref();
     let texts = |codes: Vec<Code>| codes.iter().map(|code| code.as_str()).collect::<Vec<_>>();

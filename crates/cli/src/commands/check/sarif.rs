@@ -1,4 +1,4 @@
-//! For code scanning: SARIF 2.1.0.
+//! Check results as SARIF 2.1.0, for code scanning.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 
 use super::severity;
 
-/// One log with one run over all reports.
+/// One log with one run for all reports.
 pub(crate) fn log(reports: &[CheckReport]) -> Json {
     let codes: BTreeSet<Code> =
         reports.iter().flat_map(|report| &report.diagnostics).map(|found| found.code).collect();

@@ -1,13 +1,13 @@
-//! The example skills, which the program carries along.
+//! The example skills that are built into the program.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// The files, by their paths below `examples/skills`; made by the build script.
+/// The files, by their paths below `examples/skills`. The build script makes this list.
 const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/examples.rs"));
 
-/// Writes the skills into a directory that is not there yet.
+/// Writes the skills to a new directory.
 pub(super) fn write(directory: &Path) -> io::Result<()> {
     if FILES.is_empty() {
         return Err(io::Error::other("this program was built without the example skills"));

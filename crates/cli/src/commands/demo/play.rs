@@ -1,4 +1,4 @@
-//! The whole product at work, by itself: every stage is a command that anybody could type.
+//! Runs the stages of the demo. Every stage is a command that a person could type.
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,11 +13,11 @@ use super::stages::{self, STAGES};
 use crate::signals::Signals;
 use crate::terminal::{Style, Terminal, styled, wrapped};
 
-/// How long a person has to read a stage before the next one.
+/// The pause between stages on a screen.
 const PAUSE: Duration = Duration::from_millis(1_500);
-/// How long a signal takes at most until it is known to both: whoever was started, and whoever started it.
+/// How long to wait for a signal after a command failed, because both get the signal.
 const SETTLED: Duration = Duration::from_millis(500);
-/// Variables that would let the demo see what is the user's.
+/// Variables that would show the demo the user's own files.
 const OURS: [&str; 6] = [
     "XDG_CONFIG_HOME",
     "XDG_STATE_HOME",
@@ -27,16 +27,16 @@ const OURS: [&str; 6] = [
     "CLAUDE_CONFIG_DIR",
 ];
 
-/// A home, a project and skills that are there for the demo alone, and gone with it.
+/// A temporary home, project and skills for the demo.
 struct Scratch {
     place: tempfile::TempDir,
 }
 
-/// Plays all stages. `level` is the weakest isolation that is enough. Gives the exit code if a signal ended it.
+/// Runs all stages. `level` is the weakest sandbox level to accept. Returns the exit code if a signal ended it.
 pub(crate) fn play(level: Option<&str>, terminal: &mut Terminal) -> Result<Option<u8>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot run the demo")?;
-    // Caught, so that the scratch home goes also when somebody has seen enough.
+    // Signals are caught, so that the temporary directory is removed.
     let mut signals = {
         let _within = runtime.enter();
         Signals::catch().context("signals cannot be caught")?
@@ -58,7 +58,7 @@ pub(crate) fn play(level: Option<&str>, terminal: &mut Terminal) -> Result<Optio
             writeln!(terminal, "{} {line}", styled("$", Style::Good))?;
             terminal.flush()?;
             let played = scratch.run(line, *code, level);
-            // A command that a signal ended has failed for that.
+            // The command may have failed because of a signal.
             if played.is_err()
                 && let Some(code) = signal_within(SETTLED)
             {
@@ -79,7 +79,7 @@ impl Scratch {
     fn new() -> Result<Self> {
         let failed = "cannot create a directory for the demo";
         let place = tempfile::Builder::new().prefix("prowess-demo-").tempdir().context(failed)?;
-        // Commands of root run as nobody, who has to pass.
+        // As root, commands run as the user nobody, who must be able to enter.
         std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o711)).context(failed)?;
         let scratch = Self { place };
         for name in ["home", "project"] {
@@ -95,7 +95,7 @@ impl Scratch {
         self.place.path().join(name)
     }
 
-    /// Runs a line with this very program.
+    /// Runs a line with this same program.
     fn run(&self, line: &str, expected: i32, level: Option<&str>) -> Result<()> {
         let program = std::env::current_exe().context("cannot find the path of this program")?;
         let mut words = stages::words(line).into_iter();
@@ -124,7 +124,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A staged skill is read-only, also for who wants to remove it.
+        // Staged skills are read-only and must become writable before they can be removed.
         open_up(self.place.path());
     }
 }
@@ -133,7 +133,7 @@ fn is_ours(variable: &str) -> bool {
     variable.starts_with("PROWESS_") || variable.starts_with("OTEL_") || OURS.contains(&variable)
 }
 
-/// Lets the directories below one be removed.
+/// Makes the directories below a path removable.
 fn open_up(path: &Path) {
     for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

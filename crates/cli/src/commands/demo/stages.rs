@@ -1,6 +1,6 @@
-//! What the demo plays.
+//! The stages of the demo.
 
-/// A stage: what it is called, what there is to see, and the lines that are typed with the exit codes that they have.
+/// A stage: its name, what it shows, and its commands with the expected exit codes.
 pub(super) struct Stage {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
@@ -53,7 +53,7 @@ pub(super) const STAGES: [Stage; 8] = [
     },
 ];
 
-/// The words of a line: parted by blanks, with `'` around those that have some.
+/// Splits a line into words at spaces; `'` encloses words with spaces.
 pub(super) fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (number, piece) in line.split('\'').enumerate() {

@@ -1,9 +1,9 @@
-//! How programs that use MCP servers are told of this one.
+//! The MCP clients for which `--print-config` prints a configuration.
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-/// A program that uses MCP servers.
+/// A known MCP client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum McpClient {
     ClaudeCode,
@@ -15,8 +15,8 @@ pub(crate) enum McpClient {
 }
 
 impl McpClient {
-    /// Where its configuration is.
-    pub(crate) fn place(self) -> &'static str {
+    /// Where the client keeps its configuration.
+    pub(crate) fn config_file(self) -> &'static str {
         match self {
             Self::ClaudeCode => ".mcp.json at the top of a project",
             Self::Codex => "~/.codex/config.toml",
@@ -27,8 +27,8 @@ impl McpClient {
         }
     }
 
-    /// The configuration that has it start `program` with `arguments`.
-    pub(crate) fn configuration(self, program: &str, arguments: &[String]) -> String {
+    /// The configuration with which the client starts `program` with `arguments`.
+    pub(crate) fn stdio_config(self, program: &str, arguments: &[String]) -> String {
         let server = json!({"type": "stdio", "command": program, "args": arguments});
         let value = match self {
             Self::Codex => return toml(program, arguments),
@@ -50,9 +50,9 @@ impl McpClient {
 }
 
 impl McpClient {
-    /// The configuration that has it find a server at `url`, with a token that is in the environment as `variable`, or
-    /// is asked for or put in by hand where the host reads no environment.
-    pub(crate) fn remote(self, url: &str, variable: &str) -> String {
+    /// The configuration with which the client connects to a server at `url`. The token comes from the environment
+    /// variable `variable`; clients that cannot read it ask for the token, or have a placeholder for it.
+    pub(crate) fn http_config(self, url: &str, variable: &str) -> String {
         let bearer = |token: &str| json!({"Authorization": format!("Bearer {token}")});
         let value = match self {
             Self::Codex => {
@@ -82,8 +82,8 @@ impl McpClient {
         format!("{value:#}\n")
     }
 
-    /// How the host comes to the token.
-    pub(crate) fn how_it_gets(self, variable: &str) -> String {
+    /// How the client gets the token.
+    pub(crate) fn token_advice(self, variable: &str) -> String {
         match self {
             Self::ClaudeCode | Self::Codex | Self::Cursor | Self::Opencode => {
                 format!("the client reads the token from {variable}: set it where you start the client")
@@ -94,7 +94,7 @@ impl McpClient {
     }
 }
 
-/// A string of JSON is one of TOML, but for one character that TOML wants escaped.
+/// A TOML string. JSON strings are TOML strings, except for one character that TOML wants escaped.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
@@ -112,12 +112,12 @@ mod tests {
     fn every_host_is_told_of_an_address_and_of_no_token() {
         let mut printed = String::new();
         for host in McpClient::value_variants() {
-            let text = host.remote("http://127.0.0.1:8931/mcp", "PROWESS_MCP_TOKEN");
+            let text = host.http_config("http://127.0.0.1:8931/mcp", "PROWESS_MCP_TOKEN");
             match host {
                 McpClient::Codex => assert!(text.parse::<toml::Table>().is_ok()),
                 _ => assert!(serde_json::from_str::<Value>(&text).is_ok()),
             }
-            printed += &format!("{host:?}: {text}{}\n\n", host.how_it_gets("PROWESS_MCP_TOKEN"));
+            printed += &format!("{host:?}: {text}{}\n\n", host.token_advice("PROWESS_MCP_TOKEN"));
         }
         insta::assert_snapshot!(printed);
     }
@@ -126,7 +126,7 @@ mod tests {
     fn every_configuration_is_what_its_host_reads() {
         let arguments = ["mcp", "--root", "/a \"b\"\\\u{7f}\n/ü"].map(str::to_owned);
         for host in McpClient::value_variants() {
-            let text = host.configuration("/opt/pro wess", &arguments);
+            let text = host.stdio_config("/opt/pro wess", &arguments);
             let value: Value = match host {
                 McpClient::Codex => {
                     let table: toml::Table = text.parse().unwrap();

@@ -1,4 +1,4 @@
-//! `prowess mcp --http`: where it listens, and what clients have to know.
+//! `prowess mcp --http`: the address and the token.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -15,13 +15,13 @@ use crate::config::MCP_TOKEN;
 use crate::directories;
 use crate::terminal::printable;
 
-/// What holds the token, where no file does.
+/// The variable with the token, if there is no file.
 pub(crate) const VARIABLE: &str = MCP_TOKEN;
-/// The file in the state directory that keeps a token which was made.
+/// The file in the state directory with the generated token.
 const FILE: &str = "mcp-token";
 /// The longest token file, in bytes.
 const MAX_BYTES: u64 = 4096;
-/// How many files and connections a server wants to have open.
+/// How many open files and connections a server wants.
 const OPEN_FILES: u64 = 8192;
 
 /// Serving over HTTP.
@@ -45,7 +45,7 @@ pub(crate) struct Http {
     allow_origin: Vec<String>,
 }
 
-/// An address as people write it.
+/// Parses an address as people write it.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let whole = match text.strip_prefix("localhost:").or_else(|| text.strip_prefix(':')) {
         Some(port) => format!("{}:{port}", Ipv4Addr::LOCALHOST),
@@ -55,12 +55,12 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 impl Http {
-    /// Where it was asked to listen.
+    /// The address to listen on, if one was given.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.http
     }
 
-    /// What it listens on, and who may talk to it; told on standard error.
+    /// Starts to listen, and says on standard error where, and which token is needed.
     pub(crate) async fn open(&self, address: SocketAddr) -> Result<(TcpListener, HttpOptions)> {
         if !address.ip().is_loopback() && !self.allow_remote {
             bail!(
@@ -108,14 +108,14 @@ impl Http {
                 writeln!(new, "{secret}").with_context(failed)?;
                 Ok((token, place))
             }
-            // The one of the last time: hosts are told of it already.
+            // The token of an earlier start, which clients already know.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => of(&read(&file)?, place),
             Err(error) => Err(error).with_context(failed),
         }
     }
 }
 
-/// A file that only its owner may read.
+/// Reads a file that only its owner may read.
 fn read(path: &Path) -> Result<String> {
     let name = path.display();
     let unread = || format!("{name} cannot be read");
@@ -132,20 +132,20 @@ fn read(path: &Path) -> Result<String> {
     Ok(secret)
 }
 
-/// Where clients find a server.
+/// The URL of a server.
 pub(crate) fn url(address: SocketAddr) -> String {
     // A client cannot connect to all addresses at once.
     let ip = if address.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { address.ip() };
     format!("http://{}/mcp", SocketAddr::new(ip, address.port()))
 }
 
-/// Each connection is an open file, and the usual limit is for programs that have few.
+/// Raises the limit of open files: each connection is one.
 fn raise_open_files() {
     let mut limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(OPEN_FILES).min(OPEN_FILES);
     if limit.current.is_some_and(|current| current < most) {
         limit.current = Some(most);
-        // With fewer, connections wait.
+        // With a lower limit, connections wait.
         let _ = setrlimit(Resource::Nofile, limit);
     }
 }

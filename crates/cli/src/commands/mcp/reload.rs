@@ -1,4 +1,4 @@
-//! Skills and rules as they are now, for a server that runs for long.
+//! Reloads skills and rules while a server runs.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -19,36 +19,36 @@ use crate::skills::Skills;
 use crate::terminal::printable;
 use crate::workspace_dir::WorkspaceDir;
 
-/// How often it is looked whether somebody changed what is trusted or the configuration.
+/// How often trust and configuration are checked for changes.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Looks for skills again as a new start would: what is trusted is found out anew, and so are the rules.
+/// Looks for skills again as a new start would, with the current trust and rules.
 #[derive(Debug)]
 pub(super) struct SkillReloader {
-    pub(super) places: RootArgs,
+    pub(super) root_args: RootArgs,
     pub(super) permissions: Permissions,
     has_failed: AtomicBool,
-    /// The configuration of the project that was last found, whether it is trusted or not.
+    /// The path of the project's configuration, trusted or not.
     project: Mutex<Option<PathBuf>>,
 }
 
 impl SkillReloader {
-    pub(super) fn new(places: RootArgs, permissions: Permissions, skills: &Skills) -> Arc<Self> {
+    pub(super) fn new(root_args: RootArgs, permissions: Permissions, skills: &Skills) -> Arc<Self> {
         let project = Mutex::new(configuration(skills));
-        Arc::new(Self { places, permissions, has_failed: AtomicBool::new(false), project })
+        Arc::new(Self { root_args, permissions, has_failed: AtomicBool::new(false), project })
     }
 
-    /// The skills there are, once the rules are those of now. Where that cannot be found out there are none: what a
-    /// project lost the trust for must not stay because something else is wrong, too.
+    /// Applies the current rules and returns the current skills. If that fails there are no skills: a skill that lost its
+    /// trust must not stay because something else is wrong.
     pub(super) fn again(&self, known: &Catalog) -> Catalog {
         match self.found(known) {
             Ok((catalog, policy)) => {
-                self.obey(&policy);
+                self.apply_rules(&policy);
                 self.has_failed.store(false, Ordering::Relaxed);
                 catalog
             }
             Err(error) => {
-                // Told once: it is tried again until it works.
+                // Said once; it is tried again until it works.
                 if !self.has_failed.swap(true, Ordering::Relaxed) {
                     let error = printable(&format!("{error:#}"));
                     // Nothing can be done about an error stream that is closed.
@@ -63,25 +63,24 @@ impl SkillReloader {
     }
 
     fn found(&self, known: &Catalog) -> Result<(Catalog, Policy)> {
-        let skills = self.places.discover_again(known)?;
+        let skills = self.root_args.discover_again(known)?;
         *self.project.lock().unwrap_or_else(PoisonError::into_inner) = configuration(&skills);
         let config = Config::load(&skills.configuration()?, &[])?;
-        // The rules that guard files stay those of the start.
+        // The rules that protect files stay those of the start.
         Ok((skills.catalog, config.policy(NAME, &WorkspaceDir::default())))
     }
 
-    /// Makes these the rules of all clients.
-    fn obey(&self, policy: &Policy) {
+    /// Applies rules to all clients.
+    fn apply_rules(&self, policy: &Policy) {
         let now = self.permissions.policy();
-        for layer in [RuleSource::User, RuleSource::Project, RuleSource::Agent] {
-            if now.rules(layer) != policy.rules(layer) {
-                self.permissions.set(layer, policy.rules(layer).to_vec());
+        for source in [RuleSource::User, RuleSource::Project, RuleSource::Agent] {
+            if now.rules(source) != policy.rules(source) {
+                self.permissions.set(source, policy.rules(source).to_vec());
             }
         }
     }
 
-    /// Looks again whenever what is trusted or a configuration changes, which are in no root of skills, and for as long
-    /// as looking fails.
+    /// Reloads whenever trust or a configuration changes, which no watched root contains, and as long as reloading fails.
     pub(super) async fn follow(self: Arc<Self>, live: Arc<LiveSkills>) {
         let mut before = self.stamps();
         loop {
@@ -105,7 +104,7 @@ impl SkillReloader {
         }
     }
 
-    /// When the files were last written that say what counts, and how long they are.
+    /// The modification times and sizes of the trust file and the configurations.
     fn stamps(&self) -> Vec<Option<(SystemTime, u64)>> {
         let project = self.project.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let trust = directories::state().map(|state| state.join("trust.json"));
@@ -117,7 +116,7 @@ impl SkillReloader {
     }
 }
 
-/// Where the project has its configuration, or would have it.
+/// The path of the project's configuration, which may not exist.
 fn configuration(skills: &Skills) -> Option<PathBuf> {
     Some(skills.project.as_ref()?.top().join(FILE_NAME))
 }

@@ -1,4 +1,4 @@
-//! Output of a command while it is written.
+//! Prints the output of a command while it runs.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write};
@@ -9,14 +9,14 @@ use tokio::sync::Notify;
 
 use crate::terminal::printable_lines;
 
-/// Hands output on: byte for byte to a pipe or a file, harmless to a screen.
+/// Prints output: unchanged to a pipe or file, made safe on a screen.
 pub(crate) struct OutputPrinter {
     out: Mutex<Side>,
     err: Mutex<Side>,
     closed: Notify,
-    /// Whether nothing is shown.
+    /// Whether nothing is printed.
     is_quiet: bool,
-    /// Files that were collected whole.
+    /// Files that were collected completely.
     files: Mutex<BTreeMap<String, Vec<u8>>>,
 }
 
@@ -40,17 +40,17 @@ impl OutputPrinter {
         }
     }
 
-    /// The files that were collected whole, by name.
+    /// Takes the files that were collected completely, by name.
     pub(crate) fn files(&self) -> BTreeMap<String, Vec<u8>> {
         std::mem::take(&mut *self.files.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits until nobody reads the output any more.
+    /// Waits until the reader of the output closes it.
     pub(crate) async fn closed(&self) {
         self.closed.notified().await;
     }
 
-    /// Shows what was held back, and says whether what is written to the error stream now would continue a line.
+    /// Prints what was held back, and says whether the next text on the error stream would continue a line.
     pub(crate) fn finish(&self) -> bool {
         let out = self.out.lock().unwrap_or_else(PoisonError::into_inner).finish(&mut io::stdout());
         let err = self.err.lock().unwrap_or_else(PoisonError::into_inner).finish(&mut io::stderr());
@@ -62,7 +62,7 @@ impl Side {
     fn finish(&mut self, to: &mut dyn Write) -> bool {
         let rest = self.screen.as_mut().map(Harmless::finish).unwrap_or_default();
         self.is_within_line |= !rest.is_empty();
-        // A screen that is gone is no reason to fail.
+        // A closed screen is not an error here.
         let _ = to.write_all(rest.as_bytes()).and_then(|()| to.flush());
         self.is_within_line
     }
@@ -110,10 +110,10 @@ fn is_one_place() -> bool {
     }
 }
 
-/// Makes text that comes in pieces harmless for a screen.
+/// Makes text safe for a screen, although it arrives in pieces.
 #[derive(Default)]
 struct Harmless {
-    /// The beginning of a character, or a return that may belong to the end of a line.
+    /// The start of a character, or a carriage return that may end a line.
     held: Vec<u8>,
 }
 
@@ -130,7 +130,7 @@ impl Harmless {
     }
 }
 
-/// How many bytes do not depend on what comes next.
+/// How many bytes are complete, whatever comes next.
 fn whole(bytes: &[u8]) -> usize {
     if bytes.last() == Some(&b'\r') {
         return bytes.len() - 1;

@@ -1,4 +1,4 @@
-//! The word of a person who typed a command.
+//! Permission for `prowess run`: the person who typed the command approves what the command line names.
 
 use std::io::BufReader;
 
@@ -12,11 +12,11 @@ use crate::confirm::{self, Confirmation};
 use crate::terminal::printable;
 use crate::visibility::describe_rule_for;
 
-/// What the agent of these rules is called: `[agent.run.permission]`.
+/// The agent name of this command in permission rules: `[agent.run.permission]`.
 pub(crate) const NAME: &str = "run";
 
-/// Replies to the questions of a run. The person named the skill, the command, its hosts and its inputs, and is not asked about them.
-/// In a directory there can be files that usually hold secrets, which nobody named: those are asked about.
+/// Replies to the questions of a run. The person named the skill, the command, its hosts and its inputs, so these are
+/// approved. An input directory can contain files that usually hold secrets: the person is asked about those.
 pub(crate) struct CommandLineAsker;
 
 #[async_trait]
@@ -45,15 +45,15 @@ impl Asker for CommandLineAsker {
     }
 }
 
-/// Why a skill cannot be run by these rules.
+/// Why the rules deny a skill, if they do.
 pub(crate) fn denied(policy: &Policy, entry: &SkillEntry) -> Option<String> {
     let verdict = denial(policy, entry)?;
     let name = printable(entry.skill.name.as_str());
     Some(format!("the skill `{name}` is denied by {}", describe_rule_for(NAME, verdict.rule.as_ref())))
 }
 
-/// Why nothing ran, for the person.
-pub(crate) fn explained(error: &SkillError, command: &str) -> String {
+/// Says to the person why nothing ran.
+pub(crate) fn explain(error: &SkillError, command: &str) -> String {
     let (name, refusal) = match error {
         SkillError::Run { error, .. } => return error.to_string(),
         SkillError::RunRefused { name, refusal } | SkillError::Refused { name, refusal } => (name, refusal),

@@ -1,4 +1,4 @@
-//! The directory that results are copied to. Others may have put links there, and none is followed.
+//! Copies results to the directory of `--to`. No link in it is followed.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,13 +12,13 @@ use rustix::io::Errno;
 
 use crate::terminal::printable;
 
-/// How many names are tried for a file that is being written.
+/// How many temporary names are tried for a file.
 const MAX_NAMES: u32 = 64;
 
-/// Refuses a directory that is something else, before anything is done for it.
+/// Refuses `--to` if it is not a directory, before anything runs.
 pub(crate) fn check(directory: &Path) -> Result<()> {
     let name = printable(&directory.display().to_string());
-    // A slash at the end would have the system follow a link.
+    // With a slash at the end, the system would follow a link.
     let itself: PathBuf = directory.components().collect();
     match std::fs::symlink_metadata(&itself) {
         Ok(found) if found.is_symlink() => {
@@ -29,7 +29,7 @@ pub(crate) fn check(directory: &Path) -> Result<()> {
     }
 }
 
-/// Writes a result below a directory, and makes the directories that are missing. Returns its path.
+/// Writes a result below a directory, and creates missing directories. Returns its path.
 pub(crate) fn copy(directory: &Path, name: &str, content: &[u8]) -> io::Result<PathBuf> {
     let inner: Vec<&OsStr> = Path::new(name)
         .components()
@@ -52,8 +52,8 @@ pub(crate) fn copy(directory: &Path, name: &str, content: &[u8]) -> io::Result<P
     Ok(path)
 }
 
-/// Opens the directory that the person named. No link in it is followed from the working directory on; the way to an
-/// absolute one that leads elsewhere is the machine's, and only its last name may not be a link.
+/// Opens the directory of `--to`. Below the working directory no link is followed. For an absolute path elsewhere
+/// only the last name must not be a link.
 fn open(directory: &Path) -> io::Result<OwnedFd> {
     let here = std::env::current_dir()?;
     let directory = directory.strip_prefix(&here).unwrap_or(directory);
@@ -80,20 +80,20 @@ fn open(directory: &Path) -> io::Result<OwnedFd> {
 
 const OPEN: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// The directory of this name, made if there is none.
+/// The directory of this name, created if it does not exist.
 fn step(at: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     match rustix::fs::mkdirat(at, name, Mode::from_raw_mode(0o777)) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => return Err(error),
     }
     match rustix::fs::openat(at, name, OPEN | OFlags::NOFOLLOW, Mode::empty()) {
-        // The system says of a link that it is no directory.
+        // The system reports a link as "not a directory".
         Err(Errno::NOTDIR) if kind(at, name) == Some(FileType::Symlink) => Err(Errno::LOOP),
         opened => opened,
     }
 }
 
-/// Writes a file whole under another name first, and then puts it in the place of a file of its own.
+/// Writes a file under a temporary name, and then renames it.
 fn write(at: &OwnedFd, name: &OsStr, content: &[u8]) -> Result<(), io::Error> {
     match kind(at, name) {
         None | Some(FileType::RegularFile) => {}
@@ -111,14 +111,14 @@ fn write(at: &OwnedFd, name: &OsStr, content: &[u8]) -> Result<(), io::Error> {
         let written = File::from(file).write_all(content);
         let placed = written.and_then(|()| Ok(rustix::fs::renameat(at, &unfinished, at, name)?));
         return placed.inspect_err(|_| {
-            // Nothing is left to do about a failure.
+            // Nothing can be done about a second failure.
             let _ = rustix::fs::unlinkat(at, &unfinished, AtFlags::empty());
         });
     }
     Err(Errno::EXIST.into())
 }
 
-/// What has this name, and not what it leads to.
+/// The type of what has this name. Links are not followed.
 fn kind(at: &OwnedFd, name: &OsStr) -> Option<FileType> {
     let found = rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     Some(FileType::from_raw_mode(found.st_mode))

@@ -1,4 +1,4 @@
-//! A line that a person or a script gives a session, and what it asks for.
+//! The commands of a session, and their parser.
 
 use prowess_skills::delta::SelectMode;
 use prowess_skills::documents::DocumentChoice;
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::terminal::printable_start;
 
-/// How much of a line is repeated when it makes no sense, in characters.
+/// How many characters of a wrong line are repeated.
 const MAX_ECHO: usize = 60;
 
-/// What a line asks for.
+/// A command of a session.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Command {
     Load {
@@ -27,7 +27,7 @@ pub(crate) enum Command {
         mode: SelectMode,
         choice: DocumentChoice,
     },
-    /// A person's own invocation: the whole line, with its slash.
+    /// A skill that a person starts: the whole line, with its slash.
     Invoke {
         line: String,
     },
@@ -80,8 +80,7 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("quit", "end the session"),
 ];
 
-/// The command on `line`; `None` when there is none, as on a blank line or after `#`. The error says what
-/// to write instead.
+/// Parses a line. `None` for a blank line or a comment. The error says what to write instead.
 pub(crate) fn parse(line: &str) -> Result<Option<Command>, String> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
@@ -160,7 +159,7 @@ fn select(words: &[String]) -> Option<Command> {
     Some(Command::Select { name: name.clone(), mode, choice })
 }
 
-/// The words of `text`. Quotes, single or double, keep blanks together.
+/// Splits text into words. Single or double quotes keep spaces together.
 fn words(text: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -237,12 +236,12 @@ mod tests {
         for (line, told) in [
             ("lod pdf", "there is no command `lod`; did you mean `load`? `help` shows all"),
             ("zeppelin", "there is no command `zeppelin`; `help` shows all"),
-            ("load", "`load` cannot be done so; write `load NAME [ARGUMENTS…]`"),
-            ("turn now", "`turn now` cannot be done so; write `turn`"),
-            ("compact -1", "`compact -1` cannot be done so; write `compact [TOKENS]`"),
+            ("load", "`load` is not valid; write `load NAME [ARGUMENTS…]`"),
+            ("turn now", "`turn now` is not valid; write `turn`"),
+            ("compact -1", "`compact -1` is not valid; write `compact [TOKENS]`"),
             (
                 "select pdf add",
-                "`select pdf add` cannot be done so; write `select NAME add|replace|clear [DOC…|*]`",
+                "`select pdf add` is not valid; write `select NAME add|replace|clear [DOC…|*]`",
             ),
             ("files 'a", "`'a` has an open quote: close it with '"),
         ] {

@@ -1,4 +1,4 @@
-//! The person's side: their lines, their answers, and what they are shown.
+//! The person's side of a session: lines, replies and output.
 
 use std::future::Future;
 use std::io::{self, IsTerminal as _, Write};
@@ -16,19 +16,19 @@ use super::output::{self, OutputPart};
 use super::question;
 use crate::terminal::{Style, Terminal, count, printable_lines, printable_start, styled};
 
-/// The most of a script's line that is repeated before its answer, in characters.
+/// How many characters of a script's line are repeated before its answer.
 const MAX_ECHO: usize = 500;
 
-/// Where lines come from, and where answers go.
+/// Reads lines, and prints answers.
 pub(crate) struct Console<'a> {
     input: Input,
     broker: Arc<Broker>,
-    /// While there is one, questions wait for an answer.
+    /// While there is one, questions wait for a reply.
     questions: Option<Subscription>,
-    /// What was asked and answered since the last command.
+    /// Questions and replies since the last command.
     asked: Vec<Value>,
     json: bool,
-    /// Whether something was shown since the last line was repeated.
+    /// Whether something was printed since the last line was repeated.
     has_told: bool,
     terminal: &'a mut Terminal,
 }
@@ -47,7 +47,7 @@ impl<'a> Console<'a> {
         }
     }
 
-    /// What somebody at a keyboard reads first.
+    /// Prints the greeting, if a person types.
     pub(crate) fn greet(&mut self, text: &str) -> Result<()> {
         if self.input.is_keyboard() {
             self.aside(&format!("{text}\n"))?;
@@ -63,7 +63,7 @@ impl<'a> Console<'a> {
             Some(InputLine::TooLong) => "…",
             None => "",
         };
-        // What a script sets apart stays apart.
+        // Blank lines of a script stay.
         self.has_told |= text.is_empty();
         if !text.is_empty() && self.is_echoing() {
             if std::mem::take(&mut self.has_told) {
@@ -74,7 +74,7 @@ impl<'a> Console<'a> {
         Ok(line)
     }
 
-    /// Waits for `operation`, and has the questions answered that it asks meanwhile.
+    /// Waits for `operation`, and replies to its questions.
     pub(crate) async fn attend<T>(&mut self, operation: impl Future<Output = T>) -> Result<T> {
         let mut operation = pin!(operation);
         loop {
@@ -85,7 +85,7 @@ impl<'a> Console<'a> {
                 event = questions.next() => event,
             };
             match event {
-                // The operation waits for this answer, so that nothing is held up by reading it here.
+                // The operation waits for this reply, so reading it here holds nothing up.
                 Some(PermissionEvent::Asked(asked)) => self.ask(&asked).await?,
                 Some(_) => {}
                 None => self.questions = None,
@@ -103,17 +103,17 @@ impl<'a> Console<'a> {
         }
         let reply = loop {
             let line = match self.read("? ")? {
-                // At a keyboard the end of input is a way to say nothing, and more may follow.
+                // At a keyboard, the end of input cancels the question, and more lines can follow.
                 None if self.input.is_keyboard() => {
                     self.broker.cancel(asked.id);
                     return Ok(());
                 }
-                // Nobody is there any more: whoever asks is told so.
+                // Nobody can reply any more, and the gate is told so.
                 None => {
                     self.questions = None;
                     return Ok(());
                 }
-                // A comment of a script answers nothing.
+                // A comment in a script is not a reply.
                 Some(InputLine::Text(line)) if !self.input.is_keyboard() && is_aside(&line) => continue,
                 Some(InputLine::Text(line)) => line,
                 Some(InputLine::TooLong) => String::new(),
@@ -137,7 +137,7 @@ impl<'a> Console<'a> {
         Ok(())
     }
 
-    /// Shows what a command came to.
+    /// Prints the result of a command.
     pub(crate) fn tell(
         &mut self,
         line: &str,
@@ -215,13 +215,13 @@ impl<'a> Console<'a> {
         Ok(line)
     }
 
-    /// Whether what is read must be repeated: the screen does not have it.
+    /// Whether lines must be repeated, because the screen does not show them.
     fn is_echoing(&self) -> bool {
         let is_seen = self.input.is_keyboard() && self.terminal.is_screen();
         !self.json && !is_seen
     }
 
-    /// Repeats what was read.
+    /// Repeats a line.
     fn echo(&mut self, sign: &str, line: &str) -> Result<()> {
         if !self.is_echoing() {
             return Ok(());
@@ -237,7 +237,7 @@ impl<'a> Console<'a> {
         Ok(())
     }
 
-    /// Says something that is no part of the output, but belongs in its place on a screen.
+    /// Prints something that is not output, but belongs in the same place on a screen.
     fn aside(&mut self, text: &str) -> Result<()> {
         if self.terminal.is_screen() && !self.json {
             write!(self.terminal, "{text}")?;

@@ -1,17 +1,17 @@
-//! Where a session's lines come from.
+//! The source of a session's lines.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, IsTerminal as _, Read as _};
 
-/// The longest line that is read, in bytes; of a longer one nothing is used.
+/// The longest line, in bytes. A longer line is dropped.
 pub(crate) const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// A source of lines.
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// Options of the command line. They have no answers in them.
+    /// Options of the command line. They contain no replies.
     Given(VecDeque<String>),
-    /// Standard input, where somebody types.
+    /// Standard input, where a person types.
     Keyboard,
     /// Standard input, from a pipe or a file.
     Script,
@@ -25,7 +25,7 @@ pub(crate) enum InputLine {
 }
 
 impl Input {
-    /// The commands in `given`; standard input when there are none.
+    /// The commands in `given`, or standard input if there are none.
     pub(crate) fn new(given: &[String]) -> Self {
         match given {
             [] if io::stdin().is_terminal() => Self::Keyboard,
@@ -34,17 +34,17 @@ impl Input {
         }
     }
 
-    /// Whether somebody types the lines as they are needed.
+    /// Whether a person types the lines.
     pub(crate) fn is_keyboard(&self) -> bool {
         matches!(self, Self::Keyboard)
     }
 
-    /// Whether a question can be answered.
+    /// Whether a question can get a reply.
     pub(crate) fn can_answer(&self) -> bool {
         !matches!(self, Self::Given(_))
     }
 
-    /// The next line; `None` at the end. Waits for it.
+    /// Waits for the next line; `None` at the end.
     pub(crate) fn next(&mut self) -> io::Result<Option<InputLine>> {
         match self {
             Self::Given(lines) => Ok(lines.pop_front().map(InputLine::Text)),
@@ -53,7 +53,7 @@ impl Input {
     }
 }
 
-/// One line of at most `most` bytes, without its end. What is not UTF-8 is replaced.
+/// Reads one line of at most `most` bytes, without its end. Invalid UTF-8 is replaced.
 fn read_line(from: &mut impl BufRead, most: usize) -> io::Result<Option<InputLine>> {
     let mut bytes = Vec::new();
     let room = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);

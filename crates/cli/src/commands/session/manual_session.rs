@@ -1,4 +1,4 @@
-//! What each command does, and what the model has read so far.
+//! A session that a person drives by hand: what each command does, and what the model has read.
 
 use prowess_skills::allowed_tools::{ToolCall, ToolVerdict};
 use prowess_skills::event::Staleness;
@@ -12,32 +12,32 @@ use super::output::{self, OutputPart, Show};
 use crate::options::RootArgs;
 use crate::terminal::{count, printable};
 
-/// A session, and the messages that a model would have of it.
+/// A session, and the messages that a model would have.
 #[derive(Debug)]
 pub(crate) struct ManualSession<'a> {
     session: SkillSession,
-    places: &'a RootArgs,
+    root_args: &'a RootArgs,
     messages: Vec<String>,
 }
 
-/// What a command comes to.
+/// The result of a command.
 #[derive(Debug, Default)]
 pub(crate) struct CommandResult {
     pub(crate) parts: Vec<OutputPart>,
     pub(crate) is_error: bool,
     pub(crate) deltas: Vec<SkillDelta>,
     pub(crate) data: Option<Value>,
-    /// Whether the catalog is another one.
+    /// Whether the catalog has changed.
     is_refreshed: bool,
 }
 
 impl CommandResult {
-    /// A line that could not be followed.
+    /// The result of a line that is not valid.
     pub(crate) fn wrong(problem: String) -> Self {
         Self { is_error: true, ..Self::note(problem) }
     }
 
-    /// Whether what the model sees, or what is saved, is different now.
+    /// Whether what the model sees, or what is saved, has changed.
     pub(crate) fn has_changed(&self) -> bool {
         self.is_refreshed || !self.deltas.is_empty()
     }
@@ -52,8 +52,8 @@ impl CommandResult {
 }
 
 impl<'a> ManualSession<'a> {
-    pub(crate) fn new(session: SkillSession, places: &'a RootArgs) -> Self {
-        Self { session, places, messages: Vec::new() }
+    pub(crate) fn new(session: SkillSession, root_args: &'a RootArgs) -> Self {
+        Self { session, root_args, messages: Vec::new() }
     }
 
     pub(crate) fn session(&self) -> &SkillSession {
@@ -65,7 +65,7 @@ impl<'a> ManualSession<'a> {
         output::context(&self.session, show, deltas).await
     }
 
-    /// Does what a line asks for.
+    /// Carries out a command.
     pub(crate) async fn execute(&mut self, command: Command) -> CommandResult {
         let session = self.session.clone();
         let said = match command {
@@ -109,7 +109,7 @@ impl<'a> ManualSession<'a> {
         said
     }
 
-    /// Takes what the model would be answered into its messages.
+    /// Adds a tool's answer to the messages of the model.
     fn record_answer(&mut self, reply: SkillToolAnswer) -> CommandResult {
         self.messages.push(reply.text.clone());
         let heading = if reply.is_error { "error" } else { "answer" };
@@ -122,7 +122,7 @@ impl<'a> ManualSession<'a> {
         }
     }
 
-    /// Takes the text of unloaded skills out of the messages, where the session is told to.
+    /// Removes the text of unloaded skills from the messages, if the session is set to.
     fn stub(&mut self) {
         for message in &mut self.messages {
             if let Some(stubbed) = self.session.view().without_unloaded(message) {
@@ -163,7 +163,7 @@ impl<'a> ManualSession<'a> {
         CommandResult { parts: parts.collect(), data: Some(json!(self.messages)), ..CommandResult::default() }
     }
 
-    /// Forgets all messages but the last one, as if they had been summarised.
+    /// Forgets all messages except the last, as if they were summarised.
     async fn compact(&mut self, budget: Option<usize>) -> CommandResult {
         let kept = self.messages.pop();
         let forgotten = self.messages.len();
@@ -194,7 +194,7 @@ impl<'a> ManualSession<'a> {
     }
 
     async fn refresh(&self) -> CommandResult {
-        let skills = match self.places.discover_again(self.session.engine().catalog_view().catalog()) {
+        let skills = match self.root_args.discover_again(self.session.engine().catalog_view().catalog()) {
             Ok(skills) => skills,
             Err(error) => return CommandResult::wrong(format!("{error:#}")),
         };

@@ -1,14 +1,14 @@
-//! What is shown of a session.
+//! What `prowess session` prints.
 
 use prowess_skills::{SkillDelta, SkillSession};
 use serde_json::{Value, json};
 
-/// What is shown after every change, beside the answer.
+/// What is printed after every change, besides the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Show {
-    /// All that the system message says about skills.
+    /// Everything that the system message says about skills.
     Prompt,
-    /// The list of skills alone.
+    /// Only the list of skills.
     List,
     /// Nothing.
     Answer,
@@ -17,13 +17,13 @@ pub(crate) enum Show {
 /// A piece of output.
 #[derive(Debug)]
 pub(crate) enum OutputPart {
-    /// Something that the model reads, under a heading.
+    /// Text that the model reads, under a heading.
     Seen { heading: &'static str, text: String, tokens: usize },
-    /// Something for the person.
+    /// Text for the person.
     Note(String),
-    /// Rows for the person.
+    /// A table for the person.
     Table { heading: &'static [&'static str], rows: Vec<Vec<String>> },
-    /// A value for the person.
+    /// A JSON value for the person.
     Json(Value),
 }
 
@@ -33,7 +33,7 @@ impl OutputPart {
         Self::Seen { heading, text, tokens }
     }
 
-    /// Its text, for those who read JSON. What is data is there as data.
+    /// The text for JSON output. Data is printed separately.
     pub(crate) fn text(&self) -> Option<&str> {
         match self {
             Self::Seen { text, .. } | Self::Note(text) => Some(text),
@@ -42,7 +42,7 @@ impl OutputPart {
     }
 }
 
-/// What the model sees in every call, as `show` wants it. Making it may unload what cannot be kept.
+/// What the model sees in every call, as `show` says. Making it can unload skills.
 pub(crate) async fn context(
     session: &SkillSession,
     show: Show,
@@ -54,7 +54,7 @@ pub(crate) async fn context(
         Show::Prompt => {
             let section = session.loaded_section().await;
             deltas.extend(section.deltas);
-            // The loaded text comes first, because making it may change the list.
+            // Loaded texts come first, because making them can change the list.
             let prompt = session.prompt().text;
             let mut parts = vec![if prompt.is_empty() {
                 OutputPart::Note(
@@ -71,7 +71,7 @@ pub(crate) async fn context(
     }
 }
 
-/// What is loaded, one row a skill.
+/// The loaded skills, one row each.
 pub(crate) fn rows(session: &SkillSession) -> Vec<Vec<String>> {
     let state = session.state();
     let row = |name: &str| {
@@ -86,7 +86,7 @@ pub(crate) fn rows(session: &SkillSession) -> Vec<Vec<String>> {
     state.names().map(row).collect()
 }
 
-/// What is loaded, as data.
+/// The loaded skills, as data.
 pub(crate) fn loaded(session: &SkillSession) -> Value {
     let state = session.state();
     let skill = |name: &str| {

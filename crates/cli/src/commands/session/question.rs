@@ -1,31 +1,31 @@
-//! A question of the permission gate, and its answer.
+//! A permission question in a session, and the reply to it.
 
 use prowess_permission::{Question, Reply};
 
 use super::command::echo;
 use crate::terminal::{printable, printable_lines};
 
-/// What can be answered.
+/// The possible replies.
 pub(crate) const ANSWERS: &str = "Reply yes (this time), always, or no [REASON]; y, a and n also work.";
 
-/// What a person has to know to answer.
+/// The text of a question.
 pub(crate) fn text(question: &Question) -> String {
-    let words = question.wording();
-    let mut lines = vec![format!("Permission is needed: {}", printable(&words.heading))];
-    lines.extend(words.note.iter().map(|note| printable(note)));
-    for detail in words.details.iter().filter(|detail| !detail.is_in_title) {
+    let wording = question.wording();
+    let mut lines = vec![format!("Permission is needed: {}", printable(&wording.heading))];
+    lines.extend(wording.note.iter().map(|note| printable(note)));
+    for detail in wording.details.iter().filter(|detail| !detail.is_in_title) {
         lines.push(format!(
             "{}: {}",
             printable(&detail.name),
             printable_lines(&detail.text).replace('\n', "\n  ")
         ));
     }
-    lines.push(words.always_line().unwrap_or_else(|| "`always` would record nothing".to_owned()));
+    lines.push(wording.always_line().unwrap_or_else(|| "`always` would record nothing".to_owned()));
     lines.push(ANSWERS.to_owned());
     lines.join("\n")
 }
 
-/// What an answer means.
+/// Parses a reply.
 pub(crate) fn parse(line: &str) -> Option<Reply> {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -38,7 +38,7 @@ pub(crate) fn parse(line: &str) -> Option<Reply> {
     }
 }
 
-/// The answer to take for a line of a script that is none: gates fail closed.
+/// The reply for a line of a script that is not a valid reply: the gate stays closed.
 pub(crate) fn not_an_answer(line: &str) -> Reply {
     let message =
         format!("`{}` is not a reply to the question; reply yes, always or no [REASON]", echo(line));

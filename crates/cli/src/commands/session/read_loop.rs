@@ -1,4 +1,4 @@
-//! A session driven by hand: lines in, and out what a model would read.
+//! The loop of `prowess session`: reads lines and carries them out.
 
 use anyhow::Result;
 use prowess_skills::SkillSession;
@@ -13,16 +13,16 @@ use super::manual_session::{CommandResult, ManualSession};
 use super::output::Show;
 use super::state_file::StateFile;
 
-/// Takes lines until they end or one says `quit`. Says whether the last answer was an error.
+/// Carries out lines until they end or one says `quit`. Returns whether the last one failed.
 pub(crate) async fn run_lines(
     session: SkillSession,
-    places: &RootArgs,
+    root_args: &RootArgs,
     show: Show,
     state: Option<&StateFile>,
     console: &mut Console<'_>,
 ) -> Result<bool> {
     console.greet(&greeting(&session))?;
-    let mut manual_session = ManualSession::new(session, places);
+    let mut manual_session = ManualSession::new(session, root_args);
     let mut failed = false;
     while let Some(line) = console.next_line()? {
         let (line, parsed) = match line {

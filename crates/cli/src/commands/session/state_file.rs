@@ -1,4 +1,4 @@
-//! The file that a session goes on from.
+//! The file of `--state`.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, anyhow, bail};
 use prowess_skills::SavedState;
 
-/// The largest state that is read, in bytes.
+/// The largest state file, in bytes.
 const MAX_STATE_BYTES: u64 = 16 << 20;
 
 /// A file with a session's state.
@@ -19,10 +19,10 @@ impl StateFile {
         Self(path.to_owned())
     }
 
-    /// What was saved; `None` when nothing was.
+    /// Reads the saved state; `None` if there is none.
     pub(crate) fn restore(&self) -> Result<Option<SavedState>> {
         let shown = self.0.display();
-        // Looked at before it is opened, because opening a FIFO waits for somebody to write to it.
+        // Checked before it is opened, because opening a FIFO waits for a writer.
         match std::fs::metadata(&self.0) {
             Ok(found) if found.is_file() && found.permissions().mode() & 0o022 != 0 => {
                 bail!("{shown} is not used, because others can write to it: run `chmod go-w {shown}`")
@@ -30,7 +30,7 @@ impl StateFile {
             Ok(found) if found.is_file() => {}
             Ok(_) => bail!("{shown} is not a file; choose another one with --state"),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // CommandResult now, and not after the first change.
+                // Reported now, not after the first change.
                 if !self.directory().is_dir() {
                     bail!(
                         "cannot save {shown}: its directory does not exist; create it, or choose another file"
@@ -54,8 +54,8 @@ impl StateFile {
         serde_json::from_slice(&bytes).map(Some).map_err(|error| damaged(&error))
     }
 
-    /// Saves `state`. Written beside the file and moved there, so that a reader and a crash leave the old
-    /// state or the new one; for the user alone, because it has the manual_session's secret.
+    /// Saves `state` under a temporary name and renames it, so that a crash leaves the old state or the new one. Only
+    /// the user can read it, because it contains the session's secret.
     pub(crate) fn save(&self, state: &SavedState) -> Result<()> {
         let context = || format!("cannot save the state in {}", self.0.display());
         let mut draft = tempfile::NamedTempFile::new_in(self.directory()).with_context(context)?;

@@ -1,4 +1,4 @@
-//! What removals and ends that were cut off left behind, and nobody would miss.
+//! Leftovers of interrupted removals and interrupted chats.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use prowess_workspace::dir::remove_tree;
 use super::removal::ThreadStorage;
 use crate::threads::{FILES, MAX_OLD, is_of_sub_agent};
 
-/// How old files without a thread have to be: a thread that is being made has its files first.
+/// How old files without a thread must be. A new thread has files before it has events.
 const SETTLED: Duration = Duration::from_secs(60 * 60);
 
-/// Threads in which nothing was said, threads of sub-agents whose parent is gone, and files whose thread is gone.
+/// Empty threads, threads of sub-agents whose parent is gone, and files whose thread is gone.
 #[derive(Debug, Default)]
 pub(crate) struct Leftovers {
     threads: Vec<ThreadId>,
@@ -31,7 +31,7 @@ impl Leftovers {
 }
 
 impl ThreadStorage {
-    /// Looks for leftovers that did not change for so long. Nothing is removed.
+    /// Finds leftovers that have not changed for this long. Nothing is removed.
     pub(crate) async fn leftovers(&self, older_than: Duration) -> Result<Leftovers> {
         let old = self.store.unchanged_for(older_than, MAX_OLD).await.map_err(|error| anyhow!("{error}"))?;
         let (silent, rest): (Vec<_>, Vec<_>) = old.into_iter().partition(|info| info.events == 0);
@@ -46,7 +46,7 @@ impl ThreadStorage {
         Ok(Leftovers { threads, files: self.files_without_thread().await })
     }
 
-    /// Removes leftovers, and says how many. What is in use, or cannot be removed now, can be another time.
+    /// Removes leftovers, and returns how many. What cannot be removed now is left for another time.
     pub(crate) async fn discard(&self, leftovers: &Leftovers) -> usize {
         let mut gone = 0;
         for id in &leftovers.threads {
@@ -58,8 +58,8 @@ impl ThreadStorage {
         gone
     }
 
-    /// The threads of all sub-agents whose parent is there; `None` if one of the parents cannot be read, or there are too
-    /// many: then nobody knows whose a thread is.
+    /// The threads of all sub-agents whose parent exists. `None` if a parent cannot be read or there are too many,
+    /// because then it is not known to whom a thread belongs.
     async fn sub_agents(&self) -> Result<Option<BTreeSet<ThreadId>>> {
         let all = self.store.list(MAX_OLD + 1).await.map_err(|error| anyhow!("{error}"))?;
         if all.len() > MAX_OLD {

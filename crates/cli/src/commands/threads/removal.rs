@@ -1,4 +1,4 @@
-//! All that belongs to a thread, and its removal.
+//! Removes a thread with everything that belongs to it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,33 +15,33 @@ use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore as _, Artifac
 use crate::terminal::printable;
 use crate::threads::files;
 
-/// How long a thread is held while its files are removed: nobody begins to work on it meanwhile.
+/// How long a thread is leased while its files are removed.
 const HELD: Duration = Duration::from_secs(60);
 
-/// Where threads and what belongs to them are kept.
+/// Where threads and their files are.
 pub(crate) struct ThreadStorage {
     pub(crate) store: SqliteStore,
     /// The state directory.
     pub(crate) state: PathBuf,
-    /// Where workspaces may be.
+    /// The directories of workspaces.
     pub(crate) workspaces: Vec<Workspaces>,
     /// The artifacts of all scopes, if there are any.
     pub(crate) artifacts: Option<Artifacts>,
 }
 
-/// What went with a thread.
+/// What was removed with a thread.
 #[derive(Debug, Default)]
 pub(crate) struct RemovedFiles {
     pub(crate) workspaces: usize,
     pub(crate) sub_agents: usize,
     pub(crate) artifacts: usize,
-    /// What stayed, and why.
+    /// What was left, and why.
     pub(crate) left: Vec<String>,
 }
 
 impl ThreadStorage {
-    /// Removes a thread: the threads of its sub-agents, their workspaces, its artifacts, the files beside it, and then
-    /// itself. What is left when this fails can be removed again by the thread's name.
+    /// Removes a thread: the threads of its sub-agents, workspaces, artifacts, files, and then the thread itself. If
+    /// this fails, it can be repeated.
     pub(crate) async fn remove(&self, id: &ThreadId) -> Result<RemovedFiles> {
         let owner = format!("process {} (removing it)", std::process::id());
         let lease = self.store.lease(id, &owner, HELD).await.map_err(|error| in_use(id, error))?;
@@ -63,7 +63,7 @@ impl ThreadStorage {
             }
             Err(error) => return Err(anyhow!("{error}")),
         };
-        // The deepest first: those that are left are still named by the others.
+        // The deepest come first, so that the others still name what is left.
         for task in tasks.iter().rev() {
             self.remove_workspaces(task, &mut gone)?;
             self.store.delete(task).await.map_err(|error| in_use(id, error))?;
@@ -90,13 +90,14 @@ impl ThreadStorage {
         Ok(())
     }
 
-    /// Removes the artifacts of the thread's scope, which its sub-agents share. Those that it saved for a project or a user stay.
+    /// Removes the artifacts of the thread's scope, which its sub-agents share. Those saved for a project or user
+    /// stay.
     async fn remove_artifacts(&self, id: &ThreadId, gone: &mut RemovedFiles) -> Result<()> {
         let Some(all) = &self.artifacts else { return Ok(()) };
         let own = all.in_scope(Scope::thread(id.as_str())?);
         let listed = match own.list().await {
             Ok(listed) => listed,
-            // A damaged index keeps nobody from removing the thread.
+            // A damaged index must not prevent the removal of the thread.
             Err(error) => {
                 gone.left.push(format!("artifacts of {}: {error}", own.scope()));
                 return Ok(());
@@ -117,7 +118,7 @@ impl ThreadStorage {
     }
 }
 
-/// A thread that another process has is in use, or was until that process was killed.
+/// The error for a thread that another process uses.
 fn in_use(id: &ThreadId, error: ThreadError) -> anyhow::Error {
     match error {
         ThreadError::Leased { owner, .. } => {

@@ -1,4 +1,4 @@
-//! The program itself: who put it where it is decides who takes it away.
+//! The program itself: who installed it decides who removes it.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -6,28 +6,28 @@ use std::path::{Path, PathBuf};
 use crate::shell::quote;
 use crate::terminal::printable;
 
-/// What cargo notes about programs that it installed, beside their `bin`.
+/// The files in which cargo lists installed programs, next to their `bin`.
 const CARGO_NOTES: [&str; 2] = [".crates.toml", ".crates2.json"];
-/// How much of such a note is read.
+/// How many bytes of such a file are read.
 const MAX_NOTES: u64 = 4 << 20;
-/// What a directory of cargo's builds has.
+/// A file that every build directory of cargo has.
 const OF_BUILDS: &str = ".rustc_info.json";
-/// Where the system's packages have their programs.
+/// Directories of the system's packages.
 const OF_SYSTEM: [&str; 3] = ["/usr/bin", "/bin", "/nix/store"];
 
-/// The program, and what becomes of it.
+/// The program, and what happens to it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Binary {
-    /// It was copied to where it is: it can be removed.
+    /// It was copied there, and can be removed.
     Own(PathBuf),
-    /// Somebody else put it there; this says what to do.
+    /// Another tool installed it; this says what to do.
     Others(String),
     /// It cannot be found.
     Unknown,
 }
 
 impl Binary {
-    /// The program that runs.
+    /// The running program.
     pub(crate) fn running() -> Self {
         let Ok(path) = std::env::current_exe() else { return Self::Unknown };
         Self::at(&path)
@@ -60,7 +60,7 @@ impl Binary {
     }
 }
 
-/// Whether cargo notes that it installed `prowess` below `root`.
+/// Whether cargo lists `prowess` as installed below `root`.
 fn is_noted(root: &Path) -> bool {
     CARGO_NOTES.iter().any(|name| {
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What this program has on a machine, and how it goes.
+//! What prowess has on this machine, and its removal.
 
 use std::ffi::OsStr;
 use std::fs::{File, TryLockError};
@@ -14,12 +14,12 @@ use crate::directories::{self, check_owned};
 use crate::terminal::printable;
 use crate::workspace_dir::WorkspaceDir;
 
-/// How much of a file is read to see that it is ours.
+/// How many bytes of a file are read to recognize it.
 const LOOKED_AT: u64 = 4096;
-/// How many manual pages are looked at: there is one for each command.
+/// How many manual pages are checked.
 const MAX_PAGES: usize = 10_000;
 
-/// Something to remove.
+/// An item to remove.
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) what: &'static str,
@@ -28,7 +28,7 @@ pub(crate) struct Item {
 }
 
 impl Item {
-    /// What is at `path`, if anything is.
+    /// The item at `path`, if it exists.
     fn at(what: &'static str, path: PathBuf) -> Option<Self> {
         path.symlink_metadata().ok()?;
         Some(Self { what, size: Size::of(&path), path })
@@ -39,14 +39,14 @@ impl Item {
         Self::at("the program", path)
     }
 
-    /// Removes it. A link goes, and what it leads to stays.
+    /// Removes the item. A link is removed, but not its target.
     pub(crate) fn remove(&self) -> Result<()> {
         let removed = prowess_workspace::dir::remove_tree(&self.path);
         removed.with_context(|| format!("{} cannot be removed", printable(&self.path.to_string_lossy())))
     }
 }
 
-/// All that there is of this program, except for itself.
+/// Everything of prowess, except the program.
 pub(crate) fn items(keep_config: bool) -> Vec<Item> {
     let mut items = Vec::new();
     let mut add = |what, path: Option<PathBuf>| items.extend(path.and_then(|path| Item::at(what, path)));
@@ -65,7 +65,7 @@ pub(crate) fn items(keep_config: bool) -> Vec<Item> {
     items
 }
 
-/// Where completions of shells are put, as the documents say.
+/// Where completion scripts are, according to the documents.
 fn completions() -> Vec<PathBuf> {
     let config = directories::user_directory("XDG_CONFIG_HOME", ".config");
     let home = crate::config::home();
@@ -80,12 +80,12 @@ fn completions() -> Vec<PathBuf> {
     .collect()
 }
 
-/// Whether a file is one that `prowess completions` printed. A file of that name may be somebody else's.
+/// Whether a file was printed by `prowess completions`.
 fn begins_with_mark(path: &Path) -> bool {
     beginning(path).is_some_and(|text| text.contains(MARK))
 }
 
-/// Our manual pages, where the documents say to put them.
+/// The manual pages of prowess, where the documents say to put them.
 fn pages() -> Vec<PathBuf> {
     let Some(directory) = directories::data().map(|data| data.join("man/man1")) else { return Vec::new() };
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
@@ -100,7 +100,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// How a regular file begins.
+/// The start of a regular file.
 fn beginning(path: &Path) -> Option<String> {
     if !path.symlink_metadata().ok()?.is_file() {
         return None;
@@ -110,14 +110,13 @@ fn beginning(path: &Path) -> Option<String> {
     Some(format!("\n{}", String::from_utf8_lossy(&bytes)))
 }
 
-/// Keeps others from opening the threads while it lives.
+/// Prevents others from opening the threads while it lives.
 #[must_use]
 pub(crate) struct ThreadsLock {
     _lock: Option<File>,
 }
 
-/// Holds the threads. It is an error while another process of this program is at work, because it would go on writing: it
-/// has the threads open, or runs a command.
+/// Locks the threads. Fails while another prowess process has them open or runs a command.
 pub(crate) fn lock_threads() -> Result<ThreadsLock> {
     const IN_USE: &str = "prowess is in use: end conversations and runs first; nothing was removed";
     for workspaces in WorkspaceDir::default().existing_workspaces()? {
@@ -140,16 +139,16 @@ pub(crate) fn lock_threads() -> Result<ThreadsLock> {
     }
 }
 
-/// Removes directories that are empty now and that are for this program alone.
+/// Removes directories of prowess that are empty now.
 pub(crate) fn remove_empty_parents(keep_config: bool) {
     let config = user_path().filter(|_| !keep_config);
     if let Some(directory) = config.as_deref().and_then(Path::parent) {
-        // Only an empty one goes; what else lies there is not ours.
+        // Only an empty directory is removed.
         let _ = std::fs::remove_dir(directory);
     }
 }
 
-/// Directories with skills that people wrote, which stay.
+/// The directory with the user's own skills, which stay.
 pub(crate) fn skills() -> Option<PathBuf> {
     let own = crate::config::home()?.join(".prowess");
     own.is_dir().then_some(own)

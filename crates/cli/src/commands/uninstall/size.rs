@@ -1,14 +1,14 @@
-//! How much room something takes.
+//! The size of a file or directory.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::terminal::size;
 
-/// How many entries are counted; of more it is said that there are more.
+/// How many entries are counted.
 const MAX_ENTRIES: usize = 1_000_000;
 
-/// The room that a file takes, or all files of a directory. Links are not followed.
+/// The size of a file, or of all files in a directory. Links are not followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Size {
     bytes: u64,

@@ -93,7 +93,7 @@ fn chat_lists_what_discovery_and_manual_say() {
         "{told}"
     );
     assert!(told.contains(world.stdout(&["prompt"]).trim()), "{told}");
-    assert!(world.stdout(&["info", "launch"]).contains("yes, marked as one that only people start"));
+    assert!(world.stdout(&["info", "launch"]).contains("yes, marked as a skill that only people start"));
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! `prowess chat` as a person drives it, with a model on this machine.
 
-mod apart;
 mod asking;
 mod bombs;
 mod broken;
@@ -18,11 +17,13 @@ mod imitation;
 mod killed;
 mod limits;
 mod narrow;
+mod own_artifacts;
 mod paths;
 mod patience;
 mod pipes;
 mod reaching;
 mod rejecting;
+mod run_files;
 mod secrets;
 mod servers;
 mod session;
@@ -30,7 +31,6 @@ mod stopping;
 mod tools;
 mod trusting;
 mod typing;
-mod whereabouts;
 
 use std::time::{Duration, Instant};
 

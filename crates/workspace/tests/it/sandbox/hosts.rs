@@ -418,7 +418,7 @@ async fn a_bridge_that_does_not_start_is_told() {
     options.programs = Some(vec![programs.path().to_owned()]);
     let home = Home::with(options);
     let error = home.executor.run(reaching(&home, &["example.com"], "touch ran"), &NoSink).await.unwrap_err();
-    assert_eq!(error.to_string(), "set up the sandbox: the bridge to the network did not start");
+    assert_eq!(error.to_string(), "set up the sandbox: the bridge to the proxy did not start");
     assert!(!home.path().join("work/ran").exists());
 }
 

@@ -1,4 +1,4 @@
-//! A look at a database that changes nothing, not even beside it.
+//! Lists threads without changing anything, not even files beside the database.
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -9,33 +9,33 @@ use prowess_agent::thread::ThreadInfo;
 use rusqlite::{Connection, OpenFlags};
 
 use super::SqliteStore;
-use super::connection::explained;
+use super::connection::database_error;
 use crate::error::DatabaseError;
 use crate::list::info;
 use crate::sql;
 
-/// How long a look waits for others. Who only looks would rather see nothing.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// How long the list waits for others. Shell completion needs a quick answer.
+const BUSY_TIMEOUT: Duration = Duration::from_millis(200);
 
 impl SqliteStore {
-    /// The threads in a file, the one that changed last first, at most `most` of them, for those who only want to know
-    /// what there is. Nothing is written: neither file, log nor lock is made or changed. No file is no threads.
+    /// Lists at most `most` threads in a file, last change first. It creates and changes no files. A missing file has no
+    /// threads.
     ///
-    /// What another process writes at this moment may be missing.
+    /// A change that another process is making may be missing.
     ///
     /// # Errors
     ///
-    /// The file is no database of ours, or cannot be read.
-    pub fn glance(path: &Path, most: usize) -> Result<Vec<ThreadInfo>, DatabaseError> {
+    /// The file is not a prowess database, or cannot be read.
+    pub fn list_read_only(path: &Path, most: usize) -> Result<Vec<ThreadInfo>, DatabaseError> {
         let place = format!("the database {}", path.display());
         if !path.exists() {
             return Ok(Vec::new());
         }
-        let failed = |error| explained(&place, error);
+        let failed = |error| database_error(&place, error);
         let flags =
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(address(path), flags).map_err(failed)?;
-        connection.busy_timeout(PATIENCE).map_err(failed)?;
+        connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
         connection.pragma_update(None, "trusted_schema", false).map_err(failed)?;
         let mut statement = connection.prepare(sql::LIST).map_err(failed)?;
         let most = i64::try_from(most).unwrap_or(i64::MAX);
@@ -46,8 +46,8 @@ impl SqliteStore {
     }
 }
 
-/// The address of a file for those who only read it. Where there is a log, it is read with its index as it is, or as it
-/// would be; without one the file is all there is, and SQLite need not make either.
+/// The SQLite address of a file for reading only. With a log, SQLite reads the log and its index. Without one, the file is
+/// complete, and SQLite need not create them.
 fn address(path: &Path) -> String {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");

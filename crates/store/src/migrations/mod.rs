@@ -1,22 +1,25 @@
-//! The tables, and how an older database gets them.
+//! Migrations: the tables, and how an older database gets them.
+//!
+//! Each version has one SQL file, for SQLite and PostgreSQL. To change the tables, add a file. A released file never
+//! changes.
 
 use crate::error::DatabaseError;
 
-/// One text for each version, the first makes version 1. What was released is never changed.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
+/// The SQL of each version. The first file makes version 1.
+const MIGRATIONS: &[&str] = &[include_str!("1.sql"), include_str!("2.sql")];
 
-/// Which of the two databases a text is for.
+/// The database that SQL is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(crate) enum SqlDialect {
     Sqlite,
-    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "one text is for both"))]
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "one file is for both"))]
     Postgres,
 }
 
-/// What is to be run on a database of version `found`, each with the version that it then has.
+/// The migrations that a database of version `found` needs, each with the version that it makes.
 pub(crate) fn missing(
     place: &str,
-    dialect: Dialect,
+    dialect: SqlDialect,
     found: i64,
 ) -> Result<impl Iterator<Item = (i64, String)>, DatabaseError> {
     let known = MIGRATIONS.len();
@@ -29,11 +32,11 @@ pub(crate) fn missing(
     }
 }
 
-/// The text with the lines that are for this database alone.
-fn text_for(dialect: Dialect, text: &str) -> String {
+/// The SQL for one database. Lines that start with `-- sqlite:` or `-- postgres:` are only for that one.
+fn text_for(dialect: SqlDialect, text: &str) -> String {
     let own = match dialect {
-        Dialect::Sqlite => "-- sqlite:",
-        Dialect::Postgres => "-- postgres:",
+        SqlDialect::Sqlite => "-- sqlite:",
+        SqlDialect::Postgres => "-- postgres:",
     };
     let mut result = String::with_capacity(text.len());
     for line in text.lines() {
@@ -50,13 +53,13 @@ mod tests {
     #[test]
     fn each_database_gets_its_own_lines() {
         let text = "a\n  -- sqlite: b\n-- postgres: c\n";
-        assert_eq!(text_for(Dialect::Sqlite, text), "a\n b\n-- postgres: c\n");
-        assert_eq!(text_for(Dialect::Postgres, text), "a\n  -- sqlite: b\n c\n");
+        assert_eq!(text_for(SqlDialect::Sqlite, text), "a\n b\n-- postgres: c\n");
+        assert_eq!(text_for(SqlDialect::Postgres, text), "a\n  -- sqlite: b\n c\n");
     }
 
     #[test]
     fn what_is_there_is_not_made_again() {
-        let count = |found| missing("x", Dialect::Sqlite, found).map(Iterator::count);
+        let count = |found| missing("x", SqlDialect::Sqlite, found).map(Iterator::count);
         assert_eq!(count(0).unwrap(), MIGRATIONS.len());
         assert_eq!(count(MIGRATIONS.len() as i64).unwrap(), 0);
         let newer = count(MIGRATIONS.len() as i64 + 1).unwrap_err().to_string();

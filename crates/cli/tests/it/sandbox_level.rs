@@ -64,7 +64,7 @@ fn chat_goes_on_without_commands_when_the_answer_is_no() {
     let mut pty = Pty::run(command, 110, 50);
     pty.wait_for(QUESTION);
     pty.type_line("");
-    pty.wait_for("commands of skills are refused: bubblewrap is not installed");
+    pty.wait_for("skill commands cannot run: bubblewrap is not installed");
     at_prompt(&pty);
     pty.type_line("Compute the first ten Fibonacci numbers.");
     pty.wait_for("Cannot run a command of skill 'python-math': bubblewrap is not installed");
@@ -135,5 +135,5 @@ fn the_demo_plays_with_less_around_its_commands_when_it_is_told_to() {
     let output = without_bubblewrap(&world, &["demo", "--sandbox", "landlock"]).output().unwrap();
     let told = world.told(&output);
     assert_eq!(output.status.code(), Some(0), "{told}");
-    assert!(told.contains("exit 0, sandbox landlock") && told.contains("That was all."), "{told}");
+    assert!(told.contains("exit 0, sandbox landlock") && told.contains("That was the demo."), "{told}");
 }

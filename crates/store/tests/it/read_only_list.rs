@@ -32,7 +32,7 @@ fn looked(path: &Path) -> Vec<u64> {
 #[test]
 fn another_process_looks() {
     let Some(path) = std::env::var_os("PROWESS_TEST_LOOK") else { return };
-    let seen: Vec<ThreadInfo> = SqliteStore::glance(Path::new(&path), 10).unwrap();
+    let seen: Vec<ThreadInfo> = SqliteStore::list_read_only(Path::new(&path), 10).unwrap();
     let events: Vec<String> = seen.iter().map(|info| info.events.to_string()).collect();
     println!("\nseen: {}", events.join(" "));
 }
@@ -49,9 +49,9 @@ async fn a_look_sees_what_is_stored_and_writes_nothing() {
     let listed = store.list(10).await.unwrap();
     store.close().await.unwrap();
     assert_eq!(looked(&path), [5, 2], "and when nobody has");
-    assert_eq!(SqliteStore::glance(&path, 10).unwrap(), listed);
+    assert_eq!(SqliteStore::list_read_only(&path, 10).unwrap(), listed);
     std::fs::write(&path, "no database").unwrap();
-    SqliteStore::glance(&path, 10).unwrap_err();
+    SqliteStore::list_read_only(&path, 10).unwrap_err();
 }
 
 #[tokio::test]
