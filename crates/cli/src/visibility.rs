@@ -7,7 +7,7 @@ use prowess_catalog::overview::ManualSkills;
 use prowess_catalog::{Catalog, CatalogView, SkillEntry, Trust};
 use prowess_permission::{Policy, Rule, RuleSource, Verdict};
 use prowess_skills::SessionOptions;
-use prowess_skills::known::{denial, known_view};
+use prowess_skills::visibility::{denial, visible_view};
 
 use crate::chat::session_options;
 use crate::config::Config;
@@ -53,7 +53,7 @@ impl VisibleSkills {
         // Visibility does not depend on the workspace directory.
         let policy = config.policy(CHAT_AGENT, &WorkspaceDir::default());
         let options = session_options(&config.settings.skills);
-        Self { view: known_view(catalog, &policy), policy, options }
+        Self { view: visible_view(catalog, &policy), policy, options }
     }
 
     /// The same for the skills of a command, with their configuration.

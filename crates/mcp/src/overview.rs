@@ -5,7 +5,7 @@ use std::sync::Arc;
 use prowess_catalog::Catalog;
 use prowess_catalog::overview::ManualSkills;
 use prowess_permission::Policy;
-use prowess_skills::tools::ToolNames;
+use prowess_skills::allowed_tools::ToolNames;
 use prowess_skills::{Dialect, Discovery, Guidance, SkillSession};
 
 /// An overview, with everything that it depends on while no skill is loaded.

@@ -16,7 +16,7 @@ use crate::progress;
 use crate::server::SkillServer;
 
 fn tool(spec: ToolSpec) -> Tool {
-    let kind = spec.act;
+    let kind = spec.kind;
     let schema = match spec.parameters {
         Value::Object(schema) => schema,
         _ => JsonObject::new(),
@@ -32,7 +32,7 @@ impl SkillServer {
     /// The tools that the client can call now.
     pub(crate) async fn tools(&self) -> Vec<Tool> {
         let session = self.session().await;
-        session.tools().iter().filter(|spec| self.can(spec.act)).cloned().map(tool).collect()
+        session.tools().iter().filter(|spec| self.can(spec.kind)).cloned().map(tool).collect()
     }
 
     /// Whether the server offers tools of this kind. A sessionless client cannot continue earlier calls.
@@ -42,7 +42,7 @@ impl SkillServer {
 
     /// Whether the server has a tool with this name.
     fn has(&self, session: &SkillSession, name: &str) -> bool {
-        session.engine().act(name).is_some_and(|kind| self.can(kind))
+        session.engine().tool_kind(name).is_some_and(|kind| self.can(kind))
     }
 
     /// Makes a call. A failure is a result that says so; only an unknown tool is an error of the protocol.

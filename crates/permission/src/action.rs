@@ -32,7 +32,7 @@ pub enum Action {
         origin: String,
         /// The digest of its manifest; `None` if the manifest cannot be read.
         digest: Option<String>,
-        /// What it is given to work on.
+        /// Its arguments.
         arguments: Option<String>,
     },
     /// Load a skill of an MCP server.
@@ -51,7 +51,7 @@ pub enum Action {
         bytes: u64,
         /// The digest of the server's list of its files.
         digest: String,
-        /// What it is given to work on.
+        /// Its arguments.
         arguments: Option<String>,
         /// The skills of other servers whose text the model has.
         #[serde(rename = "while")]

@@ -138,7 +138,7 @@ pub(crate) fn parsed<A: DeserializeOwned + JsonSchema + 'static>(
     tool: &str,
     arguments: Value,
 ) -> Result<A, ToolAnswer> {
-    parameters::parsed(arguments).map_err(|wrong| {
+    parameters::parse(arguments).map_err(|wrong| {
         // The problem quotes the argument, which may be long.
         let wrong: String = wrong.to_string().chars().take(MAX_PROBLEM).collect();
         ToolAnswer::error(format!("Error: {tool}: the arguments are not right: {wrong}"))

@@ -17,7 +17,7 @@ const TELLING: [&str; 8] = ["command", "file_path", "path", "pattern", "descript
 pub(super) fn call(tool: &str, arguments: &Value) -> String {
     let text = |key: &str| arguments[key].as_str();
     // Tool names of all dialects count, because threads outlive configurations.
-    let act = Dialect::act_of(tool);
+    let act = Dialect::tool_kind(tool);
     let skill = act.and_then(|_| Dialect::skill_in(arguments));
     let told = match (act, skill) {
         (Some(SkillToolKind::Load), Some(skill)) => format!("load {skill}"),

@@ -74,7 +74,7 @@ fn saved(messages: &[Arc<Message>]) -> BTreeSet<(ArtifactName, u64)> {
     let mut saved = BTreeSet::new();
     for message in messages {
         let Content::Tool(result) = &message.content else { continue };
-        let is_run = Dialect::act_of(&result.name).is_some_and(SkillToolKind::reports);
+        let is_run = Dialect::tool_kind(&result.name).is_some_and(SkillToolKind::reports);
         let Some(report) = is_run.then(|| serde_json::from_str::<Value>(&result.text).ok()).flatten() else {
             continue;
         };

@@ -1,7 +1,7 @@
 //! `[skills]`
 
 use prowess_catalog::overview::ManualSkills;
-use prowess_skills::documents::MAX_CHOSEN_BYTES;
+use prowess_skills::documents::DEFAULT_MAX_DOCUMENT_BYTES;
 use prowess_skills::options::DEFAULT_MAX_LOADED_SKILLS;
 use prowess_skills::{AllowedTools, Budgets, Dialect, Discovery, Lifetime, SessionOptions};
 
@@ -19,7 +19,7 @@ section! {
         /// How many tokens all loaded skills can have together. Without it, there is no limit.
         All max_loaded_tokens: Option<Whole>,
         /// How many bytes of documents one skill can have in the model's context.
-        All max_document_bytes: Whole = MAX_CHOSEN_BYTES,
+        All max_document_bytes: Whole = DEFAULT_MAX_DOCUMENT_BYTES,
         /// How many levels of a skill's directories are listed when the skill is loaded. With 1, the list has
         /// `scripts/`, `references/` and so on, without the directories in them.
         All resource_depth: Whole = 1,

@@ -131,7 +131,7 @@ fn a_shell_that_a_skill_names_is_the_same_or_refused_alike() {
     assert_eq!(ran[0].report()["stdout"], "none\n");
     for refused in both("", "odd", shell, &[], &json!({})) {
         let why = refused.why().replace('`', "'");
-        assert!(why.contains("asks for the shell 'zsh'; it can have bash or sh"), "{refused:?}");
+        assert!(why.contains("asks for the shell 'zsh'; only bash and sh are possible"), "{refused:?}");
     }
 }
 

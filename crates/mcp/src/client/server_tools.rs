@@ -15,7 +15,7 @@ use prowess_agent::{
     Middleware, MiddlewareAction, MiddlewareContext, Tool, ToolAnswer, ToolContext, ToolOutput,
 };
 use prowess_permission::{Action, Kind, Permissions, Question, owned_subject};
-use prowess_skills::tools::{ToolCall, ToolVerdict};
+use prowess_skills::allowed_tools::{ToolCall, ToolVerdict};
 use rmcp::model::JsonObject;
 use serde_json::Value;
 use tokio::sync::Mutex;
@@ -169,7 +169,8 @@ impl RemoteTool {
 
     /// The question about a call. It is asked each time while a server's skill influences the model.
     fn question(&self, arguments: &JsonObject, context: MiddlewareContext<'_>) -> Question {
-        let because_of = Skills::at(context).map(|skills| skills.servers_at_work()).unwrap_or_default();
+        let because_of =
+            Skills::at(context).map(|skills| skills.server_skills_in_context()).unwrap_or_default();
         let is_led = !because_of.is_empty();
         let action = Action::CallServerTool {
             server: self.server.label().as_str().to_owned(),

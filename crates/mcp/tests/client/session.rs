@@ -193,7 +193,7 @@ async fn x_23_a_skill_that_fails_verification_is_not_loaded() {
     assert!(!client.servers.has_changed());
     let failed = load(&client.session, "docs:pdf").await.unwrap_err().to_string();
     assert!(failed.contains("skill://pdf/SKILL.md of server 'docs' failed verification"), "{failed}");
-    assert!(client.session.view().servers_at_work().is_empty());
+    assert!(client.session.view().server_skills_in_context().is_empty());
     assert!(client.servers.has_changed(), "it is time to look again");
 
     let lying = Lying::new("digest");
@@ -506,7 +506,7 @@ async fn x_35_reading_its_document_by_another_way_is_no_load() {
     let client = ClientProgram::new([lying.options("docs")], rules(&[])).await;
     client.servers.read(&client.held("docs:pdf"), "SKILL.md").await.unwrap();
     client.servers.get("docs").unwrap().read(&client.held("docs:pdf"), "SKILL.md").await.unwrap();
-    assert!(client.session.view().servers_at_work().is_empty(), "nobody acts on it");
+    assert!(client.session.view().server_skills_in_context().is_empty(), "nobody acts on it");
     asked_to_load(&client.session, "docs:pdf").await;
     let chosen = client.session.select_documents("docs:pdf", SelectMode::Add, DocumentChoice::All).await;
     assert!(chosen.is_err(), "what is not loaded has no documents to read");

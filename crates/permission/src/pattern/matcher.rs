@@ -134,7 +134,7 @@ fn wild(pieces: &[Piece], subject: &str) -> bool {
             return false;
         };
         rest = match &pieces[next] {
-            // Nothing begins in the middle of a character, so bytes are enough to look for.
+            // No match starts inside a character, so searching bytes is enough.
             Piece::Text(_, finder) => match finder.find(longer.as_bytes()) {
                 Some(found) => &longer[found..],
                 None => return false,
@@ -151,7 +151,7 @@ fn without_first(text: &str) -> Option<&str> {
     chars.next().map(|_| chars.as_str())
 }
 
-/// What each part of the text means. Stars in a row say no more than one does.
+/// Splits the text into tokens. Several stars in a row count as one.
 fn tokens(text: &str) -> Vec<Token> {
     let mut tokens = Vec::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -159,7 +159,7 @@ fn tokens(text: &str) -> Vec<Token> {
         let token = match c {
             '*' if tokens.last() == Some(&Token::Many) => continue,
             '*' => Token::Many,
-            // `*?` says what `?*` does, which takes no going back.
+            // `*?` means the same as `?*`, which needs no backtracking.
             '?' if tokens.last() == Some(&Token::Many) => {
                 tokens.insert(tokens.len() - 1, Token::One);
                 continue;

@@ -54,7 +54,7 @@ async fn reject_rejects_what_the_same_session_waits_for() {
 }
 
 #[tokio::test]
-async fn new_rules_answer_what_waits() {
+async fn new_rules_end_waiting_questions() {
     let mut desk = Desk::new();
     let (_, allowed) = desk.asks("ls").await;
     let (_, denied) = desk.asks("rm x").await;
@@ -69,7 +69,7 @@ async fn new_rules_answer_what_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_ask_waits_no_longer_than_its_timeout() {
+async fn a_question_waits_no_longer_than_its_timeout() {
     let options = BrokerOptions::new("p").with_timeout(Duration::from_secs(60));
     let broker = Broker::with_options(Arc::new(MemoryApprovals::new()), options).await.unwrap();
     let mut desk = Desk::of(broker);
@@ -84,7 +84,7 @@ async fn an_ask_waits_no_longer_than_its_timeout() {
 }
 
 #[tokio::test]
-async fn dropping_the_request_withdraws_the_ask() {
+async fn dropping_the_future_withdraws_the_question() {
     let mut desk = Desk::new();
     let (pending, waiter) = desk.asks("make").await;
     waiter.abort();
@@ -95,7 +95,7 @@ async fn dropping_the_request_withdraws_the_ask() {
 }
 
 #[tokio::test]
-async fn asks_can_be_withdrawn_by_the_host() {
+async fn a_program_can_withdraw_questions() {
     let mut desk = Desk::new();
     let (pending, first) = desk.asks("a").await;
     let (_, second) = desk.asks("b").await;
@@ -133,7 +133,7 @@ async fn a_front_end_that_comes_later_sees_what_waits() {
 }
 
 #[tokio::test]
-async fn a_slow_front_end_loses_no_ask_that_waits() {
+async fn a_slow_front_end_loses_no_waiting_question() {
     let mut desk = Desk::new();
     let mut slow = desk.broker.subscribe();
     let (first, first_waiter) = desk.asks("first").await;

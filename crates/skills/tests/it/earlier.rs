@@ -1,4 +1,4 @@
-//! Approvals and questions about runs that the version before this one stored.
+//! Approvals of runs and questions about runs that an earlier version stored.
 
 use prowess_catalog::Digest;
 use prowess_permission::question::Note;
@@ -8,7 +8,7 @@ use prowess_workspace::RunRequest;
 use prowess_workspace::stage::StageSource;
 use serde_json::json;
 
-use crate::running::{library, runs, session};
+use crate::runs::{library, runs, session};
 
 async fn run(session: &SkillSession, request: &RunRequest, replies: &Replies) -> Outcome<SkillAnswer> {
     session.service().run(&session.view(), request.clone(), replies).await

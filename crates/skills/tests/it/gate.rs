@@ -1,4 +1,4 @@
-//! The permission gate in front of a skill's text.
+//! The gate: permission for the text of a skill.
 
 use std::sync::Arc;
 

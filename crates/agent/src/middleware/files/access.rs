@@ -62,7 +62,7 @@ impl FileAccess<'_> {
 
     /// Asks to run a command line.
     pub(super) async fn run(&self, command: &str) -> Result<(), Stop> {
-        let because_of = self.skills.as_ref().map(SkillView::servers_at_work).unwrap_or_default();
+        let because_of = self.skills.as_ref().map(SkillView::server_skills_in_context).unwrap_or_default();
         let is_led = !because_of.is_empty();
         let question = Question::new(Kind::RUN, command);
         let question = question.to(Action::Execute { command: command.to_owned(), because_of });

@@ -106,11 +106,11 @@ mod tests {
         assert_eq!(default::<Read>("limit"), DEFAULT_LINES);
         assert_eq!(default::<Execute>("timeout"), DEFAULT_EXECUTE.as_secs());
         assert_eq!((default::<Glob>("path"), default::<Grep>("path")), (json!("/"), json!("/")));
-        let least: Read = parameters::parsed(json!({"file_path": "/a"})).unwrap();
+        let least: Read = parameters::parse(json!({"file_path": "/a"})).unwrap();
         assert_eq!(default::<Read>("offset"), least.offset);
         assert_eq!(default::<Read>("piece"), least.piece);
         let least: EditFile =
-            parameters::parsed(json!({"file_path": "/a", "old_string": "a", "new_string": "b"})).unwrap();
+            parameters::parse(json!({"file_path": "/a", "old_string": "a", "new_string": "b"})).unwrap();
         assert_eq!(default::<EditFile>("replace_all"), least.replace_all);
     }
 }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use prowess_skills::SkillView;
+use prowess_skills::allowed_tools::ToolNames;
 use prowess_skills::prowess_catalog::CatalogView;
 use prowess_skills::prowess_catalog::yaml::Value;
 use prowess_skills::prowess_permission::{Decision, Kind, Question, Rule, owned_subject};
-use prowess_skills::tools::ToolNames;
 
 use super::config::{Handler, Hook, HookSet};
 use super::event::EventData;

@@ -1,6 +1,6 @@
 //! Matchers: which tools, or other subjects, a hook is for.
 
-use prowess_skills::tools::ToolNames;
+use prowess_skills::allowed_tools::ToolNames;
 use regex::{Regex, RegexBuilder};
 
 /// The longest matcher, in bytes.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use prowess_permission::Replies;
-use prowess_skills::tools::{ToolCall, ToolVerdict};
+use prowess_skills::allowed_tools::{ToolCall, ToolVerdict};
 use prowess_skills::{AllowedTools, Outcome, SkillDelta, SkillService, SkillState, SkillView, ToolSpec};
 use serde_json::Value;
 

@@ -70,7 +70,7 @@ impl Skills {
     ///
     /// /// Whether the conversation has text of skills from MCP servers.
     /// fn is_led(context: MiddlewareContext<'_>) -> bool {
-    ///     Skills::at(context).is_some_and(|skills| !skills.servers_at_work().is_empty())
+    ///     Skills::at(context).is_some_and(|skills| !skills.server_skills_in_context().is_empty())
     /// }
     /// ```
     pub fn at(context: MiddlewareContext<'_>) -> Option<SkillView> {

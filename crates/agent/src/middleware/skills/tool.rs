@@ -31,7 +31,7 @@ impl Tool for SkillTool {
     }
 
     fn kind(&self) -> ToolKind {
-        ToolKind::Skill(self.spec.act)
+        ToolKind::Skill(self.spec.kind)
     }
 
     fn timeout(&self) -> Duration {

@@ -118,7 +118,7 @@ impl<W: Write + Send> ScreenView<W> {
         let ChatEvent::Result { call, tool, text, is_error, milliseconds, data } = event else { return };
         let at = self.calls.iter().position(|(known, ..)| known == call);
         let label = at.map_or_else(|| printable(tool), |at| self.calls.remove(at).1);
-        if self.has_just_loaded && !is_error && Dialect::act_of(tool) == Some(SkillToolKind::Load) {
+        if self.has_just_loaded && !is_error && Dialect::tool_kind(tool) == Some(SkillToolKind::Load) {
             return;
         }
         let mut note = describe::result(text, *is_error, data.as_ref()).unwrap_or_default();

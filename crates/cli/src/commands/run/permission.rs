@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use prowess_catalog::SkillEntry;
 use prowess_permission::{Action, Asker, Kind, Policy, Question, Refusal, Reply, owned_subject};
 use prowess_skills::SkillError;
-use prowess_skills::known::denial;
+use prowess_skills::visibility::denial;
 
 use crate::confirm::{self, Confirmation};
 use crate::terminal::printable;

@@ -1,9 +1,9 @@
 //! A session that a person drives by hand: what each command does, and what the model has read.
 
+use prowess_skills::allowed_tools::{ToolCall, ToolVerdict};
 use prowess_skills::event::Staleness;
 use prowess_skills::options::Placement;
 use prowess_skills::refresh::Refreshed;
-use prowess_skills::tools::{ToolCall, ToolVerdict};
 use prowess_skills::{SkillDelta, SkillSession, SkillToolAnswer, SkillView};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
-//! `allowed-tools` given effect.
+//! The effects of `allowed-tools`.
 
 use prowess_permission::{Decision, Granted, Kind, Question, Rule, RuleSource};
-use prowess_skills::tools::{ToolCall, ToolVerdict};
+use prowess_skills::allowed_tools::{ToolCall, ToolVerdict};
 use prowess_skills::{AllowedTools, Dialect, SkillSession};
 
 use crate::library::Library;
@@ -79,7 +79,7 @@ async fn the_tools_of_the_dialect_are_never_blocked() {
 }
 
 #[tokio::test]
-async fn hosts_have_names_of_their_own() {
+async fn programs_can_use_their_own_tool_names() {
     let library = library();
     let session = library
         .session_with(Dialect::DeepAgents, |options| {

@@ -1,4 +1,4 @@
-//! What `allowed-tools` means for the host's other tools.
+//! `allowed-tools`: what the list of a loaded skill means for other tools.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,14 @@ use prowess_catalog::CatalogView;
 use prowess_permission::{Decision, Pattern};
 
 use crate::delta::LoadedSkill;
-use crate::error::{or_none, shown};
+use crate::error::{or_none, shorten};
 use crate::state::SkillState;
 use crate::view::SkillView;
 
 /// The meaning of `allowed-tools`.
 ///
 /// ```
-/// use prowess_skills::tools::{ToolCall, ToolVerdict};
+/// use prowess_skills::allowed_tools::{ToolCall, ToolVerdict};
 /// use prowess_skills::{AllowedTools, SessionOptions, SkillSession};
 ///
 /// # use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -42,19 +42,19 @@ use crate::view::SkillView;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AllowedTools {
-    /// A recommendation in the overview.
+    /// The overview shows it as a recommendation.
     #[default]
     Recommend,
-    /// Tools outside the lists of the loaded skills are blocked.
+    /// Tools outside the lists of loaded skills are blocked.
     Restrict,
-    /// Listed tools are not asked about while their skill is loaded.
+    /// prowess does not ask about listed tools while their skill is loaded.
     Preapprove,
 }
 
-/// What skills call the host's tools, and which of those are never blocked.
+/// The names that skills use for your tools, and the tools that are never blocked.
 ///
 /// ```
-/// use prowess_skills::tools::ToolNames;
+/// use prowess_skills::allowed_tools::ToolNames;
 /// use prowess_skills::SessionOptions;
 ///
 /// let mut names = ToolNames::default();
@@ -67,14 +67,14 @@ pub enum AllowedTools {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolNames {
-    /// For a name that skills use, the host's tools that it stands for.
+    /// For each name that skills use, the tools that it stands for.
     pub aliases: BTreeMap<String, Vec<String>>,
-    /// Tools that `restrict` never blocks, beside those of the session's dialect.
+    /// The tools that [`AllowedTools::Restrict`] never blocks, besides those of the dialect.
     pub always_allowed: BTreeSet<String>,
 }
 
 impl Default for ToolNames {
-    /// The common names for files and shells; reading, listing and planning are never blocked.
+    /// The common names for file tools and shells. Reading, listing and planning are never blocked.
     fn default() -> Self {
         let aliases = [
             ("Bash", &["bash", "execute", "shell"][..]),
@@ -97,35 +97,35 @@ impl Default for ToolNames {
     }
 }
 
-/// A call of one of the host's tools.
+/// A call of one of your tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolCall<'a> {
     /// The tool.
     pub name: &'a str,
-    /// What a scope such as `Bash(git:*)` is compared with: the command, the path.
+    /// The command or path that a scope such as `Bash(git:*)` applies to.
     pub argument: Option<&'a str>,
 }
 
-/// What `allowed-tools` says to a call.
+/// What `allowed-tools` decides about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolVerdict {
-    /// Nothing: it goes on as it would.
+    /// Nothing: the permissions decide.
     Pass,
-    /// It need not be asked about: this skill lists it.
+    /// The call needs no question: a loaded skill lists the tool.
     Preapproved {
-        /// Which skill.
+        /// The skill.
         skill: String,
     },
-    /// It must not be made; the message is the call's answer.
+    /// The call is blocked.
     Blocked {
-        /// What the model reads.
+        /// The answer for the model.
         message: String,
     },
 }
 
 impl ToolVerdict {
-    /// What becomes of the decision that the permissions came to: preapproval spares a question, and
-    /// never lifts a denial. `Permissions::request_preapproved` gives the grant for it.
+    /// Combines the verdict with the decision of the permissions. A preapproval avoids a question, but never overrides a
+    /// denial. `Permissions::request_preapproved` returns the grant.
     pub fn applied_to(&self, decision: Decision) -> Decision {
         match self {
             Self::Pass => decision,
@@ -137,16 +137,16 @@ impl ToolVerdict {
 }
 
 impl SkillView {
-    /// What `allowed-tools` of the loaded skills says to a call of one of the host's tools.
+    /// What the `allowed-tools` of the loaded skills decide about a call of one of your tools.
     ///
-    /// The lists that count are those that were loaded. A skill that is denied by now, or that the catalog
-    /// has elsewhere or without that tool, preapproves nothing.
+    /// The list from the time of loading counts. A skill preapproves nothing if a rule denies it now, if it has moved, or if
+    /// its manifest no longer lists the tool.
     pub fn check_tool(&self, call: ToolCall<'_>) -> ToolVerdict {
         let options = self.engine().options();
-        let (known, state) = (self.known(), self.state());
+        let (visible, state) = (self.visible(), self.state());
         match options.allowed_tools {
             AllowedTools::Recommend => ToolVerdict::Pass,
-            AllowedTools::Preapprove => preapproved(&options.tools, &known.view, state, call),
+            AllowedTools::Preapprove => preapproved(&options.tools, &visible.view, state, call),
             AllowedTools::Restrict => {
                 let own: Vec<&str> = options.dialect.tool_names().collect();
                 restricted(&options.tools, &own, state, call)
@@ -169,7 +169,7 @@ fn preapproved(names: &ToolNames, view: &CatalogView, state: &SkillState, call: 
     }
 }
 
-/// `own` are the tools that skills themselves are handled with.
+/// `own` are the dialect's tools for skills.
 fn restricted(names: &ToolNames, own: &[&str], state: &SkillState, call: ToolCall<'_>) -> ToolVerdict {
     let always = own.contains(&call.name) || names.always_allowed.contains(call.name);
     let listed: BTreeSet<&str> =
@@ -182,14 +182,14 @@ fn restricted(names: &ToolNames, own: &[&str], state: &SkillState, call: ToolCal
         message: format!(
             "Tool '{}' is not in the allowed-tools list for the currently loaded skills. Allowed tools: {}. \
              If you believe this tool is necessary, explain your reasoning.",
-            shown(&called(call, &listed)),
+            shorten(&call_text(call, &listed)),
             or_none(&listed)
         ),
     }
 }
 
-/// A call in the words of a list: with its argument where the list has the tool with a scope.
-fn called(call: ToolCall<'_>, listed: &[String]) -> String {
+/// The call as the list would write it: with its argument if the list has scopes.
+fn call_text(call: ToolCall<'_>, listed: &[String]) -> String {
     match call.argument {
         Some(argument) if listed.iter().any(|tool| tool.contains('(')) => {
             format!("{}({argument})", call.name)
@@ -212,30 +212,29 @@ fn covers(listed: &str, names: &ToolNames, call: ToolCall<'_>) -> bool {
     };
     let is_shell = name == SHELL
         || names.aliases.get(SHELL).is_some_and(|shells| shells.iter().any(|shell| shell == name));
-    let shape = if is_shell { Argument::Command } else { Argument::Path };
-    stands_for(call.name) && scope.is_none_or(|scope| covers_argument(scope, call.argument, shape))
+    let kind = if is_shell { ArgumentKind::Command } else { ArgumentKind::Path };
+    stands_for(call.name) && scope.is_none_or(|scope| covers_argument(scope, call.argument, kind))
 }
 
-/// The name that skills use for a shell, whose aliases are shells too.
+/// The name that skills use for a shell. Its aliases are shells too.
 const SHELL: &str = "Bash";
-/// The longest scope that is compared.
-const MAX_SCOPE: usize = 256;
+/// The longest scope, in characters.
+const MAX_SCOPE_CHARS: usize = 256;
 /// The longest argument that a wildcard covers, in bytes.
-const MAX_ARGUMENT: usize = 64 * 1024;
+const MAX_ARGUMENT_BYTES: usize = 64 * 1024;
 
-/// What a tool's argument is.
+/// The kind of a tool's argument.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Argument {
+enum ArgumentKind {
     Command,
     Path,
 }
 
-/// Whether a scope covers an argument: for a shell `git:*` is `git` and all its commands, anything else is a
-/// pattern.
+/// Whether a scope covers an argument. For a shell, `git:*` covers `git` with any arguments; any other scope is a pattern.
 ///
-/// A wildcard never covers text that could start a second command; one in a path covers no way up, and in a
-/// command with a path no second word either. What is spelled out in full is covered as it is.
-fn covers_argument(scope: &str, argument: Option<&str>, shape: Argument) -> bool {
+/// A wildcard never covers text that could start a second command. In a path it covers no `..`, and in a command with a path
+/// no additional word. A scope without wildcards covers exactly its own text.
+fn covers_argument(scope: &str, argument: Option<&str>, kind: ArgumentKind) -> bool {
     if scope == "*" {
         return true;
     }
@@ -243,18 +242,21 @@ fn covers_argument(scope: &str, argument: Option<&str>, shape: Argument) -> bool
     if scope == argument {
         return true;
     }
-    if argument.len() > MAX_ARGUMENT || has_operators(argument) || scope.chars().count() > MAX_SCOPE {
+    if argument.len() > MAX_ARGUMENT_BYTES
+        || has_operators(argument)
+        || scope.chars().count() > MAX_SCOPE_CHARS
+    {
         return false;
     }
-    let prefix = scope.strip_suffix(":*").filter(|_| shape == Argument::Command);
+    let prefix = scope.strip_suffix(":*").filter(|_| kind == ArgumentKind::Command);
     let climbs = argument.split(['/', '\\', ' ']).any(|part| part == "..");
-    if shape == Argument::Path && climbs {
+    if kind == ArgumentKind::Path && climbs {
         return false;
     }
-    if shape == Argument::Command && scope.contains('/') && prefix.is_none() {
+    if kind == ArgumentKind::Command && scope.contains('/') && prefix.is_none() {
         let words = |text: &str| text.split_whitespace().count();
-        // Quotes, patterns and the like could hide either.
-        if climbs || words(argument) != words(scope) || argument.contains(HIDING) {
+        // Quotes and shell patterns could hide these.
+        if climbs || words(argument) != words(scope) || argument.contains(SHELL_SYNTAX) {
             return false;
         }
     }
@@ -267,10 +269,10 @@ fn covers_argument(scope: &str, argument: Option<&str>, shape: Argument) -> bool
     }
 }
 
-/// What a shell makes other words of.
-const HIDING: [char; 14] = ['\'', '"', '\\', '$', '~', '{', '}', '[', ']', '*', '?', '(', ')', '!'];
+/// The characters that a shell expands or removes.
+const SHELL_SYNTAX: [char; 14] = ['\'', '"', '\\', '$', '~', '{', '}', '[', ']', '*', '?', '(', ')', '!'];
 
-/// Whether a shell could read more than one simple command, or a redirection, out of `text`.
+/// Whether a shell could see more than one simple command, or a redirection, in `text`.
 fn has_operators(text: &str) -> bool {
     text.contains([';', '&', '|', '<', '>', '`', '\n', '\r', '\0'])
         || text.contains("$(")

@@ -1,30 +1,30 @@
-//! The texts that a model reads of a loaded skill.
+//! Framed texts: instructions and documents as a model reads them, and the list of resources.
 
 use prowess_catalog::document::DocumentText;
 use prowess_catalog::untrusted::code_text;
 use prowess_catalog::{Digest, Frame, SkillEntry, SkillText};
 
-use crate::arguments::{self, MAX_EXPANDED, Overgrown};
+use crate::arguments::{self, MAX_EXPANDED_BYTES, TooLong};
 use crate::delta::ResourceMetadata;
-use crate::dialect::{Dialect, Form};
+use crate::dialect::{Dialect, LoadedForm};
 use crate::error::SkillError;
 use crate::secret::Secret;
 
-/// How many resources an answer lists before it only counts the rest.
+/// The most resources in a list; the rest is only counted.
 pub(crate) const MAX_LISTED_RESOURCES: usize = 100;
 
-/// What a summary of resources begins with; every line of it begins with [`RESOURCE`].
+/// The beginning of a list of resources; each line begins with [`RESOURCE`].
 pub(crate) const RESOURCES: &str = "\n\n\n---\n**Skill Resources:**\n";
 pub(crate) const RESOURCE: &str = "\n- ";
 
-/// A text in its frame.
+/// A text in its frame, and the frame's nonce.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FramedText {
     pub(crate) text: String,
     pub(crate) nonce: String,
 }
 
-/// A skill's instructions as `dialect` gives them, with what they were given to work on put in.
+/// A skill's instructions with their arguments, in the form of `dialect`.
 pub(crate) fn instructions(
     entry: &SkillEntry,
     text: &SkillText,
@@ -33,20 +33,20 @@ pub(crate) fn instructions(
     secret: &Secret,
 ) -> Result<FramedText, SkillError> {
     let (head, body) = text.parts();
-    let overgrown =
-        |Overgrown| SkillError::Expanded { name: text.skill.name.to_string(), limit: MAX_EXPANDED };
-    let body = arguments::put_in(body, &text.skill, arguments).map_err(overgrown)?;
-    let shown = match dialect.form() {
-        Form::Document => [head, &body].concat(),
-        Form::Body => body.trim().to_owned(),
+    let too_long =
+        |TooLong| SkillError::Expanded { name: text.skill.name.to_string(), limit: MAX_EXPANDED_BYTES };
+    let body = arguments::expand(body, &text.skill, arguments).map_err(too_long)?;
+    let loaded = match dialect.form() {
+        LoadedForm::Manifest => [head, &body].concat(),
+        LoadedForm::Instructions => body.trim().to_owned(),
     };
-    // Hashing is most of what framing costs, and an unchanged document has been hashed.
-    let known = (shown == text.manifest()).then_some(text.digest);
-    let digest = known.unwrap_or_else(|| Digest::of(shown.as_bytes()));
-    Ok(framed(&frame(entry, None), &shown, digest, secret))
+    // Hashing is the largest cost here, and an unchanged manifest is already hashed.
+    let known = (loaded == text.manifest()).then_some(text.digest);
+    let digest = known.unwrap_or_else(|| Digest::of(loaded.as_bytes()));
+    Ok(framed(&frame(entry, None), &loaded, digest, secret))
 }
 
-/// A document of a skill.
+/// A document of a skill in its frame.
 pub(crate) fn document(entry: &SkillEntry, document: &DocumentText, secret: &Secret) -> FramedText {
     let mut text = document.text.clone();
     if document.truncated {
@@ -57,7 +57,7 @@ pub(crate) fn document(entry: &SkillEntry, document: &DocumentText, secret: &Sec
     framed(&frame(entry, Some(&document.path)), &text, Digest::of(text.as_bytes()), secret)
 }
 
-/// The summary of a skill's files that follows its text; nothing when it has none.
+/// The list of resources after a skill's text; empty if the skill has none.
 pub(crate) fn resource_summary(resources: &[ResourceMetadata]) -> String {
     if resources.is_empty() {
         return String::new();
@@ -72,7 +72,7 @@ pub(crate) fn resource_summary(resources: &[ResourceMetadata]) -> String {
     text
 }
 
-/// What a heading begins with; it has three lines, the second of them empty, and an empty line after it.
+/// The beginning of a heading. A heading has three lines, of which the second is empty, and an empty line follows.
 pub(crate) const HEADING: &str = "## Skill: ";
 
 fn frame<'a>(entry: &'a SkillEntry, document: Option<&'a str>) -> Frame<'a> {

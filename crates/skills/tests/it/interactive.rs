@@ -1,4 +1,4 @@
-//! Commands that ask: started, answered, looked at and ended by a model, behind the gate.
+//! Interactive commands: a model starts them, types into them, reads their output and ends them, behind the gate.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use prowess_permission::{Broker, Decision, Permissions, Policy, Reply, Rule};
 use prowess_skills::SkillSession;
 use serde_json::{Value, json};
 
-use crate::running::{allowing, library, runs, session};
+use crate::runs::{allowing, library, runs, session};
 
 async fn say(session: &SkillSession, tool: &str, arguments: Value) -> Value {
     let reply = session.call(tool, arguments).await;
@@ -98,7 +98,7 @@ async fn nothing_starts_without_permission() {
     say(&session, "skill_exec", json!({"skill": "kit", "command": "true"})).await;
 }
 
-/// Who let a command run has not let a model type into it.
+/// Permission to run a command is no permission to type into it.
 #[tokio::test]
 async fn an_approved_run_is_no_approved_conversation() {
     let library = library();
@@ -121,13 +121,14 @@ async fn an_approved_run_is_no_approved_conversation() {
     };
     let plain = json!({"skill": "kit", "command": "cat", "timeout": 600});
     answered("skill_run", plain.clone(), "run in skill 'kit': cat").await;
-    let mut talk = plain.clone();
-    talk["yield_ms"] = json!(0);
-    assert!(session.call("skill_exec", talk.clone()).await.is_error, "nobody is there to be asked");
-    answered("skill_exec", talk.clone(), "run in skill 'kit', and let the model type into it: cat").await;
-    assert!(!session.call("skill_exec", talk.clone()).await.is_error, "it is remembered");
-    talk["tty"] = json!(true);
-    assert!(session.call("skill_exec", talk).await.is_error, "a terminal is something else");
+    let mut interactive = plain.clone();
+    interactive["yield_ms"] = json!(0);
+    assert!(session.call("skill_exec", interactive.clone()).await.is_error, "nobody is there to be asked");
+    answered("skill_exec", interactive.clone(), "run in skill 'kit', and let the model type into it: cat")
+        .await;
+    assert!(!session.call("skill_exec", interactive.clone()).await.is_error, "it is remembered");
+    interactive["tty"] = json!(true);
+    assert!(session.call("skill_exec", interactive).await.is_error, "a terminal is something else");
 }
 
 #[tokio::test]

@@ -1,17 +1,16 @@
-//! One line in the history in the place of a text that is not loaded any more.
+//! Unloaded text in the history: one line replaces it.
 
 use prowess_catalog::Frame;
 use prowess_catalog::frame::Framed;
 
-use crate::error::safe;
+use crate::error::printable;
+use crate::framing::{HEADING, RESOURCE, RESOURCES};
 use crate::options::UnloadedText;
-use crate::render::{HEADING, RESOURCE, RESOURCES};
 use crate::view::SkillView;
 
 impl SkillView {
-    /// A message of the history with one line in the place of every text that is not loaded any more, with
-    /// its heading and its list of resources, when the session is told to do that; `None` when nothing has
-    /// to be replaced.
+    /// The message with one line in place of every text that is no longer loaded, including its heading and its list of
+    /// resources. `None` if there is nothing to replace, or if the option is [`UnloadedText::Kept`].
     pub fn without_unloaded(&self, message: &str) -> Option<String> {
         if self.engine().options().unloaded_text == UnloadedText::Kept {
             return None;
@@ -27,9 +26,9 @@ impl SkillView {
         for framed in frames.iter().filter(|framed| !is_loaded(framed)) {
             let start = copied.max(heading_start(&message[..framed.range.start]));
             text.push_str(&message[copied..start]);
-            let name = safe(&framed.name);
+            let name = printable(&framed.name);
             text.push_str(&match (&framed.document, state.get(&framed.name)) {
-                (Some(path), _) => format!("[Document '{}' of skill '{name}' was removed.]", safe(path)),
+                (Some(path), _) => format!("[Document '{}' of skill '{name}' was removed.]", printable(path)),
                 (None, None) => format!("[Skill '{name}' was unloaded; its text was removed.]"),
                 (None, Some(_)) => format!("[An earlier text of skill '{name}' was removed.]"),
             });
@@ -39,7 +38,7 @@ impl SkillView {
     }
 }
 
-/// Where the heading begins that `before` ends with; its end if there is none.
+/// The start of the heading at the end of `before`; the end of `before` if there is none.
 fn heading_start(before: &str) -> usize {
     let found = before.rfind(HEADING).filter(|&at| {
         let mut lines = before[at..].split('\n').skip(1);
@@ -54,7 +53,7 @@ fn heading_start(before: &str) -> usize {
     found.unwrap_or(before.len())
 }
 
-/// How long the list of resources is that `after` begins with.
+/// The length of the list of resources at the start of `after`.
 fn summary_length(after: &str) -> usize {
     let Some(mut rest) = after.strip_prefix(RESOURCES) else { return 0 };
     while let Some(line) = rest.strip_prefix(RESOURCE) {

@@ -1,13 +1,13 @@
-//! What tools for skills do, whatever a dialect calls them.
+//! The kinds of tools for skills: what a tool does, regardless of its name in a dialect.
 
-/// What a tool for skills does. Every tool of every dialect does one of these; hosts decide by it, never by a name.
+/// What a tool for skills does. Every tool of every dialect has one of these kinds. Decide by the kind, never by a name.
 ///
 /// ```
 /// use prowess_skills::{Dialect, SkillToolKind};
 ///
-/// let act = Dialect::act_of("load_skill").unwrap();
-/// assert_eq!(act, SkillToolKind::Load);
-/// assert!(act.changes_loaded() && !act.runs());
+/// let kind = Dialect::tool_kind("load_skill").unwrap();
+/// assert_eq!(kind, SkillToolKind::Load);
+/// assert!(kind.changes_loaded() && !kind.runs());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -19,17 +19,18 @@ pub enum SkillToolKind {
     Unload,
     /// Lists the documents of a skill.
     ListDocuments,
-    /// Chooses documents of a loaded skill.
+    /// Selects documents of a loaded skill.
     SelectDocuments,
     /// Runs a command of a skill to its end.
     Run,
-    /// Starts a command of a skill that can be written to.
+    /// Starts a command of a skill that the model can type into.
     Start,
-    /// Writes to a command that was started.
+    /// Types into a running command.
     Write,
-    /// Looks at a command that was started.
-    Look,
-    /// Ends a command that was started.
+    /// Reads the output of a running command.
+    #[serde(rename = "look")]
+    Poll,
+    /// Ends a running command.
     End,
 }
 
@@ -43,31 +44,31 @@ impl SkillToolKind {
         Self::Run,
         Self::Start,
         Self::Write,
-        Self::Look,
+        Self::Poll,
         Self::End,
     ];
 
-    /// Whether a call that was cut off may be made again: it runs nothing and types nothing.
+    /// Whether an interrupted call may be repeated: it runs nothing and types nothing.
     pub fn is_idempotent(self) -> bool {
         !matches!(self, Self::Run | Self::Start | Self::Write)
     }
 
-    /// Whether it has an effect on something that runs: it is not only reading.
+    /// Whether it starts, changes or ends a run.
     pub fn runs(self) -> bool {
         matches!(self, Self::Run | Self::Start | Self::Write | Self::End)
     }
 
-    /// Whether it is about a command, so that its answer reports on one.
+    /// Whether its answer reports on a run.
     pub fn reports(self) -> bool {
-        matches!(self, Self::Run | Self::Start | Self::Write | Self::Look | Self::End)
+        matches!(self, Self::Run | Self::Start | Self::Write | Self::Poll | Self::End)
     }
 
-    /// Whether it belongs to calls before or after it: it goes on with what an earlier call began, or begins something
-    /// that only later calls can go on with. It is of no use where nothing is known of other calls.
+    /// Whether it depends on other calls: it continues an earlier call, or only later calls can continue it. It is useless
+    /// for a client whose calls share no session.
     pub fn spans_calls(self) -> bool {
         matches!(
             self,
-            Self::Unload | Self::SelectDocuments | Self::Start | Self::Write | Self::Look | Self::End
+            Self::Unload | Self::SelectDocuments | Self::Start | Self::Write | Self::Poll | Self::End
         )
     }
 

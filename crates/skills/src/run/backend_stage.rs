@@ -1,4 +1,4 @@
-//! Skills in a backend, staged to be run.
+//! Staging of skills in a backend.
 
 use std::io;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use prowess_catalog::untrusted::one_line;
 use prowess_workspace::stage::{MAX_SKILL_FILES, SkillListing, StageFile, StageFiles};
 use prowess_workspace::{InnerPath, RunWarning};
 
-/// The directory of a skill whose files may be run by their names: a backend knows no modes.
-const PROGRAMS: &str = "scripts/";
+/// The directory with a skill's executable files: a backend stores no file modes.
+const EXECUTABLES: &str = "scripts/";
 
 /// The files of one skill in a backend.
 pub(crate) struct BackendSkill {
     backend: Arc<dyn Backend>,
     directory: VirtualPath,
-    /// What tells this backend from every other. Its stamps mean nothing elsewhere, and what was staged may be looked
-    /// at by another process, with another backend at the same path.
+    /// Identifies this backend. Another process may see the staged files with another backend at the same path, where these
+    /// stamps mean nothing.
     identity: String,
 }
 
@@ -32,18 +32,18 @@ impl BackendSkill {
 #[async_trait]
 impl StageFiles for BackendSkill {
     async fn list(&self) -> io::Result<SkillListing> {
-        // One more than a skill may have, so that too many are seen as such.
+        // One more than the limit, to detect too many files.
         let all = GlobQuery::new("**").map_err(io::Error::other)?.max_results(MAX_SKILL_FILES + 1);
         let found = self.backend.glob(&self.directory, &all).await.map_err(failed)?;
         if found.stopped.is_some_and(|cap| !matches!(cap, Cap::Results(_))) {
-            return Err(io::Error::other("the skill's directory is too large to be listed"));
+            return Err(io::Error::other("the skill's directory is too large to list"));
         }
         let mut listing = SkillListing::default();
         for entry in found.entries {
             let relative = entry.path.strip_prefix(&self.directory).unwrap_or_default();
             match InnerPath::parse(relative) {
                 Ok(path) => listing.files.push(StageFile {
-                    executable: relative.starts_with(PROGRAMS),
+                    executable: relative.starts_with(EXECUTABLES),
                     path,
                     size: entry.size,
                     stamp: entry.stamp.map(|stamp| format!("{}/{stamp}", self.identity)),

@@ -1,4 +1,4 @@
-//! Commands of skills: the gate, the sandbox, and what the model reads.
+//! Runs: the gates, the sandbox, and what the model reads.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) fn library() -> Library {
     library
 }
 
-/// Commands run for real, in workspaces that are gone with the second value.
+/// Really runs commands. Dropping the second value removes the workspaces.
 pub(crate) fn runs() -> (RunSetup, tempfile::TempDir) {
     let scratch = tempfile::tempdir().unwrap();
     std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o711)).unwrap();
@@ -96,7 +96,7 @@ async fn nothing_runs_without_permission() {
 }
 
 #[tokio::test]
-async fn files_of_the_host_are_asked_about() {
+async fn local_inputs_need_permission() {
     let library = library();
     let (runs, scratch) = runs();
     let file = scratch.path().join("given.txt");
@@ -112,7 +112,7 @@ async fn files_of_the_host_are_asked_about() {
     assert!(reply.text.contains("given\\n"), "{}", reply.text);
 }
 
-/// "Always" is for this command of this skill as it is.
+/// "Always" covers this command, as long as the skill does not change.
 #[tokio::test]
 async fn always_covers_this_command_and_no_other() {
     let library = library();
@@ -156,7 +156,7 @@ async fn always_covers_this_command_and_no_other() {
     assert!(run(&session, command("echo *")).await.is_error, "a changed skill is asked about again");
 }
 
-/// A directory of the host comes in only if nothing in it is denied.
+/// A local directory becomes an input only if nothing in it is denied.
 #[tokio::test]
 async fn what_is_denied_does_not_come_in_with_its_directory() {
     let library = library();
@@ -182,7 +182,7 @@ async fn what_is_denied_does_not_come_in_with_its_directory() {
     assert!(notes.text.contains("notes.txt") && !notes.text.contains("key"), "{}", notes.text);
 }
 
-/// A skill that has to be asked about is not read through another one's run.
+/// A run of one skill cannot read another skill that needs permission.
 #[tokio::test]
 async fn other_skills_pass_their_own_gate() {
     let library = library();
@@ -199,7 +199,7 @@ async fn other_skills_pass_their_own_gate() {
     assert!(reply.is_error, "{}", reply.text);
 }
 
-/// A skill that was staged when it was allowed, and is denied since, is read in no way.
+/// A skill that was staged while it was allowed cannot be read after a rule denies it.
 #[tokio::test]
 async fn a_denied_skill_that_lies_in_the_workspace_cannot_be_read() {
     let library = library();
@@ -247,7 +247,7 @@ async fn a_denied_skill_that_lies_in_the_workspace_cannot_be_read() {
     assert!(files.iter().all(|file| file["name"].as_str().unwrap().starts_with("skills/kit/")), "{report}");
 }
 
-/// A server on this machine that answers one line, and what a command asks it with.
+/// A server on this machine that answers one line, and a command that asks it.
 fn outside() -> (String, String) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let host = listener.local_addr().unwrap().to_string();
@@ -344,7 +344,7 @@ async fn no_host_is_reached_without_permission() {
     );
 }
 
-/// "Always" is for this host and this command of this skill as it is.
+/// "Always" covers this host for this command, as long as the skill does not change.
 #[tokio::test]
 async fn always_covers_this_host_for_this_command() {
     let library = library();
@@ -399,7 +399,7 @@ async fn a_network_that_cannot_be_had_is_a_clear_error() {
     let session = session(&library, running(rules), may_reach(runs, &["example.com"])).await;
     let reply = run(&session, json!({"skill": "kit", "command": "true", "network": ["example.com"]})).await;
     assert!(
-        reply.is_error && reply.text.contains("needs the level 'bwrap' or 'bwrap-noproc'"),
+        reply.is_error && reply.text.contains("need the sandbox level 'bwrap' or 'bwrap-noproc'"),
         "{}",
         reply.text
     );
@@ -414,7 +414,7 @@ async fn without_an_executor_nothing_can_be_run() {
     assert!(reply.text.contains("executor is not configured"), "{}", reply.text);
 }
 
-/// A rule for one command does not cover the same words in other surroundings; one for all of a skill does.
+/// A rule for a command does not cover the same command with variables or another directory; a rule for the skill does.
 #[tokio::test]
 async fn a_rule_for_a_command_is_none_for_what_changes_its_meaning() {
     let library = library();
@@ -432,14 +432,14 @@ async fn a_rule_for_a_command_is_none_for_what_changes_its_meaning() {
     }
     assert!(session.call("skill_exec", command.clone()).await.is_error, "nor typing into it");
     let broad = allowing([Rule::new("run", "kit *", Decision::Allow)]);
-    let broad = crate::running::session(&library, broad, runs).await;
+    let broad = crate::runs::session(&library, broad, runs).await;
     let mut arguments = command.clone();
     arguments["env"] = json!({"A": "b"});
     assert!(!run(&broad, arguments).await.is_error);
     assert!(!broad.call("skill_exec", command).await.is_error);
 }
 
-/// What was approved is what runs, also where it comes from another skill.
+/// The approved files are the files that run, even if they belong to another skill.
 #[tokio::test]
 async fn an_approval_is_bound_to_the_files_of_every_skill_it_uses() {
     let library = Library::of(&["kit", "other"]).file("other/x.sh", "echo first\n");
