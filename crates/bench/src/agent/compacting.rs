@@ -39,7 +39,8 @@ pub(crate) fn compact(directory: &Path) -> Result<Sample> {
         let id = ThreadId::new();
         let load = |name: &String| ("load_skill", format!("{{\"skill_name\": \"{name}\"}}"));
         let loader = Notes::calling(names.iter().map(load).collect());
-        let loader = Agent::builder(loader).middleware(skills.clone()).store(Arc::<MemoryThreads>::clone(&store));
+        let loader =
+            Agent::builder(loader).middleware(skills.clone()).store(Arc::<MemoryThreads>::clone(&store));
         let mut thread = loader.build()?.open(id.clone()).await?;
         thread.say("Load all skills.", &NoWatcher).await?;
         thread.close().await?;

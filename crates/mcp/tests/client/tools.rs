@@ -250,7 +250,8 @@ async fn a_list_of_tools_approves_in_advance_until_a_servers_skill_is_at_work() 
     let load = |name: &str| Says::new().call("load_skill", json!({"skill_name": name}));
     let echo = || Says::new().call("docs__echo", json!({"text": "hello"}));
     let model = Scripted::new([load("echoes"), echo(), load("docs:pdf"), echo()]);
-    let agent = Agent::builder(Arc::new(model)).middleware(skills).middleware(ServerTools::new(servers, permissions));
+    let agent =
+        Agent::builder(Arc::new(model)).middleware(skills).middleware(ServerTools::new(servers, permissions));
     let mut thread = agent.build().unwrap().open(ThreadId::new()).await.unwrap();
     let turn = thread.say("Go.", &NoWatcher).await.unwrap();
     let TurnStatus::Waiting(waiting) = turn else { panic!("it asks: {turn:?} {:?}", thread.last_response()) };
@@ -284,7 +285,8 @@ async fn x_30_a_tool_is_asked_about_while_a_servers_skill_is_at_work() {
             .call("docs__echo", json!({"text": "after"})),
         Says::new().expect(ScriptedExpect::new().last("after")).say("Done."),
     ]);
-    let agent = Agent::builder(Arc::new(model)).middleware(skills).middleware(ServerTools::new(servers, permissions));
+    let agent =
+        Agent::builder(Arc::new(model)).middleware(skills).middleware(ServerTools::new(servers, permissions));
     let mut thread = agent.build().unwrap().open(ThreadId::new()).await.unwrap();
     let turn = thread.say("Go.", &NoWatcher).await.unwrap();
     let TurnStatus::Waiting(waiting) = turn else { panic!("it asks: {turn:?} {:?}", thread.last_response()) };
