@@ -103,7 +103,7 @@ async fn case_83_damaged_database() {
         std::fs::write(&path, &bytes).unwrap();
         let refused = SqliteStore::open(&path).await.unwrap_err();
         assert!(matches!(refused, DatabaseError::Damaged { .. }), "{name}: {refused:?}");
-        assert!(refused.to_string().contains("set it aside"), "{refused}");
+        assert!(refused.to_string().contains("move it away"), "{refused}");
         assert_eq!(std::fs::read(&path).unwrap(), bytes, "{name} is left as it is");
     }
 
