@@ -39,7 +39,7 @@ fn is_damage(error: &(dyn std::error::Error + 'static)) -> bool {
     let of_thread =
         matches!(error.downcast_ref::<AgentError>(), Some(AgentError::Thread(ThreadError::Damaged { .. })));
     match DatabaseError::of(error) {
-        Some(DatabaseError::Damaged { .. }) => words.contains("bring a copy back, or set it aside"),
+        Some(DatabaseError::Damaged { .. }) => words.contains("restore a backup, or move it away"),
         None if of_thread => words.contains("restore a backup, or fork the thread before this event"),
         _ => false,
     }

@@ -78,7 +78,7 @@ async fn full(place: &Place, moment: &str, reopens: bool) {
         assert!(matches!(DatabaseError::of(&refused), Some(DatabaseError::Full { .. })), "{refused:?}");
         let words = refused.to_string();
         let says_what_to_do =
-            words.contains("nothing new was stored") && words.contains("make room, and try again");
+            words.contains("nothing new was stored") && words.contains("Free some space and try again");
         assert!(says_what_to_do, "{words}");
     }
 

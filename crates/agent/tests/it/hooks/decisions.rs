@@ -172,7 +172,7 @@ async fn a_hook_that_floods_is_bounded() {
     let results = results(&thread);
     assert_eq!(
         results[0],
-        "Error: this call was blocked by a hook: it gave no verdict: it wrote more output than it may"
+        "Error: this call was blocked by a hook: it gave no verdict: it wrote too much output"
     );
     assert_eq!(results[1], "Error: this call was blocked by a hook: it gave no verdict: it printed too much");
     let prompt = model.request(0).system_text();

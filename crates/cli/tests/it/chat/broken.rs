@@ -140,7 +140,7 @@ fn a_disk_that_fills_up_in_a_conversation() {
     pty.wait_for("Hello.");
     at_prompt(&pty);
     pty.type_line("talk");
-    pty.wait_for("make room");
+    pty.wait_for("Free some space");
     at_prompt(&pty);
     pty.type_line("shorter");
     pty.wait_for("In few words.");

@@ -85,5 +85,5 @@ fn case_102_what_is_left_out_is_counted_and_not_listed() {
     assert!(output.status.success() && text.contains("ran\n"), "{text}");
     assert!(peak < MOST, "it took {peak} KiB");
     assert_eq!(text.matches("was not staged: the link leads out of the skill").count(), 50, "{text}");
-    assert!(text.contains("4950 more of the skill are not staged"), "{text}");
+    assert!(text.contains("4950 more files of the skill were not staged"), "{text}");
 }
