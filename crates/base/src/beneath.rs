@@ -28,11 +28,11 @@ const MAX_ATTEMPTS: usize = 8;
 /// How many names [`with_unused_name`] tries. Files that a process of the same number left behind are in the way.
 const MAX_NAMES: usize = 64;
 
-/// What happens to links on the way to a file, and at its end.
+/// Which links are followed, on the way to a file and at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Links {
+pub enum Follow {
     /// Every link is an error.
-    Refused,
+    Never,
     /// Links that stay below the directory are followed; others are an error. If the kernel has no `openat2`, every link
     /// is one.
     Beneath,
@@ -50,16 +50,16 @@ pub enum NotOpened {
 /// Opens the directory at `path` and follows links: for places that a person named.
 ///
 /// ```
-/// use prowess_base::beneath::{Links, open, open_directory, DIRECTORY};
+/// use prowess_base::beneath::{Follow, open, open_directory, DIRECTORY};
 ///
 /// # let scratch = tempfile::tempdir()?;
 /// # let root = scratch.path();
 /// std::fs::create_dir_all(root.join("a/b"))?;
 /// std::os::unix::fs::symlink("/etc", root.join("out"))?;
 /// let directory = open_directory(root)?;
-/// assert!(open(&directory, "a/b", DIRECTORY, Links::Refused).is_ok());
-/// assert!(open(&directory, "out", DIRECTORY, Links::Beneath).is_err());
-/// assert!(open(&directory, "a/../..", DIRECTORY, Links::Beneath).is_err());
+/// assert!(open(&directory, "a/b", DIRECTORY, Follow::Never).is_ok());
+/// assert!(open(&directory, "out", DIRECTORY, Follow::Beneath).is_err());
+/// assert!(open(&directory, "a/../..", DIRECTORY, Follow::Beneath).is_err());
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
@@ -73,13 +73,13 @@ pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
 /// Opens what is at `relative` below `directory`. Neither a link nor `..` nor an absolute path leads out of it.
 ///
 /// ```
-/// use prowess_base::beneath::{FILE, Links, open, open_directory};
+/// use prowess_base::beneath::{FILE, Follow, open, open_directory};
 ///
 /// # let scratch = tempfile::tempdir()?;
 /// std::fs::write(scratch.path().join("note"), "low tide")?;
 /// let directory = open_directory(scratch.path())?;
-/// assert!(open(&directory, "note", FILE, Links::Refused).is_ok());
-/// assert!(open(&directory, "/etc/passwd", FILE, Links::Refused).is_err());
+/// assert!(open(&directory, "note", FILE, Follow::Never).is_ok());
+/// assert!(open(&directory, "/etc/passwd", FILE, Follow::Never).is_err());
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
@@ -91,7 +91,7 @@ pub fn open(
     directory: impl AsFd,
     relative: impl AsRef<OsStr>,
     flags: OFlags,
-    links: Links,
+    follow: Follow,
 ) -> Result<OwnedFd, Errno> {
     use std::sync::atomic::AtomicBool;
 
@@ -102,11 +102,11 @@ pub fn open(
     if STEPWISE.load(Ordering::Relaxed) {
         return open_stepwise(directory, relative, flags);
     }
-    let resolve = match links {
+    let resolve = match follow {
         // Without links only these could lead out; the kernel is faster without the check.
-        Links::Refused if !may_lead_out(relative) => ResolveFlags::NO_SYMLINKS,
-        Links::Refused => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
-        Links::Beneath => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
+        Follow::Never if !may_lead_out(relative) => ResolveFlags::NO_SYMLINKS,
+        Follow::Never => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
+        Follow::Beneath => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
     };
     for _ in 0..MAX_ATTEMPTS {
         match fs::openat2(directory, relative, flags, Mode::empty(), resolve) {
@@ -131,7 +131,7 @@ pub fn open(
     directory: impl AsFd,
     relative: impl AsRef<OsStr>,
     flags: OFlags,
-    _links: Links,
+    _follow: Follow,
 ) -> Result<OwnedFd, Errno> {
     open_stepwise(directory, relative.as_ref(), flags)
 }
@@ -163,15 +163,15 @@ fn open_stepwise(directory: impl AsFd, relative: &OsStr, flags: OFlags) -> Resul
 /// Opens the regular file at `relative` for reading. It never waits, whatever is there.
 ///
 /// ```
-/// use prowess_base::beneath::{Links, NotOpened, open_directory, open_file};
+/// use prowess_base::beneath::{Follow, NotOpened, open_directory, open_file};
 ///
 /// # let scratch = tempfile::tempdir()?;
 /// std::fs::write(scratch.path().join("note"), "low tide")?;
 /// std::fs::create_dir(scratch.path().join("notes"))?;
 /// let directory = open_directory(scratch.path())?;
-/// let (_file, stat) = open_file(&directory, "note", Links::Refused).unwrap();
+/// let (_file, stat) = open_file(&directory, "note", Follow::Never).unwrap();
 /// assert_eq!(stat.st_size, 8);
-/// let refused = open_file(&directory, "notes", Links::Refused);
+/// let refused = open_file(&directory, "notes", Follow::Never);
 /// assert!(matches!(refused, Err(NotOpened::NotAFile(_))));
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -182,9 +182,9 @@ fn open_stepwise(directory: impl AsFd, relative: &OsStr, flags: OFlags) -> Resul
 pub fn open_file(
     directory: impl AsFd,
     relative: impl AsRef<OsStr>,
-    links: Links,
+    follow: Follow,
 ) -> Result<(OwnedFd, Stat), NotOpened> {
-    let file = open(directory, relative, FILE, links).map_err(NotOpened::Refused)?;
+    let file = open(directory, relative, FILE, follow).map_err(NotOpened::Refused)?;
     let stat = fs::fstat(&file).map_err(NotOpened::Refused)?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok((file, stat)),
@@ -352,19 +352,19 @@ mod tests {
         ] {
             // `real/..` stays inside; the kernel knows that, and one component at a time does not.
             let is_inside = path == "real/..";
-            assert_eq!(open(&dir, path, FILE, Links::Refused).is_ok(), is_inside, "{path}");
-            assert_eq!(open(&dir, path, FILE, Links::Beneath).is_ok(), is_inside, "{path}");
+            assert_eq!(open(&dir, path, FILE, Follow::Never).is_ok(), is_inside, "{path}");
+            assert_eq!(open(&dir, path, FILE, Follow::Beneath).is_ok(), is_inside, "{path}");
             assert!(open_stepwise(&dir, OsStr::new(path), FILE).is_err(), "{path}");
         }
         // Links that stay inside are followed only if they may be.
         symlink("real", inside.path().join("within")).unwrap();
         symlink("real/file", inside.path().join("file")).unwrap();
         for path in ["within/file", "file"] {
-            assert_eq!(open(&dir, path, FILE, Links::Refused).unwrap_err(), Errno::LOOP, "{path}");
+            assert_eq!(open(&dir, path, FILE, Follow::Never).unwrap_err(), Errno::LOOP, "{path}");
             assert!(open_stepwise(&dir, OsStr::new(path), FILE).is_err(), "{path}");
-            assert!(open(&dir, path, FILE, Links::Beneath).is_ok(), "{path}");
+            assert!(open(&dir, path, FILE, Follow::Beneath).is_ok(), "{path}");
         }
-        assert!(open(&dir, "real/file", FILE, Links::Refused).is_ok());
+        assert!(open(&dir, "real/file", FILE, Follow::Never).is_ok());
         assert!(open_stepwise(&dir, OsStr::new("real/file"), FILE).is_ok());
     }
 }

@@ -5,10 +5,14 @@
 //! open fail; it cannot lead elsewhere.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use rustix::fs::{self, AtFlags, CWD, FileType, Mode, OFlags, Stat};
+pub(crate) use prowess_base::beneath::Follow;
+use prowess_base::beneath::{self, DIRECTORY, NotOpened};
+use rustix::fs::{self, FileType, Mode, Stat};
 use rustix::io::Errno;
 
 use crate::root::Root;
@@ -59,16 +63,9 @@ pub(crate) enum OpenError {
     Io(io::Error),
 }
 
-/// Whether links on the way are followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Follow {
-    Never,
-    Beneath,
-}
-
 /// Opens a directory by its path, links followed: for roots, which the user named.
 pub(crate) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
-    Ok(fs::openat(CWD, path, directory_flags(), Mode::empty())?)
+    Ok(beneath::open_directory(path)?)
 }
 
 /// Opens a root, beneath the directory that it must lie in if there is one.
@@ -86,19 +83,13 @@ pub(crate) fn open_directory_at(
     relative: &str,
     follow: Follow,
 ) -> Result<OwnedFd, Errno> {
-    if relative.is_empty() {
-        return fs::openat(base, ".", directory_flags(), Mode::empty());
-    }
-    open_beneath(base, relative, directory_flags(), follow)
+    let relative = if relative.is_empty() { "." } else { relative };
+    beneath::open(base, relative, DIRECTORY, follow)
 }
 
 /// Opens the directory that a link at `relative` leads to, wherever that is.
 pub(crate) fn open_directory_anywhere(base: BorrowedFd<'_>, relative: &str) -> Result<OwnedFd, Errno> {
-    fs::openat(base, relative, directory_flags(), Mode::empty())
-}
-
-fn directory_flags() -> OFlags {
-    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC
+    fs::openat(base, relative, DIRECTORY, Mode::empty())
 }
 
 /// Opens the regular file at `relative` below `base`.
@@ -107,27 +98,21 @@ pub(crate) fn open_file(
     relative: &str,
     follow: Follow,
 ) -> Result<(OwnedFd, FileStamp), OpenError> {
-    // Without O_NONBLOCK a FIFO would wait for its writer.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = open_beneath(base, relative, flags, follow).map_err(|error| match error {
-        Errno::NOENT | Errno::NOTDIR => OpenError::Absent,
-        Errno::LOOP => OpenError::Link,
-        Errno::XDEV => OpenError::Outside,
+    let (file, stat) = beneath::open_file(base, relative, follow).map_err(|refused| match refused {
+        NotOpened::NotAFile(kind) => OpenError::NotAFile(kind),
+        NotOpened::Refused(Errno::NOENT | Errno::NOTDIR) => OpenError::Absent,
+        NotOpened::Refused(Errno::LOOP) => OpenError::Link,
+        NotOpened::Refused(Errno::XDEV) => OpenError::Outside,
         // Sockets, and devices with nothing behind them, cannot be opened.
-        Errno::NXIO => OpenError::NotAFile(FileType::Unknown),
-        error => OpenError::Io(error.into()),
+        NotOpened::Refused(Errno::NXIO) => OpenError::NotAFile(FileType::Unknown),
+        NotOpened::Refused(error) => OpenError::Io(error.into()),
     })?;
-    let stat = fs::fstat(&file).map_err(|error| OpenError::Io(error.into()))?;
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => {}
-        other => return Err(OpenError::NotAFile(other)),
-    }
     Ok((file, FileStamp::of(&stat)))
 }
 
 /// The stamp of the file at `relative`, if it is a regular file and not a link.
 pub(crate) fn stamp(base: BorrowedFd<'_>, relative: &str) -> Option<FileStamp> {
-    let stat = fs::statat(base, relative, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let stat = beneath::stat(base, relative).ok()?;
     (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then(|| FileStamp::of(&stat))
 }
 
@@ -138,12 +123,12 @@ pub(crate) fn stamp_of(directory: &OwnedFd) -> io::Result<FileStamp> {
 
 /// The size of the file `name` in `directory`; 0 when it cannot be told.
 pub(crate) fn size(directory: &OwnedFd, name: &str) -> u64 {
-    fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_or(0, |stat| FileStamp::of(&stat).size)
+    beneath::stat(directory, name).map_or(0, |stat| FileStamp::of(&stat).size)
 }
 
 /// Whether `directory` has something of this name, be it a link that leads nowhere.
 pub(crate) fn has_entry(directory: &OwnedFd, name: &str) -> bool {
-    fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    beneath::stat(directory, name).is_ok()
 }
 
 /// When a scan began, in nanoseconds since 1970, to tell which stamps can be relied on.
@@ -238,30 +223,15 @@ pub(crate) fn list_while(
     directory: &OwnedFd,
     mut each: impl FnMut(&[u8], EntryKind) -> bool,
 ) -> io::Result<()> {
-    let mut buffer = Vec::with_capacity(32 * 1024);
-    let mut entries = fs::RawDir::new(directory, buffer.spare_capacity_mut());
-    while let Some(entry) = entries.next() {
-        let entry = entry?;
-        let name = entry.file_name().to_bytes();
-        if matches!(name, b"." | b"..") {
-            continue;
-        }
-        let mut kind = entry.file_type();
-        if kind == FileType::Unknown {
-            kind = fs::statat(directory.as_fd(), entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
-                .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode));
-        }
+    Ok(beneath::list(directory, |name, kind| {
         let kind = match kind {
             FileType::Directory => EntryKind::Directory,
             FileType::Symlink => EntryKind::Link,
             FileType::RegularFile => EntryKind::File,
             _ => EntryKind::Other,
         };
-        if !each(name, kind) {
-            break;
-        }
-    }
-    Ok(())
+        if each(name.as_bytes(), kind) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?)
 }
 
 /// Whether what lies beneath `directory` is on a disk or in the memory of this machine, and not behind a
@@ -283,92 +253,5 @@ pub(crate) fn is_of_this_machine(directory: &OwnedFd) -> bool {
     {
         let _ = directory;
         false
-    }
-}
-
-#[cfg(target_os = "linux")]
-fn open_beneath(
-    base: BorrowedFd<'_>,
-    relative: &str,
-    flags: OFlags,
-    follow: Follow,
-) -> Result<OwnedFd, Errno> {
-    use rustix::fs::ResolveFlags;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    static STEPWISE: AtomicBool = AtomicBool::new(false);
-
-    if STEPWISE.load(Ordering::Relaxed) {
-        return open_stepwise(base, relative, flags);
-    }
-    // Without links only `..` could lead out, and no path here has one.
-    let resolve = match follow {
-        Follow::Never if !relative.contains("..") => ResolveFlags::NO_SYMLINKS,
-        Follow::Never => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
-        Follow::Beneath => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
-    };
-    // EAGAIN: something was renamed while the kernel looked; a few tries settle it.
-    for _ in 0..8 {
-        match fs::openat2(base, relative, flags, Mode::empty(), resolve) {
-            Err(Errno::AGAIN) => {}
-            Err(Errno::NOSYS) => {
-                STEPWISE.store(true, Ordering::Relaxed);
-                return open_stepwise(base, relative, flags);
-            }
-            result => return result,
-        }
-    }
-    Err(Errno::AGAIN)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open_beneath(
-    base: BorrowedFd<'_>,
-    relative: &str,
-    flags: OFlags,
-    _follow: Follow,
-) -> Result<OwnedFd, Errno> {
-    open_stepwise(base, relative, flags)
-}
-
-/// Where the kernel has no `openat2`: one component at a time, and no link is ever followed.
-fn open_stepwise(base: BorrowedFd<'_>, relative: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let mut directory: Option<OwnedFd> = None;
-    let (parents, name) = relative.rsplit_once('/').unwrap_or(("", relative));
-    for component in parents.split('/').filter(|component| !component.is_empty()) {
-        if component == ".." {
-            return Err(Errno::XDEV);
-        }
-        let at = directory.as_ref().map_or(base, AsFd::as_fd);
-        directory = Some(fs::openat(at, component, directory_flags() | OFlags::NOFOLLOW, Mode::empty())?);
-    }
-    let at = directory.as_ref().map_or(base, AsFd::as_fd);
-    fs::openat(at, name, flags | OFlags::NOFOLLOW, Mode::empty())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::symlink;
-
-    #[test]
-    fn both_ways_of_opening_refuse_the_same() {
-        let outside = tempfile::tempdir().unwrap();
-        std::fs::write(outside.path().join("SKILL.md"), "secret").unwrap();
-        let root = tempfile::tempdir().unwrap();
-        std::fs::create_dir(root.path().join("real")).unwrap();
-        std::fs::write(root.path().join("real/SKILL.md"), "text").unwrap();
-        symlink(outside.path(), root.path().join("dir-link")).unwrap();
-        std::fs::create_dir(root.path().join("file-link")).unwrap();
-        symlink(outside.path().join("SKILL.md"), root.path().join("file-link/SKILL.md")).unwrap();
-
-        let base = open_directory(root.path()).unwrap();
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        for relative in ["dir-link/SKILL.md", "file-link/SKILL.md", "../x", "gone/SKILL.md"] {
-            assert!(open_beneath(base.as_fd(), relative, flags, Follow::Never).is_err(), "{relative}");
-            assert!(open_beneath(base.as_fd(), relative, flags, Follow::Beneath).is_err(), "{relative}");
-            assert!(open_stepwise(base.as_fd(), relative, flags).is_err(), "{relative}");
-        }
-        assert!(open_beneath(base.as_fd(), "real/SKILL.md", flags, Follow::Never).is_ok());
-        assert!(open_stepwise(base.as_fd(), "real/SKILL.md", flags).is_ok());
     }
 }

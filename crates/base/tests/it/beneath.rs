@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 
 use prowess_base::beneath::{
-    FILE, Links, NotOpened, create_file, list, open, open_directory, open_file, stat, with_unused_name,
+    FILE, Follow, NotOpened, create_file, list, open, open_directory, open_file, stat, with_unused_name,
 };
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::io::Errno;
@@ -22,15 +22,15 @@ fn only_regular_files_are_opened_and_nothing_waits() {
     symlink("file", place.path().join("link")).unwrap();
     symlink("/etc/passwd", place.path().join("out")).unwrap();
     let directory = open_directory(place.path()).unwrap();
-    let refused = |name: &str, links| open_file(&directory, name, links).map(|_| ()).unwrap_err();
-    assert_eq!(open_file(&directory, "file", Links::Refused).unwrap().1.st_size, 4);
-    assert_eq!(refused("directory", Links::Refused), NotOpened::NotAFile(FileType::Directory));
-    assert_eq!(refused("fifo", Links::Refused), NotOpened::NotAFile(FileType::Fifo));
-    assert_eq!(refused("socket", Links::Refused), NotOpened::Refused(Errno::NXIO));
-    assert_eq!(refused("link", Links::Refused), NotOpened::Refused(Errno::LOOP));
-    assert_eq!(refused("out", Links::Beneath), NotOpened::Refused(Errno::XDEV));
-    assert_eq!(refused("gone", Links::Refused), NotOpened::Refused(Errno::NOENT));
-    assert!(open_file(&directory, "link", Links::Beneath).is_ok());
+    let refused = |name: &str, follow| open_file(&directory, name, follow).map(|_| ()).unwrap_err();
+    assert_eq!(open_file(&directory, "file", Follow::Never).unwrap().1.st_size, 4);
+    assert_eq!(refused("directory", Follow::Never), NotOpened::NotAFile(FileType::Directory));
+    assert_eq!(refused("fifo", Follow::Never), NotOpened::NotAFile(FileType::Fifo));
+    assert_eq!(refused("socket", Follow::Never), NotOpened::Refused(Errno::NXIO));
+    assert_eq!(refused("link", Follow::Never), NotOpened::Refused(Errno::LOOP));
+    assert_eq!(refused("out", Follow::Beneath), NotOpened::Refused(Errno::XDEV));
+    assert_eq!(refused("gone", Follow::Never), NotOpened::Refused(Errno::NOENT));
+    assert!(open_file(&directory, "link", Follow::Beneath).is_ok());
 }
 
 #[test]
@@ -38,8 +38,8 @@ fn a_link_into_another_process_is_no_way_out() {
     let place = tempfile::tempdir().unwrap();
     symlink("/proc/self/root", place.path().join("magic")).unwrap();
     let directory = open_directory(place.path()).unwrap();
-    for links in [Links::Refused, Links::Beneath] {
-        assert!(open(&directory, "magic/etc/passwd", FILE, links).is_err());
+    for follow in [Follow::Never, Follow::Beneath] {
+        assert!(open(&directory, "magic/etc/passwd", FILE, follow).is_err());
     }
 }
 
