@@ -41,7 +41,6 @@ mod addressed;
 pub mod client;
 mod consent;
 mod fields;
-mod hex;
 #[cfg(feature = "http")]
 mod http;
 mod incoming;

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
+use prowess_base::hex;
 use rmcp::model::Resource;
 use serde_json::Value;
 
-use crate::hex::hex;
 use crate::uri;
 
 /// How many outputs a connection keeps, and how many bytes; the oldest go first.
@@ -161,7 +161,7 @@ fn files<'a>(report: &'a mut Value, list: &str) -> impl Iterator<Item = &'a mut 
 pub(crate) fn random() -> Option<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).ok()?;
-    Some(hex(&bytes))
+    Some(hex::encode(&bytes))
 }
 
 fn last(path: &str) -> &str {

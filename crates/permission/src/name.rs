@@ -1,6 +1,6 @@
 //! Names that strangers chose: joined into subjects and put into questions so that no name can imitate another.
 
-use crate::text::is_invisible;
+use prowess_base::text::is_unprintable;
 
 /// The subject of an act that belongs to somebody: the name, a blank, and the act.
 ///
@@ -60,7 +60,7 @@ pub fn quoted(name: &str) -> String {
     text.push('\'');
     for c in name.chars() {
         match c {
-            _ if is_invisible(c) || is_like_a_quote(c) => text.extend(c.escape_unicode()),
+            _ if is_unprintable(c) || is_like_a_quote(c) => text.extend(c.escape_unicode()),
             ' ' | '-' | '_' | '.' | ':' | '/' | '@' | '+' => text.push(c),
             _ if c.is_alphanumeric() => text.push(c),
             _ if c.is_ascii() => text.extend(['\\', c]),

@@ -96,7 +96,7 @@ impl Wording {
             return None;
         }
         let binding = if self.is_bound { ", as long as it says what it says now" } else { "" };
-        let always: Vec<String> = self.always.iter().map(|rule| exact_line(rule)).collect();
+        let always: Vec<_> = self.always.iter().map(|rule| exact_line(rule)).collect();
         Some(format!("`always` would allow {}{binding}", always.join(", ")))
     }
 }

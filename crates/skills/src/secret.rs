@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use prowess_base::hex;
+
 const BYTES: usize = 16;
 
 /// What makes a frame's nonce one that no author of a skill can know.
@@ -42,19 +44,12 @@ impl Secret {
     }
 
     pub(crate) fn to_hex(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(&self.0)
     }
 
     pub(crate) fn from_hex(text: &str) -> Option<Self> {
-        let digits = text.as_bytes();
-        if digits.len() != 2 * BYTES {
-            return None;
-        }
-        let mut bytes = [0; BYTES];
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
-            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-        }
-        Some(Self(bytes))
+        // Capital digits were never written, and have always been read.
+        hex::decode(&text.to_ascii_lowercase()).map(Self)
     }
 }
 

@@ -6,20 +6,16 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{self, AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid};
+use prowess_base::beneath::{self, DIRECTORY, Follow, NotOpened, with_unused_name};
+use rustix::fs::{self, AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 
 /// What files of this crate's own begin with while they are not what they will be.
 pub(crate) const OWN_PREFIX: &str = ".prowess-";
-
-/// How many names are tried for a temporary file; those left behind by a process of the same number are
-/// in the way.
-const MAX_NAMES: u32 = 64;
 
 /// Whose files are made: those of this process, or of the user that commands run as.
 pub(crate) type Owner = Option<(Uid, Gid)>;
@@ -107,14 +103,13 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-fn directory_flags() -> OFlags {
-    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
-}
+/// How a directory is opened that may be no link to one.
+const OWN_DIRECTORY: OFlags = DIRECTORY.union(OFlags::NOFOLLOW);
 
 impl Dir {
     /// The directory at `path`, links followed: for places that the user named.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self(fs::openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?))
+        Ok(Self(beneath::open_directory(path)?))
     }
 
     /// Wraps a descriptor that is known to be a directory's.
@@ -125,51 +120,40 @@ impl Dir {
     /// The directory at `relative`, reached without a link; this one when it is empty.
     pub(crate) fn dir(&self, relative: impl AsRef<OsStr>) -> Result<Self, Errno> {
         let relative = relative.as_ref();
-        if relative.is_empty() {
-            return Ok(Self(fs::openat(&self.0, ".", directory_flags(), Mode::empty())?));
-        }
-        Ok(Self(self.beneath(relative, directory_flags(), Links::Refused)?))
+        let relative = if relative.is_empty() { OsStr::new(".") } else { relative };
+        Ok(Self(beneath::open(&self.0, relative, OWN_DIRECTORY, Follow::Never)?))
     }
 
     /// The regular file at `relative`, reached without a link, for reading. It never waits.
     pub(crate) fn file(&self, relative: impl AsRef<OsStr>) -> Result<(File, Stat), NoFile> {
-        self.regular(relative.as_ref(), Links::Refused)
+        self.regular(relative.as_ref(), Follow::Never)
     }
 
     /// The regular file at `relative`, through links that stay beneath this directory.
     pub(crate) fn file_through_links(&self, relative: impl AsRef<OsStr>) -> Result<(File, Stat), NoFile> {
-        self.regular(relative.as_ref(), Links::Beneath)
+        self.regular(relative.as_ref(), Follow::Beneath)
     }
 
     /// The directory at `relative`, through links that stay beneath this one.
     pub(crate) fn dir_through_links(&self, relative: impl AsRef<OsStr>) -> Result<Self, Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self(self.beneath(relative.as_ref(), flags, Links::Beneath)?))
+        Ok(Self(beneath::open(&self.0, relative, DIRECTORY, Follow::Beneath)?))
     }
 
-    fn regular(&self, relative: &OsStr, links: Links) -> Result<(File, Stat), NoFile> {
-        // Without O_NONBLOCK a FIFO would wait for its writer.
-        let mut flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        if links == Links::Refused {
-            flags |= OFlags::NOFOLLOW;
-        }
-        let opened = self.beneath(relative, flags, links).map_err(|error| match error {
-            Errno::LOOP | Errno::XDEV => NoFile::Link,
+    fn regular(&self, relative: &OsStr, follow: Follow) -> Result<(File, Stat), NoFile> {
+        match beneath::open_file(&self.0, relative, follow) {
+            Ok((file, stat)) => Ok((File::from(file), stat)),
+            Err(NotOpened::Refused(Errno::LOOP | Errno::XDEV)) => Err(NoFile::Link),
             // Sockets, and devices with nothing behind them, cannot be opened.
-            Errno::NXIO | Errno::NODEV => NoFile::Special("socket or device"),
-            error => NoFile::Io(error.into()),
-        })?;
-        let stat = fs::fstat(&opened).map_err(|error| NoFile::Io(error.into()))?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Ok((File::from(opened), stat)),
-            FileType::Directory => Err(NoFile::Directory),
-            other => Err(NoFile::Special(special(other))),
+            Err(NotOpened::Refused(Errno::NXIO | Errno::NODEV)) => Err(NoFile::Special("socket or device")),
+            Err(NotOpened::Refused(error)) => Err(NoFile::Io(error.into())),
+            Err(NotOpened::NotAFile(FileType::Directory)) => Err(NoFile::Directory),
+            Err(NotOpened::NotAFile(other)) => Err(NoFile::Special(special(other))),
         }
     }
 
     /// The entry `name` of this directory itself, and not what it leads to if it is a link.
     pub(crate) fn entry(&self, name: impl AsRef<OsStr>) -> io::Result<Option<Stat>> {
-        match fs::statat(&self.0, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW) {
+        match beneath::stat(&self.0, name) {
             Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
@@ -183,28 +167,16 @@ impl Dir {
 
     /// At most `max` of the directory's entries, by name; and whether there are more.
     pub(crate) fn entries(&self, max: usize) -> io::Result<(Vec<(OsString, FileType)>, bool)> {
-        let own = self.dir("")?;
         let mut found = Vec::new();
         let mut more = false;
-        let mut buffer = Vec::with_capacity(32 * 1024);
-        let mut entries = fs::RawDir::new(&own.0, buffer.spare_capacity_mut());
-        while let Some(entry) = entries.next() {
-            let entry = entry?;
-            let name = entry.file_name().to_bytes();
-            if matches!(name, b"." | b"..") {
-                continue;
-            }
+        beneath::list(&self.dir("")?, |name, kind| {
             if found.len() == max {
                 more = true;
-                break;
+                return ControlFlow::Break(());
             }
-            let mut kind = entry.file_type();
-            if kind == FileType::Unknown {
-                kind = fs::statat(&own.0, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
-                    .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode));
-            }
-            found.push((OsString::from_vec(name.to_vec()), kind));
-        }
+            found.push((name.to_owned(), kind));
+            ControlFlow::Continue(())
+        })?;
         found.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         Ok((found, more))
     }
@@ -227,7 +199,7 @@ impl Dir {
     /// Gives what has a name here to a user, unless it is theirs. A link is given itself, and not followed.
     #[cfg(feature = "backend")]
     pub(crate) fn give(&self, name: &str, user: Uid, group: Gid) -> io::Result<()> {
-        let stat = fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let stat = beneath::stat(&self.0, name)?;
         if (stat.st_uid, stat.st_gid) == (user.as_raw(), group.as_raw()) {
             return Ok(());
         }
@@ -236,7 +208,7 @@ impl Dir {
 
     /// The directory that this one lies in by now.
     pub(crate) fn parent(&self) -> io::Result<Self> {
-        Ok(Self(fs::openat(&self.0, "..", directory_flags(), Mode::empty())?))
+        Ok(Self(fs::openat(&self.0, "..", OWN_DIRECTORY, Mode::empty())?))
     }
 
     /// Changes the mode of what has a name here. A link is left alone, and not followed.
@@ -320,8 +292,7 @@ impl Dir {
 
     /// An empty file under a name of its own.
     pub(crate) fn temporary_file(&self) -> io::Result<(String, File)> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        unused(|name| fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o600)).map(File::from))
+        unused(|name| beneath::create_file(&self.0, name, 0o600).map(File::from))
     }
 
     /// An empty directory under a name of its own.
@@ -401,61 +372,6 @@ impl Dir {
             let _ = fs::chmod(path, Mode::from_raw_mode(0o700));
         }
     }
-
-    #[cfg(target_os = "linux")]
-    fn beneath(&self, relative: &OsStr, flags: OFlags, links: Links) -> Result<OwnedFd, Errno> {
-        use rustix::fs::ResolveFlags;
-        use std::sync::atomic::AtomicBool;
-        static STEPWISE: AtomicBool = AtomicBool::new(false);
-
-        if STEPWISE.load(Ordering::Relaxed) {
-            return self.stepwise(relative, flags);
-        }
-        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        if links == Links::Refused {
-            resolve |= ResolveFlags::NO_SYMLINKS;
-        }
-        // EAGAIN: something was renamed while the kernel looked; a few tries settle it.
-        for _ in 0..8 {
-            match fs::openat2(&self.0, relative, flags, Mode::empty(), resolve) {
-                Err(Errno::AGAIN) => {}
-                Err(Errno::NOSYS) => {
-                    STEPWISE.store(true, Ordering::Relaxed);
-                    return self.stepwise(relative, flags);
-                }
-                result => return result,
-            }
-        }
-        Err(Errno::AGAIN)
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn beneath(&self, relative: &OsStr, flags: OFlags, _: Links) -> Result<OwnedFd, Errno> {
-        self.stepwise(relative, flags)
-    }
-
-    /// Where the kernel has no `openat2`: one component at a time, and no link is ever followed.
-    fn stepwise(&self, relative: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let mut names: Vec<&[u8]> =
-            relative.as_bytes().split(|byte| *byte == b'/').filter(|name| !name.is_empty()).collect();
-        if relative.as_bytes().starts_with(b"/") || names.contains(&&b".."[..]) {
-            return Err(Errno::XDEV);
-        }
-        let last = names.pop().ok_or(Errno::NOENT)?;
-        let mut at: Option<OwnedFd> = None;
-        for name in names {
-            let from = at.as_ref().map_or(self.0.as_fd(), AsFd::as_fd);
-            at = Some(fs::openat(from, name, directory_flags(), Mode::empty())?);
-        }
-        let from = at.as_ref().map_or(self.0.as_fd(), AsFd::as_fd);
-        fs::openat(from, last, flags | OFlags::NOFOLLOW, Mode::empty())
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Links {
-    Refused,
-    Beneath,
 }
 
 /// What is not there any more is removed, be it by somebody else.
@@ -477,17 +393,7 @@ pub(crate) fn finish(file: &File, mode: u32, owner: Owner) -> io::Result<()> {
 
 /// Does `make` with a name that nothing has.
 fn unused<T>(make: impl Fn(&str) -> rustix::io::Result<T>) -> io::Result<(String, T)> {
-    static COUNTER: AtomicU64 = AtomicU64::new(0);
-    for _ in 0..MAX_NAMES {
-        let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{OWN_PREFIX}{:x}-{count:x}", std::process::id());
-        match make(&name) {
-            Ok(made) => return Ok((name, made)),
-            Err(Errno::EXIST | Errno::NOTEMPTY) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(Errno::EXIST.into())
+    with_unused_name(OWN_PREFIX, "", |name| Ok(make(name)?))
 }
 
 #[cfg(test)]
@@ -496,7 +402,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     #[test]
-    fn both_ways_of_opening_refuse_the_same() {
+    fn links_are_followed_only_if_they_stay_inside_and_may_be() {
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("file"), "secret").unwrap();
         let inside = tempfile::tempdir().unwrap();
@@ -505,23 +411,18 @@ mod tests {
         symlink(outside.path(), inside.path().join("directory")).unwrap();
         symlink(outside.path().join("file"), inside.path().join("link")).unwrap();
         let dir = Dir::open(inside.path()).unwrap();
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         for path in ["directory/file", "link", "../x", "real/../../x", "/etc/passwd", "gone", ""] {
-            assert!(dir.beneath(OsStr::new(path), flags, Links::Refused).is_err(), "{path}");
-            assert!(dir.beneath(OsStr::new(path), flags, Links::Beneath).is_err(), "{path}");
-            assert!(dir.stepwise(OsStr::new(path), flags).is_err(), "{path}");
+            assert!(dir.file(path).is_err(), "{path}");
+            assert!(dir.file_through_links(path).is_err(), "{path}");
         }
-        // Links that stay inside are followed only where they may be.
         symlink("real", inside.path().join("within")).unwrap();
         symlink("real/file", inside.path().join("file")).unwrap();
         for path in ["within/file", "file"] {
             assert!(matches!(dir.file(path), Err(NoFile::Link)), "{path}");
-            assert!(dir.stepwise(OsStr::new(path), flags).is_err(), "{path}");
             assert!(dir.file_through_links(path).is_ok(), "{path}");
         }
         assert!(dir.dir("within").is_err() && dir.dir_through_links("within").is_ok());
         assert!(dir.file("real/file").is_ok());
-        assert!(dir.stepwise(OsStr::new("real/file"), flags).is_ok());
     }
 
     #[test]

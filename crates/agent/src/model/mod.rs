@@ -10,6 +10,7 @@ use std::fmt::Debug;
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
+use prowess_base::tokens::estimate_tokens;
 
 pub(crate) use self::assembly::name_calls;
 pub use self::assembly::{ModelResponse, ResponseAssembly};
@@ -64,7 +65,7 @@ pub trait Model: Send + Sync + Debug {
 
     /// About how many tokens a text takes.
     fn count_tokens(&self, text: &str) -> u64 {
-        text.chars().count().div_ceil(4) as u64
+        estimate_tokens(text) as u64
     }
 
     /// Asks it. The answer comes in pieces; an error may come after some of them.

@@ -1,13 +1,10 @@
 //! A file that becomes visible under its name only when it is complete.
 
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt};
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
-
-/// How many names are tried; those left behind by a process of the same number are in the way.
-const MAX_NAMES: u32 = 64;
+use prowess_base::beneath::with_unused_name;
 
 /// A complete file under a temporary name, removed when dropped.
 #[derive(Debug)]
@@ -62,20 +59,9 @@ impl Drop for Temporary<'_> {
 }
 
 fn create(directory: &Dir) -> io::Result<(String, File)> {
-    static COUNTER: AtomicU64 = AtomicU64::new(0);
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true).follow(FollowSymlinks::No);
-    let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
-    for _ in 0..MAX_NAMES {
-        let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let name = format!(".prowess-{:x}-{count:x}.tmp", std::process::id());
-        match directory.open_with(&name, &options) {
-            Ok(file) => return Ok((name, file)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,
-            Err(error) => return Err(error),
-        }
-    }
-    Err(last)
+    with_unused_name(".prowess-", ".tmp", |name| directory.open_with(name, &options))
 }
 
 /// Permissions without the bits that would run the new contents as somebody else.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use object_store::ObjectStore;
 use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
 
 use crate::{BackendError, ObjectBackend, Result, VirtualPath};
@@ -76,6 +77,57 @@ impl fmt::Debug for S3Config {
     }
 }
 
+/// Where settings come from that an [`S3Config`] leaves open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum S3Defaults {
+    /// Nowhere. Requests are signed with what the instance or the task provides.
+    Instance,
+    /// From the environment: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`,
+    /// `AWS_ENDPOINT_URL`. If they are not set either: as [`S3Defaults::Instance`].
+    Environment,
+}
+
+impl S3Config {
+    /// Opens the bucket as a store of objects. Its prefix is for the caller to apply. Nothing is sent yet.
+    ///
+    /// ```
+    /// use prowess_backend::object::{S3Config, S3Defaults};
+    ///
+    /// let store = S3Config::new("artifacts").store(S3Defaults::Instance)?;
+    /// assert!(store.to_string().contains("artifacts"));
+    /// # Ok::<(), object_store::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The settings contradict each other or make no address.
+    pub fn store(self, defaults: S3Defaults) -> object_store::Result<Arc<dyn ObjectStore>> {
+        let builder = match defaults {
+            S3Defaults::Instance => AmazonS3Builder::new(),
+            S3Defaults::Environment => AmazonS3Builder::from_env(),
+        };
+        // Amazon's own conditional headers: appends, edits and versions depend on them.
+        let mut builder =
+            builder.with_bucket_name(self.bucket).with_conditional_put(S3ConditionalPut::ETagMatch);
+        if let Some(region) = self.region {
+            builder = builder.with_region(region);
+        }
+        if let Some(endpoint) = self.endpoint {
+            builder = builder.with_allow_http(endpoint.starts_with("http://")).with_endpoint(endpoint);
+        }
+        if let Some(id) = self.access_key_id {
+            builder = builder.with_access_key_id(id);
+        }
+        if let Some(key) = self.secret_access_key {
+            builder = builder.with_secret_access_key(key);
+        }
+        if let Some(token) = self.session_token {
+            builder = builder.with_token(token);
+        }
+        Ok(Arc::new(builder.build()?))
+    }
+}
+
 impl ObjectBackend {
     /// The objects of an S3 bucket. Nothing is sent until the first operation.
     ///
@@ -83,26 +135,10 @@ impl ObjectBackend {
     ///
     /// [`BackendError::Io`] if the settings contradict each other or make no address.
     pub fn s3(config: S3Config) -> Result<Self> {
-        // Amazon's own conditional headers: appends and edits depend on them.
-        let mut builder = AmazonS3Builder::new()
-            .with_bucket_name(config.bucket)
-            .with_conditional_put(S3ConditionalPut::ETagMatch);
-        if let Some(region) = config.region {
-            builder = builder.with_region(region);
+        let prefix = config.prefix.clone();
+        match config.store(S3Defaults::Instance) {
+            Ok(store) => Ok(Self::new(store, prefix)),
+            Err(error) => Err(BackendError::io(&prefix, "opening", error)),
         }
-        if let Some(endpoint) = config.endpoint {
-            builder = builder.with_allow_http(endpoint.starts_with("http://")).with_endpoint(endpoint);
-        }
-        if let Some(id) = config.access_key_id {
-            builder = builder.with_access_key_id(id);
-        }
-        if let Some(key) = config.secret_access_key {
-            builder = builder.with_secret_access_key(key);
-        }
-        if let Some(token) = config.session_token {
-            builder = builder.with_token(token);
-        }
-        let store = builder.build().map_err(|error| BackendError::io(&config.prefix, "opening", error))?;
-        Ok(Self::new(Arc::new(store), config.prefix))
     }
 }

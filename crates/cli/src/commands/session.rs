@@ -207,8 +207,7 @@ impl Running {
 /// The scope of the session with this workspace. Its id is longer than those that nobody guesses: it can be computed.
 fn session_scope(workspace: &str) -> Result<Scope> {
     let digest = Digest::of(workspace.as_bytes());
-    let id: String = digest.as_bytes()[..20].iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Scope::session(&id)?)
+    Ok(Scope::session(&prowess_base::hex::encode(&digest.as_bytes()[..20]))?)
 }
 
 impl Files {

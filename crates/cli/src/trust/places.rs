@@ -6,7 +6,8 @@
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
+use prowess_base::beneath::{self, DIRECTORY, Follow};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::project::Project;
@@ -46,14 +47,12 @@ pub(super) enum Lead {
 impl Places {
     /// Opens the project's directories of skills. One that leads out of the project is left out, as the catalog does.
     pub(super) fn of(project: &Project) -> Result<Self, Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let top = rustix::fs::openat(CWD, project.top(), flags, Mode::empty())?;
+        let top = beneath::open_directory(project.top())?;
         let mut places = Self { top, roots: Vec::new(), unread: Vec::new() };
         for root in project.roots() {
             let Ok(relative) = root.path.strip_prefix(project.top()) else { continue };
             let path = relative.to_string_lossy().into_owned();
-            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-            match rustix::fs::openat2(&places.top, relative, flags, Mode::empty(), resolve) {
+            match beneath::open(&places.top, relative, DIRECTORY, Follow::Beneath) {
                 Ok(directory) => match places.way("", &path) {
                     Way { end: End::There(real), .. } => places.roots.push(Place { path, real, directory }),
                     // It was there a moment ago.
@@ -129,7 +128,7 @@ impl Places {
             }
             at.push(name);
             let place = at.join("/");
-            let found = rustix::fs::statat(&self.top, &place, AtFlags::SYMLINK_NOFOLLOW);
+            let found = beneath::stat(&self.top, &place);
             let is_link =
                 found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Symlink);
             if is_link {

@@ -10,6 +10,7 @@ use futures_util::Stream;
 use futures_util::stream::poll_fn;
 use http::header::{HeaderMap, HeaderName};
 use http::{HeaderValue, StatusCode};
+use prowess_base::hex;
 use rmcp::model::{ClientJsonRpcMessage, GetExtensions as _, ServerJsonRpcMessage};
 use rmcp::transport::WorkerTransport;
 use rmcp::transport::streamable_http_server::session::ServerSseMessage;
@@ -26,7 +27,6 @@ use super::limits::HttpLimits;
 use super::presence::{Presence, Presences};
 use super::reply::{Refused, refused};
 use crate::consent::Gone;
-use crate::hex::hex;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The random bytes of an id.
@@ -196,7 +196,7 @@ impl SessionManager for Visit {
         let (seat, stop) = begins.ok_or_else(|| VisitError::NotBegun("there is no room".to_owned()))?;
         let mut id = [0; ID_BYTES];
         getrandom::fill(&mut id).map_err(|error| VisitError::NotBegun(error.to_string()))?;
-        let id: SessionId = hex(&id).into();
+        let id: SessionId = hex::encode(&id).into();
         let mut config = SessionConfig::default();
         // Whether it is idle is decided here, where it is known which streams are open.
         config.keep_alive = None;

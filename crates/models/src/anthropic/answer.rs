@@ -29,10 +29,10 @@ struct Counts {
 
 impl Decoder for Answer {
     fn read(&mut self, event: &SseEvent, deltas: &mut VecDeque<ModelDelta>) -> Result<Progress, Failure> {
-        if event.data.trim().is_empty() {
+        if event.text().trim().is_empty() {
             return Ok(Progress::More);
         }
-        let data = match parsed(&event.data) {
+        let data = match parsed(event.text()) {
             Ok(data) => data,
             // What is not known need not be understood.
             Err(_) if !event.event.is_empty() && !is_known(&event.event) => return Ok(Progress::More),

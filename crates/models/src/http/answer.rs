@@ -8,12 +8,15 @@ use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use prowess_agent::ModelDelta;
 use prowess_agent::model::ModelErrorKind;
+use prowess_base::sse::SseReader;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::client::HttpOptions;
 use super::failure::{Failure, described};
-use super::sse::{MAX_EVENT_BYTES, SseReader};
 use super::{Decoder, Progress};
+
+/// The longest event, in bytes. What is longer is not an answer of a model.
+const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
 /// How long a server may take to close an answer that it has ended. A connection that is read to its end is used again.
 const CLOSING: Duration = Duration::from_millis(50);
@@ -74,7 +77,7 @@ impl<D: Decoder> Answer<D> {
     ) -> Self {
         Self {
             bytes,
-            events: SseReader::default(),
+            events: SseReader::new(MAX_EVENT_BYTES),
             decoder,
             ready: VecDeque::new(),
             phase: Phase::Reading,

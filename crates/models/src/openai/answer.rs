@@ -23,7 +23,7 @@ pub(crate) struct Answer {
 
 impl Decoder for Answer {
     fn read(&mut self, event: &SseEvent, deltas: &mut VecDeque<ModelDelta>) -> Result<Progress, Failure> {
-        let data = event.data.trim();
+        let data = event.text().trim();
         if data.is_empty() {
             return Ok(Progress::More);
         }

@@ -9,12 +9,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use prowess_base::hex::encode;
 use rustix::fs::{AtFlags, FileType, Timespec, Timestamps, UTIME_NOW, linkat};
 use rustix::io::Errno;
 
 use super::{ArtifactError, ArtifactIndex, ArtifactKey, ArtifactRecord, BlobStore, MAX_SCOPE, Scope};
 use crate::blocking::blocking;
-use crate::digest::{digest, hex};
+use crate::digest::digest;
 use crate::dir::{Dir, NoFile, OWN_PREFIX};
 
 /// The most that is read of a record.
@@ -262,7 +263,7 @@ fn copy(root: &Dir, path: &str) -> io::Result<Copied> {
 fn new_blob() -> io::Result<String> {
     let mut random = [0; BLOB_BYTES];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
-    Ok(hex(&random))
+    Ok(encode(&random))
 }
 
 /// Where a blob is; `None` for what no blob is called.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use object_store::ObjectStore;
-use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
+use prowess_backend::object::{S3Config, S3Defaults};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::ArtifactError;
@@ -60,26 +60,16 @@ impl S3Bucket {
     }
 
     pub(super) fn open(self) -> Result<Arc<dyn ObjectStore>, ArtifactError> {
-        // Versions are given by objects that are created only where there is none.
-        let mut builder = AmazonS3Builder::from_env()
-            .with_bucket_name(self.bucket)
-            .with_conditional_put(S3ConditionalPut::ETagMatch);
-        if let Some(region) = self.region {
-            builder = builder.with_region(region);
-        }
-        if let Some(endpoint) = self.endpoint {
-            builder = builder.with_allow_http(endpoint.starts_with("http://")).with_endpoint(endpoint);
-        }
-        if let Some(id) = self.access_key_id {
-            builder = builder.with_access_key_id(id);
-        }
-        if let Some(key) = self.secret_access_key {
-            builder = builder.with_secret_access_key(key.expose_secret());
-        }
-        if let Some(token) = self.session_token {
-            builder = builder.with_token(token.expose_secret());
-        }
-        let store = builder.build().map_err(|error| ArtifactError::store("opening the bucket", error))?;
-        Ok(Arc::new(store))
+        let revealed = |secret: Option<SecretString>| secret.map(|secret| secret.expose_secret().to_owned());
+        let config = S3Config {
+            region: self.region,
+            endpoint: self.endpoint,
+            access_key_id: self.access_key_id,
+            secret_access_key: revealed(self.secret_access_key),
+            session_token: revealed(self.session_token),
+            ..S3Config::new(self.bucket)
+        };
+        let store = config.store(S3Defaults::Environment);
+        store.map_err(|error| ArtifactError::store("opening the bucket", error))
     }
 }

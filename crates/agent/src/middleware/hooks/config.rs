@@ -267,7 +267,7 @@ fn shown(text: &str) -> String {
 
 /// A short name that only this text has.
 fn key_of(text: &str) -> String {
-    Hash::hash(text.as_bytes())[..12].iter().map(|byte| format!("{byte:02x}")).collect()
+    prowess_base::hex::encode(&Hash::hash(text.as_bytes())[..12])
 }
 
 fn json(value: &prowess_catalog::yaml::Value) -> Value {
