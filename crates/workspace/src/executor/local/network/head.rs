@@ -1,7 +1,10 @@
 //! The head of a request to the proxy, read strictly. Nothing here touches the system.
 //!
-//! Two readers of one request must not find different ones in it. So what a lenient reader could understand in
-//! another way is refused: bare line feeds, folded lines, blanks before a colon, two lengths, two hosts.
+//! Two readers of one request must not find different ones in it. So a head that a lenient reader could understand in
+//! another way is refused. `httparse` refuses folded lines, blanks before a colon and odd names. It takes bare line
+//! feeds and empty lines before a request; those are refused here, and so are two lengths and two hosts.
+
+use httparse::{EMPTY_HEADER, Error, Header, Request, Status};
 
 use crate::host_rule::{Host, split_port};
 
@@ -58,23 +61,20 @@ pub(super) fn length(bytes: &[u8]) -> Option<usize> {
 
 /// Reads a whole head.
 pub(super) fn parse(head: &[u8]) -> Result<Asked, Bad> {
-    let head = head.strip_suffix(b"\r\n\r\n").ok_or(bad("the head has no end"))?;
-    let lines = lines(head)?;
-    let [first, fields @ ..] = &lines[..] else { return Err(bad("there is no request")) };
-    if fields.len() > MAX_FIELDS {
-        return Err(Bad { status: "431 Request Header Fields Too Large", why: "there are too many fields" });
+    check_lines(head)?;
+    let mut fields = [EMPTY_HEADER; MAX_FIELDS];
+    let mut request = Request::new(&mut fields);
+    match request.parse(head) {
+        Ok(Status::Complete(length)) if length == head.len() => {}
+        Ok(Status::Complete(_)) => return Err(bad("a field has no colon")),
+        Ok(Status::Partial) => return Err(bad("the head has no end")),
+        Err(error) => return Err(refusal(error, head)),
     }
-    let fields: Vec<(String, &str)> = fields.iter().map(|line| field(line)).collect::<Result<_, _>>()?;
-    let parts: Vec<&str> = first.split(' ').collect();
-    let [method, target, version] = parts[..] else {
+    let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version) else {
         return Err(bad("a request is a method, a target and a version"));
     };
-    if !is_token(method) {
-        return Err(bad("the method is no word"));
-    }
-    if !matches!(version, "HTTP/1.1" | "HTTP/1.0") {
-        return Err(Bad { status: "505 HTTP Version Not Supported", why: "this proxy speaks HTTP/1.1" });
-    }
+    let version = format!("HTTP/1.{version}");
+    let fields: Vec<(String, &str)> = request.headers.iter().map(field).collect::<Result<_, _>>()?;
     let named = only(&fields, "host").map_err(|()| bad("there are two Host fields"))?;
     if method == "CONNECT" {
         let (host, port) = authority(target)?;
@@ -97,30 +97,45 @@ pub(super) fn parse(head: &[u8]) -> Result<Asked, Bad> {
     Ok(Asked { host, port, what: What::Plain { head, body: length.unwrap_or(0) } })
 }
 
-/// The lines of a head. Only CR and LF together end one, and neither stands alone.
-fn lines(head: &[u8]) -> Result<Vec<&str>, Bad> {
+/// Refuses heads that `httparse` takes and others may read differently. Only CR and LF together end a line, neither
+/// stands alone, and the first line is the request.
+fn check_lines(head: &[u8]) -> Result<(), Bad> {
     let text = std::str::from_utf8(head).map_err(|_| bad("the head is no text"))?;
-    let lines: Vec<&str> = text.split("\r\n").collect();
+    if !text.ends_with("\r\n\r\n") {
+        return Err(bad("the head has no end"));
+    }
+    if text.starts_with("\r\n") {
+        return Err(bad("there is no request"));
+    }
     let is_control = |c: char| c.is_ascii_control() && c != '\t';
-    if lines.iter().any(|line| line.contains(is_control)) {
+    if text.split("\r\n").any(|line| line.contains(is_control)) {
         return Err(bad("a line has control characters"));
     }
-    Ok(lines)
+    Ok(())
+}
+
+/// What is said of a head that `httparse` does not take.
+fn refusal(error: Error, head: &[u8]) -> Bad {
+    let first = head.iter().take_while(|byte| **byte != b'\r');
+    let has_three_parts = first.filter(|byte| **byte == b' ').count() == 2;
+    match error {
+        Error::TooManyHeaders => {
+            Bad { status: "431 Request Header Fields Too Large", why: "there are too many fields" }
+        }
+        Error::Version if has_three_parts => {
+            Bad { status: "505 HTTP Version Not Supported", why: "this proxy speaks HTTP/1.1" }
+        }
+        Error::HeaderName => bad("a field has no proper name"),
+        Error::HeaderValue => bad("a field has no proper value"),
+        _ if has_three_parts => bad("the method or the target has characters that none has"),
+        _ => bad("a request is a method, a target and a version"),
+    }
 }
 
 /// The name, in small letters, and the value of a field.
-fn field(line: &str) -> Result<(String, &str), Bad> {
-    let (name, value) = line.split_once(':').ok_or(bad("a field has no colon"))?;
-    // A blank here begins a folded line, or hides the name from one reader of two.
-    if !is_token(name) {
-        return Err(bad("a field has no proper name"));
-    }
-    Ok((name.to_ascii_lowercase(), value.trim_matches([' ', '\t'])))
-}
-
-fn is_token(text: &str) -> bool {
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !text.is_empty() && text.bytes().all(is_part)
+fn field<'a>(field: &Header<'a>) -> Result<(String, &'a str), Bad> {
+    let value = std::str::from_utf8(field.value).map_err(|_| bad("the head is no text"))?;
+    Ok((field.name.to_ascii_lowercase(), value))
 }
 
 /// The value of a field that there may be one of.
@@ -293,9 +308,22 @@ mod tests {
         for raw in [
             "GET http://a.com/ HTTP/1.1\nHost: a.com\r\n\r\n",
             "GET http://a.com/ HTTP/1.1\r\nHost: a.com\rX: y\r\n\r\n",
+            "GET http://a.com/ HTTP/1.1\r\nHost: a.com\nX: y\r\n\r\n",
+            "\r\nGET http://a.com/ HTTP/1.1\r\nHost: a.com\r\n\r\n",
+            "\nGET http://a.com/ HTTP/1.1\r\nHost: a.com\r\n\r\n",
+            "GET http://a.com/ HTTP/1.1\r\nHost: a.com\r\n\r\nGET http://b.com/ HTTP/1.1\r\nHost: b.com\r\n\r\n",
+            "GET http://a.com/ HTTP/1.1\r\nHost: a.com\r\n",
+            "GET http://a.com/é HTTP/1.1\r\nHost: a.com\r\n\r\n",
+            "GET http://a.com/ HTTP/1.1\r\nHost: a.com\r\nX: \u{7f}\r\n\r\n",
         ] {
             assert!(parse(raw.as_bytes()).is_err(), "{raw:?}");
         }
+        let latin = b"GET http://a.com/ HTTP/1.1\r\nHost: a.com\r\nX: \xe9\r\n\r\n";
+        assert_eq!(parse(latin).unwrap_err().why, "the head is no text");
+        let version = ask("GET http://a.com/ HTTP/1.2\nHost: a.com\n\n").unwrap_err();
+        assert_eq!(version.status, "505 HTTP Version Not Supported");
+        let blank = ask("GET http://a.com/ x HTTP/1.1\nHost: a.com\n\n").unwrap_err();
+        assert_eq!(blank.status, "400 Bad Request");
         let many = "X: y\n".repeat(MAX_FIELDS);
         assert_eq!(
             get(&format!("Host: a.com\n{many}X: y")).unwrap_err().status,
