@@ -4,18 +4,21 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use rust_decimal::prelude::ToPrimitive as _;
+use rust_decimal::{Decimal, RoundingStrategy};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::model::{ModelUsage, Usage};
 
 /// How many decimals a price has.
-const DECIMALS: usize = 6;
-/// The parts of a dollar in which costs are summed: a millionth of a dollar for a million tokens is one of them for
-/// each token.
-const PARTS: u128 = 1_000_000_000_000;
-/// The parts in the last decimal that is shown.
-const SHOWN: u128 = PARTS / 10_000;
+const DECIMALS: u32 = 6;
+/// The highest price: as many millionths of a dollar as 64 bits can count.
+const MAX_PRICE: Decimal = Decimal::from_parts(u32::MAX, u32::MAX, 0, false, DECIMALS);
+/// A millionth.
+const MILLIONTH: Decimal = Decimal::from_parts(1, 0, 0, false, 6);
+/// How many decimals of a cost are shown.
+const SHOWN_DECIMALS: u32 = 4;
 
 /// What a million tokens cost, in dollars, with six decimals at most.
 ///
@@ -26,12 +29,12 @@ const SHOWN: u128 = PARTS / 10_000;
 /// assert_eq!(price.to_string(), "3.75");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Price(u64);
+pub struct Price(Decimal);
 
 impl Price {
-    /// The price as an amount in the parts that costs are summed in.
-    pub(crate) fn parts(self) -> u128 {
-        u128::from(self.0) * (PARTS / 1_000_000)
+    /// The price as an amount of dollars, and not for a million tokens.
+    pub(crate) fn dollars(self) -> Decimal {
+        self.0
     }
 }
 
@@ -53,23 +56,22 @@ impl FromStr for Price {
     fn from_str(text: &str) -> Result<Self, PriceError> {
         let no_amount = || PriceError::Amount(text.chars().take(64).collect());
         let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
-        let kept = decimals.trim_end_matches('0');
         let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        if !is_number(whole) || !is_number(decimals) || kept.len() > DECIMALS {
+        if !is_number(whole) || !is_number(decimals) {
             return Err(no_amount());
         }
-        format!("{whole}{kept:0<DECIMALS$}").parse().map(Self).map_err(|_| no_amount())
+        let plain = format!("{}.{}", whole.trim_start_matches('0'), decimals.trim_end_matches('0'));
+        let amount = Decimal::from_str_exact(&format!("0{plain}0")).map_err(|_| no_amount())?.normalize();
+        if amount.scale() > DECIMALS || amount > MAX_PRICE {
+            return Err(no_amount());
+        }
+        Ok(Self(amount))
     }
 }
 
 impl fmt::Display for Price {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = 10_u64.pow(6);
-        let decimals = format!("{:06}", self.0 % unit);
-        match decimals.trim_end_matches('0') {
-            "" => write!(f, "{}", self.0 / unit),
-            decimals => write!(f, "{}.{decimals}", self.0 / unit),
-        }
+        fmt::Display::fmt(&self.0, f)
     }
 }
 
@@ -142,10 +144,10 @@ impl ModelPrice {
         Self { input, output, cache_read: None, cache_written: None }
     }
 
-    fn parts(&self, usage: Usage) -> u128 {
+    fn dollars(&self, usage: Usage) -> Decimal {
         // Cached tokens are among those read. A provider that counts them apart does not make others free.
         let plain = usage.input.saturating_sub(usage.cache_read).saturating_sub(usage.cache_written);
-        let cost = |tokens: u64, price: Price| u128::from(tokens) * u128::from(price.0);
+        let cost = |tokens: u64, price: Price| (Decimal::from(tokens) * MILLIONTH).saturating_mul(price.0);
         cost(plain, self.input)
             .saturating_add(cost(usage.output, self.output))
             .saturating_add(cost(usage.cache_read, self.cache_read.unwrap_or(self.input)))
@@ -205,7 +207,7 @@ impl Prices {
         let mut cost = Cost::default();
         for (model, usage) in spent.iter().filter(|(_, usage)| *usage != Usage::default()) {
             match self.of(model) {
-                Some(price) => cost.parts = cost.parts.saturating_add(price.parts(usage)),
+                Some(price) => cost.dollars = cost.dollars.saturating_add(price.dollars(usage)),
                 None => cost.unpriced.push(model.to_owned()),
             }
         }
@@ -213,27 +215,27 @@ impl Prices {
     }
 }
 
-/// What tokens cost, as far as their prices are known.
+/// What tokens cost, as far as their prices are known. A sum is exact up to some 79 quadrillion dollars.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// In millionths of a millionth of a dollar.
-    parts: u128,
+    dollars: Decimal,
     unpriced: Vec<String>,
 }
 
 impl Cost {
-    pub(crate) fn of_parts(parts: u128) -> Self {
-        Self { parts, unpriced: Vec::new() }
+    pub(crate) fn of_dollars(dollars: Decimal) -> Self {
+        Self { dollars, unpriced: Vec::new() }
     }
 
-    /// The sum in the parts of a dollar that are exact.
-    pub(crate) fn parts(&self) -> u128 {
-        self.parts
+    /// The exact sum.
+    pub(crate) fn dollars(&self) -> Decimal {
+        self.dollars
     }
 
     /// The sum in millionths of a dollar, rounded up.
     pub fn micros(&self) -> u128 {
-        self.parts.div_ceil(1_000_000)
+        let micros = self.dollars.saturating_mul(Decimal::from(1_000_000));
+        micros.ceil().to_u128().unwrap_or(u128::MAX)
     }
 
     /// The models that were paid and have no price: the sum is without them.
@@ -250,11 +252,14 @@ impl Cost {
 /// Dollars with four decimals, and the models that are not in the sum.
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rounded = self.parts.saturating_add(SHOWN / 2) / SHOWN;
-        if self.parts > 0 && rounded == 0 {
+        let half_up = RoundingStrategy::MidpointAwayFromZero;
+        let mut rounded = self.dollars.round_dp_with_strategy(SHOWN_DECIMALS, half_up);
+        // As far as there is room for decimals. A precision in the format would panic on the highest amount.
+        rounded.rescale(SHOWN_DECIMALS);
+        if rounded.is_zero() && !self.dollars.is_zero() {
             f.write_str("less than $0.0001")?;
         } else {
-            write!(f, "${}.{:04}", rounded / 10_000, rounded % 10_000)?;
+            write!(f, "${rounded}")?;
         }
         if !self.is_whole() {
             write!(f, ", without {}: no price is known", self.unpriced.join(", "))?;
@@ -334,7 +339,7 @@ mod tests {
     #[test]
     fn sums_do_not_overflow() {
         let huge = u64::MAX.to_string();
-        let (whole, decimals) = huge.split_at(huge.len() - DECIMALS);
+        let (whole, decimals) = huge.split_at(huge.len() - DECIMALS as usize);
         let price: Price = format!("{whole}.{decimals}").parse().unwrap();
         let prices =
             Prices::try_from(BTreeMap::from([("*".to_owned(), ModelPrice::new(price, price))])).unwrap();
@@ -344,10 +349,31 @@ mod tests {
 
     #[test]
     fn what_is_no_price_is_refused() {
-        for wrong in
-            ["", ".", "1.", ".5", "-1", "1e3", "1.0000001", "nan", "1,5", "99999999999999999999", "+1", " 1"]
-        {
+        for wrong in [
+            "",
+            ".",
+            "1.",
+            ".5",
+            "-1",
+            "1e3",
+            "1.0000001",
+            "nan",
+            "1,5",
+            "99999999999999999999",
+            "18446744073709.551616",
+            "1_000",
+            "+1",
+            " 1",
+        ] {
             assert!(wrong.parse::<Price>().is_err(), "{wrong}");
+        }
+        for (written, shown) in
+            [("007.50", "7.5"), ("1.000000000", "1"), ("0.000001", "0.000001"), ("0", "0")]
+        {
+            assert_eq!(written.parse::<Price>().unwrap().to_string(), shown);
+        }
+        for zeros in [format!("{}3.0", "0".repeat(60)), format!("3.{}", "0".repeat(60))] {
+            assert_eq!(zeros.parse::<Price>().unwrap().to_string(), "3");
         }
         for wrong in [
             "[m]\ninput = -1\noutput = 1",
@@ -366,18 +392,23 @@ mod tests {
         fn prices_are_read_as_written(whole in 0_u32..100_000, decimals in 0_u32..1_000_000) {
             let written = format!("{whole}.{decimals:06}");
             let price: Price = written.parse().unwrap();
-            prop_assert_eq!(price.0, u64::from(whole) * 1_000_000 + u64::from(decimals));
+            let micros = i64::from(whole) * 1_000_000 + i64::from(decimals);
+            prop_assert_eq!(price.0, Decimal::new(micros, DECIMALS));
             prop_assert_eq!(serde_json::from_str::<Price>(&written).unwrap(), price);
             prop_assert_eq!(price.to_string().parse::<Price>().unwrap(), price);
         }
 
         /// What is spent in two threads costs what it costs in one.
         #[test]
-        fn sums_are_exact(one in 0_u64..1 << 40, other in 0_u64..1 << 40, price in 0_u64..1 << 40) {
-            let price = Price(price);
+        fn sums_are_exact(one in 0_u64..1 << 40, other in 0_u64..1 << 40, price in 0_i64..1 << 40) {
+            let expected = u128::from(one + other) * price.unsigned_abs() as u128;
+            let price = Price(Decimal::new(price, DECIMALS));
             let prices = Prices(BTreeMap::from([("*".to_owned(), ModelPrice::new(price, price))]));
-            let parts = |input, output| prices.cost(&spent("m", input, output, 0, 0)).parts;
-            prop_assert_eq!(parts(one, 0) + parts(0, other), parts(one, other));
+            let dollars = |input, output| prices.cost(&spent("m", input, output, 0, 0)).dollars;
+            prop_assert_eq!(dollars(one, 0) + dollars(0, other), dollars(one, other));
+            // Counted in millionths of a millionth of a dollar, in which every cost is a whole number.
+            let exact = Decimal::from_i128_with_scale(i128::try_from(expected).unwrap(), 12);
+            prop_assert_eq!(dollars(one, other), exact);
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
+use rust_decimal::Decimal;
 use tokio::sync::Notify;
 
 use crate::agent::{Agent, NextModel};
@@ -57,15 +58,15 @@ struct Tree {
 struct Counted {
     accounts: BTreeMap<ThreadId, Account>,
     /// How many calls there are now.
-    calls: u128,
+    calls: u64,
     /// What the dearest call cost.
-    dearest: Option<u128>,
+    dearest: Option<Decimal>,
 }
 
 /// What a thread cost, with those of its sub-agents that it was told of.
 #[derive(Debug, Default)]
 struct Account {
-    cost: u128,
+    cost: Decimal,
     above: Vec<ThreadId>,
     /// Whether the thread above it has been told, and counts it from its next call on.
     is_told: bool,
@@ -78,7 +79,7 @@ enum Verdict {
     /// Others decide whether it can be made.
     Wait,
     /// All was spent.
-    Over(u128),
+    Over(Decimal),
 }
 
 /// A call that is being made.
@@ -97,11 +98,12 @@ impl Tree {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn verdict(self: &Arc<Self>, most: u128) -> Verdict {
+    fn verdict(self: &Arc<Self>, most: Decimal) -> Verdict {
         let mut counted = self.counted();
         let total = counted.total();
         // Of calls about which nothing is known there is one at a time.
-        let expected = counted.dearest.map_or(u128::MAX, |dearest| dearest.saturating_mul(counted.calls));
+        let expected =
+            counted.dearest.map_or(Decimal::MAX, |dearest| dearest.saturating_mul(counted.calls.into()));
         if total >= most {
             Verdict::Over(total)
         } else if counted.calls > 0 && total.saturating_add(expected) >= most {
@@ -114,19 +116,19 @@ impl Tree {
 }
 
 impl Counted {
-    fn total(&self) -> u128 {
-        self.accounts.values().fold(0, |sum, account| sum.saturating_add(account.cost))
+    fn total(&self) -> Decimal {
+        self.accounts.values().fold(Decimal::ZERO, |sum, account| sum.saturating_add(account.cost))
     }
 
     /// Notes what a thread cost by its own log, which has what its sub-agents told.
-    fn note(&mut self, thread: &ThreadId, above: &[ThreadId], cost: u128) {
+    fn note(&mut self, thread: &ThreadId, above: &[ThreadId], cost: Decimal) {
         self.accounts.retain(|_, account| !(account.is_told && account.above.contains(thread)));
         let account = Account { cost, above: above.to_vec(), is_told: false };
         self.accounts.insert(thread.clone(), account);
     }
 
     /// Adds what a call cost.
-    fn pay(&mut self, thread: &ThreadId, cost: u128) {
+    fn pay(&mut self, thread: &ThreadId, cost: Decimal) {
         self.dearest = self.dearest.max(Some(cost));
         let account = self.accounts.entry(thread.clone()).or_default();
         account.cost = account.cost.saturating_add(cost);
@@ -224,8 +226,8 @@ impl Opened {
         if let Some(model) = cost.unpriced().first() {
             return self.limit.unpriced(model);
         }
-        self.tree.counted().note(moment.thread, &self.above, cost.parts());
-        let most = self.limit.most.parts();
+        self.tree.counted().note(moment.thread, &self.above, cost.dollars());
+        let most = self.limit.most.dollars();
         loop {
             let ended = self.tree.ended.notified();
             tokio::pin!(ended);
@@ -233,7 +235,7 @@ impl Opened {
             ended.as_mut().enable();
             match self.tree.verdict(most) {
                 Verdict::Over(total) => {
-                    let cost = Cost::of_parts(total);
+                    let cost = Cost::of_dollars(total);
                     return Some(format!("the thread has cost {cost}, and may cost ${}", self.limit.most));
                 }
                 Verdict::Wait => ended.await,
@@ -273,7 +275,7 @@ impl Middleware for Opened {
         let answer = next.ask().await?;
         let cost = self.limit.prices.cost(&ModelUsage::on(answer.model.as_str(), answer.usage));
         // Paid before it is no longer expected.
-        self.tree.counted().pay(moment.thread, cost.parts());
+        self.tree.counted().pay(moment.thread, cost.dollars());
         drop(reserved);
         Ok(answer)
     }
@@ -296,8 +298,8 @@ mod tests {
         name.parse().unwrap()
     }
 
-    fn call(tree: &Arc<Tree>, most: u128) -> Option<Reserved> {
-        match tree.verdict(most) {
+    fn call(tree: &Arc<Tree>, most: u64) -> Option<Reserved> {
+        match tree.verdict(most.into()) {
             Verdict::Call(reserved) => Some(reserved),
             Verdict::Wait | Verdict::Over(_) => None,
         }
@@ -308,15 +310,15 @@ mod tests {
         let tree = Arc::new(Tree::default());
         let first = call(&tree, 5).expect("nothing was spent");
         assert!(call(&tree, 5).is_none(), "nobody knows what the first costs");
-        tree.counted().pay(&id("root"), 1);
+        tree.counted().pay(&id("root"), Decimal::ONE);
         drop(first);
         let calls: Vec<Reserved> = std::iter::from_fn(|| call(&tree, 5)).collect();
         assert_eq!(calls.len(), 4);
         for call in calls {
-            tree.counted().pay(&id("sub"), 1);
+            tree.counted().pay(&id("sub"), Decimal::ONE);
             drop(call);
         }
-        assert!(matches!(tree.verdict(5), Verdict::Over(5)));
+        assert!(matches!(tree.verdict(5.into()), Verdict::Over(total) if total == 5.into()));
     }
 
     #[test]
@@ -324,15 +326,15 @@ mod tests {
         let tree = Tree::default();
         let (root, sub, cut) = (id("root"), id("sub"), id("cut"));
         let mut counted = tree.counted();
-        counted.note(&root, &[], 1);
+        counted.note(&root, &[], 1.into());
         for each in [&sub, &cut] {
-            counted.note(each, std::slice::from_ref(&root), 0);
-            counted.pay(each, 2);
+            counted.note(each, std::slice::from_ref(&root), 0.into());
+            counted.pay(each, 2.into());
         }
-        assert_eq!(counted.total(), 5);
+        assert_eq!(counted.total(), 5.into());
         counted.accounts.get_mut(&sub).unwrap().is_told = true;
-        assert_eq!(counted.total(), 5);
-        counted.note(&root, &[], 3);
-        assert_eq!(counted.total(), 5, "the one that was cut off has told nobody");
+        assert_eq!(counted.total(), 5.into());
+        counted.note(&root, &[], 3.into());
+        assert_eq!(counted.total(), 5.into(), "the one that was cut off has told nobody");
     }
 }
