@@ -103,7 +103,7 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-/// How a directory is opened that may be no link to one.
+/// The flags that open a directory and refuse a link in its place.
 const OWN_DIRECTORY: OFlags = DIRECTORY.union(OFlags::NOFOLLOW);
 
 impl Dir {
