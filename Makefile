@@ -2,12 +2,12 @@
 # make demo         the product at work: no key, no network, in under a minute
 # make bench        the table of benchmarks, with ratios
 # make demo-svg     docs/demo.svg, recorded again
-# make test-hosts   whole conversations in Codex and opencode, which take a gigabyte
+# make test-clients whole conversations in Codex and opencode, which take a gigabyte
 
 CARGO ?= cargo
 PROWESS = $(or $(CARGO_TARGET_DIR),target)/debug/prowess
 
-.PHONY: test demo demo-svg components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3 test-hosts
+.PHONY: test demo demo-svg components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3 test-clients
 
 test: components fmt clippy unit models mcp doc fuzz shuttle dependencies examples install-check demo
 	@echo "make test: all passed"
@@ -69,8 +69,8 @@ models: components
 	sh crates/models/tests/aimock.sh $(or $(CARGO_TARGET_DIR),target)/aimock \
 	  timeout 300 $(CARGO) test --locked -p prowess-models --all-features --test it -- --ignored third_party
 
-# The server against clients that others wrote: one on the official Python SDK, in each revision of the protocol, and the
-# command lines of the MCP Inspector; and the host against a server on that SDK that lies. They take 75 MB and 300 MB below
+# Tests the server with clients of other people: one on the official Python SDK, in each revision of the protocol, and the
+# command line of the MCP Inspector. Tests the client with a server on that SDK that lies. They take 75 MB and 300 MB below
 # target/.
 mcp: components
 	@python3 -c 'import ensurepip, venv' 2>/dev/null || { test "$$(id -u)" = 0 && apt-get update -q && apt-get install -qy python3-venv; } || { echo "python3 cannot make virtual environments: apt-get install python3-venv" >&2; exit 1; }
@@ -81,11 +81,11 @@ mcp: components
 	PROWESS_MCP_PYTHON=$(abspath $(or $(CARGO_TARGET_DIR),target))/python-sdk/venv/bin/python \
 	  timeout 600 $(CARGO) test --locked -p prowess-mcp --all-features --test client -- --ignored
 
-# The server in two hosts that people use, each with a model on this machine that plays a script. Too large to be part of
-# every test: 800 MB below target/.
-test-hosts: components
+# Tests the server in two MCP clients that people use, each with a scripted model on this machine. `make test` leaves it
+# out because it takes 800 MB below target/.
+test-clients: components
 	$(CARGO) build --locked -p prowess
-	sh crates/mcp/tests/hosts/hosts.sh $(or $(CARGO_TARGET_DIR),target)/hosts $(abspath $(PROWESS))
+	sh crates/mcp/tests/clients/clients.sh $(or $(CARGO_TARGET_DIR),target)/clients $(abspath $(PROWESS))
 
 doc:
 	python3 scripts/check-examples.py

@@ -23,9 +23,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let session = SkillSession::builder(catalog.clone()).options(SessionOptions::new(Dialect::Trpc));
         session.runs(RunSetup::new(runner.clone(), thread.as_str())).permissions(permissions.clone())
     });
-    let agent = DeepAgent::new(Arc::new(Offline)).skills(skills).build()?; // or OpenAi, Anthropic, Scripted
+    let agent = DeepAgent::builder(Arc::new(Offline)).skills(skills).build()?; // or OpenAi, Anthropic, Scripted
     let mut thread = agent.open(ThreadId::new()).await?;
     thread.say("Compute the first Fibonacci numbers.", &NoWatcher).await?;
-    println!("{}", thread.answer().unwrap_or_default());
+    println!("{}", thread.last_response().unwrap_or_default());
     Ok(thread.close().await?)
 }

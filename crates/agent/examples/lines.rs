@@ -85,7 +85,7 @@ async fn agent(store: &Path, skills: &str, model: Arc<dyn Model>) -> Result<Agen
         SkillSession::builder(catalog.clone()).options(options.clone()).runs(runs)
     });
     let threads = SqliteStore::open(store.join("threads.db")).await?;
-    let agent = DeepAgent::new(model).skills(skills).permissions(permissions).store(Arc::new(threads));
+    let agent = DeepAgent::builder(model).skills(skills).permissions(permissions).store(Arc::new(threads));
     Ok(agent.build()?)
 }
 

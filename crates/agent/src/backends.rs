@@ -1,13 +1,13 @@
-//! Whose files a part works on.
+//! The files that a middleware works on.
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 use prowess_backend::Backend;
 
-use crate::middleware::MiddlewareContext;
+use crate::middleware::contract::MiddlewareContext;
 
-/// Whose files a part works on: one backend for all threads, or what a function of the moment gives.
+/// The files that a middleware works on: one backend for all threads, or one that a function chooses.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -19,24 +19,24 @@ use crate::middleware::MiddlewareContext;
 /// let one: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
 /// let guests: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
 /// let shared = Files::new(one.clone());
-/// let by_thread = Files::new(Backends::new(move |moment| {
-///     if moment.thread.as_str().starts_with("guest-") { guests.clone() } else { one.clone() }
+/// let by_thread = Files::new(Backends::new(move |context| {
+///     if context.thread.as_str().starts_with("guest-") { guests.clone() } else { one.clone() }
 /// }));
 /// ```
 #[derive(Clone)]
-pub struct Backends(Arc<Give>);
+pub struct Backends(Arc<Choose>);
 
-type Give = dyn Fn(MiddlewareContext<'_>) -> Arc<dyn Backend> + Send + Sync;
+type Choose = dyn Fn(MiddlewareContext<'_>) -> Arc<dyn Backend> + Send + Sync;
 
 impl Backends {
-    /// What a function gives. It is asked often, and must give the same one for the same thread.
-    pub fn new(give: impl Fn(MiddlewareContext<'_>) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(give))
+    /// A backend that a function chooses. It is called often, and must return the same backend for the same thread.
+    pub fn new(choose: impl Fn(MiddlewareContext<'_>) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(choose))
     }
 
-    /// The backend at a moment.
-    pub fn at(&self, moment: MiddlewareContext<'_>) -> Arc<dyn Backend> {
-        (self.0)(moment)
+    /// The backend for a context.
+    pub fn at(&self, context: MiddlewareContext<'_>) -> Arc<dyn Backend> {
+        (self.0)(context)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Names of threads, messages and calls.
+//! Ids of threads, messages and tool calls.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The longest name of a thread, in bytes.
+/// The longest thread id, in bytes.
 pub const MAX_THREAD_ID: usize = 64;
 
 /// The name of a thread: letters, digits, `-` and `_`. It is safe as the name of a file.
@@ -16,20 +16,20 @@ pub const MAX_THREAD_ID: usize = 64;
 ///
 /// assert!("release-notes".parse::<ThreadId>().is_ok());
 /// assert!("../etc".parse::<ThreadId>().is_err());
-/// assert!(ThreadId::new() < ThreadId::new(), "new names are in the order of time");
+/// assert!(ThreadId::new() < ThreadId::new(), "new ids are ordered by time");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ThreadId(String);
 
-/// A text that is no name of a thread.
+/// The text is no valid name of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a thread's name has 1 to {MAX_THREAD_ID} letters, digits, `-` and `_`, and no others")]
-pub struct ThreadIdProblem;
+#[error("a thread's name must have 1 to {MAX_THREAD_ID} characters: letters, digits, `-` and `_`")]
+pub struct ThreadIdError;
 
 impl ThreadId {
-    /// A new name, later in order than all before it.
-    #[expect(clippy::new_without_default, reason = "a default that is another one each time would surprise")]
+    /// A new id. It sorts after all earlier ones.
+    #[expect(clippy::new_without_default, reason = "a default that differs each time would surprise")]
     pub fn new() -> Self {
         Self(Uuid::now_v7().simple().to_string())
     }
@@ -41,19 +41,19 @@ impl ThreadId {
 }
 
 impl FromStr for ThreadId {
-    type Err = ThreadIdProblem;
+    type Err = ThreadIdError;
 
-    fn from_str(text: &str) -> Result<Self, ThreadIdProblem> {
+    fn from_str(text: &str) -> Result<Self, ThreadIdError> {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         let fits = (1..=MAX_THREAD_ID).contains(&text.len());
-        if fits && text.bytes().all(allowed) { Ok(Self(text.to_owned())) } else { Err(ThreadIdProblem) }
+        if fits && text.bytes().all(allowed) { Ok(Self(text.to_owned())) } else { Err(ThreadIdError) }
     }
 }
 
 impl TryFrom<String> for ThreadId {
-    type Error = ThreadIdProblem;
+    type Error = ThreadIdError;
 
-    fn try_from(text: String) -> Result<Self, ThreadIdProblem> {
+    fn try_from(text: String) -> Result<Self, ThreadIdError> {
         text.parse()
     }
 }
@@ -70,14 +70,14 @@ impl fmt::Display for ThreadId {
     }
 }
 
-/// The name of a message, which it keeps for good.
+/// The id of a message, which never changes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MessageId(String);
 
 impl MessageId {
-    /// A new name.
-    #[expect(clippy::new_without_default, reason = "a default that is another one each time would surprise")]
+    /// A new id.
+    #[expect(clippy::new_without_default, reason = "a default that differs each time would surprise")]
     pub fn new() -> Self {
         Self(Uuid::now_v7().simple().to_string())
     }
@@ -94,7 +94,7 @@ impl From<&str> for MessageId {
     }
 }
 
-/// The name of a tool call, as the model gave it. It is one of its own within its message.
+/// The id of a tool call, as the model gave it. It is unique within its message.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CallId(String);

@@ -1,10 +1,10 @@
-//! JSON that a model or a tool wrote.
+//! The memory that parsed JSON from models and hooks may take.
 
 use prowess_catalog::json_cost::JsonRoom;
 
-/// The memory that JSON of a model, a provider or a hook may take as a tree: 4 MiB, and four times its length.
+/// The memory that JSON of a model, a provider or a hook may take once parsed: 4 MiB plus four times its length.
 ///
-/// A model writes whatever it likes. A few megabytes of tiny values would take a gigabyte.
+/// A model can write anything. A few megabytes of tiny values would take a gigabyte of memory.
 ///
 /// ```
 /// use prowess_agent::json::MODEL_JSON;

@@ -1,4 +1,8 @@
-//! Messages, the run as a state machine, tools, middleware and durable threads: the loop that skills live in.
+//! Build agents that work in durable threads.
+//!
+//! An agent is a model with tools and middleware. It works on threads: stored conversations that survive restarts, and
+//! that another process can continue. [`DeepAgent`] builds the complete agent, with skills, files, memory, todos,
+//! sub-agents, approval, hooks and summarisation.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -14,36 +18,43 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // A tool is a function of typed arguments.
+//! // A tool is a function with typed arguments.
 //! let add = FunctionTool::new("add", "Adds numbers.", |add: Add| async move {
 //!     Ok(ToolAnswer::text(add.numbers.iter().sum::<i64>().to_string()))
 //! });
-//! // This model says what a script tells; `OpenAi` and `Anthropic` of `prowess-models` say more.
+//! // This model follows a script. `prowess-models` also has `OpenAi` and `Anthropic`.
 //! let model = Scripted::new([
 //!     ScriptedTurn::new().call("add", json!({"numbers": [1, 2, 3]})),
 //!     ScriptedTurn::new().expect(ScriptedExpect::new().last("6")).say("It is 6."),
 //! ]);
 //! let agent = Agent::builder(Arc::new(model)).prompt("You count for others.").tool(Arc::new(add)).build()?;
 //!
-//! // What happens in a thread is stored before it is shown: another process can go on with it.
+//! // The thread stores everything before it shows it, so another process can continue it.
 //! let mut thread = agent.open(ThreadId::new()).await?;
 //! thread.say("What is 1 + 2 + 3?", &NoWatcher).await?;
-//! assert_eq!(thread.answer().as_deref(), Some("It is 6."));
+//! assert_eq!(thread.last_response().as_deref(), Some("It is 6."));
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! [`DeepAgent`] is the whole agent by one call: skills, files, memory, todos, sub-agents, approval, hooks and
-//! summaries. [`Agent`] has what you give it: a [`Model`], [`Tool`]s, and [`parts`], each a [`Middleware`] that may own
-//! tools, sections of the prompt and a [`State`], and take part in every turn.
+//! # The five types to know
 //!
-//! A [`Thread`] is a log of [`Event`]s in a [`ThreadStore`], and a [`ThreadState`] is what they come to: which messages there
-//! are, and whether the model is to be asked, tools are to be called, or a person is to answer. It does no I/O.
+//! - [`Agent`]: a model, tools and middleware. [`Agent::open`] opens a thread.
+//! - [`Thread`]: the handle to a thread. [`Thread::say`] starts a turn, [`Thread::reply`] answers its questions.
+//! - [`Tool`]: a function that the model can call. [`FunctionTool`] makes one from a Rust function.
+//! - [`Middleware`]: a component that adds tools, prompt sections and state, and can wrap calls. [`middleware`] has those
+//!   that prowess ships.
+//! - [`Model`]: the model that the agent calls. The crate `prowess-models` implements it.
 //!
-//! Features, all off by default: `run` (commands of hooks and files of workspaces, in the sandbox), `otel` (spans to an
-//! OpenTelemetry collector), and `testing`, which has the suite that every store of threads passes, for your own.
+//! A [`Thread`] is a log of [`Event`]s in a [`ThreadStore`]. [`ThreadState`] is the result of applying them. It does no
+//! I/O: it says what comes next, and the agent does it.
+//!
+//! # Features
+//!
+//! All are off by default. `run`: hooks that are commands, and files in workspaces, in the sandbox. `otel`: spans to an
+//! OpenTelemetry collector. `testing`: the test suite for your own thread store.
 
-/// The programs of the README are tests, and those of the page about embedding; parts of programs say `ignore` there.
+/// Runs the programs in the README and in the page about embedding as tests. Incomplete programs say `ignore` there.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/embedding.md")]
@@ -52,14 +63,13 @@ struct Documents;
 pub mod agent;
 pub mod backends;
 pub mod cost;
-mod deep;
+mod deep_agent;
 pub mod id;
 pub mod json;
 pub mod message;
 pub mod middleware;
 pub mod model;
-
-pub mod server_words;
+pub mod server_text;
 pub mod state;
 pub mod telemetry;
 pub mod thread;
@@ -71,7 +81,7 @@ pub use agent::{
     Watcher,
 };
 pub use cost::Prices;
-pub use deep::DeepAgent;
+pub use deep_agent::DeepAgent;
 pub use id::ThreadId;
 pub use message::{Message, ToolCall, ToolResult};
 pub use middleware::{Middleware, MiddlewareAction, MiddlewareContext, MiddlewareFactory};
@@ -81,7 +91,7 @@ pub use thread::{MemoryThreads, ThreadStore};
 pub use thread_state::{CallReply, Event, ThreadState, TurnLimits, TurnOutcome};
 pub use tool::{FunctionTool, Tool, ToolAnswer, ToolContext, ToolOutput, Tools};
 
-/// What tests of this crate's users need: suites for their own implementations.
+/// Test suites for your own implementations of this crate's traits.
 #[cfg(feature = "testing")]
 pub mod testing {
     pub use crate::thread::testing::thread_store_suite;

@@ -1,4 +1,4 @@
-//! Messages, in no provider's words.
+//! Messages of a conversation, independent of any provider.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::id::{CallId, MessageId};
 use crate::json::MODEL_JSON;
 
-/// The mark of a message that another agent, or a part, said in a person's place.
+/// The mark of a message that another agent or a middleware said in a person's place.
 const BY_AGENT: &str = "by_agent";
 
-/// One message of a conversation. The system prompt is none: it is made anew for each call of a model.
+/// One message of a conversation. The system prompt is no message: it is built for each model call.
 ///
 /// ```
 /// use prowess_agent::message::AssistantPart;
@@ -30,35 +30,35 @@ const BY_AGENT: &str = "by_agent";
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Its name, which it keeps.
+    /// The message's id, which never changes.
     pub id: MessageId,
-    /// Who says what.
+    /// Who says it, and what.
     #[serde(flatten)]
     pub content: Content,
-    /// What the parts of an agent note on it, each under a key of its own; no model sees it.
+    /// Notes of middleware, each under its own key. No model sees them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub marks: BTreeMap<String, Value>,
 }
 
-/// Who says what.
+/// Who says something, and what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum Content {
-    /// A person, or who speaks for one.
+    /// A person, or someone who speaks for a person.
     User {
-        /// What is said.
+        /// The parts of the message.
         parts: Vec<UserPart>,
     },
     /// The model.
     Assistant {
-        /// What is said, in its order.
+        /// The parts of the response, in order.
         parts: Vec<AssistantPart>,
     },
-    /// A tool, to one call of it.
+    /// A tool's answer to one call.
     Tool(ToolResult),
 }
 
-/// A part of what a person says.
+/// A part of a person's message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum UserPart {
@@ -67,22 +67,22 @@ pub enum UserPart {
         /// The text.
         text: String,
     },
-    /// A picture.
+    /// An image.
     Image(Media),
-    /// A document.
+    /// A file.
     File(Media),
 }
 
-/// Something that is not text, by reference: a log of messages stays small.
+/// A reference to an image or a file, so that logs stay small.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Media {
-    /// Where it is: a path of the agent's backend, or `https://…`.
+    /// Where it is: a path in the agent's backend, or `https://…`.
     pub reference: String,
-    /// What it is, such as `image/png`.
+    /// Its media type, such as `image/png`.
     pub mime: String,
 }
 
-/// A part of what a model says.
+/// A part of a model's response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum AssistantPart {
@@ -91,26 +91,26 @@ pub enum AssistantPart {
         /// The text.
         text: String,
     },
-    /// What it thought.
+    /// Reasoning.
     Reasoning(Reasoning),
-    /// A call of a tool.
+    /// A tool call.
     ToolCall(ToolCall),
 }
 
-/// What a model thought, with what its provider wants back.
+/// A model's reasoning, with the data that its provider wants back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reasoning {
-    /// The text; empty when the provider keeps it to itself.
+    /// The text; empty if the provider does not show it.
     pub text: String,
-    /// What proves to the provider that the text is its own.
+    /// The provider's signature of the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<String>,
-    /// What the provider shows to nobody, and wants back.
+    /// Encrypted reasoning that only the provider can read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redacted: Option<String>,
 }
 
-/// A call of a tool.
+/// A tool call.
 ///
 /// ```
 /// use prowess_agent::ToolCall;
@@ -123,20 +123,20 @@ pub struct Reasoning {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Its name, which its result bears.
+    /// The call's id. Its answer has the same.
     pub id: CallId,
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// The arguments, as the model wrote them: JSON, if it did well.
+    /// The arguments as the model wrote them. They should be JSON.
     pub arguments: String,
 }
 
 impl ToolCall {
-    /// The arguments as an object. Nothing at all is an empty one.
+    /// The arguments as an object. An empty text is an empty object.
     ///
     /// # Errors
     ///
-    /// What is wrong with them, for the model to read.
+    /// Says what is wrong with them, for the model to read.
     pub fn parsed(&self) -> Result<Value, String> {
         if self.arguments.trim().is_empty() {
             return Ok(Value::Object(serde_json::Map::new()));
@@ -153,32 +153,32 @@ impl ToolCall {
     }
 }
 
-/// What a tool answers to one call.
+/// A tool's answer to one call, as a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// The call.
+    /// The id of the call.
     pub call: CallId,
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// What the model reads.
+    /// The text that the model reads.
     pub text: String,
-    /// Whether it is an error.
+    /// Whether the answer is an error.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
 }
 
 impl Message {
-    /// What a person says.
+    /// A person's message.
     pub fn user(text: impl Into<String>) -> Self {
         Self::new(Content::User { parts: vec![UserPart::Text { text: text.into() }] })
     }
 
-    /// What a model says.
+    /// A model's response.
     pub fn assistant(parts: Vec<AssistantPart>) -> Self {
         Self::new(Content::Assistant { parts })
     }
 
-    /// What a tool answers.
+    /// A tool's answer.
     pub fn tool(result: ToolResult) -> Self {
         Self::new(Content::Tool(result))
     }
@@ -187,39 +187,39 @@ impl Message {
         Self { id: MessageId::new(), content, marks: BTreeMap::new() }
     }
 
-    /// What another agent says in a person's place.
+    /// A message that another agent says in a person's place.
     pub(crate) fn by_agent(text: impl Into<String>) -> Self {
         Self::user(text).not_by_person()
     }
 
-    /// The same, said by another agent or a part.
+    /// Marks the message as said by another agent or a middleware.
     pub(crate) fn not_by_person(self) -> Self {
         self.marked(BY_AGENT, true)
     }
 
-    /// Whether a person said it: no model, tool, part or other agent.
+    /// Whether a person said it, and no model, tool, middleware or other agent.
     pub fn is_by_person(&self) -> bool {
         matches!(self.content, Content::User { .. }) && !self.marks.contains_key(BY_AGENT)
     }
 
-    /// The name of the message that answers its call of this number: the same whenever a thread is read.
+    /// The id of the message that answers the call of this number. It is the same each time the thread is read.
     pub(crate) fn result_id(&self, number: usize) -> MessageId {
         format!("{}-{number}", self.id.as_str()).as_str().into()
     }
 
-    /// Notes something on it.
+    /// Adds a note of a middleware.
     #[must_use]
     pub fn marked(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.marks.insert(key.into(), value.into());
         self
     }
 
-    /// All its text, parts joined by newlines; nothing of what was thought.
+    /// All text of the message, without reasoning. Newlines join its parts.
     pub fn text(&self) -> String {
         self.texts().join("\n")
     }
 
-    /// Its texts, part by part; nothing of what was thought.
+    /// The texts of the message, part by part, without reasoning.
     pub(crate) fn texts(&self) -> Vec<&str> {
         match &self.content {
             Content::User { parts } => parts
@@ -240,7 +240,7 @@ impl Message {
         }
     }
 
-    /// The calls that it makes, in their order.
+    /// The tool calls of the message, in order.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         let parts: &[AssistantPart] = match &self.content {
             Content::Assistant { parts } => parts,
@@ -263,7 +263,7 @@ mod tests {
         ToolCall { id: "c1".into(), name: "ls".to_owned(), arguments: arguments.to_owned() }
     }
 
-    /// What is stored today is read for good: this form only ever grows.
+    /// Later versions must read this stored form.
     #[test]
     fn the_stored_form() {
         let reasoning = Reasoning { text: "hm".to_owned(), signature: Some("s".to_owned()), redacted: None };
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_an_object_or_told_what_is_wrong() {
+    fn arguments_are_an_object_or_an_error_says_why() {
         assert_eq!(call("").parsed(), Ok(json!({})));
         assert_eq!(call("null").parsed(), Ok(json!({})));
         assert_eq!(call("{\"a\": 1}").parsed(), Ok(json!({"a": 1})));

@@ -1,4 +1,4 @@
-//! The state that parts of an agent have in a thread: typed, and changed by deltas alone.
+//! The states that middleware have in a thread. They are typed, and only deltas change them.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -10,9 +10,9 @@ use serde::{Deserialize as _, Serialize};
 
 use crate::thread_state::StateChange;
 
-/// What a part of an agent keeps in a thread. It is the fold of its deltas, which the thread's log has.
+/// The state of a middleware in a thread: the result of applying all its deltas, which the thread's log stores.
 ///
-/// What a stored delta means must stay: a later version reads all that earlier ones wrote.
+/// The meaning of a stored delta must never change: later versions read the logs of earlier ones.
 ///
 /// ```
 /// use prowess_agent::thread_state::StateChange;
@@ -29,35 +29,35 @@ use crate::thread_state::StateChange;
 ///     }
 /// }
 ///
-/// // What a tool or a part gives back, and the log keeps; `States::get` reads the sum of all.
+/// // A tool or a middleware returns this, and the log stores it. `States::get` returns the resulting state.
 /// let change = StateChange::new::<Visits>("visits", &2);
 /// assert_eq!(change.delta, 2);
 /// ```
 pub trait State: Clone + Default + Debug + Send + Sync + 'static {
-    /// A change.
+    /// A change of the state.
     type Delta: Serialize + DeserializeOwned;
 
-    /// Changes it. It cannot fail: whoever makes a delta checks it.
+    /// Applies a delta. It cannot fail: the code that creates a delta checks it.
     fn apply(&mut self, delta: Self::Delta);
 }
 
-/// A state whose type only its owner knows.
+/// A [`State`] whose type only its owner knows.
 pub trait AnyState: Any + Debug + Send + Sync {
-    /// Changes it by a stored delta.
+    /// Applies a stored delta.
     ///
     /// # Errors
     ///
     /// The delta cannot be read.
     fn apply_stored(&mut self, change: &StateChange) -> Result<(), serde_json::Error>;
 
-    /// Whether it could be changed so.
+    /// Checks that a stored delta can be applied.
     ///
     /// # Errors
     ///
     /// The delta cannot be read.
     fn check(&self, change: &StateChange) -> Result<(), serde_json::Error>;
 
-    /// The same state, to be changed by itself.
+    /// A copy that can be changed independently.
     fn boxed_clone(&self) -> Box<dyn AnyState>;
 }
 
@@ -76,13 +76,13 @@ impl<S: State> AnyState for S {
     }
 }
 
-/// The states of a thread, by their owners. A clone shares each state until one of the two changes it.
+/// The states of a thread, by the names of their middleware. A clone shares each state until one of them changes it.
 ///
 /// ```
 /// use prowess_agent::middleware::Todos;
 /// use prowess_agent::States;
 ///
-/// let states = States::default(); // a thread's are `thread.states()`
+/// let states = States::default(); // for a thread: `thread.states()`
 /// assert!(Todos::of(&states).is_empty());
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -93,17 +93,17 @@ impl States {
         self.0.insert(owner.to_owned(), state.into());
     }
 
-    /// The state of an owner, if it has one of this type.
+    /// The state of the middleware `owner`, if it has this type.
     pub fn get<S: State>(&self, owner: &str) -> Option<&S> {
         let state: &dyn Any = &**self.0.get(owner)?;
         state.downcast_ref()
     }
 
-    /// Whether changes can be made.
+    /// Checks that changes can be applied.
     ///
     /// # Errors
     ///
-    /// A delta cannot be read, and whose it is.
+    /// The owner of a delta that cannot be read, and why.
     pub(crate) fn check(&self, changes: &[StateChange]) -> Result<(), (String, serde_json::Error)> {
         let known = changes.iter().filter_map(|change| Some((change, self.0.get(&change.owner)?)));
         for (change, state) in known {
@@ -112,11 +112,11 @@ impl States {
         Ok(())
     }
 
-    /// Makes changes. Those of owners that are no longer there are left.
+    /// Applies changes. It ignores those of middleware that the agent no longer has.
     ///
     /// # Errors
     ///
-    /// A delta cannot be read, and whose it is.
+    /// The owner of a delta that cannot be read, and why.
     pub(crate) fn apply(&mut self, changes: &[StateChange]) -> Result<(), (String, serde_json::Error)> {
         for change in changes {
             let Some(shared) = self.0.get_mut(&change.owner) else { continue };
@@ -138,10 +138,10 @@ impl StateChange {
     ///
     /// # Panics
     ///
-    /// The delta has a form that JSON does not have. That is a mistake in its type.
+    /// The delta cannot be written as JSON. That is a bug in its type.
     pub fn new<S: State>(owner: &str, delta: &S::Delta) -> Self {
         let delta = serde_json::to_value(delta)
-            .unwrap_or_else(|error| panic!("{owner} made a delta of no form: {error}"));
+            .unwrap_or_else(|error| panic!("{owner}: a delta cannot be written as JSON: {error}"));
         Self { owner: owner.to_owned(), delta }
     }
 }

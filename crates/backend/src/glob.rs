@@ -3,7 +3,7 @@
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::cap::Cap;
-use crate::path::shown;
+use crate::path::printable;
 use crate::{BackendError, Entry, Result};
 
 /// The longest pattern, in bytes.
@@ -67,7 +67,7 @@ impl GlobQuery {
     /// larger than [`MAX_PATTERN_BYTES`] or [`MAX_PATTERN_EXPANSIONS`].
     pub fn new(pattern: &str) -> Result<Self> {
         let invalid = |reason: &str| BackendError::InvalidPattern {
-            pattern: shown(pattern),
+            pattern: printable(pattern),
             reason: reason.to_owned(),
         };
         if pattern.is_empty() {

@@ -1,4 +1,4 @@
-//! Where files live: a local directory, memory, an object store, or several of them under one root.
+//! Backends: where files live. A local directory, memory, an object store, or several of them under one root.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -25,28 +25,30 @@
 //! # }
 //! ```
 //!
-//! Everything is a [`Backend`]: one object-safe trait. [`LocalBackend`] is rooted at a directory that
-//! neither links nor races lead out of; [`MemoryBackend`] lives as long as its value;
-//! `ObjectBackend` (feature `object`, and `s3` for its settings) keeps files in an object store;
-//! [`CompositeBackend`] routes by path.
+//! The five types to know:
 //!
-//! Promises that hold for all of them:
+//! - [`Backend`] is the trait of all backends.
+//! - [`LocalBackend`] holds the files below a local directory. No link or race leads out of it.
+//! - [`MemoryBackend`] holds files in memory. `ObjectBackend` (features `object` and `s3`) holds them in an object store.
+//! - [`CompositeBackend`] joins several backends under one root, by path.
+//! - [`VirtualPath`] is a checked path. There is no other way to name a file.
 //!
-//! - A path is a [`VirtualPath`], checked once. There is no other way to name a file.
-//! - Nothing is unbounded. A read has a maximum, a search has caps, and a cap that bites is a value in
-//!   the answer ([`Cap`]), never silence.
-//! - A batch answers for each item, in order; one failure is not the batch's.
-//! - Writes are whole: a reader sees the old file or the new one. Appends and edits at the same time
-//!   lose nothing, or say [`BackendError::Conflict`]. Surviving a loss of power is not promised.
+//! Promises of all backends:
 //!
-//! The crate knows nothing of what the files mean. It needs a Tokio runtime with its time driver.
-//! [`LocalBackend`] is there on Unix.
+//! - Everything has a limit. A read has a maximum, a search has caps, and the result says which cap was reached
+//!   ([`Cap`](cap::Cap)).
+//! - A batch has a result for each item, in order. One failure does not affect the others.
+//! - Writes are atomic: a reader sees the old file or the new one. Concurrent appends and edits lose nothing, or fail with
+//!   [`BackendError::Conflict`]. Writes may be lost in a power failure.
 //!
-//! Features, all off by default: `object`, `s3`, `serde`, and `testing`, which has the suite that every
-//! backend passes, for your own.
+//! The crate does not know what the files mean. It needs a Tokio runtime with its time driver. [`LocalBackend`] exists on
+//! Unix only.
+//!
+//! All features are off by default: `object`, `s3`, `serde`, and `testing`, which has the test suite for your own backends.
 
 mod backend;
 pub mod cap;
+mod change_queue;
 mod composite;
 pub mod entry;
 mod error;
@@ -62,7 +64,6 @@ pub mod path;
 pub mod read;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod turns;
 mod walk;
 pub mod write;
 

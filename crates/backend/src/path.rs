@@ -80,7 +80,7 @@ impl VirtualPath {
     ///
     /// [`BackendError::InvalidPath`] names the first [`PathProblem`] found.
     pub fn parse(text: &str) -> Result<Self, BackendError> {
-        let invalid = |problem| BackendError::InvalidPath { text: shown(text), problem };
+        let invalid = |problem| BackendError::InvalidPath { text: printable(text), problem };
         if text.len() > MAX_PATH_BYTES {
             return Err(invalid(PathProblem::TooLong));
         }
@@ -104,7 +104,7 @@ impl VirtualPath {
     pub fn join(&self, relative: &str) -> Result<Self, BackendError> {
         if relative.is_empty() || relative.starts_with('/') {
             let problem = PathProblem::EmptyComponent;
-            return Err(BackendError::InvalidPath { text: shown(relative), problem });
+            return Err(BackendError::InvalidPath { text: printable(relative), problem });
         }
         if self.is_root() {
             Self::parse(&format!("/{relative}"))
@@ -193,7 +193,7 @@ fn check_name(name: &str) -> Result<(), PathProblem> {
 }
 
 /// A refused text as an error may show it: on one line, and not the megabyte that somebody sent.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     const MAX_SHOWN_CHARS: usize = 200;
     let mut shown: String = text.chars().take(MAX_SHOWN_CHARS).flat_map(char::escape_debug).collect();
     if text.chars().nth(MAX_SHOWN_CHARS).is_some() {

@@ -1,9 +1,9 @@
-//! Files and directories below an open directory, without following links out of it.
+//! Opens files and directories below an open directory and follows no link out of it.
 //!
-//! Nothing here resolves a path twice. A file is opened below a directory that is already open, checked through its own
-//! descriptor, and read from it. A link or a swapped directory can make an open fail; it cannot lead it elsewhere.
+//! No path is resolved twice. A caller opens a file below a directory that is already open, then checks and reads it
+//! through its descriptor. A link or a replaced directory can make an open fail, but cannot lead it elsewhere.
 //!
-//! These are functions over descriptors. What a crate does with them (stamps, owners, trees, messages) is its own.
+//! These are functions over descriptors. Stamps, owners, trees and messages belong to the crates that call them.
 
 use std::ffi::OsStr;
 use std::io;
@@ -19,13 +19,13 @@ use rustix::io::Errno;
 /// The flags that open a directory for listing.
 pub const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// The flags that open a file for reading. Without `O_NONBLOCK` a FIFO would wait for its writer.
+/// The flags that open a file for reading. Without `O_NONBLOCK`, opening a FIFO would wait for a writer.
 pub const FILE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// How often an open is tried again when something was renamed while the kernel looked.
+/// How often an open is tried if something is renamed meanwhile.
 const MAX_ATTEMPTS: usize = 8;
 
-/// How many names [`with_unused_name`] tries. Files that a process of the same number left behind are in the way.
+/// How many names [`with_unused_name`] tries. An earlier process with the same id may have left some of them.
 const MAX_NAMES: usize = 64;
 
 /// Which links are followed, on the way to a file and at its end.
@@ -33,21 +33,21 @@ const MAX_NAMES: usize = 64;
 pub enum Follow {
     /// Every link is an error.
     Never,
-    /// Links that stay below the directory are followed; others are an error. If the kernel has no `openat2`, every link
-    /// is one.
+    /// Links that stay below the directory are followed; others are an error. Without `openat2` in the kernel, every
+    /// link is an error.
     Beneath,
 }
 
-/// Why [`open_file`] gave no file.
+/// Why [`open_file`] did not open a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotOpened {
     /// The system refused. `ELOOP` means a link, `EXDEV` a link or path that leads out, `ENXIO` a socket or device.
     Refused(Errno),
-    /// Something else than a regular file is there.
+    /// The path has something that is not a regular file.
     NotAFile(FileType),
 }
 
-/// Opens the directory at `path` and follows links: for places that a person named.
+/// Opens the directory at `path` and follows links. Use it only for paths that a person chose.
 ///
 /// ```
 /// use prowess_base::beneath::{Follow, open, open_directory, DIRECTORY};
@@ -65,12 +65,12 @@ pub enum NotOpened {
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The error of the system.
 pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     fs::openat(CWD, path, DIRECTORY, Mode::empty())
 }
 
-/// Opens what is at `relative` below `directory`. Neither a link nor `..` nor an absolute path leads out of it.
+/// Opens the file or directory at `relative` below `directory`. A link, `..` or an absolute path cannot lead out of it.
 ///
 /// ```
 /// use prowess_base::beneath::{FILE, Follow, open, open_directory};
@@ -85,7 +85,7 @@ pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
 ///
 /// # Errors
 ///
-/// What the system says: `ELOOP` of a link, `EXDEV` of a way out.
+/// The error of the system: `ELOOP` for a link, `EXDEV` for a path that leads out.
 #[cfg(target_os = "linux")]
 pub fn open(
     directory: impl AsFd,
@@ -103,7 +103,7 @@ pub fn open(
         return open_stepwise(directory, relative, flags);
     }
     let resolve = match follow {
-        // Without links only these could lead out; the kernel is faster without the check.
+        // Without links, only these paths could lead out. The kernel is faster without the check.
         Follow::Never if !may_lead_out(relative) => ResolveFlags::NO_SYMLINKS,
         Follow::Never => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
         Follow::Beneath => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
@@ -121,11 +121,11 @@ pub fn open(
     Err(Errno::AGAIN)
 }
 
-/// Opens what is at `relative` below `directory`. No link is followed on this system.
+/// Opens the file or directory at `relative` below `directory`. On this system every link is an error.
 ///
 /// # Errors
 ///
-/// What the system says: `ELOOP` of a link, `EXDEV` of a way out.
+/// The error of the system: `ELOOP` for a link, `EXDEV` for a path that leads out.
 #[cfg(not(target_os = "linux"))]
 pub fn open(
     directory: impl AsFd,
@@ -143,7 +143,7 @@ fn may_lead_out(relative: &OsStr) -> bool {
     bytes.starts_with(b"/") || bytes.windows(2).any(|pair| pair == b"..")
 }
 
-/// Opens one component at a time and follows no link at all: what [`open`] does if the kernel has no `openat2`.
+/// Opens one component at a time and follows no link. [`open`] uses it if the kernel has no `openat2`.
 fn open_stepwise(directory: impl AsFd, relative: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     let mut names: Vec<&[u8]> =
         relative.as_bytes().split(|byte| *byte == b'/').filter(|name| !name.is_empty()).collect();
@@ -160,7 +160,7 @@ fn open_stepwise(directory: impl AsFd, relative: &OsStr, flags: OFlags) -> Resul
     fs::openat(from, last, flags | OFlags::NOFOLLOW, Mode::empty())
 }
 
-/// Opens the regular file at `relative` for reading. It never waits, whatever is there.
+/// Opens the regular file at `relative` for reading. It never waits, even for a FIFO.
 ///
 /// ```
 /// use prowess_base::beneath::{Follow, NotOpened, open_directory, open_file};
@@ -178,7 +178,7 @@ fn open_stepwise(directory: impl AsFd, relative: &OsStr, flags: OFlags) -> Resul
 ///
 /// # Errors
 ///
-/// The system refused, or something else than a regular file is there.
+/// The system refused, or the path has something that is not a regular file.
 pub fn open_file(
     directory: impl AsFd,
     relative: impl AsRef<OsStr>,
@@ -192,7 +192,7 @@ pub fn open_file(
     }
 }
 
-/// Looks at the entry `name` itself, and not at what it leads to if it is a link.
+/// Returns the metadata of the entry `name`. If it is a link, these are the metadata of the link.
 ///
 /// ```
 /// use prowess_base::beneath::{open_directory, stat};
@@ -208,14 +208,14 @@ pub fn open_file(
 ///
 /// # Errors
 ///
-/// What the system says: `ENOENT` when there is no such entry.
+/// The error of the system: `ENOENT` if the entry does not exist.
 pub fn stat(directory: impl AsFd, name: impl AsRef<OsStr>) -> Result<Stat, Errno> {
     fs::statat(directory, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// Calls `each` with the name and kind of every entry, in the order of the disk, until it breaks.
+/// Calls `each` with the name and type of every entry, in no particular order, until it breaks.
 ///
-/// It reads through the given descriptor, from where that stands: give it one that was just opened.
+/// The list starts at the position of the descriptor, so pass one that was just opened.
 ///
 /// ```
 /// use std::ops::ControlFlow;
@@ -235,7 +235,7 @@ pub fn stat(directory: impl AsFd, name: impl AsRef<OsStr>) -> Result<Stat, Errno
 ///
 /// # Errors
 ///
-/// What the system says; `each` has seen some entries by then.
+/// The error of the system. `each` may have been called for some entries.
 pub fn list(
     directory: impl AsFd,
     mut each: impl FnMut(&OsStr, FileType) -> ControlFlow<()>,
@@ -261,7 +261,7 @@ pub fn list(
     Ok(())
 }
 
-/// Creates the file `name` for writing. If anything has that name, also a link, it is an error.
+/// Creates the file `name` for writing. It is an error if something has that name, even a link.
 ///
 /// ```
 /// use prowess_base::beneath::{create_file, open_directory};
@@ -275,15 +275,15 @@ pub fn list(
 ///
 /// # Errors
 ///
-/// What the system says: `EEXIST` when something has that name.
+/// The error of the system: `EEXIST` if something has that name.
 pub fn create_file(directory: impl AsFd, name: impl AsRef<OsStr>, mode: u32) -> Result<OwnedFd, Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     fs::openat(directory, name.as_ref(), flags, Mode::from_raw_mode(mode))
 }
 
-/// Calls `make` with names until one is unused, and returns that name with what was made.
+/// Calls `make` with new names until one is unused. Returns that name and the result of `make`.
 ///
-/// A name has `prefix`, the number of this process, a number that this process gives once, and `suffix`.
+/// A name consists of `prefix`, the id of this process, a number that this process uses once, and `suffix`.
 ///
 /// ```
 /// use prowess_base::beneath::{create_file, open_directory, with_unused_name};
@@ -297,7 +297,7 @@ pub fn create_file(directory: impl AsFd, name: impl AsRef<OsStr>, mode: u32) -> 
 ///
 /// # Errors
 ///
-/// What `make` says, unless that is that something has the name; and that, when it says so too often.
+/// The error of `make`. If the name is in use, another is tried; after 64 names the error is `EEXIST`.
 pub fn with_unused_name<T>(
     prefix: &str,
     suffix: &str,
@@ -350,7 +350,7 @@ mod tests {
             "gone/file",
             "",
         ] {
-            // `real/..` stays inside; the kernel knows that, and one component at a time does not.
+            // `real/..` stays inside. The kernel accepts it; `open_stepwise` refuses it.
             let is_inside = path == "real/..";
             assert_eq!(open(&dir, path, FILE, Follow::Never).is_ok(), is_inside, "{path}");
             assert_eq!(open(&dir, path, FILE, Follow::Beneath).is_ok(), is_inside, "{path}");

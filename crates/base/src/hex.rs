@@ -1,4 +1,4 @@
-//! Bytes as lowercase hexadecimal digits, and back.
+//! Writes bytes as lowercase hexadecimal digits and reads them.
 
 use std::fmt;
 
@@ -12,12 +12,12 @@ use std::fmt;
 ///
 /// # Errors
 ///
-/// `out` refused the text. A `String` never does.
+/// `out` cannot be written. Writing to a `String` never fails.
 pub fn write(out: &mut impl fmt::Write, bytes: &[u8]) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
 }
 
-/// Returns two digits for each byte.
+/// Returns `bytes` as text, with two digits for each byte.
 ///
 /// ```
 /// assert_eq!(prowess_base::hex::encode(b"\x00\xff"), "00ff");
@@ -30,7 +30,7 @@ pub fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// Reads exactly `N` bytes from lowercase digits, so that bytes have one spelling.
+/// Reads exactly `N` bytes from lowercase digits. Other text gives `None`, so each value has one spelling.
 ///
 /// ```
 /// use prowess_base::hex::decode;

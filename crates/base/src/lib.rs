@@ -1,10 +1,10 @@
-//! What several crates of prowess need and none writes twice.
+//! The low level that the crates of prowess share.
 //!
-//! - `beneath` (feature `beneath`): files and directories below an open directory, without following links out of it.
-//! - [`hex`]: bytes as lowercase hexadecimal digits, and back.
-//! - [`tokens`]: about how many tokens a text takes.
-//! - [`text`]: text that strangers wrote, shown so that no two texts look the same.
-//! - [`sse`]: server-sent events, from bytes that are cut anywhere.
+//! - `beneath` (feature `beneath`): opens files below an open directory and follows no link out of it.
+//! - [`hex`]: writes bytes as lowercase hexadecimal digits and reads them.
+//! - [`tokens`]: estimates how many tokens a text takes.
+//! - [`text`]: shows text from strangers so that no two texts look the same.
+//! - [`sse`]: reads server-sent events from chunks of bytes.
 //!
 //! ```
 //! use prowess_base::{hex, text, tokens};
@@ -14,7 +14,7 @@
 //! assert_eq!(text::exact_line("a\tb"), r"a\u{9}b");
 //! ```
 //!
-//! Every function here is small and knows nothing about skills, agents or models. Only `beneath` does I/O.
+//! Nothing here knows about skills, agents or models. Only `beneath` does I/O.
 
 #[cfg(feature = "beneath")]
 pub mod beneath;

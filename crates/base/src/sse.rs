@@ -1,36 +1,36 @@
-//! Server-sent events, from bytes that are cut anywhere.
+//! Reads server-sent events from chunks of bytes. A chunk can end anywhere.
 //!
-//! The reader follows the standard and fails on nothing except length. Lines end with LF, CR or both. A byte order mark
-//! is skipped. Unknown fields are no error. Bytes that are no UTF-8 become replacement characters.
+//! The reader follows the standard and fails only if an event is too long. Lines end with LF, CR or both. The reader
+//! skips a byte order mark and unknown fields, and replaces bytes that are not UTF-8.
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// One event of a stream. A field that comes twice has its last value, except `data`, whose lines are joined.
+/// One event of a stream. If a field is repeated, the last value counts; lines of `data` are joined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SseEvent {
-    /// Its type; empty when it has none.
+    /// The type, or an empty text if the event has none.
     pub event: String,
-    /// What it says.
+    /// The text of the event.
     pub data: Option<String>,
-    /// Its name, from which a client can resume.
+    /// The id from which a client can resume the stream.
     pub id: Option<String>,
-    /// How many milliseconds a client waits before it connects again.
+    /// How many milliseconds a client waits before it reconnects.
     pub retry: Option<u64>,
 }
 
 impl SseEvent {
-    /// Returns what it says; nothing when it has no data.
+    /// Returns the data, or an empty text if the event has none.
     #[must_use]
     pub fn text(&self) -> &str {
         self.data.as_deref().unwrap_or_default()
     }
 }
 
-/// An event is longer than its reader allows.
+/// An event is longer than the limit of its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventTooLong;
 
-/// Puts events together from the bytes of a stream.
+/// Reads the events of a stream, chunk by chunk.
 ///
 /// ```
 /// use prowess_base::sse::SseReader;
@@ -50,14 +50,14 @@ pub struct SseReader {
     current: SseEvent,
     /// The bytes of the current event so far, without the ends of its lines.
     length: usize,
-    /// The last byte was a CR; a LF after it ends the same line.
+    /// Whether the last byte was a CR. An LF after it ends the same line.
     after_cr: bool,
-    /// A line has ended, so that no byte order mark can come.
+    /// Whether a line has ended. A byte order mark can only be before that.
     started: bool,
 }
 
 impl SseReader {
-    /// Makes a reader whose events have at most so many bytes, all their lines together.
+    /// Makes a reader that fails if the lines of one event have more bytes than this.
     #[must_use]
     pub fn new(max_event_bytes: usize) -> Self {
         Self {
@@ -70,11 +70,11 @@ impl SseReader {
         }
     }
 
-    /// Takes more bytes; whole events go to `events`.
+    /// Reads a chunk and adds the completed events to `events`.
     ///
     /// # Errors
     ///
-    /// An event is too long. The events before it are in `events`, and nothing can be read after it.
+    /// An event is too long. `events` has the events before it. The reader cannot be used any more.
     pub fn push(&mut self, mut bytes: &[u8], events: &mut Vec<SseEvent>) -> Result<(), EventTooLong> {
         while let Some(first) = bytes.first() {
             if std::mem::take(&mut self.after_cr) && *first == b'\n' {
@@ -96,7 +96,7 @@ impl SseReader {
         Ok(())
     }
 
-    /// Returns the event that has no empty line after it, once nothing comes any more: some servers leave it out.
+    /// Ends the stream. Returns the last event if no empty line follows it; some servers leave that line out.
     pub fn finish(&mut self) -> Option<SseEvent> {
         let mut events = Vec::new();
         if !self.line.is_empty() {
@@ -115,7 +115,7 @@ impl SseReader {
         if bytes.is_empty() {
             self.length = 0;
             let event = std::mem::take(&mut self.current);
-            // A type alone is no event.
+            // A type without other fields is not an event.
             if event.data.is_some() || event.id.is_some() || event.retry.is_some() {
                 events.push(event);
             }
@@ -137,7 +137,7 @@ impl SseReader {
             "retry" if value.bytes().all(|byte| byte.is_ascii_digit()) => {
                 self.current.retry = value.parse().ok().or(self.current.retry);
             }
-            // A comment, or a field that nobody needs.
+            // A comment or an unknown field.
             _ => {}
         }
     }

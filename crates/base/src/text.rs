@@ -1,4 +1,4 @@
-//! Text that strangers wrote, shown so that no two texts look the same.
+//! Shows text from strangers so that no two texts look the same.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 /// ```
 /// use prowess_base::text::is_unprintable;
 ///
-/// assert!(is_unprintable('\u{202E}'), "turns the direction of the text after it");
+/// assert!(is_unprintable('\u{202E}'), "changes the direction of the following text");
 /// assert!(is_unprintable('\u{1B}') && !is_unprintable('é'));
 /// ```
 #[must_use]
@@ -24,11 +24,11 @@ pub fn is_unprintable(c: char) -> bool {
             | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}' | '\u{E0000}'..='\u{E0FFF}')
 }
 
-/// Returns `text` whole, on one line, such that two different texts never give the same line.
+/// Returns the whole `text` on one line. Two different texts never give the same line.
 ///
-/// A single blank between two other characters stays. All other white space, and every unprintable character, becomes
-/// its code; several blanks in a row become one code with their number. A backslash that would look like the begin of
-/// such a code is spelled out as well.
+/// A single blank between two other characters stays. All other white space and all unprintable characters are
+/// escaped. Several blanks in a row become one escape with their number. A backslash that could start an escape is
+/// escaped too.
 ///
 /// ```
 /// use prowess_base::text::exact_line;
@@ -64,7 +64,7 @@ pub fn exact_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
-/// Whether `text` is printable ASCII with single blanks between its words and no code, as nearly all text is.
+/// Whether `text` is printable ASCII with single blanks between its words and no escape, as nearly all text is.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
         && !text.starts_with(' ')

@@ -1,9 +1,9 @@
-//! How much of a model's window a text takes, without a tokenizer.
+//! Estimates how many tokens a text takes, without a tokenizer.
 
 /// Estimates the tokens of `text`: one for every four characters, rounded up.
 ///
 /// The estimate has the right order of magnitude for English prose. It is too low for scripts with a token for each
-/// character. If you need the exact figure, count with your model's tokenizer.
+/// character. For an exact number, use your model's tokenizer.
 ///
 /// ```
 /// assert_eq!(prowess_base::tokens::estimate_tokens("eight ch"), 2);

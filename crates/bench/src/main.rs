@@ -1,7 +1,7 @@
-//! Measures the libraries in CPU time against a floor, the cost of reading the same files.
+//! Measures the CPU time of the libraries, relative to the cost of reading the same files (the floor).
 //!
-//! Every measurement is made in a fresh process of this program; the repetitions of all of them are
-//! interleaved, so that noise meets all alike, and the least of each counts.
+//! Each measurement runs in a new process of this program. Repetitions of all measurements are interleaved, so that noise
+//! affects all of them alike. The lowest value of each counts.
 
 mod agent;
 mod machine;
@@ -29,7 +29,7 @@ use crate::report::{Report, Row};
 use crate::rows::{EXAMPLES, LARGE, LOAD_SIZE, OVERVIEW_SIZE, RULES, SIZES};
 use crate::task::{Sample, Task};
 
-/// Measures the libraries in CPU time against the cost of reading the same files.
+/// Measure the CPU time of the libraries, relative to the cost of reading the same files
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -41,7 +41,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Writes skills into a directory.
+    /// Write skills into a directory
     Make {
         /// The directory.
         directory: PathBuf,
@@ -52,7 +52,7 @@ enum Action {
         #[arg(long)]
         resources: bool,
     },
-    /// Does one thing in this process and prints what it used, as JSON.
+    /// Do one task in this process, and print its cost as JSON
     Task {
         /// The thing.
         task: Task,
@@ -62,9 +62,9 @@ enum Action {
         #[arg(long, default_value = "prowess")]
         prowess: PathBuf,
     },
-    /// Presses `prowess mcp --http` with many clients for a while, and says whether it failed or grew.
+    /// Put `prowess mcp --http` under the load of many clients, and say whether it failed or grew
     HttpLoad(HttpLoad),
-    /// Serves the bare echo that calls of `prowess mcp` are held against.
+    /// Serve a bare echo, to compare with the calls of `prowess mcp`
     #[command(hide = true)]
     Echo {
         /// `stdio` or `http`.
@@ -76,19 +76,19 @@ enum Action {
 
 #[derive(Args)]
 struct Measure {
-    /// How often everything is measured; the least counts.
+    /// How often to repeat each measurement; the lowest value counts
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
     repetitions: u16,
-    /// Where the skills are, or are made; a temporary directory if not given.
+    /// The directory of the skills, which are created if missing [default: a temporary directory]
     #[arg(long, value_name = "DIRECTORY")]
     dir: Option<PathBuf>,
-    /// The binary `prowess`; the one beside this program if not given.
+    /// The binary `prowess` [default: the one beside this program]
     #[arg(long, value_name = "FILE")]
     prowess: Option<PathBuf>,
-    /// Writes the results there.
+    /// Write the results to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Shows the change of every ratio against the results in this file.
+    /// Show how each ratio changed since the results in this file
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
 }

@@ -37,7 +37,7 @@ fn evaluate(first: Rule, expected: Decision) -> Result<Sample> {
     Sample::of(cpu_ms / f64::from(EVALUATIONS), policy.rules(RuleSource::User).len())
 }
 
-/// A rule that does not match the subject. Six in eight are about the same kind of act, and four of these
+/// A rule that does not match the subject. Six in eight are about the same kind of action, and four of these
 /// begin as the subject does.
 fn other_rule(number: usize) -> Rule {
     let action = [Decision::Allow, Decision::Ask, Decision::Deny][number % 3];

@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use crate::tree;
 
-/// How long a document is.
+/// How long a manifest is.
 const LENGTH: usize = 6_000;
 
 /// The standard directories of every one of these skills.

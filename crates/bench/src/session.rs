@@ -44,17 +44,17 @@ pub(crate) fn load_floor(root: &Path) -> Result<Sample> {
     let mut skills = Vec::new();
     for entry in std::fs::read_dir(root)? {
         let skill = entry?.file_name().into_string().ok().context("a name that is not UTF-8")?;
-        let document = format!("{skill}/SKILL.md");
+        let manifest = format!("{skill}/SKILL.md");
         let directories = DIRECTORIES.map(|directory| format!("{skill}/{directory}"));
-        skills.push((document, skill, directories));
+        skills.push((manifest, skill, directories));
     }
     std::env::set_current_dir(root)?;
     let (cpu_ms, found) = cpu_of(|| -> io::Result<usize> {
         let mut buffer = vec![0; 64 * 1024];
         let mut names = Vec::with_capacity(32 * 1024);
         let mut found = 0;
-        for (document, skill, directories) in &skills {
-            found += usize::from(File::open(document)?.read(&mut buffer)? > 0);
+        for (manifest, skill, directories) in &skills {
+            found += usize::from(File::open(manifest)?.read(&mut buffer)? > 0);
             found += count_names(skill, &mut names)?;
             for directory in directories {
                 found += count_names(directory, &mut names)?;

@@ -12,7 +12,7 @@ use nix::sys::time::TimeValLike;
 use prowess_catalog::{Catalog, CatalogView, OverviewOptions, Root, ScanOptions};
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{self, Kept};
+use crate::agent::{self, ThreadStorage};
 use crate::mcp::{self, Over};
 use crate::{permission, running, session};
 
@@ -208,15 +208,15 @@ pub(crate) fn run(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
         Task::Collect => return running::collect(),
         Task::LeftBehind => return running::left_behind(),
         Task::StepsBare => return agent::bare(),
-        Task::Steps => return agent::full(root, Kept::Memory),
+        Task::Steps => return agent::full(root, ThreadStorage::Memory),
         Task::StepsRaw => return agent::raw(root),
-        Task::StepsDurable => return agent::full(root, Kept::Sqlite),
-        Task::AtOnce => return agent::at_once(root, Kept::Memory),
-        Task::AtOnceDurable => return agent::at_once(root, Kept::Sqlite),
-        Task::Idle => return agent::idle(root, Kept::Memory),
-        Task::IdleDurable => return agent::idle(root, Kept::Sqlite),
-        Task::Start => return agent::start(root, Kept::Memory),
-        Task::StartDurable => return agent::start(root, Kept::Sqlite),
+        Task::StepsDurable => return agent::full(root, ThreadStorage::Sqlite),
+        Task::AtOnce => return agent::at_once(root, ThreadStorage::Memory),
+        Task::AtOnceDurable => return agent::at_once(root, ThreadStorage::Sqlite),
+        Task::Idle => return agent::idle(root, ThreadStorage::Memory),
+        Task::IdleDurable => return agent::idle(root, ThreadStorage::Sqlite),
+        Task::Start => return agent::start(root, ThreadStorage::Memory),
+        Task::StartDurable => return agent::start(root, ThreadStorage::Sqlite),
         Task::Compact => return agent::compact(root),
         Task::EchoStdio => return mcp::echoed(Over::Stdio, root, prowess),
         Task::LoadStdio => return mcp::loaded(Over::Stdio, root, prowess),

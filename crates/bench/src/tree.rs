@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
-/// How long a document is.
+/// How long a manifest is.
 const LENGTH: usize = 2_000;
 /// Files younger than this are read again by a refresh, which is not what is to be measured.
 const SETTLED: Duration = Duration::from_millis(200);
@@ -67,12 +67,12 @@ pub(crate) fn write(root: &Path, count: usize) -> io::Result<()> {
     write_with(root, count, |_| Ok(()), manifest)
 }
 
-/// Writes skills whose SKILL.md is `document`, with what `beside` puts into their directories.
+/// Writes skills whose SKILL.md is `manifest`, with what `beside` puts into their directories.
 pub(crate) fn write_with(
     root: &Path,
     count: usize,
     beside: impl Fn(&Path) -> io::Result<()>,
-    document: impl Fn(usize) -> String,
+    manifest: impl Fn(usize) -> String,
 ) -> io::Result<()> {
     let last = root.join(format!("skill-{}", count - 1)).join("SKILL.md");
     if !last.exists() {
@@ -80,7 +80,7 @@ pub(crate) fn write_with(
             let directory = root.join(format!("skill-{number}"));
             fs::create_dir_all(&directory)?;
             beside(&directory)?;
-            fs::write(directory.join("SKILL.md"), document(number))?;
+            fs::write(directory.join("SKILL.md"), manifest(number))?;
         }
     }
     let written = fs::metadata(&last)?.modified()?;
@@ -90,14 +90,14 @@ pub(crate) fn write_with(
     Ok(())
 }
 
-/// The document of skill `number`.
+/// The manifest of skill `number`.
 pub(crate) fn manifest(number: usize) -> String {
     manifest_of(number, LENGTH)
 }
 
-/// The document of skill `number`, at least `length` bytes long; the last sentence goes a little over.
+/// The manifest of skill `number`, at least `length` bytes long; the last sentence goes a little over.
 pub(crate) fn manifest_of(number: usize, length: usize) -> String {
-    let mut words = Words(number as u64 + 1);
+    let mut words = WordPicker(number as u64 + 1);
     let (verb, adjective, thing) = (words.pick(&VERBS), words.pick(&ADJECTIVES), words.pick(&THINGS));
     let does = format!("{verb} {adjective} {thing} and reports what needs attention, with sources.");
     let when = format!(
@@ -140,9 +140,9 @@ pub(crate) fn manifest_of(number: usize, length: usize) -> String {
 }
 
 /// A xorshift generator: the words look drawn by chance, and are the same every time.
-struct Words(u64);
+struct WordPicker(u64);
 
-impl Words {
+impl WordPicker {
     fn pick(&mut self, from: &[&'static str]) -> &'static str {
         let Self(state) = self;
         *state ^= *state << 13;

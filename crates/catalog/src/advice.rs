@@ -1,4 +1,4 @@
-//! Advice on a skill's body: what the specification recommends and does not demand.
+//! Advice on the body of a manifest: what the specification recommends but does not require.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,16 +9,16 @@ use crate::diagnostic::{Code, Findings};
 use crate::local::{self, Follow, OpenError};
 use crate::name::SkillName;
 
-/// The specification recommends fewer lines than this in a SKILL.md.
+/// The specification recommends fewer lines in a SKILL.md.
 const LONG_BODY_LINES: usize = 500;
-/// And fewer tokens than this.
+/// The specification recommends fewer tokens of instructions.
 const LONG_BODY_TOKENS: usize = 5000;
-/// A longer text is not taken for a path.
+/// A longer text does not count as a path.
 const MAX_REFERENCE_BYTES: usize = 512;
-/// References beyond this many are not looked up.
+/// How many references are checked.
 const MAX_REFERENCES: usize = 200;
 
-/// Looks at the body of a whole document; `directory` is the skill's.
+/// Checks the body of a whole manifest. `directory` is the skill's directory.
 pub(crate) fn body(text: &str, body: Range<usize>, directory: &OwnedFd, findings: &mut Findings<'_>) {
     let start = body.start;
     let content = &text[body];
@@ -27,7 +27,7 @@ pub(crate) fn body(text: &str, body: Range<usize>, directory: &OwnedFd, findings
     if content.trim().is_empty() {
         findings
             .add(Code::BodyEmpty, None, "there are no instructions")
-            .hint("write below the frontmatter what to do");
+            .hint("write the instructions below the frontmatter");
     } else if lines > LONG_BODY_LINES || tokens > LONG_BODY_TOKENS {
         let message = format!("the file has {lines} lines and about {tokens} tokens of instructions");
         findings.add(Code::BodyTooLong, None, message).hint(format!(
@@ -49,7 +49,7 @@ pub(crate) fn body(text: &str, body: Range<usize>, directory: &OwnedFd, findings
         }
     }
     if ranges.next().is_some() {
-        let message = format!("only the first {MAX_REFERENCES} references were looked up");
+        let message = format!("only the first {MAX_REFERENCES} references were checked");
         findings.add(Code::FindingsCapped, None, message);
     }
 }
@@ -69,11 +69,11 @@ fn reference(path: &str, place: Range<usize>, directory: &OwnedFd, findings: &mu
     };
     if missing {
         let message = format!("the skill has no file `{path}`");
-        findings.add(Code::BrokenReference, Some(place), message).hint("add the file, or mend the path");
+        findings.add(Code::BrokenReference, Some(place), message).hint("add the file, or correct the path");
     }
 }
 
-/// Names of Anthropic's own that its products refuse in a skill's name.
+/// Reports words that Anthropic's products refuse in the name of a skill.
 pub(crate) fn reserved_name(name: &SkillName, findings: &mut Findings<'_>) {
     if let Some(word) = ["anthropic", "claude"].iter().find(|word| name.as_str().contains(*word)) {
         findings
@@ -82,8 +82,8 @@ pub(crate) fn reserved_name(name: &SkillName, findings: &mut Findings<'_>) {
     }
 }
 
-/// The places in `body` that name a file of the skill: link targets, and paths in code spans that
-/// begin with a standard directory.
+/// The places in `body` that name a file of the skill: link targets, and paths in code spans that begin with a standard
+/// directory.
 fn references(body: &str) -> impl Iterator<Item = Range<usize>> {
     let links = body.match_indices("](").filter_map(|(at, opening)| {
         let inside = enclosed(body, at + opening.len(), b')')?;
@@ -101,8 +101,8 @@ fn references(body: &str) -> impl Iterator<Item = Range<usize>> {
     links.chain(spans)
 }
 
-/// What stands between `start` and the next `closing` on the same line, if that is near enough to be
-/// a path: a body full of openings is not searched to its end for each.
+/// The range from `start` to the next `closing` on the same line, if it is short enough for a path. This limit keeps a body
+/// full of openings from being searched to its end for each of them.
 fn enclosed(body: &str, start: usize, closing: u8) -> Option<Range<usize>> {
     let near = &body.as_bytes()[start..body.len().min(start + MAX_REFERENCE_BYTES)];
     let length = near.iter().position(|&byte| byte == closing || byte == b'\n')?;
@@ -113,7 +113,7 @@ fn is_relative(target: &str) -> bool {
     !target.is_empty() && !target.contains(':') && is_literal(target)
 }
 
-/// Whether `path` is a path, and not a pattern or a placeholder.
+/// Whether `path` is a real path, not a pattern or a placeholder.
 fn is_literal(path: &str) -> bool {
     !path.contains(|c: char| {
         matches!(c, '*' | '{' | '}' | '<' | '>' | '$' | '[' | ']' | ' ') || c.is_control()

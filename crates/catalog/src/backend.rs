@@ -1,4 +1,4 @@
-//! Scans a root in a backend: one search for all manifests, one batch to read them.
+//! Scans a root in a backend, with one search for all manifests and one batch to read them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -10,25 +10,23 @@ use prowess_backend::{Backend, BackendError, EntryKind, GlobQuery, ReadRange, Vi
 use crate::catalog::SkillEntry;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::frontmatter::MAX_FRONTMATTER;
-use crate::resource::{Inside, Resources};
+use crate::manifest_errors::{too_large, wrong_case};
+use crate::resource::{ResourceDirectory, Resources};
 use crate::root::{Root, RootKind, Storage};
-use crate::scan::{Found, Manifest, RootScan, ScanOptions, Stamp, join};
+use crate::scan::{FoundManifest, Manifest, RootScan, ScanOptions, Stamp, join};
 use crate::skill::{self, Location, MANIFEST, MAX_MANIFEST};
 use crate::text::{ReadError, SkillText};
-use crate::walk::{too_large, wrong_case};
 
-/// The most bytes of a manifest that are read for the index: the largest frontmatter, and a little.
+/// How many bytes of a manifest a scan reads: the largest frontmatter, and a little more.
 const HEAD: u64 = MAX_FRONTMATTER as u64 + 8 * 1024;
 /// A manifest's name in any letter case, at any depth.
 const PATTERN: &str = "**/[sS][kK][iI][lL][lL].[mM][dD]";
 
-/// Scans `root`, whose path is one of `backend`'s, by the rules of a local scan that concern names,
-/// depth and documents.
+/// Scans `root`, whose path is a path of `backend`. The rules of a local scan about names, depth and manifests apply.
 ///
-/// Links, `.gitignore` and how much is looked at are the backend's affair. Manifests that `previous` knows in the same version are not read
-/// again. The scan goes into a catalog with [`Catalog::assembled`](crate::Catalog::assembled), beside
-/// local ones or other backends'; a [`LiveCatalog`](crate::LiveCatalog) takes it with
-/// [`put_scan`](crate::LiveCatalog::put_scan).
+/// The backend decides about links, `.gitignore` and how much it searches. Manifests that did not change since `previous` are
+/// not read again. [`Catalog::assembled`](crate::Catalog::assembled) puts the scan into a catalog, beside other scans. A
+/// [`LiveCatalog`](crate::LiveCatalog) takes it with [`put_scan`](crate::LiveCatalog::put_scan).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -55,7 +53,7 @@ pub async fn scan_backend(
     options: &ScanOptions,
     previous: Option<&RootScan>,
 ) -> RootScan {
-    // Whoever made the root, its files are this backend's.
+    // However the root was made, its files are in this backend.
     let root = &match root.place {
         Storage::Backend => Arc::clone(root),
         Storage::Local | Storage::Server => Arc::new(Root::clone(root).in_backend()),
@@ -66,15 +64,15 @@ pub async fn scan_backend(
             scan.diagnostics.extend(report.skipped.iter().map(|error| {
                 Diagnostic::new(
                     Code::Unreadable,
-                    shown(&base),
-                    format!("a part of it cannot be read: {error}"),
+                    path_of(&base),
+                    format!("cannot read a part of it: {error}"),
                 )
             }));
             if let Some(cap) = report.stopped {
                 scan.diagnostics.push(capped(&base, cap));
             }
             let candidates = select(report.entries, &base, root, options, &mut scan.diagnostics);
-            // Other options find and report other things.
+            // A scan with other options found other things.
             let previous = previous.filter(|previous| previous.options == *options);
             scan.found = read(backend, &base, candidates, options, previous).await;
         }
@@ -88,7 +86,7 @@ pub async fn scan_backend(
     scan
 }
 
-fn shown(base: &VirtualPath) -> &str {
+fn path_of(base: &VirtualPath) -> &str {
     base.as_str().trim_end_matches('/')
 }
 
@@ -105,28 +103,28 @@ async fn search(
 
 fn capped(base: &VirtualPath, cap: Cap) -> Diagnostic {
     let code = if matches!(cap, Cap::Results(_)) { Code::SkillCap } else { Code::DirectoryCap };
-    Diagnostic::new(code, shown(base), cap.to_string()).hint("raise the limit, or give a narrower root")
+    Diagnostic::new(code, path_of(base), cap.to_string()).hint("raise the limit, or give a narrower root")
 }
 
-/// A manifest that is to be read.
-struct Candidate {
+/// A manifest to read.
+struct ManifestFile {
     directory: String,
     entry: prowess_backend::Entry,
 }
 
-/// The manifests that the rules let through, level by level as a walk would meet them.
+/// The manifests that the rules accept, in the order of a walk.
 fn select(
     entries: Vec<prowess_backend::Entry>,
     base: &VirtualPath,
     root: &Root,
     options: &ScanOptions,
     diagnostics: &mut Vec<Diagnostic>,
-) -> Vec<Candidate> {
+) -> Vec<ManifestFile> {
     let mut candidates = Vec::new();
     let mut reported = BTreeSet::new();
     let mut report = |code: Code, path: &str, diagnostic: &dyn Fn(String) -> Diagnostic| {
         if reported.insert((code, path.to_owned())) {
-            diagnostics.push(diagnostic(join(shown(base), path)));
+            diagnostics.push(diagnostic(join(path_of(base), path)));
         }
     };
     for entry in entries {
@@ -139,7 +137,7 @@ fn select(
         if let Some((code, path)) = excluded {
             report(code, path, &|shown| Diagnostic::new(code, shown, code.explanation()));
         } else if directory.split('/').count() > options.max_depth && !directory.is_empty() {
-            let message = format!("directories below level {} are not scanned", options.max_depth);
+            let message = format!("prowess does not scan directories below level {}", options.max_depth);
             report(Code::DepthCap, directory, &|shown| {
                 Diagnostic::new(Code::DepthCap, shown, message.clone())
                     .hint("raise the limit, or give a deeper root")
@@ -152,11 +150,11 @@ fn select(
                     .hint("move it into a directory named after the skill")
             });
         } else {
-            candidates.push(Candidate { directory: directory.to_owned(), entry });
+            candidates.push(ManifestFile { directory: directory.to_owned(), entry });
         }
     }
     let level =
-        |candidate: &Candidate| candidate.directory.split('/').filter(|part| !part.is_empty()).count();
+        |candidate: &ManifestFile| candidate.directory.split('/').filter(|part| !part.is_empty()).count();
     candidates.sort_by(|a, b| (level(a), &a.directory).cmp(&(level(b), &b.directory)));
     if !options.nested {
         let skills: BTreeSet<String> =
@@ -184,19 +182,19 @@ fn prefixes(path: &str) -> impl Iterator<Item = &str> {
 async fn read(
     backend: &dyn Backend,
     base: &VirtualPath,
-    candidates: Vec<Candidate>,
+    candidates: Vec<ManifestFile>,
     options: &ScanOptions,
     previous: Option<&RootScan>,
-) -> Vec<Found> {
-    let known: HashMap<&str, &Found> = previous
+) -> Vec<FoundManifest> {
+    let known: HashMap<&str, &FoundManifest> = previous
         .map(|scan| scan.found.iter().map(|found| (&*found.directory, found)).collect())
         .unwrap_or_default();
-    let unchanged = |candidate: &Candidate| {
+    let unchanged = |candidate: &ManifestFile| {
         let stamp = version(candidate.entry.stamp.as_ref())?;
         known.get(candidate.directory.as_str()).filter(|found| found.stamp.as_ref() == Some(&stamp)).copied()
     };
     let wanted =
-        |candidate: &&Candidate| unchanged(candidate).is_none() && candidate.entry.size <= MAX_MANIFEST;
+        |candidate: &&ManifestFile| unchanged(candidate).is_none() && candidate.entry.size <= MAX_MANIFEST;
     let paths: Vec<VirtualPath> =
         candidates.iter().filter(wanted).map(|candidate| candidate.entry.path.clone()).collect();
     let contents = if paths.is_empty() { Vec::new() } else { backend.read_many(&paths, HEAD).await };
@@ -208,7 +206,7 @@ async fn read(
             all.push(found.clone());
             continue;
         }
-        let location = Location::in_directory(shown(base), &candidate.directory);
+        let location = Location::in_directory(path_of(base), &candidate.directory);
         let (stamp, manifest) = if wanted(&candidate) {
             match contents.next() {
                 Some(Ok(contents)) => {
@@ -219,14 +217,16 @@ async fn read(
                     (version(contents.stamp.as_ref()), manifest)
                 }
                 Some(Err(error)) => (None, Manifest::refused(unreadable(&location, &error.to_string()))),
-                None => (None, Manifest::refused(unreadable(&location, "the backend gave no answer for it"))),
+                None => {
+                    (None, Manifest::refused(unreadable(&location, "the backend returned nothing for it")))
+                }
             }
         } else {
             (version(candidate.entry.stamp.as_ref()), Manifest::refused(too_large(&location)))
         };
         let directory = candidate.directory.as_str().into();
         let (settled, manifest) = (stamp.is_some(), Arc::new(manifest));
-        all.push(Found { directory, link: "".into(), stamp, settled, manifest });
+        all.push(FoundManifest { directory, link: "".into(), stamp, settled, manifest });
     }
     all
 }
@@ -236,11 +236,11 @@ fn version(stamp: Option<&prowess_backend::Stamp>) -> Option<Stamp> {
 }
 
 fn unreadable(location: &Location, error: &str) -> Diagnostic {
-    crate::walk::unreadable(location, &io::Error::other(error.to_owned()))
+    crate::manifest_errors::unreadable(location, &io::Error::other(error.to_owned()))
 }
 
 impl SkillEntry {
-    /// Reads the document from the backend that it was found in.
+    /// Reads the manifest from the backend in which it was found.
     pub async fn read_text_in(&self, backend: &dyn Backend) -> Result<SkillText, ReadError> {
         let location = &self.skill.location;
         let failed = |error: BackendError| match error {
@@ -257,12 +257,11 @@ impl SkillEntry {
         Ok(text)
     }
 
-    /// [`SkillEntry::resources`] in the backend that the skill was found in, with one listing of its
-    /// directory and one of each directory that is looked into.
+    /// Like [`SkillEntry::resources`], from the backend in which the skill was found. Lists each directory once.
     pub async fn resources_in(&self, backend: &dyn Backend, depth: usize) -> Resources {
         let mut resources = Resources::default();
         let directory = self.skill.location.directory();
-        let mut pending = vec![(String::new(), Inside::own(depth))];
+        let mut pending = vec![(String::new(), ResourceDirectory::own(depth))];
         while let Some((path, inside)) = pending.pop() {
             let full = match path.as_str() {
                 "" => directory.to_owned(),
@@ -275,7 +274,7 @@ impl SkillEntry {
             let listing = match listed {
                 Ok(listing) => listing,
                 Err(error) => {
-                    let message = format!("the directory cannot be listed: {error}");
+                    let message = format!("cannot list the directory: {error}");
                     resources.diagnostics.push(Diagnostic::new(Code::Unreadable, full, message));
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! Checks a skill as its author would want it checked: the whole document, strictly, with advice.
+//! Checks a skill for its author: the whole manifest, strictly, with advice.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,19 +9,20 @@ use crate::advice;
 use crate::diagnostic::{Code, CodeClass, Diagnostic, Findings, Severity};
 use crate::fields::EXTENSION_FIELDS;
 use crate::local::{self, Follow, OpenError, WholeFile};
+use crate::manifest_errors;
 use crate::root::Root;
 use crate::scan::{RootScan, ScanOptions};
 use crate::skill::{Location, MANIFEST, Skill};
-use crate::walk::{self, scan_local};
+use crate::walk::scan_local;
 
-/// Whose rules a check applies.
+/// The rules that a check applies.
 ///
 /// ```
 /// use prowess_catalog::check::Profile;
 /// use prowess_catalog::Code;
 ///
 /// assert!(!Profile::Spec.rejects(Code::NameReserved));
-/// assert!(Profile::Claude.rejects(Code::NameReserved), "a name with its makers' name in it");
+/// assert!(Profile::Claude.rejects(Code::NameReserved), "the name contains the name of its makers");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -29,10 +30,10 @@ pub enum Profile {
     /// The open specification, to the letter.
     #[default]
     Spec,
-    /// What Claude's products accept: their own fields too, but ASCII names that do not use
-    /// their makers' names, and no angle brackets in descriptions.
+    /// What Claude's products accept: also their own fields, but only ASCII names without their makers' names, and no angle
+    /// brackets in descriptions.
     Claude,
-    /// The specification and every field that has effect here.
+    /// The specification, and every further field that prowess supports.
     Prowess,
 }
 
@@ -41,7 +42,7 @@ impl Profile {
         self != Self::Spec
     }
 
-    /// Whether a finding makes a skill invalid under these rules.
+    /// Whether a diagnostic makes a skill invalid under these rules.
     pub fn rejects(self, code: Code) -> bool {
         let stricter = self == Self::Claude
             && matches!(code, Code::NameNonAscii | Code::DescriptionAngleBrackets | Code::NameReserved);
@@ -49,17 +50,17 @@ impl Profile {
     }
 }
 
-/// What a check found out about one directory.
+/// The result of checking one directory.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CheckReport {
-    /// The directory, as it was given or found below what was given.
+    /// The directory, as it was given or as it was found.
     pub id: String,
-    /// The skill, if a loader would load it.
+    /// The skill, if prowess would load it.
     pub skill: Option<Skill>,
-    /// Everything that was found, in the order of the file.
+    /// All diagnostics, in the order of the file.
     pub diagnostics: Vec<Diagnostic>,
-    /// The manifest's bytes, as far as it could be read.
+    /// The bytes of the manifest, if it could be read.
     pub source: Vec<u8>,
     /// The manifest's path.
     pub file: PathBuf,
@@ -68,7 +69,7 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    /// Whether the skill follows the rules to the letter.
+    /// Whether the skill follows the rules exactly.
     pub fn is_valid(&self) -> bool {
         self.skill.is_some() && !self.diagnostics.iter().any(|found| self.profile.rejects(found.code))
     }
@@ -82,7 +83,7 @@ impl CheckReport {
         codes
     }
 
-    /// The document with every safe fix applied, and how many there were; `None` when there is none.
+    /// The manifest with every safe fix applied, and the number of fixes. `None` if there are no fixes.
     ///
     /// ```
     /// use prowess_catalog::check::{Profile, check_directory};
@@ -102,7 +103,7 @@ impl CheckReport {
         let mut text = Vec::with_capacity(self.source.len());
         let (mut at, mut applied) = (0, 0);
         for fix in fixes {
-            // Of two that overlap the first is applied; checking again offers the other.
+            // If two fixes overlap, apply the first. The next check offers the other.
             if fix.start >= at && fix.start <= fix.end && fix.end <= self.source.len() {
                 text.extend_from_slice(&self.source[at..fix.start]);
                 text.extend_from_slice(fix.replacement.as_bytes());
@@ -115,10 +116,10 @@ impl CheckReport {
     }
 }
 
-/// Checks what is at `path`: a skill's directory, its SKILL.md, or a tree with skills in it.
+/// Checks a skill's directory, its SKILL.md, or all skills in a tree.
 ///
-/// A directory in which no SKILL.md can be found is reported as one that lacks it. Returned is what
-/// was met while looking through a tree: limits that were reached, directories that cannot be read.
+/// A directory without any SKILL.md is reported. Returns the diagnostics of the search through a tree: limits, and directories
+/// that cannot be read.
 ///
 /// ```
 /// use prowess_catalog::check::Profile;
@@ -146,38 +147,38 @@ pub fn check(
     if !std::fs::metadata(path)?.is_dir() {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if path.file_name().is_none_or(|name| !name.eq_ignore_ascii_case(MANIFEST)) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a directory, and not a SKILL.md"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a directory nor a SKILL.md"));
         }
-        each(check_directory(parent, &shown(path), profile));
+        each(check_directory(parent, &display(path), profile));
         return Ok(Vec::new());
     }
     if find_manifest(&local::open_directory(path)?)? != ManifestName::None {
-        each(check_directory(path, &shown(path), profile));
+        each(check_directory(path, &display(path), profile));
         return Ok(Vec::new());
     }
     let scan = scan_local(&Arc::new(Root::explicit(path)), options, None);
-    let prefix = format!("{}/", shown(path).trim_end_matches('/'));
+    let prefix = format!("{}/", display(path).trim_end_matches('/'));
     let directories = skill_directories(&scan, &prefix);
     if directories.is_empty() {
-        each(check_directory(path, &shown(path), profile));
+        each(check_directory(path, &display(path), profile));
     }
     let tree = local::open_directory(path)?;
     for directory in directories {
-        // Beneath the tree, as the scan found it: what was put in its place meanwhile leads nowhere else.
+        // Open it beneath the tree, so that a link that was put in its place meanwhile leads nowhere else.
         let opened =
             local::open_directory_at(tree.as_fd(), &directory, Follow::Beneath).map_err(io::Error::from);
         each(check_opened(opened, &path.join(&directory), &format!("{prefix}{directory}"), profile));
     }
-    let worth_telling =
+    let is_worth_showing =
         |found: &Diagnostic| found.severity >= Severity::Warning && found.code != Code::FileNameCase;
-    Ok(scan.diagnostics.into_iter().filter(worth_telling).collect())
+    Ok(scan.diagnostics.into_iter().filter(is_worth_showing).collect())
 }
 
-fn shown(path: &Path) -> String {
+fn display(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// The directories with a SKILL.md, or with one in the wrong letter case, below `prefix`.
+/// The directories below `prefix` with a SKILL.md, in any letter case.
 fn skill_directories(scan: &RootScan, prefix: &str) -> Vec<String> {
     let misnamed =
         scan.diagnostics.iter().filter(|found| found.code == Code::FileNameCase).filter_map(|found| {
@@ -191,7 +192,7 @@ fn skill_directories(scan: &RootScan, prefix: &str) -> Vec<String> {
     directories
 }
 
-/// Checks one directory as a skill; `id` is how the report names it.
+/// Checks one directory as a skill. The report names it `id`.
 ///
 /// ```
 /// use prowess_catalog::check::{Profile, check_directory};
@@ -209,7 +210,7 @@ pub fn check_directory(directory: &Path, id: &str, profile: Profile) -> CheckRep
     check_opened(local::open_directory(directory), directory, id, profile)
 }
 
-/// Checks a directory that is open; `directory` is its path, for messages.
+/// Checks an open directory. `directory` is its path, for messages.
 pub(crate) fn check_opened(
     opened: io::Result<OwnedFd>,
     directory: &Path,
@@ -225,39 +226,39 @@ pub(crate) fn check_opened(
         file,
         profile,
     };
-    if let Err(error) = opened.and_then(|handle| look_into(&handle, directory, &mut report)) {
-        report.diagnostics.push(walk::unreadable(&Location::new(shown(directory)), &error));
+    if let Err(error) = opened.and_then(|handle| check_manifest(&handle, directory, &mut report)) {
+        report.diagnostics.push(manifest_errors::unreadable(&Location::new(display(directory)), &error));
     }
     report
 }
 
-fn look_into(handle: &OwnedFd, directory: &Path, report: &mut CheckReport) -> io::Result<()> {
-    // The name that counts is the directory's own, however the path was written.
+fn check_manifest(handle: &OwnedFd, directory: &Path, report: &mut CheckReport) -> io::Result<()> {
+    // Use the directory's own name, however the path was written.
     let location = Location::new(format!("{}/{MANIFEST}", name_of(directory)?.to_string_lossy()));
     match find_manifest(handle)? {
         ManifestName::Exact => read_manifest(handle, &location, report),
         ManifestName::OtherCase(name) => {
-            report.diagnostics.push(walk::wrong_case(&shown(&directory.join(&name))));
+            report.diagnostics.push(manifest_errors::wrong_case(&display(&directory.join(&name))));
         }
         ManifestName::None => {
             let missing = Diagnostic::new(
                 Code::MissingSkillMd,
-                shown(directory),
+                display(directory),
                 "there is no SKILL.md in this directory",
             );
-            report.diagnostics.push(missing.hint("`prowess new NAME` makes a skill"));
+            report.diagnostics.push(missing.hint("`prowess new NAME` creates a skill"));
         }
     }
     report.diagnostics.sort_by_key(|found| found.span.as_ref().map(|span| span.start));
     for found in &mut report.diagnostics {
         if *found.file == *location.as_str() {
-            found.file = shown(&report.file).into();
+            found.file = display(&report.file).into();
         }
     }
     Ok(())
 }
 
-/// The directory's absolute path, so that `.` and `..` have a name too.
+/// The directory's absolute path, so that `.` and `..` also have a name.
 fn name_of(directory: &Path) -> io::Result<PathBuf> {
     let absolute = std::path::absolute(directory)?;
     if absolute.file_name().is_some() {
@@ -265,7 +266,7 @@ fn name_of(directory: &Path) -> io::Result<PathBuf> {
     }
     #[expect(
         clippy::disallowed_methods,
-        reason = "once for a path that ends in `..`, to show a name; nothing is opened by it"
+        reason = "only to show the name of a path that ends in `..`; nothing is opened by it"
     )]
     directory.canonicalize()
 }
@@ -296,12 +297,12 @@ fn read_manifest(directory: &OwnedFd, location: &Location, report: &mut CheckRep
     };
     let read = match opened {
         Ok((file, stamp)) => local::read_whole(file, stamp.size),
-        Err(error) => return report.diagnostics.push(walk::refusal(&error, location)),
+        Err(error) => return report.diagnostics.push(manifest_errors::refusal(&error, location)),
     };
     let source = match read {
         Ok(WholeFile::Bytes(source)) => source,
-        Ok(WholeFile::TooLarge) => return report.diagnostics.push(walk::too_large(location)),
-        Err(error) => return report.diagnostics.push(walk::unreadable(location, &error)),
+        Ok(WholeFile::TooLarge) => return report.diagnostics.push(manifest_errors::too_large(location)),
+        Err(error) => return report.diagnostics.push(manifest_errors::unreadable(location, &error)),
     };
     let parsed = Skill::parse(&source, location);
     report.diagnostics = parsed.diagnostics;

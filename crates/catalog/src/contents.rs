@@ -1,4 +1,4 @@
-//! Everything that a skill consists of on the disk, for those who hand the whole of it on.
+//! All files of a skill on the disk, for packaging and serving the whole skill.
 
 use std::fmt;
 use std::io;
@@ -8,20 +8,20 @@ use crate::catalog::SkillEntry;
 use crate::local::{self, EntryKind, Follow, OpenError};
 use crate::scan::join;
 
-/// The deepest directory that is looked into.
+/// How many levels deep the files of a skill may be.
 const MAX_DEPTH: usize = 32;
-/// Entries that are not part of a skill, wherever they are.
+/// Entries that never belong to a skill.
 const LEFT_OUT: [&str; 6] = ["__pycache__", "node_modules", ".git", ".venv", ".DS_Store", "Thumbs.db"];
 
-/// All files of a skill: those that [`package`](crate::package::package) would pack.
+/// All files of a skill: those that [`package`](crate::package::package) packs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Contents {
     /// The files, by path.
     pub files: Vec<ContentFile>,
-    /// The directories in it, by path, those without files included.
+    /// Its directories, by path, including empty ones.
     pub directories: Vec<String>,
-    /// What was left out, and why.
+    /// The entries that were left out, and why.
     pub left_out: Vec<String>,
 }
 
@@ -31,26 +31,26 @@ pub struct Contents {
 pub struct ContentFile {
     /// Its path in the skill, such as `scripts/fib.py`.
     pub path: String,
-    /// How many bytes it had when it was listed.
+    /// Its size in bytes when it was listed.
     pub size: u64,
 }
 
-/// The most that a skill may consist of.
+/// How much a skill may contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentLimits {
-    /// Files.
+    /// The most files.
     pub files: usize,
-    /// Bytes of all of them.
+    /// The most bytes of all files.
     pub bytes: u64,
 }
 
-/// Why the contents of a skill cannot be told.
+/// Why the files of a skill cannot be listed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ContentsError {
-    /// There is more of it than the limits allow, or it is too deep.
+    /// The skill exceeds the limits, or is too deep.
     TooMuch(String),
-    /// It cannot be read.
+    /// The directory cannot be read.
     Io(io::Error),
 }
 
@@ -71,15 +71,15 @@ impl From<io::Error> for ContentsError {
     }
 }
 
-/// Why a file of a skill cannot be given.
+/// Why a file of a skill cannot be read.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FileError {
-    /// The skill has no such file: nothing is there, or something that is no part of a skill, such as a link.
+    /// The skill has no such file. A link, for example, does not belong to a skill.
     NotThere,
-    /// It has more bytes than were wanted.
+    /// The file is larger than the caller allowed.
     TooLarge,
-    /// It cannot be read.
+    /// The file cannot be read.
     Io(io::Error),
 }
 
@@ -88,7 +88,7 @@ impl fmt::Display for FileError {
         match self {
             Self::NotThere => f.write_str("the skill has no such file"),
             Self::TooLarge => f.write_str("the file is too large"),
-            Self::Io(error) => write!(f, "the file cannot be read: {error}"),
+            Self::Io(error) => write!(f, "cannot read the file: {error}"),
         }
     }
 }
@@ -96,20 +96,20 @@ impl fmt::Display for FileError {
 impl std::error::Error for FileError {}
 
 impl SkillEntry {
-    /// Lists all files of the skill on the local disk. No link is followed, the one that SKILL.md may be included.
+    /// Lists all files of the skill on the local disk. Follows no links, not even if SKILL.md is one.
     ///
     /// # Errors
     ///
-    /// There is more than `limits` allow, or it cannot be listed.
+    /// The skill exceeds `limits`, or cannot be listed.
     pub fn contents(&self, limits: ContentLimits) -> Result<Contents, ContentsError> {
         contents_of(&self.open_own_directory()?, limits)
     }
 
-    /// Reads the file at `path` in the skill, one of those that [`SkillEntry::contents`] lists: at most `most` bytes.
+    /// Reads a file that [`SkillEntry::contents`] lists, up to `most` bytes.
     ///
     /// # Errors
     ///
-    /// There is no such file now, it is longer, or it cannot be read.
+    /// The file does not exist, is longer, or cannot be read.
     pub fn read_file(&self, path: &str, most: u64) -> Result<Vec<u8>, FileError> {
         let is_part = |name: &str| !matches!(name, "" | "." | "..") && !is_left_out(name);
         if !path.split('/').all(is_part) || path.starts_with("evals/") || path.contains('\0') {
@@ -129,18 +129,18 @@ impl SkillEntry {
         if stamp.size > most {
             return Err(FileError::TooLarge);
         }
-        // It may have grown since.
+        // The file may have grown since.
         let bytes = local::read_first(file, stamp.size, most.saturating_add(1)).map_err(FileError::Io)?;
         if bytes.len() as u64 > most { Err(FileError::TooLarge) } else { Ok(bytes) }
     }
 }
 
-/// Whether something of this name is no part of a skill.
+/// Whether an entry with this name never belongs to a skill.
 fn is_left_out(name: &str) -> bool {
     LEFT_OUT.contains(&name) || name.ends_with(".pyc")
 }
 
-/// What the skill in an open directory consists of.
+/// The files of the skill in an open directory.
 pub(crate) fn contents_of(handle: &OwnedFd, limits: ContentLimits) -> Result<Contents, ContentsError> {
     let mut contents = Contents::default();
     let mut bytes = 0_u64;

@@ -1,11 +1,11 @@
-//! Content digests.
+//! Digests: the SHA-256 of exact bytes.
 
 use std::fmt;
 use std::str::FromStr;
 
 use prowess_base::hex;
 
-/// The SHA-256 of some bytes.
+/// The SHA-256 of exact bytes.
 ///
 /// ```
 /// use prowess_catalog::Digest;
@@ -23,13 +23,13 @@ impl Digest {
         Self(hmac_sha256::Hash::hash(bytes))
     }
 
-    /// The digest itself.
+    /// The bytes of the digest.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }
 
-/// Makes the [`Digest`] of bytes that come in pieces.
+/// Computes the [`Digest`] of bytes that arrive in pieces.
 ///
 /// ```
 /// use prowess_catalog::digest::Digester;
@@ -75,7 +75,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// A text that is not a [`Digest`] as it is written.
+/// A text is not a [`Digest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DigestError;
@@ -91,7 +91,7 @@ impl std::error::Error for DigestError {}
 impl FromStr for Digest {
     type Err = DigestError;
 
-    /// Takes back exactly what [`Digest`] shows itself as: a digest has one spelling.
+    /// Parses exactly the text that [`Digest`] displays: a digest has one spelling.
     fn from_str(text: &str) -> Result<Self, DigestError> {
         text.strip_prefix("sha256:").and_then(hex::decode).map(Self).ok_or(DigestError)
     }

@@ -1,4 +1,4 @@
-//! The frame around a skill's text when a model reads it.
+//! The frame in which a skill's text reaches a model.
 
 use std::ops::Range;
 
@@ -7,32 +7,31 @@ use crate::untrusted::{one_line, xml};
 
 /// A frame that the text inside it cannot close.
 ///
-/// The closing tag carries a nonce made of what the frame is about, the text's digest and a secret of the
-/// conversation: it stays the same for the same text, so that a provider's cache holds, and an author
-/// cannot know it.
+/// The closing tag has a nonce, which is computed from the frame's name, the text's digest and a secret of the conversation.
+/// It stays the same for the same text, so that a provider's cache holds. An author cannot know it.
 #[derive(Clone, Debug)]
 pub struct Frame<'a> {
     /// The skill's name.
     pub name: &'a str,
-    /// Where it came from, in the host's words.
+    /// The origin of the skill, in the words of your program.
     pub origin: &'a str,
     /// The skill's directory.
     pub directory: &'a str,
-    /// The document's path in the skill, when the text is not the skill's own instructions.
+    /// The path of the document in the skill, if the text is a document and not the instructions.
     pub document: Option<&'a str>,
 }
 
-/// A frame that was found in a text, closed and untouched.
+/// A whole and genuine frame that was found in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Framed {
     /// The skill's name.
     pub name: String,
-    /// The document's path in the skill, when it is not the skill's own instructions.
+    /// The path of the document in the skill, if the text is a document and not the instructions.
     pub document: Option<String>,
-    /// The nonce, which tells every text from every other.
+    /// The nonce, which is different for every text.
     pub nonce: String,
-    /// Where the frame stands, its tags included.
+    /// The range of the frame, including its tags.
     pub range: Range<usize>,
 }
 
@@ -40,10 +39,9 @@ const OPENING: &str = "<skill name=\"";
 const NONCE: &str = " nonce=\"";
 const DOCUMENT: &str = " document=\"";
 
-/// How many things that only look like frames are looked into before a search gives up: each costs
-/// as much as the text that it pretends to hold.
+/// How many forged frames a search checks before it gives up. Each costs as much as the text that it claims to contain.
 const MAX_FORGERIES: usize = 32;
-/// The longest opening tag that is read.
+/// The most bytes of an opening tag.
 const MAX_TAG: usize = 16 * 1024;
 
 impl Frame<'_> {
@@ -61,12 +59,12 @@ impl Frame<'_> {
         self.wrap_with(text, &self.nonce(Digest::of(text.as_bytes()), secret))
     }
 
-    /// The nonce of this frame around a text of this digest: sixteen hexadecimal digits.
+    /// The nonce of this frame around a text with this digest: sixteen hexadecimal digits.
     pub fn nonce(&self, digest: Digest, secret: &[u8]) -> String {
         nonce(&one_line(self.name), self.document.map(one_line).as_deref(), digest, secret)
     }
 
-    /// [`Frame::wrap`] of a text whose nonce is known already.
+    /// Like [`Frame::wrap`], for a text whose nonce is known.
     pub fn wrap_with(&self, text: &str, nonce: &str) -> String {
         let mut framed = String::with_capacity(text.len() + 256);
         framed.push_str(OPENING);
@@ -87,9 +85,8 @@ impl Frame<'_> {
         framed
     }
 
-    /// The frames in `text` that were made with `secret` and are whole.
-    ///
-    /// What only looks like a frame, and one whose text was changed or cut, is not among them.
+    /// The whole frames in `text` that were made with `secret`. Leaves out forged frames, and frames whose text was changed
+    /// or cut.
     ///
     /// ```
     /// use prowess_catalog::Frame;
@@ -123,7 +120,7 @@ impl Frame<'_> {
 /// The frame that `text` begins with.
 fn read_frame(text: &str, secret: &[u8]) -> Option<Framed> {
     let head = &text[OPENING.len()..text.floor_char_boundary(MAX_TAG)];
-    // Values are never written with quotes or angle brackets inside: those are escaped.
+    // Values never contain quotes or angle brackets, which are escaped.
     let (name, attributes) = head.split_once('"')?;
     let (tag, _) = attributes.split_once(">\n")?;
     if [name, tag].iter().any(|part| part.contains(['<', '\n'])) {
@@ -139,14 +136,14 @@ fn read_frame(text: &str, secret: &[u8]) -> Option<Framed> {
     let document = document.map(|(path, _)| unescaped(path));
     let is_genuine =
         |inner: &str| nonce(&name, document.as_deref(), Digest::of(inner.as_bytes()), secret) == given;
-    // A line's end is put before the closing tag only where the text has none.
+    // The closing tag gets a line break before it only if the text does not end with one.
     let genuine = is_genuine(inner) || inner.strip_suffix('\n').is_some_and(is_genuine);
     let length = text.len() - rest.len() + end + closing.len();
     genuine.then(|| Framed { name, document, nonce: given.to_owned(), range: 0..length })
 }
 
-/// A tag of all that makes a frame what it is, which only who knows `secret` can make. Lengths keep a name
-/// from passing for a name and a document.
+/// An authentication code over the name, the document and the digest. The length of the name keeps a name from passing for a
+/// name and a document.
 fn nonce(name: &str, document: Option<&str>, digest: Digest, secret: &[u8]) -> String {
     let mut message = Vec::with_capacity(name.len() + document.map_or(0, str::len) + 64);
     message.extend((name.len() as u64).to_le_bytes());

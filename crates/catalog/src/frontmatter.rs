@@ -1,20 +1,20 @@
-//! Splits a SKILL.md into frontmatter and body, without understanding either.
+//! Splits a SKILL.md into frontmatter and body, without parsing either.
 
 use std::ops::Range;
 
-/// The most bytes of frontmatter that are read; real ones have under 4 KiB.
+/// The most bytes of frontmatter. Real skills have under 4 KiB.
 pub const MAX_FRONTMATTER: usize = 64 * 1024;
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// Where the parts of a SKILL.md lie.
+/// The ranges of a SKILL.md.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Split {
     /// Whether the file begins with a byte-order mark.
     pub(crate) bom: bool,
     /// The YAML between the delimiters.
     pub(crate) yaml: Range<usize>,
-    /// Everything after the closing delimiter's line.
+    /// Everything after the line of the closing delimiter.
     pub(crate) body: Range<usize>,
 }
 
@@ -23,18 +23,18 @@ pub(crate) struct Split {
 pub(crate) enum SplitError {
     /// The first line is not `---`.
     Missing,
-    /// The end came before a closing `---`.
+    /// The file ends before a closing `---`.
     Unclosed,
     /// No closing `---` within [`MAX_FRONTMATTER`] bytes of the start.
     TooLong,
 }
 
-/// Splits `source`, which is a whole file, or its first bytes when not `complete`. Delimiters are
-/// whole lines; blanks after the dashes are allowed.
+/// Splits `source`, which is a whole file, or its beginning if not `complete`. Delimiters are whole lines; blanks may follow
+/// the dashes.
 pub(crate) fn split(source: &[u8], complete: bool) -> Result<Split, SplitError> {
     let bom = source.starts_with(BOM);
     let start = if bom { BOM.len() } else { 0 };
-    // The end of what was read is not the end of the file, and says nothing about the line there.
+    // If only the beginning was read, its end says nothing about the file.
     let cut_short = if complete { SplitError::Unclosed } else { SplitError::TooLong };
     let first = line_end(source, start);
     if !is_delimiter(&source[start..first]) {

@@ -1,4 +1,4 @@
-//! `.gitignore` files met on a scan, and those above its root.
+//! The `.gitignore` files in a root, and those above it.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -10,24 +10,23 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::local::{self, Follow};
 
-/// What lies beyond so many bytes of a `.gitignore` has no effect; real ones have a few hundred.
+/// How many bytes of a `.gitignore` have effect. Real files have a few hundred.
 const MAX_RULES: usize = 64 * 1024;
-/// Files of rules beyond so many bytes in one scan have no effect: compiled they take fifty times that.
+/// How many bytes of rules have effect in one scan. Compiled rules take fifty times as much memory.
 const MAX_ALL_RULES: usize = 512 * 1024;
 
-/// The rules in force in a root, by the directory that they stand in.
+/// The active rules of a root, by directory.
 #[derive(Debug)]
 pub(crate) struct Ignores {
-    /// Absolute, so that rules above a relative root are found; none when no rules are honoured.
+    /// The absolute path of the root, so that rules above a relative root are found. `None` if rules are off.
     root: Option<PathBuf>,
     files: RwLock<HashMap<PathBuf, Arc<Gitignore>>>,
-    /// How many bytes of rules are in force.
+    /// How many bytes of rules are active.
     bytes: AtomicUsize,
 }
 
 impl Ignores {
-    /// The rules of the directories above `root`, to the top of its repository; none if it is in no
-    /// repository.
+    /// The rules of the directories above `root`, up to the top of its repository.
     pub(crate) fn of(root: &Path, enabled: bool) -> Self {
         let root = std::path::absolute(root).ok().filter(|_| enabled);
         let ignores = Self { root: root.clone(), files: RwLock::default(), bytes: AtomicUsize::new(0) };
@@ -41,13 +40,13 @@ impl Ignores {
         ignores
     }
 
-    /// No rules yet, for a root that is on no disk.
+    /// No rules yet, for a root that is not on a disk.
     pub(crate) fn given(enabled: bool) -> Self {
         let root = enabled.then(|| PathBuf::from("/"));
         Self { root, files: RwLock::default(), bytes: AtomicUsize::new(0) }
     }
 
-    /// Takes up the rules of `directory` below the root, if it has some.
+    /// Activates the rules of `directory` below the root, if it has some.
     pub(crate) fn enter(&self, directory: &str, has_rules: bool) {
         if let Some(root) = &self.root
             && has_rules
@@ -56,7 +55,7 @@ impl Ignores {
         }
     }
 
-    /// Takes up these rules of `directory` below the root.
+    /// Activates these rules for `directory` below the root.
     pub(crate) fn enter_with(&self, directory: &str, rules: &[u8]) {
         if let Some(root) = &self.root {
             self.take_up(&root.join(directory), rules);
@@ -74,12 +73,12 @@ impl Ignores {
         let text = String::from_utf8_lossy(bytes);
         let text = text.trim_start_matches('\u{FEFF}');
         if self.bytes.fetch_add(text.len(), Ordering::Relaxed) + text.len() > MAX_ALL_RULES {
-            tracing::warn!(directory = %directory.display(), "More rules than are honoured in one scan");
+            tracing::warn!(directory = %directory.display(), "This scan has too many .gitignore rules; those of this directory have no effect");
             return;
         }
         let mut rules = GitignoreBuilder::new(directory);
         for line in text.lines() {
-            // Lines that cannot be understood are left out, as git does.
+            // Ignore invalid lines, as git does.
             let _ = rules.add_line(None, line);
         }
         if let Ok(rules) = rules.build() {
@@ -90,8 +89,7 @@ impl Ignores {
         }
     }
 
-    /// Whether the directory at `path` below the root is excluded: the nearest rule that speaks of it
-    /// decides.
+    /// Whether the rules exclude the directory at `path` below the root. The nearest matching rule decides.
     pub(crate) fn exclude(&self, path: &str) -> bool {
         let Some(root) = &self.root else { return false };
         let path = root.join(path);
@@ -107,7 +105,7 @@ impl Ignores {
     }
 }
 
-/// The rules in a directory: a regular file that is no link, as far as [`MAX_RULES`] goes.
+/// Reads the rules of a directory from a regular file that is not a link, up to [`MAX_RULES`].
 fn read(directory: &Path) -> Option<Vec<u8>> {
     let directory = local::open_directory(directory).ok()?;
     let (file, stamp) = local::open_file(directory.as_fd(), ".gitignore", Follow::Never).ok()?;

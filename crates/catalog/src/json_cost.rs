@@ -1,17 +1,16 @@
-//! What JSON will cost as a tree, known before there is one.
+//! Computes how much memory JSON will take as a tree, before a parser builds it.
 //!
-//! A parser makes hundreds of bytes out of a few: `{"a":1}` is 7 bytes of text and about 600 bytes of tree. So a bound on
-//! the length of a message is no bound on the memory that it takes. Whoever reads JSON of strangers asks here first. The
-//! text is scanned once, nothing is allocated, and the text need not be valid: a parser that stops at an error has built
-//! no more than was counted.
+//! A parser turns a few bytes into hundreds: `{"a":1}` is 7 bytes of text and about 600 bytes of tree. So a limit on the length
+//! of a message does not limit its memory. Code that reads JSON from strangers asks here first. This scans the text once and
+//! allocates nothing. The text need not be valid: a parser that stops at an error has built no more than this counted.
 
 use std::fmt;
 
-/// The deepest nesting that is looked at. `serde_json` refuses the next level, so it builds nothing beyond.
+/// How deep the nesting is counted. `serde_json` refuses the next level, so it builds nothing beyond.
 const MAX_DEPTH: usize = 128;
 
-/// The size of a value, of an entry of an object (hash, key and value) and of its place in the hash table, as
-/// `serde_json` has them with the feature `preserve_order`, in bytes.
+/// The sizes in bytes of a value, of an entry of an object (hash, key and value), and of its slot in the hash table, in
+/// `serde_json` with the feature `preserve_order`.
 const VALUE: usize = 72;
 const ENTRY: usize = 8 + 24 + VALUE;
 const SLOT: usize = 9;
@@ -19,12 +18,12 @@ const SLOT: usize = 9;
 const TABLE_END: usize = 16;
 /// The smallest capacity of an array, and of the entries of an object.
 const MIN_CAPACITY: usize = 4;
-/// What an allocator keeps beside each block, how it rounds, and its smallest block.
+/// An allocator's overhead for each block, its rounding unit, and its smallest block.
 const BLOCK_HEAD: usize = 8;
 const BLOCK_UNIT: usize = 16;
 const MIN_BLOCK: usize = 32;
 
-/// What a text will cost as a tree of JSON values.
+/// The cost of a text as a tree of JSON values.
 ///
 /// ```
 /// use prowess_catalog::json_cost::JsonCost;
@@ -36,28 +35,28 @@ const MIN_BLOCK: usize = 32;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JsonCost {
-    /// Objects, arrays, strings, numbers and words. The names of fields are not counted.
+    /// The number of objects, arrays, strings, numbers and words. The names of fields do not count.
     pub values: usize,
-    /// How deep objects and arrays are nested.
+    /// The nesting depth of objects and arrays.
     pub depth: usize,
     /// The memory of the tree, in bytes.
     pub bytes: usize,
 }
 
 impl JsonCost {
-    /// Counts what is in a text.
+    /// Counts the values of a text.
     pub fn of(text: &[u8]) -> Self {
         Scan {
             text,
             at: 0,
             cost: Self { bytes: VALUE, ..Self::default() },
-            open: [Open::default(); MAX_DEPTH],
+            open: [OpenValue::default(); MAX_DEPTH],
         }
         .run()
     }
 }
 
-/// How much memory a tree may take: a floor that every message has, and a share of its length.
+/// How much memory a tree may take: a minimum for every message, plus a percentage of its length.
 ///
 /// ```
 /// use prowess_catalog::json_cost::JsonRoom;
@@ -73,12 +72,12 @@ pub struct JsonRoom {
 }
 
 impl JsonRoom {
-    /// Room for `floor` bytes, and for so many percent of a text's length.
+    /// Room for `floor` bytes plus `percent` of a text's length.
     pub const fn new(floor: usize, percent: usize) -> Self {
         Self { floor, percent }
     }
 
-    /// Says what a text will cost, if there is room for it.
+    /// Returns the cost of a text, if there is room for it.
     ///
     /// # Errors
     ///
@@ -90,13 +89,13 @@ impl JsonRoom {
     }
 }
 
-/// A text whose tree would take more memory than there is room for.
+/// The tree of a text would take too much memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JsonTooLarge {
-    /// How many values it has.
+    /// The number of its values.
     pub values: usize,
-    /// How much memory it may take, in bytes.
+    /// The memory that it may take, in bytes.
     pub room: usize,
 }
 
@@ -109,9 +108,9 @@ impl fmt::Display for JsonTooLarge {
 
 impl std::error::Error for JsonTooLarge {}
 
-/// An object or an array whose end was not seen yet.
+/// An object or an array that is not closed yet.
 #[derive(Clone, Copy, Default)]
-struct Open {
+struct OpenValue {
     is_object: bool,
     /// Its fields or elements so far.
     items: usize,
@@ -121,7 +120,7 @@ struct Scan<'a> {
     text: &'a [u8],
     at: usize,
     cost: JsonCost,
-    open: [Open; MAX_DEPTH],
+    open: [OpenValue; MAX_DEPTH],
 }
 
 impl Scan<'_> {
@@ -138,7 +137,7 @@ impl Scan<'_> {
                         depth -= 1;
                         break;
                     };
-                    *open = Open { is_object: *byte == b'{', items: 0 };
+                    *open = OpenValue { is_object: *byte == b'{', items: 0 };
                     self.at += 1;
                 }
                 b'}' | b']' => {
@@ -153,12 +152,12 @@ impl Scan<'_> {
                 _ => self.word(depth),
             }
         }
-        // What was cut off was built until then.
+        // A parser builds unclosed values until the text ends.
         (0..depth).for_each(|depth| self.close(depth));
         self.cost
     }
 
-    /// A value begins.
+    /// Counts a value.
     fn value(&mut self, depth: usize) {
         self.cost.values += 1;
         if let Some(open) = depth.checked_sub(1).and_then(|at| self.open.get_mut(at))
@@ -168,7 +167,7 @@ impl Scan<'_> {
         }
     }
 
-    /// A string, which is a value unless a colon follows.
+    /// Counts a string. It is a value unless a colon follows.
     fn string(&mut self, depth: usize) {
         let begin = self.at + 1;
         let mut end = begin;
@@ -179,7 +178,7 @@ impl Scan<'_> {
             }
             end += 2;
         }
-        // One without an end reaches to the end.
+        // An unclosed string reaches to the end of the text.
         let is_closed = self.text.get(end) == Some(&b'"');
         let end = if is_closed { end } else { self.text.len() };
         self.cost.bytes += block(end - begin);
@@ -197,7 +196,7 @@ impl Scan<'_> {
         }
     }
 
-    /// A number, `true`, `false`, `null`, or what is no JSON.
+    /// Counts a number, `true`, `false`, `null`, or invalid text.
     fn word(&mut self, depth: usize) {
         self.value(depth);
         let ends = |byte: &u8| byte.is_ascii_whitespace() || b",:\"{}[]".contains(byte);
@@ -206,12 +205,12 @@ impl Scan<'_> {
     }
 
     fn close(&mut self, at: usize) {
-        let Open { is_object, items } = self.open[at];
+        let OpenValue { is_object, items } = self.open[at];
         self.cost.bytes += if is_object { object(items) } else { array(items) };
     }
 }
 
-/// The memory of a block of so many bytes.
+/// The memory of a block with this many bytes.
 fn block(bytes: usize) -> usize {
     if bytes == 0 { 0 } else { (bytes + BLOCK_HEAD).next_multiple_of(BLOCK_UNIT).max(MIN_BLOCK) }
 }

@@ -1,4 +1,7 @@
-//! Finds Agent Skills, understands and checks every SKILL.md, and renders what a model sees.
+//! Finds Agent Skills, parses and checks every SKILL.md, and renders the overview that a model sees.
+//!
+//! It reads skills from the local disk, from files that your program supplies, from MCP servers' lists and, with the feature
+//! `backend`, from a `prowess_backend::Backend`. It has no network, no permissions and, without that feature, no async code.
 //!
 //! ```
 //! use prowess_catalog::{Catalog, OverviewOptions, Root, ScanOptions};
@@ -23,11 +26,19 @@
 //! assert_eq!(text.body(), "Wave.");
 //! ```
 //!
-//! Nothing here fails because of one bad file: what cannot be read is a [`Diagnostic`], and the rest
-//! is there. [`Skill::parse`] does no I/O, nor do [`scan_given`] and the functions that end in `_from`, such as
-//! [`SkillEntry::text_from`]: they take what a caller has read. Reading from the disk goes through directory descriptors,
-//! so that links and races cannot lead out of a root. There is no network, no permission and no
-//! async here; discovery from a `prowess_backend::Backend` is the feature `backend`.
+//! # The five types to know
+//!
+//! - [`Root`]: a place in which to look for skills. [`RootLayout`] finds the usual ones.
+//! - [`Catalog`]: an immutable snapshot of the skills in all roots, with diagnostics. [`LiveCatalog`] keeps one up to date.
+//! - [`SkillEntry`]: one skill of a catalog, with its metadata ([`Skill`]). It reads the instructions and documents.
+//! - [`CatalogView`]: the skills that one agent may know. It renders the overview, and searches.
+//! - [`Diagnostic`]: one finding about a skill or a root.
+//!
+//! # Errors and I/O
+//!
+//! One bad file never fails a whole scan: it becomes a [`Diagnostic`]. [`Skill::parse`], [`scan_given`] and the functions that
+//! end in `_from`, such as [`SkillEntry::text_from`], do no I/O; they check bytes that a caller has read. Everything that reads
+//! the disk uses directory descriptors, so that links and races cannot lead out of a root.
 
 mod advice;
 #[cfg(feature = "backend")]
@@ -45,19 +56,23 @@ pub mod frontmatter;
 mod gitignore;
 mod given;
 pub mod json_cost;
+mod links;
 mod listing;
 mod live;
 mod local;
+mod manifest_errors;
 pub mod name;
 pub mod overview;
 #[cfg(feature = "package")]
 pub mod package;
 mod plain;
+mod precedence;
 mod progress;
 pub mod published;
 mod repair;
 pub mod resource;
 mod root;
+mod root_layout;
 pub mod scan;
 mod search;
 pub mod section;
@@ -87,7 +102,8 @@ pub use name::{NameError, SkillName};
 pub use overview::OverviewOptions;
 pub use prowess_base::tokens::estimate_tokens;
 pub use resource::{Resource, Resources};
-pub use root::{Environment, Root, RootDirectory, RootKind, RootLayout, Storage, Trust};
+pub use root::{Root, RootKind, Storage, Trust};
+pub use root_layout::{Environment, RootDirectory, RootLayout};
 pub use scan::{RootScan, ScanOptions};
 pub use search::SearchHit;
 pub use skill::{Parsed, Skill};

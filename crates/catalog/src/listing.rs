@@ -1,26 +1,26 @@
-//! One directory without a SKILL.md: what a scan goes on with, and what it passes over.
+//! Lists a directory without a SKILL.md: which entries a scan enters, and which it skips.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::local::{self, EntryKind, FileStamp};
+use crate::manifest_errors::wrong_case;
 use crate::scan::{ScanOptions, join};
 use crate::skill::MANIFEST;
-use crate::walk::wrong_case;
 
-/// The file with the rules for what is ignored.
+/// The file with the ignore rules of git.
 pub(crate) const GITIGNORE: &str = ".gitignore";
 
-/// Whether a scan cares for a file of this name.
-pub(crate) fn matters(name: &[u8]) -> bool {
+/// Whether a scan needs a file with this name.
+pub(crate) fn is_relevant(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(MANIFEST.as_bytes()) || name == GITIGNORE.as_bytes()
 }
 
-/// A directory's entries, as far as a scan cares. Paths are below the root.
+/// The entries of a directory that a scan needs. Paths are below the root.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
-    /// The directory's version; none when it may have changed while it was listed.
+    /// The version of the directory. `None` if it may have changed meanwhile.
     pub(crate) stamp: Option<FileStamp>,
     /// Sorted.
     pub(crate) children: Vec<Arc<str>>,
@@ -33,7 +33,7 @@ pub(crate) struct Listing {
 pub(crate) struct Rules<'a> {
     pub(crate) options: &'a ScanOptions,
     /// The root's path, for messages.
-    pub(crate) shown: &'a str,
+    pub(crate) root_path: &'a str,
     /// Whether the root itself may be a skill.
     pub(crate) accepts_root: bool,
     #[cfg(feature = "gitignore")]
@@ -41,41 +41,41 @@ pub(crate) struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    /// Lists `directory`, which is open as `handle` in the version `stamp`.
+    /// Lists `directory`, which is open as `handle` and has the version `stamp`.
     pub(crate) fn list(&self, directory: &Arc<str>, handle: &OwnedFd, stamp: Option<FileStamp>) -> Listing {
         let mut listing = Listing { stamp, children: Vec::new(), links: Vec::new(), diagnostics: Vec::new() };
         let mut names: Vec<(Arc<str>, EntryKind)> = Vec::new();
         let listed = local::list(handle, |name, kind| {
             let is_wanted = match kind {
                 EntryKind::Directory | EntryKind::Link => true,
-                EntryKind::File => matters(name),
+                EntryKind::File => is_relevant(name),
                 EntryKind::Other => false,
             };
             match std::str::from_utf8(name) {
                 Ok(name) if is_wanted => names.push((name.into(), kind)),
                 Err(_) if is_wanted => {
-                    let shown = join(directory, &String::from_utf8_lossy(name));
-                    listing.diagnostics.push(self.found(
+                    let path = join(directory, &String::from_utf8_lossy(name));
+                    listing.diagnostics.push(self.diagnostic(
                         Code::NonUtf8Name,
-                        &shown,
-                        "the name is not UTF-8; it was skipped",
+                        &path,
+                        "the name is not UTF-8; prowess skips it",
                     ));
                 }
                 _ => {}
             }
         });
         if let Err(error) = listed {
-            let message = format!("the directory cannot be listed whole: {error}");
-            listing.diagnostics.push(self.found(Code::Unreadable, directory, message));
+            let message = format!("cannot list the whole directory: {error}");
+            listing.diagnostics.push(self.diagnostic(Code::Unreadable, directory, message));
         }
         #[cfg(feature = "gitignore")]
         self.ignores.enter(directory, names.iter().any(|(name, _)| **name == *GITIGNORE));
-        self.sort_out(directory, names, &mut listing);
+        self.classify(directory, names, &mut listing);
         listing
     }
 
-    /// What a scan goes on with among the entries of `directory`, whose own `.gitignore` is in force.
-    pub(crate) fn sort_out(
+    /// Sorts the entries of `directory` into children, links and diagnostics. Its `.gitignore` is active already.
+    pub(crate) fn classify(
         &self,
         directory: &str,
         mut names: Vec<(Arc<str>, EntryKind)>,
@@ -87,17 +87,17 @@ impl Rules<'_> {
             match kind {
                 EntryKind::File if *name == *MANIFEST => self.manifest(directory, listing),
                 EntryKind::File if name.eq_ignore_ascii_case(MANIFEST) => {
-                    listing.diagnostics.push(wrong_case(&self.shown(&join(directory, &name))));
+                    listing.diagnostics.push(wrong_case(&self.display_path(&join(directory, &name))));
                 }
                 EntryKind::File | EntryKind::Other => {}
                 EntryKind::Directory | EntryKind::Link => {
                     let excluded = self.options.excludes(&name);
                     let path = if directory.is_empty() { name } else { join(directory, &name).into() };
                     if let Some(code) = excluded.or_else(|| self.gitignored(&path)) {
-                        listing.diagnostics.push(self.found(code, &path, code.explanation()));
+                        listing.diagnostics.push(self.diagnostic(code, &path, code.explanation()));
                     } else if depth >= self.options.max_depth {
-                        let message = format!("directories below level {depth} are not scanned");
-                        let capped = self.found(Code::DepthCap, directory, message);
+                        let message = format!("prowess does not scan directories below level {depth}");
+                        let capped = self.diagnostic(Code::DepthCap, directory, message);
                         listing.diagnostics.push(capped.hint("raise the limit, or give a deeper root"));
                         break;
                     } else if kind == EntryKind::Link {
@@ -110,31 +110,31 @@ impl Rules<'_> {
         }
     }
 
-    /// A SKILL.md in a directory that is listed all the same.
+    /// Reports a SKILL.md in a directory that is not a skill.
     fn manifest(&self, directory: &str, listing: &mut Listing) {
         if directory.is_empty() && !self.accepts_root {
             let message = "a SKILL.md directly in a directory of skills is not a skill";
-            let found = self.found(Code::ManifestInRoot, MANIFEST, message);
+            let found = self.diagnostic(Code::ManifestInRoot, MANIFEST, message);
             listing.diagnostics.push(found.hint("move it into a directory named after the skill"));
         } else if !directory.is_empty() && !self.options.nested {
-            // It was looked for before the directory was listed, and could not be reached.
+            // The probe before this listing could not reach it.
             let found =
-                self.found(Code::Unreadable, &join(directory, MANIFEST), "the file cannot be reached");
+                self.diagnostic(Code::Unreadable, &join(directory, MANIFEST), "cannot reach the file");
             listing.diagnostics.push(found.hint("check the permissions of its directory"));
         }
     }
 
-    /// A path below the root as people know it.
-    pub(crate) fn shown(&self, path: &str) -> String {
+    /// The full path of a path below the root, for messages.
+    pub(crate) fn display_path(&self, path: &str) -> String {
         match path {
-            "" if self.shown.is_empty() => "/".to_owned(),
-            "" => self.shown.to_owned(),
-            path => format!("{}/{path}", self.shown),
+            "" if self.root_path.is_empty() => "/".to_owned(),
+            "" => self.root_path.to_owned(),
+            path => format!("{}/{path}", self.root_path),
         }
     }
 
-    pub(crate) fn found(&self, code: Code, path: &str, message: impl Into<String>) -> Diagnostic {
-        Diagnostic::new(code, self.shown(path), message)
+    pub(crate) fn diagnostic(&self, code: Code, path: &str, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::new(code, self.display_path(path), message)
     }
 
     #[cfg(feature = "gitignore")]

@@ -1,4 +1,4 @@
-//! The one place where a catalog changes.
+//! Holds the current catalog, and refreshes it. Nothing else changes a catalog.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -6,33 +6,33 @@ use crate::catalog::{Catalog, CatalogDiff};
 use crate::root::Root;
 use crate::scan::{RootScan, ScanOptions};
 
-/// When a [`LiveCatalog`] looks again.
+/// When a [`LiveCatalog`] scans its roots again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefreshPolicy {
-    /// When it is asked to, or when a watcher says so.
+    /// On request, or when a watcher sees a change.
     #[default]
     OnRequest,
-    /// Never: the list stays what it was at the start.
+    /// Never. The skills stay as they were at the start.
     Never,
 }
 
-/// Holds the current catalog of some roots, and hands out snapshots.
+/// Holds the current catalog of some roots, and returns snapshots.
 ///
-/// Readers hold a [`Catalog`] for as long as they like; a refresh puts another one in its place.
+/// A snapshot never changes. A refresh replaces the current catalog by a new one.
 ///
 /// ```
 /// use prowess_catalog::{LiveCatalog, RefreshPolicy, Root, ScanOptions};
 ///
 /// # let scratch = tempfile::tempdir()?;
 /// # let root = scratch.path();
-/// let host = LiveCatalog::new(vec![Root::explicit(root)], ScanOptions::default(), RefreshPolicy::OnRequest);
-/// let before = host.snapshot();
+/// let live = LiveCatalog::new(vec![Root::explicit(root)], ScanOptions::default(), RefreshPolicy::OnRequest);
+/// let before = live.snapshot();
 ///
 /// std::fs::create_dir(root.join("greet"))?;
 /// std::fs::write(root.join("greet/SKILL.md"), "---\nname: greet\ndescription: Says hello.\n---\nWave.\n")?;
-/// assert_eq!(host.refresh().added.len(), 1);
-/// assert!(host.snapshot().get("greet").is_some());
+/// assert_eq!(live.refresh().added.len(), 1);
+/// assert!(live.snapshot().get("greet").is_some());
 /// assert!(before.get("greet").is_none(), "a snapshot stays what it was");
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -40,7 +40,7 @@ pub enum RefreshPolicy {
 pub struct LiveCatalog {
     settings: RwLock<Settings>,
     current: RwLock<Catalog>,
-    /// One refresh at a time, so that none undoes a later one.
+    /// Held by one refresh at a time, so that none undoes a later one.
     refreshing: Mutex<()>,
     policy: RefreshPolicy,
 }
@@ -58,7 +58,7 @@ impl LiveCatalog {
         Self::of(current, roots, options, policy)
     }
 
-    /// Goes on with a catalog of `roots` that somebody has made already, with these options.
+    /// Starts with an existing catalog of `roots`, made with these options.
     pub fn of(current: Catalog, roots: Vec<Root>, options: ScanOptions, policy: RefreshPolicy) -> Self {
         Self {
             settings: RwLock::new(Settings { roots, options }),
@@ -73,23 +73,21 @@ impl LiveCatalog {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks again; says what changed.
+    /// Scans the roots again, and returns the changes.
     pub fn refresh(&self) -> CatalogDiff {
         match self.policy {
-            RefreshPolicy::OnRequest => self.look(),
+            RefreshPolicy::OnRequest => self.scan(),
             RefreshPolicy::Never => CatalogDiff::default(),
         }
     }
 
-    /// Puts other roots in place, and looks again whatever the policy: what was there is not what
-    /// was asked for any more.
+    /// Replaces the roots, and scans them whatever the policy.
     pub fn set_roots(&self, roots: Vec<Root>) -> CatalogDiff {
         self.settings.write().unwrap_or_else(PoisonError::into_inner).roots = roots;
-        self.look()
+        self.scan()
     }
 
-    /// Puts the newest scan of a root in its place: how a root in a backend, which is one of the
-    /// host's roots, gets into the catalog and is refreshed.
+    /// Replaces the scan of a root. This is how a root in a backend, which must be one of the roots, gets into the catalog.
     pub fn put_scan(&self, scan: RootScan) -> CatalogDiff {
         let _one_at_a_time = self.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
         let roots = self.roots();
@@ -104,7 +102,7 @@ impl LiveCatalog {
         diff
     }
 
-    fn look(&self) -> CatalogDiff {
+    fn scan(&self) -> CatalogDiff {
         let _one_at_a_time = self.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
         let Settings { roots, options } =
             self.settings.read().unwrap_or_else(PoisonError::into_inner).clone();
@@ -124,7 +122,7 @@ impl LiveCatalog {
         diff
     }
 
-    /// The roots that are looked at.
+    /// The current roots.
     pub fn roots(&self) -> Vec<Root> {
         self.settings.read().unwrap_or_else(PoisonError::into_inner).roots.clone()
     }

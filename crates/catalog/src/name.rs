@@ -7,17 +7,16 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
 use crate::untrusted;
 
-/// The most characters the specification allows in a name.
+/// The most characters that the specification allows in a name.
 pub const MAX_NAME_CHARS: usize = 64;
 
-/// Names longer than this are refused even when loading leniently.
+/// The most characters of a name that prowess still loads.
 pub(crate) const MAX_LENIENT_NAME_CHARS: usize = 256;
 
 /// A name that is safe to show, compare and store.
 ///
-/// It is trimmed, NFKC-normalised, not empty and bounded, and has no control, invisible or
-/// direction-changing characters. It may still breach the specification (`My_Skill`); it is a
-/// label and never a path.
+/// It is trimmed, NFKC-normalised, not empty and bounded, and has no control, invisible or direction-changing characters. It
+/// may still violate the specification (`My_Skill`). It is a label, never a path.
 ///
 /// ```
 /// use prowess_catalog::SkillName;
@@ -35,9 +34,9 @@ pub struct SkillName(Box<str>);
 pub enum NameError {
     /// Nothing is left after trimming.
     Empty,
-    /// It has more than 256 characters.
+    /// The name has more than 256 characters.
     TooLong,
-    /// It has a control, invisible or direction-changing character.
+    /// The name has a control, invisible or direction-changing character.
     Unprintable(char),
 }
 
@@ -56,7 +55,7 @@ impl fmt::Display for NameError {
 impl std::error::Error for NameError {}
 
 impl SkillName {
-    /// The name that `text` gives, or why it gives none.
+    /// Parses a name.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let name = collapse(normalise(text));
         if name.is_empty() {
@@ -71,7 +70,7 @@ impl SkillName {
         Ok(Self(name.into()))
     }
 
-    /// `text` in the spelling that the specification wants of a name; empty when nothing is left.
+    /// `text` in the spelling that the specification requires. Empty if nothing is left.
     ///
     /// ```
     /// assert_eq!(prowess_catalog::SkillName::spelling("My Skill_2!"), "my-skill-2");
@@ -91,8 +90,7 @@ impl SkillName {
         &self.0
     }
 
-    /// Names that differ only in letter case collide: this is what they share, where it is not the
-    /// name itself.
+    /// The key that colliding names share: names that differ only in letter case. `None` if it is the name itself.
     pub(crate) fn collision_key(&self) -> Option<Box<str>> {
         let is_folded = self.0.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
         (!is_folded).then(|| self.0.to_lowercase().into_boxed_str())
@@ -125,7 +123,7 @@ impl PartialEq<str> for SkillName {
 
 #[cfg(feature = "serde")]
 impl<'de> serde::Deserialize<'de> for SkillName {
-    /// Through [`SkillName::parse`]: what it refuses is refused.
+    /// Parses the text with [`SkillName::parse`].
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::parse(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
@@ -138,7 +136,7 @@ impl serde::Serialize for SkillName {
     }
 }
 
-/// Trimmed and NFKC-normalised, as names and directory names are compared.
+/// Trims and NFKC-normalises a name or a directory name for comparison.
 pub(crate) fn normalise(text: &str) -> Cow<'_, str> {
     let text = text.trim();
     if text.is_ascii() || is_nfkc_quick(text.chars()) == IsNormalized::Yes {
@@ -147,7 +145,7 @@ pub(crate) fn normalise(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.nfkc().collect::<String>().trim().to_owned())
 }
 
-/// Blanks in a row become one, as they would wherever the name is shown.
+/// Turns several blanks into one.
 fn collapse(name: Cow<'_, str>) -> Cow<'_, str> {
     let mut before = ' ';
     let is_collapsed = name.chars().all(|c| {

@@ -1,4 +1,4 @@
-//! Layer 1: what a model is told of every skill, rendered in three forms.
+//! The overview (layer 1): the list of skills for a model, in three forms.
 
 use std::collections::BTreeSet;
 
@@ -10,31 +10,31 @@ use crate::root::{Root, Trust};
 use crate::untrusted::{emphasised, prompt_line, quoted, xml};
 use crate::view::CatalogView;
 
-/// How a model gets at a skill's instructions.
+/// How a model gets a skill's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation<'a> {
-    /// By calling a tool of this name with the skill's, and with arguments where the skill takes some.
+    /// It calls this tool with the skill's name, and with arguments if the skill takes some.
     Tool(&'a str),
-    /// By calling a tool of this name with the skill's name alone.
+    /// It calls this tool with the skill's name only.
     ToolByName(&'a str),
-    /// By calling one tool with the skill's name alone, and another with arguments where the skill takes some.
+    /// It calls one tool with the skill's name only, or another tool with arguments if the skill takes some.
     Tools {
-        /// The tool for the name alone.
+        /// The tool for the name only.
         plain: &'a str,
         /// The tool for name and arguments.
         with_arguments: &'a str,
     },
-    /// By reading the file itself.
+    /// It reads the file itself.
     ReadFile,
 }
 
-/// What becomes of skills that only a person may start.
+/// How the overview treats skills that only a person may start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ManualSkills {
-    /// They are left out.
+    /// It leaves them out.
     #[default]
     Hidden,
-    /// They are listed, marked `(Manual only)`.
+    /// It lists them with the mark `(Manual only)`.
     Marked,
 }
 
@@ -59,13 +59,13 @@ pub enum ManualSkills {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OverviewOptions<'a> {
-    /// How a model gets at the instructions.
+    /// How a model gets the instructions.
     pub activation: Activation<'a>,
     /// The names of the loaded skills.
     pub loaded: BTreeSet<&'a str>,
-    /// What becomes of skills that only a person may start.
+    /// How to treat skills that only a person may start.
     pub manual: ManualSkills,
-    /// Where a person could put the first skill; the roots when empty.
+    /// Where a person could create the first skill. If empty: the roots.
     pub create_in: Vec<String>,
 }
 
@@ -85,7 +85,7 @@ impl Default for OverviewOptions<'_> {
 pub struct Rendered {
     /// The text.
     pub text: String,
-    /// About how many tokens it takes.
+    /// The estimated number of its tokens.
     pub tokens: usize,
 }
 
@@ -96,13 +96,12 @@ impl From<String> for Rendered {
 }
 
 impl CatalogView {
-    /// The list of all skills, one entry each and nothing left out.
+    /// The list of all skills, with one entry each.
     pub fn overview(&self, options: &OverviewOptions<'_>) -> Rendered {
         self.overview_with(options, &|_| None)
     }
 
-    /// The list of all skills, with what `resources` knows of their files: lazily that of loaded
-    /// skills only, or eagerly that of all.
+    /// The list of all skills, with the counts of files that `resources` returns: for loaded skills only, or for all.
     pub fn overview_with(
         &self,
         options: &OverviewOptions<'_>,
@@ -121,7 +120,7 @@ impl CatalogView {
         text.into()
     }
 
-    /// The form that the open specification shows; empty when there are no skills.
+    /// The XML form of the open specification. Empty if there are no skills.
     pub fn overview_xml(&self) -> Rendered {
         let mut text = String::new();
         for entry in self.listed(&OverviewOptions::default()) {
@@ -131,12 +130,12 @@ impl CatalogView {
             text.push_str("<skill>\n");
             let origin = entry.published().map(|_| ("origin", entry.root.label.as_str()));
             let description = full_description(entry);
-            let told = [
+            let fields = [
                 ("name", entry.skill.name.as_str()),
                 ("description", &description),
                 ("location", entry.skill.location.as_str()),
             ];
-            for (tag, value) in told.into_iter().chain(origin) {
+            for (tag, value) in fields.into_iter().chain(origin) {
                 text.extend(["<", tag, ">\n"]);
                 xml(value, &mut text);
                 text.extend(["\n</", tag, ">\n"]);
@@ -149,7 +148,7 @@ impl CatalogView {
         text.into()
     }
 
-    /// One line a skill, without annotations or advice, for large catalogs.
+    /// One line per skill, without annotations or advice, for large catalogs.
     pub fn overview_compact(&self) -> Rendered {
         let mut text = String::new();
         for entry in self.listed(&OverviewOptions::default()) {
@@ -180,13 +179,13 @@ impl CatalogView {
     }
 
     fn trusted_roots(&self) -> impl Iterator<Item = &Root> {
-        // A root that has a visible skill is no secret, though other entries of it may not be trusted.
+        // A root with a visible skill may be named, even if its other entries are untrusted.
         let has_skill = |root: &Root| self.entries().iter().any(|entry| std::ptr::eq(&*entry.root, root));
         let trusted = move |root: &&Root| root.trust == Trust::Trusted || has_skill(root);
         self.catalog().roots().map(AsRef::as_ref).filter(trusted)
     }
 
-    /// What only a person may start is listed when it is to be marked, or when a person has started it.
+    /// The skills to list. A skill that only a person may start is listed if it is to be marked, or if it is loaded.
     fn listed(&self, options: &OverviewOptions<'_>) -> impl Iterator<Item = &SkillEntry> {
         self.entries().iter().map(AsRef::as_ref).filter(|entry: &&SkillEntry| {
             options.manual == ManualSkills::Marked
@@ -220,7 +219,7 @@ fn write_entry(
     emphasised(skill.name.as_str(), text);
     text.push_str(if loaded { "** [Loaded]: " } else { "**: " });
     prompt_line(&full_description(entry), text);
-    // A model knows whose words these are.
+    // The model must know whose words these are.
     let origin = entry.published().map(|_| entry.root.label.clone());
     let annotations =
         [("From: ", &origin), ("License: ", &skill.license), ("Compatibility: ", &skill.compatibility)];
@@ -280,7 +279,7 @@ fn write_activation(entry: &SkillEntry, activation: Activation<'_>, text: &mut S
     text.push_str(")` to read full instructions");
 }
 
-/// The description, and when to use the skill if that stands apart.
+/// The description, followed by `when_to_use` if the skill has it.
 fn full_description(entry: &SkillEntry) -> std::borrow::Cow<'_, str> {
     match &entry.skill.extensions.when_to_use {
         Some(when) => format!("{} {when}", entry.skill.description).into(),

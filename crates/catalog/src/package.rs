@@ -15,22 +15,22 @@ use crate::local::{self, Follow, OpenError};
 use crate::scan::join;
 use crate::skill::MANIFEST;
 
-/// The most bytes that are packed, uncompressed.
+/// The most bytes of a package, uncompressed.
 const MAX_PACKAGE_BYTES: u64 = 512 * 1024 * 1024;
-/// The most files that are packed.
+/// The most files of a package.
 const MAX_PACKAGE_FILES: usize = 10_000;
 
 /// A skill that was packed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Packaged {
-    /// The skill's name, and that of the archive's one directory.
+    /// The skill's name, which is also the name of the archive's one directory.
     pub name: String,
-    /// The files in it, by path.
+    /// The packed files, by path.
     pub files: Vec<String>,
-    /// Their bytes, uncompressed.
+    /// The bytes of all files, uncompressed.
     pub bytes: u64,
-    /// What was left out, and why.
+    /// The entries that were left out, and why.
     pub left_out: Vec<String>,
 }
 
@@ -38,11 +38,11 @@ pub struct Packaged {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PackageError {
-    /// It breaches the specification.
+    /// The skill violates the specification.
     Invalid(Box<CheckReport>),
-    /// It has too many files or bytes, or is too deep.
+    /// The skill has too many files or bytes, or is too deep.
     TooLarge(String),
-    /// It cannot be read, or the archive cannot be written.
+    /// The skill cannot be read, or the archive cannot be written.
     Io(io::Error),
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for PackageError {
                 first.map_or(Ok(()), |found| write!(f, ": {} [{}]", found.message, found.code))
             }
             Self::TooLarge(what) => write!(f, "the skill is too large to pack: {what}"),
-            Self::Io(error) => write!(f, "the skill cannot be packed: {error}"),
+            Self::Io(error) => write!(f, "cannot pack the skill: {error}"),
         }
     }
 }
@@ -92,8 +92,8 @@ impl From<zip::result::ZipError> for PackageError {
 
 /// Writes the skill in `directory` to `archive`, if it is valid under `profile`.
 ///
-/// The same files give the same bytes: entries are sorted and carry no times. Links, FIFOs and
-/// devices are left out, as are caches, dependencies and the skill's own `evals/`.
+/// The same files give the same bytes: entries are sorted and have no times. Leaves out links, FIFOs, devices, caches,
+/// dependencies and the skill's `evals/`.
 ///
 /// ```
 /// use std::io::Cursor;
@@ -122,7 +122,7 @@ pub fn package(
 }
 
 impl SkillEntry {
-    /// Writes this skill to `archive` as [`package`] does, from where its scan found it.
+    /// Writes this skill to `archive` like [`package`], from the directory in which the scan found it.
     pub fn package(&self, profile: Profile, archive: impl Write + Seek) -> Result<Packaged, PackageError> {
         let base = self.open_base()?;
         let handle =
@@ -141,17 +141,17 @@ fn pack(
     let Some(skill) = report.skill.as_ref().filter(|_| report.is_valid()) else {
         return Err(PackageError::Invalid(Box::new(report)));
     };
-    // A valid name is no path; an archive that unpacks elsewhere is worth a second look.
+    // A valid name is not a path. Check again, because an archive must not unpack elsewhere.
     if skill.name.as_str().contains(['/', '\\']) || matches!(skill.name.as_str(), "." | "..") {
         return Err(io::Error::other(format!("the name `{}` is a path", skill.name)).into());
     }
-    // How many bytes there are is seen when they are read.
+    // The bytes are counted while they are read.
     let contents = contents_of(handle, ContentLimits { files: MAX_PACKAGE_FILES, bytes: u64::MAX })?;
     let files: Vec<String> = contents.files.into_iter().map(|file| file.path).collect();
     let mut packaged =
         Packaged { name: skill.name.to_string(), files, bytes: 0, left_out: contents.left_out };
     if !packaged.files.iter().any(|path| path == MANIFEST) {
-        return Err(io::Error::other("SKILL.md is a link: put the file itself there").into());
+        return Err(io::Error::other("SKILL.md is a link; put the file itself there").into());
     }
 
     let mut zip = zip::ZipWriter::new(archive);
@@ -184,7 +184,7 @@ fn is_executable(file: &File) -> io::Result<bool> {
 }
 
 impl PackageError {
-    /// The report of a skill that is not valid.
+    /// The report of an invalid skill.
     pub fn report(&self) -> Option<&CheckReport> {
         match self {
             Self::Invalid(report) => Some(report),

@@ -1,19 +1,18 @@
-//! A fast path for frontmatter that is plain `key: value` lines, which most is.
+//! A fast parser for frontmatter of plain `key: value` lines, which most frontmatter is.
 //!
-//! It reads what it is certain of and leaves everything else to the YAML parser; a property test
-//! holds the two to the same answer.
+//! It leaves everything that it is not certain of to the YAML parser. A property test checks that both agree.
 
 use std::ops::Range;
 
 use granit_parser::ScalarStyle;
 
-use crate::yaml::{Document, Key, Node};
+use crate::yaml::{Key, Node, YamlDocument};
 
-/// More keys than this in one map are left to the parser, which has an index for them.
+/// A map with more keys is left to the YAML parser, which has an index for them.
 const MAX_KEYS: usize = 24;
 
-/// The document in `text`, if every line of it is plain.
-pub(crate) fn compose(text: &str) -> Option<Document<'_>> {
+/// Composes `text`, if every line of it is plain.
+pub(crate) fn compose(text: &str) -> Option<YamlDocument<'_>> {
     let mut entries = Vec::with_capacity(8);
     let mut lines = Lines { text, at: 0 };
     while let Some(line) = lines.peek() {
@@ -34,10 +33,10 @@ pub(crate) fn compose(text: &str) -> Option<Document<'_>> {
     }
     let start = entries.first().map(|(key, _)| key.range.start)?;
     let root = Some(Node::map(start..text.len(), entries));
-    Some(Document { root, duplicates: Vec::new(), nonportable: None, anchored: false })
+    Some(YamlDocument { root, duplicates: Vec::new(), nonportable: None, anchored: false })
 }
 
-/// A map of plain lines, indented alike.
+/// A map of plain lines with the same indentation.
 fn nested<'a>(text: &'a str, lines: &mut Lines<'a>) -> Option<Node<'a>> {
     let first = lines.peek()?;
     let indent = text[first.clone()].bytes().take_while(|&byte| byte == b' ').count();
@@ -54,7 +53,7 @@ fn nested<'a>(text: &'a str, lines: &mut Lines<'a>) -> Option<Node<'a>> {
         lines.skip(&line);
         push(&mut entries, text, key, scalar(text, value?)?)?;
     }
-    // To the parser a comment below belongs to the map, as far as its end goes.
+    // The YAML parser counts a comment below to the map's range.
     let commented = lines.peek().is_some_and(|line| text[line].starts_with('#'));
     (!commented).then(|| Node::map(start..lines.at, entries))
 }
@@ -83,7 +82,7 @@ fn split_line(text: &str, line: Range<usize>, indent: usize) -> Option<(Range<us
         .iter()
         .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
         .count();
-    // A key that begins with a hyphen could be a list's item or a document's mark.
+    // A key that begins with a hyphen could be a list item or a document mark.
     if length == 0 || length > 64 || bytes[indent] == b'-' || bytes.get(indent + length) != Some(&b':') {
         return None;
     }
@@ -116,7 +115,7 @@ fn block_header(value: &str) -> Option<BlockHeader> {
     }
 }
 
-/// A block scalar whose lines are indented alike, with none empty and none indented further.
+/// A block scalar whose lines all have the same indentation, without empty lines.
 fn block<'a>(text: &'a str, header: BlockHeader, lines: &mut Lines<'a>) -> Option<Node<'a>> {
     let first = lines.peek()?;
     let indent = text[first.clone()].bytes().take_while(|&byte| byte == b' ').count();
@@ -132,7 +131,7 @@ fn block<'a>(text: &'a str, header: BlockHeader, lines: &mut Lines<'a>) -> Optio
         let (blanks, words) = bytes.split_at_checked(indent)?;
         let is_line =
             blanks.iter().all(|&byte| byte == b' ') && words.first().is_some_and(u8::is_ascii_graphic);
-        // A last line without a line break would be clipped to one that has none.
+        // A last line without a line break would need other clipping.
         if !is_line || !is_printable(text, &line) || line.end == text.len() {
             return None;
         }
@@ -153,7 +152,7 @@ fn is_printable(text: &str, range: &Range<usize>) -> bool {
     text.as_bytes()[range.clone()].iter().all(|byte| (b' '..=b'~').contains(byte))
 }
 
-/// A one-line scalar: plain words, or a quoted text without escapes.
+/// A one-line scalar: plain words, or quoted text without escapes.
 fn scalar(text: &str, range: Range<usize>) -> Option<Node<'_>> {
     let value = &text.as_bytes()[range.clone()];
     if !is_printable(text, &range) {

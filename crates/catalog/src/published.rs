@@ -1,4 +1,4 @@
-//! Skills that an MCP server publishes: known by what it says of them, before any file was fetched.
+//! Skills that an MCP server publishes, known by the server's entries before any file is fetched.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use crate::digest::Digest;
 use crate::fields::{MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS};
 use crate::name::SkillName;
 use crate::root::Root;
-use crate::scan::{Found, Manifest, RootScan, ScanOptions, Stamp};
+use crate::scan::{FoundManifest, Manifest, RootScan, ScanOptions, Stamp};
 use crate::skill::{Extensions, Location, MANIFEST, Skill};
 
-/// The longest words of a server's skill about its licence and its arguments that are shown.
+/// The most characters of the licence and the argument hint of a server's skill. Longer ones are dropped.
 const MAX_LICENSE_CHARS: usize = 200;
 const MAX_HINT_CHARS: usize = 100;
 
-/// What a server says of a skill's files. It is kept with the entry, and what is fetched is held to it.
+/// The files of a skill, as its server lists them. The entry keeps this list, and every fetched file must match it.
 ///
 /// ```
 /// use prowess_catalog::published::{Published, PublishedFile};
@@ -37,11 +37,11 @@ const MAX_HINT_CHARS: usize = 100;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
-    /// Our label for the server; never its own name.
+    /// The configured label of the server, never the server's own name.
     pub server: String,
-    /// The address of its SKILL.md, which with the label is the skill's identity.
+    /// The address of its SKILL.md. Together with the label, this identifies the skill.
     pub uri: String,
-    /// Every file that it has.
+    /// All its files.
     pub files: Vec<PublishedFile>,
 }
 
@@ -52,31 +52,31 @@ pub struct PublishedFile {
     pub path: String,
     /// Its address.
     pub uri: String,
-    /// What it must say.
+    /// The digest that it must have.
     pub digest: Digest,
-    /// How many bytes it must have.
+    /// The size that it must have, in bytes.
     pub size: u64,
 }
 
 /// A skill that a server offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// Its frontmatter as one line of JSON, every field of it.
+    /// Its whole frontmatter as one line of JSON.
     pub frontmatter: String,
     /// Its files.
     pub published: Published,
-    /// Whether the user granted what its frontmatter asks for beyond being read: `allowed-tools`, `model`, `effort` and
-    /// `shell`. Otherwise these fields are as if they were not there; `hooks`, `context` and `agent` always are.
+    /// Whether the user accepted its permissive fields: `allowed-tools`, `model`, `effort` and `shell`. Otherwise these
+    /// fields are ignored. `hooks`, `context` and `agent` are always ignored.
     pub is_granted: bool,
 }
 
 impl Published {
-    /// The name that people and models have for it: our label and its path, which no other skill of any server shares.
+    /// The unique name of the skill for people and models: the server's label and the skill's path.
     pub fn name(&self) -> String {
         Self::name_of(&self.server, &self.uri)
     }
 
-    /// The name of the skill at an address of a server: of its SKILL.md, or of what that lies in.
+    /// The name of the skill at an address of a server. The address is that of its SKILL.md or of its directory.
     ///
     /// ```
     /// use prowess_catalog::published::Published;
@@ -90,7 +90,7 @@ impl Published {
         format!("{server}:{path}")
     }
 
-    /// The digest of the identity and of all files: any change of any of them makes another.
+    /// The digest of the identity and of all files. It changes if any of them changes.
     pub fn digest(&self) -> Digest {
         let files: BTreeSet<&PublishedFile> = self.files.iter().collect();
         let mut all = format!("{}\n{}\n", self.server, self.uri);
@@ -105,7 +105,7 @@ impl Published {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// How many bytes all files have.
+    /// The bytes of all files.
     pub fn bytes(&self) -> u64 {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.size))
     }
@@ -115,8 +115,8 @@ impl Published {
     }
 }
 
-/// What a server offers, as a scan that goes into a catalog with [`Catalog::assembled`](crate::Catalog::assembled).
-/// Nothing is fetched. Offers that `previous` knows unchanged stay the very same entries.
+/// Turns a server's offers into a scan for [`Catalog::assembled`](crate::Catalog::assembled). Fetches nothing. Offers that did
+/// not change since `previous` keep their entries.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -130,13 +130,13 @@ impl Published {
 /// let catalog = Catalog::empty().assembled([scan]);
 /// let skill = &catalog.get("docs:pdf").unwrap().skill;
 /// assert_eq!(skill.description, "Reads PDFs.");
-/// assert!(skill.allowed_tools.is_empty(), "nobody granted them");
+/// assert!(skill.allowed_tools.is_empty(), "the user did not accept them");
 /// ```
 pub fn scan_published(root: &Arc<Root>, offers: Vec<Offer>, previous: Option<&RootScan>) -> RootScan {
-    // The entries of two scans are compared by the root that they share.
+    // Share the root with the previous scan, because entries are compared by its pointer.
     let root = previous.map(|scan| &scan.root).filter(|known| *known == root).unwrap_or(root);
     let mut scan = RootScan::new(root, &ScanOptions::default());
-    let known: HashMap<&str, &Found> = previous
+    let known: HashMap<&str, &FoundManifest> = previous
         .map(|scan| scan.found.iter().map(|found| (&*found.directory, found)).collect())
         .unwrap_or_default();
     for offer in offers {
@@ -144,7 +144,7 @@ pub fn scan_published(root: &Arc<Root>, offers: Vec<Offer>, previous: Option<&Ro
         let stamp = Some(Stamp::Version(Digest::of(version.as_bytes()).to_string()));
         let found = match known.get(offer.published.uri.as_str()) {
             Some(found) if found.stamp == stamp => (*found).clone(),
-            _ => Found {
+            _ => FoundManifest {
                 directory: offer.published.uri.as_str().into(),
                 link: "".into(),
                 stamp,
@@ -162,20 +162,20 @@ fn manifest(offer: Offer) -> Manifest {
     let location = published.location();
     let refused =
         |message: String| Manifest::refused(Diagnostic::new(Code::Unreadable, location.shared(), message));
-    // An address has one spelling, and so has the name that is made of it.
+    // An address must have one spelling, so that the name made from it has one too.
     if !published.uri.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return refused("its address is not one of printable ASCII characters".to_owned());
+        return refused("its address has characters other than printable ASCII".to_owned());
     }
     let name = match SkillName::parse(&published.name()) {
         Ok(name) => name,
-        Err(error) => return refused(format!("its address makes no name: {error}")),
+        Err(error) => return refused(format!("its address gives no valid name: {error}")),
     };
     if frontmatter.contains(['\n', '\r']) {
         return refused("its frontmatter is not one line of JSON".to_owned());
     }
     // JSON is YAML.
     let parsed = Skill::parse(format!("---\n{frontmatter}\n---\n").as_bytes(), &location);
-    // All of this is in every prompt, before anybody was asked.
+    // All of this is in every prompt, before a person is asked.
     let is_over = |text: &str, most: usize| text.chars().count() > most;
     if parsed.skill.as_ref().is_some_and(|skill| {
         is_over(&skill.description, MAX_DESCRIPTION_CHARS)
@@ -191,8 +191,7 @@ fn manifest(offer: Offer) -> Manifest {
 }
 
 impl Skill {
-    /// The skill under the name that it has here. Fields that would widen what may be done are taken off, those that can
-    /// be granted unless they were.
+    /// The skill under its name in the catalog, without permissive fields. Fields that the user accepted stay.
     pub(crate) fn into_published(mut self, name: SkillName, is_granted: bool) -> Self {
         self.name = name;
         self.license = self.license.filter(|license| license.chars().count() <= MAX_LICENSE_CHARS);

@@ -1,26 +1,26 @@
-//! The one repair that frontmatter in the wild needs: a value that should have been quoted.
+//! Repairs the most common mistake in frontmatter: a value without the quotes that it needs.
 //!
-//! `description: Use when: tests fail` is not YAML. The line that the parser's error points at is
-//! rewritten as a block scalar and the text is parsed again; every other line stays as it is.
+//! `description: Use when: tests fail` is not YAML. The repair rewrites the line of the parser's error as a block scalar, and
+//! parses the text again. Every other line stays the same.
 
 use std::ops::Range;
 
 use crate::plain;
-use crate::yaml::{self, Document, YamlError};
+use crate::yaml::{self, YamlDocument, YamlError};
 
-/// The most lines that are repaired in one file.
+/// How many lines of one file are repaired.
 const MAX_REPAIRS: usize = 8;
 
-/// A document read with or without repairs.
+/// Frontmatter that was parsed, with or without repairs.
 #[derive(Debug)]
 pub(crate) struct Repaired<'a> {
-    pub(crate) document: Document<'a>,
-    /// The values that were rewritten, as ranges of the original text.
+    pub(crate) document: YamlDocument<'a>,
+    /// The rewritten values, as ranges of the original text.
     pub(crate) values: Vec<Range<usize>>,
     edits: Vec<Edit>,
 }
 
-/// In the rewritten text, `at..at + grown` was inserted.
+/// The range `at..at + grown` was inserted into the text.
 #[derive(Clone, Copy, Debug)]
 struct Edit {
     at: usize,
@@ -28,7 +28,7 @@ struct Edit {
 }
 
 impl Repaired<'_> {
-    /// The range of the original text that `range` of the composed text stands for.
+    /// Turns a range of the composed text into a range of the original text.
     pub(crate) fn original(&self, range: &Range<usize>) -> Range<usize> {
         let back = |offset: usize| {
             let mut shift = 0;
@@ -45,9 +45,7 @@ impl Repaired<'_> {
     }
 }
 
-/// Composes `text`, repairing values if that is what it takes.
-///
-/// On failure the error is the one of the text as it was written.
+/// Composes `text`, and repairs values if necessary. If that fails, the error is that of the original text.
 pub(crate) fn compose(text: &str) -> Result<Repaired<'_>, YamlError> {
     let unrepaired = |document| Ok(Repaired { document, values: Vec::new(), edits: Vec::new() });
     if let Some(document) = plain::compose(text) {
@@ -65,7 +63,7 @@ pub(crate) fn compose(text: &str) -> Result<Repaired<'_>, YamlError> {
     let mut error_at = at;
     while edits.len() < MAX_REPAIRS {
         let Some(value) = repairable_value(&current, error_at) else { return Err(first) };
-        // The block's indentation is a blank more than its key's, which is none.
+        // The key has no indentation, so one blank is enough for the block.
         let insertion = "|-\n ";
         let grown: usize = edits.iter().map(|edit| edit.grown).sum();
         values.push(value.start - grown..value.end - grown);
@@ -74,7 +72,7 @@ pub(crate) fn compose(text: &str) -> Result<Repaired<'_>, YamlError> {
         current.insert_str(value.start, insertion);
         match yaml::compose(&current) {
             Ok(document) => return Ok(Repaired { document: document.into_owned(), values, edits }),
-            // Only an error further down is a new one: otherwise the repair did not help.
+            // Go on only if the next error is further down; otherwise the repair did not help.
             Err(YamlError::Syntax { at, .. }) if at > repaired_to => error_at = at,
             Err(_) => return Err(first),
         }
@@ -96,13 +94,13 @@ fn repairable_value(text: &str, at: usize) -> Option<Range<usize>> {
     if !is_key || !rest.starts_with([' ', '\t']) {
         return None;
     }
-    // What else Unicode counts as white space is text to YAML.
+    // To YAML, other white space of Unicode is text.
     let blank = [' ', '\t'];
     let value = rest.trim_start_matches(blank);
     if value.trim_end().is_empty() || value.starts_with(['"', '\'', '#']) || is_block_header(value) {
         return None;
     }
-    // A value that goes on below is more than its line says.
+    // Do not repair a value that continues on the next line.
     let below = text[end..].trim_start_matches(['\r', '\n']);
     if below.starts_with([' ', '\t']) && !below.trim_start().is_empty() {
         return None;
@@ -111,7 +109,7 @@ fn repairable_value(text: &str, at: usize) -> Option<Range<usize>> {
     Some(value_start..start + line.trim_end_matches(blank).len())
 }
 
-/// Whether `value` opens a block scalar (`|`, `>-`, `|2+`), as opposed to text that begins like one.
+/// Whether `value` opens a block scalar (`|`, `>-`, `|2+`), and is not text that begins like one.
 fn is_block_header(value: &str) -> bool {
     value.strip_prefix(['|', '>']).is_some_and(|rest| {
         let header = rest.split('#').next().unwrap_or_default();

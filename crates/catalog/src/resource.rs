@@ -1,4 +1,4 @@
-//! The files that a skill brings along.
+//! The resources of a skill: the files beside its SKILL.md.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -9,18 +9,18 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use crate::catalog::SkillEntry;
 use crate::diagnostic::{Code, Diagnostic};
-use crate::given::{self, Refused, TWICE};
+use crate::given::{self, RefusedPaths, TWICE};
 use crate::local::{self, EntryKind, Follow};
 use crate::scan::join;
 use crate::skill::MANIFEST;
 
-/// The most resources that are listed for one skill; [`Resources::capped`] says that there are more.
+/// How many resources of one skill are listed. [`Resources::capped`] says if there are more.
 pub const MAX_RESOURCES: usize = 2000;
 
-/// How many files and directories of one skill are looked at to find them.
-const MAX_LOOKED_AT: usize = 20_000;
+/// How many entries of one skill's directories are searched for resources.
+const MAX_ENTRIES: usize = 20_000;
 
-/// What a resource is, by the directory it lies in.
+/// The kind of a resource, by its directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
 pub enum ResourceKind {
@@ -35,7 +35,7 @@ pub enum ResourceKind {
 }
 
 impl ResourceKind {
-    /// The word for one of them.
+    /// The word for this kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Asset => "asset",
@@ -45,7 +45,7 @@ impl ResourceKind {
         }
     }
 
-    /// The kind of what lies in a directory of this name.
+    /// The kind of resources in a directory with this name.
     pub fn of_directory(name: &str) -> Option<Self> {
         match name {
             "assets" => Some(Self::Asset),
@@ -63,15 +63,15 @@ impl ResourceKind {
 pub struct Resource {
     /// Its path in the skill, such as `scripts/fib.py`.
     pub path: String,
-    /// What it is.
+    /// Its kind.
     #[cfg_attr(feature = "serde", serde(rename = "type"))]
     pub kind: ResourceKind,
-    /// How many bytes it has, where that was asked for or came with the listing.
+    /// Its size in bytes, if it was requested or came with the listing.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub size: Option<u64>,
 }
 
-/// The files of a skill, by path.
+/// The resources of a skill, by path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Resources {
@@ -79,7 +79,7 @@ pub struct Resources {
     pub files: Vec<Resource>,
     /// Whether there are more than [`MAX_RESOURCES`].
     pub capped: bool,
-    /// Directories that could not be listed, and paths that were given and cannot be used.
+    /// Directories that could not be listed, and given paths that cannot be used.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -94,7 +94,7 @@ impl Resources {
     }
 }
 
-/// How many resources of each kind a skill has; shown as `2 scripts, 1 reference`.
+/// How many resources of each kind a skill has, displayed as `2 scripts, 1 reference`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ResourceCounts(pub BTreeMap<ResourceKind, usize>);
@@ -112,8 +112,8 @@ impl fmt::Display for ResourceCounts {
 }
 
 impl SkillEntry {
-    /// Lists the skill's files on the local disk, or as its server lists them: those beside SKILL.md, and those in the standard
-    /// directories to `depth` levels (1: their own files only).
+    /// Lists the skill's files: those beside SKILL.md, and those in the standard directories up to `depth` levels (1: only
+    /// their own files). Reads the local disk, or the list of the skill's server.
     ///
     /// ```
     /// use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -134,13 +134,13 @@ impl SkillEntry {
             let files = published.files.iter().map(|file| (&file.path, Some(file.size)));
             return self.resources_from(files, depth);
         }
-        self.listed(self.open_own_directory(), depth, &Listing::whole())
+        self.listed(self.open_own_directory(), depth, &ListingOptions::whole())
     }
 
-    /// [`SkillEntry::resources`] of these files, by their paths in the skill, with their sizes where they are known. Does no
-    /// I/O, and nothing is asked of files that are not listed: a caller may give all that the skill has.
+    /// Like [`SkillEntry::resources`], among these files with their paths in the skill and, if known, their sizes. Does no
+    /// I/O. A caller may give all files of the skill.
     ///
-    /// A path that no file can have is left out, with a diagnostic; so is one that was given before.
+    /// A path that no file can have is left out, with a diagnostic, and so is a path that was given before.
     ///
     /// ```
     /// use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -163,7 +163,7 @@ impl SkillEntry {
         depth: usize,
     ) -> Resources {
         let mut resources = Resources::default();
-        let mut refused = Refused::default();
+        let mut refused = RefusedPaths::default();
         for (path, size) in files {
             let path = path.as_ref();
             if let Err(why) = given::check(path) {
@@ -172,11 +172,11 @@ impl SkillEntry {
             }
             let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
             let mut parts = parent.split('/').filter(|part| !part.is_empty());
-            if let Some(inside) = parts.try_fold(Inside::own(depth), Inside::enter) {
+            if let Some(inside) = parts.try_fold(ResourceDirectory::own(depth), ResourceDirectory::enter) {
                 resources.add(parent, inside, name, || size);
             }
         }
-        // Of equal paths the sort keeps the order.
+        // A stable sort keeps the order of equal paths.
         resources.files.sort_by(|a, b| a.path.cmp(&b.path));
         resources.files.dedup_by(|again, first| {
             let is_again = again.path == first.path;
@@ -185,25 +185,35 @@ impl SkillEntry {
             }
             is_again
         });
-        resources.diagnostics = refused.told_of(self.skill.location.directory());
+        resources.diagnostics = refused.into_diagnostics(self.skill.location.directory());
         resources
     }
 
-    pub(crate) fn resources_below(&self, base: &OwnedFd, depth: usize, listing: &Listing<'_>) -> Resources {
+    pub(crate) fn resources_below(
+        &self,
+        base: &OwnedFd,
+        depth: usize,
+        listing: &ListingOptions<'_>,
+    ) -> Resources {
         self.listed(self.open_directory_below(base), depth, listing)
     }
 
-    /// [`SkillEntry::resources`] with the size of each file, which has to be asked for one by one.
+    /// Like [`SkillEntry::resources`], with the size of each file, which takes a system call for each.
     pub fn resources_with_sizes(&self, depth: usize) -> Resources {
         if self.published().is_some() {
             return self.resources(depth);
         }
         let size = |directory: &OwnedFd, name: &str| Some(local::size(directory, name));
-        let listing = Listing { size: &size, ..Listing::whole() };
+        let listing = ListingOptions { size: &size, ..ListingOptions::whole() };
         self.listed(self.open_own_directory(), depth, &listing)
     }
 
-    fn listed(&self, directory: io::Result<OwnedFd>, depth: usize, listing: &Listing<'_>) -> Resources {
+    fn listed(
+        &self,
+        directory: io::Result<OwnedFd>,
+        depth: usize,
+        listing: &ListingOptions<'_>,
+    ) -> Resources {
         let mut resources = Resources::default();
         match directory {
             Ok(directory) => {
@@ -217,48 +227,48 @@ impl SkillEntry {
 }
 
 fn unlisted(path: &str, error: &io::Error) -> Diagnostic {
-    Diagnostic::new(Code::Unreadable, path, format!("the directory cannot be listed: {error}"))
+    Diagnostic::new(Code::Unreadable, path, format!("cannot list the directory: {error}"))
 }
 
-/// How directories are listed.
-pub(crate) struct Listing<'a> {
-    /// Tells how large a file in a directory is, or does not care.
+/// How to list directories.
+pub(crate) struct ListingOptions<'a> {
+    /// Returns the size of a file in a directory, if sizes are wanted.
     size: &'a dyn Fn(&OwnedFd, &str) -> Option<u64>,
-    /// How many entries may still be looked at.
+    /// How many entries may still be read.
     room: Cell<usize>,
 }
 
-impl Listing<'_> {
+impl ListingOptions<'_> {
     pub(crate) fn whole() -> Self {
-        Self::of_at_most(MAX_LOOKED_AT)
+        Self::of_at_most(MAX_ENTRIES)
     }
 
     pub(crate) fn of_at_most(entries: usize) -> Self {
         Self { size: &|_, _| None, room: Cell::new(entries) }
     }
 
-    /// Whether there was more than could be looked at.
+    /// Whether there are more entries than may be read.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.room.get() == 0
     }
 }
 
-/// Where in a skill a directory lies, as far as listing its files goes.
+/// A directory of a skill, for listing its files.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Inside {
-    /// None for the skill's own directory.
+pub(crate) struct ResourceDirectory {
+    /// The kind of its files. `None` for the skill's own directory.
     kind: Option<ResourceKind>,
-    /// How many levels there are, from this one on.
+    /// How many levels are listed from here on.
     depth: usize,
 }
 
-impl Inside {
-    /// The skill's own directory, with `depth` levels of the standard ones; their own files are always listed.
+impl ResourceDirectory {
+    /// The skill's own directory, with `depth` levels of the standard directories, and at least one.
     pub(crate) fn own(depth: usize) -> Self {
         Self { kind: None, depth: depth.max(1).saturating_add(1) }
     }
 
-    /// The directory `name` in this one, unless its files are not listed.
+    /// The directory `name` in this one. `None` if its files are not listed.
     pub(crate) fn enter(self, name: &str) -> Option<Self> {
         let depth = self.depth.checked_sub(1).filter(|depth| *depth > 0)?;
         let kind = self.kind.or_else(|| ResourceKind::of_directory(name))?;
@@ -267,8 +277,14 @@ impl Inside {
 }
 
 impl Resources {
-    /// Takes in the file `name` of the directory at `path`.
-    pub(crate) fn add(&mut self, path: &str, inside: Inside, name: &str, size: impl FnOnce() -> Option<u64>) {
+    /// Adds the file `name` of the directory at `path`.
+    pub(crate) fn add(
+        &mut self,
+        path: &str,
+        inside: ResourceDirectory,
+        name: &str,
+        size: impl FnOnce() -> Option<u64>,
+    ) {
         if inside.kind.is_none() && name == MANIFEST {
             return;
         }
@@ -286,12 +302,18 @@ impl Resources {
     }
 }
 
-/// A directory of a skill that is still to be listed: its path in the skill, and where that is.
-type Pending = (String, Inside);
+/// A directory of a skill that is not listed yet, with its path in the skill.
+type Pending = (String, ResourceDirectory);
 
-fn collect(directory: &OwnedFd, shown: &str, depth: usize, listing: &Listing<'_>, resources: &mut Resources) {
+fn collect(
+    directory: &OwnedFd,
+    shown: &str,
+    depth: usize,
+    listing: &ListingOptions<'_>,
+    resources: &mut Resources,
+) {
     let mut pending = Vec::new();
-    let own = (String::new(), Inside::own(depth));
+    let own = (String::new(), ResourceDirectory::own(depth));
     if let Err(error) = list(directory, &own, listing, &mut pending, resources) {
         resources.diagnostics.push(unlisted(shown, &error));
     }
@@ -308,7 +330,7 @@ fn collect(directory: &OwnedFd, shown: &str, depth: usize, listing: &Listing<'_>
 fn list(
     handle: &OwnedFd,
     (path, inside): &Pending,
-    listing: &Listing<'_>,
+    listing: &ListingOptions<'_>,
     pending: &mut Vec<Pending>,
     resources: &mut Resources,
 ) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! The rules of a scan, whatever it scans, and what it brings back.
+//! The options of a scan, and its result.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::published::Published;
 use crate::root::Root;
 use crate::skill::{MissingName, Parsed, Skill};
 
-/// What to do with symbolic links to directories.
+/// Whether a scan follows symbolic links to directories.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Links {
-    /// They are not followed.
+    /// It follows no links.
     Never,
-    /// They are followed as long as they stay in their root.
+    /// It follows links that stay in their root.
     #[default]
     WithinRoot,
-    /// They are followed wherever they lead. A SKILL.md must still lie in its skill's directory.
+    /// It follows all links. A SKILL.md must still be in its skill's directory.
     Anywhere,
 }
 
-/// How to look for skills. A cap that bites is a diagnostic.
+/// How to search for skills. A limit that takes effect is a diagnostic.
 ///
 /// ```
 /// use prowess_catalog::{Catalog, Code, Root, ScanOptions};
@@ -45,26 +45,26 @@ pub enum Links {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScanOptions {
-    /// How deep below a root a skill's directory may lie; a direct child lies at depth 1.
+    /// How deep below a root a skill's directory may be. A direct child has depth 1.
     pub max_depth: usize,
-    /// The most directories that are looked at in one root.
+    /// How many directories of one root are scanned.
     pub max_directories: usize,
-    /// The most skills that are taken from one root.
+    /// How many skills of one root are used.
     pub max_skills: usize,
-    /// The most time that is spent in one root.
+    /// How long the scan of one root may take.
     pub time_budget: Duration,
-    /// What to do with links.
+    /// Which links to follow.
     pub links: Links,
-    /// Whether directories whose name begins with a dot are scanned.
+    /// Whether to scan directories whose name begins with a dot.
     pub hidden: bool,
-    /// Whether skills inside another skill's directory are looked for.
+    /// Whether to search for skills inside another skill's directory.
     pub nested: bool,
-    /// Whether `.gitignore` files are honoured.
+    /// Whether `.gitignore` files have effect.
     #[cfg(feature = "gitignore")]
     pub gitignore: bool,
-    /// Directories that are never scanned, by name.
+    /// The names of directories that are never scanned.
     pub ignored: Vec<String>,
-    /// What to do with documents that have no name.
+    /// What to do with manifests that have no name.
     pub missing_name: MissingName,
     /// How many threads may scan one root.
     pub threads: usize,
@@ -100,7 +100,7 @@ impl ScanOptions {
         false
     }
 
-    /// Why a directory of this name is not entered, if it is not.
+    /// Why a directory with this name is skipped, if it is.
     pub(crate) fn excludes(&self, name: &str) -> Option<Code> {
         if self.ignored.iter().any(|ignored| ignored == name) {
             Some(Code::IgnoredDirectory)
@@ -112,36 +112,36 @@ impl ScanOptions {
     }
 }
 
-/// What tells one version of a manifest from another without reading it.
+/// Tells versions of a manifest apart without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stamp {
     File(FileStamp),
-    /// A backend's own word for a version, or the digest of all that a server publishes.
+    /// A backend's own version, or the digest of everything that a server publishes about the skill.
     Version(String),
-    /// What stands for the bytes that a caller brought.
+    /// A hash of the bytes that a caller supplied.
     Given(GivenStamp),
 }
 
-/// A SKILL.md that was read: the skill, or why there is none.
+/// A SKILL.md that was read: the skill, or why it cannot be loaded.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Manifest {
     pub(crate) skill: Option<Arc<Skill>>,
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// What a server says of the skill's files.
+    /// The files that a server lists for the skill.
     pub(crate) published: Option<Arc<Published>>,
-    /// What a server says that the skill's frontmatter is, as JSON.
+    /// The frontmatter that a server lists for the skill, as JSON.
     pub(crate) frontmatter: String,
-    /// Whether the user granted what a published skill asks for.
+    /// Whether the user accepted the permissive fields of a published skill.
     pub(crate) is_granted: bool,
 }
 
 impl Manifest {
-    /// What a document that was read comes to.
+    /// The manifest from its parsed text.
     pub(crate) fn of(parsed: Parsed) -> Self {
         Self { skill: parsed.skill.map(Arc::new), diagnostics: parsed.diagnostics, ..Self::default() }
     }
 
-    /// A manifest that gave no skill, and why.
+    /// A manifest that cannot be loaded, and why.
     pub(crate) fn refused(diagnostic: Diagnostic) -> Self {
         Self { diagnostics: vec![diagnostic], ..Self::default() }
     }
@@ -149,20 +149,20 @@ impl Manifest {
 
 /// A directory with a SKILL.md.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
-    /// The directory's path below the root; empty for the root itself.
+pub(crate) struct FoundManifest {
+    /// The path of the directory below the root. Empty for the root itself.
     pub(crate) directory: Arc<str>,
-    /// The part of it that is a followed link; empty when there is none.
+    /// The beginning of that path up to a followed link. Empty without a link.
     pub(crate) link: Arc<str>,
-    /// The manifest's version; none when it cannot be told.
+    /// The version of the manifest. `None` if it is unknown.
     pub(crate) stamp: Option<Stamp>,
-    /// Whether a later version is sure to have another stamp.
+    /// Whether a later version certainly has another stamp.
     pub(crate) settled: bool,
     pub(crate) manifest: Arc<Manifest>,
 }
 
-impl Found {
-    /// The manifest's device and inode, on a local disk.
+impl FoundManifest {
+    /// The device and inode of the manifest, on a local disk.
     pub(crate) fn inode(&self) -> Option<(u64, u64)> {
         match &self.stamp {
             Some(Stamp::File(stamp)) => Some((stamp.device, stamp.inode)),
@@ -173,25 +173,25 @@ impl Found {
 
 /// A link that leads out of its root.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Elsewhere {
+pub(crate) struct OutsideLink {
     /// Its path below the root.
     pub(crate) link: Arc<str>,
-    /// The manifest that it leads to, by device and inode, if that lies in the root's project.
+    /// The manifest at its target, by device and inode, if that is in the root's project.
     pub(crate) manifest: Option<(u64, u64)>,
 }
 
-/// What one root holds.
+/// The result of scanning one root.
 #[derive(Debug)]
 pub struct RootScan {
     pub(crate) root: Arc<Root>,
     pub(crate) exists: bool,
-    /// In the order of their paths; those reached through links come last.
-    pub(crate) found: Vec<Found>,
-    /// What was met on the way, apart from the manifests' own findings.
+    /// In the order of their paths. Those behind links come last.
+    pub(crate) found: Vec<FoundManifest>,
+    /// The diagnostics of the scan itself. Each manifest has its own.
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// Links out of the root. Only who knows the project's other roots can tell whether what they lead to is found there.
-    pub(crate) elsewhere: Vec<Elsewhere>,
-    /// The directories that were listed, for the next scan.
+    /// Links that lead out of the root. The catalog knows whether another root of the project has their target.
+    pub(crate) outside_links: Vec<OutsideLink>,
+    /// The listed directories, for the next scan.
     pub(crate) listings: HashMap<Arc<str>, Arc<Listing>>,
     pub(crate) options: ScanOptions,
 }
@@ -203,25 +203,25 @@ impl RootScan {
             exists: true,
             found: Vec::new(),
             diagnostics: Vec::new(),
-            elsewhere: Vec::new(),
+            outside_links: Vec::new(),
             listings: HashMap::new(),
             options: options.clone(),
         }
     }
 
-    /// The root that was scanned.
+    /// The scanned root.
     pub fn root(&self) -> &Arc<Root> {
         &self.root
     }
 
-    /// What was met on the way and what the manifests have wrong with them.
+    /// The diagnostics of the scan and of all manifests.
     pub(crate) fn all_diagnostics(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics.iter().chain(self.found.iter().flat_map(|found| &found.manifest.diagnostics))
     }
 
-    /// Whether `other` found the same manifests in the same versions, and met the same on the way.
+    /// Whether `other` has the same manifests in the same versions, and the same diagnostics.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let same = |a: &Found, b: &Found| {
+        let same = |a: &FoundManifest, b: &FoundManifest| {
             Arc::ptr_eq(&a.manifest, &b.manifest)
                 && a.settled == b.settled
                 && a.link == b.link
@@ -232,11 +232,11 @@ impl RootScan {
             && self.found.len() == other.found.len()
             && self.found.iter().zip(&other.found).all(|(a, b)| same(a, b))
             && self.diagnostics == other.diagnostics
-            && self.elsewhere == other.elsewhere
+            && self.outside_links == other.outside_links
     }
 }
 
-/// `parent/child`, where the root is the empty path.
+/// Joins two paths. The root is the empty path.
 pub(crate) fn join(parent: &str, child: &str) -> String {
     if parent.is_empty() { child.to_owned() } else { format!("{parent}/{child}") }
 }

@@ -1,4 +1,4 @@
-//! Ranked search over names and descriptions.
+//! Searches names and descriptions, and ranks the hits.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,31 +6,31 @@ use std::sync::Arc;
 use crate::catalog::SkillEntry;
 use crate::view::CatalogView;
 
-/// A skill and how well it answers a query.
+/// A skill, and how well it matches a query.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SearchHit {
     /// The skill.
     pub entry: Arc<SkillEntry>,
-    /// Higher is better; only the order means something.
+    /// Higher is better. Only the order has a meaning.
     pub score: f64,
 }
 
-/// A word in a name says more about a skill than one in its description.
+/// How much more a word in the name counts than a word in the description.
 const NAME_WEIGHT: f64 = 3.0;
-/// The usual constants of BM25: how soon repetition stops counting, and how much length counts.
+/// The usual constants of BM25: how soon repetition stops to count, and how much length counts.
 const SATURATION: f64 = 1.2;
 const LENGTH_WEIGHT: f64 = 0.75;
-/// How far a skill that is called as the query stands above the best of the others.
-const NAMED: f64 = 1.0;
-/// English words that stand in every description.
+/// How far a skill whose name is the query ranks above the best of the others.
+const EXACT_NAME: f64 = 1.0;
+/// English words that appear in every description.
 const STOP_WORDS: [&str; 16] =
     ["a", "an", "and", "as", "at", "by", "for", "from", "in", "is", "it", "of", "on", "or", "the", "to"];
-/// A query word that only begins a word of the document counts this much of a whole match.
+/// How much a match counts if the query word is only the beginning of a word.
 const PREFIX_WEIGHT: f64 = 0.5;
 
 impl CatalogView {
-    /// The skills that have at least one word of `query`, best first. A skill that is called as the query is the best.
+    /// The skills with at least one word of `query`, best first. A skill whose name is the query ranks first.
     ///
     /// ```
     /// use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -50,22 +50,21 @@ impl CatalogView {
     /// ```
     pub fn search(&self, query: &str) -> Vec<SearchHit> {
         let mut wanted = words(query);
-        // Words that say nothing count only when there are no others.
+        // Stop words count only if there are no other words.
         if wanted.iter().any(|word| !STOP_WORDS.contains(&word.as_str())) {
             wanted.retain(|word| !STOP_WORDS.contains(&word.as_str()));
         }
         wanted.sort_unstable();
         wanted.dedup();
-        let documents: Vec<Document> = self.entries().iter().map(|entry| Document::of(entry)).collect();
-        let average =
-            documents.iter().map(|document| document.length).sum::<f64>() / documents.len().max(1) as f64;
-        let mut scores = vec![0.0; documents.len()];
+        let texts: Vec<SearchText> = self.entries().iter().map(|entry| SearchText::of(entry)).collect();
+        let average = texts.iter().map(|text| text.length).sum::<f64>() / texts.len().max(1) as f64;
+        let mut scores = vec![0.0; texts.len()];
         for word in &wanted {
-            let weights: Vec<f64> = documents.iter().map(|document| document.weight(word)).collect();
+            let weights: Vec<f64> = texts.iter().map(|text| text.weight(word)).collect();
             let having = weights.iter().filter(|weight| **weight > 0.0).count() as f64;
-            let rarity = (1.0 + (documents.len() as f64 - having + 0.5) / (having + 0.5)).ln();
-            for ((score, document), weight) in scores.iter_mut().zip(&documents).zip(weights) {
-                let length = 1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * document.length / average.max(1.0);
+            let rarity = (1.0 + (texts.len() as f64 - having + 0.5) / (having + 0.5)).ln();
+            for ((score, text), weight) in scores.iter_mut().zip(&texts).zip(weights) {
+                let length = 1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * text.length / average.max(1.0);
                 *score += rarity * weight * (SATURATION + 1.0) / (weight + SATURATION * length);
             }
         }
@@ -73,7 +72,7 @@ impl CatalogView {
         let name = query.split_whitespace().collect::<Vec<_>>().join("-").to_lowercase();
         for (score, entry) in scores.iter_mut().zip(self.entries()) {
             if entry.skill.name.as_str().to_lowercase() == name {
-                *score += best + NAMED;
+                *score += best + EXACT_NAME;
             }
         }
         let mut hits: Vec<SearchHit> = self
@@ -83,28 +82,28 @@ impl CatalogView {
             .filter(|(_, score)| *score > 0.0)
             .map(|(entry, score)| SearchHit { entry: Arc::clone(entry), score })
             .collect();
-        // Entries are in order of name, which a stable sort keeps among equals.
+        // Entries are sorted by name. A stable sort keeps that order among equal scores.
         hits.sort_by(|a, b| b.score.total_cmp(&a.score));
         hits
     }
 }
 
-struct Document {
+struct SearchText {
     weights: HashMap<String, f64>,
     length: f64,
 }
 
-impl Document {
+impl SearchText {
     fn of(entry: &SkillEntry) -> Self {
-        let mut document = Self { weights: HashMap::new(), length: 0.0 };
+        let mut text = Self { weights: HashMap::new(), length: 0.0 };
         let skill = &entry.skill;
-        document.add(skill.name.as_str(), NAME_WEIGHT);
-        document.add(&skill.description, 1.0);
-        document.add(skill.extensions.when_to_use.as_deref().unwrap_or_default(), 1.0);
+        text.add(skill.name.as_str(), NAME_WEIGHT);
+        text.add(&skill.description, 1.0);
+        text.add(skill.extensions.when_to_use.as_deref().unwrap_or_default(), 1.0);
         for (_, value) in &skill.metadata {
-            document.add(value.as_text().unwrap_or_default(), 0.5);
+            text.add(value.as_text().unwrap_or_default(), 0.5);
         }
-        document
+        text
     }
 
     fn add(&mut self, text: &str, weight: f64) {
@@ -125,7 +124,7 @@ impl Document {
     }
 }
 
-/// The words of a text in lowercase. Scripts that do not separate words give pairs of characters.
+/// The words of a text in lowercase. In scripts that do not separate words: pairs of characters.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for run in text.to_lowercase().split(|c: char| !c.is_alphanumeric()).filter(|run| !run.is_empty()) {
@@ -143,7 +142,7 @@ fn is_unseparated(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30FF}' | '\u{3400}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{E00}'..='\u{E7F}')
 }
 
-/// English plurals are found by their singular.
+/// The singular of an English plural.
 fn singular(word: &str) -> &str {
     match word.strip_suffix('s') {
         Some(stem) if stem.len() > 2 && !stem.ends_with(['s', 'u', 'i']) => stem,

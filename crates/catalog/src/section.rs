@@ -1,4 +1,4 @@
-//! The section of a system prompt that stands around the overview.
+//! The section of a system prompt that contains the overview.
 
 use std::fmt;
 
@@ -46,24 +46,24 @@ impl Default for SectionTemplate {
     }
 }
 
-/// Why a text is no [`SectionTemplate`].
+/// Why a text is not a [`SectionTemplate`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TemplateError {
-    /// It does not show the skills.
+    /// The template has no slot for the list of skills.
     NoList,
-    /// It has a slot that nothing fills.
+    /// The template has an unknown slot.
     UnknownSlot(String),
 }
 
 impl fmt::Display for TemplateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoList => write!(f, "the template has no {LIST}: put it where the skills are to be listed"),
+            Self::NoList => write!(f, "the template has no {LIST}; put it where the list of skills belongs"),
             Self::UnknownSlot(slot) => {
                 write!(
                     f,
-                    "the template has the unknown slot {slot}: {LOCATIONS} and {LIST} are the ones there are"
+                    "the template has the unknown slot {slot}; the known slots are {LOCATIONS} and {LIST}"
                 )
             }
         }
@@ -84,8 +84,8 @@ impl SectionTemplate {
         ))
     }
 
-    /// The section with other steps after the first, which is to see that a skill applies. They begin
-    /// with `2.`, and each ends its line.
+    /// The section with other steps after the first step, "recognize when a skill applies". The steps begin with `2.`, and
+    /// each ends with a line break.
     pub fn with_steps(steps: &str) -> Self {
         Self([OPENING, steps, CLOSING].concat())
     }
@@ -100,7 +100,7 @@ impl SectionTemplate {
         )
     }
 
-    /// The template that `text` is, if its slots are right.
+    /// Parses a template, and checks its slots.
     ///
     /// ```
     /// use prowess_catalog::section::SectionTemplate;
@@ -123,7 +123,7 @@ impl SectionTemplate {
         if text.contains(LIST) { Ok(Self(text.to_owned())) } else { Err(TemplateError::NoList) }
     }
 
-    /// The section with its slots filled. What fills them is not looked at for slots again.
+    /// Fills the slots. The inserted texts are not searched for slots.
     pub fn render(&self, locations: &str, list: &str) -> Rendered {
         let mut text = String::with_capacity(self.0.len() + locations.len() + list.len());
         let mut rest = self.0.as_str();

@@ -1,4 +1,4 @@
-//! A SKILL.md understood: what the catalog keeps of it.
+//! Parses a SKILL.md into a skill.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,10 +17,10 @@ use crate::yaml::{Value, YamlError};
 /// The file name of a manifest.
 pub const MANIFEST: &str = "SKILL.md";
 
-/// The largest SKILL.md that is read.
+/// The most bytes of a SKILL.md.
 pub const MAX_MANIFEST: u64 = 10 * 1024 * 1024;
 
-/// Where a SKILL.md is, as its host names it: a path with `/` between its parts.
+/// The location of a SKILL.md: a path with `/` between its parts.
 ///
 /// ```
 /// use prowess_catalog::skill::Location;
@@ -58,7 +58,7 @@ impl Location {
         }
     }
 
-    /// The name of the skill's directory, unless the path does not tell.
+    /// The name of the skill's directory, if the path has one.
     pub fn directory_name(&self) -> Option<&str> {
         let name = self.directory().trim_end_matches('/').rsplit('/').next()?;
         (!matches!(name, "" | "." | "..")).then_some(name)
@@ -70,7 +70,7 @@ impl Location {
 }
 
 impl fmt::Display for Location {
-    /// The path as it may stand in a message: [`Location::as_str`] where that is one printable line.
+    /// The path for a message: [`Location::as_str`] on one printable line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.chars().any(is_unprintable) {
             f.write_str(&one_line(&self.0))
@@ -100,12 +100,12 @@ impl serde::Serialize for Location {
     }
 }
 
-/// A skill's metadata: everything but its instructions.
+/// A skill's metadata: everything except its instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Skill {
-    /// What it is called.
+    /// Its name.
     pub name: SkillName,
     /// What it does and when to use it, as written.
     pub description: String,
@@ -121,19 +121,19 @@ pub struct Skill {
     /// The fields that clients have added to the specification.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub extensions: Arc<Extensions>,
-    /// Fields that nobody here knows, in order.
+    /// Unknown fields, in order.
     #[cfg_attr(feature = "serde", serde(serialize_with = "serialize_pairs"))]
     pub extra: Vec<(String, Value)>,
     /// Where its SKILL.md is.
     pub location: Location,
 }
 
-/// Fields of the wider ecosystem.
+/// The fields that clients have added to the specification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Extensions {
-    /// Only a person may start it: the model does not see it.
+    /// Whether only a person may start it. Then the model does not see it.
     pub disable_model_invocation: bool,
     /// Whether a person may start it by name.
     pub user_invocable: bool,
@@ -147,20 +147,20 @@ pub struct Extensions {
     pub model: Option<String>,
     /// The reasoning effort while it is loaded.
     pub effort: Option<String>,
-    /// Where it runs.
+    /// Which agent follows it.
     pub context: SkillContext,
-    /// The sub-agent that runs it when its context is forked.
+    /// The sub-agent that follows it, if its context is `fork`.
     pub agent: Option<String>,
     /// Hooks, as written.
     pub hooks: Option<Value>,
-    /// It is offered when files that match these patterns are in play.
+    /// Patterns of files. The skill is offered when a matching file is in use.
     pub paths: Vec<String>,
     /// The shell of its runs.
     pub shell: Option<String>,
 }
 
 impl Extensions {
-    /// What nearly every skill has, which all of them share.
+    /// The default extensions, which nearly all skills share.
     pub(crate) fn none() -> Arc<Self> {
         static NONE: LazyLock<Arc<Extensions>> = LazyLock::new(Arc::default);
         Arc::clone(&NONE)
@@ -186,14 +186,14 @@ impl Default for Extensions {
     }
 }
 
-/// Where a skill's instructions are followed.
+/// Which agent follows a skill's instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 pub enum SkillContext {
-    /// In the agent that loads it.
+    /// The agent that loads it.
     #[default]
     Inline,
-    /// In a sub-agent, whose answer comes back.
+    /// A sub-agent, which returns an answer.
     Fork,
 }
 
@@ -205,37 +205,37 @@ fn serialize_pairs<S: serde::Serializer>(
     serializer.collect_map(pairs.iter().map(|(key, value)| (key, value)))
 }
 
-/// What to do with a document that has no name.
+/// What to do with a manifest that has no name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingName {
-    /// It takes its directory's name.
+    /// Use the name of its directory.
     #[default]
     UseDirectory,
-    /// It is skipped.
+    /// Skip it.
     Skip,
 }
 
-/// A document read: the skill if it can be loaded, and everything that was found.
+/// A parsed manifest: the skill, if it can be loaded, and all diagnostics.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Parsed {
-    /// The skill, unless a finding is an [`Severity::Error`].
+    /// The skill. `None` if a diagnostic is an [`Severity::Error`].
     pub skill: Option<Skill>,
-    /// What was found, in the order of the checks.
+    /// The diagnostics, in the order of the checks.
     pub diagnostics: Vec<Diagnostic>,
-    /// Where the body lies in the source; empty when there is no frontmatter.
+    /// The range of the body in the source. Empty if there is no frontmatter.
     pub body: Range<usize>,
 }
 
 impl Parsed {
-    /// Whether the document follows the open specification to the letter.
+    /// Whether the manifest follows the open specification exactly.
     pub fn is_valid(&self) -> bool {
         self.skill.is_some() && !self.diagnostics.iter().any(|diagnostic| diagnostic.code.fails_strict())
     }
 }
 
 impl Skill {
-    /// Reads a whole SKILL.md. Never fails: what cannot be read is in the diagnostics.
+    /// Parses a whole SKILL.md. This never fails: problems are diagnostics.
     ///
     /// ```
     /// use prowess_catalog::skill::Location;
@@ -250,18 +250,18 @@ impl Skill {
         Self::parse_with(source, location, MissingName::default())
     }
 
-    /// [`Skill::parse`], with a choice for documents that have no name.
+    /// Like [`Skill::parse`], with a choice for manifests that have no name.
     pub fn parse_with(source: &[u8], location: &Location, missing_name: MissingName) -> Parsed {
         parse_head(source, true, location, missing_name)
     }
 
-    /// Whether a model may be told about it.
+    /// Whether a model may start it.
     pub fn is_model_invocable(&self) -> bool {
         !self.extensions.disable_model_invocation
     }
 }
 
-/// Reads the head of a SKILL.md: `source` is the whole file, or its first bytes when not `complete`.
+/// Parses the head of a SKILL.md. `source` is the whole file, or its beginning if not `complete`.
 pub(crate) fn parse_head(
     source: &[u8],
     complete: bool,
@@ -308,7 +308,7 @@ fn read(
             };
             let at = split.yaml.start + at;
             let length = text[at..].chars().next().map_or(0, char::len_utf8);
-            findings.add(code, Some(at..at + length), format!("the frontmatter cannot be read: {message}"));
+            findings.add(code, Some(at..at + length), format!("cannot read the frontmatter: {message}"));
             return Some((None, split.body));
         }
     };
@@ -323,7 +323,7 @@ fn decode<'a>(source: &'a [u8], complete: bool, findings: &mut Findings<'_>) -> 
     };
     let valid = error.valid_up_to();
     if !complete && error.error_len().is_none() {
-        // The block that was read ends inside a character.
+        // The beginning ends inside a character.
         return std::str::from_utf8(&source[..valid]).ok();
     }
     let hint = match source {
@@ -348,11 +348,11 @@ fn report_split(error: SplitError, text: &str, findings: &mut Findings<'_>) {
                 findings.add(Code::EmptyFile, None, "the file is empty");
             } else if trimmed.starts_with("```") && trimmed.contains("---") {
                 findings
-                    .add(Code::FrontmatterInCodeFence, Some(0..3), "the frontmatter stands in a code fence")
+                    .add(Code::FrontmatterInCodeFence, Some(0..3), "the frontmatter is in a code fence")
                     .hint("remove the fence");
             } else if !trimmed.contains(['\n', ' ']) && trimmed.contains('/') {
                 findings
-                    .add(Code::SymlinkStub, Some(0..first.len()), "the file holds only a path")
+                    .add(Code::SymlinkStub, Some(0..first.len()), "the file contains only a path")
                     .hint("it is a symbolic link checked out as text: copy the file that it names");
             }
         }

@@ -1,4 +1,4 @@
-//! A skill's text: read when it is asked for, and checked again.
+//! Reads a skill's manifest when it is needed, and checks it again.
 
 use std::fmt;
 use std::io;
@@ -10,16 +10,16 @@ use crate::diagnostic::Severity;
 use crate::digest::Digest;
 use crate::given::GivenStamp;
 use crate::local::{self, Follow, OpenError, WholeFile};
-use crate::resource::{Listing, Resources};
+use crate::resource::{ListingOptions, Resources};
 use crate::root::Storage;
 use crate::scan::{Links, Stamp, join};
 use crate::skill::{Location, MANIFEST, MAX_MANIFEST, MissingName, Skill};
 
-/// The longest document, and the most entries in a skill's directories, that are read at once.
+/// The most bytes of a manifest, and the most entries of a skill's directories, that are read at once.
 const AT_ONCE_BYTES: u64 = 64 * 1024;
 const AT_ONCE_ENTRIES: usize = 256;
 
-/// A skill's whole document.
+/// A skill's whole manifest.
 ///
 /// ```
 /// use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -32,100 +32,100 @@ const AT_ONCE_ENTRIES: usize = 256;
 /// std::fs::write(root.join("greet/SKILL.md"), "---\nname: greet\ndescription: Says hi.\n---\nBow.\n")?;
 /// let text = catalog.get("greet").unwrap().read_text()?;
 /// assert_eq!(text.body(), "Bow.");
-/// assert!(text.changed, "since the catalog looked");
+/// assert!(text.changed, "since the scan");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkillText {
-    /// The metadata as the document has it now.
+    /// The current metadata.
     pub skill: Skill,
-    /// The digest of the whole document.
+    /// The digest of the whole manifest.
     pub digest: Digest,
-    /// Whether the document is another one than the catalog indexed.
+    /// Whether the manifest changed since the scan.
     pub changed: bool,
-    document: String,
+    manifest: String,
     body: Range<usize>,
 }
 
 impl SkillText {
-    /// The whole document, frontmatter included.
-    pub fn document(&self) -> &str {
-        &self.document
+    /// The whole manifest, including the frontmatter.
+    pub fn manifest(&self) -> &str {
+        &self.manifest
     }
 
-    /// The instructions: what follows the frontmatter, trimmed.
+    /// The instructions: the trimmed text after the frontmatter.
     pub fn body(&self) -> &str {
-        self.document[self.body.clone()].trim()
+        self.manifest[self.body.clone()].trim()
     }
 
-    /// The document in two: its frontmatter with the lines around it, and the instructions as written.
+    /// The two parts of the manifest: the frontmatter with its delimiters, and the instructions as written.
     pub fn parts(&self) -> (&str, &str) {
-        self.document.split_at(self.body.start)
+        self.manifest.split_at(self.body.start)
     }
 
-    /// What an approval of this skill is bound to: a changed or a shadowing skill has another one.
+    /// The identity to which an approval of this skill is bound. A changed or a shadowing skill has another one.
     pub fn identity(&self) -> SkillIdentity {
         SkillIdentity { location: self.skill.location.clone(), digest: self.digest }
     }
 }
 
-/// Where a skill is and what it says, together.
+/// The location and the digest of a skill's manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SkillIdentity {
-    /// The document's place.
+    /// The location of the manifest.
     pub location: Location,
-    /// The document's digest.
+    /// The digest of the manifest.
     pub digest: Digest,
 }
 
-/// Why a skill's text cannot be given.
+/// Why a skill's manifest cannot be read.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// It cannot be read.
+    /// The manifest cannot be read.
     Io {
-        /// The document.
+        /// The manifest.
         location: Location,
         /// What happened.
         error: io::Error,
     },
-    /// It has more than 10 MiB.
+    /// The manifest has more than 10 MiB.
     TooLarge {
-        /// The document.
+        /// The manifest.
         location: Location,
     },
-    /// It is not UTF-8.
+    /// The manifest is not UTF-8.
     Encoding {
-        /// The document.
+        /// The manifest.
         location: Location,
-        /// Where it is not.
+        /// Where the invalid bytes are.
         error: std::str::Utf8Error,
     },
-    /// It is in a backend or at a server, which must be asked for it.
+    /// The manifest is in a backend or at a server, which only your program can read.
     NotLocal {
-        /// The document.
+        /// The manifest.
         location: Location,
     },
-    /// It is no longer a regular file in its directory.
+    /// The manifest is no longer a regular file in its directory.
     NotAFile {
-        /// The document.
+        /// The manifest.
         location: Location,
     },
-    /// It is no longer a skill.
+    /// The manifest can no longer be loaded as a skill.
     NoLongerASkill {
-        /// The document.
+        /// The manifest.
         location: Location,
-        /// What is wrong with it.
+        /// Why not.
         reason: String,
     },
-    /// It is now a skill of another name.
+    /// The manifest now has another name.
     Renamed {
-        /// The document.
+        /// The manifest.
         location: Location,
         /// The name in the catalog.
         indexed: String,
-        /// The name in the document.
+        /// The name in the manifest.
         found: String,
     },
 }
@@ -165,7 +165,7 @@ impl fmt::Display for ReadError {
 }
 
 impl fmt::Display for SkillIdentity {
-    /// The digest and the place, as an approval records them.
+    /// The digest and the location, as an approval records them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.digest, self.location.as_str())
     }
@@ -184,8 +184,8 @@ impl std::error::Error for ReadError {
 impl SkillEntry {
     /// The skill's text, from the bytes of its SKILL.md that a caller has just read. Does no I/O.
     ///
-    /// Every reader ends here: the document must be small enough, be UTF-8, and still be a skill of this name. It may have
-    /// changed since the catalog was made; [`SkillText::changed`] says so. A server's skill keeps the name that it has here.
+    /// Every reader uses this check: the manifest must be small enough, be UTF-8, and still be a skill with this name. If it
+    /// changed since the scan, [`SkillText::changed`] says so. A server's skill keeps its name in the catalog.
     ///
     /// ```
     /// use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -207,9 +207,9 @@ impl SkillEntry {
             return Err(ReadError::TooLarge { location: location.clone() });
         }
         let digest = Digest::of(&bytes);
-        let document = String::from_utf8(bytes)
+        let manifest = String::from_utf8(bytes)
             .map_err(|error| ReadError::Encoding { location: location.clone(), error: error.utf8_error() })?;
-        let parsed = Skill::parse_with(document.as_bytes(), location, MissingName::UseDirectory);
+        let parsed = Skill::parse_with(manifest.as_bytes(), location, MissingName::UseDirectory);
         let Some(skill) = parsed.skill else {
             let mut found = parsed.diagnostics.iter();
             let error = found.find(|found| found.severity == Severity::Error);
@@ -228,26 +228,25 @@ impl SkillEntry {
             });
         }
         let is_other =
-            matches!(&self.stamp, Some(Stamp::Given(known)) if *known != GivenStamp::of(document.as_bytes()));
+            matches!(&self.stamp, Some(Stamp::Given(known)) if *known != GivenStamp::of(manifest.as_bytes()));
         let changed = is_other || skill != *self.skill;
-        Ok(SkillText { skill, digest, changed, document, body: parsed.body })
+        Ok(SkillText { skill, digest, changed, manifest, body: parsed.body })
     }
 
-    /// Reads the document from the local disk, through the same checks as the scan that found it.
+    /// Reads the manifest from the local disk, with the same checks as the scan.
     pub fn read_text(&self) -> Result<SkillText, ReadError> {
         self.read_text_below(&self.open_base_to_read()?)
     }
 
-    /// [`SkillEntry::read_text`] and [`SkillEntry::resources`] in one go, which spares opening the root twice.
+    /// Both [`SkillEntry::read_text`] and [`SkillEntry::resources`], without opening the root twice.
     pub fn read_text_and_resources(&self, depth: usize) -> Result<(SkillText, Resources), ReadError> {
         let base = self.open_base_to_read()?;
         let text = self.read_text_below(&base)?;
-        Ok((text, self.resources_below(&base, depth, &Listing::whole())))
+        Ok((text, self.resources_below(&base, depth, &ListingOptions::whole())))
     }
 
-    /// [`SkillEntry::read_text_and_resources`], where that is a matter of microseconds: a short document and
-    /// a few files, on a file system of this machine that has just been read. `None` is for who must not
-    /// wait, and does it elsewhere.
+    /// Like [`SkillEntry::read_text_and_resources`], but only if that takes microseconds: for a short manifest and few files
+    /// on a file system of this machine that was just scanned. If it returns `None`, read on a blocking thread.
     pub fn read_at_once(&self, depth: usize) -> Option<Result<(SkillText, Resources), ReadError>> {
         match &self.stamp {
             Some(Stamp::File(stamp)) if stamp.size <= AT_ONCE_BYTES => {}
@@ -258,7 +257,7 @@ impl SkillEntry {
             Ok(text) => text,
             Err(error) => return Some(Err(error)),
         };
-        let listing = Listing::of_at_most(AT_ONCE_ENTRIES);
+        let listing = ListingOptions::of_at_most(AT_ONCE_ENTRIES);
         let resources = self.resources_below(&base, depth, &listing);
         (!listing.is_exhausted()).then_some(Ok((text, resources)))
     }
@@ -300,7 +299,7 @@ impl SkillEntry {
         }
     }
 
-    /// Opens what the skill's directory was found beneath: its root, or the link that led to it.
+    /// Opens the directory beneath which the skill was found: its root, or the target of a link.
     pub(crate) fn open_base(&self) -> io::Result<OwnedFd> {
         let elsewhere = match self.root.place {
             Storage::Local => None,

@@ -1,6 +1,6 @@
-//! `allowed-tools`: names, each with an optional scope in parentheses.
+//! Splits `allowed-tools` into names, each with an optional scope in parentheses.
 
-/// A list of tools taken apart.
+/// The result of splitting a list of tools.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Tools {
     pub(crate) tools: Vec<String>,

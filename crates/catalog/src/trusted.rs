@@ -1,4 +1,4 @@
-//! Which entries of a root are trusted when the root as a whole is not.
+//! The trusted entries of roots that are not trusted as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use crate::root::{Root, Trust};
 
 /// Entries of untrusted roots that are trusted one by one.
 ///
-/// An entry is what lies directly in a root: a skill, or a directory of skills. Its name is compared byte for byte, so
-/// `Deploy` is not trusted because `deploy` is.
+/// An entry is a direct child of a root: a skill, or a directory of skills. Names are compared byte for byte, so `Deploy` is
+/// not trusted because `deploy` is.
 ///
 /// ```
 /// use prowess_catalog::trusted::TrustedEntries;
@@ -33,17 +33,17 @@ use crate::root::{Root, Trust};
 pub struct TrustedEntries(Arc<BTreeMap<PathBuf, BTreeSet<String>>>);
 
 impl TrustedEntries {
-    /// Trusts what lies directly in `root` under this name.
+    /// Trusts the direct child of `root` with this name.
     pub fn insert(&mut self, root: impl Into<PathBuf>, entry: impl Into<String>) {
         Arc::make_mut(&mut self.0).entry(root.into()).or_default().insert(entry.into());
     }
 
-    /// Whether the entry of this name, directly in `root`, is trusted.
+    /// Whether the direct child of `root` with this name is trusted.
     pub fn contains(&self, root: &Path, entry: &str) -> bool {
         self.0.get(root).is_some_and(|entries| entries.contains(entry))
     }
 
-    /// Whether what was found in `directory` of `root` is trusted: with its root, or with its entry.
+    /// Whether a skill in `directory` of `root` is trusted, by its root or by its entry.
     pub(crate) fn trust(&self, root: &Root, directory: &str) -> Trust {
         let entry = directory.split('/').next().unwrap_or_default();
         match root.trust {

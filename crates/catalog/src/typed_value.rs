@@ -1,14 +1,13 @@
-//! Frontmatter with the types that YAML gives its scalars, for those who hand it on as data.
+//! Frontmatter with YAML's types, for passing it on as data.
 
 use crate::frontmatter;
 use crate::repair;
 use crate::skill::Skill;
 use crate::yaml::{self, Kind, Node, Schema};
 
-/// A value of the frontmatter as YAML 1.2 (its core schema) understands it.
+/// A value of the frontmatter with its type in YAML 1.2 (core schema).
 ///
-/// The catalog itself keeps scalars as they are written ([`Value`](crate::yaml::Value)); this is for others who read the
-/// same document with a YAML parser and compare.
+/// The catalog itself keeps scalars as written ([`Value`](crate::yaml::Value)). Use this to compare with other YAML parsers.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum TypedValue {
@@ -29,9 +28,8 @@ pub enum TypedValue {
 }
 
 impl Skill {
-    /// The frontmatter of a whole SKILL.md with every field in it, as any YAML parser reads it; `None` where there is none
-    /// that is a map without repeated keys. Nothing is repaired: this is for those who compare.
-    /// [`Skill::typed_frontmatter`] reads what the catalog reads.
+    /// The whole frontmatter of a SKILL.md, as any YAML parser reads it. `None` if it is not a map without repeated keys.
+    /// This repairs nothing, so that the result can be compared. [`Skill::typed_frontmatter`] reads it as the catalog does.
     ///
     /// ```
     /// use prowess_catalog::typed_value::TypedValue;
@@ -50,9 +48,8 @@ impl Skill {
         Some(typed(&root)).filter(|typed| matches!(typed, TypedValue::Map(_)))
     }
 
-    /// The frontmatter of a whole SKILL.md with every field in it, read as the catalog reads it; `None` where it is no map of
-    /// fields. A value that must be quoted to be YAML is text, and all others keep their types. Of a repeated key the last
-    /// value counts.
+    /// The whole frontmatter of a SKILL.md, as the catalog reads it. `None` if it is not a map. A value that needs quotes to be
+    /// YAML is text; all others keep their types. If a key is repeated, the last value counts.
     ///
     /// ```
     /// use prowess_catalog::typed_value::TypedValue;

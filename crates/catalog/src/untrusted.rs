@@ -1,10 +1,10 @@
-//! Text that strangers wrote, made safe to stand among the host's own words.
+//! Makes text from strangers safe for prompts, messages and terminals.
 
 use std::borrow::Cow;
 
 pub use prowess_base::text::{exact_line, is_unprintable};
 
-/// `text` on one line: runs of white space become one blank, unprintable characters go.
+/// `text` on one line: white space becomes one blank, and unprintable characters are removed.
 ///
 /// ```
 /// assert_eq!(prowess_catalog::untrusted::one_line("a\n\n- **b**\u{202E}: c"), "a - **b**: c");
@@ -31,7 +31,7 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
 
 /// Whether `text` is printable ASCII with single blanks between its words, as nearly all text is.
 fn is_one_line(text: &[u8]) -> bool {
-    // Without a way out of the loop it runs over many bytes at a time.
+    // A loop without an early exit is vectorised.
     let strange = text.iter().fold(false, |strange, byte| strange | !(b' '..=b'~').contains(byte));
     !strange
         && !text.starts_with(b" ")
@@ -39,7 +39,7 @@ fn is_one_line(text: &[u8]) -> bool {
         && memchr::memmem::find(text, b"  ").is_none()
 }
 
-/// [`one_line`], with angle brackets written so that they cannot form a tag.
+/// [`one_line`] with escaped angle brackets, so that they cannot form a tag.
 pub(crate) fn prompt_line(text: &str, out: &mut String) {
     let line = one_line(text);
     let mut copied = 0;
@@ -51,7 +51,7 @@ pub(crate) fn prompt_line(text: &str, out: &mut String) {
     out.push_str(&line[copied..]);
 }
 
-/// A name inside Markdown's marks of emphasis, which it cannot close.
+/// A name for use inside Markdown emphasis, which it cannot close.
 pub(crate) fn emphasised(text: &str, out: &mut String) {
     escape(&one_line(text), out, |c| match c {
         '<' => Some("&lt;"),
@@ -76,7 +76,7 @@ pub(crate) fn xml(text: &str, out: &mut String) {
     });
 }
 
-/// Appends `text` with some characters replaced; what lies between them is copied as it is.
+/// Appends `text` with some characters replaced.
 fn escape(text: &str, out: &mut String, replacement: impl Fn(char) -> Option<&'static str>) {
     let mut copied = 0;
     for (at, c) in text.char_indices() {
@@ -89,7 +89,7 @@ fn escape(text: &str, out: &mut String, replacement: impl Fn(char) -> Option<&'s
     out.push_str(&text[copied..]);
 }
 
-/// `text` as it may stand in a Markdown code span of the host's.
+/// `text` for use inside a Markdown code span, which it cannot close.
 ///
 /// ```
 /// assert_eq!(prowess_catalog::untrusted::code_text("a`b<c>\n"), "a'b&lt;c&gt;");
@@ -117,9 +117,7 @@ pub(crate) fn quoted(text: &str, out: &mut String) {
     });
 }
 
-/// The first character of `text` that a reader would not see, if there is one.
-///
-/// A mark after an emoji that needs it (a variation selector or a joiner) does not count.
+/// The first invisible character of `text`. A variation selector or a joiner after an emoji does not count.
 pub(crate) fn invisible_character(text: &str) -> Option<char> {
     let mut before = ' ';
     for c in text.chars() {
@@ -132,7 +130,7 @@ pub(crate) fn invisible_character(text: &str) -> Option<char> {
     None
 }
 
-/// Whether one word of `text` mixes Latin with Cyrillic or Greek letters, which look alike.
+/// Whether a word of `text` mixes Latin letters with Cyrillic or Greek ones, which look alike.
 pub(crate) fn mixes_scripts(text: &str) -> bool {
     text.split(|c: char| !c.is_alphabetic()).any(|word| {
         let latin = word.chars().any(|c| c.is_ascii_alphabetic() || ('\u{C0}'..='\u{24F}').contains(&c));
@@ -143,7 +141,7 @@ pub(crate) fn mixes_scripts(text: &str) -> bool {
     })
 }
 
-/// Whether `text` imitates the markup that hosts use for their own messages.
+/// Whether `text` imitates the markup that agents use for their own messages.
 pub(crate) fn imitates_markup(text: &str) -> bool {
     const MARKS: [&str; 12] = [
         "<system",

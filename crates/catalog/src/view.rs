@@ -1,13 +1,12 @@
-//! What one agent may know of a catalog.
+//! The skills of a catalog that one agent may know.
 
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, SkillEntry};
 
-/// The skills of a catalog that one agent may know of, in the catalog's order.
+/// The skills of a catalog that one agent may know, in the catalog's order.
 ///
-/// Whatever a model reads is rendered from a view, so that a skill which is denied to it is
-/// neither listed nor named.
+/// Everything that a model reads is rendered from a view, so that a denied skill is neither listed nor named.
 ///
 /// ```
 /// use prowess_catalog::Catalog;
@@ -23,20 +22,20 @@ pub struct CatalogView {
 }
 
 impl Catalog {
-    /// The skills that `visible` lets through.
+    /// The skills that `visible` accepts.
     pub fn view(&self, visible: impl Fn(&SkillEntry) -> bool) -> CatalogView {
         let entries = self.entries().iter().filter(|entry| visible(entry)).cloned().collect();
         CatalogView { catalog: self.clone(), entries }
     }
 
-    /// Every skill that counts, and those of roots that are not trusted: for people, never for a model.
+    /// All skills that win their names, and the untrusted skills. For people, never for a model.
     pub fn view_for_people(&self) -> CatalogView {
         let mut entries: Vec<_> = self.entries().iter().chain(self.untrusted()).cloned().collect();
         entries.sort_by(|a, b| a.skill.name.cmp(&b.skill.name));
         CatalogView { catalog: self.clone(), entries }
     }
 
-    /// Every skill that counts.
+    /// All skills that win their names.
     pub fn view_all(&self) -> CatalogView {
         self.view(|_| true)
     }
@@ -59,13 +58,13 @@ impl CatalogView {
         self.entries.iter().map(|entry| entry.skill.name.as_str())
     }
 
-    /// Those of the visible skills that `wanted` lets through.
+    /// The visible skills that `wanted` accepts.
     pub fn filtered(&self, wanted: impl Fn(&SkillEntry) -> bool) -> Self {
         let entries = self.entries.iter().filter(|entry| wanted(entry)).cloned().collect();
         Self { catalog: self.catalog.clone(), entries }
     }
 
-    /// The catalog that this is a view of.
+    /// The catalog of this view.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }

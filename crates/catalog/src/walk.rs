@@ -1,8 +1,7 @@
 //! Scans a root on the local disk.
 //!
-//! Level by level: every directory of a level is probed for a SKILL.md with one `openat2`, and only
-//! those without one are listed. Links wait until all real directories are done, so that a skill is
-//! found in its own place first; each then becomes a walk of its own.
+//! The walk goes level by level. It probes every directory of a level for a SKILL.md with one `openat2`, and lists only those
+//! without one. It follows links after all real directories, so that it finds a skill in its own place first (`links.rs`).
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,17 +13,18 @@ use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::frontmatter::{self, MAX_FRONTMATTER};
 use crate::listing::{Listing, Rules};
 use crate::local::{self, Clock, FileStamp, Follow, OpenError};
+use crate::manifest_errors::{refusal, too_large, unreadable};
 use crate::progress::Progress;
 use crate::root::{Root, RootKind};
-use crate::scan::{Elsewhere, Found, Links, Manifest, RootScan, ScanOptions, Stamp, join};
+use crate::scan::{FoundManifest, Links, Manifest, RootScan, ScanOptions, Stamp};
 use crate::skill::{self, Location, MANIFEST, MAX_MANIFEST};
 
-/// The first bytes of a manifest that are read; the frontmatter of nearly every skill is shorter.
+/// How many bytes of a manifest are read first. The frontmatter of nearly every skill is shorter.
 pub(crate) const HEAD: usize = 8 * 1024;
-/// A level with fewer directories than this is walked by one thread.
+/// One thread walks a level that has fewer directories than this.
 const PARALLEL_LEVEL: usize = 256;
 
-/// Scans `root`. Manifests that `previous` knows in the same version are not read again.
+/// Scans `root` on the local disk. Manifests that did not change since `previous` are not read again.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -42,7 +42,7 @@ const PARALLEL_LEVEL: usize = 256;
 /// ```
 pub fn scan_local(root: &Arc<Root>, options: &ScanOptions, previous: Option<&RootScan>) -> RootScan {
     let mut scan = RootScan::new(root, options);
-    let shown = root.path.to_string_lossy().trim_end_matches('/').to_owned();
+    let root_path = root.path.to_string_lossy().trim_end_matches('/').to_owned();
     let base = match local::open_root(root) {
         Ok(base) => base,
         Err(error) => {
@@ -51,16 +51,16 @@ pub fn scan_local(root: &Arc<Root>, options: &ScanOptions, previous: Option<&Roo
             return scan;
         }
     };
-    let mut walk = Walk {
+    let mut walk = RootWalk {
         rules: Rules {
             options,
-            shown: &shown,
+            root_path: &root_path,
             accepts_root: root.kind == RootKind::Explicit,
             #[cfg(feature = "gitignore")]
             ignores: crate::gitignore::Ignores::of(&root.path, options.gitignore),
         },
         clock: Clock::now(),
-        // Other options find and report other things.
+        // A scan with other options found other things.
         previous: previous.filter(|previous| previous.options == *options),
         index: OnceLock::new(),
         progress: Progress::new(options),
@@ -76,12 +76,12 @@ pub fn scan_local(root: &Arc<Root>, options: &ScanOptions, previous: Option<&Roo
 fn unopened_root(root: &Root, error: &std::io::Error) -> Diagnostic {
     let shown = root.path.to_string_lossy();
     if error.raw_os_error() == Some(Errno::XDEV.raw_os_error()) {
-        let message = "the directory is a link that leads out of its project, or is absolute";
+        let message = "the directory is an absolute link, or leads out of its project";
         return Diagnostic::new(Code::LinkOutsideRoot, shown, message)
             .hint("name its target with --root if you want it");
     }
     if error.kind() != std::io::ErrorKind::NotFound {
-        return Diagnostic::new(Code::Unreadable, shown, format!("the directory cannot be opened: {error}"));
+        return Diagnostic::new(Code::Unreadable, shown, format!("cannot open the directory: {error}"));
     }
     let mut diagnostic = Diagnostic::new(Code::RootMissing, shown, "the directory does not exist");
     if root.kind == RootKind::Explicit {
@@ -91,55 +91,55 @@ fn unopened_root(root: &Root, error: &std::io::Error) -> Diagnostic {
     diagnostic
 }
 
-struct Walk<'a> {
-    rules: Rules<'a>,
-    clock: Clock,
-    previous: Option<&'a RootScan>,
-    /// Where the previous scan has each directory; made when the order of this one differs.
-    index: OnceLock<HashMap<&'a str, usize>>,
-    progress: Progress,
-    scan: &'a mut RootScan,
-    /// Directories that were listed, by device and inode.
-    entered: HashSet<(u64, u64)>,
-    /// Links to follow when all else is done.
-    links: Vec<Arc<str>>,
+pub(crate) struct RootWalk<'a> {
+    pub(crate) rules: Rules<'a>,
+    pub(crate) clock: Clock,
+    pub(crate) previous: Option<&'a RootScan>,
+    /// The position of each directory in the previous scan. Built only if the order of this scan differs.
+    pub(crate) index: OnceLock<HashMap<&'a str, usize>>,
+    pub(crate) progress: Progress,
+    pub(crate) scan: &'a mut RootScan,
+    /// The listed directories, by device and inode.
+    pub(crate) entered: HashSet<(u64, u64)>,
+    /// The links to follow after all real directories.
+    pub(crate) links: Vec<Arc<str>>,
 }
 
-/// What the directories of one level turned out to be.
+/// What a thread found in the directories of one level.
 #[derive(Default)]
-struct Level {
-    found: Vec<Found>,
+struct LevelResult {
+    found: Vec<FoundManifest>,
     listings: Vec<(Arc<str>, Arc<Listing>)>,
     entered: Vec<(u64, u64)>,
     diagnostics: Vec<Diagnostic>,
     out_of_time: bool,
 }
 
-/// What one thread uses again for every directory.
+/// Buffers that one thread reuses for every directory.
 struct Scratch {
     head: Vec<u8>,
     path: String,
-    /// Where in the previous scan the next directory is expected.
+    /// The expected position of the next directory in the previous scan.
     expected: usize,
 }
 
-/// The tree that is walked: the root's, or that of a link below it.
+/// A tree to walk: the root's, or that of a link below it.
 #[derive(Clone, Copy)]
-struct Tree<'a> {
-    base: BorrowedFd<'a>,
+pub(crate) struct Tree<'a> {
+    pub(crate) base: BorrowedFd<'a>,
     /// The link's path below the root; empty for the root's own tree.
-    link: &'a Arc<str>,
+    pub(crate) link: &'a Arc<str>,
 }
 
 impl Tree<'_> {
-    /// The path below this tree's base of a directory below the root.
+    /// Turns a path below the root into a path below this tree's base.
     fn below<'d>(&self, directory: &'d str) -> &'d str {
         directory[self.link.len()..].trim_start_matches('/')
     }
 }
 
-impl Walk<'_> {
-    fn tree(&mut self, tree: Tree<'_>) {
+impl RootWalk<'_> {
+    pub(crate) fn tree(&mut self, tree: Tree<'_>) {
         let mut level = vec![Arc::clone(tree.link)];
         while !level.is_empty() && !self.progress.is_stopped() {
             self.progress.cap_level(&mut level, &self.rules, self.scan);
@@ -170,17 +170,18 @@ impl Walk<'_> {
         }
     }
 
-    fn report(&mut self, code: Code, path: &str, message: impl Into<String>, hint: &str) {
-        let found = self.rules.found(code, path, message).hint(hint);
+    pub(crate) fn report(&mut self, code: Code, path: &str, message: impl Into<String>, hint: &str) {
+        let found = self.rules.diagnostic(code, path, message).hint(hint);
         self.scan.diagnostics.push(found);
     }
 
-    fn visit_level(&self, tree: Tree<'_>, level: &[Arc<str>]) -> Vec<Level> {
+    fn visit_level(&self, tree: Tree<'_>, level: &[Arc<str>]) -> Vec<LevelResult> {
         let threads = if level.len() < PARALLEL_LEVEL { 1 } else { self.rules.options.threads.max(1) };
         let work = |part: &[Arc<str>], expected| {
-            // Where there were skills before, most directories are skills.
+            // In a repeated scan, most directories are skills.
             let expected_skills = if self.previous.is_some() { part.len() } else { 0 };
-            let mut seen = Level { found: Vec::with_capacity(expected_skills), ..Level::default() };
+            let mut seen =
+                LevelResult { found: Vec::with_capacity(expected_skills), ..LevelResult::default() };
             let mut scratch = Scratch { head: vec![0; HEAD], path: String::new(), expected };
             for directory in part {
                 if self.progress.is_late() {
@@ -210,8 +211,8 @@ impl Walk<'_> {
         })
     }
 
-    /// Looks at one directory.
-    fn visit(&self, tree: Tree<'_>, directory: &Arc<str>, seen: &mut Level, scratch: &mut Scratch) {
+    /// Probes one directory, and lists it if it is not a skill.
+    fn visit(&self, tree: Tree<'_>, directory: &Arc<str>, seen: &mut LevelResult, scratch: &mut Scratch) {
         let may_be_skill = !directory.is_empty() || self.rules.accepts_root;
         let found = if may_be_skill { self.probe(tree, directory, scratch) } else { None };
         if found.is_none() || self.rules.options.nested {
@@ -221,8 +222,8 @@ impl Walk<'_> {
                     seen.listings.push((Arc::clone(directory), listing));
                 }
                 Err(error) => {
-                    let message = format!("the directory cannot be read: {error}");
-                    let unreadable = self.rules.found(Code::Unreadable, directory, message);
+                    let message = format!("cannot read the directory: {error}");
+                    let unreadable = self.rules.diagnostic(Code::Unreadable, directory, message);
                     seen.diagnostics.push(unreadable.hint("check its permissions"));
                 }
             }
@@ -244,8 +245,8 @@ impl Walk<'_> {
         Ok((identity, Arc::new(self.rules.list(directory, &handle, self.clock.settled(stamp)))))
     }
 
-    /// The skill in `directory`, if it has a SKILL.md of any kind.
-    fn probe(&self, tree: Tree<'_>, directory: &Arc<str>, scratch: &mut Scratch) -> Option<Found> {
+    /// Reads the SKILL.md of `directory`, if it has one of any kind.
+    fn probe(&self, tree: Tree<'_>, directory: &Arc<str>, scratch: &mut Scratch) -> Option<FoundManifest> {
         let Scratch { head, path, expected } = scratch;
         path.clear();
         let below = tree.below(directory);
@@ -267,27 +268,26 @@ impl Walk<'_> {
             }
             opened => opened,
         };
-        let location = Location::in_directory(self.rules.shown, directory);
+        let location = Location::in_directory(self.rules.root_path, directory);
         let found = |stamp: Option<FileStamp>, manifest: Manifest| {
             let (directory, link) = (Arc::clone(directory), Arc::clone(tree.link));
             let settled = stamp.is_some_and(|stamp| self.clock.settled(stamp).is_some());
             let stamp = stamp.map(Stamp::File);
-            // What says the same in the same version is the same, though it was read again.
+            // Share an equal manifest of the same version, although it was read again.
             let manifest = match known {
                 Some(known) if known.stamp == stamp && *known.manifest == manifest => {
                     Arc::clone(&known.manifest)
                 }
                 _ => Arc::new(manifest),
             };
-            Some(Found { directory, link, stamp, settled, manifest })
+            Some(FoundManifest { directory, link, stamp, settled, manifest })
         };
         match opened {
             Ok((file, stamp)) => {
                 let manifest = self.read(&file, stamp.size, &location, head);
                 found(Some(stamp), manifest)
             }
-            // When not even the file's existence can be told, it is the directory that is closed;
-            // listing it says so.
+            // If not even the existence of the file is known, the directory is closed. Listing it reports that.
             Err(OpenError::Io(error))
                 if error.kind() == std::io::ErrorKind::PermissionDenied
                     && local::stamp(tree.base, path).is_none() =>
@@ -298,9 +298,9 @@ impl Walk<'_> {
         }
     }
 
-    /// What the previous scan knows of `directory`. Scans come in the same order, so the next one
-    /// is nearly always where it is expected.
-    fn known(&self, directory: &str, expected: &mut usize) -> Option<&Found> {
+    /// The manifest that the previous scan found in `directory`. Scans have the same order, so it is nearly always at the
+    /// expected position.
+    fn known(&self, directory: &str, expected: &mut usize) -> Option<&FoundManifest> {
         let previous = self.previous?;
         if directory.is_empty() {
             // A root that is itself a skill comes first.
@@ -342,139 +342,5 @@ impl Walk<'_> {
             }
             Err(error) => Manifest::refused(unreadable(location, &error)),
         }
-    }
-
-    /// Follows the links that were met, and those met on the way, each directory once.
-    fn follow_links(&mut self, root: &OwnedFd) {
-        if self.links.is_empty() {
-            return;
-        }
-        let mut manifests: HashSet<(u64, u64)> = self.scan.found.iter().filter_map(Found::inode).collect();
-        let mut pending = std::mem::take(&mut self.links);
-        pending.sort_unstable_by(|a, b| b.cmp(a));
-        while let Some(link) = pending.pop() {
-            if self.progress.is_stopped() {
-                return;
-            }
-            let Some(directory) = self.follow(root, &link) else { continue };
-            let before = self.scan.found.len();
-            self.tree(Tree { base: directory.as_fd(), link: &link });
-            for found in self.scan.found.split_off(before) {
-                if found.inode().is_none_or(|inode| manifests.insert(inode)) {
-                    self.scan.found.push(found);
-                } else {
-                    let duplicate = link_duplicate(&self.scan.root, &found.directory);
-                    self.scan.diagnostics.push(duplicate);
-                }
-            }
-            pending.extend(std::mem::take(&mut self.links).into_iter().rev());
-        }
-    }
-
-    /// The manifest that a link out of its root leads to, if it stays in the root's project, by device and inode.
-    fn in_project(&self, link: &str) -> Option<(u64, u64)> {
-        let root = &self.scan.root;
-        let within = root.within.as_ref()?;
-        let relative = root.path.strip_prefix(within).ok()?.to_str()?;
-        let base = local::open_directory(within).ok()?;
-        let manifest = join(&join(relative, link), MANIFEST);
-        let (_, stamp) = local::open_file(base.as_fd(), &manifest, Follow::Beneath).ok()?;
-        Some((stamp.device, stamp.inode))
-    }
-
-    /// The directory that a link leads to, if it is to be followed and was not scanned already.
-    fn follow(&mut self, root: &OwnedFd, link: &str) -> Option<OwnedFd> {
-        let opened = match self.rules.options.links {
-            Links::Never => {
-                self.report(
-                    Code::LinkNotFollowed,
-                    link,
-                    "links are not followed",
-                    "allow links to follow it",
-                );
-                return None;
-            }
-            Links::WithinRoot => local::open_directory_at(root.as_fd(), link, Follow::Beneath),
-            Links::Anywhere => local::open_directory_anywhere(root.as_fd(), link),
-        };
-        let (code, message, hint) = match opened {
-            Ok(directory) => match local::stamp_of(&directory) {
-                Ok(stamp) if self.entered.contains(&(stamp.device, stamp.inode)) => {
-                    (Code::LinkLoop, "the link leads to a directory already scanned".to_owned(), "remove it")
-                }
-                Ok(_) => return Some(directory),
-                Err(error) => {
-                    (Code::Unreadable, format!("the link cannot be followed: {error}"), "check its target")
-                }
-            },
-            // A link to a file is nothing to a scan.
-            Err(Errno::NOTDIR) => return None,
-            Err(Errno::XDEV) => {
-                let manifest = self.in_project(link);
-                self.scan.elsewhere.push(Elsewhere { link: link.into(), manifest });
-                return None;
-            }
-            Err(Errno::LOOP) => (Code::LinkLoop, "the link leads back to itself".to_owned(), "remove it"),
-            Err(Errno::NOENT) => (
-                Code::LinkBroken,
-                "the link's target does not exist".to_owned(),
-                "remove it, or mend its target",
-            ),
-            Err(error) => {
-                (Code::Unreadable, format!("the link cannot be followed: {error}"), "check its target")
-            }
-        };
-        self.report(code, link, message, hint);
-        None
-    }
-}
-
-/// What is said of a link to a skill that is found without it.
-pub(crate) fn link_duplicate(root: &Root, link: &str) -> Diagnostic {
-    let message = "the link leads to a skill found in its own place";
-    Diagnostic::new(Code::LinkDuplicate, below(root, link), message).hint("nothing needs to be done")
-}
-
-/// What is said of a link that leads out of its root.
-pub(crate) fn led_elsewhere(root: &Root, link: &str) -> Diagnostic {
-    let message = "the link leads out of its root, or is absolute";
-    Diagnostic::new(Code::LinkOutsideRoot, below(root, link), message)
-        .hint("allow links to lead anywhere to follow it")
-}
-
-fn below(root: &Root, path: &str) -> String {
-    join(root.path.to_string_lossy().trim_end_matches('/'), path)
-}
-
-pub(crate) fn wrong_case(file: &str) -> Diagnostic {
-    let name = file.rsplit('/').next().unwrap_or_default();
-    Diagnostic::new(Code::FileNameCase, file, format!("the manifest is named `{name}`"))
-        .hint(format!("rename it to {MANIFEST}"))
-}
-
-pub(crate) fn too_large(location: &Location) -> Diagnostic {
-    Diagnostic::new(Code::TooLarge, location.shared(), format!("the file has more than {MAX_MANIFEST} bytes"))
-        .hint("move text into documents beside it")
-}
-
-pub(crate) fn unreadable(location: &Location, error: &std::io::Error) -> Diagnostic {
-    let mut diagnostic =
-        Diagnostic::new(Code::Unreadable, location.shared(), format!("the file cannot be read: {error}"))
-            .hint("check its permissions");
-    diagnostic.severity = Severity::Error;
-    diagnostic
-}
-
-pub(crate) fn refusal(error: &OpenError, location: &Location) -> Diagnostic {
-    let not_a_file = |message: String| Diagnostic::new(Code::NotAFile, location.shared(), message);
-    match error {
-        OpenError::Absent => Diagnostic::new(Code::MissingSkillMd, location.shared(), "there is no SKILL.md"),
-        OpenError::Link | OpenError::Outside => {
-            not_a_file("SKILL.md is a link that is not followed".to_owned()).hint("put the file itself there")
-        }
-        OpenError::NotAFile(kind) => {
-            not_a_file(format!("SKILL.md is not a regular file ({kind:?})")).hint("put a regular file there")
-        }
-        OpenError::Io(error) => unreadable(location, error),
     }
 }

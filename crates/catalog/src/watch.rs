@@ -1,4 +1,4 @@
-//! Watches roots and refreshes a host when something in them changes.
+//! Watches roots and refreshes a catalog when something in them changes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::catalog::CatalogDiff;
 use crate::live::LiveCatalog;
 use crate::local;
 
-/// Keeps a [`LiveCatalog`] up to date for as long as it lives.
+/// Keeps a [`LiveCatalog`] up to date until it is dropped.
 ///
 /// ```
 /// use std::sync::{Arc, mpsc};
@@ -27,15 +27,15 @@ use crate::local;
 /// # let scratch = tempfile::tempdir()?;
 /// # let root = scratch.path();
 /// let roots = vec![Root::explicit(root)];
-/// let host = Arc::new(LiveCatalog::new(roots, ScanOptions::default(), RefreshPolicy::OnRequest));
+/// let catalog = Arc::new(LiveCatalog::new(roots, ScanOptions::default(), RefreshPolicy::OnRequest));
 /// let (tell, told) = mpsc::channel();
-/// let watcher = Watcher::start(Arc::clone(&host), Duration::from_millis(20), move |diff| {
+/// let watcher = Watcher::start(Arc::clone(&catalog), Duration::from_millis(20), move |diff| {
 ///     let _ = tell.send(diff.added.len());
 /// })?;
 /// std::fs::create_dir(root.join("greet"))?;
 /// std::fs::write(root.join("greet/SKILL.md"), "---\nname: greet\ndescription: Says hello.\n---\nWave.\n")?;
 /// assert_eq!(told.recv_timeout(Duration::from_secs(30))?, 1);
-/// assert!(host.snapshot().get("greet").is_some());
+/// assert!(catalog.snapshot().get("greet").is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -73,59 +73,58 @@ impl std::error::Error for WatchError {
 }
 
 impl Watcher {
-    /// Watches the host's roots. Once nothing happened for `quiet`, the host looks again, and
-    /// `changed` is called if there is something new.
+    /// Watches the catalog's roots. After a change and a quiet time of `quiet`, it refreshes the catalog, and calls `changed` if
+    /// the skills changed.
     ///
-    /// A root that does not exist yet is waited for through the nearest directory above it. Whatever
-    /// the event was, the whole of the roots is looked at: events tell that something changed, and
-    /// not reliably what.
+    /// For a root that does not exist yet, this watches the nearest directory above it. After any event it scans all roots,
+    /// because events do not say reliably what changed.
     pub fn start(
-        host: Arc<LiveCatalog>,
+        catalog: Arc<LiveCatalog>,
         quiet: Duration,
         changed: impl Fn(&CatalogDiff) + Send + 'static,
     ) -> Result<Self, WatchError> {
-        Self::start_attentive(host, quiet, move |diff| {
+        Self::start_attentive(catalog, quiet, move |diff| {
             if !diff.is_empty() {
                 changed(diff);
             }
         })
     }
 
-    /// [`Watcher::start`] for those who also want to know of other files: `looked` is called after each look, be
-    /// there something new for the catalog or not.
+    /// Like [`Watcher::start`], but calls `scanned` after each scan, even if the catalog did not change. Other files of skills
+    /// may have changed.
     ///
     /// # Errors
     ///
     /// The roots cannot be watched.
     pub fn start_attentive(
-        host: Arc<LiveCatalog>,
+        catalog: Arc<LiveCatalog>,
         quiet: Duration,
-        looked: impl Fn(&CatalogDiff) + Send + 'static,
+        scanned: impl Fn(&CatalogDiff) + Send + 'static,
     ) -> Result<Self, WatchError> {
         let (messages, inbox) = channel();
         let events = messages.clone();
         let on_event = move |result: DebounceEventResult| {
-            // An overflowing queue is an error here, and as good a reason to look as any event.
+            // An error, such as a full queue, is also a reason to scan.
             if result.map_or(true, |events| events.iter().any(|event| !event.kind.is_access())) {
-                // Nobody listens any more when the watcher is being dropped.
+                // Nobody receives this while the watcher is dropped.
                 let _ = events.send(Message::Changed);
             }
         };
         let debouncer =
             new_debouncer(quiet, None, on_event).map_err(|error| WatchError { path: None, error })?;
         let mut watches = Watches { debouncer, watched: HashMap::new() };
-        watches.arm(&host)?;
+        watches.arm(&catalog)?;
         let thread = std::thread::spawn(move || {
-            let look = |watches: &mut Watches| {
-                if let Err(error) = watches.arm(&host) {
-                    tracing::warn!(%error, "A root cannot be watched");
+            let scan = |watches: &mut Watches| {
+                if let Err(error) = watches.arm(&catalog) {
+                    tracing::warn!(%error, "Cannot watch a root");
                 }
-                // After arming, so that what came before the watch is seen too.
-                looked(&host.refresh());
+                // Scan after arming, so that earlier changes are also seen.
+                scanned(&catalog.refresh());
             };
-            look(&mut watches);
+            scan(&mut watches);
             while let Ok(Message::Changed) = inbox.recv() {
-                look(&mut watches);
+                scan(&mut watches);
             }
         });
         Ok(Self { messages, thread: Some(thread) })
@@ -133,17 +132,17 @@ impl Watcher {
 }
 
 impl Drop for Watcher {
-    /// Stops watching, and waits for a refresh under way.
+    /// Stops watching, and waits for a refresh in progress.
     fn drop(&mut self) {
         let _ = self.messages.send(Message::Stop);
         if let Some(thread) = self.thread.take() {
-            // A panic in `changed` was reported where it happened.
+            // A panic in `changed` was reported already.
             let _ = thread.join();
         }
     }
 }
 
-/// How often roots are looked for again while they come and go under the watcher's hands.
+/// How often the watcher arms again while roots appear and disappear.
 const MAX_ROUNDS: usize = 8;
 
 struct Watches {
@@ -151,12 +150,12 @@ struct Watches {
     watched: HashMap<PathBuf, Watch>,
 }
 
-/// How a directory is watched, and which one: another may stand in its place later.
+/// How a directory is watched, and which directory it is: another one may replace it.
 struct Watch {
     mode: RecursiveMode,
     device: u64,
     inode: u64,
-    /// Open, so that its number is not given to another one when it is deleted.
+    /// Kept open, so that its inode number is not reused after it is deleted.
     _directory: OwnedFd,
 }
 
@@ -175,12 +174,12 @@ impl PartialEq for Watch {
 }
 
 impl Watches {
-    /// Watches the roots that exist, and waits for those that do not.
-    fn arm(&mut self, host: &LiveCatalog) -> Result<(), WatchError> {
+    /// Watches the roots that exist, and the directories in which the others may appear.
+    fn arm(&mut self, catalog: &LiveCatalog) -> Result<(), WatchError> {
         let mut failed = None;
-        // What came or went while it was armed is seen in the next round.
+        // The next round sees what appeared or disappeared meanwhile.
         for _ in 0..MAX_ROUNDS {
-            let wanted = wanted(host);
+            let wanted = wanted(catalog);
             if wanted == self.watched {
                 return Ok(());
             }
@@ -194,7 +193,7 @@ impl Watches {
             |(path, watch): (&PathBuf, &Watch)| (wanted.get(path) != Some(watch)).then(|| path.clone());
         let stale: Vec<PathBuf> = self.watched.iter().filter_map(stale).collect();
         for path in stale {
-            // It may be gone from the disk as well.
+            // It may also be gone from the disk.
             let _ = self.debouncer.unwatch(&path);
             self.watched.remove(&path);
         }
@@ -207,7 +206,7 @@ impl Watches {
                 Ok(()) => {
                     self.watched.insert(path, watch);
                 }
-                // One that cannot be watched does not keep the others from it.
+                // Go on with the others.
                 Err(error) => result = Err(WatchError { path: Some(path), error }),
             }
         }
@@ -215,17 +214,17 @@ impl Watches {
     }
 }
 
-/// The roots themselves, or the nearest directories above them, in which they may appear.
-fn wanted(host: &LiveCatalog) -> HashMap<PathBuf, Watch> {
+/// The roots, or the nearest directories above them in which they may appear.
+fn wanted(catalog: &LiveCatalog) -> HashMap<PathBuf, Watch> {
     let mut wanted: HashMap<PathBuf, Watch> = HashMap::new();
-    for root in host.roots() {
+    for root in catalog.roots() {
         let found = root.path.ancestors().zip(0..).find_map(|(path, above)| {
             // The nearest directory above a relative path is the working directory.
             let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
             let mode = if above == 0 { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
             Some((path.to_owned(), Watch::of(path, mode)?))
         });
-        // A root is watched whole, though another one is awaited in it.
+        // Watch a root recursively, even if another root may appear in it.
         if let Some((path, watch)) = found
             && (watch.mode == RecursiveMode::Recursive || !wanted.contains_key(&path))
         {

@@ -1,4 +1,4 @@
-//! Whose artifacts a command takes and keeps.
+//! The artifacts that a command uses: the options `--thread` and `--scope`, and command lines about artifacts.
 
 use std::path::Path;
 
@@ -7,33 +7,34 @@ use clap::Args;
 use prowess_workspace::artifact::ArtifactFile;
 use prowess_workspace::{Artifacts, Scope};
 
-use crate::commands::run::quoted;
 use crate::config::ScopeWord;
+use crate::directories;
+use crate::shell::quote_if_needed;
 use crate::skills::Skills;
-use crate::state::{self, Kept};
 use crate::threads::{self, Lookup};
+use crate::workspace_dir::WorkspaceDir;
 
-/// Whose artifacts, if somebody says so.
+/// The options that choose an artifact scope.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Whose artifacts")]
-pub(crate) struct Whose {
-    /// Those of this thread of `prowess chat`: its name, the beginning or the end of it, or `last`
+#[command(next_help_heading = "Artifacts")]
+pub(crate) struct ScopeArgs {
+    /// Use the artifacts of this thread of `prowess chat`: its name, the start or end of the name, or `last`
     #[arg(long, value_name = "THREAD", conflicts_with = "scope", add = crate::complete::threads())]
     thread: Option<String>,
-    /// Those of this scope, as `prowess artifacts list` shows it: thread:ID, session:ID, project:DIR, user or shared
+    /// Use the artifacts of this scope, as in `prowess artifacts list`: thread:ID, session:ID, project:DIR, user or shared
     #[arg(long, value_name = "SCOPE")]
     scope: Option<String>,
 }
 
-impl Whose {
-    /// The scope that was named.
-    pub(crate) async fn named(&self, artifacts: &Artifacts) -> Result<Option<Scope>> {
+impl ScopeArgs {
+    /// The chosen scope, if any.
+    pub(crate) async fn chosen(&self, artifacts: &Artifacts) -> Result<Option<Scope>> {
         if let Some(scope) = &self.scope {
             return Ok(Some(scope.parse()?));
         }
         let Some(wanted) = &self.thread else { return Ok(None) };
-        // Whoever has no home has no threads.
-        let opened = if state::directory().is_some() { threads::opened().await? } else { None };
+        // Without a home directory there are no threads.
+        let opened = if directories::state().is_some() { threads::open_store().await? } else { None };
         let lookup = match opened {
             Some((_, store)) => {
                 let directory = std::env::current_dir().context("the working directory cannot be read")?;
@@ -44,7 +45,7 @@ impl Whose {
         if lookup != Lookup::Nothing {
             return Ok(Some(Scope::thread(lookup.found(wanted)?.as_str())?));
         }
-        // Artifacts may be there without the thread: those of another computer, or of an older version.
+        // Artifacts can exist without their thread, for example from another computer.
         let scopes = artifacts.scopes().await.map_err(|error| anyhow!("{error}"))?;
         let ids = scopes.iter().filter_map(Scope::thread_id).filter_map(|id| id.parse().ok());
         let found = Lookup::among(ids, wanted).found(wanted)?;
@@ -52,7 +53,7 @@ impl Whose {
     }
 }
 
-/// The scope that the configuration wants: `own` unless it is a wider one.
+/// The configured scope: `own`, unless a wider one is set.
 pub(crate) fn configured(word: ScopeWord, own: Scope, project: &Path) -> Result<Scope> {
     match word {
         ScopeWord::Thread => Ok(own),
@@ -63,10 +64,10 @@ pub(crate) fn configured(word: ScopeWord, own: Scope, project: &Path) -> Result<
 
 /// The scope of a project.
 pub(crate) fn of_project(project: &Path) -> Result<Scope> {
-    Scope::project(project).with_context(|| format!("{} has no scope of artifacts", project.display()))
+    Scope::project(project).with_context(|| format!("{} cannot have an artifact scope", project.display()))
 }
 
-/// The directory that makes a project: its top, and the working directory where there is no project.
+/// The project directory: its top, or the working directory if there is no project.
 pub(crate) fn project(skills: &Skills) -> Result<std::path::PathBuf> {
     match &skills.project {
         Some(project) => Ok(project.top().to_owned()),
@@ -74,35 +75,35 @@ pub(crate) fn project(skills: &Skills) -> Result<std::path::PathBuf> {
     }
 }
 
-/// The command that gets an artifact, for a person who has just made it.
-pub(crate) fn fetch_line(scope: &Scope, saved: &ArtifactFile, kept: &Kept) -> String {
-    line("get", scope, &format!("{}@{}", saved.name, saved.version), kept)
+/// The command line that gets a saved artifact.
+pub(crate) fn get_command(scope: &Scope, saved: &ArtifactFile, workspace_dir: &WorkspaceDir) -> String {
+    artifacts_command("get", scope, &format!("{}@{}", saved.name, saved.version), workspace_dir)
 }
 
-/// A command of `prowess artifacts` about a name in a scope, ready for a shell.
-pub(crate) fn line(command: &str, scope: &Scope, name: &str, kept: &Kept) -> String {
+/// A command line of `prowess artifacts`, quoted for a shell.
+pub(crate) fn artifacts_command(
+    command: &str,
+    scope: &Scope,
+    name: &str,
+    workspace_dir: &WorkspaceDir,
+) -> String {
     let whose = match scope.thread_id() {
         Some(id) => format!("--thread {id}"),
-        None => format!("--scope {}", word(scope.as_str())),
+        None => format!("--scope {}", quote_if_needed(scope.as_str())),
     };
-    let kept = kept.given().map(|directory| option("--workspace", directory)).unwrap_or_default();
-    // What begins with a dash is no option.
+    let directory =
+        workspace_dir.given().map(|given| directory_option("--workspace", given)).unwrap_or_default();
+    // A name that starts with a dash must not be taken as an option.
     match name.starts_with('-') {
-        true => format!("prowess artifacts {command} {whose}{kept} -- {}", word(name)),
-        false => format!("prowess artifacts {command} {} {whose}{kept}", word(name)),
+        true => format!("prowess artifacts {command} {whose}{directory} -- {}", quote_if_needed(name)),
+        false => format!("prowess artifacts {command} {} {whose}{directory}", quote_if_needed(name)),
     }
 }
 
-/// An option with a directory, ready for a shell in any directory, and a blank before it.
-pub(crate) fn option(name: &str, directory: &Path) -> String {
+/// An option with an absolute path, quoted for a shell, after a space.
+pub(crate) fn directory_option(name: &str, directory: &Path) -> String {
     let absolute = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
-    format!(" {name} {}", word(&absolute.to_string_lossy()))
-}
-
-/// A word for a shell, in quotes only if it needs them.
-fn word(text: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-:@+".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) { text.to_owned() } else { quoted(text) }
+    format!(" {name} {}", quote_if_needed(&absolute.to_string_lossy()))
 }
 
 #[cfg(test)]
@@ -114,16 +115,16 @@ mod tests {
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        kept: Kept,
+        workspace_dir: WorkspaceDir,
     }
 
     #[test]
     fn a_line_can_be_typed_as_it_is_shown() {
-        let kept = |args: &[&str]| Line::parse_from([&["x"], args].concat()).kept;
+        let workspace_dir = |args: &[&str]| Line::parse_from([&["x"], args].concat()).workspace_dir;
         let thread = Scope::thread("2026-06-01-3fa9c1").unwrap();
         let line = |scope: &Scope, name: &str, args: &[&str]| {
             let saved = ArtifactFile { name: name.to_owned(), version: 2 };
-            fetch_line(scope, &saved, &kept(args))
+            get_command(scope, &saved, &workspace_dir(args))
         };
         assert_eq!(
             line(&thread, "out/r.txt", &[]),

@@ -1,4 +1,4 @@
-//! What holds commands.
+//! The options `--executor` and `--image`: where commands run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,32 +9,32 @@ use prowess_workspace::{ContainerExecutor, ContainerOptions, Executor, Level, Lo
 
 use crate::config::{ExecutorWord, SandboxSettings};
 
-/// What holds commands.
+/// Where commands run.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Choice {
-    /// What holds the command: a sandbox of this machine, or a container of Docker or Podman [default: local]
+pub(crate) struct ExecutorArgs {
+    /// Where commands run: in a sandbox on this machine, or in a Docker or Podman container [default: local]
     #[arg(long, value_enum, value_name = "KIND")]
     executor: Option<Kind>,
     #[command(flatten)]
-    containers: Containers,
-    /// What is enough when nobody says.
+    containers: ContainerArgs,
+    /// The configured weakest level.
     #[arg(skip)]
     level: Option<Level>,
-    /// Variables that commands may be given although they load code.
+    /// Variables that commands may get although they load code.
     #[arg(skip)]
     allow_loaders: Vec<String>,
 }
 
-/// How containers are made.
+/// Options for containers.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Containers {
-    /// The image of containers, which the engine must have [default: python:3-slim]
+pub(crate) struct ContainerArgs {
+    /// The container image, which the engine must already have [default: python:3-slim]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
-    /// The image when nobody names one.
+    /// The configured image.
     #[arg(skip)]
     configured: Option<String>,
-    /// The socket of the engine, if one is configured.
+    /// The configured socket of the engine.
     #[arg(skip)]
     socket: Option<PathBuf>,
 }
@@ -45,18 +45,18 @@ enum Kind {
     Container,
 }
 
-impl Choice {
-    /// The choice where what was not given is as it is configured.
-    pub(crate) fn over(&self, settings: &SandboxSettings) -> Self {
+impl ExecutorArgs {
+    /// The options, with configured values for those that were not given.
+    pub(crate) fn or_configured(&self, settings: &SandboxSettings) -> Self {
         let executor = self.executor.unwrap_or(match settings.executor {
             ExecutorWord::Local => Kind::Local,
             ExecutorWord::Container => Kind::Container,
         });
         Self {
             executor: Some(executor),
-            containers: self.containers.over(settings),
-            level: Some(settings.level.into()),
-            allow_loaders: settings.allow_loaders.clone(),
+            containers: self.containers.or_configured(settings),
+            level: Some(settings.level),
+            allow_loaders: settings.allow_loaders.iter().map(ToString::to_string).collect(),
         }
     }
 
@@ -64,8 +64,7 @@ impl Choice {
         self.executor.unwrap_or(Kind::Local)
     }
 
-    /// The executor, with the weakest isolation that is enough, if somebody named it, and directories of this machine
-    /// that commands see.
+    /// Builds the executor. `least` is the weakest level to accept; commands see the directories `prefixes`.
     pub(crate) fn build(&self, least: Option<Level>, prefixes: Vec<PathBuf>) -> Result<Arc<dyn Executor>> {
         match self.kind() {
             Kind::Local if self.containers.image.is_some() => {
@@ -73,7 +72,7 @@ impl Choice {
             }
             Kind::Local => {
                 let mut local = LocalOptions::default();
-                if let Some(least) = self.least(least) {
+                if let Some(least) = self.weakest_level(least) {
                     local.least = least;
                 }
                 local.read_only = prefixes;
@@ -81,10 +80,10 @@ impl Choice {
                 Ok(Arc::new(LocalExecutor::new(local)))
             }
             Kind::Container if least.is_some() => {
-                bail!("--sandbox is for the local executor: a container is a level of its own")
+                bail!("--sandbox is for the local executor: a container has its own level")
             }
             Kind::Container if !prefixes.is_empty() => {
-                bail!("--prefix is for the local executor: a container has the programs of its image")
+                bail!("--prefix is for the local executor: a container has only the programs of its image")
             }
             Kind::Container => {
                 let mut containers = self.containers.options();
@@ -94,24 +93,24 @@ impl Choice {
         }
     }
 
-    /// The weakest level that is enough, if commands are processes of this machine.
-    pub(crate) fn least(&self, given: Option<Level>) -> Option<Level> {
+    /// The weakest level to accept, for local commands.
+    pub(crate) fn weakest_level(&self, given: Option<Level>) -> Option<Level> {
         self.is_local().then(|| given.or(self.level).unwrap_or(LocalOptions::default().least))
     }
 
-    /// Whether commands see the programs of this machine.
+    /// Whether commands run on this machine, with its programs.
     pub(crate) fn is_local(&self) -> bool {
         self.kind() == Kind::Local
     }
 }
 
-impl Containers {
-    /// The containers where what was not given is as it is configured.
-    pub(crate) fn over(&self, settings: &SandboxSettings) -> Self {
+impl ContainerArgs {
+    /// The options, with configured values for those that were not given.
+    pub(crate) fn or_configured(&self, settings: &SandboxSettings) -> Self {
         Self {
             image: self.image.clone(),
             configured: Some(settings.image.clone()),
-            socket: settings.engine_socket.clone(),
+            socket: settings.engine_socket.as_ref().map(|socket| socket.value.0.clone()),
         }
     }
 

@@ -1,37 +1,32 @@
-//! `prowess`: finds, checks, shows and runs Agent Skills.
+//! `prowess`: finds, checks and runs Agent Skills, and chats with an agent that uses them.
 
 #![allow(clippy::doc_markdown, reason = "doc comments on arguments are help texts, which have no markup")]
 
 mod artifacts;
 mod chat;
-mod check;
 mod commands;
 mod complete;
 mod config;
 mod confirm;
-mod demo;
+mod directories;
 mod executor;
-mod hosts;
-mod isolation;
-mod live;
 mod markdown;
 mod options;
 mod progress;
 mod project;
-mod results;
 mod rows;
+mod run_tools;
+mod sandbox_level;
 mod screen;
 mod servers;
-mod session;
-mod sight;
+mod shell;
 mod signals;
 mod skills;
-mod state;
 mod terminal;
 mod threads;
 mod trust;
-mod typed;
-mod uninstall;
+mod visibility;
+mod workspace_dir;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -44,13 +39,13 @@ use tracing_subscriber::Layer as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::commands::Outcome;
+use crate::commands::CommandOutcome;
 use crate::options::Cli;
 use crate::terminal::Terminal;
 
-/// The exit code of a command that could not do its work.
+/// The exit code for usage errors and commands that failed.
 const MISUSE: u8 = 2;
-/// The same for `run`, where other codes are those of what ran.
+/// The same for `run`, whose other exit codes come from the command.
 const NOTHING_RAN: u8 = 125;
 
 fn main() -> ExitCode {
@@ -62,7 +57,7 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let mut terminal = Terminal::new(cli.color);
-    // A conversation may send what happens elsewhere, too, as its configuration says.
+    // `chat` starts the log later, because its configuration may name a collector of spans.
     if !matches!(cli.command, options::Command::Chat(_)) {
         init_log(cli.verbose, &terminal, None);
     }
@@ -73,13 +68,13 @@ fn main() -> ExitCode {
         Ok(outcome)
     });
     match result {
-        Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::Findings) => ExitCode::FAILURE,
-        Ok(Outcome::Code(code)) => ExitCode::from(code),
-        // Nobody heard what a check would have found in the end: that is not success.
+        Ok(CommandOutcome::Done) => ExitCode::SUCCESS,
+        Ok(CommandOutcome::Findings) => ExitCode::FAILURE,
+        Ok(CommandOutcome::Code(code)) => ExitCode::from(code),
+        // A check whose output nobody read to the end is not a success.
         Err(error) if is_broken_pipe(&error) => ExitCode::from(u8::from(is_check)),
         Err(error) => {
-            // Nothing can be done about an error stream that is closed.
+            // If the error stream is closed, nothing can be done.
             let _ = writeln!(
                 anstream::stderr(),
                 "prowess: {}",
@@ -90,14 +85,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whoever read our output has read enough.
+/// Whether the reader of our output closed it.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
     })
 }
 
-/// Help goes out as it is; a mistake is told in one line.
+/// Prints help as it is, and a usage error in one line.
 fn refuse(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         let _ = error.print();
@@ -119,11 +114,11 @@ fn refuse(error: &clap::Error) -> ExitCode {
     let given = std::env::args().skip(1).find(|word| command.find_subcommand(word).is_some());
     let code = if given.as_deref() == Some("run") { NOTHING_RAN } else { MISUSE };
     let help = given.map_or_else(String::new, |name| format!("{name} "));
-    let _ = writeln!(anstream::stderr(), "prowess: {told}; `prowess {help}--help` shows what there is");
+    let _ = writeln!(anstream::stderr(), "prowess: {told}; see `prowess {help}--help`");
     ExitCode::from(code)
 }
 
-/// Begins to log to the error stream, as often as somebody asked for it, and to send spans to a collector.
+/// Starts the log on the error stream, and the export of spans to a collector.
 fn init_log(verbose: u8, terminal: &Terminal, exporter: Option<&Exporter>) {
     let level = match verbose {
         0 => LevelFilter::OFF,

@@ -1,7 +1,8 @@
-//! What a person can type.
+//! The command line: commands, and options that several commands share.
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
@@ -9,10 +10,10 @@ use crate::commands::{
     run, search, servers, session, threads, trust, uninstall,
 };
 
-/// The version, with its commit where that is known.
+/// The version, with its commit if that is known.
 pub(crate) const VERSION: &str = env!("PROWESS_VERSION");
 
-/// Finds, checks, shows and runs Agent Skills.
+/// Find, check, run and chat with Agent Skills.
 #[derive(Debug, Parser)]
 #[command(
     name = "prowess",
@@ -22,10 +23,10 @@ pub(crate) const VERSION: &str = env!("PROWESS_VERSION");
     arg_required_else_help = true
 )]
 pub(crate) struct Cli {
-    /// When to use colours; NO_COLOR is honoured
+    /// When to use colors; NO_COLOR is respected
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, hide_possible_values = true, value_name = "auto|always|never")]
     pub(crate) color: Color,
-    /// Log what happens to standard error; twice for more
+    /// Log to standard error; repeat for more detail
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
     #[command(subcommand)]
@@ -41,77 +42,87 @@ pub(crate) enum Color {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Talk to an agent that has the skills
+    /// Chat with an agent that uses your skills
     Chat(Box<chat::Options>),
-    /// Play the whole product once, with no key and no network
+    /// Show all features once, without an API key or a network
     Demo(demo::Options),
-    /// List the skills that are found
+    /// List the skills that prowess finds
     List(list::Options),
     /// Show everything about one skill
     Info(info::Options),
     /// Check skills against the open specification
     Check(check::Options),
-    /// Make a new skill
+    /// Create a new skill
     #[command(visible_alias = "create")]
     New(new::Options),
     /// Show what a model is told about the skills
     Prompt(prompt::Options),
-    /// Find skills by words
+    /// Search skills by words
     Search(search::Options),
-    /// Try a session by hand: see what a model would see at each step
+    /// Step through a session by hand and see what a model would see
     Session(Box<session::Options>),
-    /// Serve the skills to clients of the Model Context Protocol, on standard streams or over HTTP
+    /// Serve your skills to MCP clients, on standard input and output or over HTTP
     Mcp(Box<mcp::Options>),
-    /// Show the skills and tools of other MCP servers, and look at a skill before it is loaded
+    /// Show the skills and tools of other MCP servers
     Servers(servers::Options),
-    /// Run a command of a skill, isolated
+    /// Run a skill's command in a sandbox
     Run(Box<run::Options>),
-    /// Show what runs have saved, or get it out
+    /// List, print or remove the files that runs saved
     Artifacts(artifacts::Options),
     /// List, show, export or remove conversations
     Threads(threads::Options),
-    /// Say whether and how well isolated skills can run here
+    /// Check whether skills can run here, and how well they are isolated
     Doctor(doctor::Options),
-    /// Trust a project: let models see its skills, and use its prowess.toml
+    /// Trust a project, so that its skills and its prowess.toml are used
     Trust(trust::Options),
-    /// Show what is set, and by whom
+    /// Show all settings and where each value comes from
     Config(config::Options),
     /// Pack a skill into a .skill archive
     Package(package::Options),
-    /// Print a script that completes commands in a shell
+    /// Print a completion script for a shell
     Completions(completions::Options),
-    /// Print the manual page, or write those of all commands
+    /// Print the manual page, or write the pages of all commands
     Man(man::Options),
-    /// Remove all that this program keeps, after asking; your skills stay
+    /// Remove everything that prowess keeps, except your skills
     Uninstall(uninstall::Options),
 }
 
 /// Where to look for skills.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Where to look")]
-pub(crate) struct Places {
-    /// Also look in this directory; it takes precedence over all others. Also from SKILLS_ROOT
+#[command(next_help_heading = "Finding skills")]
+pub(crate) struct RootArgs {
+    /// Also look in this directory, which takes precedence over all others; can be repeated. SKILLS_ROOT does the same
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Vec<PathBuf>,
-    /// Look only in the directories given by --root and SKILLS_ROOT
+    /// Look only in the directories of --root and SKILLS_ROOT
     #[arg(long)]
     pub(crate) only: bool,
-    /// Trust this project for this command: let models see its skills
+    /// Trust this project for this command only, so that its skills are used
     #[arg(long)]
     pub(crate) trust_project: bool,
-    /// Follow links wherever they lead
+    /// Follow links that lead out of a root
     #[arg(long)]
     pub(crate) follow_links: bool,
-    /// Look in hidden directories
+    /// Also look in hidden directories
     #[arg(long)]
     pub(crate) hidden: bool,
-    /// Leave out what .gitignore excludes
+    /// Skip what .gitignore excludes
     #[arg(long)]
     pub(crate) gitignore: bool,
-    /// Look for skills inside skills
+    /// Also look for skills inside skills
     #[arg(long)]
     pub(crate) nested: bool,
-    /// How deep below a root to look
+    /// How many directories deep to look
     #[arg(long, value_name = "N")]
     pub(crate) max_depth: Option<usize>,
+}
+
+/// Parses one of the words in `values`.
+pub(crate) fn one_of<T: Clone + Send + Sync>(
+    values: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(values.iter().map(|(name, _)| *name)).try_map(move |given| {
+        let found = values.iter().find(|(name, _)| *name == given);
+        found.map(|(_, value)| value.clone()).ok_or("it is not one of these words")
+    })
 }

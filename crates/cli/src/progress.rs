@@ -1,4 +1,4 @@
-//! A sign of life for what takes long.
+//! A spinner for work that takes long.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// What is done sooner than this shows nothing.
+/// Work that ends sooner shows no spinner.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// A spinner on the error stream, if that is a terminal; gone when dropped.
+/// A spinner on the error stream, if that is a terminal. It disappears when dropped.
 pub(crate) struct Progress {
     done: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -19,7 +19,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn start(what: &'static str) -> Self {
-        // Nothing is drawn before it takes long.
+        // The spinner is hidden at first.
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         if !std::io::stderr().is_terminal() {
             return Self { done: None, thread: None, shown: bar };
@@ -41,10 +41,10 @@ impl Progress {
         Self { done: Some(done), thread: Some(thread), shown: bar }
     }
 
-    /// Says something that stays when the spinner is gone.
+    /// Prints a line that stays when the spinner disappears.
     pub(crate) fn tell(&self, line: &str) {
         self.shown.suspend(|| {
-            // Nothing can be done about an error stream that is closed.
+            // If the error stream is closed, nothing can be done.
             let _ = writeln!(anstream::stderr(), "{line}");
         });
     }
@@ -54,7 +54,7 @@ impl Drop for Progress {
     fn drop(&mut self) {
         self.done.take();
         if let Some(thread) = self.thread.take() {
-            // A spinner that panicked is no reason to fail.
+            // A panic of the spinner does not matter.
             let _ = thread.join();
         }
     }

@@ -7,62 +7,62 @@ use prowess_catalog::{Environment, Root, RootLayout};
 
 use crate::config::Source;
 
-/// What a project tells models about itself.
+/// The file with a project's notes for models.
 pub(crate) const MEMORY: &str = "AGENTS.md";
 
-/// A project: the top of a repository, or the working directory where there is none.
+/// A project: the top of a repository, or the working directory if there is none.
 pub(crate) struct Project {
     top: PathBuf,
-    /// Where it has skills, as seen from the working directory.
+    /// Its skill directories, as seen from the working directory.
     roots: Vec<Root>,
-    /// Its prowess.toml, read once: what is trusted is what is used.
+    /// Its prowess.toml, read once, so that the trusted text is the used text.
     configuration: Result<Option<Source>, String>,
-    /// What it may tell models, by its path below the top: that of the working directory.
+    /// The path of the AGENTS.md in the working directory, below the top.
     memory: PathBuf,
 }
 
 impl Project {
-    /// The project around a working directory. Neither a home directory is one, nor what it lies in.
-    pub(crate) fn around(surroundings: &Environment, layers: &RootLayout) -> Option<Self> {
-        let top = layers.project_top(surroundings)?;
-        let mut roots = layers.resolve(surroundings);
+    /// The project around a working directory. A home directory is not a project, and neither is anything above it.
+    pub(crate) fn around(environment: &Environment, layout: &RootLayout) -> Option<Self> {
+        let top = layout.project_top(environment)?;
+        let mut roots = layout.resolve(environment);
         roots.retain(|root| root.kind.belongs_to_project());
         let configuration = Source::of_project(&top).map_err(|error| format!("{error:#}"));
-        let directory = surroundings.working_directory.strip_prefix(&top).unwrap_or(Path::new(""));
+        let directory = environment.working_directory.strip_prefix(&top).unwrap_or(Path::new(""));
         Some(Self { roots, configuration, memory: directory.join(MEMORY), top })
     }
 
-    /// Its top.
+    /// The top directory.
     pub(crate) fn top(&self) -> &Path {
         &self.top
     }
 
-    /// Where it has skills.
+    /// The skill directories.
     pub(crate) fn roots(&self) -> &[Root] {
         &self.roots
     }
 
-    /// Whether there is anything that would have to be trusted.
+    /// Whether the project has anything that needs trust.
     pub(crate) fn brings_something(&self) -> bool {
         !self.roots.is_empty() || self.has_configuration() || self.has_memory()
     }
 
-    /// Whether it has a configuration, readable or not.
+    /// Whether it has a configuration, even an unreadable one.
     pub(crate) fn has_configuration(&self) -> bool {
         !matches!(self.configuration, Ok(None))
     }
 
-    /// Whether it has something to tell models.
+    /// Whether it has an AGENTS.md.
     pub(crate) fn has_memory(&self) -> bool {
         self.top.join(&self.memory).symlink_metadata().is_ok()
     }
 
-    /// Where it may have something to tell models, below its top.
+    /// The path of the AGENTS.md, below the top.
     pub(crate) fn memory(&self) -> &Path {
         &self.memory
     }
 
-    /// Its configuration, if it has one. It counts only while the project is trusted.
+    /// Its configuration, if it has one. It is used only while it is trusted.
     pub(crate) fn configuration(&self) -> Result<Option<&Source>> {
         self.configuration.as_ref().map(Option::as_ref).map_err(|error| anyhow!("{error}"))
     }

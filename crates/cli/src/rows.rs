@@ -1,11 +1,11 @@
-//! Lines that may have styles, made to fit the rows of a screen.
+//! Fits lines with styles into the rows of a screen.
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// How far the rows that a line goes on in stand to the right of its first.
+/// How far continuation rows are indented.
 const HANGING: usize = 2;
 
-/// The characters of a line with the columns that they take; what sets a style takes none.
+/// The characters of a line with their widths. Style sequences have no width.
 fn measured(line: &str) -> impl Iterator<Item = (char, usize)> {
     let mut is_style = false;
     line.chars().map(move |c| {
@@ -15,7 +15,7 @@ fn measured(line: &str) -> impl Iterator<Item = (char, usize)> {
     })
 }
 
-/// A line in at most `width` columns, with an ellipsis where it was cut.
+/// Cuts a line to `width` columns, with an ellipsis at the end.
 pub(crate) fn cut(line: &str, width: usize) -> String {
     if measured(line).map(|(_, columns)| columns).sum::<usize>() <= width {
         return line.to_owned();
@@ -32,13 +32,13 @@ pub(crate) fn cut(line: &str, width: usize) -> String {
     kept + "…" + reset
 }
 
-/// A line in rows of at most `width` columns, broken between words where that can be. But for a blank at which it is broken,
-/// nothing of it is lost.
+/// Folds a line into rows of at most `width` columns, between words if possible. Only the space at a break is
+/// dropped.
 pub(crate) fn folded(line: &str, width: usize) -> Vec<String> {
     let leading = line.chars().take_while(|c| *c == ' ').count();
     let indent = (leading + HANGING).min(width / 2);
     let (mut rows, mut row, mut used) = (Vec::new(), String::new(), 0);
-    // The last blank of this row, and the columns up to it.
+    // The last space in this row, and the columns before it.
     let mut blank = None;
     for (c, columns) in measured(line) {
         if used + columns > width && used > indent {

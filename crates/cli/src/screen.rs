@@ -1,14 +1,16 @@
-//! A region at the bottom of the terminal that changes, below lines that are there for good.
+//! A region at the bottom of the terminal that changes, below lines that are final.
+
+mod layout;
 
 use std::io::{self, Write};
 
-use unicode_width::UnicodeWidthChar as _;
+use self::layout::{height, without_start};
 
-/// Shown at once where the terminal can do that, and without a cursor that jumps about where it cannot.
+/// Starts an update that the terminal shows at once, or at least without a jumping cursor.
 const BEGIN: &str = "\u{1b}[?2026h\u{1b}[?25l";
 const END: &str = "\u{1b}[?25h\u{1b}[?2026l";
 
-/// Where the cursor stands: in which line of the region, and after how many columns of it.
+/// The position of the cursor: a line of the region, and a column in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor {
     pub(crate) line: usize,
@@ -17,24 +19,24 @@ pub(crate) struct Cursor {
 
 /// A terminal whose last rows change.
 ///
-/// Lines may have styles, and no other sequences or controls. They go out as they are: where no styles are wanted, they are to
-/// be taken away before, and not by the stream, which would take what moves the cursor too.
+/// Lines may have styles, and no other escape sequences. They are written as they are: remove styles before, because the
+/// stream would also remove cursor movements.
 pub(crate) struct Screen<W> {
     out: W,
     columns: usize,
     rows: usize,
     live: Vec<String>,
-    /// Where the cursor stands in the region; without this, at the beginning of the row below it.
+    /// The cursor in the region; without one, it stands at the start of the row below.
     cursor: Option<Cursor>,
 }
 
 impl<W: Write> Screen<W> {
-    /// A screen of columns and rows, whose cursor stands at the beginning of a row.
+    /// A screen of this size, whose cursor stands at the start of a row.
     pub(crate) fn new(out: W, (columns, rows): (usize, usize)) -> Self {
         Self { out, columns: columns.max(1), rows: rows.max(2), live: Vec::new(), cursor: None }
     }
 
-    /// Puts lines above the region, for good.
+    /// Puts final lines above the region.
     #[cfg(test)]
     pub(crate) fn commit(&mut self, lines: &[String]) -> io::Result<()> {
         if lines.is_empty() {
@@ -43,8 +45,7 @@ impl<W: Write> Screen<W> {
         self.redraw(lines, self.live.clone(), self.cursor)
     }
 
-    /// Replaces the region, and puts the cursor into it or below it. Of more lines than the screen has room for, the last ones
-    /// are kept.
+    /// Replaces the region and the cursor. If the screen has too few rows, the last lines are shown.
     pub(crate) fn live(&mut self, lines: Vec<String>, cursor: Option<Cursor>) -> io::Result<()> {
         let (lines, cursor) = self.fitting(lines, cursor);
         if (&lines, cursor) == (&self.live, self.cursor) {
@@ -53,7 +54,7 @@ impl<W: Write> Screen<W> {
         self.redraw(&[], lines, cursor)
     }
 
-    /// Both at once: what was in the region may have become final.
+    /// Adds final lines and replaces the region, in one update.
     pub(crate) fn update(
         &mut self,
         commit: &[String],
@@ -67,24 +68,24 @@ impl<W: Write> Screen<W> {
         self.redraw(commit, live, cursor)
     }
 
-    /// The region is not on the screen any more: somebody else wrote to it, and the cursor stands at the beginning of a row.
+    /// Forgets the region: another program wrote to the screen, and the cursor stands at the start of a row.
     pub(crate) fn forget(&mut self) {
         (self.live, self.cursor) = (Vec::new(), None);
     }
 
-    /// Makes the whole screen empty. What was on it can be scrolled to.
+    /// Clears the whole screen. Earlier lines stay in the scrollback.
     pub(crate) fn wipe(&mut self) -> io::Result<()> {
         self.forget();
         self.out.write_all(b"\x1b[H\x1b[J")
     }
 
-    /// Takes the region away.
+    /// Removes the region.
     #[cfg(test)]
     pub(crate) fn clear(&mut self) -> io::Result<()> {
         self.live(Vec::new(), None)
     }
 
-    /// The screen has another size now, and has wrapped its lines anew.
+    /// Adapts to a new size; the terminal has wrapped its lines again.
     pub(crate) fn resize(&mut self, columns: usize, rows: usize) -> io::Result<()> {
         (self.columns, self.rows) = (columns.max(1), rows.max(2));
         let (live, cursor) = self.fitting(self.live.clone(), self.cursor);
@@ -108,7 +109,7 @@ impl<W: Write> Screen<W> {
             text.push_str("\r\n");
         }
         if let Some(cursor) = cursor {
-            // It stands where it would after the last row, without a row below that is there for it alone.
+            // No extra row is added below for the cursor.
             text.truncate(text.len() - "\r\n".len());
             let up = self.height_of(&live).saturating_sub(1 + self.row_of(&live, cursor));
             if up > 0 {
@@ -129,14 +130,14 @@ impl<W: Write> Screen<W> {
         lines.iter().map(|line| height(line, self.columns)).sum()
     }
 
-    /// The row of the region in which the cursor stands. A line may have been wrapped since the cursor was put into it.
+    /// The row of the cursor in the region. A line may have been wrapped again since the cursor was placed.
     fn row_of(&self, lines: &[String], cursor: Cursor) -> usize {
         let before = lines.iter().take(cursor.line).map(|line| height(line, self.columns));
         let within = lines.get(cursor.line).map_or(0, |line| height(line, self.columns) - 1);
         before.sum::<usize>() + (cursor.column / self.columns).min(within)
     }
 
-    /// The last lines, as many as there is room for above the cursor.
+    /// The last lines, as many as fit.
     fn fitting(&self, lines: Vec<String>, cursor: Option<Cursor>) -> (Vec<String>, Option<Cursor>) {
         let total = lines.len();
         let (mut room, mut kept) = (self.rows - 1, Vec::new());
@@ -154,62 +155,19 @@ impl<W: Write> Screen<W> {
         kept.reverse();
         let gone = total - kept.len();
         let moved = |cursor: Cursor| Cursor { line: cursor.line.saturating_sub(gone), ..cursor };
-        // Without a line there is none to stand in.
+        // Without lines there is no place for the cursor.
         let cursor = cursor.filter(|_| !kept.is_empty()).map(moved);
         (kept, cursor)
     }
 }
 
-/// Makes rows empty from the one in which the cursor stands, and leaves it at the beginning of that. They are erased one by one:
-/// a terminal that is told to erase everything from its first row keeps a copy above, as tmux does.
+/// Erases rows from the one with the cursor on, and leaves the cursor at its start. The rows are erased one by one: some
+/// terminals, such as tmux, keep a copy above if everything from the first row is erased at once.
 fn erased(rows: usize) -> String {
     match rows {
         0 | 1 => "\r\u{1b}[K".to_owned(),
         _ => format!("\r{}\u{1b}[J\u{1b}[{}A", "\u{1b}[K\u{1b}[B".repeat(rows - 1), rows - 1),
     }
-}
-
-/// A character of a line, and the row and column of the screen at which it stands; nothing for a sequence.
-fn places(line: &str, columns: usize) -> impl Iterator<Item = (char, Option<usize>)> {
-    let (mut row, mut used) = (0, 0);
-    let mut sequence = Sequence::None;
-    line.chars().map(move |c| {
-        sequence = match (sequence, c) {
-            (Sequence::None | Sequence::Last, '\u{1b}') => Sequence::Begun,
-            (Sequence::Begun, '[') => Sequence::Inside,
-            (Sequence::Inside, '\u{40}'..='\u{7e}') | (Sequence::Begun, _) => Sequence::Last,
-            (Sequence::Inside, _) => Sequence::Inside,
-            (Sequence::None | Sequence::Last, _) => Sequence::None,
-        };
-        if sequence != Sequence::None {
-            return (c, None);
-        }
-        let width = c.width().unwrap_or(0).min(columns);
-        if used + width > columns {
-            (row, used) = (row + 1, 0);
-        }
-        used += width;
-        (c, Some(row))
-    })
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Sequence {
-    None,
-    Begun,
-    Inside,
-    Last,
-}
-
-/// The rows that a line takes.
-fn height(line: &str, columns: usize) -> usize {
-    1 + places(line, columns).filter_map(|(_, row)| row).last().unwrap_or(0)
-}
-
-/// A line without its first rows, in the style that it has there.
-fn without_start(line: &str, columns: usize, rows: usize) -> String {
-    let kept = places(line, columns).filter(|(_, row)| row.is_none_or(|row| row >= rows));
-    kept.map(|(c, _)| c).collect()
 }
 
 #[cfg(test)]

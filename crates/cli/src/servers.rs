@@ -1,4 +1,4 @@
-//! Other MCP servers, as they are configured: whose skills and tools an agent has besides.
+//! Connects to the configured MCP servers, for their skills and tools.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,17 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
-use prowess_catalog::{Catalog, Digest, Root, Severity, Storage};
+use prowess_catalog::{Catalog, Root, Severity, Storage};
 use prowess_mcp::client::{BearerToken, Cache, Connection, Patience, ServerLabel, ServerOptions, Servers};
 
 use crate::config::{McpSettings, Settings, home};
 use crate::progress::Progress;
-use crate::terminal::shown;
+use crate::terminal::printable;
 
-/// How long a server is waited for before a person is told of it.
+/// How long to wait for a server before the person is told.
 const UNTOLD: Duration = Duration::from_secs(2);
 
-/// Servers that are connected, and what to tell about those that are not.
+/// The connected servers, and notices about the others.
 pub(crate) struct Connected {
     pub(crate) servers: Arc<Servers>,
     pub(crate) notices: Vec<String>,
@@ -25,7 +25,7 @@ pub(crate) struct Connected {
     pub(crate) lacks_some: bool,
 }
 
-/// Connects to all servers of the configuration, or to one; none, when there are none.
+/// Connects to all configured servers, or to one. `None` if none is configured.
 pub(crate) async fn connect(
     settings: &Settings,
     only: Option<&str>,
@@ -35,18 +35,20 @@ pub(crate) async fn connect(
         return Ok(None);
     }
     let (mut all, mut notices) = (Vec::new(), Vec::new());
-    for (label, server) in settings.mcp.iter().filter(|(label, _)| only.is_none_or(|only| only == *label)) {
-        match options(label, server) {
+    for (label, server) in settings.mcp.iter().filter(|(label, _)| only.is_none_or(|only| *only == ***label))
+    {
+        match options(&label.value, server) {
             Ok(options) => all.push(options),
-            Err(error) => notices.push(format!("MCP server {label}: {}", shown(&format!("{error:#}")))),
+            Err(error) => notices.push(format!("MCP server {label}: {}", printable(&format!("{error:#}")))),
         }
     }
     let mut lacks_some = !notices.is_empty();
-    let labels: Vec<ServerLabel> = settings.mcp.keys().filter_map(|label| label.parse().ok()).collect();
+    let labels: Vec<ServerLabel> = settings.mcp.keys().map(|label| label.value.clone()).collect();
     let cache = match cache(&labels, roots) {
         Ok(cache) => cache,
         Err(error) => {
-            notices.push(format!("files of MCP servers are not kept: {}", shown(&format!("{error:#}"))));
+            notices
+                .push(format!("files of MCP servers are not cached: {}", printable(&format!("{error:#}"))));
             None
         }
     };
@@ -55,19 +57,19 @@ pub(crate) async fn connect(
     let patience = Patience::new(UNTOLD, &tell);
     let (servers, failed) = Servers::connect_with(all, cache.map(Arc::new), patience).await;
     lacks_some |= !failed.is_empty();
-    notices.extend(failed.into_iter().map(|error| shown(&error.to_string())));
+    notices.extend(failed.into_iter().map(|error| printable(&error.to_string())));
     Ok(Some(Connected { servers, notices, lacks_some }))
 }
 
-/// The catalog with what servers offer at the start, and what to tell about it.
-pub(crate) async fn offered_first(servers: &Servers, catalog: &Catalog) -> (Catalog, Vec<String>) {
+/// Adds the servers' skills to the catalog at the start, with a spinner. Also returns notices.
+pub(crate) async fn add_skills_at_start(servers: &Servers, catalog: &Catalog) -> (Catalog, Vec<String>) {
     let progress = Progress::start("asking MCP servers for their skills");
     let tell = |server: &ServerLabel| progress.tell(&format!("waiting for server {server}…"));
-    offered(servers, catalog, Patience::new(UNTOLD, &tell)).await
+    add_skills(servers, catalog, Patience::new(UNTOLD, &tell)).await
 }
 
-/// The catalog with what servers offer now, and what to tell about it.
-pub(crate) async fn offered(
+/// Adds the servers' current skills to the catalog. Also returns notices.
+pub(crate) async fn add_skills(
     servers: &Servers,
     catalog: &Catalog,
     patience: Patience<'_>,
@@ -79,56 +81,51 @@ pub(crate) async fn offered(
     let odd: Vec<String> = catalog
         .diagnostics()
         .filter(|found| found.severity == Severity::Error && is_servers(&found.file))
-        .map(|found| shown(&found.to_string()))
+        .map(|found| printable(&found.to_string()))
         .collect();
-    let notices = found.notices.into_iter().map(|notice| shown(&notice.to_string()));
+    let notices = found.notices.into_iter().map(|notice| printable(&notice.to_string()));
     (catalog, notices.chain(odd).collect())
 }
 
-fn options(label: &str, settings: &McpSettings) -> Result<ServerOptions> {
+fn options(label: &ServerLabel, settings: &McpSettings) -> Result<ServerOptions> {
     let connection = match (&settings.command, &settings.url) {
-        (Some(command), _) => started(command, settings)?,
+        (Some(command), _) => started(&command.0, settings)?,
         (None, Some(url)) => {
             let token = settings.token_env.as_deref().filter(|name| !name.is_empty());
             let token =
                 token.map(|name| variable(name).map(|token| BearerToken::from(token.trim()))).transpose()?;
-            Connection::http(url.parse()?, token)
+            Connection::http(url.value.clone(), token)
         }
         (None, None) => return Err(anyhow!("it has neither `command` nor `url`")),
     };
-    let mut options = ServerOptions::new(label.parse()?, connection);
-    options.grants = settings.grants.iter().filter_map(|grant| granted(grant)).collect();
+    let mut options = ServerOptions::new(label.clone(), connection);
+    let grants = settings.grants.iter().map(|grant| (grant.value.uri.clone(), grant.value.digest));
+    options.grants = grants.collect();
     Ok(options)
 }
 
 fn started(command: &[String], settings: &McpSettings) -> Result<Connection> {
-    let (program, arguments) = command.split_first().context("`command` names no program")?;
+    let (program, arguments) = command.split_first().context("`command` is empty")?;
     let given: BTreeMap<OsString, OsString> = settings
         .env
         .iter()
-        .map(|name| Ok((OsString::from(name), OsString::from(variable(name)?))))
+        .map(|name| Ok((OsString::from(&**name), OsString::from(variable(name)?))))
         .collect::<Result<_>>()?;
     let mut connection = Connection::command(program, arguments);
     if let Connection::Command { env, directory, .. } = &mut connection {
         *env = given;
-        // Programs take code from where they start, and the working directory may be a stranger's.
-        let place = settings.directory.clone().or_else(home);
-        *directory = Some(place.context("HOME is not set: `directory` says where to start it")?);
+        // Programs load code from where they start, and the working directory may be untrusted.
+        let place = settings.directory.as_ref().map(|directory| directory.value.0.clone()).or_else(home);
+        *directory = Some(place.context("HOME is not set: set `directory`, where the server starts")?);
     }
     Ok(connection)
 }
 
 fn variable(name: &str) -> Result<String> {
-    std::env::var(name).map_err(|_| anyhow!("{} is not set, or is no text", shown(name)))
+    std::env::var(name).map_err(|_| anyhow!("{} is not set, or is not valid text", printable(name)))
 }
 
-/// An address and a digest, as they are written in the configuration.
-fn granted(grant: &str) -> Option<(String, Digest)> {
-    let (uri, digest) = grant.split_once(' ')?;
-    Some((uri.to_owned(), digest.parse().ok()?))
-}
-
-/// Where files of servers are kept, which is nowhere that skills are looked for. What servers gave that are gone is
+/// Opens the cache of server files, outside of all skill roots. Files of servers that are no longer configured are
 /// removed.
 fn cache(labels: &[ServerLabel], roots: &[Root]) -> Result<Option<Cache>> {
     let Some(directory) = directory() else { return Ok(None) };
@@ -140,5 +137,5 @@ fn cache(labels: &[ServerLabel], roots: &[Root]) -> Result<Option<Cache>> {
 
 /// `$XDG_CACHE_HOME/prowess/servers`, or `~/.cache/prowess/servers`.
 fn directory() -> Option<PathBuf> {
-    Some(crate::state::cache()?.join("servers"))
+    Some(crate::directories::cache()?.join("servers"))
 }

@@ -1,23 +1,23 @@
-//! Signals that ask to end.
+//! Signals that ask the process to end.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What a shell adds to the number of a signal that ended a program.
+/// What a shell adds to the number of the signal that ended a program.
 const ENDED_BY: u8 = 128;
-/// Signals that ask to end, with their numbers.
+/// The signals, with their numbers.
 const ASKING: [(SignalKind, u8); 3] =
     [(SignalKind::hangup(), 1), (SignalKind::interrupt(), 2), (SignalKind::terminate(), 15)];
 
-/// The signals that ask to end, caught for as long as the process lives.
+/// The signals, caught as long as the process lives.
 #[derive(Debug)]
 pub(crate) struct Signals {
     caught: Vec<(Signal, u8)>,
 }
 
 impl Signals {
-    /// Catches them, but for those that whoever started this wants it to ignore, as `nohup` does.
+    /// Catches the signals, except those that the parent set to be ignored, as `nohup` does.
     pub(crate) fn catch() -> io::Result<Self> {
         let ignored = ignored(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
         let asking = ASKING.iter().filter(|(_, number)| ignored >> (number - 1) & 1 == 0);
@@ -25,7 +25,7 @@ impl Signals {
         Ok(Self { caught: caught.collect::<io::Result<_>>()? })
     }
 
-    /// Waits for one, and gives the exit code for it.
+    /// Waits for a signal and returns its exit code.
     pub(crate) async fn code(&mut self) -> u8 {
         std::future::poll_fn(|context| {
             let mut came = self.caught.iter_mut();
@@ -37,7 +37,7 @@ impl Signals {
     }
 }
 
-/// The signals that a process ignores, a bit for each, from what the system says of it.
+/// The ignored signals of a process, one bit each, from /proc/self/status.
 fn ignored(status: &str) -> u64 {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Where output goes: styles and tables on a terminal, plain lines in a pipe.
+//! Standard output: styles and tables on a terminal, plain lines in a pipe.
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
@@ -13,7 +13,7 @@ use crate::options::Color;
 pub(crate) struct Terminal {
     out: BufWriter<AutoStream<io::Stdout>>,
     choice: ColorChoice,
-    /// The columns of the screen, when there is one.
+    /// The width of the screen, if there is one.
     width: Option<usize>,
 }
 
@@ -31,7 +31,7 @@ impl Terminal {
         Self { out: BufWriter::new(AutoStream::new(io::stdout(), choice)), choice, width }
     }
 
-    /// Whether a person looks at the output as it comes.
+    /// Whether the output is a terminal, where a person reads it.
     pub(crate) fn is_screen(&self) -> bool {
         self.width.is_some()
     }
@@ -46,31 +46,31 @@ impl Terminal {
         self.is_styled() && io::stderr().is_terminal()
     }
 
-    /// The error stream, with styles where they are wanted.
+    /// The error stream, with styles if it may have them.
     pub(crate) fn errors(&self) -> AutoStream<io::Stderr> {
         let choice = if self.errors_are_styled() { ColorChoice::AlwaysAnsi } else { ColorChoice::Never };
         AutoStream::new(io::stderr(), choice)
     }
 
-    /// The columns to draw in.
+    /// The width for output, in columns.
     pub(crate) fn width(&self) -> usize {
         self.width.unwrap_or(120)
     }
 
     /// Prints a value as indented JSON.
     pub(crate) fn json(&mut self, value: &impl serde::Serialize) -> anyhow::Result<()> {
-        writeln!(self.out, "{}", escaped(&serde_json::to_string_pretty(value)?))?;
+        writeln!(self.out, "{}", escape_json(&serde_json::to_string_pretty(value)?))?;
         Ok(())
     }
 
     /// Prints a value as JSON on one line.
     pub(crate) fn json_line(&mut self, value: &impl serde::Serialize) -> anyhow::Result<()> {
-        writeln!(self.out, "{}", escaped(&serde_json::to_string(value)?))?;
+        writeln!(self.out, "{}", escape_json(&serde_json::to_string(value)?))?;
         Ok(())
     }
 
-    /// Prints rows: aligned under a heading on a screen, with the last column cut to fit; else one
-    /// line each with tabs between the columns, whole.
+    /// Prints rows. On a screen they are aligned under a heading, and the last column is cut to fit. In a pipe each
+    /// row is one complete line, with tabs between the columns.
     pub(crate) fn table(&mut self, heading: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
         match self.width {
             Some(width) => write!(self.out, "{}", aligned(heading, rows, width)),
@@ -88,7 +88,7 @@ fn aligned(heading: &[&str], rows: &[Vec<String>], width: usize) -> String {
             *width = (*width).max(columns(cell));
         }
     }
-    // What does not fit is taken from the widest columns first: none is cut below an equal share.
+    // The widest columns shrink first. No column gets less than an equal share.
     let room = width.saturating_sub(2 * last);
     let share = room / heading.len();
     let needed: usize = widths[..last].iter().sum();
@@ -143,7 +143,7 @@ pub(crate) enum Style {
     Bad,
 }
 
-/// `text` in a style; the stream removes it where styles are not wanted.
+/// `text` in a style. The stream removes the style if styles are not wanted.
 pub(crate) fn styled(text: impl Display, style: Style) -> String {
     let code = match style {
         Style::Plain => return text.to_string(),
@@ -156,15 +156,15 @@ pub(crate) fn styled(text: impl Display, style: Style) -> String {
     format!("\u{1b}[{code}m{text}\u{1b}[0m")
 }
 
-/// Text that a stranger wrote, on one line and without control characters.
-pub(crate) fn shown(text: &str) -> String {
+/// Makes untrusted text safe to print: one line, without control characters.
+pub(crate) fn printable(text: &str) -> String {
     one_line(text).into_owned()
 }
 
-/// The first `most` characters of text that a stranger wrote, as [`shown`] shows them.
-pub(crate) fn start_of(text: &str, most: usize) -> String {
+/// The first `most` characters of untrusted text, made safe by [`printable`].
+pub(crate) fn printable_start(text: &str, most: usize) -> String {
     let start: String = text.chars().take(most + 1).collect();
-    let line = shown(&start);
+    let line = printable(&start);
     if text.chars().nth(most).is_none() {
         return line;
     }
@@ -172,9 +172,9 @@ pub(crate) fn start_of(text: &str, most: usize) -> String {
     format!("{kept}…")
 }
 
-/// Text that a stranger wrote, line for line. What would be invisible or act on the terminal is spelled
-/// out, so that a person sees that it is there.
-pub(crate) fn shown_lines(text: &str) -> String {
+/// Makes untrusted text safe to print, line by line. Invisible characters and those that control the terminal are
+/// spelled out, so that a person sees them.
+pub(crate) fn printable_lines(text: &str) -> String {
     let mut lines = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
     while let Some(c) = characters.next() {
@@ -188,22 +188,22 @@ pub(crate) fn shown_lines(text: &str) -> String {
     lines
 }
 
-/// Forgets what was typed and not read yet: nobody answers a question before it is asked.
-pub(crate) fn forget_typed() {
+/// Discards what was typed but not read yet. Text typed before a question is not taken as its reply.
+pub(crate) fn discard_typed_input() {
     let input = io::stdin();
     if input.is_terminal() {
-        // What is no terminal has nothing to forget.
+        // There is nothing to discard if standard input is not a terminal.
         let _ = rustix::termios::tcflush(&input, rustix::termios::QueueSelector::IFlush);
     }
 }
 
-/// The columns that `text` takes, one character at a time: sequences count as much as their parts, so
-/// that a cut text is never wider than what was cut.
+/// The width of `text` in columns, one character at a time. Combined characters count separately, so that a cut text
+/// is never too wide.
 pub(crate) fn columns(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
-/// `text` in at most `width` columns, with an ellipsis where it was cut.
+/// Cuts `text` to `width` columns, with an ellipsis at the end.
 fn cut(text: &str, width: usize) -> String {
     if columns(text) <= width {
         return text.to_owned();
@@ -221,9 +221,9 @@ fn cut(text: &str, width: usize) -> String {
     kept
 }
 
-/// JSON without characters that a terminal acts on or that a reader of lines takes for a break. They
-/// occur in strings only, where an escape means the same.
-pub(crate) fn escaped(json: &str) -> String {
+/// Escapes characters in JSON that a terminal or a reader of lines would act on. They occur only in strings, where an
+/// escape means the same.
+pub(crate) fn escape_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
         if c == '\n' || !is_unprintable(c) {
@@ -236,7 +236,7 @@ pub(crate) fn escaped(json: &str) -> String {
     text
 }
 
-/// `text` in lines of at most `width` columns, broken between words.
+/// Breaks `text` between words into lines of at most `width` columns.
 pub(crate) fn wrapped(text: &str, width: usize) -> String {
     let mut lines = String::new();
     let mut used = 0;
@@ -255,7 +255,7 @@ pub(crate) fn wrapped(text: &str, width: usize) -> String {
     lines
 }
 
-/// Bytes in the unit that a person would use.
+/// A number of bytes in a readable unit.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
@@ -265,7 +265,7 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// `1 skill`, `2 skills`.
+/// A number with its noun: `1 skill`, `2 skills`.
 pub(crate) fn count(number: usize, word: &str) -> String {
     format!("{number} {word}{}", if number == 1 { "" } else { "s" })
 }
@@ -316,14 +316,14 @@ mod tests {
 
     #[test]
     fn hidden_characters_are_spelled_out() {
-        assert_eq!(shown_lines("a\r\n\tb\u{1b}[2J\u{202E}é\r"), "a\n\tb\\u{1b}[2J\\u{202e}é\\u{d}");
-        assert_eq!([start_of("a\nb", 3), start_of("潮汐日志", 2)], ["a b", "潮汐…"]);
+        assert_eq!(printable_lines("a\r\n\tb\u{1b}[2J\u{202E}é\r"), "a\n\tb\\u{1b}[2J\\u{202e}é\\u{d}");
+        assert_eq!([printable_start("a\nb", 3), printable_start("潮汐日志", 2)], ["a b", "潮汐…"]);
     }
 
     #[test]
     fn json_keeps_its_meaning_without_controls() {
         let value = serde_json::json!({ "a\u{9b}2J": "b\u{2028}\u{202E}\u{e0041}é\n" });
-        let text = escaped(&value.to_string());
+        let text = escape_json(&value.to_string());
         assert!(!text.contains(['\u{9b}', '\u{2028}', '\u{202E}', '\u{e0041}']));
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
     }

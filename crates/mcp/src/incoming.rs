@@ -1,21 +1,21 @@
-//! One message of a client, cut down to what is needed of it before `rmcp` builds a tree of it.
+//! Reduces a client's message to the fields that the server reads, before `rmcp` builds a tree of it.
 //!
-//! `rmcp` copies a message several times until it knows what it is, and keeps the metadata of a request as long as the
-//! request is served, which is as long as a person thinks. So only fields that somebody reads go on, and a message that still
-//! has many small values is refused before it is parsed.
+//! `rmcp` copies a message several times until it knows its kind. It keeps the metadata of a request until the answer, which
+//! can be as long as a person thinks. So this drops the fields that nobody reads, and refuses a message that still has too
+//! many small values.
 
 use std::borrow::Cow;
 
 use prowess_catalog::json_cost::{JsonRoom, JsonTooLarge};
 
-use crate::fields::{Fields, fields, text};
+use crate::json_fields::{Fields, fields, text};
 
-/// The memory that a message may take as a tree. `rmcp` takes four times as much for a moment, and the message itself is
-/// there three times: together at most ten times its length, or 2 MiB.
+/// The memory that a message may take as a tree. `rmcp` takes four times as much for a moment, and holds the message itself
+/// three times. Together that is at most ten times its length, or 2 MiB.
 const ROOM: JsonRoom = JsonRoom::new(256 * 1024, 125);
-/// The most bytes of a request's metadata that are kept while it is served.
+/// The most bytes of a request's metadata, which the server keeps until the answer.
 const MAX_META: usize = 16 * 1024;
-/// The most bytes of what a client says of itself in a handshake, which its session keeps.
+/// The most bytes of a client's handshake, which its MCP session keeps.
 const MAX_HELLO: usize = 64 * 1024;
 
 /// The fields of a message.
@@ -23,7 +23,7 @@ const MESSAGE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "erro
 /// The fields of a handshake.
 const HELLO: [&str; 4] = ["protocolVersion", "capabilities", "clientInfo", META];
 const META: &str = "_meta";
-/// What is read of the metadata of a request.
+/// The fields of a request's metadata that the server reads.
 const META_FIELDS: [&str; 4] = [
     "progressToken",
     "io.modelcontextprotocol/protocolVersion",
@@ -31,18 +31,18 @@ const META_FIELDS: [&str; 4] = [
     "io.modelcontextprotocol/logLevel",
 ];
 
-/// Why a message is not taken.
+/// Why the server refuses a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unfit {
-    #[error("The message costs too much memory: {0}")]
+    #[error("The message takes too much memory: {0}")]
     Costly(#[from] JsonTooLarge),
-    #[error("The metadata of a request has at most {MAX_META} bytes")]
+    #[error("The metadata of the request has more than {MAX_META} bytes")]
     LongMeta,
-    #[error("What a client says of itself has at most {MAX_HELLO} bytes")]
+    #[error("The client's handshake has more than {MAX_HELLO} bytes")]
     LongHello,
 }
 
-/// A message without the fields that nobody reads, as it is if it has none of them. The text has to be valid JSON.
+/// A message without the fields that nobody reads. The text must be valid JSON.
 pub(crate) fn lean(message: &[u8]) -> Result<Cow<'_, [u8]>, Unfit> {
     let lean = match fields(message) {
         Some(fields) => lean_fields(fields)?,
@@ -53,7 +53,7 @@ pub(crate) fn lean(message: &[u8]) -> Result<Cow<'_, [u8]>, Unfit> {
     Ok(lean)
 }
 
-/// The fields of a message, if there are others beside them.
+/// The message without other fields. `None` if it has no others.
 fn lean_fields(message: Fields<'_>) -> Result<Option<Vec<u8>>, Unfit> {
     let is_hello = message.get("method").and_then(text).is_some_and(|method| method == "initialize");
     let mut lean = Object::default();
@@ -67,7 +67,7 @@ fn lean_fields(message: Fields<'_>) -> Result<Option<Vec<u8>>, Unfit> {
     Ok(lean.end())
 }
 
-/// Parameters without what nobody reads, if there is something of that.
+/// The parameters without fields that nobody reads. `None` if nothing changes.
 fn params(text: &[u8], is_hello: bool) -> Result<Option<Vec<u8>>, Unfit> {
     let Some(params) = fields(text) else { return Ok(None) };
     let mut lean = Object::default();
@@ -84,7 +84,7 @@ fn params(text: &[u8], is_hello: bool) -> Result<Option<Vec<u8>>, Unfit> {
     Ok(lean.end())
 }
 
-/// Metadata without what nobody reads, if there is something of that.
+/// The metadata without fields that nobody reads. `None` if nothing changes.
 fn meta(text: &[u8]) -> Result<Option<Vec<u8>>, Unfit> {
     let Some(meta) = fields(text) else { return Ok(None) };
     let mut lean = Object::default();
@@ -101,7 +101,7 @@ fn meta(text: &[u8]) -> Result<Option<Vec<u8>>, Unfit> {
     Ok(lean.end())
 }
 
-/// An object, field by field. Its text is put together only if it has changed: a long message is not copied for nothing.
+/// An object, field by field. It is written as text only if it changed, so that a long message is not copied for nothing.
 #[derive(Default)]
 struct Object<'a> {
     fields: Vec<(Cow<'a, str>, Cow<'a, [u8]>)>,
@@ -109,7 +109,7 @@ struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// Adds a field, with its own value or with a changed one.
+    /// Adds a field with its old value, or with a changed one.
     fn push(&mut self, name: Cow<'a, str>, value: &'a [u8], changed: Option<Vec<u8>>) {
         self.is_changed |= changed.is_some();
         self.fields.push((name, changed.map_or(Cow::Borrowed(value), Cow::Owned)));
@@ -120,7 +120,7 @@ impl<'a> Object<'a> {
         self.is_changed = true;
     }
 
-    /// About the length of its text.
+    /// The approximate length of its text.
     fn len(&self) -> usize {
         self.fields.iter().map(|(name, value)| name.len() + value.len() + 4).sum()
     }

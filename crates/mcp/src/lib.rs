@@ -1,4 +1,5 @@
-//! Serves skills to every MCP client: tools, prompts, resources, and the official Skills extension.
+//! Serves skills to MCP clients as tools, prompts and resources, and through the official Skills extension. With the
+//! feature `client`, it also uses the skills and tools of other MCP servers.
 //!
 //! ```
 //! use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -18,55 +19,64 @@
 //! let session = SkillSession::builder(catalog.clone()).options(session_options(Dialect::DeepAgents));
 //! let server = SkillServer::new(LiveSkills::new(catalog), session.start().await);
 //! assert!(server.unserved().await.is_empty());
-//! // `prowess_mcp::serve_stdio(server).await?` serves it until standard input ends.
+//! // `prowess_mcp::serve_stdio(server).await?` serves the client until standard input ends.
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! A [`SkillServer`] is one client's: it has one [`SkillSession`](prowess_skills::SkillSession), and no skill logic of
-//! its own. [`LiveSkills`] are the skills that all of them share; when they change, every client is told. Protocol
-//! revisions 2025-06-18, 2025-11-25 and 2026-07-28 are spoken: questions of the permission gate go to the client as
-//! elicitation with the older ones, as results that require input with the newest, and are refusals where the client
-//! can do neither.
+//! # The five types to know
 //!
-//! With the feature `http`, `serve_http` serves many clients at once over streamable HTTP; with `run`, commands of skills
-//! can be run.
+//! - [`SkillServer`]: the server for one client, with one [`SkillSession`](prowess_skills::SkillSession).
+//! - [`LiveSkills`]: the skills that all servers share. If they change, every client hears of it.
+//! - [`serve_stdio`]: serves one client on standard input and output.
+//! - `serve_http`, with `HttpOptions`: serves many clients at once over streamable HTTP (feature `http`).
+//! - `client::Servers`: the connections to other MCP servers, with their skills and tools (feature `client`).
 //!
-//! Files of skills are read by the catalog, beneath the skill's own directory and without following links. What is
-//! untrusted or denied is neither listed nor read.
+//! # Questions
+//!
+//! The server speaks the protocol revisions 2025-06-18, 2025-11-25 and 2026-07-28. It asks the client when the permission
+//! gate has a question: by elicitation in the older revisions, and by a result that requires input in the newest. If the
+//! client supports neither, the call is refused.
+//!
+//! # Files
+//!
+//! The catalog reads the files of skills, beneath each skill's own directory and without following links. Untrusted and
+//! denied skills are neither listed nor read. With the feature `run`, clients can run the commands of skills.
 
-#[cfg(feature = "run")]
-mod addressed;
+mod answer_size;
+mod artifacts;
+mod carry_over;
+mod changes;
 #[cfg(feature = "client")]
 pub mod client;
 mod consent;
-mod fields;
+mod handler;
 #[cfg(feature = "http")]
 mod http;
 mod incoming;
-mod lasting;
+mod json_fields;
 mod live;
 mod mime;
 mod outputs;
 mod overview;
 mod progress;
 mod prompts;
-mod publication;
 mod resources;
 mod server;
-mod size;
+mod skills_extension;
 mod stdio;
 mod tools;
+mod unanswered_calls;
 mod uri;
 
 pub use rmcp;
 
+pub use answer_size::MAX_ANSWER_BYTES;
 #[cfg(feature = "run")]
-pub use addressed::AddressedArtifacts;
+pub use artifacts::AddressedArtifacts;
 #[cfg(feature = "http")]
 pub use http::{HttpLimits, HttpOptions, Token, TokenError, serve_http};
 pub use live::{LiveSkills, Watching};
-pub use publication::{MAX_SERVED_BYTES, MAX_SERVED_FILES, SKILLS_EXTENSION, Unserved};
 pub use server::{SkillServer, session_options};
-pub use size::MAX_ANSWER_BYTES;
+pub use skills_extension::{MAX_SERVED_BYTES, MAX_SERVED_FILES, SKILLS_EXTENSION, Unserved};
 pub use stdio::{ServeError, serve_stdio};

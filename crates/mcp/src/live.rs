@@ -1,4 +1,4 @@
-//! Skills that change while they are served.
+//! The skills that a server serves, kept up to date while they change.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -11,10 +11,10 @@ use tokio::sync::watch;
 
 use crate::overview::{self, Overview};
 
-/// How long nothing may have happened before it is looked again.
+/// How long the roots must be quiet before the skills are searched again.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// The skills that all connections of a server share, as they are now.
+/// The current skills, which all clients of a server share.
 ///
 /// ```
 /// use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -35,27 +35,27 @@ const QUIET: Duration = Duration::from_millis(200);
 pub struct LiveSkills {
     catalog: RwLock<Catalog>,
     version: watch::Sender<Version>,
-    /// What clients of one request are told first, each of them.
+    /// The overview for clients that have loaded nothing.
     overview: Mutex<Option<Overview>>,
 }
 
-/// What a client has been told of, in numbers that go up.
+/// Counts the changes of skills and files, so that a client can be told about new ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Version {
-    /// How often skills came, went or changed.
+    /// How often a skill was added, removed or changed.
     pub(crate) skills: u64,
-    /// How often anything in their roots did.
+    /// How often anything in their roots changed.
     pub(crate) files: u64,
 }
 
-/// Keeps [`LiveSkills`] up to date for as long as it lives.
+/// Keeps [`LiveSkills`] up to date until it is dropped.
 #[derive(Debug)]
 pub struct Watching {
     _watcher: Watcher,
 }
 
 impl LiveSkills {
-    /// Skills that stay as they are until [`LiveSkills::put`] or [`LiveSkills::watch`].
+    /// The skills of this catalog, until [`LiveSkills::put`] or [`LiveSkills::watch`] changes them.
     pub fn new(catalog: Catalog) -> Arc<Self> {
         Arc::new(Self {
             catalog: RwLock::new(catalog),
@@ -64,13 +64,12 @@ impl LiveSkills {
         })
     }
 
-    /// The skills there are now.
+    /// The current skills.
     pub fn catalog(&self) -> Catalog {
         self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts newer skills in their place. Every connected client is told, if they are others; otherwise that some of
-    /// their files may be.
+    /// Replaces the skills. Every connected client hears that the skills changed, or that some of their files may have.
     pub fn put(&self, newer: &Catalog) {
         let older = {
             let mut current = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
@@ -83,8 +82,8 @@ impl LiveSkills {
         });
     }
 
-    /// Watches `roots`, and has `look` find the skills again when something in them changed. That is where a host
-    /// decides anew what is trusted.
+    /// Watches `roots`, and calls `search` to find the skills again when something in the roots changes. In `search`, your
+    /// program decides again what is trusted.
     ///
     /// # Errors
     ///
@@ -93,22 +92,22 @@ impl LiveSkills {
         self: &Arc<Self>,
         roots: Vec<Root>,
         options: ScanOptions,
-        look: impl Fn(&Catalog) -> Catalog + Send + 'static,
+        search: impl Fn(&Catalog) -> Catalog + Send + 'static,
     ) -> Result<Watching, WatchError> {
         let live = Arc::downgrade(self);
-        let host = LiveCatalog::of(self.catalog(), roots, options, RefreshPolicy::OnRequest);
+        let catalog = LiveCatalog::of(self.catalog(), roots, options, RefreshPolicy::OnRequest);
         let is_first = AtomicBool::new(true);
-        let watcher = Watcher::start_attentive(Arc::new(host), QUIET, move |diff| {
+        let watcher = Watcher::start_attentive(Arc::new(catalog), QUIET, move |diff| {
             let Some(live) = live.upgrade() else { return };
-            // The first look is at what is there, and no change.
+            // The first search finds the existing skills, which is no change.
             if !is_first.swap(false, Ordering::Relaxed) || !diff.is_empty() {
-                live.put(&look(&live.catalog()));
+                live.put(&search(&live.catalog()));
             }
         })?;
         Ok(Watching { _watcher: watcher })
     }
 
-    /// What there is to say of skills to a client whose session this is.
+    /// The overview for the client with this session.
     pub(crate) fn overview(&self, session: &SkillSession) -> String {
         let kept = || self.overview.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = kept().as_ref().filter(|known| known.is_of(session)) {

@@ -1,4 +1,4 @@
-//! What a file is, by its name.
+//! The media type of a file, by its name.
 
 /// Media types by extension.
 const TYPES: &[(&str, &str)] = &[
@@ -35,7 +35,7 @@ const TYPES: &[(&str, &str)] = &[
     ("zip", "application/zip"),
 ];
 
-/// The media type that a name tells, if it does.
+/// The media type of a file with this name, if its extension is known.
 pub(crate) fn of(path: &str) -> Option<&'static str> {
     let name = path.rsplit('/').next()?;
     let extension = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty())?.1.to_ascii_lowercase();

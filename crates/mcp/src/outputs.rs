@@ -1,4 +1,4 @@
-//! What commands of skills put out, as resources of the connection that ran them.
+//! The outputs of runs, as MCP resources of the client that started them.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -9,76 +9,76 @@ use serde_json::Value;
 
 use crate::uri;
 
-/// How many outputs a connection keeps, and how many bytes; the oldest go first.
+/// How many outputs the server keeps for a client, and how many bytes. It drops the oldest first.
 const MAX_OUTPUTS: usize = 256;
 const MAX_BYTES: usize = 32 * 1024 * 1024;
-/// The lists of files in a report.
+/// The names of the two lists of files in the report of a run.
 const TEXTS: &str = "output_files";
 const ARTIFACTS: &str = "artifact_files";
 
-/// What was put out so far.
+/// The outputs so far.
 #[derive(Debug, Default)]
 pub(crate) struct Outputs {
-    kept: Mutex<Kept>,
-    /// Whether clients share it that may not know of each other's.
-    is_of_many: bool,
+    kept: Mutex<KeptOutputs>,
+    /// Whether clients share it that must not see each other's outputs.
+    is_shared: bool,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptOutputs {
     runs: u64,
     outputs: VecDeque<Output>,
 }
 
-/// A file that a command wrote.
+/// A file that a run wrote.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
     pub(crate) resource: Resource,
-    pub(crate) kept: Content,
+    pub(crate) content: OutputContent,
 }
 
-/// Where its content is.
+/// Where the content of an output is.
 #[derive(Clone, Debug)]
-pub(crate) enum Content {
-    /// Here.
+pub(crate) enum OutputContent {
+    /// In memory.
     Text(String),
-    /// In the store of artifacts, among those of this scope.
-    Artifact { scope: Option<Whose>, name: String, version: u64 },
+    /// In the store of artifacts, in this scope.
+    Artifact { scope: Option<OutputScope>, name: String, version: u64 },
 }
 
-/// The scope of artifacts of whoever ran a command.
+/// The scope in which a run saves its artifacts.
 #[cfg(feature = "run")]
-pub(crate) type Whose = prowess_workspace::Scope;
-/// Without runs nobody has any.
+pub(crate) type OutputScope = prowess_workspace::Scope;
+/// Without runs there is no scope.
 #[cfg(not(feature = "run"))]
-pub(crate) type Whose = std::convert::Infallible;
+pub(crate) type OutputScope = std::convert::Infallible;
 
-/// What nobody guesses of a scope, if it has that.
+/// The unguessable key of a scope, if it has one.
 #[cfg(feature = "run")]
-fn key_of(scope: &Whose) -> Option<&str> {
+fn key_of(scope: &OutputScope) -> Option<&str> {
     scope.session_id()
 }
 
 #[cfg(not(feature = "run"))]
-fn key_of(scope: &Whose) -> Option<&str> {
+fn key_of(scope: &OutputScope) -> Option<&str> {
     match *scope {}
 }
 
 impl Outputs {
-    /// For many clients: what one's commands put out has a name that no other guesses, and is in no list.
+    /// Outputs that many clients share: each has an unguessable name, and no list contains it.
     #[cfg(feature = "http")]
-    pub(crate) fn of_many() -> Self {
-        Self { is_of_many: true, ..Self::default() }
+    pub(crate) fn shared() -> Self {
+        Self { is_shared: true, ..Self::default() }
     }
 
-    /// Keeps the files in a report of a command that saves artifacts in `scope`, and gives them as resources, whose
-    /// addresses the report has then, too. None, when it is no report of a run.
-    pub(crate) fn keep(&self, report: &mut Value, scope: Option<&Whose>) -> Vec<Resource> {
+    /// Keeps the files in the report of a run that saves artifacts in `scope`, and adds their addresses to the report.
+    /// Returns them as resources; none if the value is not the report of a run.
+    pub(crate) fn keep(&self, report: &mut Value, scope: Option<&OutputScope>) -> Vec<Resource> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let run = kept.runs + 1;
-        let (key, before) = if self.is_of_many {
-            // By the key of its session a later request finds an artifact as an input, too.
-            let key = scope.and_then(key_of).map(ToOwned::to_owned).or_else(random);
+        let (key, before) = if self.is_shared {
+            // With the key of its scope, a later request can also use an artifact as an input.
+            let key = scope.and_then(key_of).map(ToOwned::to_owned).or_else(random_id);
             let Some(key) = key else { return Vec::new() };
             (key.clone(), format!("{key}/"))
         } else {
@@ -89,7 +89,7 @@ impl Outputs {
             let (Some(name), Some(text)) = (file["name"].as_str(), file["content"].as_str()) else {
                 continue;
             };
-            let mut resource = Resource::new(format!("run://{key}/{}", uri::escaped(name)), last(name));
+            let mut resource = Resource::new(format!("run://{key}/{}", uri::escaped(name)), file_name(name));
             resource.size = Some(text.len() as u64);
             resource.mime_type = file["mime_type"].as_str().map(ToOwned::to_owned);
             if file["truncated"] == true {
@@ -97,19 +97,21 @@ impl Outputs {
             }
             let text = text.to_owned();
             file["uri"] = resource.uri.clone().into();
-            new.push(Output { resource, kept: Content::Text(text) });
+            new.push(Output { resource, content: OutputContent::Text(text) });
         }
         for file in files(report, ARTIFACTS) {
             let (Some(name), Some(version)) = (file["name"].as_str(), file["version"].as_u64()) else {
                 continue;
             };
             let name = name.to_owned();
-            let resource =
-                Resource::new(format!("artifact://{before}{}@{version}", uri::escaped(&name)), last(&name));
+            let resource = Resource::new(
+                format!("artifact://{before}{}@{version}", uri::escaped(&name)),
+                file_name(&name),
+            );
             file["uri"] = resource.uri.clone().into();
             new.push(Output {
                 resource,
-                kept: Content::Artifact { scope: scope.map(ToOwned::to_owned), name, version },
+                content: OutputContent::Artifact { scope: scope.map(ToOwned::to_owned), name, version },
             });
         }
         if new.is_empty() {
@@ -128,16 +130,16 @@ impl Outputs {
         resources
     }
 
-    /// All that are kept, if all are one client's.
+    /// All outputs, unless clients share them.
     pub(crate) fn resources(&self) -> Vec<Resource> {
-        if self.is_of_many {
+        if self.is_shared {
             return Vec::new();
         }
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.outputs.iter().map(|output| output.resource.clone()).collect()
     }
 
-    /// The one at an address.
+    /// The output at an address.
     pub(crate) fn get(&self, address: &str) -> Option<Output> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.outputs.iter().find(|output| output.resource.uri == address).cloned()
@@ -146,9 +148,9 @@ impl Outputs {
 
 impl Output {
     fn bytes(&self) -> usize {
-        match &self.kept {
-            Content::Text(text) => text.len(),
-            Content::Artifact { .. } => 0,
+        match &self.content {
+            OutputContent::Text(text) => text.len(),
+            OutputContent::Artifact { .. } => 0,
         }
     }
 }
@@ -157,14 +159,14 @@ fn files<'a>(report: &'a mut Value, list: &str) -> impl Iterator<Item = &'a mut 
     report.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// What nobody guesses.
-pub(crate) fn random() -> Option<String> {
+/// An unguessable id.
+pub(crate) fn random_id() -> Option<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).ok()?;
     Some(hex::encode(&bytes))
 }
 
-fn last(path: &str) -> &str {
+fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 

@@ -1,14 +1,14 @@
-//! The overview of skills that clients get first, kept for those who come with nothing.
+//! The overview of skills that a client gets first, cached for clients that have loaded nothing.
 
 use std::sync::Arc;
 
 use prowess_catalog::Catalog;
 use prowess_catalog::overview::ManualSkills;
 use prowess_permission::Policy;
-use prowess_skills::tools::ToolNames;
+use prowess_skills::allowed_tools::ToolNames;
 use prowess_skills::{Dialect, Discovery, Guidance, SkillSession};
 
-/// An overview, and all that it depends on while nothing is loaded.
+/// An overview, with everything that it depends on while no skill is loaded.
 #[derive(Debug)]
 pub(crate) struct Overview {
     catalog: Catalog,
@@ -22,13 +22,13 @@ pub(crate) struct Overview {
 }
 
 impl Overview {
-    /// That of a session, unless it is one that says something of its own.
+    /// The overview of a session, unless the session has its own template or loaded skills.
     pub(crate) fn of(session: &SkillSession) -> Option<Self> {
         let options = session.options();
         if !is_plain(session) {
             return None;
         }
-        // What it depends on is taken first: when it changes meanwhile the text is none of a later one.
+        // Take these before the text: if they change meanwhile, the text must not count for the newer ones.
         let (catalog, policy) =
             (session.engine().catalog_view().catalog().clone(), session.permissions().policy());
         let text = text(session).into();
@@ -44,7 +44,7 @@ impl Overview {
         })
     }
 
-    /// Whether it is what this session would say.
+    /// Whether this session would have the same overview.
     pub(crate) fn is_of(&self, session: &SkillSession) -> bool {
         let options = session.options();
         is_plain(session)
@@ -56,7 +56,7 @@ impl Overview {
     }
 }
 
-/// It is written to follow other text, and here it is first.
+/// The overview without the blank lines that separate it from the text before it: here it comes first.
 pub(crate) fn text(session: &SkillSession) -> String {
     session.prompt().text.trim().to_owned()
 }

@@ -1,4 +1,4 @@
-//! A call that takes its time: told about, and stopped when the client wants no answer any more.
+//! Reports the progress of a call, and drops the call when the client cancels it.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -9,20 +9,19 @@ use rmcp::{ErrorData, RoleServer};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-/// How often a client that wants to know hears that a call goes on.
+/// How often a client that asked for progress hears that a call goes on.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Waits for `work`. Dropping it, when the client cancels the call or `stop` is cancelled, ends
-/// whatever it runs.
+/// Waits for `work`. Drops it, which ends its runs, when the client cancels the call or when `stop` is cancelled.
 ///
 /// # Errors
 ///
-/// The call was cancelled, or the server ends.
-pub(crate) async fn attended<T>(
+/// The call was cancelled, or the server stops.
+pub(crate) async fn report<T>(
     context: &RequestContext<RoleServer>,
     stop: &CancellationToken,
     what: &str,
-    // On the heap, as each call that it is handed through would have a place for it.
+    // On the heap: otherwise every future that it passes through would have room for it.
     mut work: Pin<Box<impl Future<Output = T>>>,
 ) -> Result<T, ErrorData> {
     let token = context.meta.get_progress_token();
@@ -33,14 +32,14 @@ pub(crate) async fn attended<T>(
         tokio::select! {
             biased;
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("The call was cancelled", None)),
-            () = stop.cancelled() => return Err(ErrorData::internal_error("The server ends", None)),
+            () = stop.cancelled() => return Err(ErrorData::internal_error("The server is stopping", None)),
             done = &mut work => return Ok(done),
             _ = ticks.tick(), if token.is_some() => {
                 let Some(token) = token.clone() else { continue };
                 let seconds = begun.elapsed().as_secs_f64();
                 let progress = ProgressNotificationParam::new(token, seconds);
                 let message = format!("{what}: {seconds:.0} s");
-                // A client that is gone hears nothing.
+                // The client may be gone.
                 let _ = context.peer.notify_progress(progress.with_message(message)).await;
             }
         }

@@ -1,4 +1,4 @@
-//! Skills that a person starts, as MCP has prompts.
+//! The skills that a person can start, as MCP prompts.
 
 use std::fmt::Write as _;
 
@@ -13,19 +13,19 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde_json::Value;
 
-use crate::consent::{Attended, Call, Consent};
+use crate::consent::{CallIdentity, Consent, ConsentOutcome};
 use crate::progress;
 use crate::server::SkillServer;
 
-/// The argument of a skill that names none.
+/// The argument of a skill that names no arguments.
 const ARGUMENTS: &str = "arguments";
 
-/// The skills that a person may start now.
+/// The skills that a person can start now.
 pub(crate) fn list(session: &SkillSession) -> Vec<Prompt> {
     let (skills, view) = (session.view(), session.engine().catalog_view());
     let prompt = |command: SkillCommand| {
         let entry = view.get(&command.name)?;
-        let names = names(entry);
+        let names = argument_names(entry);
         let arguments = names.into_iter().map(|name| {
             let argument = PromptArgument::new(name).with_required(false);
             match &command.hint {
@@ -38,14 +38,14 @@ pub(crate) fn list(session: &SkillSession) -> Vec<Prompt> {
     skills.commands().into_iter().filter_map(prompt).collect()
 }
 
-/// What a skill's arguments are called.
-fn names(entry: &SkillEntry) -> Vec<String> {
-    let named = &entry.skill.extensions.arguments;
-    if named.is_empty() { vec![ARGUMENTS.to_owned()] } else { named.clone() }
+/// The names of a skill's arguments.
+fn argument_names(entry: &SkillEntry) -> Vec<String> {
+    let names = &entry.skill.extensions.arguments;
+    if names.is_empty() { vec![ARGUMENTS.to_owned()] } else { names.clone() }
 }
 
 impl SkillServer {
-    /// Starts a skill for a person: its text in its frame, with the arguments in it.
+    /// Starts a skill for a person: returns its framed text with the arguments inserted.
     pub(crate) async fn prompt(
         &self,
         request: GetPromptRequestParams,
@@ -59,49 +59,49 @@ impl SkillServer {
         let (Some(command), Some(entry)) = (command, entry) else {
             return Err(ErrorData::invalid_params(format!("Unknown prompt: {name}"), None));
         };
-        let line = line(&entry, &given)?;
+        let line = typed_line(&entry, &given)?;
         let consent = Consent {
             permissions: session.permissions(),
             context,
             waiting: self.waiting(),
-            call: Call::of(&("prompt", &name, &given)),
+            call: CallIdentity::of(&("prompt", &name, &given)),
             state: request.request_state,
             responses: request.input_responses,
         };
-        let attended = Box::pin(consent.attend(|answered| {
+        let call = Box::pin(consent.attend(|replies| {
             let line = &line;
-            async move { session.attempt_invoke(line, &answered).await }
+            async move { session.attempt_invoke(line, &replies).await }
         }));
-        match progress::attended(context, self.stop(), &name, attended).await? {
-            Attended::Done(answer) => {
+        match progress::report(context, self.stop(), &name, call).await? {
+            ConsentOutcome::Done(answer) => {
                 let message = PromptMessage::new_text(Role::User, answer.text);
                 Ok(GetPromptResult::new(vec![message]).with_description(command.description).into())
             }
-            Attended::Failed(error) => Err(ErrorData::invalid_request(error.to_string(), None)),
-            Attended::Refused(refusal) => Err(ErrorData::invalid_request(refusal.to_string(), None)),
-            Attended::Asks(question) => Ok(question.into()),
+            ConsentOutcome::Failed(error) => Err(ErrorData::invalid_request(error.to_string(), None)),
+            ConsentOutcome::Refused(refusal) => Err(ErrorData::invalid_request(refusal.to_string(), None)),
+            ConsentOutcome::Asks(question) => Ok(question.into()),
         }
     }
 }
 
-/// What a person would have typed.
-fn line(entry: &SkillEntry, given: &JsonObject) -> Result<String, ErrorData> {
-    let names = names(entry);
+/// The line that a person would have typed.
+fn typed_line(entry: &SkillEntry, given: &JsonObject) -> Result<String, ErrorData> {
+    let names = argument_names(entry);
     if let Some(other) = given.keys().find(|name| !names.contains(name)) {
         let known = names.join(", ");
-        let message = format!("There is no argument `{other}`: it is one of {known}");
+        let message = format!("Unknown argument `{other}`; this prompt has: {known}");
         return Err(ErrorData::invalid_params(message, None));
     }
     let mut line = format!("/{}", entry.skill.name);
     let is_whole = entry.skill.extensions.arguments.is_empty();
-    // An argument that is left out keeps its place, if one follows.
+    // A missing argument keeps its place if another one follows.
     let last = names.iter().rposition(|name| given.contains_key(name)).map_or(0, |at| at + 1);
     for name in &names[..last] {
         let value = match given.get(name) {
             None => "",
             Some(Value::String(text)) => text,
             Some(_) => {
-                return Err(ErrorData::invalid_params(format!("The argument `{name}` is no text"), None));
+                return Err(ErrorData::invalid_params(format!("The argument `{name}` must be text"), None));
             }
         };
         if is_whole {

@@ -1,4 +1,4 @@
-//! Files of skills and outputs of commands, as MCP has resources.
+//! Files of skills and outputs of runs, as MCP resources.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,27 +13,27 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde::Deserialize;
 
-use crate::consent::{Attended, Call, Consent};
-use crate::outputs::{Content, Output};
-use crate::publication::Publication;
+use crate::consent::{CallIdentity, Consent, ConsentOutcome};
+use crate::outputs::{Output, OutputContent};
 use crate::server::SkillServer;
+use crate::skills_extension::Publication;
 use crate::{mime, progress};
 
-/// How every file of a skill is addressed.
+/// The template of the addresses of skill files.
 pub(crate) fn templates() -> Vec<ResourceTemplate> {
     let template = ResourceTemplate::new("skill://{skill}/{+file}", "skill-file");
     vec![template.with_description("A file of a skill: SKILL.md, or one that its instructions name")]
 }
 
 /// The parameters of the extension's methods.
-#[derive(Deserialize)]
-struct Asked {
+#[derive(Default, Deserialize)]
+struct ExtensionParams {
     uri: Option<String>,
     cursor: Option<String>,
 }
 
 impl SkillServer {
-    /// One page: the SKILL.md of every skill, and in the end what commands put out.
+    /// One page of resources: the manifest of every skill, and on the last page the outputs of runs.
     pub(crate) async fn resources(&self, cursor: Option<String>) -> Result<ListResourcesResult, ErrorData> {
         let listed = self.blocking(move |session| Publication::of(session).manifests(cursor.as_deref()));
         let (mut resources, next) = listed.await??;
@@ -45,7 +45,7 @@ impl SkillServer {
         Ok(result)
     }
 
-    /// A file of a skill, past the gate, or an output of a command that this client ran.
+    /// Reads a file of a skill, if the gate allows it, or an output of a run of this client.
     pub(crate) async fn read(
         &self,
         request: ReadResourceRequestParams,
@@ -55,33 +55,35 @@ impl SkillServer {
         if let Some(output) = self.outputs().get(&address) {
             return Ok(ReadResourceResult::new(vec![self.output(output).await?]).into());
         }
-        let sought = address.clone();
-        let place = self.blocking(move |session| Publication::of(session).file(&sought)).await??;
+        let wanted = address.clone();
+        let file = self.blocking(move |session| Publication::of(session).file(&wanted)).await??;
         let session = self.session().await;
-        let name = place.skill.skill.name.as_str();
+        let name = file.skill.skill.name.as_str();
         let consent = Consent {
             permissions: session.permissions(),
             context,
             waiting: self.waiting(),
-            call: Call::of(&("resource", &address)),
+            call: CallIdentity::of(&("resource", &address)),
             state: request.request_state,
             responses: request.input_responses,
         };
-        let attended = Box::pin(consent.attend(|answered| async move {
-            session.view().open_to_read(name).drive(session.service().files(), &answered).await
+        let call = Box::pin(consent.attend(|replies| async move {
+            session.view().open_to_read(name).drive(session.service().files(), &replies).await
         }));
-        let approved = match progress::attended(context, self.stop(), &address, attended).await? {
-            Attended::Done((_, approved)) => approved,
-            Attended::Failed(error) => return Err(ErrorData::invalid_request(error.to_string(), None)),
-            Attended::Refused(refusal) => return Err(ErrorData::invalid_request(refusal.to_string(), None)),
-            Attended::Asks(question) => return Ok(question.into()),
+        let approved = match progress::report(context, self.stop(), &address, call).await? {
+            ConsentOutcome::Done((_, approved)) => approved,
+            ConsentOutcome::Failed(error) => return Err(ErrorData::invalid_request(error.to_string(), None)),
+            ConsentOutcome::Refused(refusal) => {
+                return Err(ErrorData::invalid_request(refusal.to_string(), None));
+            }
+            ConsentOutcome::Asks(question) => return Ok(question.into()),
         };
-        let bytes = match approved.filter(|_| place.path == MANIFEST) {
-            // What was approved is what is handed on.
-            Some(text) => text.document().as_bytes().to_vec(),
+        let bytes = match approved.filter(|_| file.path == MANIFEST) {
+            // The client gets exactly the text that was approved.
+            Some(text) => text.manifest().as_bytes().to_vec(),
             None => {
                 let at = address.clone();
-                self.blocking(move |_| place.read(&at)).await??
+                self.blocking(move |_| file.read(&at)).await??
             }
         };
         Ok(ReadResourceResult::new(vec![contents(&address, bytes)]).into())
@@ -89,9 +91,9 @@ impl SkillServer {
 
     async fn output(&self, output: Output) -> Result<ResourceContents, ErrorData> {
         let address = output.resource.uri;
-        let contents = match output.kept {
-            Content::Text(text) => ResourceContents::text(text, address),
-            Content::Artifact { scope, name, version } => {
+        let contents = match output.content {
+            OutputContent::Text(text) => ResourceContents::text(text, address),
+            OutputContent::Artifact { scope, name, version } => {
                 let bytes = self.artifact(scope, &name, version).await;
                 contents(&address, bytes.map_err(|error| ErrorData::internal_error(error, None))?)
             }
@@ -102,17 +104,17 @@ impl SkillServer {
         })
     }
 
-    /// The methods of the Skills extension.
+    /// Handles the methods of the Skills extension.
     pub(crate) async fn extension(&self, request: CustomRequest) -> Result<CustomResult, ErrorData> {
         let unknown = || ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method.clone(), None);
         if !matches!(request.method.as_str(), "skills/list" | "skills/get" | "resources/directory/read") {
             return Err(unknown());
         }
         let invalid = |error: serde_json::Error| ErrorData::invalid_params(error.to_string(), None);
-        let asked: Option<Asked> = request.params_as().map_err(invalid)?;
-        let Asked { uri, cursor } = asked.unwrap_or(Asked { uri: None, cursor: None });
+        let params: Option<ExtensionParams> = request.params_as().map_err(invalid)?;
+        let ExtensionParams { uri, cursor } = params.unwrap_or_default();
         let no_uri = || ErrorData::invalid_params("`uri` is missing", None);
-        let answered = match request.method.as_str() {
+        let answer = match request.method.as_str() {
             "skills/list" => {
                 self.blocking(move |session| Publication::of(session).list(cursor.as_deref())).await
             }
@@ -126,21 +128,21 @@ impl SkillServer {
                     .await
             }
         };
-        answered?.map(CustomResult::new)
+        answer?.map(CustomResult::new)
     }
 
-    /// Does what waits for a disk where that is allowed.
+    /// Does work that waits for a disk on a blocking thread.
     pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&SkillSession) -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
         let session = self.session().await.clone();
         let done = tokio::task::spawn_blocking(move || work(&session)).await;
-        done.map_err(|error| ErrorData::internal_error(format!("The skills cannot be read: {error}"), None))
+        done.map_err(|error| ErrorData::internal_error(format!("Cannot read the skills: {error}"), None))
     }
 }
 
-/// Text where it is text, byte for byte, and else Base64.
+/// The bytes as text if they are text, otherwise as Base64.
 fn contents(address: &str, bytes: Vec<u8>) -> ResourceContents {
     let known = mime::of(address);
     match String::from_utf8(bytes) {

@@ -1,4 +1,4 @@
-//! A server on standard input and output.
+//! Serves one client on standard input and output.
 
 use std::io;
 use std::sync::Arc;
@@ -11,31 +11,31 @@ use serde::de::IgnoredAny;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::{Mutex, Semaphore};
 
-use crate::fields::fields;
 use crate::incoming;
+use crate::json_fields::fields;
 use crate::server::SkillServer;
 
-/// The most bytes of one message, as over HTTP.
+/// The most bytes of one message, the same as over HTTP.
 const MAX_MESSAGE: usize = 4 << 20;
-/// The most bytes of an id that a refusal bears.
+/// The most bytes of an id that a refusal repeats.
 const MAX_ID: usize = 1024;
-/// How many refusals wait to be written at most. A client that does not read hears of no more.
+/// How many refusals may wait to be written. A client that does not read gets no more.
 const MAX_REFUSALS: usize = 64;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// Why a server cannot go on.
+/// Why a server stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The client did not begin as the protocol wants it.
-    #[error("the client did not begin a session: {0}")]
+    /// The client did not begin as the protocol requires.
+    #[error("the client did not begin an MCP session: {0}")]
     Begin(Box<ServerInitializeError>),
-    /// What serves it stopped.
+    /// The task that serves the client stopped.
     #[error("the server stopped: {0}")]
     Stopped(tokio::task::JoinError),
 }
 
-/// Serves one client until standard input ends. Nothing else may be written to standard output meanwhile.
+/// Serves one client until standard input ends. Your program must write nothing else to standard output meanwhile.
 ///
 /// ```no_run
 /// use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -52,13 +52,13 @@ pub enum ServeError {
 ///
 /// # Errors
 ///
-/// The client did not begin as the protocol wants it.
+/// The client did not begin as the protocol requires.
 pub async fn serve_stdio(server: SkillServer) -> Result<(), ServeError> {
     let (input, output) = stdio();
     let lines = Lines::new(input, output, server.clone());
     let running = match server.serve(lines).await {
         Ok(running) => running,
-        // Somebody looked whether there is a server, and went.
+        // The client only checked that a server is here.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(ServeError::Begin(Box::new(error))),
     };
@@ -68,30 +68,30 @@ pub async fn serve_stdio(server: SkillServer) -> Result<(), ServeError> {
     }
 }
 
-/// Messages on two streams, one on each line. What is too long or costs too much is refused before it is parsed.
+/// Messages on two streams, one per line. A message that is too long or takes too much memory is refused before parsing.
 struct Lines<R, W> {
     reader: BufReader<R>,
-    /// What there is of the line that is being read: reading may be broken off at any time.
+    /// The beginning of the current line: reading can be interrupted at any time.
     line: Vec<u8>,
-    /// Whether the line was too long, and its rest is passed over.
+    /// Whether the current line is too long, so that its rest is skipped.
     is_too_long: bool,
     writer: Arc<Mutex<Option<W>>>,
     refusals: Arc<Semaphore>,
-    /// Is told when the client will say nothing more.
+    /// The server, which must know when the client will send nothing more.
     server: SkillServer,
 }
 
-/// A line, as far as it was read.
+/// The result of reading a line.
 enum Line {
     Whole(Vec<u8>),
     TooLong,
     End,
 }
 
-/// What a line comes to.
-enum Read {
+/// What a line contains.
+enum LineContent {
     Message(Box<ClientJsonRpcMessage>),
-    /// It is nothing that could be answered.
+    /// Nothing that can be answered.
     Nothing,
     Refused(ErrorData, Option<RequestId>),
 }
@@ -108,7 +108,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
         }
     }
 
-    /// The next line, without its end.
+    /// The next line, without its line break.
     async fn next_line(&mut self) -> Line {
         loop {
             let available = match self.reader.fill_buf().await {
@@ -131,13 +131,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
         }
     }
 
-    /// Tells the client that a message was not taken. Reading does not wait for it.
+    /// Tells the client that its message was refused. Reading does not wait for that.
     fn refuse(&self, error: ErrorData, id: Option<RequestId>) {
         let Ok(place) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
         let writer = Arc::clone(&self.writer);
         tokio::spawn(async move {
             let _until_written = place;
-            // A client that is gone hears nothing.
+            // The client may be gone.
             let _ = write(&writer, &ServerJsonRpcMessage::error(error, id)).await;
         });
     }
@@ -155,24 +155,24 @@ async fn write<W: AsyncWrite + Unpin>(
     writer.flush().await
 }
 
-fn read(line: &[u8]) -> Read {
+fn read(line: &[u8]) -> LineContent {
     let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
-    // What is no JSON has no id to answer to, and an answer could be answered with more of it.
+    // Text that is not JSON has no id to answer, and answering could provoke more of it.
     if serde_json::from_slice::<IgnoredAny>(line).is_err() {
-        return Read::Nothing;
+        return LineContent::Nothing;
     }
     let field = |wanted: &str| fields(line)?.get(wanted);
-    // An id is short. One that is a bomb is none.
+    // Ignore a long id: it could be an attack.
     let id = || serde_json::from_slice::<RequestId>(field("id").filter(|id| id.len() <= MAX_ID)?).ok();
     let lean = match incoming::lean(line) {
         Ok(lean) => lean,
-        Err(unfit) => return Read::Refused(ErrorData::invalid_request(unfit.to_string(), None), id()),
+        Err(unfit) => return LineContent::Refused(ErrorData::invalid_request(unfit.to_string(), None), id()),
     };
     match serde_json::from_slice(&lean) {
-        Ok(message) => Read::Message(Box::new(message)),
-        // A notification that is not known is not for us.
-        Err(_) if field("method").is_some() && field("id").is_none() => Read::Nothing,
-        Err(_) => Read::Refused(ErrorData::invalid_request("Invalid request", None), id()),
+        Ok(message) => LineContent::Message(Box::new(message)),
+        // Ignore an unknown notification.
+        Err(_) if field("method").is_some() && field("id").is_none() => LineContent::Nothing,
+        Err(_) => LineContent::Refused(ErrorData::invalid_request("Invalid request", None), id()),
     }
 }
 
@@ -193,7 +193,7 @@ where
             let line = match self.next_line().await {
                 Line::Whole(line) => line,
                 Line::TooLong => {
-                    let why = format!("A message has at most {MAX_MESSAGE} bytes");
+                    let why = format!("The message has more than {MAX_MESSAGE} bytes");
                     self.refuse(ErrorData::invalid_request(why, None), None);
                     continue;
                 }
@@ -203,9 +203,9 @@ where
                 }
             };
             match read(&line) {
-                Read::Message(message) => return Some(*message),
-                Read::Nothing => {}
-                Read::Refused(error, id) => self.refuse(error, id),
+                LineContent::Message(message) => return Some(*message),
+                LineContent::Nothing => {}
+                LineContent::Refused(error, id) => self.refuse(error, id),
             }
         }
     }
@@ -260,10 +260,10 @@ mod tests {
             "{{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\",\"params\":[{}1]}}",
             "{},".repeat(100_000)
         );
-        let Read::Refused(error, id) = read(many.as_bytes()) else { panic!("it was taken") };
+        let LineContent::Refused(error, id) = read(many.as_bytes()) else { panic!("it was taken") };
         assert_eq!(id, Some(RequestId::Number(7)));
         assert!(error.message.contains("too many small values"), "{error:?}");
-        assert!(matches!(read(b"{\"jsonrpc\":\"2.0\",\"id\":7}"), Read::Refused(_, Some(_))));
-        assert!(matches!(read(b"{"), Read::Nothing));
+        assert!(matches!(read(b"{\"jsonrpc\":\"2.0\",\"id\":7}"), LineContent::Refused(_, Some(_))));
+        assert!(matches!(read(b"{"), LineContent::Nothing));
     }
 }

@@ -1,4 +1,4 @@
-//! The tools of the session's dialect, as MCP has tools.
+//! The tools of the session's dialect as MCP tools.
 
 use std::sync::Arc;
 
@@ -11,39 +11,41 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde_json::Value;
 
-use crate::consent::{Attended, Call, Consent};
+use crate::consent::{CallIdentity, Consent, ConsentOutcome};
 use crate::progress;
 use crate::server::SkillServer;
 
 fn tool(spec: ToolSpec) -> Tool {
-    let act = spec.act;
+    let kind = spec.kind;
     let schema = match spec.parameters {
         Value::Object(schema) => schema,
         _ => JsonObject::new(),
     };
-    let annotations =
-        ToolAnnotations::new().read_only(!act.runs()).idempotent(act.is_idempotent()).open_world(act.runs());
+    let annotations = ToolAnnotations::new()
+        .read_only(!kind.runs())
+        .idempotent(kind.is_idempotent())
+        .open_world(kind.runs());
     Tool::new(spec.name, spec.description, Arc::new(schema)).with_annotations(annotations)
 }
 
 impl SkillServer {
-    /// The tools that there are now.
+    /// The tools that the client can call now.
     pub(crate) async fn tools(&self) -> Vec<Tool> {
         let session = self.session().await;
-        session.tools().iter().filter(|spec| self.can(spec.act)).cloned().map(tool).collect()
+        session.tools().iter().filter(|spec| self.can(spec.kind)).cloned().map(tool).collect()
     }
 
-    /// Whether there are tools for an act. Where nothing is known of other calls, none goes on with them.
-    fn can(&self, act: SkillToolKind) -> bool {
-        !(self.is_brief() && act.spans_calls())
+    /// Whether the server offers tools of this kind. A sessionless client cannot continue earlier calls.
+    fn can(&self, kind: SkillToolKind) -> bool {
+        !(self.is_brief() && kind.spans_calls())
     }
 
-    /// Whether there is a tool of this name.
+    /// Whether the server has a tool with this name.
     fn has(&self, session: &SkillSession, name: &str) -> bool {
-        session.engine().act(name).is_some_and(|act| self.can(act))
+        session.engine().tool_kind(name).is_some_and(|kind| self.can(kind))
     }
 
-    /// Makes a call. What goes wrong is a result that says so; only a tool that does not exist is an error.
+    /// Makes a call. A failure is a result that says so; only an unknown tool is an error of the protocol.
     pub(crate) async fn call(
         &self,
         request: CallToolRequestParams,
@@ -59,45 +61,45 @@ impl SkillServer {
             permissions: session.permissions(),
             context,
             waiting: self.waiting(),
-            call: Call::of(&("tool", name, &arguments)),
+            call: CallIdentity::of(&("tool", name, &arguments)),
             state: request.request_state,
             responses: request.input_responses,
         };
-        let attended = Box::pin(consent.attend(|answered| {
+        let call = Box::pin(consent.attend(|replies| {
             let arguments = arguments.clone();
-            async move { session.attempt(name, arguments, &answered).await }
+            async move { session.attempt(name, arguments, &replies).await }
         }));
-        Ok(match progress::attended(context, self.stop(), name, attended).await? {
-            Attended::Done(reply) => self.result(reply).into(),
-            Attended::Failed(error) => {
+        Ok(match progress::report(context, self.stop(), name, call).await? {
+            ConsentOutcome::Done(answer) => self.result(answer).into(),
+            ConsentOutcome::Failed(error) => {
                 CallToolResult::error(vec![ContentBlock::text(error.for_model())]).into()
             }
-            Attended::Refused(refusal) => {
+            ConsentOutcome::Refused(refusal) => {
                 CallToolResult::error(vec![ContentBlock::text(format!("Error: {refusal}"))]).into()
             }
-            Attended::Asks(question) => question.into(),
+            ConsentOutcome::Asks(question) => question.into(),
         })
     }
 
-    /// A reply with its data, and with the addresses of what a command put out.
-    fn result(&self, mut reply: SkillToolAnswer) -> CallToolResult {
+    /// An answer with its data, and with the addresses of a run's outputs.
+    fn result(&self, mut answer: SkillToolAnswer) -> CallToolResult {
         let mut outputs = Vec::new();
-        if let Some(report) = &mut reply.data {
+        if let Some(report) = &mut answer.data {
             outputs = self.outputs().keep(report, self.scope());
             if !outputs.is_empty() {
                 self.outputs_changed();
-                // The model reads the addresses, too: hosts give their models no links.
+                // Put the addresses into the text: MCP clients do not show links to their models.
                 #[cfg(feature = "run")]
                 {
-                    reply.text = prowess_skills::run::report_text(report.clone());
+                    answer.text = prowess_skills::run::report_text(report.clone());
                 }
             }
         }
-        let mut content = vec![ContentBlock::text(reply.text)];
+        let mut content = vec![ContentBlock::text(answer.text)];
         content.extend(outputs.into_iter().map(ContentBlock::resource_link));
         let mut result =
-            if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
-        result.structured_content = reply.data.filter(Value::is_object);
+            if answer.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
+        result.structured_content = answer.data.filter(Value::is_object);
         result
     }
 }

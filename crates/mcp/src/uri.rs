@@ -1,19 +1,19 @@
-//! `skill://` addresses: a skill's path, then the path of a file in it.
+//! `skill://` addresses: the path of a skill, then the path of a file in it.
 
 use std::fmt::Write as _;
 
-/// The scheme of skills' files.
+/// The scheme of addresses of skill files.
 const SCHEME: &str = "skill://";
 
-/// The address of the file or directory at `path` in the skill at `skill`; of its root, when `path` is empty.
+/// The address of the file or directory at `path` in the skill at `skill`. If `path` is empty: of the skill's directory.
 ///
-/// A skill's path is names, which stand as they are: the last segment equals the skill's name. In file names, what
-/// an address cannot hold is written as escapes.
+/// The path of a skill is not escaped; its last segment is the skill's name. In file names, characters that an address
+/// cannot contain are escaped.
 pub(crate) fn of(skill: &str, path: &str) -> String {
     if path.is_empty() { format!("{SCHEME}{skill}") } else { format!("{SCHEME}{skill}/{}", escaped(path)) }
 }
 
-/// A path in which `/` separates, and everything else that an address cannot hold is an escape.
+/// Escapes the characters of a path that an address cannot contain. `/` stays.
 pub(crate) fn escaped(path: &str) -> String {
     let mut escaped = String::with_capacity(path.len());
     for byte in path.bytes() {
@@ -28,7 +28,7 @@ pub(crate) fn escaped(path: &str) -> String {
     escaped
 }
 
-/// The segments of an address, if it is one of a skill's file or directory.
+/// The segments of an address of a skill's file or directory.
 pub(crate) fn segments(uri: &str) -> Option<Vec<String>> {
     let path = uri.strip_prefix(SCHEME)?;
     if path.contains(['?', '#', '\\']) {
@@ -37,7 +37,7 @@ pub(crate) fn segments(uri: &str) -> Option<Vec<String>> {
     path.split('/').map(segment).collect()
 }
 
-/// A segment without escapes; `None` when it could be taken for anything but a name.
+/// A segment without escapes. `None` if it is anything other than a name.
 pub(crate) fn segment(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_elsewhere_is_no_address() {
+    fn an_address_cannot_lead_elsewhere() {
         for uri in [
             "",
             "skill://",

@@ -1,6 +1,6 @@
 """A client on the official Python SDK: sdk.py PROGRAM REVISION stdio|http
 
-Lists, calls, reads everything through the Skills extension and verifies it as a host must, gets a prompt, is asked for
+Lists, calls, reads everything through the Skills extension and verifies it as a client must, gets a prompt, is asked for
 permission, runs a command and reads its output, and is told when a skill changes.
 """
 

@@ -1,4 +1,7 @@
-//! Models to ask: OpenAI-compatible endpoints, Anthropic, scripted and offline.
+//! Models for agents: OpenAI-compatible endpoints, Anthropic, scripted and offline.
+//!
+//! Each implements [`prowess_agent::Model`]. All of them accept any conversation that a thread can contain, and report every
+//! failure as a typed error.
 //!
 //! ```
 //! use futures_util::StreamExt;
@@ -9,7 +12,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), prowess_agent::ModelError> {
-//! // Any model is asked like this one; `OpenAi` and `Anthropic` take a name and a key.
+//! // All models are called like this one. `OpenAi` and `Anthropic` need a name and a key.
 //! let model = Scripted::new([
 //!     ScriptedTurn::new().expect(ScriptedExpect::new().last("notes")).call("ls", json!({"path": "/"})),
 //!     ScriptedTurn::new().say("There are three."),
@@ -25,22 +28,31 @@
 //! # }
 //! ```
 //!
-//! [`OpenAi`] speaks chat completions to any endpoint that has them, [`Anthropic`] speaks Messages. Both take
-//! whatever a thread can hold: turns are merged until speakers alternate, names of calls are made their own, calls
-//! without a result get one that says so, arguments that are no JSON are wrapped, and what cannot be sent is named.
-//! [`Scripted`] says what a script tells and checks what it was sent.
-//! [`Offline`] needs neither key nor network: it searches the skills that it is told about, loads one and runs an
-//! example.
+//! # The five types to know
 //!
-//! Promises:
+//! - [`OpenAi`]: a model behind any endpoint that speaks OpenAI's chat completions.
+//! - [`Anthropic`]: a model that speaks Anthropic's Messages format.
+//! - [`Scripted`]: a model that follows a script and checks its requests, for tests.
+//! - [`Offline`]: a model that needs no key and no network. It searches the skills in its prompt, loads one and runs an
+//!   example.
+//! - [`Http`]: the HTTP client, with its timeouts and limits ([`HttpOptions`]). Models can share one.
 //!
-//! - A failure is typed, whatever form the provider's complaint has, and no message, log or `Debug` has a key in it.
-//! - A failure that may pass is tried again with growing waits, or after the time that the provider names; but only
-//!   until the model has said anything. An answer that breaks off after that is an error to whoever reads it.
-//! - Everything is bounded: the wait for a connection, for the first byte, for the first word, between bytes and in
-//!   all; the length of an answer, of an event, of an error's body and of its message; the number of calls.
+//! # Conversations
+//!
+//! [`OpenAi`] and [`Anthropic`] repair a conversation before they send it. They merge messages until roles alternate, give
+//! each tool call its own id, answer calls that have no answer, wrap arguments that are no JSON, and name files that cannot
+//! be sent.
+//!
+//! # Promises
+//!
+//! - Every failure has a [kind](prowess_agent::model::ModelErrorKind), whatever the form of the provider's error. No
+//!   message, log or `Debug` output contains a key.
+//! - A failure that may pass is retried with growing waits, or after the time that the provider names. There are no retries
+//!   once the model has begun to respond. A response that breaks off after that is an error.
+//! - Everything has a limit: the time to connect, to the first byte, to the first text, between bytes and in total; the
+//!   length of a response, of an event, of an error's body and of its message; the number of tool calls.
 //! - Dropping the stream, or the call before it, closes the connection.
-//! - No redirect is followed: neither key nor conversation goes to another place.
+//! - No redirect is followed, so neither the key nor the conversation goes to another address.
 //!
 //! The providers need a Tokio runtime with its I/O and time drivers.
 

@@ -1,12 +1,12 @@
-//! What is to be done, with all that a person needs to judge it.
+//! The action that a question asks about, with everything that a person needs to decide.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// What is to be done. The kind and the subjects of a [`Question`](crate::Question) say it to rules; this says it to a
-/// person.
+/// The action that a [`Question`](crate::Question) asks about, as a person needs to see it. Rules see only the question's
+/// kind and subjects.
 ///
 /// ```
 /// use prowess_permission::{Action, Kind, Question};
@@ -19,149 +19,157 @@ use serde_json::{Map, Value, json};
 #[serde(tag = "deed", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Action {
-    /// What the kind and the subjects say.
+    /// The kind and the subjects say everything.
     #[default]
     Plain,
-    /// A skill of this machine or of a backend is loaded.
+    /// Load a skill of this machine or of a backend.
     LoadSkill {
         /// Its name.
         skill: String,
-        /// Where its document is.
+        /// Where its manifest is.
         location: String,
-        /// What its root is called.
+        /// The label of its root.
         origin: String,
-        /// The digest of its document; none when it cannot be read.
+        /// The digest of its manifest; `None` if the manifest cannot be read.
         digest: Option<String>,
-        /// What it is given to work on.
+        /// Its arguments.
         arguments: Option<String>,
     },
-    /// A skill of an MCP server is loaded.
+    /// Load a skill of an MCP server.
     LoadServerSkill {
-        /// Its name here.
+        /// Its name in this catalog.
         skill: String,
         /// Our label for the server.
         server: String,
-        /// Its address there.
+        /// Its address on the server.
         uri: String,
-        /// What the server says that it does.
+        /// The server's description of it.
         description: String,
-        /// How many files it has.
+        /// The number of its files.
         files: usize,
-        /// How many bytes they have in all.
+        /// The total size of its files, in bytes.
         bytes: u64,
-        /// The digest of all that the server says of its files.
+        /// The digest of the server's list of its files.
         digest: String,
-        /// What it is given to work on.
+        /// Its arguments.
         arguments: Option<String>,
-        /// The skills of other servers whose words the model has.
+        /// The skills of other servers whose text the model has.
         #[serde(rename = "while")]
-        at_work: Vec<String>,
+        server_skills: Vec<String>,
     },
-    /// An MCP server is asked for a skill that it does not list.
+    /// Ask an MCP server for a skill that it does not list.
     LookUpSkill {
         /// Our label for the server.
         server: String,
-        /// The name that it is asked for.
-        asked: String,
-        /// The skills of servers whose words the model has.
+        /// The name of the skill.
+        #[serde(rename = "asked")]
+        name: String,
+        /// The server skills whose text the model has.
         #[serde(rename = "while")]
-        at_work: Vec<String>,
+        server_skills: Vec<String>,
     },
-    /// Documents of a loaded skill of an MCP server are read.
+    /// Read documents of a loaded skill of an MCP server.
     ReadDocuments {
         /// The skill.
         skill: String,
         /// Our label for the server.
         server: String,
-        /// Which of them; all when there is no list.
+        /// Their paths; `None` for all documents.
         documents: Option<Vec<String>>,
-        /// The skills of other servers whose words the model has.
+        /// The skills of other servers whose text the model has.
         #[serde(rename = "while")]
-        at_work: Vec<String>,
+        server_skills: Vec<String>,
     },
-    /// A command of a skill is run.
+    /// Run a command of a skill.
     Run(Box<RunAction>),
-    /// Something is typed into a command that goes on.
-    Type {
-        /// The command's session.
-        session: String,
-        /// What is typed.
+    /// Type into a running command.
+    #[serde(rename = "type")]
+    TypeIntoRun {
+        /// The `session_id` that `skill_exec` gave to the running command.
+        #[serde(rename = "session")]
+        run_id: String,
+        /// The text to type.
         typed: String,
-        /// The skills of servers because of which it is asked each time.
+        /// The server skills because of which prowess asks each time.
         because_of: Vec<String>,
     },
-    /// A command of a skill reaches a host.
-    Reach {
+    /// Let a command of a skill reach a host.
+    #[serde(rename = "reach")]
+    ReachHost {
         /// The skill.
         skill: String,
         /// The command.
         command: String,
-        /// The host, as rules write it.
+        /// The host, as in a rule.
         host: String,
     },
-    /// A file or directory of this machine comes into a run.
-    BringIn {
+    /// Copy a local file or directory into a run.
+    #[serde(rename = "bring_in")]
+    AddInput {
         /// The skill that gets it.
         skill: String,
         /// The command.
         command: String,
         /// Whether it is a directory.
         is_directory: bool,
-        /// Files in it that mostly have secrets.
+        /// Files in it that usually hold secrets.
         with_secrets: Vec<String>,
     },
-    /// A file is written.
+    /// Write a file.
     WriteFile {
-        /// All of its text.
+        /// Its whole text.
         content: String,
     },
-    /// A text in a file is replaced.
+    /// Replace text in a file.
     EditFile {
-        /// What is replaced.
+        /// The text to replace.
         old_string: String,
-        /// What takes its place.
+        /// The new text.
         new_string: String,
-        /// Whether it is replaced wherever it stands.
+        /// Whether to replace every occurrence.
         replace_all: bool,
     },
-    /// A command line is run where the files are.
+    /// Run a command line in the backend that holds the files.
     Execute {
         /// The command line.
         command: String,
-        /// The skills of servers because of which it is asked each time.
+        /// The server skills because of which prowess asks each time.
         because_of: Vec<String>,
     },
-    /// A tool is called.
+    /// Call a tool.
     CallTool {
         /// Its name.
         tool: String,
         /// Its arguments, as JSON.
         arguments: String,
     },
-    /// A tool of an MCP server is called.
+    /// Call a tool of an MCP server.
     CallServerTool {
         /// Our label for the server.
         server: String,
-        /// What the server calls the tool.
+        /// The server's name for the tool.
         tool: String,
-        /// What the server says that it does.
+        /// The server's description of the tool.
         description: String,
-        /// Its arguments.
+        /// The arguments of the call.
         arguments: Map<String, Value>,
-        /// The skills of servers because of which it is asked each time.
+        /// The server skills because of which prowess asks each time.
         because_of: Vec<String>,
     },
-    /// Something else, in the words of whoever asks.
+    /// Something else. The caller writes the text.
     Other {
-        /// One line that says what.
+        /// One line that says what happens.
         title: String,
-        /// What else the person should see, by name.
+        /// Named details for the person.
         #[serde(default)]
         details: BTreeMap<String, String>,
     },
 }
 
-/// A command of a skill, and everything that gives it its meaning.
+/// A command of a skill, with everything that affects what it does.
+///
+/// The request type of the workspace crate is not used here, for two reasons. Questions are stored, so the form of this
+/// type must never change. And a program can store and show questions about runs without the workspace crate.
 ///
 /// ```
 /// use prowess_permission::action::RunAction;
@@ -177,67 +185,67 @@ pub struct RunAction {
     pub skill: String,
     /// The command line.
     pub command: String,
-    /// The directory that it is run in, when it is not the skill's own.
+    /// Its working directory; `None` for the skill's own directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Variables that it is given.
+    /// Its environment variables.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// What it reads from its standard input.
+    /// The text for its standard input.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
-    /// Files that are brought in.
+    /// Its inputs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<RunActionInput>,
-    /// Which files are returned or kept, as patterns.
+    /// Patterns of the files that it returns or saves.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub output_files: Vec<String>,
-    /// Which files are collected, and how, as JSON.
+    /// Which files to collect, and how, as JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outputs: Option<String>,
-    /// Hosts that it asks for.
+    /// The hosts that it wants to reach.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<String>,
-    /// Seconds that it may take.
+    /// Its time limit, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
-    /// Whether files are kept as artifacts.
+    /// Whether to save files as artifacts.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub save_as_artifacts: bool,
-    /// Whether the contents of artifacts are left out of the answer.
+    /// Whether the answer leaves out the contents of artifacts.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub omit_inline_content: bool,
-    /// What the names of artifacts begin with.
+    /// The prefix of the names of artifacts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub artifact_prefix: Option<String>,
-    /// How the model talks with it while it runs; none when it does not.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub talk: Option<Channel>,
-    /// The skills of servers because of which it is asked each time.
+    /// How the model can type into it while it runs; `None` if it cannot.
+    #[serde(rename = "talk", skip_serializing_if = "Option::is_none")]
+    pub channel: Option<Channel>,
+    /// The server skills because of which prowess asks each time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub because_of: Vec<String>,
 }
 
-/// A file that is brought into a run.
+/// An input of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunActionInput {
     /// Where it comes from.
     pub from: String,
-    /// Where it goes, when that is not the usual place.
+    /// Where it goes; `None` for the default place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Whether it is linked and not copied.
+    /// Whether the run gets a link instead of a copy.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_link: bool,
 }
 
-/// How a command that goes on is talked with.
+/// How a model types into a running command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
-    /// By its standard streams.
+    /// Through its standard input.
     Pipe,
-    /// In a terminal.
+    /// Through a terminal.
     Terminal,
 }
 
@@ -248,8 +256,8 @@ impl From<RunAction> for Action {
 }
 
 impl Action {
-    /// All that a person is shown, in one form for ever: a [`Fingerprint`](crate::Fingerprint) is taken of it. What was
-    /// asked by version 1 has the same, but for runs.
+    /// The action as JSON for a [`Fingerprint`](crate::Fingerprint). This form must never change. Except for runs, it is
+    /// also the form of version 1.
     pub(crate) fn canonical(&self) -> Value {
         match self {
             Self::Plain => Value::Null,
@@ -258,10 +266,10 @@ impl Action {
                 let documents = documents.as_ref().map_or_else(|| json!("all"), |paths| json!(paths));
                 json!({"skill": skill, "server": server, "documents": documents})
             }
-            Self::Type { session, typed, because_of } => {
-                json!({"session": session, "typed": typed, "asked_each_time_because_of": because_of})
+            Self::TypeIntoRun { run_id, typed, because_of } => {
+                json!({"session": run_id, "typed": typed, "asked_each_time_because_of": because_of})
             }
-            Self::BringIn { skill, command, with_secrets, .. } => {
+            Self::AddInput { skill, command, with_secrets, .. } => {
                 let mut all = json!({"skill": skill, "command": command});
                 if !with_secrets.is_empty() {
                     all["with_secrets"] = json!(with_secrets);
@@ -285,7 +293,7 @@ impl Action {
             | Self::LookUpSkill { .. }
             | Self::Run(_)
             | Self::CallTool { .. }
-            | Self::Reach { .. }
+            | Self::ReachHost { .. }
             | Self::WriteFile { .. }
             | Self::EditFile { .. } => {
                 let mut all = serde_json::to_value(self).unwrap_or_default();

@@ -1,17 +1,17 @@
-//! Who can be asked.
+//! Askers: how a question reaches a person.
 
 use async_trait::async_trait;
 
 use crate::{Fingerprint, Question, Reply};
 
-/// Somebody who can be asked while an operation waits. A host that cannot wait stores the question that it gets back, and
-/// does the operation again with [`Replies`].
+/// Asks a person while an operation waits. A program that cannot wait stores the question that it gets back, and repeats the
+/// operation with [`Replies`].
 ///
 /// ```
 /// use async_trait::async_trait;
 /// use prowess_permission::{Asker, Kind, Permissions, Policy, Question, Reply};
 ///
-/// /// Says yes to everything, out loud.
+/// /// Approves everything, and prints it.
 /// struct Trusting;
 ///
 /// #[async_trait]
@@ -30,16 +30,16 @@ use crate::{Fingerprint, Question, Reply};
 /// ```
 #[async_trait]
 pub trait Asker: Send + Sync {
-    /// What somebody says; `None` when nobody can be asked now.
+    /// The person's reply; `None` if nobody can be asked now.
     async fn ask(&self, question: &Question) -> Option<Reply>;
 
-    /// Whether a question that nobody can be asked now is kept until somebody can; otherwise it is refused.
+    /// Whether the caller stores a question that nobody can be asked now. If not, the action is refused.
     fn keeps_questions(&self) -> bool {
         true
     }
 }
 
-/// Nobody can be asked, now or later: what needs an answer is refused.
+/// An asker without a person: every action that needs a reply is refused.
 ///
 /// ```
 /// use prowess_permission::{Kind, NoAsker, Permissions, Policy, Question, Refusal, Stopped};
@@ -65,7 +65,7 @@ impl Asker for NoAsker {
     }
 }
 
-/// What was answered before: each question by its fingerprint.
+/// Earlier replies, by the fingerprints of their questions.
 ///
 /// ```
 /// use prowess_permission::{Kind, Permissions, Policy, Question, Replies, Stopped};
@@ -75,7 +75,7 @@ impl Asker for NoAsker {
 /// let permissions = Permissions::unattended(Policy::new());
 /// let make = Question::new(Kind::RUN, "make");
 /// let Err(Stopped::Asks(question)) = permissions.pass(make.clone(), &Replies::default()).await else { return };
-/// // Somebody is asked about it, in another process perhaps, and says yes.
+/// // A person replies "once", perhaps in another process.
 /// let replies = Replies::allowing([question.fingerprint()]);
 /// assert!(permissions.pass(make, &replies).await.is_ok());
 /// # }
@@ -87,13 +87,13 @@ pub struct Replies {
 }
 
 impl Replies {
-    /// These were allowed.
+    /// Questions with these fingerprints got the reply "once".
     #[must_use]
     pub fn allowing(allowed: impl IntoIterator<Item = Fingerprint>) -> Self {
         Self { once: allowed.into_iter().collect(), always: Vec::new() }
     }
 
-    /// The same, and this was allowed for good: it is remembered when it is asked again.
+    /// Adds a question that got the reply "always". The approval is recorded when the question is asked again.
     #[must_use]
     pub fn and_always(mut self, allowed: Fingerprint) -> Self {
         self.always.push(allowed);

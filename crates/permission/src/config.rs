@@ -1,20 +1,20 @@
-//! Rules from TOML.
+//! Rules from a TOML configuration.
 
 use std::collections::BTreeMap;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::suggest::did_you_mean;
-use crate::text::{one_line, shown};
+use crate::nearest::did_you_mean;
+use crate::text::{one_line, printable};
 use crate::{Decision, Kind, PathBase, Pattern, Rule};
 
-/// The largest configuration that is read, in bytes.
+/// The largest configuration file, in bytes.
 pub const MAX_CONFIG_BYTES: usize = 1 << 20;
-/// How many warnings are kept of one document.
+/// The most warnings about one file.
 const MAX_WARNINGS: usize = 20;
 
-/// The rules of one configuration file, in the order in which they stand in it.
+/// The rules of one configuration file, in the order of the file.
 ///
 /// ```
 /// use prowess_permission::PermissionConfig;
@@ -22,8 +22,8 @@ const MAX_WARNINGS: usize = 20;
 /// let config = PermissionConfig::parse(
 ///     r#"
 ///     [permission]
-///     skill = "allow"            # a kind with one action
-///     [permission.run]           # or patterns, the last match winning
+///     skill = "allow"            # a kind with one decision
+///     [permission.run]           # or a decision for each pattern; the last match wins
 ///     "*" = "ask"
 ///     "git status *" = "allow"
 ///     [agent.reviewer.permission]
@@ -36,48 +36,48 @@ const MAX_WARNINGS: usize = 20;
 /// assert_eq!(config.agents["reviewer"].len(), 1);
 ///
 /// let error = PermissionConfig::parse("permission.run = \"alow\"", "prowess.toml").unwrap_err();
-/// assert_eq!(error.to_string(), "prowess.toml:1:18: `alow` is not an action; did you mean `allow`?");
+/// assert_eq!(error.to_string(), "prowess.toml:1:18: `alow` is not a decision; did you mean `allow`?");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PermissionConfig {
     /// The rules for every agent.
     pub rules: Vec<Rule>,
-    /// The rules for one agent each, by its name.
+    /// The rules for single agents, by name.
     pub agents: BTreeMap<String, Vec<Rule>>,
-    /// Kinds that are probably misspelt, and patterns of paths that meant something else in earlier versions. Kinds
-    /// are an open set, so these are no errors.
+    /// Kinds that are probably misspelled, and path patterns with another meaning in earlier versions. They are not errors,
+    /// because embedders can add kinds.
     pub warnings: Vec<ConfigError>,
 }
 
-/// What is wrong in a configuration, and where.
+/// A mistake in a configuration file, and its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}:{column}: {message}")]
 #[non_exhaustive]
 pub struct ConfigError {
-    /// The file, as it was named by the caller.
+    /// The file, as the caller named it.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What is wrong, and what to do.
+    /// What is wrong and how to fix it.
     pub message: String,
 }
 
 impl PermissionConfig {
-    /// The rules in `text`, which has nothing but permissions in it. `file` is what errors call it.
+    /// Parses the rules in `text`, which contains only permissions. Errors call the text `file`.
     pub fn parse(text: &str, file: &str) -> Result<Self, ConfigError> {
         Self::from_document(text, file, &[])
     }
 
-    /// The rules in `text`, where the keys in `others` are somebody else's: `model` for a key at the
-    /// top, `agent.*.model` for a key of every agent.
+    /// Parses the rules in `text` and ignores the keys in `others`: `model` stands for a top-level key, `agent.*.model` for a
+    /// key of every agent.
     pub fn from_document(text: &str, file: &str, others: &[&str]) -> Result<Self, ConfigError> {
         Self::read(text, file, others, None)
     }
 
-    /// The same with patterns of paths read as the paths that they are below these places. Links on the way there are
-    /// followed now, and the file system is looked at for that.
+    /// Like [`PermissionConfig::from_document`], and expands path patterns from `base`. To follow links, it reads the file
+    /// system.
     pub fn located(text: &str, file: &str, others: &[&str], base: &PathBase) -> Result<Self, ConfigError> {
         Self::read(text, file, others, Some(base))
     }
@@ -92,14 +92,14 @@ impl PermissionConfig {
             let mut message = one_line(error.message());
             if message.contains("duplicate key") {
                 message.push_str(
-                    "; a kind has one action or one table: in a table, `\"*\"` is the pattern for all subjects",
+                    "; a kind has one decision or one table; in a table, the pattern `\"*\"` covers all subjects",
                 );
             }
             Problem { at, message }.in_file(text, file)
         })?;
         let mut reader = Reader { others, base, problems: Vec::new(), warnings: Vec::new() };
         let config = reader.document(table.get_ref());
-        // Tables are not kept in the order of the file; the first problem in it is the one to mend first.
+        // The parser does not keep the order of tables. Report the first problem in the file.
         match reader.problems.into_iter().min_by_key(|problem| problem.at) {
             Some(problem) => Err(problem.in_file(text, file)),
             None => {
@@ -111,7 +111,7 @@ impl PermissionConfig {
     }
 }
 
-/// Something wrong at a place, before the place has a line and a column.
+/// A mistake at a byte offset.
 struct Problem {
     at: usize,
     message: String,
@@ -130,7 +130,7 @@ impl Problem {
     }
 }
 
-/// Walks the document and gathers what is wrong with it.
+/// Walks the document and collects its mistakes.
 struct Reader<'a> {
     others: &'a [&'a str],
     base: Option<&'a PathBase>,
@@ -155,7 +155,7 @@ impl Reader<'_> {
     fn agents(&mut self, value: &Spanned<DeValue<'_>>, agents: &mut BTreeMap<String, Vec<Rule>>) {
         let Some(table) = self.table(value, "agent", "a table for each agent") else { return };
         for (name, value) in table {
-            let place = format!("agent.{}", shown(name.get_ref()));
+            let place = format!("agent.{}", printable(name.get_ref()));
             let Some(table) = self.table(value, &place, "a table") else { continue };
             for (key, value) in table {
                 match key.get_ref().as_ref() {
@@ -179,9 +179,10 @@ impl Reader<'_> {
                 DeValue::Table(patterns) => {
                     for (pattern, value) in patterns {
                         let at = pattern.span().start;
-                        match (Pattern::parse(pattern.get_ref()), self.action(value)) {
-                            (Ok(pattern), Some(action)) => {
-                                rules.push((at, self.rule(at, Rule::of(parsed.clone(), pattern, action))));
+                        match (Pattern::parse(pattern.get_ref()), self.decision(value)) {
+                            (Ok(pattern), Some(decision)) => {
+                                let rule = Rule::of(parsed.clone(), pattern, decision);
+                                rules.push((at, self.located(at, rule)));
                             }
                             (Err(error), _) => self.problem(at, error.to_string()),
                             (Ok(_), None) => {}
@@ -189,20 +190,20 @@ impl Reader<'_> {
                     }
                 }
                 _ => {
-                    if let Some(action) = self.action(value) {
+                    if let Some(decision) = self.decision(value) {
                         let at = kind.span().start;
-                        rules.push((at, self.rule(at, Rule::of(parsed, Pattern::any(), action))));
+                        rules.push((at, self.located(at, Rule::of(parsed, Pattern::any(), decision))));
                     }
                 }
             }
         }
-        // The order of the file, however its tables are nested or split.
+        // Restore the order of the file, even if its tables are nested or split.
         rules.sort_by_key(|(at, _)| *at);
         rules.into_iter().map(|(_, rule)| rule).collect()
     }
 
-    /// A rule with its paths read, if it is known from where.
-    fn rule(&mut self, at: usize, rule: Rule) -> Rule {
+    /// The rule with its path pattern expanded, if there is a base.
+    fn located(&mut self, at: usize, rule: Rule) -> Rule {
         let Some(base) = self.base else { return rule };
         let (rule, notice) = rule.located(base);
         if let Some(notice) = notice {
@@ -217,7 +218,10 @@ impl Reader<'_> {
         let word: String = text.chars().filter(|c| !matches!(c, '*' | '?')).collect();
         if let Err(error) = Kind::parse(if is_pattern && word.is_empty() { "any" } else { &word }) {
             let message = if is_pattern {
-                format!("`{}` is not a pattern of kinds; use the letters of a kind, `*` and `?`", shown(text))
+                format!(
+                    "`{}` is not a pattern of kinds; use lowercase letters, digits, `-`, `_`, `.`, `*` and `?`",
+                    printable(text)
+                )
             } else {
                 error.to_string()
             };
@@ -228,22 +232,22 @@ impl Reader<'_> {
             && !Kind::KNOWN.contains(&text)
             && let Some(known) = did_you_mean(text, Kind::KNOWN)
         {
-            let message = format!("`{text}` is not a kind that is built in; did you mean `{known}`?");
+            let message = format!("`{text}` is not a built-in kind; did you mean `{known}`?");
             self.warn(at, message);
         }
         Some(Pattern::compile(text))
     }
 
-    fn action(&mut self, value: &Spanned<DeValue<'_>>) -> Option<Decision> {
+    fn decision(&mut self, value: &Spanned<DeValue<'_>>) -> Option<Decision> {
         let at = value.span().start;
         match value.get_ref() {
             DeValue::String(text) => match text.parse() {
-                Ok(action) => return Some(action),
+                Ok(decision) => return Some(decision),
                 Err(error) => self.problem(at, crate::decision::DecisionError::to_string(&error)),
             },
             other => {
                 let found = article(other.type_str());
-                self.problem(at, format!("expected \"allow\", \"ask\" or \"deny\", and found {found}"));
+                self.problem(at, format!("expected \"allow\", \"ask\" or \"deny\", but found {found}"));
             }
         }
         None
@@ -258,7 +262,7 @@ impl Reader<'_> {
         let table = value.get_ref().as_table();
         if table.is_none() {
             let found = article(value.get_ref().type_str());
-            self.problem(value.span().start, format!("`{place}` must be {expected}, and is {found}"));
+            self.problem(value.span().start, format!("`{place}` must be {expected}, but is {found}"));
         }
         table
     }
@@ -269,7 +273,7 @@ impl Reader<'_> {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!("expected `{}`", known.join("` or `")),
         };
-        self.problem(at, format!("unknown key `{}`{here}; {hint}", shown(key)));
+        self.problem(at, format!("unknown key `{}`{here}; {hint}", printable(key)));
     }
 
     fn warn(&mut self, at: usize, message: String) {

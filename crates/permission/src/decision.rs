@@ -1,14 +1,13 @@
-//! What a rule says: allow, ask or deny.
+//! The decision of a rule: allow, ask or deny.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::suggest::did_you_mean;
+use crate::nearest::did_you_mean;
 
-/// What is to happen with an act. Ordered from lenient to strict, so that the strictest of several is
-/// their `max()`.
+/// What to do about an action. Decisions are ordered from lenient to strict, so `max()` gives the strictest of several.
 ///
 /// ```
 /// use prowess_permission::Decision;
@@ -17,24 +16,24 @@ use crate::suggest::did_you_mean;
 /// assert_eq!(strictest, Some(Decision::Ask));
 /// assert_eq!(
 ///     "alow".parse::<Decision>().unwrap_err().to_string(),
-///     "`alow` is not an action; did you mean `allow`?"
+///     "`alow` is not a decision; did you mean `allow`?"
 /// );
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
-    /// It goes ahead.
+    /// The action happens.
     Allow,
-    /// Somebody is asked first.
+    /// prowess asks a person first.
     Ask,
-    /// It does not happen, whatever anybody answers.
+    /// prowess refuses the action, regardless of any reply.
     Deny,
 }
 
 impl Decision {
     const NAMES: [&str; 3] = ["allow", "ask", "deny"];
 
-    /// The word for it in configuration.
+    /// Its name in the configuration.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -64,9 +63,9 @@ impl FromStr for Decision {
     }
 }
 
-/// A word that is not an action.
+/// The error for a word that is not a decision.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` is not an action; {}", crate::text::shown(.text), hint(.text))]
+#[error("`{}` is not a decision; {}", crate::text::printable(.text), hint(.text))]
 pub struct DecisionError {
     text: String,
 }

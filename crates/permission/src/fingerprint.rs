@@ -1,4 +1,4 @@
-//! What exactly was asked, in 32 bytes.
+//! The fingerprint of a question: the SHA-256 of everything that it asks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::Question;
 
-/// The SHA-256 of what a request asks. Two requests with one fingerprint ask the same thing.
+/// The SHA-256 of everything that a question asks. Questions with equal fingerprints ask the same.
 ///
-/// Every part is written with its length before it, so that no two requests run together into the
-/// same bytes, and the keys of JSON objects are sorted, so that their order does not count.
+/// Each part is hashed after its length, so no two questions have the same bytes. The keys of JSON objects are sorted, so
+/// their order does not count.
 ///
 /// ```
 /// use prowess_permission::{Fingerprint, Kind, Question};
@@ -27,10 +27,10 @@ use crate::Question;
 pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    /// Of a question with this binding and these details, whatever it has itself.
+    /// The fingerprint of a question with this binding and these details instead of its own.
     pub(crate) fn of_parts(question: &Question, binding: Option<&str>, details: &Value) -> Self {
         let mut hash = Hash::new();
-        // A name for this encoding: another one must not give equal fingerprints.
+        // The name of this encoding: another encoding must not give equal fingerprints.
         text(&mut hash, "prowess permission request 1");
         text(&mut hash, question.kind.as_str());
         length(&mut hash, question.subjects.len());
@@ -134,7 +134,7 @@ impl From<Fingerprint> for String {
     }
 }
 
-/// A text that is not a fingerprint.
+/// The error for a text that is not a fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a fingerprint is 64 lowercase hexadecimal digits")]
 pub struct FingerprintError;
@@ -148,10 +148,10 @@ mod tests {
     #[test]
     fn every_part_counts() {
         let base = Question::new(Kind::RUN, "ab");
-        let asked = |deed: Action| base.clone().to(deed);
+        let asking = |action: Action| base.clone().to(action);
         let other = |details: &[(&str, &str)]| {
             let details = details.iter().map(|(name, text)| (name.to_string(), text.to_string()));
-            asked(Action::Other { title: String::new(), details: details.collect() })
+            asking(Action::Other { title: String::new(), details: details.collect() })
         };
         let others = [
             Question::new(Kind::TOOL, "ab"),
@@ -159,11 +159,11 @@ mod tests {
             Question::new(Kind::RUN, "ab").and(""),
             base.clone().bound_to(""),
             base.clone().each_time(),
-            asked(Action::WriteFile { content: String::new() }),
-            asked(Action::WriteFile { content: "x".to_owned() }),
-            asked(RunAction::default().into()),
-            asked(RunAction { command: "x".to_owned(), ..RunAction::default() }.into()),
-            asked(RunAction { talk: Some(Channel::Pipe), ..RunAction::default() }.into()),
+            asking(Action::WriteFile { content: String::new() }),
+            asking(Action::WriteFile { content: "x".to_owned() }),
+            asking(RunAction::default().into()),
+            asking(RunAction { command: "x".to_owned(), ..RunAction::default() }.into()),
+            asking(RunAction { channel: Some(Channel::Pipe), ..RunAction::default() }.into()),
             other(&[]),
             other(&[("a", "bc")]),
             other(&[("ab", "c")]),

@@ -1,13 +1,13 @@
-//! The permission itself.
+//! A grant: the permission for one action.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Fingerprint, Question};
 
-/// Permission for one act, exactly as it was asked for.
+/// The permission for one action, exactly as the question described it.
 ///
-/// There is no way to make one but to be granted it. Ask [`Grant::covers`] with the act that is about
-/// to happen: if its arguments have changed since, it must be asked about again.
+/// Only [`Permissions`](crate::Permissions) makes grants. Before you act, check [`Grant::covers`]: if the arguments have
+/// changed, ask again.
 ///
 /// ```
 /// use prowess_permission::{Decision, Kind, RuleSource, Permissions, Policy, Question, Rule};
@@ -33,32 +33,32 @@ impl Grant {
         Self { fingerprint, how }
     }
 
-    /// Whether this is the permission for `request`.
+    /// Whether this grant is for `question`.
     #[must_use]
-    pub fn covers(&self, request: &Question) -> bool {
-        self.fingerprint == request.fingerprint()
+    pub fn covers(&self, question: &Question) -> bool {
+        self.fingerprint == question.fingerprint()
     }
 
-    /// How it came to be given.
+    /// Why it was given.
     #[must_use]
     pub fn how(&self) -> Granted {
         self.how
     }
 }
 
-/// How a permission came to be given.
+/// Why a grant was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Granted {
-    /// The rules allow it.
+    /// A rule allows the action.
     Rule,
-    /// An earlier "always" covers it.
+    /// An approval covers the action.
     Remembered,
-    /// Somebody allowed it, this time.
+    /// A person replied "once".
     Once,
-    /// Somebody allowed it, from now on.
+    /// A person replied "always".
     Always,
-    /// Something that the user allowed to speak for it does, such as a loaded skill's list of tools.
+    /// Something that the user trusts approved it, such as the `allowed-tools` of a loaded skill.
     Preapproved,
 }

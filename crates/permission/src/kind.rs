@@ -1,4 +1,4 @@
-//! What sort of act is gated.
+//! The kind of an action: `skill`, `run`, `read` and so on.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,10 +9,9 @@ use serde::{Deserialize, Serialize};
 /// The longest kind, in characters.
 pub const MAX_KIND_CHARS: usize = 64;
 
-/// The sort of act that a request is about: a short word.
+/// The kind of an action: a short word.
 ///
-/// The set is open. The constants are the kinds that this workspace uses; a host adds its own with
-/// [`Kind::parse`].
+/// The constants are the kinds that prowess uses. An embedder can add its own with [`Kind::parse`].
 ///
 /// ```
 /// use prowess_permission::Kind;
@@ -27,8 +26,8 @@ pub struct Kind(Cow<'static, str>);
 impl Kind {
     /// Loading a skill and reading its files; the subject is the skill's name.
     pub const SKILL: Self = Self(Cow::Borrowed("skill"));
-    /// Running a command; the subject is the command. For a skill's command it is the skill's name and the command,
-    /// [joined](crate::joined).
+    /// Running a command; the subject is the command. For a skill's command it is
+    /// [`owned_subject`](crate::owned_subject) of the skill's name and the command.
     pub const RUN: Self = Self(Cow::Borrowed("run"));
     /// Reading a file outside a skill; the subject is its real path.
     pub const READ: Self = Self(Cow::Borrowed("read"));
@@ -36,15 +35,15 @@ impl Kind {
     pub const WRITE: Self = Self(Cow::Borrowed("write"));
     /// Calling a tool; the subject is the tool's name.
     pub const TOOL: Self = Self(Cow::Borrowed("tool"));
-    /// Reaching a host on the network; the subject is the host: `example.com`, with `:port` where that matters.
+    /// Reaching a host on the network; the subject is the host: `example.com`, with `:port` if the port matters.
     pub const NETWORK: Self = Self(Cow::Borrowed("network"));
 
-    /// Running a hook of a skill; the subject is the skill's name and the event, [joined](crate::joined):
+    /// Running a hook of a skill; the subject is [`owned_subject`](crate::owned_subject) of the skill's name and the event:
     /// `pdf PreToolUse`.
     pub const HOOK: Self = Self(Cow::Borrowed("hook"));
 
-    /// Calling a tool of an MCP server; the subject is our label for the server and the tool,
-    /// [joined](crate::joined): `docs search`.
+    /// Calling a tool of an MCP server; the subject is [`owned_subject`](crate::owned_subject) of our label for the server
+    /// and the tool: `docs search`.
     pub const MCP: Self = Self(Cow::Borrowed("mcp"));
     /// Loading a skill of an MCP server; the subject is its name, which begins with our label for the server:
     /// `docs:pdf`.
@@ -56,7 +55,7 @@ impl Kind {
     pub(crate) const KNOWN: [&str; 9] =
         ["skill", "run", "read", "write", "tool", "network", "hook", "mcp", "mcp_skill"];
 
-    /// A kind from text: lowercase letters, digits, `-`, `_` and `.`, at most [`MAX_KIND_CHARS`] of them.
+    /// Parses a kind: up to [`MAX_KIND_CHARS`] lowercase letters, digits, `-`, `_` and `.`.
     pub fn parse(text: &str) -> Result<Self, KindError> {
         if text.is_empty() || text.len() > MAX_KIND_CHARS || !text.chars().all(Self::allows) {
             return Err(KindError { text: text.to_owned() });
@@ -64,7 +63,7 @@ impl Kind {
         Ok(Self(Cow::Owned(text.to_owned())))
     }
 
-    pub(crate) fn is_of_paths(&self) -> bool {
+    pub(crate) fn has_path_subjects(&self) -> bool {
         Self::PATHS.contains(self)
     }
 
@@ -72,7 +71,7 @@ impl Kind {
         c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_' | '.')
     }
 
-    /// The word.
+    /// The kind as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -107,11 +106,11 @@ impl From<Kind> for String {
     }
 }
 
-/// A text that cannot be a kind.
+/// The error for a text that is not a kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{}` is not a kind; use 1 to {MAX_KIND_CHARS} lowercase letters, digits, `-`, `_` and `.`",
-    crate::text::shown(.text)
+    crate::text::printable(.text)
 )]
 pub struct KindError {
     text: String,
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_word_is_refused() {
+    fn a_text_that_is_not_a_word_is_refused() {
         for text in ["", "Run", "a b", "a*", "a/b", "é", &"a".repeat(65)] {
             assert!(Kind::parse(text).is_err(), "{text}");
         }

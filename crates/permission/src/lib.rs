@@ -1,4 +1,7 @@
-//! One gate for everything an agent may do: rules, requests, replies and remembered approvals.
+//! One gate for everything that an agent may do: rules, questions, replies and approvals.
+//!
+//! Rules allow, deny or ask. If the decision is "ask", a front end shows the question to a person, and the reply decides. The
+//! reply "always" is remembered as an approval.
 //!
 //! ```
 //! use prowess_permission::broker::PermissionEvent;
@@ -16,41 +19,43 @@
 //! let permissions =
 //!     Permissions::new(broker.clone(), "session-1", Policy::new().with(RuleSource::User, config.rules));
 //!
-//! // Rules settle what they speak about.
+//! // Rules decide about the actions that they match.
 //! let grant = permissions.request(Question::new(Kind::RUN, "git status -s")).await?;
 //! assert_eq!(grant.how(), Granted::Rule);
 //! assert!(permissions.request(Question::new(Kind::RUN, "rm -r docs")).await.is_err());
 //!
-//! // Somebody is asked about the rest, by whatever front end has subscribed.
+//! // A front end asks a person about all others.
 //! let mut front_end = broker.subscribe();
-//! let answering = async {
-//!     let Some(PermissionEvent::Asked(asked)) = front_end.next().await else { return Ok(()) };
-//!     broker.reply(asked.id, Reply::Once).await
+//! let replying = async {
+//!     let Some(PermissionEvent::Asked(pending)) = front_end.next().await else { return Ok(()) };
+//!     broker.reply(pending.id, Reply::Once).await
 //! };
-//! let (grant, answered) = tokio::join!(permissions.request(Question::new(Kind::RUN, "make")), answering);
-//! answered?;
+//! let (grant, replied) = tokio::join!(permissions.request(Question::new(Kind::RUN, "make")), replying);
+//! replied?;
 //! assert_eq!(grant?.how(), Granted::Once);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! A [`Question`] names a [`Kind`] of act and its subjects. A [`Policy`] holds [`Rule`]s in [`RuleSource`]s and
-//! decides without any I/O: the last match wins for each subject, the strictest [`Decision`] over all of
-//! them. [`Permissions`] are one session's: they answer from the rules, from what was approved before, or
-//! by asking through a [`Broker`], which keeps approvals in an [`ApprovalStore`]. Rules are read from TOML
-//! by [`PermissionConfig`].
+//! # The five types to know
 //!
-//! Promises:
+//! - [`Question`]: an action that needs permission, with its [`Kind`] and its subjects.
+//! - [`Policy`]: the [`Rule`]s of all [`RuleSource`]s. The last match wins for each subject, and the strictest [`Decision`]
+//!   over all subjects. [`PermissionConfig`] reads rules from TOML.
+//! - [`Permissions`]: the permissions of one session. They return a [`Grant`] or a [`Refusal`].
+//! - [`Broker`]: brings questions to front ends, and keeps approvals in an [`ApprovalStore`].
+//! - [`Reply`]: what the person says: once, always or reject.
 //!
-//! - Gates fail closed. No rule, no subject, nobody to ask, no answer in time, an unreadable file: none of
-//!   them allows anything.
-//! - A configured "deny" stands over every approval, also over one that is given while it is added.
-//! - A [`Grant`] is for the act that was asked about, argument for argument.
-//! - What "always" records is a pattern chosen by the host; by default it is the subject and nothing else.
+//! # Promises
 //!
-//! The crate shows nothing to anybody. It needs a Tokio runtime, with its time driver where asks time out.
+//! - Gates fail closed. Without a rule, a subject, a person, a reply in time or a readable file, nothing is allowed.
+//! - A configured "deny" overrides every approval, even one that a person gives while the rule is added.
+//! - A [`Grant`] is only for the action in the question, with exactly its arguments.
+//! - "Always" records patterns that the caller chooses; by default exactly the subject.
 //!
-//! The feature `testing`, off by default, has the suite that every [`ApprovalStore`] passes, for your own.
+//! This crate has no user interface. It needs a Tokio runtime, with a time driver if questions have a timeout.
+//!
+//! The feature `testing`, off by default, adds a test suite for your own [`ApprovalStore`].
 
 pub mod action;
 pub mod approval;
@@ -58,23 +63,21 @@ mod asker;
 pub mod broker;
 pub mod config;
 pub mod decision;
+mod evaluation;
 pub mod fingerprint;
 mod grant;
-mod judgement;
 pub mod kind;
 mod name;
 pub mod nearest;
+mod path_pattern;
 pub mod pattern;
 mod permissions;
 mod policy;
 pub mod question;
-mod reading;
 pub mod real_path;
 mod refusal;
 mod rule;
 pub mod secrets;
-mod shape;
-mod suggest;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod text;
@@ -89,12 +92,12 @@ pub use decision::Decision;
 pub use fingerprint::Fingerprint;
 pub use grant::{Grant, Granted};
 pub use kind::Kind;
-pub use name::{joined, quoted};
+pub use name::{owned_subject, quote_name};
+pub use path_pattern::PathBase;
 pub use pattern::Pattern;
 pub use permissions::Permissions;
 pub use policy::{Policy, Verdict};
 pub use question::Question;
-pub use reading::PathBase;
 pub use real_path::RealPath;
 pub use refusal::{Refusal, Stopped};
 pub use rule::{Rule, RuleSource};

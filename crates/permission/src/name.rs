@@ -1,35 +1,35 @@
-//! Names that strangers chose: joined into subjects and put into questions so that no name can imitate another.
+//! Untrusted names in subjects and questions. No name can imitate another one.
 
 use prowess_base::text::is_unprintable;
 
-/// The subject of an act that belongs to somebody: the name, a blank, and the act.
+/// The subject of an action of a named owner: the owner's name, a blank and the action.
 ///
-/// Blanks and backslashes in the name get a backslash in front. So the first blank without one ends the name, and a rule
-/// for one name never matches an act of another. An ordinary name stays as it is.
+/// Each blank and backslash in the name gets a backslash in front. So the first blank without a backslash ends the name,
+/// and a rule for one name never matches actions of another. An ordinary name does not change.
 ///
 /// ```
-/// use prowess_permission::{Pattern, joined};
+/// use prowess_permission::{Pattern, owned_subject};
 ///
-/// assert_eq!(joined("house-style", "make"), "house-style make");
+/// assert_eq!(owned_subject("house-style", "make"), "house-style make");
 /// let rule = Pattern::parse("house-style *").unwrap();
-/// assert!(rule.matches(&joined("house-style", "make")));
-/// assert!(!rule.matches(&joined("house-style evil", "make")));
+/// assert!(rule.matches(&owned_subject("house-style", "make")));
+/// assert!(!rule.matches(&owned_subject("house-style evil", "make")));
 /// ```
 #[must_use]
-pub fn joined(name: &str, act: &str) -> String {
-    let mut subject = String::with_capacity(name.len() + 1 + act.len());
-    for c in name.chars() {
+pub fn owned_subject(owner: &str, action: &str) -> String {
+    let mut subject = String::with_capacity(owner.len() + 1 + action.len());
+    for c in owner.chars() {
         if c.is_whitespace() || c == '\\' {
             subject.push('\\');
         }
         subject.push(c);
     }
     subject.push(' ');
-    subject.push_str(act);
+    subject.push_str(action);
     subject
 }
 
-/// The subject as versions had it that did not put backslashes into names, if that is another.
+/// The subject as earlier versions wrote it, without backslashes in the name, if that differs.
 pub(crate) fn unescaped(subject: &str) -> Option<String> {
     let (mut name, mut chars) = (String::new(), subject.char_indices());
     while let Some((at, c)) = chars.next() {
@@ -42,20 +42,20 @@ pub(crate) fn unescaped(subject: &str) -> Option<String> {
     None
 }
 
-/// A name in quotes, for a question or a log. Nothing in the name can look like the end of the quotes.
+/// Puts a name in quotes, for a question or a log. Nothing in the name can look like the closing quote.
 ///
-/// Letters, digits, blanks and `-_.:/@+` stay as they are. Other ASCII characters get a backslash in front, and all others
-/// are spelled out.
+/// Letters, digits, blanks and `-_.:/@+` do not change. Other ASCII characters get a backslash in front; all others become
+/// Unicode escapes.
 ///
 /// ```
-/// use prowess_permission::quoted;
+/// use prowess_permission::quote_name;
 ///
-/// assert_eq!(quoted("house-style"), "'house-style'");
-/// assert_eq!(quoted("x' of 'bank"), r"'x\' of \'bank'");
-/// assert_eq!(quoted("x\u{2019}"), r"'x\u{2019}'");
+/// assert_eq!(quote_name("house-style"), "'house-style'");
+/// assert_eq!(quote_name("x' of 'bank"), r"'x\' of \'bank'");
+/// assert_eq!(quote_name("x\u{2019}"), r"'x\u{2019}'");
 /// ```
 #[must_use]
-pub fn quoted(name: &str) -> String {
+pub fn quote_name(name: &str) -> String {
     let mut text = String::with_capacity(name.len() + 2);
     text.push('\'');
     for c in name.chars() {
@@ -82,8 +82,8 @@ mod tests {
 
     use super::*;
 
-    /// The name and the act that a subject was joined of.
-    fn parted(subject: &str) -> Option<(String, &str)> {
+    /// The name and the action in a subject.
+    fn split(subject: &str) -> Option<(String, &str)> {
         let (mut name, mut chars) = (String::new(), subject.char_indices());
         while let Some((at, c)) = chars.next() {
             match c {
@@ -97,14 +97,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_subject_tells_its_name(name in r"[a\\ \u{a0}*-]{0,6}", act in r"[a\\ *]{0,6}") {
-            let subject = joined(&name, &act);
-            prop_assert_eq!(parted(&subject), Some((name, act.as_str())));
+        fn a_subject_tells_its_name(name in r"[a\\ \u{a0}*-]{0,6}", action in r"[a\\ *]{0,6}") {
+            let subject = owned_subject(&name, &action);
+            prop_assert_eq!(split(&subject), Some((name, action.as_str())));
         }
 
         #[test]
         fn quotes_end_at_the_last_character(name in "\\PC{0,12}|[a'`\"\\\\ \u{2019}\u{2bc}]{0,12}") {
-            let text = quoted(&name);
+            let text = quote_name(&name);
             let inner = &text[1..text.len() - 1];
             let mut chars = inner.chars();
             while let Some(c) = chars.next() {
@@ -120,11 +120,11 @@ mod tests {
     #[test]
     fn ordinary_names_stay() {
         for name in ["pdf", "docs:tides", "my_skill.2", "größe", "a b"] {
-            assert_eq!(quoted(name), format!("'{name}'"));
+            assert_eq!(quote_name(name), format!("'{name}'"));
         }
-        assert_eq!(joined("größe", "x"), "größe x");
+        assert_eq!(owned_subject("größe", "x"), "größe x");
         assert_eq!(unescaped("größe x\\ y"), None);
-        assert_eq!(unescaped(&joined("a b", r"x\ y")).as_deref(), Some(r"a b x\ y"));
-        assert_eq!(quoted("a\u{202e}\n"), r"'a\u{202e}\u{a}'");
+        assert_eq!(unescaped(&owned_subject("a b", r"x\ y")).as_deref(), Some(r"a b x\ y"));
+        assert_eq!(quote_name("a\u{202e}\n"), r"'a\u{202e}\u{a}'");
     }
 }

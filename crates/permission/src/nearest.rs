@@ -1,33 +1,42 @@
-//! What was probably meant by a word that does not exist.
+//! Suggestions for words that do not exist: "did you mean …?"
+//!
+//! [`nearest`] is for names, of which people often type only a part. `did_you_mean` is for the few fixed words of a
+//! configuration file, where only typing mistakes count.
 
-/// How like two words must be for one to be taken for the other.
-const ALIKE: f64 = 0.8;
+/// The least similarity of two words that counts as a typing mistake.
+const MIN_SIMILARITY: f64 = 0.8;
 
-/// A word that is shorter is not looked for within others.
-const SHORTEST_WITHIN: usize = 3;
+/// The shortest word that may match inside another one, in characters.
+const MIN_CHARS_WITHIN: usize = 3;
 
-/// A word that is longer is nothing that somebody meant, and slow to compare.
-const LONGEST: usize = 256;
+/// The longest name to compare, in bytes: longer ones are slow to compare and never a mistake.
+const MAX_NAME_BYTES: usize = 256;
+
+/// The longest fixed word to compare, in bytes.
+const MAX_WORD_BYTES: usize = 64;
+
+/// The most edits between a fixed word and a misspelling of it.
+const MAX_EDITS: usize = 2;
 
 /// How near a known word is to what was typed, the nearest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Nearness {
-    /// It differs in letter case.
+    /// Only the letter case differs.
     Same,
-    /// It begins as what was typed.
+    /// The known word begins with what was typed.
     Begins,
-    /// One of its words does.
+    /// A part of the known word begins with what was typed.
     WordBegins,
-    /// It has what was typed within it.
+    /// The known word contains what was typed.
     Contains,
-    /// What was typed begins as it does, and goes on.
+    /// What was typed begins with the known word.
     GoesOn,
-    /// It is spelled much as what was typed.
+    /// The spelling is similar.
     Alike,
 }
 
-/// The word among those there are that was probably meant, if one is near. Of those that are as near as each other it is
-/// the one most like what was typed. Letter case does not count.
+/// The known word that was probably meant, if one is near. Of equally near words, the most similar one wins. Letter case
+/// does not count.
 ///
 /// ```
 /// use prowess_permission::nearest::nearest;
@@ -36,7 +45,7 @@ enum Nearness {
 /// assert_eq!(nearest("zebra", ["command", "timeout"]), None);
 /// ```
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    if word.is_empty() || word.len() > LONGEST {
+    if word.is_empty() || word.len() > MAX_NAME_BYTES {
         return None;
     }
     let wanted = word.to_lowercase();
@@ -50,7 +59,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 }
 
 fn nearness(known: &str, wanted: &str, likeness: f64) -> Option<Nearness> {
-    let is_word = |word: &str| word.chars().count() >= SHORTEST_WITHIN;
+    let is_word = |word: &str| word.chars().count() >= MIN_CHARS_WITHIN;
     let mut words = known.split(['-', '_', '.', ' ', ':']);
     if known == wanted {
         Some(Nearness::Same)
@@ -63,8 +72,24 @@ fn nearness(known: &str, wanted: &str, likeness: f64) -> Option<Nearness> {
     } else if is_word(known) && wanted.starts_with(known) {
         Some(Nearness::GoesOn)
     } else {
-        (likeness > ALIKE).then_some(Nearness::Alike)
+        (likeness > MIN_SIMILARITY).then_some(Nearness::Alike)
     }
+}
+
+/// The candidate that `word` is probably a misspelling of.
+pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Distances of long hostile words are slow to compute and never small.
+    if word.len() > MAX_WORD_BYTES {
+        return None;
+    }
+    let lower = word.to_lowercase();
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::osa_distance(&lower, candidate), candidate))
+        // A short word is near to many: at most half of it may differ.
+        .filter(|(distance, candidate)| *distance <= MAX_EDITS.min(candidate.len() / 2))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
 }
 
 #[cfg(test)]
@@ -89,5 +114,16 @@ mod tests {
         assert_eq!(nearest("pdx", known), Some("spdx"));
         assert_eq!(nearest("pdfs", known), Some("pdf"));
         assert_eq!(nearest("fdp", known), None);
+    }
+
+    #[test]
+    fn near_words_are_suggested_and_far_ones_are_not() {
+        let words = ["allow", "ask", "deny"];
+        assert_eq!(did_you_mean("alow", words), Some("allow"));
+        assert_eq!(did_you_mean("Deny", words), Some("deny"));
+        assert_eq!(did_you_mean("aks", words), Some("ask"));
+        assert_eq!(did_you_mean("yes", words), None);
+        assert_eq!(did_you_mean("", words), None);
+        assert_eq!(did_you_mean(&"a".repeat(1 << 20), words), None);
     }
 }

@@ -1,4 +1,6 @@
-//! Wildcard patterns.
+//! Wildcard patterns, which rules and approvals compare with subjects.
+
+mod matcher;
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -7,20 +9,19 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::shape::Shape;
+use matcher::Matcher;
 
-/// The longest pattern with a wildcard in it, in characters. Matching takes at most as many steps as
-/// the lengths of pattern and subject multiplied, and this bounds the one that is kept.
+/// The longest pattern with wildcards, in characters. Matching takes at most as many steps as the product of the lengths
+/// of pattern and subject; this limits the pattern.
 pub const MAX_WILDCARD_CHARS: usize = 4096;
-/// The most wildcards of one pattern.
+/// The most wildcards in one pattern.
 pub const MAX_WILDCARDS: usize = 64;
 
-/// A text with wildcards, matched against the whole of a subject.
+/// A text with wildcards that must match a whole subject.
 ///
-/// `*` is any run of characters, `/` and line breaks included, and `?` is exactly one character. A
-/// pattern that ends in a space and `*` also matches without either, so that `git status *` covers
-/// `git status`. A backslash before `*`, `?` or `\` makes that character itself; any other backslash is
-/// itself. There is nothing else to know: no classes, no alternatives, no letter case.
+/// `*` matches any number of characters, including `/` and line breaks; `?` matches exactly one. A space and `*` at the end
+/// also match nothing, so `git status *` matches `git status`. A backslash makes a following `*`, `?` or `\` literal; any
+/// other backslash matches itself. Letter case counts. There are no classes and no alternatives.
 ///
 /// ```
 /// use prowess_permission::Pattern;
@@ -37,27 +38,26 @@ pub const MAX_WILDCARDS: usize = 64;
 #[serde(try_from = "String", into = "String")]
 pub struct Pattern {
     text: Arc<str>,
-    shape: Shape,
+    matcher: Matcher,
 }
 
 impl Pattern {
-    /// A pattern from text. Every text is one, unless it has wildcards and more than
-    /// [`MAX_WILDCARD_CHARS`] characters.
+    /// Parses a pattern. Every text is a pattern, unless it exceeds [`MAX_WILDCARDS`] or [`MAX_WILDCARD_CHARS`].
     pub fn parse(text: &str) -> Result<Self, PatternError> {
-        // Counted before anything is made of them.
+        // Count before compiling, which costs memory.
         let wildcards = text.bytes().filter(|byte| matches!(byte, b'*' | b'?')).count();
         let escaped = text.matches("\\*").count() + text.matches("\\?").count();
         if wildcards.saturating_sub(escaped) > MAX_WILDCARDS {
             return Err(PatternError::TooManyWildcards);
         }
         let pattern = Self::compile(text);
-        if pattern.shape.is_wild() && text.chars().count() > MAX_WILDCARD_CHARS {
+        if pattern.matcher.is_wild() && text.chars().count() > MAX_WILDCARD_CHARS {
             return Err(PatternError::TooLong { chars: text.chars().count() });
         }
         Ok(pattern)
     }
 
-    /// The pattern that matches `text` and nothing else, whatever characters it has.
+    /// The pattern that matches exactly `text`.
     #[must_use]
     pub fn literal(text: &str) -> Self {
         let mut escaped = String::with_capacity(text.len());
@@ -77,37 +77,36 @@ impl Pattern {
     }
 
     pub(crate) fn compile(text: &str) -> Self {
-        Self { text: text.into(), shape: Shape::of(text) }
+        Self { text: text.into(), matcher: Matcher::of(text) }
     }
 
-    /// Whether the whole of `subject` is what the pattern describes. Allocates nothing.
+    /// Whether the pattern matches the whole `subject`. Does not allocate.
     #[must_use]
     pub fn matches(&self, subject: &str) -> bool {
-        self.shape.matches(subject)
+        self.matcher.matches(subject)
     }
 
-    /// The one subject that the pattern matches, if it has no wildcards.
+    /// The only subject that the pattern matches, if it has no wildcards.
     #[must_use]
     pub fn only_subject(&self) -> Option<&str> {
-        match &self.shape {
-            Shape::Exact(text) => Some(text),
-            Shape::Any | Shape::Wild { .. } => None,
+        match &self.matcher {
+            Matcher::Exact(text) => Some(text),
+            Matcher::Any | Matcher::Wild { .. } => None,
         }
     }
 
-    /// The pattern for subjects in small letters.
-    pub(crate) fn in_small_letters(&self) -> Self {
+    /// The pattern for subjects in lower case.
+    pub(crate) fn to_lowercase(&self) -> Self {
         Self::compile(&self.text.to_lowercase())
     }
 
-    /// The pattern as it was written.
+    /// The text of the pattern.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The pattern with a leading `~` or `$HOME`, alone or before a `/`, replaced by `home`, which is
-    /// taken literally. Any other pattern is itself.
+    /// Replaces a leading `~` or `$HOME`, alone or before a `/`, with `home`. Wildcards in `home` have no meaning.
     #[must_use]
     pub fn expand_home(&self, home: &str) -> Self {
         let rest = self.text.strip_prefix("$HOME").or_else(|| self.text.strip_prefix('~'));
@@ -174,20 +173,20 @@ impl From<Pattern> for String {
     }
 }
 
-/// A pattern that would be too much work to match against everything.
+/// A pattern that exceeds a limit, which keeps matching fast.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatternError {
-    /// It has wildcards, and is too long.
+    /// It has wildcards and is too long.
     #[error(
-        "a pattern with wildcards has at most {MAX_WILDCARD_CHARS} characters, and this one has {chars}; shorten it"
+        "a pattern with wildcards may have at most {MAX_WILDCARD_CHARS} characters, but this one has {chars}; shorten it"
     )]
     TooLong {
-        /// How many characters it has.
+        /// Its length in characters.
         chars: usize,
     },
     /// It has too many wildcards.
-    #[error("a pattern has at most {MAX_WILDCARDS} wildcards; use fewer")]
+    #[error("a pattern may have at most {MAX_WILDCARDS} wildcards; use fewer")]
     TooManyWildcards,
 }
 

@@ -1,17 +1,17 @@
-//! One session's permissions.
+//! The permissions of one session: its rules, and the broker that asks.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::judgement::Judgement;
+use crate::evaluation::Evaluation;
 use crate::question::{Note, RUN_BINDING};
 use crate::{
     Approval, Asker, Broker, Decision, Grant, Granted, Kind, NoAsker, Policy, Question, Refusal, Reply, Rule,
     RuleSource, Stopped, Verdict,
 };
 
-/// One session's permissions: rules that may change while they are used, and the broker that asks.
+/// The permissions of one session: its rules, which can change at any time, and the broker that asks.
 ///
-/// Clones share the rules and the broker.
+/// Clones share both.
 ///
 /// ```
 /// use prowess_permission::{Granted, Kind, Permissions, Policy, Question};
@@ -36,7 +36,7 @@ pub struct Permissions {
     session: Arc<Session>,
 }
 
-/// What a waiting ask needs of its session: whose it is, and the rules as they are now.
+/// The session of a waiting question: its name and its current rules.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) name: String,
@@ -48,84 +48,83 @@ impl Session {
         self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn set(&self, layer: RuleSource, rules: Vec<Rule>) {
-        self.policy.write().unwrap_or_else(PoisonError::into_inner).set(layer, rules);
+    pub(crate) fn set(&self, source: RuleSource, rules: Vec<Rule>) {
+        self.policy.write().unwrap_or_else(PoisonError::into_inner).set(source, rules);
     }
 }
 
 impl Permissions {
-    /// The permissions of `session`, which starts with the rules of `policy`.
+    /// The permissions of `session`, with the rules of `policy` at first.
     #[must_use]
     pub fn new(broker: Arc<Broker>, session: impl Into<String>, policy: Policy) -> Self {
         let session = Session { name: session.into(), policy: RwLock::new(policy) };
         Self { broker, session: Arc::new(session) }
     }
 
-    /// Permissions with nobody to ask and nothing remembered: what is not allowed is refused.
+    /// Permissions with nobody to ask and no approvals: prowess refuses everything that no rule allows.
     #[must_use]
     pub fn unattended(policy: Policy) -> Self {
         Self::new(Broker::in_memory(), "unattended", policy)
     }
 
-    /// The rules as they are now.
+    /// The current rules.
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.session.policy()
     }
 
-    /// Replaces the rules of `layer`, and answers at once whatever this session has waiting that the
-    /// new rules allow or deny.
-    pub fn set(&self, layer: RuleSource, rules: Vec<Rule>) {
-        self.broker.set_rules(&self.session, layer, rules);
+    /// Replaces the rules of `source`. Waiting questions of this session end at once if the new rules allow or deny them.
+    pub fn set(&self, source: RuleSource, rules: Vec<Rule>) {
+        self.broker.set_rules(&self.session, source, rules);
     }
 
-    /// What would happen with `request`, without asking anybody: the rules, then what was approved
-    /// before. An approval turns "ask" into "allow", and never "deny".
+    /// The decision about `question` without asking anybody: rules first, then approvals. An approval turns "ask" into
+    /// "allow", but never changes "deny".
     #[must_use]
-    pub fn decide(&self, request: &Question) -> Verdict {
-        self.broker.judge(&self.session.policy(), request).into_verdict()
+    pub fn decide(&self, question: &Question) -> Verdict {
+        self.broker.evaluate(&self.session.policy(), question).into_verdict()
     }
 
-    /// Whether a rule denies this, so that it should not even be shown.
+    /// Whether a rule denies this subject. Hide denied things from the model.
     #[must_use]
     pub fn is_denied(&self, kind: &Kind, subject: &str) -> bool {
         self.session.policy().decide(kind, subject).decision == Decision::Deny
     }
 
-    /// What rules and earlier approvals say, without asking anybody; `None` when somebody has to be asked.
+    /// The grant or refusal, if rules and approvals decide without a person; `None` if a person must be asked.
     #[must_use]
-    pub fn settled(&self, question: &Question) -> Option<Result<Grant, Refusal>> {
-        match self.broker.judge(&self.session.policy(), question) {
-            Judgement::Granted(how, _) => Some(Ok(Grant::new(question.fingerprint(), how))),
-            Judgement::Denied(verdict) => Some(Err(Refusal::denied(&question.kind, verdict))),
-            Judgement::Asking(..) => None,
+    pub fn without_asking(&self, question: &Question) -> Option<Result<Grant, Refusal>> {
+        match self.broker.evaluate(&self.session.policy(), question) {
+            Evaluation::Granted(how, _) => Some(Ok(Grant::new(question.fingerprint(), how))),
+            Evaluation::Denied(verdict) => Some(Err(Refusal::denied(&question.kind, verdict))),
+            Evaluation::MustAsk(..) => None,
         }
     }
 
-    /// The refusal of what a rule denies.
+    /// The refusal, if a rule denies the action.
     #[must_use]
     pub fn denied(&self, question: &Question) -> Option<Refusal> {
         let verdict = self.session.policy().evaluate(question);
         (verdict.decision == Decision::Deny).then(|| Refusal::denied(&question.kind, verdict))
     }
 
-    /// Permission for an act, from the rules, from what was approved before, or by asking: `asker` first, then the front
-    /// ends of the broker, if there are any. Dropping the future withdraws the question.
+    /// Gets permission for an action: from rules, from approvals, or by asking. It asks `asker` first, then the front ends of
+    /// the broker. If you drop the future, the question is withdrawn.
     ///
     /// # Errors
     ///
-    /// It may not happen, or somebody has to be asked first who cannot be asked now.
+    /// The action is refused, or a person must reply first and nobody can be asked now.
     pub async fn pass(&self, question: Question, asker: &dyn Asker) -> Result<Grant, Stopped> {
-        if let Some(settled) = self.settled(&question) {
-            return Ok(settled?);
+        if let Some(decided) = self.without_asking(&question) {
+            return Ok(decided?);
         }
         let reply = asker.ask(&question).await;
-        if reply.is_none() && self.broker.is_attended() {
-            // It remembers an "always" by itself. A front end that goes away has not answered.
-            let asked = self.broker.ask(&self.session, question.clone(), question.fingerprint()).await?;
-            if let Some(how) = asked {
+        if reply.is_none() && self.broker.has_front_end() {
+            // The broker records an "always" itself. A front end that goes away has not replied.
+            let replied = self.broker.ask(&self.session, question.clone(), question.fingerprint()).await?;
+            if let Some(how) = replied {
                 if how == Granted::Always {
-                    self.renew(&question).await;
+                    self.forget_outdated(&question).await;
                 }
                 return self.granted(&question, how);
             }
@@ -135,7 +134,7 @@ impl Permissions {
             Some(Reply::Always) => Granted::Always,
             Some(Reply::Reject { message }) => return Err(Refusal::Rejected { message }.into()),
             None if asker.keeps_questions() => return Err(Stopped::Asks(Box::new(question))),
-            None => return Err(self.nobody(&question).into()),
+            None => return Err(self.nobody_to_ask(&question).into()),
         };
         let grant = self.granted(&question, how)?;
         if how == Granted::Always {
@@ -144,7 +143,7 @@ impl Permissions {
         Ok(grant)
     }
 
-    /// The permission that an answer gives. It was given a moment ago; a rule that was added since stands over it.
+    /// The grant that follows from a reply, unless a rule that came meanwhile denies the action.
     fn granted(&self, question: &Question, how: Granted) -> Result<Grant, Stopped> {
         match self.denied(question) {
             Some(refusal) => Err(refusal.into()),
@@ -152,80 +151,79 @@ impl Permissions {
         }
     }
 
-    /// Permission for an act, where the front ends of the broker are all that can be asked.
+    /// Gets permission for an action. It asks only the front ends of the broker.
     ///
     /// # Errors
     ///
-    /// It may not happen; also when nobody can be asked.
+    /// The action is refused, or nobody can be asked.
     pub async fn request(&self, question: Question) -> Result<Grant, Refusal> {
         self.pass(question, &NoAsker).await.map_err(|stopped| match stopped {
             Stopped::Refused(refusal) => refusal,
-            Stopped::Asks(question) => self.nobody(&question),
+            Stopped::Asks(question) => self.nobody_to_ask(&question),
         })
     }
 
-    /// The refusal of a question that nobody can be asked.
-    fn nobody(&self, question: &Question) -> Refusal {
-        let subjects = match self.broker.judge(&self.session.policy(), question) {
-            Judgement::Asking(subjects, _) => subjects,
+    /// The refusal if nobody can be asked.
+    fn nobody_to_ask(&self, question: &Question) -> Refusal {
+        let subjects = match self.broker.evaluate(&self.session.policy(), question) {
+            Evaluation::MustAsk(subjects, _) => subjects,
             _ => question.subjects.clone(),
         };
         Refusal::NobodyToAsk { kind: question.kind.clone(), subjects, each_time: question.each_time }
     }
 
-    /// Remembers an "always" that somebody answered elsewhere. What cannot be saved is remembered for now. An approval of
-    /// an earlier version that it renews is forgotten.
+    /// Records an "always" that a person replied elsewhere. If it cannot be saved, it lasts until the process exits. It
+    /// replaces the approval of an earlier version.
     pub async fn remember(&self, question: &Question) {
         if let Err(error) = self.broker.remember(question).await {
             tracing::warn!(%error, "Could not save the approval; it lasts until this process exits");
         }
-        self.renew(question).await;
+        self.forget_outdated(question).await;
     }
 
-    /// Forgets the approvals of an earlier version that an "always" to this question took the place of.
-    async fn renew(&self, question: &Question) {
+    /// Removes the approvals of an earlier version that an "always" to this question replaces.
+    async fn forget_outdated(&self, question: &Question) {
         if question.note != Some(Note::ApprovedByEarlierVersion) {
             return;
         }
         for old in self.broker.remembered() {
             if is_outdated(&old, question) && question.always.contains(&old.pattern) {
-                // What cannot be forgotten covers nothing.
+                // If it cannot be removed, it still covers nothing.
                 let _ = self.broker.forget(&old).await;
             }
         }
     }
 
-    /// The same question, saying so if an earlier version recorded an "always" for it in a form that covers nothing any
-    /// more.
+    /// Adds a note to the question if an earlier version recorded an "always" for it that no longer counts.
     #[must_use]
-    pub fn noting_outdated(&self, mut question: Question) -> Question {
-        let is_meant = |old: &Approval| {
+    pub fn with_outdated_note(&self, mut question: Question) -> Question {
+        let was_for_this = |old: &Approval| {
             is_outdated(old, &question)
                 && question.subjects.iter().any(|subject| old.pattern.matches(subject))
         };
-        if self.broker.remembered().iter().any(is_meant) {
+        if self.broker.remembered().iter().any(was_for_this) {
             question.note = Some(Note::ApprovedByEarlierVersion);
         }
         question
     }
 
-    /// Permission for an act that something the user trusts with it has approved before, such as the list
-    /// of tools of a loaded skill: where the rules say to ask, nobody is asked. A rule that denies it stands.
+    /// Gets permission for an action that something trusted has approved, such as the `allowed-tools` of a loaded skill. It
+    /// does not ask, even if the decision is "ask".
     ///
     /// # Errors
     ///
-    /// A rule denies it, or a person has to be asked each time.
-    pub fn request_preapproved(&self, request: &Question) -> Result<Grant, Refusal> {
-        let verdict = self.session.policy().evaluate(request);
+    /// A rule denies the action, or prowess must ask each time.
+    pub fn request_preapproved(&self, question: &Question) -> Result<Grant, Refusal> {
+        let verdict = self.session.policy().evaluate(question);
         let how = match verdict.decision {
             Decision::Allow => Granted::Rule,
-            Decision::Ask if request.each_time => {
-                return Err(self.nobody(request));
+            Decision::Ask if question.each_time => {
+                return Err(self.nobody_to_ask(question));
             }
             Decision::Ask => Granted::Preapproved,
-            Decision::Deny => return Err(Refusal::denied(&request.kind, verdict)),
+            Decision::Deny => return Err(Refusal::denied(&question.kind, verdict)),
         };
-        Ok(Grant::new(request.fingerprint(), how))
+        Ok(Grant::new(question.fingerprint(), how))
     }
 
     /// The session's name.
@@ -234,14 +232,14 @@ impl Permissions {
         &self.session.name
     }
 
-    /// Who asks.
+    /// The broker.
     #[must_use]
     pub fn broker(&self) -> &Arc<Broker> {
         &self.broker
     }
 }
 
-/// Whether an approval is bound as no version binds any more that knows the form of the question's binding.
+/// Whether an approval of a run comes from version 1, while the question has a binding of version 2.
 fn is_outdated(old: &Approval, question: &Question) -> bool {
     let version =
         |binding: &Option<String>| binding.as_deref().map(|binding| binding.starts_with(RUN_BINDING));
@@ -263,7 +261,7 @@ mod tests {
     use crate::broker::ReplyError;
 
     #[tokio::test]
-    async fn what_is_asked_each_time_is_settled_by_nothing_but_an_answer() {
+    async fn a_question_asked_each_time_needs_a_reply() {
         let allow = Policy::new().with(RuleSource::User, [Rule::new("run", "*", Decision::Allow)]);
         let permissions = Permissions::unattended(allow);
         let plain = Question::new(Kind::RUN, "make");
@@ -290,7 +288,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_rules_are_looked_at_again_when_the_answer_comes() {
+    async fn the_rules_are_checked_again_when_the_reply_comes() {
         for reply in [Reply::Once, Reply::Always] {
             let broker = Broker::in_memory();
             let mut front_end = broker.subscribe();
@@ -298,7 +296,7 @@ mod tests {
             let asking = permissions.clone();
             let waiter = tokio::spawn(async move { asking.request(Question::new(Kind::RUN, "rm x")).await });
             let id = front_end.next().await.unwrap().id();
-            // Behind the broker's back, so that only the last look can find it.
+            // Set it without the broker, so that only the last check can find it.
             permissions.session.set(RuleSource::User, vec![Rule::new("run", "rm *", Decision::Deny)]);
 
             let answered = broker.reply(id, reply).await;

@@ -1,14 +1,14 @@
-//! Rules in layers, and what they say about an act.
+//! The policy: rules from several sources, and what they decide.
 
 use std::sync::Arc;
 
 use crate::rule::Subject;
 use crate::{Decision, Kind, Question, RealPath, Rule, RuleSource};
 
-/// Rules in layers. Pure: deciding reads nothing but the rules.
+/// The rules of all [`RuleSource`]s. A policy decides without I/O.
 ///
-/// For each subject the last rule that matches wins, later layers standing after earlier ones. Without
-/// a match the decision is [`Decision::Ask`].
+/// For each subject the last matching rule wins; rules of a later source come after those of an earlier one. Without a
+/// match the decision is [`Decision::Ask`].
 ///
 /// ```
 /// use prowess_permission::{Decision, Kind, RuleSource, Policy, Rule};
@@ -24,78 +24,78 @@ use crate::{Decision, Kind, Question, RealPath, Rule, RuleSource};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Policy {
-    layers: [Arc<[Rule]>; RuleSource::ALL.len()],
+    by_source: [Arc<[Rule]>; RuleSource::ALL.len()],
 }
 
 impl Policy {
-    /// The built-in defaults: skills may be loaded, and everything else is asked about.
+    /// The built-in defaults: skills may be loaded; prowess asks about everything else.
     #[must_use]
     pub fn new() -> Self {
         Self::empty().with(RuleSource::Defaults, [Rule::new("skill", "*", Decision::Allow)])
     }
 
-    /// No rules at all: everything is asked about.
+    /// No rules: prowess asks about everything.
     #[must_use]
     pub fn empty() -> Self {
-        Self { layers: std::array::from_fn(|_| Arc::from([])) }
+        Self { by_source: std::array::from_fn(|_| Arc::from([])) }
     }
 
-    /// The policy with `rules` after those that `layer` has already.
+    /// Adds `rules` after the rules that `source` already has.
     #[must_use]
-    pub fn with(mut self, layer: RuleSource, rules: impl IntoIterator<Item = Rule>) -> Self {
-        let place = &mut self.layers[layer.index()];
-        *place = place.iter().cloned().chain(rules).collect();
+    pub fn with(mut self, source: RuleSource, rules: impl IntoIterator<Item = Rule>) -> Self {
+        let of_source = &mut self.by_source[source.index()];
+        *of_source = of_source.iter().cloned().chain(rules).collect();
         self
     }
 
-    /// Replaces the rules of `layer`.
-    pub fn set(&mut self, layer: RuleSource, rules: Vec<Rule>) {
-        self.layers[layer.index()] = rules.into();
+    /// Replaces the rules of `source`.
+    pub fn set(&mut self, source: RuleSource, rules: Vec<Rule>) {
+        self.by_source[source.index()] = rules.into();
     }
 
-    /// Whether both have the very same rules, with none replaced in between.
+    /// Whether both hold the same rules, and nobody has replaced any of them.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
-        self.layers.iter().zip(&other.layers).all(|(ours, theirs)| Arc::ptr_eq(ours, theirs))
+        self.by_source.iter().zip(&other.by_source).all(|(ours, theirs)| Arc::ptr_eq(ours, theirs))
     }
 
-    /// The rules of `layer`, in order.
+    /// The rules of `source`, in order.
     #[must_use]
-    pub fn rules(&self, layer: RuleSource) -> &[Rule] {
-        &self.layers[layer.index()]
+    pub fn rules(&self, source: RuleSource) -> &[Rule] {
+        &self.by_source[source.index()]
     }
 
-    /// What the rules say about one subject.
+    /// What the rules decide about one subject.
     #[must_use]
     pub fn decide(&self, kind: &Kind, subject: &str) -> Verdict {
         verdict(subject, self.last_match(kind, &Subject::new(subject, false)))
     }
 
-    /// What the rules say about a request: the strictest decision over all its subjects, and the first
-    /// subject that it is true of. A request without subjects is never allowed. A file is also held against the rules
-    /// by the other names that it was reached by; none of these allows anything.
+    /// What the rules decide about a question: the strictest decision over all its subjects, and the first subject with
+    /// this decision. A question without subjects is never allowed. For a file, `ask` and `deny` rules for its other paths
+    /// also apply.
     #[must_use]
-    pub fn evaluate(&self, request: &Question) -> Verdict {
-        let strictest = request
+    pub fn evaluate(&self, question: &Question) -> Verdict {
+        let strictest = question
             .subjects
             .iter()
-            .map(|subject| (subject.as_str(), self.of_subject(request, subject)))
-            .chain(request.place.iter().flat_map(|place| self.of_names(&request.kind, place)))
-            .reduce(|so_far, next| if action(next.1) > action(so_far.1) { next } else { so_far });
+            .map(|subject| (subject.as_str(), self.rule_for_subject(question, subject)))
+            .chain(question.file.iter().flat_map(|file| self.rules_for_other_paths(&question.kind, file)))
+            .reduce(|so_far, next| if decision(next.1) > decision(so_far.1) { next } else { so_far });
         match strictest {
-            _ if request.subjects.is_empty() => {
-                let verdict = self.decide(&request.kind, "");
+            _ if question.subjects.is_empty() => {
+                let verdict = self.decide(&question.kind, "");
                 let decision = verdict.decision.max(Decision::Ask);
-                // A rule that allows is not why this is asked about.
-                let rule = verdict.rule.filter(|(_, rule)| rule.action == decision);
+                // An `allow` rule is not the reason for asking.
+                let rule = verdict.rule.filter(|(_, rule)| rule.decision == decision);
                 Verdict { decision, rule, ..verdict }
             }
-            Some((subject, rule)) if request.each_time && action(rule) == Decision::Allow => {
+            Some((subject, rule)) if question.each_time && decision(rule) == Decision::Allow => {
                 Verdict { decision: Decision::Ask, subject: subject.to_owned(), rule: None }
             }
-            // A file that is denied is called what whoever wanted it called it.
-            Some((subject, rule)) if action(rule) == Decision::Deny => {
-                let own = request.place.as_ref().filter(|place| place.real() == subject);
+            // A refusal names a file by the path that the caller used.
+            Some((subject, rule)) if decision(rule) == Decision::Deny => {
+                let own = question.file.as_ref().filter(|file| file.real() == subject);
                 verdict(own.map_or(subject, RealPath::name), rule)
             }
             Some((subject, rule)) => verdict(subject, rule),
@@ -103,63 +103,64 @@ impl Policy {
         }
     }
 
-    /// Whether rules alone allow one subject of a request, under every name that it was reached by.
-    pub(crate) fn allows(&self, request: &Question, subject: &str) -> bool {
-        let own = request.place.iter().filter(|place| place.real() == subject);
-        let mut names = own.flat_map(|place| self.of_names(&request.kind, place));
-        action(self.of_subject(request, subject)) == Decision::Allow
-            && names.all(|(_, rule)| action(rule) == Decision::Allow)
+    /// Whether rules allow one subject of a question, under every path of the file.
+    pub(crate) fn allows(&self, question: &Question, subject: &str) -> bool {
+        let own = question.file.iter().filter(|file| file.real() == subject);
+        let mut others = own.flat_map(|file| self.rules_for_other_paths(&question.kind, file));
+        decision(self.rule_for_subject(question, subject)) == Decision::Allow
+            && others.all(|(_, rule)| decision(rule) == Decision::Allow)
     }
 
-    fn of_subject(&self, request: &Question, subject: &str) -> Option<(RuleSource, &Rule)> {
-        let ignores_case = request.place.as_ref().is_some_and(RealPath::ignores_case);
-        self.last_match(&request.kind, &Subject::new(subject, ignores_case))
+    fn rule_for_subject(&self, question: &Question, subject: &str) -> Option<(RuleSource, &Rule)> {
+        let ignores_case = question.file.as_ref().is_some_and(RealPath::ignores_case);
+        self.last_match(&question.kind, &Subject::new(subject, ignores_case))
     }
 
-    /// What is said about the other names of a file. Of those in a store of files only rules are asked that were written
-    /// in code for such a store: what the names mean on this machine is another file.
-    fn of_names<'a>(
+    /// The rules for the other paths of a file. For its paths in a backend, only rules written in code for a backend count:
+    /// on this machine the same path is another file.
+    fn rules_for_other_paths<'a>(
         &'a self,
         kind: &'a Kind,
-        place: &'a RealPath,
+        file: &'a RealPath,
     ) -> impl Iterator<Item = (&'a str, Option<(RuleSource, &'a Rule)>)> {
-        let spelled = place.spelled().into_iter().map(move |spelled| {
-            (spelled, self.last_match(kind, &Subject::new(spelled, place.ignores_case())))
+        let with_links = file
+            .with_links()
+            .into_iter()
+            .map(move |path| (path, self.last_match(kind, &Subject::new(path, file.ignores_case()))));
+        let in_backend = file.paths_in_backend().iter().filter_map(move |path| {
+            let subject = Subject::new(path, file.ignores_case());
+            let found = self.last_where(|rule| rule.is_for_backend() && rule.applies_to(kind, &subject))?;
+            Some((file.name(), Some(found)))
         });
-        let inside = place.paths_inside().iter().filter_map(move |path| {
-            let subject = Subject::new(path, place.ignores_case());
-            let found = self.last_where(|rule| rule.is_of_store() && rule.applies_to(kind, &subject))?;
-            Some((place.name(), Some(found)))
-        });
-        spelled.chain(inside)
+        with_links.chain(in_backend)
     }
 
-    /// The rule that decides. One that asks about certain files decides over one about everything that allows or asks.
+    /// The rule that decides. A guard overrides an `allow` or `ask` rule for everything.
     fn last_match(&self, kind: &Kind, subject: &Subject<'_>) -> Option<(RuleSource, &Rule)> {
         let found = self.last_where(|rule| rule.applies_to(kind, subject));
         let is_weak =
-            found.is_none_or(|(_, rule)| rule.action != Decision::Deny && rule.is_about_everything());
-        if !is_weak || !kind.is_of_paths() {
+            found.is_none_or(|(_, rule)| rule.decision != Decision::Deny && rule.matches_everything());
+        if !is_weak || !kind.has_path_subjects() {
             return found;
         }
         self.last_where(|rule| rule.is_guard() && rule.applies_to(kind, subject)).or(found)
     }
 
-    fn last_where(&self, is_meant: impl Fn(&Rule) -> bool) -> Option<(RuleSource, &Rule)> {
-        RuleSource::ALL.into_iter().rev().find_map(|layer| {
-            let rule = self.rules(layer).iter().rev().find(|rule| is_meant(rule))?;
-            Some((layer, rule))
+    fn last_where(&self, is_match: impl Fn(&Rule) -> bool) -> Option<(RuleSource, &Rule)> {
+        RuleSource::ALL.into_iter().rev().find_map(|source| {
+            let rule = self.rules(source).iter().rev().find(|rule| is_match(rule))?;
+            Some((source, rule))
         })
     }
 }
 
-fn action(rule: Option<(RuleSource, &Rule)>) -> Decision {
-    rule.map_or(Decision::Ask, |(_, rule)| rule.action)
+fn decision(rule: Option<(RuleSource, &Rule)>) -> Decision {
+    rule.map_or(Decision::Ask, |(_, rule)| rule.decision)
 }
 
 fn verdict(subject: &str, rule: Option<(RuleSource, &Rule)>) -> Verdict {
-    let decision = action(rule);
-    Verdict { decision, subject: subject.to_owned(), rule: rule.map(|(layer, rule)| (layer, rule.clone())) }
+    let decision = decision(rule);
+    Verdict { decision, subject: subject.to_owned(), rule: rule.map(|(source, rule)| (source, rule.clone())) }
 }
 
 impl Default for Policy {
@@ -168,14 +169,14 @@ impl Default for Policy {
     }
 }
 
-/// What was decided, about what, and by which rule.
+/// A decision, its subject and the rule behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What is to happen.
+    /// The decision.
     pub decision: Decision,
-    /// The subject that decided it: of several, the first with the strictest decision.
+    /// The subject: of several, the first one with the strictest decision.
     pub subject: String,
-    /// The rule that won, and its layer; `None` when no rule matched.
+    /// The winning rule and its source; `None` if no rule matched.
     pub rule: Option<(RuleSource, Rule)>,
 }
 
@@ -183,12 +184,12 @@ pub struct Verdict {
 mod tests {
     use super::*;
 
-    fn rule(pattern: &str, action: Decision) -> Rule {
-        Rule::new("run", pattern, action)
+    fn rule(pattern: &str, decision: Decision) -> Rule {
+        Rule::new("run", pattern, decision)
     }
 
     #[test]
-    fn the_last_match_wins_across_and_inside_layers() {
+    fn the_last_match_wins_across_and_inside_sources() {
         let policy = Policy::empty()
             .with(RuleSource::Session, [rule("a", Decision::Allow)])
             .with(RuleSource::User, [rule("*", Decision::Deny), rule("b", Decision::Ask)]);
@@ -198,13 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn the_strictest_subject_decides_a_request() {
+    fn the_strictest_subject_decides_a_question() {
         let policy =
             Policy::empty().with(RuleSource::User, [rule("a", Decision::Allow), rule("d", Decision::Deny)]);
         let verdict = |subjects: &[&str]| {
             let first = Question::new(Kind::RUN, subjects[0]);
-            let request = subjects[1..].iter().fold(first, |request, subject| request.and(*subject));
-            let verdict = policy.evaluate(&request);
+            let question = subjects[1..].iter().fold(first, |question, subject| question.and(*subject));
+            let verdict = policy.evaluate(&question);
             (verdict.decision, verdict.subject)
         };
         assert_eq!(verdict(&["a"]), (Decision::Allow, "a".to_owned()));
@@ -213,12 +214,12 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_subjects_is_never_allowed() {
-        let mut request = Question::new(Kind::SKILL, "x");
-        request.subjects.clear();
-        assert_eq!(Policy::new().evaluate(&request).decision, Decision::Ask);
-        assert_eq!(Policy::new().evaluate(&request).rule, None);
+    fn a_question_without_subjects_is_never_allowed() {
+        let mut question = Question::new(Kind::SKILL, "x");
+        question.subjects.clear();
+        assert_eq!(Policy::new().evaluate(&question).decision, Decision::Ask);
+        assert_eq!(Policy::new().evaluate(&question).rule, None);
         let deny = Policy::new().with(RuleSource::User, [Rule::new("*", "*", Decision::Deny)]);
-        assert_eq!(deny.evaluate(&request).decision, Decision::Deny);
+        assert_eq!(deny.evaluate(&question).decision, Decision::Deny);
     }
 }

@@ -1,4 +1,4 @@
-//! What somebody is asked.
+//! What prowess asks a person before it acts.
 
 mod earlier;
 
@@ -7,19 +7,22 @@ use serde_json::Value;
 
 use crate::{Action, Fingerprint, Kind, Pattern, RealPath};
 
-/// The version that this crate writes. It reads this one and those before it.
+/// The version of stored questions that this crate writes. It also reads earlier versions.
 pub const QUESTION_VERSION: u32 = 2;
 
-/// What the binding of a run begins with, since version 2 of questions: a digest of canonical bytes follows.
+/// The beginning of the binding of a run, since version 2 of questions. A digest follows.
+///
+/// The skills crate makes these bindings. The constant is here because [`Permissions`](crate::Permissions) recognises
+/// approvals of version 1 by its absence.
 pub const RUN_BINDING: &str = "run 2 ";
 
-/// What an approval of a path is bound to: that the path is the real one. Approvals of earlier versions are not.
+/// The binding of an approval of a path: it says that the path is the real one. Approvals of earlier versions lack it.
 pub(crate) const REAL_PATH: &str = "real path";
 
-/// An act that needs permission: its kind and what it acts on, for rules; what is to be done, for the person who judges
-/// it; what "always" would record, and what an answer is bound to.
+/// An action that needs permission. Rules see its kind and its subjects; a person sees the action itself. The question
+/// also says what "always" would record and what an approval is bound to.
 ///
-/// It is a value that can be stored and sent. [`Question::words`] makes words of it.
+/// A question can be stored and sent. [`Question::wording`] is its text.
 ///
 /// ```
 /// use prowess_permission::{Kind, Question};
@@ -32,37 +35,37 @@ pub(crate) const REAL_PATH: &str = "real path";
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The sort of act.
+    /// The kind of action.
     pub kind: Kind,
-    /// What it acts on, as literal text: wildcards in it mean nothing.
+    /// What the action is about, as literal text: wildcards have no meaning here.
     pub subjects: Vec<String>,
-    /// What is to be done.
-    pub deed: Action,
-    /// What the answer "always" records.
+    /// The action.
+    pub action: Action,
+    /// The patterns that the reply "always" records.
     pub always: Vec<Pattern>,
-    /// What an approval must have been given for, beyond the subject: for a skill, the digest of its contents and its
-    /// place. A remembered approval covers only questions with an equal binding.
+    /// What an approval is bound to besides the subject: for a skill, the digest of its manifest and its location. An
+    /// approval covers only questions with an equal binding.
     pub binding: Option<String>,
-    /// Whether it is asked each time: neither a rule that allows it nor a remembered approval is an answer.
+    /// Whether prowess asks each time, regardless of `allow` rules and approvals.
     pub each_time: bool,
-    /// Where the file is that this is about, if it is about one: the other names that rules may know it by.
-    pub place: Option<RealPath>,
-    /// Why it is asked although the person may think that it was settled.
+    /// The file that the question is about, with its other paths, which rules may name.
+    pub file: Option<RealPath>,
+    /// Why prowess asks, if the person may think that they replied before.
     pub note: Option<Note>,
-    /// The sub-agents on whose behalf it is asked, the one that asks last.
+    /// The sub-agents for which prowess asks; the last one wants to act.
     pub by: Vec<String>,
-    /// The fingerprints that earlier versions gave to the same question.
-    formerly: Vec<Fingerprint>,
-    /// The fingerprint of what an earlier version asked, when it was read from what that stored.
-    stored: Option<Fingerprint>,
+    /// The fingerprints of this question in earlier versions.
+    earlier_fingerprints: Vec<Fingerprint>,
+    /// The fingerprint that an earlier version stored, if the question comes from such a version.
+    stored_fingerprint: Option<Fingerprint>,
 }
 
-/// Why something is asked although the person may think that it was settled.
+/// Why prowess asks, although the person may think that they replied before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Note {
-    /// An earlier version recorded an "always" for it, in a form that binds less exactly.
+    /// An earlier version recorded an "always" that is bound less exactly.
     ApprovedByEarlierVersion,
 }
 
@@ -75,28 +78,28 @@ impl Question {
             kind,
             always: vec![Pattern::literal(&subject)],
             subjects: vec![subject],
-            deed: Action::Plain,
+            action: Action::Plain,
             binding: None,
             each_time: false,
-            place: None,
+            file: None,
             note: None,
             by: Vec::new(),
-            formerly: Vec::new(),
-            stored: None,
+            earlier_fingerprints: Vec::new(),
+            stored_fingerprint: None,
         }
     }
 
-    /// A question about a file. The subject is its real path, which is what "always" would record. A rule that asks about
-    /// another name that the file was reached by, or denies it, holds as well.
+    /// A question about a file. The subject is its real path, and "always" would record this path. `ask` and `deny` rules
+    /// for other paths of the file also apply.
     #[must_use]
-    pub fn about_place(kind: Kind, place: RealPath) -> Self {
-        let question = Self::new(kind, place.real()).bound_to(REAL_PATH);
-        // What cannot be told apart from another name is not remembered.
-        let question = if place.is_exact() { question } else { question.always([]) };
-        Self { place: Some(place), ..question }
+    pub fn about_file(kind: Kind, file: RealPath) -> Self {
+        let question = Self::new(kind, file.real()).bound_to(REAL_PATH);
+        // Two paths that are not UTF-8 can look the same as text, so there is no "always" for them.
+        let question = if file.is_exact() { question } else { question.always([]) };
+        Self { file: Some(file), ..question }
     }
 
-    /// The same act on one subject more, which "always" would record too.
+    /// Adds a subject, which "always" would also record.
     #[must_use]
     pub fn and(mut self, subject: impl Into<String>) -> Self {
         let subject = subject.into();
@@ -105,35 +108,35 @@ impl Question {
         self
     }
 
-    /// The same, saying what is to be done.
+    /// Sets the action.
     #[must_use]
-    pub fn to(mut self, deed: impl Into<Action>) -> Self {
-        self.deed = deed.into();
+    pub fn to(mut self, action: impl Into<Action>) -> Self {
+        self.action = action.into();
         self
     }
 
-    /// Replaces what "always" would record: with broader patterns, or with nothing.
+    /// Replaces the patterns that "always" would record. Without patterns, "always" is not offered.
     #[must_use]
     pub fn always(mut self, patterns: impl IntoIterator<Item = Pattern>) -> Self {
         self.always = patterns.into_iter().filter(|_| !self.each_time).collect();
         self
     }
 
-    /// The same, asked on behalf of a sub-agent.
+    /// Says that prowess asks for a sub-agent.
     #[must_use]
     pub fn by(mut self, sub_agent: impl Into<String>) -> Self {
         self.by.insert(0, sub_agent.into());
         self
     }
 
-    /// Binds approvals to a state of the world, such as a digest.
+    /// Binds approvals to something that can change, such as a digest.
     #[must_use]
     pub fn bound_to(mut self, binding: impl Into<String>) -> Self {
         self.binding = Some(binding.into());
         self
     }
 
-    /// Has a person answer each time, whatever rules and earlier answers allow. A rule that denies it stands.
+    /// Asks each time, regardless of `allow` rules and approvals. `deny` rules still apply.
     ///
     /// ```
     /// use prowess_permission::{Decision, Kind, RuleSource, Policy, Question, Rule};
@@ -148,45 +151,44 @@ impl Question {
         self
     }
 
-    /// The same with the form that version 1 gave to its details and its binding, so that an answer to what that version
-    /// asked and stored is one to this.
+    /// Adds the details and the binding of this question in version 1. A reply to a question that version 1 stored then
+    /// counts as a reply to this one.
     #[must_use]
-    pub fn formerly(mut self, details: &Value, binding: Option<&str>) -> Self {
-        self.formerly.push(Fingerprint::of_parts(&self, binding, details));
+    pub fn also_as_version_1(mut self, details: &Value, binding: Option<&str>) -> Self {
+        self.earlier_fingerprints.push(Fingerprint::of_parts(&self, binding, details));
         self
     }
 
-    /// What exactly is being asked, in 32 bytes: the kind, the subjects, the binding and what is to be done, whatever
-    /// words are made of it.
+    /// The digest of the kind, the subjects, the binding and the action. The wording does not count.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
-        let of_now = || Fingerprint::of_parts(self, self.binding.as_deref(), &self.deed.canonical());
-        self.stored.unwrap_or_else(of_now)
+        let of_now = || Fingerprint::of_parts(self, self.binding.as_deref(), &self.action.canonical());
+        self.stored_fingerprint.unwrap_or_else(of_now)
     }
 
-    /// Whether an answer to what has this fingerprint is one to this question.
+    /// Whether a reply to the question with this fingerprint also answers this question.
     #[must_use]
     pub fn is_answered_by(&self, fingerprint: Fingerprint) -> bool {
-        self.formerly.contains(&fingerprint) || self.fingerprint() == fingerprint
+        self.earlier_fingerprints.contains(&fingerprint) || self.fingerprint() == fingerprint
     }
 }
 
-/// How a question is stored.
+/// A question as it is stored.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredQuestion {
     version: u32,
     kind: Kind,
     subjects: Vec<String>,
     #[serde(flatten)]
-    deed: Action,
+    action: Action,
     #[serde(default)]
     always: Vec<Pattern>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     binding: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     each_time: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    place: Option<RealPath>,
+    #[serde(default, rename = "place", skip_serializing_if = "Option::is_none")]
+    file: Option<RealPath>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     note: Option<Note>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -195,9 +197,9 @@ struct Stored {
 
 impl Serialize for Question {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { kind, subjects, deed, always, binding, each_time, place, note, by, .. } = self.clone();
+        let Self { kind, subjects, action, always, binding, each_time, file, note, by, .. } = self.clone();
         let version = QUESTION_VERSION;
-        Stored { version, kind, subjects, deed, always, binding, each_time, place, note, by }
+        StoredQuestion { version, kind, subjects, action, always, binding, each_time, file, note, by }
             .serialize(serializer)
     }
 }
@@ -206,19 +208,32 @@ impl<'de> Deserialize<'de> for Question {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error as _;
         let value = Value::deserialize(deserializer)?;
-        // Version 1 was any value, also one that a tool of somebody's own made.
+        // A question of version 1 can be any JSON value: an embedder's tool may have made it.
         let is_ours = value.get("kind").is_some() && value.get("deed").is_some();
         let Some(version) = value.get("version").filter(|_| is_ours) else {
             return Ok(earlier::question(&value));
         };
         if version.as_u64().is_none_or(|version| version > u64::from(QUESTION_VERSION)) {
             return Err(D::Error::custom(format!(
-                "the question has version {version}, and this program knows {QUESTION_VERSION}: update the program"
+                "the question has version {version}, but this prowess reads up to version {QUESTION_VERSION}; update prowess"
             )));
         }
-        let stored: Stored = serde_json::from_value(value).map_err(D::Error::custom)?;
-        let Stored { kind, subjects, deed, always, binding, each_time, place, note, by, .. } = stored;
-        let (formerly, stored) = (Vec::new(), None);
-        Ok(Self { kind, subjects, deed, always, binding, each_time, place, note, by, formerly, stored })
+        let stored: StoredQuestion = serde_json::from_value(value).map_err(D::Error::custom)?;
+        let StoredQuestion { kind, subjects, action, always, binding, each_time, file, note, by, .. } =
+            stored;
+        let (earlier_fingerprints, stored_fingerprint) = (Vec::new(), None);
+        Ok(Self {
+            kind,
+            subjects,
+            action,
+            always,
+            binding,
+            each_time,
+            file,
+            note,
+            by,
+            earlier_fingerprints,
+            stored_fingerprint,
+        })
     }
 }

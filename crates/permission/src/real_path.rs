@@ -1,4 +1,4 @@
-//! Where a file really is: the one form of a path that rules and requests are compared in.
+//! The real path of a file: absolute, with every link followed. Rules compare real paths.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -6,13 +6,13 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// The most links on the way to one file, as in the kernel.
+/// The most links on the way to one file, as in the Linux kernel.
 const MAX_LINKS: usize = 40;
 
-/// A file as a question names it: its real path, and the other names that it was reached by.
+/// The real path of a file, and the other paths through which it was reached.
 ///
-/// The real path is absolute and has no links in it. A file that does not exist yet has the real path of its nearest
-/// existing parent, and its own name below that.
+/// The real path is absolute and contains no links. For a file that does not exist yet, it is the real path of the nearest
+/// existing directory, and the missing names below it.
 ///
 /// ```
 /// use prowess_permission::{Kind, RealPath, Question};
@@ -21,29 +21,29 @@ const MAX_LINKS: usize = 40;
 /// # let scratch = prowess_permission::real_path::real_path(scratch.path());
 /// std::fs::create_dir(scratch.join("private"))?;
 /// std::os::unix::fs::symlink("private", scratch.join("alias"))?;
-/// let place = RealPath::find(&scratch.join("alias/new.txt"));
-/// assert_eq!(place.real(), scratch.join("private/new.txt").to_string_lossy());
-/// assert_eq!(Question::about_place(Kind::READ, place.clone()).subjects, [place.real()]);
+/// let file = RealPath::find(&scratch.join("alias/new.txt"));
+/// assert_eq!(file.real(), scratch.join("private/new.txt").to_string_lossy());
+/// assert_eq!(Question::about_file(Kind::READ, file.clone()).subjects, [file.real()]);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RealPath {
     real: String,
-    /// The absolute path with the links that it was reached through.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    spelled: Option<String>,
-    /// Its paths in the store of files that it was reached through, first the one that was asked for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    inside: Vec<String>,
-    /// Whether its path leads to it in other letters as well.
+    /// The absolute path with links, if it differs.
+    #[serde(default, rename = "spelled", skip_serializing_if = "Option::is_none")]
+    with_links: Option<String>,
+    /// Its paths in the backend; the first one is the path that the caller used.
+    #[serde(default, rename = "inside", skip_serializing_if = "Vec::is_empty")]
+    in_backend: Vec<String>,
+    /// Whether the file system ignores letter case on its path.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     ignores_case: bool,
-    /// Whether the real path is exactly this text: a name that is no UTF-8 is not.
+    /// Whether the real path is UTF-8, so that the text is exact.
     is_exact: bool,
 }
 
 impl RealPath {
-    /// Looks where an absolute path of this machine leads. Blocks for as long as the file system takes.
+    /// Finds the real path of an absolute path on this machine. Blocks on the file system.
     #[must_use]
     pub fn find(path: &Path) -> Self {
         let real = real_path(path);
@@ -51,28 +51,33 @@ impl RealPath {
         Self::known(&real, path, ignores_case)
     }
 
-    /// A place on this machine that somebody else has looked at.
+    /// A file on this machine whose real path the caller has found.
     #[must_use]
-    pub fn known(real: &Path, spelled: &Path, ignores_case: bool) -> Self {
+    pub fn known(real: &Path, with_links: &Path, ignores_case: bool) -> Self {
         let is_exact = real.to_str().is_some();
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        let spelled = Some(text(spelled)).filter(|spelled| *spelled != text(real));
-        Self { real: text(real), spelled, inside: Vec::new(), ignores_case, is_exact }
+        let with_links = Some(text(with_links)).filter(|path| *path != text(real));
+        Self { real: text(real), with_links, in_backend: Vec::new(), ignores_case, is_exact }
     }
 
-    /// A file that is not on a disk of this machine: its path in its store is all there is.
+    /// A file that is not on a disk of this machine. Its real path is its path in the backend.
     #[must_use]
     pub fn elsewhere(path: impl Into<String>) -> Self {
-        Self { real: path.into(), spelled: None, inside: Vec::new(), ignores_case: false, is_exact: true }
+        Self {
+            real: path.into(),
+            with_links: None,
+            in_backend: Vec::new(),
+            ignores_case: false,
+            is_exact: true,
+        }
     }
 
-    /// The same place with its paths in the store that it was reached through. A rule that was written in code for such
-    /// a path, and begins with `/`, can ask about the file or deny it.
+    /// Adds the file's paths in its backend. A rule written in code that begins with `/` can ask about or deny such a path.
     #[must_use]
-    pub fn inside(mut self, paths: impl IntoIterator<Item = String>) -> Self {
+    pub fn in_backend(mut self, paths: impl IntoIterator<Item = String>) -> Self {
         for path in paths {
-            if path != self.real && !self.inside.contains(&path) {
-                self.inside.push(path);
+            if path != self.real && !self.in_backend.contains(&path) {
+                self.in_backend.push(path);
             }
         }
         self
@@ -84,39 +89,39 @@ impl RealPath {
         &self.real
     }
 
-    /// Its real path, and the path with links that it was reached by.
+    /// The real path, and the path with links if it differs.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(self.real.as_str()).chain(self.spelled.as_deref())
+        std::iter::once(self.real.as_str()).chain(self.with_links.as_deref())
     }
 
-    /// What whoever asked calls it.
+    /// The path that the caller used.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.inside.first().or(self.spelled.as_ref()).unwrap_or(&self.real)
+        self.in_backend.first().or(self.with_links.as_ref()).unwrap_or(&self.real)
     }
 
-    /// Whether its path leads to it in other letters as well.
+    /// Whether the file system ignores letter case on its path.
     #[must_use]
     pub fn ignores_case(&self) -> bool {
         self.ignores_case
     }
 
-    pub(crate) fn spelled(&self) -> Option<&str> {
-        self.spelled.as_deref()
+    pub(crate) fn with_links(&self) -> Option<&str> {
+        self.with_links.as_deref()
     }
 
-    pub(crate) fn paths_inside(&self) -> &[String] {
-        &self.inside
+    pub(crate) fn paths_in_backend(&self) -> &[String] {
+        &self.in_backend
     }
 
-    /// Whether the real path is exactly that text: a name that is no UTF-8 is not.
+    /// Whether the real path is UTF-8, so that the text is exact.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.is_exact
     }
 }
 
-/// Where an absolute path leads, links followed. What does not exist, or cannot be looked at, stays as it is spelled.
+/// The real path of an absolute path. Parts that do not exist or cannot be read stay as they are.
 ///
 /// ```
 /// use std::path::Path;
@@ -126,45 +131,46 @@ impl RealPath {
 #[must_use]
 pub fn real_path(path: &Path) -> PathBuf {
     let mut real = PathBuf::from("/");
-    let mut pending: VecDeque<OsString> = parts(path).collect();
+    let mut pending: VecDeque<OsString> = names(path).collect();
     let mut links = 0;
-    while let Some(part) = pending.pop_front() {
-        if part == ".." {
+    while let Some(name) = pending.pop_front() {
+        if name == ".." {
             real.pop();
             continue;
         }
-        real.push(&part);
+        real.push(&name);
         if links == MAX_LINKS {
             continue;
         }
-        // Of a link that leads nowhere, too: what is written through it is written there.
+        // Also follow a link whose target does not exist: writing through it creates the target.
         if let Ok(target) = std::fs::read_link(&real) {
             links += 1;
             real.pop();
             if target.is_absolute() {
                 real = PathBuf::from("/");
             }
-            for part in parts(&target).collect::<Vec<_>>().into_iter().rev() {
-                pending.push_front(part);
+            for name in names(&target).collect::<Vec<_>>().into_iter().rev() {
+                pending.push_front(name);
             }
         }
     }
     real
 }
 
-fn parts(path: &Path) -> impl Iterator<Item = OsString> {
-    path.components().filter_map(|part| match part {
+/// The names in a path, and `..`.
+fn names(path: &Path) -> impl Iterator<Item = OsString> {
+    path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name.to_owned()),
         Component::ParentDir => Some("..".into()),
         Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
     })
 }
 
-/// Whether a real path has a part that leads to the same file in other letters: a file system there ignores case.
+/// Whether the file system ignores letter case somewhere on a real path.
 ///
-/// Each part that exists is looked up with the case of all its letters turned. The same device and inode under both
-/// names are the same file. Two hard links whose names differ in case alone are taken for that as well, which makes
-/// rules stricter and never weaker.
+/// It looks up each existing name with the case of its letters swapped. If both names have the same device and inode, the
+/// file system ignores case. Two hard links whose names differ only in case look the same; then rules are stricter, never
+/// weaker.
 ///
 /// ```
 /// use std::path::Path;
@@ -173,16 +179,16 @@ fn parts(path: &Path) -> impl Iterator<Item = OsString> {
 /// ```
 #[must_use]
 pub fn ignores_case(real: &Path) -> bool {
-    real.ancestors().any(|part| {
-        let Some(turned) = part.file_name().and_then(turned) else { return false };
-        match (identity(part), identity(&part.with_file_name(turned))) {
+    real.ancestors().any(|path| {
+        let Some(swapped) = path.file_name().and_then(swap_case) else { return false };
+        match (identity(path), identity(&path.with_file_name(swapped))) {
             (Some(one), Some(other)) => one == other,
             _ => false,
         }
     })
 }
 
-/// Whether the letter case of a name can tell something: it is text, and there are other letters for it.
+/// Whether a name has letters whose case can be swapped.
 ///
 /// ```
 /// use std::ffi::OsStr;
@@ -193,17 +199,17 @@ pub fn ignores_case(real: &Path) -> bool {
 /// ```
 #[must_use]
 pub fn has_case(name: &OsStr) -> bool {
-    turned(name).is_some()
+    swap_case(name).is_some()
 }
 
-/// A name with small letters for large ones and the other way round, if that makes another name.
-fn turned(name: &OsStr) -> Option<String> {
+/// The name with upper and lower case swapped, if that is another name.
+fn swap_case(name: &OsStr) -> Option<String> {
     let name = name.to_str()?;
-    let turn = |c: char| -> String {
+    let swap = |c: char| -> String {
         if c.is_lowercase() { c.to_uppercase().collect() } else { c.to_lowercase().collect() }
     };
-    let turned: String = name.chars().map(turn).collect();
-    (turned != name).then_some(turned)
+    let swapped: String = name.chars().map(swap).collect();
+    (swapped != name).then_some(swapped)
 }
 
 #[cfg(unix)]
@@ -213,7 +219,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     Some((found.dev(), found.ino()))
 }
 
-/// Without inodes, whatever exists in other letters as well is taken for the same file.
+/// Without inodes, two names that differ only in case count as the same file.
 #[cfg(not(unix))]
 fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|_| (0, 0))
@@ -226,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_followed_also_to_what_is_not_there_yet() {
+    fn links_are_followed_even_to_missing_files() {
         let scratch = tempfile::tempdir().unwrap();
         let base = real_path(scratch.path());
         std::fs::create_dir_all(base.join("a/b")).unwrap();
@@ -256,7 +262,7 @@ mod tests {
         assert!(!ignores_case(&base.join("one")));
         std::fs::write(base.join("ONE"), "").unwrap();
         assert!(!ignores_case(&base.join("one")), "two files");
-        // What such a mount shows: one file under both names.
+        // A file system that ignores case shows one file under both names.
         std::fs::remove_file(base.join("ONE")).unwrap();
         std::fs::hard_link(base.join("one"), base.join("ONE")).unwrap();
         assert!(ignores_case(&base.join("one")));

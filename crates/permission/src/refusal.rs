@@ -1,59 +1,59 @@
-//! Why an act may not happen.
+//! Refusals: why an action does not happen.
 
 use std::time::Duration;
 
-use crate::text::{one_line, shown};
+use crate::text::{one_line, printable};
 use crate::{Decision, Kind, Question, Rule, RuleSource, Verdict};
 
-/// Longer rules are not spelled out in a message.
-const MAX_SHOWN_RULE_CHARS: usize = 300;
+/// The longest rules that a message spells out, in characters.
+const MAX_PRINTED_RULE_CHARS: usize = 300;
 
-/// Why an act may not happen. The text is for the model and the person: one line that says what was
-/// refused and what would change it. It never shows the rule that refused, which may tell of other things.
+/// Why an action is refused. The text is one line for the model and the person: what was refused, and how to allow it. It
+/// never shows the rule, which could reveal other things to the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// A rule denies it.
-    #[error("Permission denied: {kind} '{}' is denied by a rule.", shown(.subject))]
+    /// A rule denies the action.
+    #[error("Permission denied: {kind} '{}' is denied by a rule.", printable(.subject))]
     Denied {
-        /// The sort of act.
+        /// The kind of action.
         kind: Kind,
-        /// What it was to act on.
+        /// What the action is about.
         subject: String,
-        /// The rule and its layer, for the person; not for the model.
+        /// The rule and its source, for the person and never for the model.
         rule: Option<Box<(RuleSource, Rule)>>,
     },
-    /// Somebody said no.
+    /// A person rejected it.
     #[error("{}", rejected(.message.as_deref()))]
     Rejected {
-        /// What they said about it.
+        /// The person's message.
         message: Option<String>,
     },
-    /// It has to be asked about, and there is nobody who could answer.
+    /// The decision is "ask", but nobody can be asked.
     #[error("{}", nobody(.kind, .subjects, *.each_time))]
     NobodyToAsk {
-        /// The sort of act.
+        /// The kind of action.
         kind: Kind,
-        /// What needs permission and has none.
+        /// What still needs permission.
         subjects: Vec<String>,
-        /// Whether it is asked about each time.
+        /// Whether prowess asks each time.
         each_time: bool,
     },
-    /// Nobody answered in time.
+    /// Nobody replied in time.
     #[error(
-        "Permission for {} was not given: nobody answered within {after:?}. Try again when somebody can.",
-        subjects_shown(.kind, .subjects)
+        "Permission for {} was not given: nobody replied within {after:?}. Try again when somebody can reply.",
+        list_subjects(.kind, .subjects)
     )]
     TimedOut {
-        /// The sort of act.
+        /// The kind of action.
         kind: Kind,
-        /// What it was to act on.
+        /// What the action is about.
         subjects: Vec<String>,
-        /// How long the answer was waited for.
+        /// How long prowess waited for a reply.
         after: Duration,
     },
-    /// The question was withdrawn before it was answered.
-    #[error("The question was withdrawn before anybody answered it; nothing was done.")]
+    /// The question was withdrawn before anybody replied.
+    #[error("The question was withdrawn before anybody replied; nothing was done.")]
     Cancelled,
 }
 
@@ -62,11 +62,11 @@ impl Refusal {
         Self::Denied { kind: kind.clone(), subject: verdict.subject, rule: verdict.rule.map(Box::new) }
     }
 
-    pub(crate) fn timed_out(request: &Question, after: Duration) -> Self {
-        Self::TimedOut { kind: request.kind.clone(), subjects: request.subjects.clone(), after }
+    pub(crate) fn timed_out(question: &Question, after: Duration) -> Self {
+        Self::TimedOut { kind: question.kind.clone(), subjects: question.subjects.clone(), after }
     }
 
-    /// A short name for the refusal that never changes, for programs and logs.
+    /// A stable short name of the refusal, for programs and logs.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -79,7 +79,7 @@ impl Refusal {
     }
 }
 
-/// Why an act does not happen now.
+/// Why an action does not happen now.
 ///
 /// ```
 /// use prowess_permission::{Kind, Permissions, Policy, Question, Replies, Stopped};
@@ -96,10 +96,9 @@ impl Refusal {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// Somebody has to answer this first, and nobody could be asked: whoever can store the question does, and does the
-    /// same again when there is an answer.
+    /// A person must reply first, and nobody could be asked. Store the question, and repeat the operation with the reply.
     Asks(Box<Question>),
-    /// It may not.
+    /// The action is refused.
     Refused(Refusal),
 }
 
@@ -117,7 +116,7 @@ fn rejected(message: Option<&str>) -> String {
 }
 
 fn nobody(kind: &Kind, subjects: &[String], each_time: bool) -> String {
-    let what = subjects_shown(kind, subjects);
+    let what = list_subjects(kind, subjects);
     if each_time {
         return format!("Permission for {what} is needed each time, and nobody can be asked.");
     }
@@ -128,7 +127,7 @@ fn nobody(kind: &Kind, subjects: &[String], each_time: bool) -> String {
     let table = first.toml_table();
     let lines: Vec<String> = rules.iter().map(Rule::toml_line).collect();
     let lines = lines.join(" and ");
-    if lines.chars().count() > MAX_SHOWN_RULE_CHARS {
+    if lines.chars().count() > MAX_PRINTED_RULE_CHARS {
         return format!(
             "Permission for {what} is needed, and nobody can be asked. \
              To allow it, add a pattern that matches it at the end of {table}."
@@ -140,11 +139,11 @@ fn nobody(kind: &Kind, subjects: &[String], each_time: bool) -> String {
     )
 }
 
-fn subjects_shown(kind: &Kind, subjects: &[String]) -> String {
+fn list_subjects(kind: &Kind, subjects: &[String]) -> String {
     let mut text = kind.to_string();
     for (at, subject) in subjects.iter().enumerate() {
         text.push_str(if at == 0 { " '" } else { ", '" });
-        text.push_str(&shown(subject));
+        text.push_str(&printable(subject));
         text.push('\'');
     }
     text

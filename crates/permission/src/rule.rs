@@ -1,4 +1,4 @@
-//! One rule, and the layer that it stands in.
+//! One rule, and the source that it comes from.
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -6,11 +6,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::name;
-use crate::reading::{self, PathBase};
+use crate::path_pattern::{self, PathBase};
 use crate::text::{toml_key, toml_string};
 use crate::{Decision, Kind, Pattern};
 
-/// What is to happen with the acts that two patterns describe.
+/// A decision about all actions that match a pattern of kinds and a pattern of subjects.
 ///
 /// ```
 /// use prowess_permission::{Decision, Kind, Rule};
@@ -21,26 +21,27 @@ use crate::{Decision, Kind, Pattern};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rule {
-    /// Which kinds of act.
+    /// The kinds.
     pub kind: Pattern,
-    /// Which subjects.
+    /// The subjects.
     pub pattern: Pattern,
-    /// What happens with them.
-    pub action: Decision,
-    /// What the pattern matches where subjects are paths, once it is known what it is relative to.
+    /// What to do.
+    #[serde(rename = "action")]
+    pub decision: Decision,
+    /// The pattern expanded to absolute paths, for kinds whose subjects are paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     paths: Vec<Pattern>,
     #[serde(default, skip_serializing_if = "Strength::is_usual")]
     strength: Strength,
 }
 
-/// How a rule stands among others.
+/// Whether a rule can override a rule for everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Strength {
     #[default]
     Usual,
-    /// It holds for paths in any letter case, and against rules that are about everything.
+    /// It ignores letter case and overrides rules for everything.
     Guard,
 }
 
@@ -51,25 +52,25 @@ impl Strength {
 }
 
 impl Rule {
-    /// A rule written in code. Text from elsewhere goes through [`Pattern::parse`], which has a limit. A pattern of
-    /// paths is matched as it is: against the real path, and against a path in a store of files if it begins with `/`.
+    /// A rule written in code. Parse text from elsewhere with [`Pattern::parse`], which enforces limits. A path pattern is
+    /// not expanded: it matches the real path. If it begins with `/`, it also matches paths in a backend.
     #[must_use]
-    pub fn new(kind: &str, pattern: &str, action: Decision) -> Self {
-        Self::of(Pattern::compile(kind), Pattern::compile(pattern), action)
+    pub fn new(kind: &str, pattern: &str, decision: Decision) -> Self {
+        Self::of(Pattern::compile(kind), Pattern::compile(pattern), decision)
     }
 
-    pub(crate) fn of(kind: Pattern, pattern: Pattern, action: Decision) -> Self {
-        Self { kind, pattern, action, paths: Vec::new(), strength: Strength::Usual }
+    pub(crate) fn of(kind: Pattern, pattern: Pattern, decision: Decision) -> Self {
+        Self { kind, pattern, decision, paths: Vec::new(), strength: Strength::Usual }
     }
 
-    /// A rule for this one subject, whatever characters it has.
+    /// A rule for exactly this subject. Wildcards in it have no meaning.
     #[must_use]
-    pub fn literal(kind: &Kind, subject: &str, action: Decision) -> Self {
-        Self::of(Pattern::literal(kind.as_str()), Pattern::literal(subject), action)
+    pub fn literal(kind: &Kind, subject: &str, decision: Decision) -> Self {
+        Self::of(Pattern::literal(kind.as_str()), Pattern::literal(subject), decision)
     }
 
-    /// A rule that has somebody asked about files, whatever the letter case of their path. A rule that allows
-    /// everything, `*`, does not change that; one that names paths does.
+    /// A rule that asks about files and ignores letter case. A rule for everything, such as `*`, does not override it; a
+    /// rule that names paths does.
     ///
     /// ```
     /// use prowess_permission::{Decision, Kind, RuleSource, Policy, Rule};
@@ -92,23 +93,23 @@ impl Rule {
         }
     }
 
-    /// The rule with its pattern read as a path below these places, and what a person should know about that. Patterns
-    /// of other kinds have their `~` replaced.
+    /// The rule with its path pattern expanded from `base`, and a notice for the person if there is one. For other kinds,
+    /// only `~` is expanded.
     pub(crate) fn located(mut self, base: &PathBase) -> (Self, Option<String>) {
         let mut notice = None;
         if Kind::PATHS.iter().any(|kind| self.kind.matches(kind.as_str())) {
-            let reading = reading::read(&self.pattern, self.action, base);
-            (self.paths, notice) = (reading.patterns, reading.notice);
+            let expanded = path_pattern::expand(&self.pattern, self.decision, base);
+            (self.paths, notice) = (expanded.patterns, expanded.notice);
         }
-        // What is written is what is shown of a rule about paths alone.
-        let is_of_paths_alone = Kind::PATHS.iter().any(|kind| self.kind.as_str() == kind.as_str());
-        if let Some(home) = base.home_text().filter(|_| !is_of_paths_alone) {
+        // prowess shows a rule for paths as the person wrote it.
+        let is_for_paths_only = Kind::PATHS.iter().any(|kind| self.kind.as_str() == kind.as_str());
+        if let Some(home) = base.home_text().filter(|_| !is_for_paths_only) {
             self.pattern = self.pattern.expand_home(&home);
         }
         (self, notice)
     }
 
-    /// Whether the rule speaks about this act.
+    /// Whether the rule matches this kind and subject.
     #[must_use]
     pub fn applies(&self, kind: &Kind, subject: &str) -> bool {
         self.applies_to(kind, &Subject::new(subject, false))
@@ -118,52 +119,53 @@ impl Rule {
         if !self.kind.matches(kind.as_str()) {
             return false;
         }
-        if !kind.is_of_paths() {
-            // Rules of earlier versions name the owner without backslashes. They still ask and deny.
-            let is_meant = || subject.unescaped().is_some_and(|before| self.pattern.matches(before));
-            return self.pattern.matches(subject.text) || (self.action != Decision::Allow && is_meant());
+        if !kind.has_path_subjects() {
+            // Rules of earlier versions write names without backslashes. They still ask and deny.
+            let matches_unescaped = || subject.unescaped().is_some_and(|before| self.pattern.matches(before));
+            return self.pattern.matches(subject.text)
+                || (self.decision != Decision::Allow && matches_unescaped());
         }
         let own = std::slice::from_ref(&self.pattern);
         let patterns = if self.paths.is_empty() { own } else { &self.paths };
         match self.strength {
             Strength::Guard => patterns.iter().any(|pattern| pattern.matches(subject.folded())),
-            // Where case does not count, it counts for nothing that is allowed.
-            Strength::Usual if subject.ignores_case && self.action != Decision::Allow => {
-                patterns.iter().any(|pattern| pattern.in_small_letters().matches(subject.folded()))
+            // `allow` rules never ignore case.
+            Strength::Usual if subject.ignores_case && self.decision != Decision::Allow => {
+                patterns.iter().any(|pattern| pattern.to_lowercase().matches(subject.folded()))
             }
             Strength::Usual => patterns.iter().any(|pattern| pattern.matches(subject.text)),
         }
     }
 
-    /// Whether it was written in code for a path of a store of files, by its beginning.
-    pub(crate) fn is_of_store(&self) -> bool {
+    /// Whether it was written in code for a path in a backend.
+    pub(crate) fn is_for_backend(&self) -> bool {
         self.paths.is_empty() && self.pattern.as_str().starts_with('/')
     }
 
-    /// Whether it has somebody asked in spite of rules about everything.
+    /// Whether rules for everything do not override it.
     #[must_use]
     pub fn is_guard(&self) -> bool {
         self.strength == Strength::Guard
     }
 
-    /// Whether it is about everything, and names nothing.
-    pub(crate) fn is_about_everything(&self) -> bool {
+    /// Whether its pattern is only wildcards.
+    pub(crate) fn matches_everything(&self) -> bool {
         self.pattern.as_str().bytes().all(|byte| matches!(byte, b'*' | b'/'))
     }
 
-    /// The header of the table that the rule belongs in, as in `[permission.run]`.
+    /// The header of the rule's TOML table, such as `[permission.run]`.
     #[must_use]
     pub fn toml_table(&self) -> String {
         format!("[permission.{}]", toml_key(self.kind.as_str()))
     }
 
-    /// The rule's own line, as in `"git status *" = "allow"`.
+    /// The rule's TOML line, such as `"git status *" = "allow"`.
     #[must_use]
     pub fn toml_line(&self) -> String {
-        format!("{} = \"{}\"", toml_string(self.pattern.as_str()), self.action)
+        format!("{} = \"{}\"", toml_string(self.pattern.as_str()), self.decision)
     }
 
-    /// The rule as configuration: its table and its line.
+    /// The rule as TOML: its table and its line.
     ///
     /// ```
     /// use prowess_permission::{Decision, Rule};
@@ -177,7 +179,7 @@ impl Rule {
     }
 }
 
-/// A subject that rules are compared with.
+/// A subject, prepared for matching.
 pub(crate) struct Subject<'a> {
     pub(crate) text: &'a str,
     ignores_case: bool,
@@ -190,18 +192,18 @@ impl<'a> Subject<'a> {
         Self { text, ignores_case, folded: OnceCell::new(), unescaped: OnceCell::new() }
     }
 
-    /// With the name in it as it is, if that is another text.
+    /// The subject as earlier versions wrote it, if that differs.
     fn unescaped(&self) -> Option<&str> {
         self.unescaped.get_or_init(|| name::unescaped(self.text)).as_deref()
     }
 
-    /// In small letters.
+    /// The subject in lower case.
     fn folded(&self) -> &str {
         self.folded.get_or_init(|| self.text.to_lowercase())
     }
 }
 
-/// Who gave a rule. Later layers stand after earlier ones, and the last match wins.
+/// Where a rule comes from. Rules of later sources come after those of earlier ones, and the last match wins.
 ///
 /// ```
 /// use prowess_permission::{Decision, Kind, RuleSource, Policy, Rule};
@@ -209,23 +211,23 @@ impl<'a> Subject<'a> {
 /// let policy = Policy::new()
 ///     .with(RuleSource::Session, [Rule::new("run", "make *", Decision::Allow)])
 ///     .with(RuleSource::User, [Rule::new("run", "*", Decision::Ask)]);
-/// // Whoever was there first: the session's rules stand after the user's.
+/// // The order of the calls does not matter: the session's rules come after the user's.
 /// assert_eq!(policy.decide(&Kind::RUN, "make check").decision, Decision::Allow);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RuleSource {
-    /// What holds when nobody says anything.
+    /// Built-in defaults.
     Defaults,
-    /// What an agent that the host ships brings along.
+    /// Rules that an embedder gives to one of its agents.
     BuiltInAgent,
     /// The user's configuration.
     User,
-    /// The project's configuration: only for projects that the user trusts.
+    /// The project's configuration. Load it only if the user trusts the project.
     Project,
-    /// What the configuration says for the agent that is running.
+    /// The configuration for the running agent.
     Agent,
-    /// What was decided for this session alone.
+    /// Rules for this session only.
     Session,
 }
 
@@ -256,10 +258,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layers_are_ordered_and_numbered() {
+    fn sources_are_ordered_and_numbered() {
         assert!(RuleSource::ALL.is_sorted());
-        for (at, layer) in RuleSource::ALL.into_iter().enumerate() {
-            assert_eq!(layer.index(), at);
+        for (at, source) in RuleSource::ALL.into_iter().enumerate() {
+            assert_eq!(source.index(), at);
         }
         assert_eq!(RuleSource::BuiltInAgent.to_string(), "built-in agent");
     }

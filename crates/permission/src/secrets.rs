@@ -1,11 +1,11 @@
-//! Files that mostly hold secrets, wherever they lie. This is the one list: file tools, searches and inputs of runs are
-//! all held to it.
+//! Secret files: files that usually hold secrets, in any directory. File tools, searches and inputs of runs all use this
+//! list.
 
 use crate::{Kind, Rule};
 
-/// Patterns of the real paths of well-known secret files, matched without regard to letter case.
+/// Patterns of the real paths of well-known secret files. They ignore letter case.
 pub const SECRET_FILES: &[&str] = &[
-    // Variables of programs.
+    // Environment files.
     "*/.env",
     "*/.env.*",
     "*.env",
@@ -67,7 +67,7 @@ pub const SECRET_FILES: &[&str] = &[
     "*/.netlify/*",
     "*/.config/netlify/*",
     "*/.heroku/*",
-    // Hosts of code and registries of packages.
+    // Code hosts and package registries.
     "*/.git-credentials",
     "*/.config/git/credentials",
     "*/.config/gh/hosts.yml",
@@ -118,7 +118,7 @@ pub const SECRET_FILES: &[&str] = &[
     "*/.huggingface/token",
     "*/.cache/huggingface/token",
     "*/.kaggle/kaggle.json",
-    // Stores of passwords.
+    // Password stores.
     "*/.password-store/*",
     "*/.local/share/keyrings/*",
     "*/.gnome2/keyrings/*",
@@ -128,7 +128,7 @@ pub const SECRET_FILES: &[&str] = &[
     "*/.config/op/*",
     "*/.config/bitwarden*/*",
     "*/.config/keepassxc/*",
-    // Profiles of browsers: cookies, logins, histories.
+    // Browser profiles: cookies, logins, histories.
     "*/.mozilla/*",
     "*/.librewolf/*",
     "*/.config/google-chrome*/*",
@@ -176,7 +176,7 @@ pub const SECRET_FILES: &[&str] = &[
     "*/.jupyter/*",
     "*/.netrc~",
     "*/.netrc.*",
-    // What was typed, with passwords among it.
+    // Shell histories, which often contain passwords.
     "*/.bash_history?*",
     "*/.bash_sessions/*",
     "*/.zsh_sessions/*",
@@ -196,7 +196,7 @@ pub const SECRET_FILES: &[&str] = &[
     "*/.mysql_history",
     "*/.sqlite_history",
     "*/.rediscli_history",
-    // The system's.
+    // System files.
     "/etc/shadow*",
     "/etc/gshadow*",
     "/etc/sudoers*",
@@ -206,7 +206,7 @@ pub const SECRET_FILES: &[&str] = &[
     "/proc/*/mem",
 ];
 
-/// Rules that have somebody asked before one of these files is read.
+/// Rules that ask before anything reads a secret file.
 ///
 /// ```
 /// use prowess_permission::secrets::secret_files;
@@ -238,10 +238,6 @@ mod tests {
         for path in ["/a/env", "/a/src/environment.rs", "/a/keys.rs", "/a/ssh/notes", "/a/secretary.md"] {
             assert_eq!(decision(path), Decision::Allow, "{path}");
         }
-        assert_eq!(
-            policy.decide(&Kind::WRITE, "/a/.env").rule,
-            None,
-            "writing is asked about by other rules"
-        );
+        assert_eq!(policy.decide(&Kind::WRITE, "/a/.env").rule, None, "other rules ask about writing");
     }
 }

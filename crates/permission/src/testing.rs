@@ -1,4 +1,4 @@
-//! The suite that every [`ApprovalStore`] passes.
+//! The test suite for an [`ApprovalStore`].
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use crate::{Approval, ApprovalStore, Kind, Pattern};
 const HANDLES: usize = 8;
 const EACH: usize = 12;
 
-/// Checks that a store keeps its promises, and panics where it does not.
+/// Checks that a store keeps its promises, and panics if it does not.
 ///
-/// Each call of `open` gives a new handle to the same store, which is empty at first. Run it on a
-/// runtime with several threads, so that adding at the same time is just that.
+/// Each call of `open` returns a new handle to the same store, which is empty at first. Use a runtime with several threads,
+/// so that additions really happen at the same time.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -27,7 +27,7 @@ const EACH: usize = 12;
 ///
 /// # Panics
 ///
-/// When a promise is broken.
+/// If a promise is broken.
 pub async fn approval_store_suite(open: impl Fn() -> Arc<dyn ApprovalStore>) {
     keeps_what_it_is_given(&open).await;
     loses_nothing_to_others(&open).await;

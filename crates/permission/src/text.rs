@@ -1,18 +1,18 @@
-//! Other people's text on one line of ours.
+//! Untrusted text on one line.
 
 use std::fmt::Write as _;
 
 pub(crate) use prowess_base::text::exact_line;
 use prowess_base::text::is_unprintable;
 
-/// Longer subjects are cut where they are shown; the whole text is in the value.
-const MAX_SHOWN_CHARS: usize = 200;
+/// The longest text in a message, in characters; the rest is cut off.
+const MAX_PRINTED_CHARS: usize = 200;
 
-/// `text` on one line, cut if it is long, with nothing in it that moves a cursor or turns text around.
-pub(crate) fn shown(text: &str) -> String {
+/// `text` on one line, shortened if it is long. Characters that move the cursor or reverse text are escaped.
+pub(crate) fn printable(text: &str) -> String {
     let mut line = String::new();
     for (at, c) in text.chars().enumerate() {
-        if at == MAX_SHOWN_CHARS {
+        if at == MAX_PRINTED_CHARS {
             line.push('…');
             break;
         }
@@ -25,7 +25,7 @@ pub(crate) fn shown(text: &str) -> String {
     line
 }
 
-/// Somebody's words as a single line: every run of white space becomes a space.
+/// `text` on one line: each sequence of white space becomes one space.
 pub(crate) fn one_line(text: &str) -> String {
     let visible: String = text.chars().map(|c| if is_unprintable(c) { ' ' } else { c }).collect();
     visible.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -57,7 +57,7 @@ pub(crate) fn toml_string(text: &str) -> String {
     quoted
 }
 
-/// `text` as a TOML key: bare where TOML allows that.
+/// `text` as a TOML key, bare if TOML allows that.
 pub(crate) fn toml_key(text: &str) -> String {
     let bare = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
     if bare { text.to_owned() } else { toml_string(text) }
@@ -69,8 +69,8 @@ mod tests {
 
     #[test]
     fn nothing_leaves_its_line() {
-        assert_eq!(shown("a\nb\u{202e}c"), "a\\nb\\u{202e}c");
-        assert_eq!(shown(&"x".repeat(300)).chars().count(), MAX_SHOWN_CHARS + 1);
+        assert_eq!(printable("a\nb\u{202e}c"), "a\\nb\\u{202e}c");
+        assert_eq!(printable(&"x".repeat(300)).chars().count(), MAX_PRINTED_CHARS + 1);
         assert_eq!(one_line("  no,\r\n use\u{1b}[31m `make`\t"), "no, use [31m `make`");
     }
 

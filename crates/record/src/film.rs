@@ -1,7 +1,7 @@
-//! What was on the screen, and when.
+//! Stores which text was on the screen at which time.
 //!
-//! A terminal is a long roll of rows, of which the last ones are on the screen. A film keeps each row of the roll once
-//! for every text that it had, and how far the roll had moved; nothing is kept again for having moved.
+//! A terminal is a long roll of rows; the last rows are on the screen. A film keeps every text that a row had, and how far the
+//! roll had moved. So scrolling stores no row again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU16;
@@ -11,11 +11,11 @@ use anyhow::Context as _;
 
 use crate::row::Row;
 
-/// Changes within this time are one.
+/// Changes within this time count as one.
 const SHORTEST: Duration = Duration::from_millis(80);
-/// Nobody looks longer at a screen on which nothing happens.
+/// The longest time without a change. Longer pauses are shortened.
 const LONGEST: Duration = Duration::from_millis(1_500);
-/// The rows of the roll that are kept; a film of more shows no more of it.
+/// How many rows of the roll are kept. The film ends there.
 const MAX_ROWS: usize = 10_000;
 
 pub(crate) struct Film {

@@ -1,6 +1,6 @@
-//! Records what a command shows in a terminal, as an SVG that plays by itself.
+//! Records the terminal output of a command as an animated SVG.
 //!
-//! A tool for development: `make demo-svg` makes `docs/demo.svg` with it. No shipped crate depends on it.
+//! This is a tool for development: `make demo-svg` uses it to make `docs/demo.svg`. No shipped crate depends on it.
 
 mod film;
 mod paint;
@@ -25,25 +25,24 @@ pub struct Picture<'t> {
     pub rows: u16,
     /// The text above the screen.
     pub title: &'t str,
-    /// All of the recording, or its end.
+    /// The whole recording, or its last screen.
     pub kind: Kind,
 }
 
 /// What a recording shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// All that happens, once; the last screen stays.
+    /// The whole recording, played once. The last screen stays.
     Moving,
     /// The last screen.
     Still,
 }
 
-/// Runs a command in a pseudo terminal until nobody writes to it, and makes an SVG of what it showed. The file is
-/// written however the command ends.
+/// Runs a command in a pseudo-terminal until its output ends, and writes the output as an SVG, even if the command fails.
 ///
 /// # Errors
 ///
-/// If the command cannot be started, or the file cannot be written.
+/// The command cannot be started, or the file cannot be written.
 pub fn record(mut command: Command, picture: Picture<'_>, to: &Path) -> anyhow::Result<ExitStatus> {
     let (mut terminal, other) = pty_process::blocking::open().context("cannot open a pseudo terminal")?;
     terminal.resize(pty_process::Size::new(picture.rows, picture.columns))?;
@@ -58,7 +57,7 @@ pub fn record(mut command: Command, picture: Picture<'_>, to: &Path) -> anyhow::
         .with_context(|| format!("cannot start {name}"))?;
     let start = Instant::now();
     let mut bytes = [0; 16 * 1024];
-    // Once nobody has the other end, reading is an error.
+    // Reading fails when no process has the other end open.
     while let Ok(read @ 1..) = terminal.read(&mut bytes) {
         film.show(start.elapsed(), &bytes[..read]);
     }
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_recorded_is_an_error() {
+    fn a_failed_recording_is_an_error() {
         let picture = Picture { columns: 40, rows: 5, title: "", kind: Kind::Still };
         let error = record(Command::new("/nowhere/at all"), picture, Path::new("/dev/null")).unwrap_err();
         assert!(error.to_string().contains("cannot start /nowhere/at all"), "{error:#}");

@@ -10,7 +10,7 @@ use prowess_record::{Kind, Picture, record};
 /// Record what a command shows in a terminal as an SVG
 #[derive(Debug, Parser)]
 struct Options {
-    /// Record the last screen alone
+    /// Record only the last screen
     #[arg(long)]
     still: bool,
     /// The width of the screen
@@ -31,15 +31,15 @@ struct Options {
 
 fn main() -> Result<ExitCode> {
     let options = Options::parse();
-    let mut words = options.command.iter();
-    let Some(program) = words.next() else { bail!("there is no command to record") };
+    let mut arguments = options.command.iter();
+    let Some(program) = arguments.next() else { bail!("no command to record; add one after the file") };
     let mut command = Command::new(program);
-    command.args(words);
+    command.args(arguments);
     let kind = if options.still { Kind::Still } else { Kind::Moving };
     let picture = Picture { columns: options.columns, rows: options.rows, title: &options.title, kind };
     let status = record(command, picture, &options.file)?;
     if !status.success() {
-        bail!("{program} ended with {status}; {} shows how far it came", options.file.display());
+        bail!("{program} failed with {status}; {} shows its output until then", options.file.display());
     }
     Ok(ExitCode::SUCCESS)
 }

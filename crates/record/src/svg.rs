@@ -1,7 +1,7 @@
-//! A film as a picture that browsers play by themselves.
+//! Draws a film as an animated SVG.
 //!
-//! Drawn as it is, the picture is the last screen; animations show what was there before, and hide what was not there
-//! yet. So whoever plays no animations, or wants none, sees how it ended.
+//! Without animation, the picture is the last screen. Animations show earlier rows and hide later ones. So a viewer without
+//! animations shows the end.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,31 +1,31 @@
-//! Puts what a skill was given to work on into its instructions.
+//! The arguments of a skill: expands `$ARGUMENTS`, `$1` and `${SKILL_DIR}` in its instructions.
 
 use prowess_catalog::Skill;
 use prowess_catalog::skill::MAX_MANIFEST;
 
-/// The most that text may grow to: no more than a document could have had in the first place.
+/// The longest expanded text, in bytes: the limit of a manifest.
 #[allow(clippy::cast_possible_truncation, reason = "10 MiB fit")]
-pub(crate) const MAX_EXPANDED: usize = MAX_MANIFEST as usize;
+pub(crate) const MAX_EXPANDED_BYTES: usize = MAX_MANIFEST as usize;
 
-/// The directory's variable, and its name in another client's skills.
+/// The variable for the skill's directory, and its name in skills for Claude Code.
 const DIRECTORY: [&str; 2] = ["${SKILL_DIR}", "${CLAUDE_SKILL_DIR}"];
 const ARGUMENTS: &str = "$ARGUMENTS";
 
-/// How many names of arguments count, and the longest number that one is given by.
-const MAX_NAMES: usize = 64;
+/// The most named arguments.
+const MAX_NAMED_ARGUMENTS: usize = 64;
+/// The longest index in `$ARGUMENTS[…]`, in digits.
 const MAX_DIGITS: usize = 9;
 
-/// The text would grow beyond [`MAX_EXPANDED`].
+/// The expanded text would exceed [`MAX_EXPANDED_BYTES`].
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Overgrown;
+pub(crate) struct TooLong;
 
-/// `body` with `${SKILL_DIR}` and the arguments put in. What is put in is not looked at again.
+/// Expands `${SKILL_DIR}` and the arguments in `body`. Inserted text is not expanded again.
 ///
-/// A skill takes arguments when it says so in `arguments` or `argument-hint`, or mentions `$ARGUMENTS`:
-/// only then do `$1` and its like mean anything, since scripts in a body are full of them. Without
-/// arguments every variable for them stays as it is written. Arguments that find no place are added at
-/// the end.
-pub(crate) fn put_in(body: &str, skill: &Skill, given: Option<&str>) -> Result<String, Overgrown> {
+/// A skill takes arguments if its frontmatter has `arguments` or `argument-hint`, or if it mentions `$ARGUMENTS`. Only then
+/// are `$1` and similar variables expanded, because scripts in a body often use them. Without arguments, these variables
+/// stay. If no variable uses the arguments, they are added at the end.
+pub(crate) fn expand(body: &str, skill: &Skill, given: Option<&str>) -> Result<String, TooLong> {
     let given = given.map(str::trim).filter(|given| !given.is_empty());
     let extensions = &skill.extensions;
     let takes_arguments = given.is_some()
@@ -36,7 +36,7 @@ pub(crate) fn put_in(body: &str, skill: &Skill, given: Option<&str>) -> Result<S
     let arguments = Arguments {
         whole: given.unwrap_or_default(),
         words: &words,
-        names: &extensions.arguments[..extensions.arguments.len().min(MAX_NAMES)],
+        names: &extensions.arguments[..extensions.arguments.len().min(MAX_NAMED_ARGUMENTS)],
     };
 
     let mut text = String::with_capacity(body.len());
@@ -57,8 +57,8 @@ pub(crate) fn put_in(body: &str, skill: &Skill, given: Option<&str>) -> Result<S
             text.push('$');
             rest = &rest[1..];
         }
-        if text.len() > MAX_EXPANDED {
-            return Err(Overgrown);
+        if text.len() > MAX_EXPANDED_BYTES {
+            return Err(TooLong);
         }
     }
     text.push_str(rest);
@@ -66,7 +66,7 @@ pub(crate) fn put_in(body: &str, skill: &Skill, given: Option<&str>) -> Result<S
         let line_end = if text.ends_with('\n') { "" } else { "\n" };
         text.extend([line_end, "\nARGUMENTS: ", given, "\n"]);
     }
-    if text.len() > MAX_EXPANDED { Err(Overgrown) } else { Ok(text) }
+    if text.len() > MAX_EXPANDED_BYTES { Err(TooLong) } else { Ok(text) }
 }
 
 fn mentions_arguments(body: &str) -> bool {
@@ -84,13 +84,13 @@ struct Arguments<'a> {
 }
 
 impl Arguments<'_> {
-    /// The variable that `text` begins with: its length and its value.
+    /// The variable at the start of `text`: its length and its value.
     fn at(&self, text: &str) -> Option<(usize, &str)> {
         let name = text.strip_prefix('$')?;
         let length = name.find(|c| !continues_a_name(c)).unwrap_or(name.len());
         let (name, after) = name.split_at(length);
         if name == "ARGUMENTS" {
-            // `$ARGUMENTS[0]` is the first word.
+            // `$ARGUMENTS[0]` is the first argument.
             let index = after.strip_prefix('[').and_then(|index| {
                 let digits = index.bytes().take(MAX_DIGITS).take_while(u8::is_ascii_digit).count();
                 let closes = index[digits..].starts_with(']');
@@ -105,7 +105,7 @@ impl Arguments<'_> {
             let number = name.parse::<usize>().ok().filter(|number| *number > 0)?;
             return Some((1 + length, self.word(number - 1)));
         }
-        // A declared name may have hyphens: the longest that fits is meant.
+        // A name may have hyphens: use the longest one that matches.
         let fits = |declared: &&String| {
             let rest = text[1..].strip_prefix(declared.as_str());
             !declared.is_empty() && rest.is_some_and(|rest| !rest.starts_with(continues_a_name))
@@ -120,7 +120,7 @@ impl Arguments<'_> {
     }
 }
 
-/// The words of `text`; quotes hold a word together, as in a shell.
+/// Splits `text` into words. Quotes hold a word together, as in a shell.
 fn split_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -133,7 +133,7 @@ fn split_words(text: &str) -> Vec<String> {
                 word.get_or_insert_default().extend(characters.next());
             }
             (Some(_), c) => word.get_or_insert_default().push(c),
-            // An apostrophe inside a word is one.
+            // Inside a word it is an apostrophe.
             (None, '"' | '\'') if word.is_none() => {
                 quote = Some(c);
                 word = Some(String::new());
@@ -159,11 +159,11 @@ mod tests {
     }
 
     fn expanded(fields: &str, body: &str, given: Option<&str>) -> String {
-        put_in(body, &skill(fields), given).unwrap()
+        expand(body, &skill(fields), given).unwrap()
     }
 
     #[test]
-    fn the_directory_is_always_put_in() {
+    fn the_directory_is_always_expanded() {
         assert_eq!(
             expanded("", "run ${SKILL_DIR}/x ${CLAUDE_SKILL_DIR}", None),
             "run /skills/deploy/x /skills/deploy"
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(expanded("", "$ARGUMENTS_DIR $1", Some("a")), "$ARGUMENTS_DIR $1\n\nARGUMENTS: a\n");
     }
 
-    /// A dialect may have no way to give any, and an example in a body is not to be blanked out.
+    /// A dialect may have no way to pass arguments, and examples in a body must stay.
     #[test]
     fn without_arguments_nothing_is_blanked_out() {
         for body in ["Ship $ARGUMENTS to $1.", "awk '{print $1}'"] {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_in_is_not_looked_at_again() {
+    fn inserted_text_is_not_expanded_again() {
         assert_eq!(
             expanded("", "$ARGUMENTS", Some("$1 ${SKILL_DIR} $ARGUMENTS")),
             "$1 ${SKILL_DIR} $ARGUMENTS"
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn text_does_not_grow_without_bound() {
         let body = "$ARGUMENTS".repeat(20_000);
-        assert_eq!(put_in(&body, &skill(""), Some(&"x".repeat(10_000))), Err(Overgrown));
+        assert_eq!(expand(&body, &skill(""), Some(&"x".repeat(10_000))), Err(TooLong));
     }
 
     #[test]

@@ -1,28 +1,26 @@
-//! Calls of the tools that a model handles skills with.
+//! Calls of the tools for skills.
 
 use prowess_permission::Asker;
 use serde_json::Value;
 
+use crate::answer::{SkillAnswer, SkillToolAnswer};
 use crate::delta::SkillDelta;
-use crate::dialect::{self, SkillToolAnswer, SkillToolKind, ToolSpec, Wanted};
+use crate::dialect::{self, ParsedCall, SkillToolKind, ToolSpec};
 use crate::documents::PreparedSelection;
 use crate::engine::SkillEngine;
-#[cfg(feature = "run")]
-use crate::error::SkillError;
 use crate::load::PreparedLoad;
+use crate::operation::Outcome;
 use crate::service::SkillService;
-use crate::session::SkillAnswer;
 use crate::state::SkillState;
-use crate::step::Outcome;
 use crate::view::SkillView;
 
-/// A tool call of which everything is done but the change of state.
+/// A tool call that is done except for the change of state.
 ///
-/// A host that makes the calls of a turn at the same time and finishes them in the order of the calls gets the same state
+/// You can make all calls of a turn at the same time. If you finish them in the order of the calls, the state is the same
 /// every time.
 ///
 /// ```
-/// use prowess_permission::Nobody;
+/// use prowess_permission::NoAsker;
 /// use prowess_skills::{Outcome, SkillSession};
 /// use serde_json::json;
 ///
@@ -38,7 +36,7 @@ use crate::view::SkillView;
 /// let arguments = json!({"skill_name": "greet"});
 /// let call = session.service().call(&session.view(), "load_skill", arguments, &NoAsker).await;
 /// let Outcome::Done(prepared) = call else { unreachable!() };
-/// assert!(session.state().loaded().is_empty(), "read, and not loaded yet");
+/// assert!(session.state().loaded().is_empty(), "it is read, but not loaded yet");
 /// assert!(session.finish(prepared).text.contains("Wave."));
 /// assert_eq!(session.state().loaded()[0].name, "greet");
 /// # Ok(())
@@ -59,25 +57,25 @@ enum Prepared {
     Answer(SkillAnswer),
 }
 
-/// A skill that wants to be followed by a sub-agent, read and past the gate.
+/// A skill for a sub-agent (`context: fork`), which has passed the gate and was read.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ForkedSkill {
     /// The skill.
     pub name: String,
-    /// The sub-agent that it names.
+    /// The sub-agent that the skill names.
     pub agent: Option<String>,
-    /// What it was given to work on.
+    /// Its arguments.
     pub arguments: Option<String>,
-    /// Its instructions, for an agent without skills of its own.
+    /// Its instructions, for an agent without skills.
     pub instructions: String,
-    /// What loads it in the sub-agent's session.
+    /// The deltas that load it in the sub-agent's session.
     pub deltas: Vec<SkillDelta>,
 }
 
 impl PreparedCall {
-    /// The skill that this call loads, if it says `context: fork`. A host that has sub-agents gives it to one, and drops
-    /// this call; for all others the skill is loaded like any other.
+    /// The skill that this call loads, if its manifest says `context: fork`. If you have sub-agents, give it to one and drop
+    /// this call. Otherwise finish the call to load the skill.
     pub fn forked(&self) -> Option<ForkedSkill> {
         match &self.prepared {
             Prepared::Load(prepared) => prepared.forked(),
@@ -85,8 +83,8 @@ impl PreparedCall {
         }
     }
 
-    /// What changes and what the model reads, over the state as it is when the calls before this one are finished. The
-    /// event `tool.response` tells how many changes of state there are.
+    /// The changes and the answer, given the state after the calls before this one. The log event `tool.response` has the
+    /// number of changes.
     pub fn finish(self, state: &SkillState) -> SkillToolAnswer {
         let finished = match self.prepared {
             Prepared::Load(prepared) => prepared.finish(state),
@@ -94,44 +92,44 @@ impl PreparedCall {
             Prepared::Unload(view, name) => view.engine().at(state).unload(&name),
             Prepared::Answer(answer) => Ok(answer),
         };
-        let reply = SkillToolAnswer::from(finished);
-        tell(&self.tool, reply.is_error, reply.deltas.len());
-        reply
+        let answer = SkillToolAnswer::from(finished);
+        log_answer(&self.tool, answer.is_error, answer.deltas.len());
+        answer
     }
 }
 
-/// Tells the log that a call has its answer.
-fn tell(tool: &str, is_error: bool, changes: usize) {
+/// Logs the answer of a call.
+fn log_answer(tool: &str, is_error: bool, changes: usize) {
     tracing::info!(name: "tool.response", tool, is_error, changes, "Tool '{tool}' answered");
 }
 
 impl SkillView {
-    /// The tools that a model handles skills with, where no commands can be run; see [`SkillService::tools`].
+    /// The tools for skills without those that run commands; see [`SkillService::tools`].
     pub fn tools(&self) -> Vec<ToolSpec> {
         dialect::tools(self, None)
     }
 }
 
 impl SkillEngine {
-    /// What a tool of this name does, if there is one. There are those for commands also where nothing runs them: their
-    /// answer says so.
+    /// The kind of a tool, if the session has it. The tools that run commands exist even without a runner: then their answer
+    /// says so.
     ///
     /// ```
     /// use prowess_catalog::Catalog;
     /// use prowess_skills::{SkillToolKind, SkillEngine};
     ///
     /// let engine = SkillEngine::new(&Catalog::empty());
-    /// assert_eq!(engine.act("unload_skill"), Some(SkillToolKind::Unload));
-    /// assert_eq!(engine.act("skill_list_docs"), None, "this dialect has it only where it is wanted");
+    /// assert_eq!(engine.tool_kind("unload_skill"), Some(SkillToolKind::Unload));
+    /// assert_eq!(engine.tool_kind("skill_list_docs"), None, "this dialect has it only if the option is set");
     /// ```
-    pub fn act(&self, tool: &str) -> Option<SkillToolKind> {
-        dialect::act(self.options(), tool)
+    pub fn tool_kind(&self, tool: &str) -> Option<SkillToolKind> {
+        dialect::tool_kind(self.options(), tool)
     }
 }
 
 impl SkillService {
-    /// Makes a call of one of [`SkillService::tools`] in a moment: everything but the change of state. What is wrong with
-    /// foolish arguments is an error whose text is for the model.
+    /// Calls one of [`SkillService::tools`]: everything except the change of state. The error about wrong arguments is a text
+    /// for the model.
     pub async fn call(
         &self,
         view: &SkillView,
@@ -139,56 +137,42 @@ impl SkillService {
         arguments: Value,
         asker: &dyn Asker,
     ) -> Outcome<PreparedCall> {
-        let prepared = self.prepared(view, tool, arguments, asker).await;
+        let prepared = self.prepare(view, tool, arguments, asker).await;
         if let Outcome::Refused(_) = &prepared {
-            tell(tool, true, 0);
+            log_answer(tool, true, 0);
         }
         prepared.map(|prepared| PreparedCall { tool: tool.to_owned(), prepared })
     }
 
-    async fn prepared(
+    async fn prepare(
         &self,
         view: &SkillView,
         tool: &str,
         arguments: Value,
         asker: &dyn Asker,
     ) -> Outcome<Prepared> {
-        let can_run = self.run_setting().is_some();
-        let wanted = match dialect::wanted(view.engine().options(), can_run, tool, arguments) {
-            Ok(wanted) => wanted,
+        let can_run = self.run_tool_info().is_some();
+        let call = match dialect::parse_call(view.engine().options(), can_run, tool, arguments) {
+            Ok(call) => call,
             Err(error) => return Outcome::Refused(error),
         };
         let files = self.files();
-        match wanted {
-            Wanted::Load { name, arguments, documents } => {
+        match call {
+            ParsedCall::Load { name, arguments, documents } => {
                 let load = view.load(&name, arguments.as_deref(), documents);
                 load.drive(files, asker).await.map(|prepared| Prepared::Load(Box::new(prepared)))
             }
-            Wanted::Select { name, mode, choice } => {
+            ParsedCall::Select { name, mode, choice } => {
                 let select = view.select_documents(&name, mode, choice);
                 select.drive(files, asker).await.map(|prepared| Prepared::Select(Box::new(prepared)))
             }
-            Wanted::Unload { name } => Outcome::Done(Prepared::Unload(view.clone(), name)),
-            Wanted::List { name } => {
+            ParsedCall::Unload { name } => Outcome::Done(Prepared::Unload(view.clone(), name)),
+            ParsedCall::List { name } => {
                 view.list_documents(&name).drive(files, asker).await.map(Prepared::Answer)
             }
             #[cfg(feature = "run")]
-            wanted => Outcome::from(self.running(view, asker).act(wanted).await).map(Prepared::Answer),
-        }
-    }
-}
-
-#[cfg(feature = "run")]
-impl crate::run::Running<'_> {
-    async fn act(self, wanted: Wanted) -> Result<SkillAnswer, crate::step::Halt> {
-        match wanted {
-            Wanted::Run(request) => self.run(*request).await,
-            Wanted::Start(request) => self.exec(*request).await,
-            Wanted::Write(request) => self.write_stdin(request).await,
-            Wanted::Look(request) => self.poll(request).await,
-            Wanted::End { id } => self.kill(&id).await,
-            Wanted::Load { .. } | Wanted::Unload { .. } | Wanted::Select { .. } | Wanted::List { .. } => {
-                Err(SkillError::Misfed.into())
+            ParsedCall::Run(call) => {
+                Outcome::from(self.run_driver(view, asker).call(call).await).map(Prepared::Answer)
             }
         }
     }

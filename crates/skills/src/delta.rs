@@ -1,85 +1,104 @@
-//! Changes of a session's state, as values.
+//! Deltas: the changes of a session's state, as values.
 
-use prowess_catalog::Digest;
 use prowess_catalog::resource::ResourceKind;
 use prowess_catalog::skill::Location;
+use prowess_catalog::{Digest, Resources, SkillEntry};
+use prowess_permission::quote_name;
 use serde::{Deserialize, Serialize};
 
 use crate::options::Lifetime;
 
-/// A file of a loaded skill, in the form that state keeps.
+/// A resource of a skill, as the state keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ResourceMetadata {
-    /// Its whole path, where the skill lives.
+    /// Its full path.
     pub path: String,
-    /// What it is, by the directory it lies in.
+    /// Its kind, which follows from its directory.
     #[serde(rename = "type")]
     pub kind: ResourceKind,
-    /// Whose it is.
+    /// The name of its skill.
     pub skill_name: String,
 }
 
-/// Which server's skill was loaded, and as what: what it may be held to until its words are out of sight.
+impl ResourceMetadata {
+    /// The resources of a skill. Those that could not be listed are left out, with a warning.
+    pub(crate) fn of_skill(entry: &SkillEntry, resources: &Resources) -> Vec<Self> {
+        let skill = entry.skill.name.as_str();
+        for diagnostic in &resources.diagnostics {
+            tracing::warn!(
+                skill,
+                path = %diagnostic.file,
+                "Failed to list resources for skill {}: {diagnostic}",
+                quote_name(skill)
+            );
+        }
+        let directory = entry.skill.location.directory().trim_end_matches('/');
+        let metadata = |path: String, kind| Self { path, kind, skill_name: skill.to_owned() };
+        resources.files.iter().map(|file| metadata(format!("{directory}/{}", file.path), file.kind)).collect()
+    }
+}
+
+/// The server of a loaded skill, and what the server published when the skill was loaded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LoadedFrom {
     /// Our label for the server.
     pub server: String,
-    /// The digest of all that the server said of its files.
+    /// The digest of the server's list of files.
     pub digest: Digest,
 }
 
-/// A skill that is loaded: everything about it but its text.
+/// A loaded skill, without its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LoadedSkill {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Where its document is.
+    /// Where its manifest is.
     pub location: Location,
-    /// What the document said.
+    /// The digest of its manifest.
     pub digest: Digest,
-    /// About how many tokens its instructions take.
+    /// The estimated tokens of its instructions.
     pub tokens: usize,
-    /// The nonce of the frame that its text stands in.
+    /// The nonce of its frame.
     pub nonce: String,
-    /// How long it stays.
+    /// How long it stays loaded.
     pub lifetime: Lifetime,
-    /// The tools that its document listed when it was loaded.
+    /// The `allowed-tools` of its manifest when it was loaded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_tools: Vec<String>,
-    /// What it was given to work on.
+    /// Its arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<String>,
-    /// The server that it came from, if it did.
+    /// Its MCP server, if it comes from one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Box<LoadedFrom>>,
 }
 
-/// A document that is in context with its skill.
+/// A selected document of a skill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SelectedDocument {
     /// Its path in the skill.
     pub path: String,
-    /// How many bytes of it are in context.
+    /// The number of its bytes in context.
     pub bytes: usize,
-    /// About how many tokens it takes.
+    /// The estimated number of its tokens.
     pub tokens: usize,
-    /// The nonce of the frame that its text stands in.
+    /// The nonce of its frame.
     pub nonce: String,
 }
 
-/// What a selection of documents does to the one before it.
+/// How a selection of documents changes the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SelectMode {
-    /// Adds to it.
+    /// Adds to the previous selection.
     Add,
-    /// Takes its place.
+    /// Replaces the previous selection.
     Replace,
-    /// Empties it.
+    /// Removes the previous selection.
     Clear,
 }
 
@@ -88,21 +107,21 @@ pub enum SelectMode {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum UnloadReason {
-    /// The model or a person asked for it.
+    /// The model or a person unloaded it.
     Asked,
-    /// Its lifetime was over.
+    /// Its lifetime ended.
     Expired,
-    /// A budget left no room for it after compaction.
+    /// A budget had no room for it.
     Budget,
-    /// It is not there any more, or denied to this agent now.
+    /// It no longer exists, or a rule denies it now.
     Gone,
-    /// It says something else now, which nobody has approved.
+    /// Its text has changed, and nobody has approved the change.
     Changed,
-    /// It is a server's, and the messages that it was loaded in are out of sight.
+    /// It is a server's skill, and the messages with its text were summarised.
     Summarised,
 }
 
-/// One change of a session's state. Applying them in order is the only way state changes.
+/// One change of a session's state. The state changes only by applying deltas in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -111,59 +130,60 @@ pub enum SkillDelta {
     Loaded {
         /// The skill.
         skill: LoadedSkill,
-        /// The files it brings along.
+        /// Its resources.
         resources: Vec<ResourceMetadata>,
     },
-    /// A loaded skill's text is another one: it was given other arguments, or its document changed.
+    /// The text of a loaded skill changed: it got other arguments, or its manifest changed.
     Reloaded {
-        /// The skill as it is now; its place in the order stays.
+        /// The skill as it is now. Its position in the order stays.
         skill: LoadedSkill,
-        /// The files it brings along now.
+        /// Its resources now.
         resources: Vec<ResourceMetadata>,
     },
-    /// A skill was unloaded; its resources and documents go with it.
+    /// A skill was unloaded, with its resources and documents.
     Unloaded {
-        /// Which.
+        /// The skill.
         name: String,
-        /// Why.
+        /// The reason.
         reason: UnloadReason,
     },
-    /// The documents of a loaded skill were chosen.
+    /// The selection of a loaded skill changed.
     Selected {
-        /// Whose documents.
+        /// The skill.
         name: String,
-        /// What happens to those that were chosen before.
+        /// How the previous selection changes.
         mode: SelectMode,
-        /// Whether these are all that there were.
+        /// Whether the model selected all documents.
         all: bool,
         /// The documents.
         documents: Vec<SelectedDocument>,
     },
-    /// A chosen document's text is another one, or it cannot be had any more.
+    /// A selected document changed, or is no longer selected.
     DocumentChanged {
-        /// Whose document.
+        /// The skill.
         name: String,
-        /// The nonce that it had.
+        /// Its previous nonce.
         before: String,
-        /// What it is now; `None` when it is no longer chosen.
+        /// The document now; `None` if it is no longer selected.
         document: Option<SelectedDocument>,
     },
-    /// The model has words that a server's skill led to: a sub-agent's answer, or the task that it was given.
+    /// The model got text that a server's skill may have influenced: the answer of a sub-agent, a task, or the output of a
+    /// run.
     Led {
-        /// Which skill.
+        /// The skill.
         name: String,
-        /// Whose it is.
+        /// Its server.
         server: String,
     },
-    /// A file came into play that a skill's `paths` name: it is listed from now on.
+    /// A file matched the `paths` of a skill, so the skill is listed from now on.
     Offered {
-        /// Which skill.
+        /// The skill.
         name: String,
     },
 }
 
 impl SkillDelta {
-    /// The skill that it is about.
+    /// The skill that changes.
     pub fn skill(&self) -> &str {
         match self {
             Self::Loaded { skill, .. } | Self::Reloaded { skill, .. } => &skill.name,

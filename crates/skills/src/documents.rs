@@ -1,28 +1,29 @@
-//! The documents of a skill that stand beside its instructions.
+//! Documents of a skill: listing them, and selecting them into the context.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use prowess_catalog::SkillEntry;
 use prowess_catalog::skill::Location;
-use prowess_permission::{Decision, Kind, Question, quoted};
+use prowess_permission::{Decision, Kind, Question, quote_name};
 use serde_json::json;
 
+use crate::answer::SkillAnswer;
+use crate::conflict::conflict_error;
 use crate::delta::{LoadedSkill, SelectMode, SelectedDocument, SkillDelta};
 use crate::engine::SkillEngine;
-use crate::error::{SkillError, or_none, safe};
-use crate::load::{loaded_from, rejected};
+use crate::error::{SkillError, or_none, printable};
+use crate::framing::{self, FramedText};
+use crate::load::loaded_from;
+use crate::operation::{Io, Operation};
 use crate::options::{Placement, SessionOptions};
-use crate::render::{self, FramedText};
-use crate::session::SkillAnswer;
 use crate::state::SkillState;
-use crate::step::{Io, Operation};
 use crate::view::SkillView;
 
-/// The most text of documents that one skill has in context, unless the host says otherwise.
-pub const MAX_CHOSEN_BYTES: usize = 1024 * 1024;
+/// The default limit of one skill's documents in context, in bytes.
+pub const DEFAULT_MAX_DOCUMENT_BYTES: usize = 1024 * 1024;
 
-/// Which documents.
+/// The documents to select.
 ///
 /// ```
 /// use prowess_skills::delta::SelectMode;
@@ -48,9 +49,9 @@ pub const MAX_CHOSEN_BYTES: usize = 1024 * 1024;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DocumentChoice {
-    /// All that the skill has.
+    /// All documents of the skill.
     All,
-    /// These, by their paths in the skill.
+    /// Documents by their paths in the skill.
     Named(Vec<String>),
 }
 
@@ -60,37 +61,37 @@ impl Default for DocumentChoice {
     }
 }
 
-/// Documents that were read.
+/// Documents that were read, and the delta that selects them.
 #[derive(Debug)]
-pub(crate) struct Chosen {
+pub(crate) struct ChosenDocuments {
     pub(crate) delta: SkillDelta,
     pub(crate) texts: BTreeMap<String, Arc<FramedText>>,
-    /// Where the skill is whose documents they are.
+    /// The location of the skill.
     location: Location,
-    /// What was left out, and why.
+    /// Notes about documents that were left out or shortened.
     notes: Vec<String>,
     /// The paths, in order.
     paths: Vec<String>,
 }
 
-/// Documents that were read, and are not chosen yet.
+/// Documents that were read, but are not selected yet.
 #[derive(Debug)]
-#[must_use = "documents are not chosen until `finish`"]
+#[must_use = "documents are not selected until `finish`"]
 pub struct PreparedSelection {
     engine: SkillEngine,
     name: String,
-    chosen: Chosen,
+    chosen: ChosenDocuments,
 }
 
 impl PreparedSelection {
-    /// What changes, and what the model reads, if it fits into `state`.
+    /// The changes, and the text for the model.
     ///
     /// # Errors
     ///
-    /// The skill is not loaded any more, another one has its name, or a budget does not allow it. Nothing changes then.
+    /// The skill is no longer loaded, another skill has its name, or a budget does not allow it. Nothing changes.
     pub fn finish(self, state: &SkillState) -> Result<SkillAnswer, SkillError> {
         let Self { engine, name, chosen } = self;
-        // A rule may have come since they were read, or another skill of the name.
+        // Meanwhile a rule may deny the skill, or another skill may have its name.
         let entry = engine.at(state).visible_to_model(&name)?;
         if state.get(&name).is_some_and(|loaded| loaded.location != chosen.location)
             || entry.skill.location != chosen.location
@@ -101,23 +102,22 @@ impl PreparedSelection {
         let deltas = vec![chosen.delta];
         let after = engine
             .after(state, &deltas)
-            .map_err(|conflict| rejected(engine.options(), &name, &deltas, conflict, state))?;
+            .map_err(|conflict| conflict_error(engine.options(), &name, &deltas, conflict, state))?;
         engine.log(&deltas, &after);
-        engine.keep(&after, chosen.texts.into_values());
+        engine.cache_texts(&after, chosen.texts.into_values());
         Ok(SkillAnswer { text, deltas, ..SkillAnswer::default() })
     }
 }
 
 impl SkillView {
-    /// The paths of a skill's documents, as a JSON array; as an object that says so if there are more than are listed.
-    /// It is refused when the skill is not one that this agent may know of, or has to be asked about before any of it is
-    /// told.
+    /// The paths of a skill's documents, as a JSON array. If the list is incomplete, it is an object with `more: true`. It
+    /// fails if the agent may not see the skill, or if the skill must be loaded first to get permission.
     pub fn list_documents(&self, name: &str) -> Operation<SkillAnswer> {
         let (view, name) = (self.clone(), name.to_owned());
-        Operation::new(self.engine(), |io| async move { view.listed(&io, &name).await })
+        Operation::new(self.engine(), |io| async move { view.list(&io, &name).await })
     }
 
-    async fn listed(&self, io: &Io, name: &str) -> Result<SkillAnswer, SkillError> {
+    async fn list(&self, io: &Io, name: &str) -> Result<SkillAnswer, SkillError> {
         let entry = self.visible_to_model(name)?;
         let engine = self.engine();
         let gate = engine.permissions().policy().evaluate(&Question::new(Kind::SKILL, name)).decision;
@@ -137,15 +137,15 @@ impl SkillView {
                 skill = name,
                 path = %diagnostic.file,
                 "Failed to list documents for skill {}: {diagnostic}",
-                quoted(name)
+                quote_name(name)
             );
         }
-        // The same JSON, with nothing in it that could pass for markup.
+        // Escaped, so that nothing looks like markup.
         let text = data.to_string().replace('<', "\\u003c").replace('>', "\\u003e");
         Ok(SkillAnswer { text, data: Some(data), ..SkillAnswer::default() })
     }
 
-    /// Chooses which documents of a loaded skill are in context with it.
+    /// Selects which documents of a loaded skill are in context.
     pub fn select_documents(
         &self,
         name: &str,
@@ -154,20 +154,20 @@ impl SkillView {
     ) -> Operation<PreparedSelection> {
         let (view, name) = (self.clone(), name.to_owned());
         Operation::new(self.engine(), |io| async move {
-            let chosen = view.choose(&io, &name, mode, choice).await?;
+            let chosen = view.read_documents_of_loaded(&io, &name, mode, choice).await?;
             Ok(PreparedSelection { engine: view.engine().clone(), name, chosen })
         })
     }
 
-    /// Reads documents of a loaded skill: of the one that was loaded, and of no other that has its name now.
-    pub(crate) async fn choose(
+    /// Reads documents of a loaded skill. It fails if another skill has its name now.
+    pub(crate) async fn read_documents_of_loaded(
         &self,
         io: &Io,
         name: &str,
         mode: SelectMode,
         choice: DocumentChoice,
-    ) -> Result<Chosen, SkillError> {
-        // An unknown name is told apart from one that only has to be loaded.
+    ) -> Result<ChosenDocuments, SkillError> {
+        // An unknown name gets another message than a skill that is not loaded.
         let entry = self.visible_to_model(name)?;
         let Some(loaded) = self.state().get(name) else { return Err(self.not_loaded(name)) };
         self.check_loaded(loaded, &entry)?;
@@ -175,40 +175,40 @@ impl SkillView {
             self.pass_document_gate(io, &entry, &choice).await?;
         }
         let before = if mode == SelectMode::Add { self.state().documents(name) } else { &[] };
-        self.chosen(io, &entry, mode, choice, before).await
+        self.read_documents(io, &entry, mode, choice, before).await
     }
 
-    /// Whether what the catalog has is what was loaded, and was read when it was.
+    /// Checks that the skill in the catalog is the loaded one, and that its text was loaded here.
     fn check_loaded(&self, loaded: &LoadedSkill, entry: &SkillEntry) -> Result<(), SkillError> {
         let (name, dialect) = (loaded.name.clone(), self.engine().options().dialect);
         if entry.skill.location != loaded.location {
             return Err(SkillError::Replaced { name, dialect });
         }
-        // What a server publishes now is not what was approved and read.
+        // The server has changed the skill, and nobody has approved the change.
         if loaded_from(entry) != loaded.from {
             return Err(SkillError::Republished { name, dialect });
         }
-        // Another implementation's state has only the name: nobody here has seen the text.
+        // A state of another implementation has only the name; the text was not loaded here.
         if loaded.nonce.is_empty() {
             return Err(SkillError::LoadFirst { name, dialect });
         }
         Ok(())
     }
 
-    /// Reads the documents that were asked for, to stand beside those of `before`.
-    pub(crate) async fn chosen(
+    /// Reads the chosen documents, within the limit that `before` leaves.
+    pub(crate) async fn read_documents(
         &self,
         io: &Io,
         entry: &Arc<SkillEntry>,
         mode: SelectMode,
         choice: DocumentChoice,
         before: &[SelectedDocument],
-    ) -> Result<Chosen, SkillError> {
+    ) -> Result<ChosenDocuments, SkillError> {
         let name = entry.skill.name.as_str();
         let all = choice == DocumentChoice::All && mode != SelectMode::Clear;
         let wanted = match mode {
             SelectMode::Clear => Vec::new(),
-            SelectMode::Add | SelectMode::Replace => wanted(io, entry, choice).await?,
+            SelectMode::Add | SelectMode::Replace => chosen_paths(io, entry, choice).await?,
         };
         let options = self.engine().options();
         let most = options.budgets.max_document_bytes;
@@ -220,9 +220,9 @@ impl SkillView {
         for path in wanted {
             let read = match io.document(entry, &path).await? {
                 Ok(read) => read,
-                // Of all documents those that can be read are meant; one that was named is needed.
+                // "All" means all that can be read. A document that the model named is needed.
                 Err(error) if all => {
-                    notes.push(format!("Left out: {}", safe(&error.to_string())));
+                    notes.push(format!("Left out: {}", printable(&error.to_string())));
                     continue;
                 }
                 Err(error) => return Err(SkillError::Document { name: name.to_owned(), error }),
@@ -233,10 +233,10 @@ impl SkillView {
             }
             bytes += read.text.len();
             if read.truncated {
-                let (shown, whole, path) = (read.text.len(), read.size, safe(&path));
+                let (shown, whole, path) = (read.text.len(), read.size, printable(&path));
                 notes.push(format!("Only the first {shown} of {whole} bytes of '{path}' are shown."));
             }
-            let framed = render::document(entry, &read, self.engine().secret());
+            let framed = framing::document(entry, &read, self.engine().secret());
             selected.push(selected_document(options, &path, &framed, read.text.len()));
             texts.insert(path.clone(), Arc::new(framed));
             paths.push(path);
@@ -251,11 +251,11 @@ impl SkillView {
             ));
         }
         let delta = SkillDelta::Selected { name: name.to_owned(), mode, all, documents: selected };
-        Ok(Chosen { delta, texts, location: entry.skill.location.clone(), notes, paths })
+        Ok(ChosenDocuments { delta, texts, location: entry.skill.location.clone(), notes, paths })
     }
 }
 
-/// What state keeps of a document in its frame.
+/// A framed document as the state keeps it.
 pub(crate) fn selected_document(
     options: &SessionOptions,
     path: &str,
@@ -266,8 +266,12 @@ pub(crate) fn selected_document(
     SelectedDocument { path: path.to_owned(), bytes, tokens, nonce: framed.nonce.clone() }
 }
 
-/// The paths that `choice` stands for. Only what the skill itself lists is among them.
-async fn wanted(io: &Io, entry: &Arc<SkillEntry>, choice: DocumentChoice) -> Result<Vec<String>, SkillError> {
+/// The paths of the chosen documents. Only documents that the skill lists can be chosen.
+async fn chosen_paths(
+    io: &Io,
+    entry: &Arc<SkillEntry>,
+    choice: DocumentChoice,
+) -> Result<Vec<String>, SkillError> {
     let listed = io.documents(entry).await?;
     let available: Vec<String> = listed.files.into_iter().map(|document| document.path).collect();
     let mut named = match choice {
@@ -284,11 +288,11 @@ async fn wanted(io: &Io, entry: &Arc<SkillEntry>, choice: DocumentChoice) -> Res
     Ok(named)
 }
 
-impl Chosen {
-    /// What a model reads about documents that were chosen, or the documents themselves.
+impl ChosenDocuments {
+    /// The text for the model: a line about the selection, and the documents if they belong in the tool answer.
     pub(crate) fn text(&self, name: &str, placement: Placement) -> String {
         let SkillDelta::Selected { mode, .. } = &self.delta else { return String::new() };
-        let (name, paths) = (safe(name), or_none(&self.paths));
+        let (name, paths) = (printable(name), or_none(&self.paths));
         let first = match (mode, placement) {
             (SelectMode::Clear, _) => format!("No documents of skill '{name}' are selected."),
             (SelectMode::Add, Placement::SystemMessage) => {

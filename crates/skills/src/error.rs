@@ -1,4 +1,4 @@
-//! What an operation says when it cannot be done. Nothing has changed then.
+//! Errors of operations, as a model reads them. After an error nothing has changed.
 
 use prowess_catalog::ReadError;
 use prowess_catalog::document::DocumentError;
@@ -8,232 +8,248 @@ use prowess_permission::Refusal;
 use crate::dialect::Dialect;
 use crate::load::OverBudget;
 
-/// How many names an answer lists before it only counts the rest.
-pub(crate) const MAX_NAMES: usize = 100;
-/// How many names that a model made up are repeated to it.
-const MAX_ASKED: usize = 10;
-/// How much of what a model made up is repeated to it.
-const MAX_ECHO: usize = 200;
+/// The most names in a list; the rest is only counted.
+pub(crate) const MAX_LISTED_NAMES: usize = 100;
+/// The most unknown paths that a message repeats.
+const MAX_REPEATED_PATHS: usize = 10;
+/// The longest text of a model that a message repeats, in characters.
+const MAX_REPEATED_CHARS: usize = 200;
 
-/// Why an operation was not done.
+/// Why an operation failed.
 ///
-/// `Display` gives the words of the session's dialect; [`SkillError::for_model`] puts `Error: ` before them.
+/// `Display` uses the tool names of the session's dialect. [`SkillError::for_model`] puts `Error: ` in front.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SkillError {
-    /// There is no such skill, or none that this agent may know of.
+    /// There is no such skill, or the agent may not see it.
     #[error("{}", dialect.not_found(name, &or_none(available)))]
     NotFound {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// What there is.
+        /// The available skills.
         available: Vec<String>,
-        /// Whose words are used.
+        /// The dialect of the message.
         dialect: Dialect,
     },
-    /// As many skills are loaded as may be.
+    /// The maximum number of skills is loaded.
     #[error(
         "Cannot load skill '{}'. Maximum number of simultaneously loaded skills reached ({limit}). \
          Currently loaded: {}. Use `{}(\"skill-name\")` to unload a skill you no longer need, then retry loading.",
-        safe(name), or_none(loaded), dialect.words().unload
+        printable(name), or_none(loaded), dialect.load_tools().unload
     )]
     LimitReached {
-        /// What was to be loaded.
+        /// The skill to load.
         name: String,
-        /// How many may be.
+        /// The maximum number.
         limit: usize,
-        /// What is loaded.
+        /// The loaded skills.
         loaded: Vec<String>,
-        /// Whose words are used.
+        /// The dialect of the message.
         dialect: Dialect,
     },
-    /// The text does not fit beside what is loaded.
+    /// The text exceeds the budget of tokens.
     #[error("{}", over_budget(*what, name, *tokens, *budget, loaded, *dialect))]
     OverBudget {
-        /// What was to come into context.
+        /// What was to be loaded.
         what: OverBudget,
-        /// Which skill it is about.
+        /// The skill.
         name: String,
-        /// How many tokens it takes.
+        /// Its number of tokens.
         tokens: usize,
-        /// How many all loaded skills may take.
+        /// The budget of all loaded skills, in tokens.
         budget: usize,
-        /// What is loaded, with its tokens.
+        /// The loaded skills and their tokens.
         loaded: Vec<(String, usize)>,
-        /// Whose words are used.
+        /// The dialect of the message.
         dialect: Dialect,
     },
-    /// The permission gate did not let it pass.
-    #[error("Cannot load skill '{}'. {refusal}", safe(name))]
+    /// There is no permission to load the skill.
+    #[error("Cannot load skill '{}'. {refusal}", printable(name))]
     Refused {
-        /// What was to be loaded.
+        /// The skill to load.
         name: String,
-        /// What the gate said.
+        /// The refusal.
         #[source]
         refusal: Refusal,
     },
-    /// Only a person may start it.
-    #[error("Skill '{0}' can only be started by the user. Ask the user to type `/{0}`.", safe(name))]
+    /// Only a person may start the skill.
+    #[error("Skill '{0}' can only be started by the user. Ask the user to type `/{0}`.", printable(name))]
     ManualOnly {
-        /// Which.
+        /// The skill.
         name: String,
     },
-    /// A person may not start it.
-    #[error("Skill '{}' cannot be started by hand: it says `user-invocable: false`.", safe(name))]
+    /// A person may not start the skill.
+    #[error(
+        "Skill '{}' cannot be started by hand: its manifest says `user-invocable: false`.",
+        printable(name)
+    )]
     NotForUsers {
-        /// Which.
+        /// The skill.
         name: String,
     },
-    /// What a person typed does not name a skill.
-    #[error("'{}' is not a skill's name after a slash, such as `/skill-name arguments`.", shown(line))]
+    /// A person's line does not name a skill.
+    #[error(
+        "'{}' is not a command. Type a slash and the name of a skill: `/skill-name arguments`.",
+        shorten(line)
+    )]
     NotACommand {
-        /// What was typed.
+        /// The line.
         line: String,
     },
-    /// Its document cannot be read.
-    #[error("{}", safe(&.0.to_string()))]
+    /// The manifest cannot be read.
+    #[error("{}", printable(&.0.to_string()))]
     Read(#[from] ReadError),
-    /// With its arguments and paths put in, the text is longer than a document may be.
+    /// With its arguments and paths, the text is longer than a manifest may be.
     #[error(
-        "Skill '{}' grows beyond {limit} bytes when its arguments are put in. \
+        "Skill '{}' exceeds {limit} bytes with these arguments. \
          Load it with shorter arguments, or tell the user that the skill repeats them too often.",
-        safe(name)
+        printable(name)
     )]
     Expanded {
-        /// Which.
+        /// The skill.
         name: String,
-        /// The most bytes there may be.
+        /// The maximum, in bytes.
         limit: usize,
     },
-    /// It is not loaded.
-    #[error("Skill '{}' is not currently loaded. Currently loaded skills: {}.", shown(name), or_none(loaded))]
+    /// The skill is not loaded.
+    #[error(
+        "Skill '{}' is not currently loaded. Currently loaded skills: {}.",
+        shorten(name),
+        or_none(loaded)
+    )]
     NotLoaded {
-        /// Which.
+        /// The skill.
         name: String,
-        /// What is loaded.
+        /// The loaded skills.
         loaded: Vec<String>,
     },
-    /// Permission is needed for it, and is asked for when it is loaded.
+    /// The skill must be loaded first, because loading asks for permission.
     #[error(
-        "Permission is needed for skill '{0}' before any of it is told. Use `{1}(\"{2}\")` first.",
-        safe(name), dialect.words().load, argument(name)
+        "Skill '{0}' needs permission. Load it first with `{1}(\"{2}\")`.",
+        printable(name), dialect.load_tools().load, argument(name)
     )]
     LoadFirst {
-        /// Which.
+        /// The skill.
         name: String,
-        /// Whose words are used.
+        /// The dialect of the message.
         dialect: Dialect,
     },
-    /// Another skill has its name now.
+    /// Another skill has this name now.
     #[error(
-        "Another skill is called '{0}' now, and the one that is loaded has no documents any more. \
-         Use `{1}(\"{3}\")` and `{2}(\"{3}\")` to work with the new one.",
-        safe(name), dialect.words().unload, dialect.words().load, argument(name)
+        "Another skill is called '{0}' now, and the loaded one has no documents any more. \
+         To work with the new one, use `{1}(\"{3}\")` and `{2}(\"{3}\")`.",
+        printable(name), dialect.load_tools().unload, dialect.load_tools().load, argument(name)
     )]
     Replaced {
-        /// Which.
+        /// The skill.
         name: String,
-        /// Whose words are used.
+        /// The dialect of the message.
         dialect: Dialect,
     },
-    /// Its server publishes something else now than what was loaded.
+    /// The server has changed the skill since it was loaded.
     #[error(
-        "Skill '{0}' is not what it was when it was loaded: its server publishes something else now, which nobody has \
-         approved. Use `{1}(\"{3}\")` and `{2}(\"{3}\")` to work with what there is now.",
-        safe(name), dialect.words().unload, dialect.words().load, argument(name)
+        "The server has changed skill '{0}' since it was loaded, and nobody has approved the change. \
+         To work with the new version, use `{1}(\"{3}\")` and `{2}(\"{3}\")`.",
+        printable(name), dialect.load_tools().unload, dialect.load_tools().load, argument(name)
     )]
     Republished {
-        /// Which.
+        /// The skill.
         name: String,
-        /// Whose words are used.
+        /// The dialect of the message.
         dialect: Dialect,
     },
-    /// The skill has no document of that name.
+    /// The skill has no such document.
     #[error(
         "Skill '{}' has no document {}. Its documents: {}.",
-        safe(name),
-        asked.iter().take(MAX_ASKED).map(|path| format!("'{}'", shown(path))).collect::<Vec<_>>().join(", "),
+        printable(name),
+        asked.iter().take(MAX_REPEATED_PATHS).map(|path| format!("'{}'", shorten(path))).collect::<Vec<_>>().join(", "),
         or_none(available)
     )]
     NoSuchDocument {
-        /// Whose documents.
+        /// The skill.
         name: String,
-        /// What was asked for and is not there.
+        /// The paths that do not exist.
         asked: Vec<String>,
-        /// What is.
+        /// The skill's documents.
         available: Vec<String>,
     },
-    /// More text of documents than one skill may have in context.
+    /// The documents exceed the limit of one skill.
     #[error(
         "Skill '{}' may have {most} bytes of documents in context, which leaves no room for: {}. \
          Select fewer, or clear the selection first.",
-        safe(name),
+        printable(name),
         or_none(left_out)
     )]
     TooManyDocuments {
-        /// Whose documents.
+        /// The skill.
         name: String,
-        /// How many bytes it may have.
+        /// The limit, in bytes.
         most: usize,
-        /// Those that have no room.
+        /// The documents without room.
         left_out: Vec<String>,
     },
     /// A document cannot be read.
-    #[error("Skill '{}': {}", safe(name), safe(&error.to_string()))]
+    #[error("Skill '{}': {}", printable(name), printable(&error.to_string()))]
     Document {
-        /// Whose document.
+        /// The skill.
         name: String,
-        /// What happened.
+        /// The cause.
         #[source]
         error: DocumentError,
     },
-    /// The permission gate did not let a command pass.
+    /// There is no permission to run the command.
     #[cfg(feature = "run")]
-    #[error("Cannot run a command of skill '{}'. {refusal}", safe(name))]
+    #[error("Cannot run a command of skill '{}'. {refusal}", printable(name))]
     RunRefused {
-        /// Whose command.
+        /// The skill.
         name: String,
-        /// What the gate said.
+        /// The refusal.
         #[source]
         refusal: Refusal,
     },
-    /// A command was not run.
+    /// The command did not run.
     #[cfg(feature = "run")]
-    #[error("Cannot run a command of skill '{}': {}", safe(name), safe(&error.to_string()))]
+    #[error("Cannot run a command of skill '{}': {}", printable(name), printable(&error.to_string()))]
     Run {
-        /// Whose command.
+        /// The skill.
         name: String,
-        /// What happened.
+        /// The cause.
         #[source]
         error: prowess_workspace::RunError,
     },
-    /// Something could not be done with a command that goes on.
+    /// An operation on a running command failed.
     #[cfg(feature = "run")]
-    #[error("{}", safe(&.0.to_string()))]
+    #[error("{}", printable(&.0.to_string()))]
     Live(#[source] prowess_workspace::live::LiveError),
-    /// The arguments of a tool call are not what its schema asks for.
-    #[error("{tool}: the arguments are not right: {}", shown(problem))]
+    /// The arguments of a tool call do not match the schema.
+    #[error("{tool}: the arguments are not right: {}", shorten(problem))]
     Arguments {
         /// The tool.
         tool: String,
-        /// What is wrong.
+        /// What is wrong with them.
         problem: String,
     },
-    /// The host gave an operation something else than it wanted.
-    #[error("The files of skills cannot be read: they were given for something else than was asked for.")]
-    Misfed,
+    /// The embedder fed an operation something that it did not want. This is a bug of the embedder.
+    #[error("Cannot read the files of skills: the program supplied other files than it was asked for.")]
+    WrongFeed,
+    /// The embedder took the result of an operation that is not done. This is a bug of the embedder.
+    #[error("Cannot finish: the operation has not been driven to its end.")]
+    NotReady,
+    /// A person must reply first, and the caller passed no asker that keeps questions.
+    #[error("Permission is needed, and nobody can be asked.")]
+    NeedsReply,
     /// The dialect has no such tool.
-    #[error("There is no tool '{}'. Tools for skills: {}.", shown(tool), tools.join(", "))]
+    #[error("There is no tool '{}'. Tools for skills: {}.", shorten(tool), tools.join(", "))]
     NoSuchTool {
-        /// What was called.
+        /// The name of the call.
         tool: String,
-        /// What there is.
+        /// The available tools.
         tools: Vec<&'static str>,
     },
 }
 
 impl SkillError {
-    /// What the permission gate said, if it was the gate.
+    /// The refusal, if permission was missing.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused { refusal, .. } => Some(refusal),
@@ -243,39 +259,38 @@ impl SkillError {
         }
     }
 
-    /// What a model reads.
+    /// The text for the model.
     pub fn for_model(&self) -> String {
         format!("Error: {self}")
     }
 }
 
-/// Text of strangers as it may stand among the host's words: on one line, with nothing that could pass for
-/// markup.
-pub(crate) fn safe(text: &str) -> String {
+/// Untrusted text for a message: on one line, without anything that looks like markup.
+pub(crate) fn printable(text: &str) -> String {
     code_text(text)
 }
 
-/// A name as it may stand between double quotes in a call that a model is told to make.
+/// A name between double quotes, in a call that a message suggests.
 pub(crate) fn argument(name: &str) -> String {
-    safe(name).replace('\\', "\\\\").replace('"', "\\\"")
+    printable(name).replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// Text of strangers, and short: for what a model made up.
-pub(crate) fn shown(text: &str) -> String {
-    let line = safe(text);
-    match line.char_indices().nth(MAX_ECHO) {
+/// Untrusted text for a message, shortened: for text that a model made up.
+pub(crate) fn shorten(text: &str) -> String {
+    let line = printable(text);
+    match line.char_indices().nth(MAX_REPEATED_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }
 }
 
-/// `a, b, c`, or `(none)`; the rest only counted when there are very many.
+/// `a, b, c` or `(none)`. A long list ends with the number of the remaining names.
 pub(crate) fn or_none(names: &[String]) -> String {
     if names.is_empty() {
         return "(none)".to_owned();
     }
-    let listed: Vec<String> = names.iter().take(MAX_NAMES).map(|name| safe(name)).collect();
-    match names.len().saturating_sub(MAX_NAMES) {
+    let listed: Vec<String> = names.iter().take(MAX_LISTED_NAMES).map(|name| printable(name)).collect();
+    match names.len().saturating_sub(MAX_LISTED_NAMES) {
         0 => listed.join(", "),
         more => format!("{} and {more} more", listed.join(", ")),
     }
@@ -290,8 +305,8 @@ fn over_budget(
     dialect: Dialect,
 ) -> String {
     let used = loaded.iter().fold(0_usize, |sum, (_, tokens)| sum.saturating_add(*tokens));
-    let unload = dialect.words().unload;
-    let name = safe(name);
+    let unload = dialect.load_tools().unload;
+    let name = printable(name);
     let (start, again) = match what {
         OverBudget::Skill => (format!("Cannot load skill '{name}'. It takes"), "retry loading"),
         OverBudget::Documents => {
@@ -300,7 +315,7 @@ fn over_budget(
     };
     let start = format!("{start} {tokens} tokens, and loaded skills may take {budget} in all");
     if tokens > budget {
-        return format!("{start}: that is too much for this session, whatever is unloaded.");
+        return format!("{start}: that is too much for this session, even if you unload everything.");
     }
     let each: Vec<String> = loaded.iter().map(|(name, tokens)| format!("{name} ({tokens})")).collect();
     format!(

@@ -1,49 +1,49 @@
-//! What a session tells those who watch it.
+//! Events of a session, for programs that watch it.
 
 use prowess_catalog::CatalogDiff;
 use serde::Serialize;
 
 use crate::delta::SkillDelta;
 
-/// Something that happened in a session.
+/// An event of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SkillEvent {
-    /// The state changed. Numbers go up by one, in the order in which changes were made.
+    /// The state changed. The numbers increase by one with each change.
     Changed {
-        /// The change's number, from 1.
+        /// The number of the change, from 1.
         sequence: u64,
         /// The change.
         delta: SkillDelta,
     },
-    /// The session works with another catalog.
+    /// The session uses another catalog.
     Refreshed {
-        /// What changed in it.
+        /// What changed in the catalog.
         diff: CatalogDiff,
-        /// Loaded skills that are not what they were.
+        /// The loaded skills that have changed.
         stale: Vec<Stale>,
     },
 }
 
-/// A loaded skill that the catalog no longer has as it was.
+/// A loaded skill that has changed in the catalog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Stale {
-    /// Which.
+    /// The skill.
     pub name: String,
-    /// What became of it.
+    /// How it has changed.
     pub why: Staleness,
 }
 
-/// What became of a loaded skill.
+/// How a loaded skill has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Staleness {
-    /// It is not there any more, or denied to this agent now.
+    /// It no longer exists, or a rule denies it now.
     Gone,
-    /// Another skill has its name.
+    /// Another skill has its name now.
     Replaced,
-    /// Its document was written since it was read.
+    /// Its manifest has changed since it was loaded.
     Changed,
 }

@@ -1,4 +1,4 @@
-//! Where a session reads skills from.
+//! Where skills are read from: the local disk or a backend.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -13,12 +13,11 @@ use prowess_catalog::{Catalog, Documents, ReadError, Resources, SkillEntry, Skil
 #[cfg(feature = "run")]
 use prowess_workspace::stage::StageSource;
 
-use crate::step::{Fed, Want};
+use crate::operation::{Fed, Want};
 
 /// Reads the files of skills.
 ///
-/// A session asks for nothing that is not in its catalog, and has passed the permission gate before
-/// a text reaches a model.
+/// A session reads only what its catalog lists. A text reaches a model only after the session has passed the gate.
 ///
 /// ```
 /// use prowess_skills::{LocalFiles, SkillFiles};
@@ -40,14 +39,14 @@ use crate::step::{Fed, Want};
 /// ```
 #[async_trait]
 pub trait SkillFiles: Send + Sync + Debug {
-    /// The skill's document.
+    /// The skill's manifest.
     async fn text(&self, entry: &Arc<SkillEntry>) -> Result<SkillText, ReadError>;
 
-    /// The files that it brings along, `depth` levels of directories deep. What cannot be listed is
-    /// left out, with a diagnostic.
+    /// The skill's resources, `depth` levels of directories deep. Those that cannot be listed are left out, with a
+    /// diagnostic.
     async fn resources(&self, entry: &Arc<SkillEntry>, depth: usize) -> Resources;
 
-    /// Both, which is what a load needs.
+    /// Both, which a load needs.
     async fn text_and_resources(
         &self,
         entry: &Arc<SkillEntry>,
@@ -57,19 +56,19 @@ pub trait SkillFiles: Send + Sync + Debug {
         Ok((text, self.resources(entry, depth).await))
     }
 
-    /// Its documents other than SKILL.md.
+    /// The list of the skill's documents.
     async fn documents(&self, entry: &Arc<SkillEntry>) -> Documents;
 
-    /// One of its documents.
+    /// One document of the skill.
     async fn document(&self, entry: &Arc<SkillEntry>, path: &str) -> Result<DocumentText, DocumentError>;
 
-    /// The catalog with the skill that a model calls `name` in it, when it is one that a server has and does not list; `None`
-    /// when there is none.
+    /// Asks a server for a skill that it does not list, and returns the catalog with this skill; `None` if there is no such
+    /// skill.
     async fn look_up(&self, _name: &str, _catalog: &Catalog) -> Option<Catalog> {
         None
     }
 
-    /// What an operation wants.
+    /// Reads what an operation wants.
     async fn feed(&self, want: &Want) -> Fed {
         match want {
             Want::Text { entry } => Fed::Text(self.text(entry).await),
@@ -83,8 +82,7 @@ pub trait SkillFiles: Send + Sync + Debug {
         }
     }
 
-    /// Where its files are taken from to run its commands; `None` for a skill whose files cannot be had. A skill
-    /// of the local disk is its directory.
+    /// The source of the skill's files for a run; `None` if there is none. For a local skill it is the skill's directory.
     #[cfg(feature = "run")]
     fn stage_source(&self, entry: &Arc<SkillEntry>) -> Option<StageSource> {
         let is_local = entry.root.place == Storage::Local;
@@ -106,7 +104,7 @@ pub trait SkillFiles: Send + Sync + Debug {
 /// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
 /// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
-/// // What a session uses unless it is told otherwise.
+/// // This is the default.
 /// let session = SkillSession::builder(catalog).files(Arc::new(LocalFiles)).start().await;
 /// assert!(session.load("greet", None).await?.text.contains("Wave."));
 /// # Ok(())
@@ -119,16 +117,15 @@ pub struct LocalFiles;
 impl SkillFiles for LocalFiles {
     async fn text(&self, entry: &Arc<SkillEntry>) -> Result<SkillText, ReadError> {
         let entry = Arc::clone(entry);
-        apart(move || entry.read_text()).await
+        on_blocking_thread(move || entry.read_text()).await
     }
 
     async fn resources(&self, entry: &Arc<SkillEntry>, depth: usize) -> Resources {
         let entry = Arc::clone(entry);
-        apart(move || entry.resources(depth)).await
+        on_blocking_thread(move || entry.resources(depth)).await
     }
 
-    /// Handing work to another thread costs as much as reading a short document does: what can be had at
-    /// once is read right here.
+    /// Another thread costs as much as reading a short manifest, so a short manifest is read on this thread.
     async fn text_and_resources(
         &self,
         entry: &Arc<SkillEntry>,
@@ -138,35 +135,35 @@ impl SkillFiles for LocalFiles {
             return read;
         }
         let entry = Arc::clone(entry);
-        apart(move || entry.read_text_and_resources(depth)).await
+        on_blocking_thread(move || entry.read_text_and_resources(depth)).await
     }
 
     async fn documents(&self, entry: &Arc<SkillEntry>) -> Documents {
         let entry = Arc::clone(entry);
-        apart(move || entry.documents()).await
+        on_blocking_thread(move || entry.documents()).await
     }
 
     async fn document(&self, entry: &Arc<SkillEntry>, path: &str) -> Result<DocumentText, DocumentError> {
         let (entry, path) = (Arc::clone(entry), path.to_owned());
-        apart(move || entry.read_document(&path)).await
+        on_blocking_thread(move || entry.read_document(&path)).await
     }
 }
 
-/// Does `work` where it may block: on Tokio's threads for that, or right here without a runtime.
-async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+/// Does blocking work on a thread of Tokio for that, or on this thread if there is no runtime.
+async fn on_blocking_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return work() };
     match runtime.spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // The runtime is going away, and so is whoever waits for this.
+        // The runtime shuts down, and so does the caller.
         Err(_) => std::future::pending().await,
     }
 }
 
-/// Skills in a backend, beside those on the local disk.
+/// Skills in a backend and on the local disk.
 ///
-/// With the feature `run` their commands can be run like others. A backend knows no modes, so the files below
-/// `scripts/` may be started by their names, and all others through their interpreter.
+/// With the feature `run`, commands of these skills can run. A backend stores no file modes, so files in `scripts/` are
+/// executable, and others need their interpreter.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -193,14 +190,14 @@ async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
 #[derive(Clone, Debug)]
 pub struct BackendFiles {
     backend: Arc<dyn Backend>,
-    /// What tells its stamps from those of other backends.
+    /// Makes its stamps differ from those of other backends.
     #[cfg(feature = "run")]
     identity: crate::secret::Secret,
 }
 
 #[cfg(feature = "backend")]
 impl BackendFiles {
-    /// Reads skills whose root is in a backend from `backend`, and the others from the local disk.
+    /// Reads the skills of backend roots from `backend`, and all others from the local disk.
     pub fn new(backend: Arc<dyn Backend>) -> Self {
         Self {
             backend,
@@ -260,8 +257,11 @@ impl SkillFiles for BackendFiles {
         match entry.root.place {
             Storage::Backend => {
                 let (backend, identity) = (Arc::clone(&self.backend), self.identity.to_hex());
-                let skill =
-                    crate::stage::BackendSkill::new(backend, entry.skill.location.directory(), identity)?;
+                let skill = crate::run::backend_stage::BackendSkill::new(
+                    backend,
+                    entry.skill.location.directory(),
+                    identity,
+                )?;
                 Some(StageSource::Files(Arc::new(skill)))
             }
             Storage::Local | Storage::Server => LocalFiles.stage_source(entry),

@@ -1,4 +1,4 @@
-//! Skills that a person starts by name.
+//! Commands: skills that a person starts with `/name arguments`.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use prowess_catalog::SkillEntry;
 
 use crate::error::SkillError;
 use crate::load::{Caller, PreparedLoad};
-use crate::step::Operation;
+use crate::operation::Operation;
 use crate::view::SkillView;
 
-/// A skill that a person may start with a slash.
+/// A skill that a person can start with a slash.
 ///
 /// ```
 /// use prowess_skills::SkillSession;
@@ -37,18 +37,18 @@ pub struct SkillCommand {
     pub name: String,
     /// What it does.
     pub description: String,
-    /// What to write after its name.
+    /// What to type after its name.
     pub hint: Option<String>,
     /// Whether it is loaded.
     pub is_loaded: bool,
 }
 
 impl SkillView {
-    /// The skills that a person may start, for a menu or for completion.
+    /// The skills that a person can start, for a menu or for completion.
     pub fn commands(&self) -> Vec<SkillCommand> {
         let state = self.state();
         let entries =
-            self.known().view.entries().iter().filter(|entry| entry.skill.extensions.user_invocable);
+            self.visible().view.entries().iter().filter(|entry| entry.skill.extensions.user_invocable);
         let command = |entry: &Arc<SkillEntry>| SkillCommand {
             name: entry.skill.name.to_string(),
             description: entry.skill.description.clone(),
@@ -58,11 +58,10 @@ impl SkillView {
         entries.map(command).collect()
     }
 
-    /// Starts a skill as a person asked for it: `/name arguments`. A skill that is loaded is given the
-    /// new arguments.
+    /// Starts a skill that a person typed: `/name arguments`. A loaded skill gets the new arguments.
     ///
-    /// The gate is passed as for a model. A front end gives this only what a person typed. It is refused as
-    /// [`SkillView::load`] is, and when the skill is not one for people.
+    /// It passes the gate like a load of a model. Pass only lines that a person typed. It fails like [`SkillView::load`], and
+    /// if the skill is not for people.
     pub fn invoke(&self, line: &str) -> Operation<PreparedLoad> {
         let (view, line) = (self.clone(), line.to_owned());
         Operation::new(self.engine(), |io| async move {
@@ -78,7 +77,7 @@ impl SkillView {
         if name.is_empty() {
             return Err(not_a_command());
         }
-        let Some(entry) = self.known().view.get(name) else {
+        let Some(entry) = self.visible().view.get(name) else {
             let available = self.commands().into_iter().map(|command| command.name).collect();
             let (name, dialect) = (name.to_owned(), self.engine().options().dialect);
             return Err(SkillError::NotFound { name, available, dialect });
@@ -90,7 +89,7 @@ impl SkillView {
     }
 }
 
-/// What to write after a skill's name: its own words, or the names of its arguments.
+/// What to type after a skill's name: its `argument-hint`, or the names of its arguments.
 fn hint(entry: &SkillEntry) -> Option<String> {
     let extensions = &entry.skill.extensions;
     let names = || extensions.arguments.iter().map(|name| format!("[{name}]")).collect::<Vec<_>>().join(" ");

@@ -1,5 +1,8 @@
-//! One session's skills: an overview in the prompt, instructions on demand, documents beside them, within
-//! budgets and behind a permission gate.
+//! The skills of one session: the overview in the prompt, instructions on demand, documents, runs and budgets.
+//!
+//! A session lists skills in the system prompt, loads and unloads them through tools, and asks for permission where rules
+//! say so. The text of a skill reaches a model only in a frame that the text cannot close. The crate has no agent loop and
+//! no model, and it starts no process.
 //!
 //! ```
 //! use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -18,32 +21,37 @@
 //! let catalog = Catalog::discover(&[Root::explicit(skills)], &ScanOptions::default());
 //! let session = SkillSession::builder(catalog).start().await;
 //!
-//! // For every model call: the prompt's section, and the tools.
+//! // For every model call: the section of the system prompt, and the tools.
 //! assert!(session.prompt().text.contains("- **greet**: Says hello. Use at the door."));
 //! assert_eq!(session.tools()[0].name, "load_skill");
 //!
-//! // For every tool call of the model: an answer, whatever it asks.
-//! let reply = session.call("load_skill", json!({"skill_name": "greet"})).await;
-//! assert!(reply.text.contains("Wave."));
-//! let reply = session.call("load_skill", json!({"skill_name": "dance"})).await;
-//! assert_eq!(reply.text, "Error: Skill 'dance' not found. Available skills: greet");
+//! // Every tool call of the model gets an answer, even a wrong call.
+//! let answer = session.call("load_skill", json!({"skill_name": "greet"})).await;
+//! assert!(answer.text.contains("Wave."));
+//! let answer = session.call("load_skill", json!({"skill_name": "dance"})).await;
+//! assert_eq!(answer.text, "Error: Skill 'dance' not found. Available skills: greet");
 //! assert!(session.prompt().text.contains("- **greet** [Loaded]: Says hello."));
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! What an operation changes are [`SkillDelta`]s, which it returns, and which every watcher of
-//! [`SkillSession::events`] sees. Applying them in order to a [`SkillState`] gives the same state. Limits are
-//! checked where deltas are applied, so that calls at the same time cannot exceed them together.
+//! # The five types to know
 //!
-//! [`prowess_catalog`] and [`prowess_permission`], whose types are used here, are re-exported.
+//! - [`SkillSession`]: skills and the state of what is loaded, for programs that keep no log of their own.
+//! - [`SkillService`]: the same without the state, for programs that own it, such as an agent with a log.
+//! - [`SkillState`]: what is loaded. Only [`SkillDelta`]s change it. Applying the same deltas in the same order gives the
+//!   same state, and enforces the budgets.
+//! - [`SkillView`]: what a model sees and what it can do in one state.
+//! - [`Dialect`]: the names and texts of the tools.
 //!
-//! Text of a skill reaches a model only in a frame that it cannot close. There is no agent loop here, no
-//! model and no process; reading goes through [`SkillFiles`]. The feature `backend` reads skills from a
-//! `prowess_backend::Backend`; the feature `run` hands commands of skills to a `prowess_workspace::Runner`.
+//! The crate re-exports [`prowess_catalog`] and [`prowess_permission`], whose types it uses. The feature `backend` reads
+//! skills from a `prowess_backend::Backend`. The feature `run` runs commands of skills with a `prowess_workspace::Runner`.
 
+pub mod allowed_tools;
+mod answer;
 mod arguments;
 pub mod call;
+mod conflict;
 pub mod context;
 pub mod delta;
 pub mod dialect;
@@ -51,21 +59,19 @@ pub mod documents;
 mod engine;
 mod error;
 pub mod event;
-#[cfg(feature = "run")]
-pub mod exec;
 mod files;
+mod framing;
 mod gate;
-#[cfg(feature = "run")]
-mod host_files;
 mod invoke;
-pub mod known;
 pub mod load;
+mod look_up;
+mod operation;
 pub mod options;
 mod overview;
 pub mod owner;
 pub mod parameters;
+mod paths;
 pub mod refresh;
-mod render;
 #[cfg(feature = "run")]
 pub mod run;
 pub mod run_summary;
@@ -73,21 +79,21 @@ pub mod saved;
 pub mod secret;
 mod service;
 mod session;
-#[cfg(all(feature = "backend", feature = "run"))]
-mod stage;
 pub mod state;
-mod step;
-mod stub;
 mod sync;
-pub mod tools;
+mod unload;
+mod unloaded_text;
 mod view;
+pub mod visibility;
 
 pub use prowess_catalog;
 pub use prowess_permission;
 
+pub use allowed_tools::AllowedTools;
+pub use answer::{SkillAnswer, SkillToolAnswer};
 pub use call::PreparedCall;
 pub use delta::{LoadedSkill, SkillDelta};
-pub use dialect::{Capabilities, Dialect, SkillToolAnswer, SkillToolKind, ToolSpec};
+pub use dialect::{Capabilities, Dialect, SkillToolKind, ToolSpec};
 pub use engine::SkillEngine;
 pub use error::SkillError;
 pub use event::SkillEvent;
@@ -95,6 +101,7 @@ pub use event::SkillEvent;
 pub use files::BackendFiles;
 pub use files::{LocalFiles, SkillFiles};
 pub use invoke::SkillCommand;
+pub use operation::{Fed, Operation, Outcome, Step, Want};
 pub use options::{Budgets, Discovery, Guidance, Lifetime, SessionOptions};
 pub use overview::ModelView;
 #[cfg(feature = "run")]
@@ -102,8 +109,6 @@ pub use run::{RunSetup, SkillRunner};
 pub use run_summary::RunSummary;
 pub use saved::SavedState;
 pub use service::SkillService;
-pub use session::{SessionBuilder, SkillAnswer, SkillSession};
+pub use session::{SessionBuilder, SkillSession};
 pub use state::SkillState;
-pub use step::{Fed, Operation, Outcome, Step, Want};
-pub use tools::AllowedTools;
 pub use view::SkillView;

@@ -1,4 +1,4 @@
-//! What a session is told when it starts.
+//! The options of a session.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use prowess_catalog::estimate_tokens;
 use prowess_catalog::overview::ManualSkills;
 use prowess_catalog::section::SectionTemplate;
 
+use crate::allowed_tools::{AllowedTools, ToolNames};
 use crate::dialect::{Capabilities, Dialect};
-use crate::documents::MAX_CHOSEN_BYTES;
-use crate::tools::{AllowedTools, ToolNames};
+use crate::documents::DEFAULT_MAX_DOCUMENT_BYTES;
 
-/// How many skills may be loaded at once, unless the host says otherwise.
+/// The default maximum number of loaded skills.
 pub const DEFAULT_MAX_LOADED_SKILLS: usize = 10;
 
-/// How much may be loaded at once.
+/// The limits of what is loaded at once.
 ///
 /// ```
 /// use prowess_skills::{Budgets, SessionOptions, SkillSession};
@@ -30,18 +30,18 @@ pub const DEFAULT_MAX_LOADED_SKILLS: usize = 10;
 /// let mut options = SessionOptions::default();
 /// options.budgets = Budgets::new(0, None);
 /// let session = SkillSession::builder(catalog).options(options).start().await;
-/// assert!(session.load("greet", None).await.is_err(), "there is no room for it");
+/// assert!(session.load("greet", None).await.is_err(), "the limit is 0");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Budgets {
-    /// The most skills.
+    /// The maximum number of loaded skills.
     pub max_loaded_skills: usize,
-    /// The most tokens of instructions and documents together; no limit when `None`.
+    /// The maximum number of tokens of all instructions and documents; `None` for no limit.
     pub max_loaded_tokens: Option<usize>,
-    /// The most bytes of documents that one skill has in context.
+    /// The maximum size of one skill's documents in context, in bytes.
     pub max_document_bytes: usize,
 }
 
@@ -52,9 +52,9 @@ impl Default for Budgets {
 }
 
 impl Budgets {
-    /// A budget of `max_loaded_skills`, and of tokens if there is a limit.
+    /// Budgets with these limits, and the default limit for documents.
     pub fn new(max_loaded_skills: usize, max_loaded_tokens: Option<usize>) -> Self {
-        Self { max_loaded_skills, max_loaded_tokens, max_document_bytes: MAX_CHOSEN_BYTES }
+        Self { max_loaded_skills, max_loaded_tokens, max_document_bytes: DEFAULT_MAX_DOCUMENT_BYTES }
     }
 }
 
@@ -68,7 +68,7 @@ pub enum Placement {
     SystemMessage,
 }
 
-/// How long a skill stays loaded when nobody unloads it.
+/// How long a skill stays loaded if nobody unloads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Lifetime {
@@ -80,33 +80,33 @@ pub enum Lifetime {
     Session,
 }
 
-/// When a skill's resources are looked for.
+/// When prowess lists a skill's resources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Discovery {
-    /// When it is loaded.
+    /// When the skill is loaded.
     #[default]
     Lazy,
-    /// When the session starts and whenever the catalog changes, for all skills.
+    /// For all skills, when the session starts and after every refresh.
     Eager,
 }
 
-/// How the overview tells a model to get at a skill's instructions.
+/// How the overview tells a model to read a skill's instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Guidance {
     /// With the tools of the dialect.
     #[default]
     Tools,
-    /// By reading the file itself, for hosts that mount no tools for skills. Nothing is tracked then.
+    /// By reading the file, for programs without tools for skills. Then the session does not know what is loaded.
     ReadFile,
 }
 
-/// What becomes of a skill's text in the history when the skill is unloaded.
+/// What happens to a skill's text in the history after the skill is unloaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnloadedText {
     /// It stays.
     #[default]
     Kept,
-    /// [`SkillView::without_unloaded`](crate::SkillView::without_unloaded) puts one line in its place.
+    /// [`SkillView::without_unloaded`](crate::SkillView::without_unloaded) replaces it with one line.
     Stub,
 }
 
@@ -122,7 +122,7 @@ pub enum UnloadedText {
 pub struct TokenCounter(Arc<dyn Fn(&str) -> usize + Send + Sync>);
 
 impl TokenCounter {
-    /// A counter of the host's, such as its model's tokenizer.
+    /// A counter of your own, such as your model's tokenizer.
     pub fn new(count: impl Fn(&str) -> usize + Send + Sync + 'static) -> Self {
         Self(Arc::new(count))
     }
@@ -146,8 +146,8 @@ impl fmt::Debug for TokenCounter {
     }
 }
 
-/// How a session behaves. The default is the `deepagents` dialect with lazy resources, ten skills at
-/// most and `allowed-tools` as a recommendation.
+/// The options of a session. The default is the `deepagents` dialect with lazy discovery, at most ten skills, and
+/// `allowed-tools` as a recommendation.
 ///
 /// ```
 /// use prowess_skills::{Budgets, Dialect, Lifetime, SessionOptions};
@@ -160,33 +160,33 @@ impl fmt::Debug for TokenCounter {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SessionOptions {
-    /// The tools that the model has, and their words.
+    /// The names and texts of the tools.
     pub dialect: Dialect,
     /// What the model can do besides loading skills.
     pub capabilities: Capabilities,
-    /// How much may be loaded at once.
+    /// The limits of what is loaded at once.
     pub budgets: Budgets,
-    /// Where loaded text goes.
+    /// Where the text of loaded skills goes.
     pub placement: Placement,
-    /// How long it stays.
+    /// How long skills stay loaded.
     pub lifetime: Lifetime,
-    /// When resources are looked for.
+    /// When prowess lists resources.
     pub discovery: Discovery,
-    /// How many directory levels of resources are listed.
+    /// The depth of the list of resources, in levels of directories.
     pub resource_depth: usize,
-    /// What becomes of the text of an unloaded skill.
+    /// What happens to the text of an unloaded skill.
     pub unloaded_text: UnloadedText,
-    /// What a model sees of skills that only a person may start; `opencode` never lists them.
+    /// What a model sees of skills that only a person may start. `opencode` never lists them.
     pub manual: ManualSkills,
-    /// How the overview tells a model to get at instructions.
+    /// How the overview tells a model to read instructions.
     pub guidance: Guidance,
     /// What `allowed-tools` means.
     pub allowed_tools: AllowedTools,
-    /// Names that skills use for the host's tools, and tools that are never blocked.
+    /// The names that skills use for your tools, and the tools that are never blocked.
     pub tools: ToolNames,
-    /// Another section for the system prompt than the dialect's own.
+    /// A section of the system prompt instead of the dialect's own.
     pub template: Option<SectionTemplate>,
-    /// Where a person could put a first skill; the roots when empty.
+    /// Where a person can create a first skill; if empty, the roots.
     pub create_in: Vec<String>,
     /// How tokens are counted.
     pub tokens: TokenCounter,

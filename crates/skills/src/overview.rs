@@ -1,4 +1,4 @@
-//! Layer 1: what a model is told about skills in every call.
+//! Layer 1: the overview of skills in the system prompt.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use prowess_catalog::{CatalogView, OverviewOptions};
 
 use crate::context::LoadedSection;
 use crate::delta::ResourceMetadata;
-use crate::dialect::ToolSpec;
-use crate::error::{argument, safe};
+use crate::dialect::{LoadToolNames, ToolSpec};
+use crate::error::{argument, printable};
 use crate::event::{Stale, Staleness};
 use crate::options::Guidance;
 use crate::view::SkillView;
 
-/// Everything about skills that one model call needs, of one moment.
+/// Everything about skills that one model call needs.
 ///
 /// ```
 /// use prowess_skills::SkillSession;
@@ -32,30 +32,29 @@ use crate::view::SkillView;
 /// let view = session.model_view().await;
 /// assert!(view.prompt.text.contains("- **greet**: Says hello."));
 /// assert_eq!(view.tools[0].name, "load_skill");
-/// assert_eq!(view.loaded.text, "", "here the tool's answer has it");
+/// assert_eq!(view.loaded.text, "", "in this dialect, tool answers have the text");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ModelView {
-    /// The section of the system prompt; [`SkillView::prompt`] says more.
+    /// The section of the system prompt; see [`SkillView::prompt`].
     pub prompt: Rendered,
-    /// The tools; [`SkillService::tools`](crate::SkillService::tools) says more.
+    /// The tools; see [`SkillService::tools`](crate::SkillService::tools).
     pub tools: Arc<[ToolSpec]>,
-    /// The text of loaded skills for the system message; [`SkillView::loaded_section`] says more.
+    /// The text of loaded skills for the system message; see [`SkillView::loaded_section`].
     pub loaded: LoadedSection,
 }
 
 impl SkillView {
-    /// The list of skills, with what is loaded marked.
+    /// The overview, with marks for loaded skills.
     pub fn overview(&self) -> Rendered {
         self.overview_of(&self.offered())
     }
 
-    /// The section of the system prompt about skills, in the words of the session's dialect; in `opencode`,
-    /// whose tool lists the skills, only what there is to say about loaded ones. It changes only when
-    /// something is loaded, unloaded or refreshed.
+    /// The section of the system prompt about skills, in the session's dialect. In `opencode` a tool lists the skills, so the
+    /// section contains only notices about loaded skills. It changes only after a load, an unload or a refresh.
     pub fn prompt(&self) -> Rendered {
         let options = self.engine().options();
         let template = options.template.clone().or_else(|| match options.guidance {
@@ -96,9 +95,8 @@ impl SkillView {
     }
 
     fn stale_notice(&self, stale: &Stale) -> String {
-        let (name, quoted) = (safe(&stale.name), argument(&stale.name));
-        let words = self.engine().options().dialect.words();
-        let (load, unload) = (words.load, words.unload);
+        let (name, quoted) = (printable(&stale.name), argument(&stale.name));
+        let LoadToolNames { load, unload } = self.engine().options().dialect.load_tools();
         match stale.why {
             Staleness::Gone => format!(
                 "The loaded skill '{name}' is no longer available. Use `{unload}(\"{quoted}\")` when you are \

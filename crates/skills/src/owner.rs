@@ -1,54 +1,53 @@
-//! Whose a file is, for whoever reads files.
+//! The owner of a file: which skill it belongs to, and whether a model may read it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use prowess_catalog::{CatalogView, SkillEntry, Storage as RootPlace, Trust};
+use prowess_catalog::{CatalogView, SkillEntry, Storage, Trust};
 use prowess_permission::real_path::real_path;
 use prowess_permission::{Decision, Kind, Question, RealPath};
 
 use crate::view::SkillView;
 
-/// Whose a file is, for tools that read files.
+/// The owner of a file, for tools that read files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileOwner {
-    /// A skill that this agent may know of: reading its files is part of loading it.
+    /// A skill that the agent may see. Reading its files is part of loading it.
     Skill(String),
-    /// A skill that is denied to this agent: the file must not be read, nor its name be told.
+    /// A skill that the agent may not see. The model must not read the file or learn its name.
     Denied,
     /// No skill.
     Nobody,
 }
 
-/// Why files must not be read, whoever is asked.
+/// Why a model must not read files, even with approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WithheldFile {
-    /// They are of this skill, which this agent must not know of: it is denied or not trusted. Its name is for a person,
-    /// and never for a model.
+    /// They belong to this skill, which is denied or not trusted. Show its name to a person, never to a model.
     Denied(String),
-    /// They are of this skill, which has to be loaded first.
+    /// They belong to this skill, which must be loaded first.
     LoadFirst(String),
 }
 
-/// The directories of all skills, as they are spelled and as links lead to them.
+/// The directories of all skills, by path and by real path.
 #[derive(Debug)]
-pub(crate) struct Owners(BTreeMap<String, Owned>);
+pub(crate) struct Owners(BTreeMap<String, DirectoryOwner>);
 
-/// What is known of the skill that a directory belongs to, from the least to the most that may be done with it.
+/// The skill of a directory, ordered from least to most access.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Owned {
+enum DirectoryOwner {
     /// It is denied, or not trusted.
     Hidden(String),
-    /// Another skill of its name, which is this one's, takes precedence over it.
+    /// Another skill of the same name takes precedence.
     Shadowed(String),
-    /// It may be known of.
+    /// The agent may see it.
     Visible(String),
 }
 
-impl Owned {
+impl DirectoryOwner {
     fn owner(&self) -> FileOwner {
         match self {
             Self::Visible(name) => FileOwner::Skill(name.clone()),
@@ -62,16 +61,16 @@ impl Owners {
         let catalog = view.catalog();
         let shadowed = catalog.shadowed().iter().map(|shadowed| &shadowed.entry);
         let all = catalog.entries().iter().chain(shadowed).chain(catalog.untrusted());
-        let mut owners: BTreeMap<String, Owned> = BTreeMap::new();
+        let mut owners: BTreeMap<String, DirectoryOwner> = BTreeMap::new();
         for entry in all {
             let name = entry.skill.name.to_string();
             let owned = match view.get(&name) {
-                Some(visible) if Arc::ptr_eq(visible, entry) => Owned::Visible(name),
-                _ if entry.trust == Trust::Trusted => Owned::Shadowed(name),
-                _ => Owned::Hidden(name),
+                Some(visible) if Arc::ptr_eq(visible, entry) => DirectoryOwner::Visible(name),
+                _ if entry.trust == Trust::Trusted => DirectoryOwner::Shadowed(name),
+                _ => DirectoryOwner::Hidden(name),
             };
             for directory in directories(entry) {
-                // A directory that several roots lead to is what the best of them makes of it.
+                // If several roots lead to a directory, the most access counts.
                 let known = owners.entry(directory).or_insert_with(|| owned.clone());
                 if owned > *known {
                     *known = owned.clone();
@@ -81,9 +80,9 @@ impl Owners {
         Self(owners)
     }
 
-    /// A skill inside a skill is the one that is meant.
+    /// The owner of a path. For a skill inside a skill, it is the inner one.
     pub(crate) fn of_path(&self, path: &str) -> FileOwner {
-        let path = plain(path);
+        let path = normalized(path);
         let mut start = path.as_str();
         loop {
             if let Some(owned) = self.0.get(start) {
@@ -96,9 +95,9 @@ impl Owners {
         }
     }
 
-    /// The same where the letter case of a path does not count.
+    /// [`Owners::of_path`] for a file system that ignores letter case.
     pub(crate) fn of_path_in_any_case(&self, path: &str) -> FileOwner {
-        let path = plain(path).to_lowercase();
+        let path = normalized(path).to_lowercase();
         let folded = self.0.iter().map(|(directory, owned)| (directory.to_lowercase(), owned));
         let around = folded.filter(|(directory, _)| is_at_or_below(&path, directory));
         around
@@ -106,12 +105,16 @@ impl Owners {
             .map_or(FileOwner::Nobody, |(_, owned)| owned.owner())
     }
 
-    /// The owners of a place on this machine: of the directory that it lies in, and of what lies in it.
-    fn around<'a>(&'a self, path: &str, ignores_case: bool) -> impl Iterator<Item = (&'a str, &'a Owned)> {
+    /// The owners of a local path, of the directory around it, and of everything in it.
+    fn around<'a>(
+        &'a self,
+        path: &str,
+        ignores_case: bool,
+    ) -> impl Iterator<Item = (&'a str, &'a DirectoryOwner)> {
         let fold = move |text: &str| if ignores_case { text.to_lowercase() } else { text.to_owned() };
-        let path = fold(&plain(path));
-        // Of skills in skills, only the innermost is asked.
-        let mut innermost: Option<(usize, (&str, &Owned))> = None;
+        let path = fold(&normalized(path));
+        // Of nested skills, only the innermost counts.
+        let mut innermost: Option<(usize, (&str, &DirectoryOwner))> = None;
         let mut found = Vec::new();
         for (directory, owned) in &self.0 {
             let folded = fold(directory);
@@ -129,57 +132,59 @@ fn is_at_or_below(path: &str, above: &str) -> bool {
     path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Where the files of a skill are.
+/// The directories of a skill: its path, and its real path if it differs.
 pub(crate) fn directories(entry: &SkillEntry) -> Vec<String> {
-    let spelled = plain(entry.skill.location.directory());
-    if entry.root.place != RootPlace::Local {
+    let spelled = normalized(entry.skill.location.directory());
+    if entry.root.place != Storage::Local {
         return vec![spelled];
     }
     let real = real_path(Path::new(&spelled)).to_string_lossy().into_owned();
     if real == spelled { vec![spelled] } else { vec![spelled, real] }
 }
 
-/// A path without doubled slashes and without one at its end.
-fn plain(path: &str) -> String {
+/// A path without repeated slashes and without a slash at its end.
+fn normalized(path: &str) -> String {
     let parts = path.split('/').filter(|part| !part.is_empty());
     parts.fold(String::new(), |path, part| path + "/" + part)
 }
 
 impl SkillView {
-    /// Whose file `path` is, so that tools which read files keep to what skills are allowed and denied. The
-    /// path is one where the skills live, without `.` and `..` in it.
+    /// The owner of the file at `path`, so that file tools respect the rules about skills. The path must not contain `.` or
+    /// `..`.
     pub fn owner_of(&self, path: &str) -> FileOwner {
-        self.known().owners().of_path(path)
+        self.visible().owners().of_path(path)
     }
 
-    /// The same for a file system that ignores the letter case of paths.
+    /// [`SkillView::owner_of`] for a file system that ignores letter case.
     pub fn owner_of_any_case(&self, path: &str) -> FileOwner {
-        self.known().owners().of_path_in_any_case(path)
+        self.visible().owners().of_path_in_any_case(path)
     }
 
-    /// Whether what is at a place of this machine, with all that it holds, has files of skills that must not be read.
+    /// Checks that a model may read a local file, or everything in a local directory.
     ///
     /// # Errors
     ///
-    /// It has: why they must not be.
-    pub fn check_owners(&self, place: &RealPath) -> Result<(), WithheldFile> {
-        self.check_owners_but(place, |_, _| false)
+    /// It contains files of a skill that a model must not read.
+    pub fn check_owners(&self, file: &RealPath) -> Result<(), WithheldFile> {
+        self.check_owners_except(file, |_, _| false)
     }
 
-    /// The same for somebody who may read certain files anyway: by the directory of their skill, and why not others.
-    pub(crate) fn check_owners_but(
+    /// [`SkillView::check_owners`] with exceptions: `may_read` gets the directory of a skill and the reason.
+    pub(crate) fn check_owners_except(
         &self,
-        place: &RealPath,
+        file: &RealPath,
         may_read: impl Fn(&str, &WithheldFile) -> bool,
     ) -> Result<(), WithheldFile> {
-        let known = self.known();
-        for path in place.paths() {
-            for (directory, owned) in known.owners().around(path, place.ignores_case()) {
+        let visible = self.visible();
+        for path in file.paths() {
+            for (directory, owned) in visible.owners().around(path, file.ignores_case()) {
                 let checked = match owned {
-                    Owned::Visible(name) => self.check_readable(name),
-                    // Its name was allowed, and no text of it was loaded or approved.
-                    Owned::Shadowed(name) if self.allows_skill(name) => Ok(()),
-                    Owned::Shadowed(name) | Owned::Hidden(name) => Err(WithheldFile::Denied(name.clone())),
+                    DirectoryOwner::Visible(name) => self.check_readable(name),
+                    // A rule allows the name, although another skill has it.
+                    DirectoryOwner::Shadowed(name) if self.allows_skill(name) => Ok(()),
+                    DirectoryOwner::Shadowed(name) | DirectoryOwner::Hidden(name) => {
+                        Err(WithheldFile::Denied(name.clone()))
+                    }
                 };
                 if let Err(withheld) = checked
                     && !may_read(directory, &withheld)
@@ -191,11 +196,11 @@ impl SkillView {
         Ok(())
     }
 
-    /// Whether files of a skill may be read without loading it.
+    /// Checks that a model may read files of a skill without loading it.
     ///
     /// # Errors
     ///
-    /// It has to be loaded first.
+    /// The skill must be loaded first.
     pub fn check_readable(&self, name: &str) -> Result<(), WithheldFile> {
         if self.state().get(name).is_some() || self.allows_skill(name) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Arguments of tools: the schema that a model reads, and what is said about arguments that do not fit it.
+//! Parameters of tools: their JSON Schema, and errors about arguments that do not match it.
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -10,33 +10,33 @@ use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// How many names of arguments an answer lists.
-const MAX_LISTED: usize = 20;
+/// The most names of arguments in a message.
+const MAX_LISTED_ARGUMENTS: usize = 20;
 
-/// What is wrong with the arguments of a call, as a model reads it.
+/// What is wrong with the arguments of a call. The text is for the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WrongArguments {
-    /// They are something else than an object.
+    /// They are not an object.
     #[error("they must be a JSON object")]
     NoObject,
     /// There is no such argument.
     #[error("there is no argument `{name}`{}", hint(nearest.as_deref(), known))]
     Unknown {
-        /// What was given, as a path: `inputs[0].frm`.
+        /// The argument, as a path: `inputs[0].frm`.
         name: String,
-        /// What was probably meant.
+        /// The argument that the model probably meant.
         nearest: Option<String>,
-        /// What there is.
+        /// The existing arguments.
         known: Vec<String>,
     },
-    /// An argument is needed.
+    /// A required argument is missing.
     #[error("the argument `{name}` is missing")]
     Missing {
-        /// Which, as a path.
+        /// The argument, as a path.
         name: String,
     },
-    /// An argument has no value that it may have.
+    /// An argument has a wrong value.
     #[error("{0}")]
     Value(String),
 }
@@ -44,20 +44,21 @@ pub enum WrongArguments {
 fn hint(nearest: Option<&str>, known: &[String]) -> String {
     match nearest {
         Some(nearest) => format!(": did you mean `{nearest}`?"),
-        None if known.is_empty() => ", and none at all".to_owned(),
+        None if known.is_empty() => "; this tool takes none".to_owned(),
         None => {
             let mut known: Vec<&String> = known.iter().collect();
             known.sort();
-            let listed: Vec<String> = known.iter().take(MAX_LISTED).map(|name| format!("`{name}`")).collect();
+            let listed: Vec<String> =
+                known.iter().take(MAX_LISTED_ARGUMENTS).map(|name| format!("`{name}`")).collect();
             format!("; there are {}", listed.join(", "))
         }
     }
 }
 
-/// The schema of a tool's arguments, in one piece and with nothing in it that says nothing to a model. It is made once:
-/// every call of a model needs it.
+/// The JSON Schema of a tool's arguments, without references and without details that do not help a model. It is made once
+/// and cached.
 ///
-/// What may be left out need not be null: some providers know no types that may be. A default is the one of the code.
+/// Optional arguments do not allow null, because some providers do not support such types. Defaults come from the code.
 ///
 /// ```
 /// use prowess_skills::parameters;
@@ -75,10 +76,10 @@ fn hint(nearest: Option<&str>, known: &[String]) -> String {
 /// assert_eq!(parameters::schema::<Wave>()["properties"]["times"]["default"], 1);
 /// ```
 pub fn schema<A: JsonSchema + 'static>() -> Arc<Value> {
-    static MADE: RwLock<BTreeMap<TypeId, Arc<Value>>> = RwLock::new(BTreeMap::new());
+    static CACHE: RwLock<BTreeMap<TypeId, Arc<Value>>> = RwLock::new(BTreeMap::new());
     let of = TypeId::of::<A>();
-    if let Some(made) = MADE.read().unwrap_or_else(PoisonError::into_inner).get(&of) {
-        return Arc::clone(made);
+    if let Some(cached) = CACHE.read().unwrap_or_else(PoisonError::into_inner).get(&of) {
+        return Arc::clone(cached);
     }
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
@@ -91,15 +92,13 @@ pub fn schema<A: JsonSchema + 'static>() -> Arc<Value> {
     }
     clean(&mut schema);
     let schema = Arc::new(schema);
-    MADE.write().unwrap_or_else(PoisonError::into_inner).insert(of, Arc::clone(&schema));
+    CACHE.write().unwrap_or_else(PoisonError::into_inner).insert(of, Arc::clone(&schema));
     schema
 }
 
-/// The arguments of a call as a type, or what is wrong with them. Models write `null` for what they leave out, also for
-/// all arguments.
+/// Parses the arguments of a call. Models write `null` for arguments that they leave out, so null counts as missing.
 ///
-/// An argument that a schema with `additionalProperties: false` does not have is refused, with the name that was probably
-/// meant.
+/// If the schema has `additionalProperties: false`, an unknown argument is an error that suggests a known one.
 ///
 /// ```
 /// use prowess_skills::parameters;
@@ -112,15 +111,15 @@ pub fn schema<A: JsonSchema + 'static>() -> Arc<Value> {
 ///     timeout: Option<u32>,
 /// }
 ///
-/// assert_eq!(parameters::parsed::<Wave>(json!({"timeout": null})).unwrap().timeout, None);
-/// let wrong = parameters::parsed::<Wave>(json!({"timeout_secs": 7})).err().unwrap();
+/// assert_eq!(parameters::parse::<Wave>(json!({"timeout": null})).unwrap().timeout, None);
+/// let wrong = parameters::parse::<Wave>(json!({"timeout_secs": 7})).err().unwrap();
 /// assert_eq!(wrong.to_string(), "there is no argument `timeout_secs`: did you mean `timeout`?");
 /// ```
 ///
 /// # Errors
 ///
-/// What is wrong.
-pub fn parsed<A: DeserializeOwned + JsonSchema + 'static>(arguments: Value) -> Result<A, WrongArguments> {
+/// The arguments do not match the schema.
+pub fn parse<A: DeserializeOwned + JsonSchema + 'static>(arguments: Value) -> Result<A, WrongArguments> {
     let mut arguments = object(arguments)?;
     check(&schema::<A>(), &mut arguments, "")?;
     typed(arguments)
@@ -135,12 +134,12 @@ pub(crate) fn object(arguments: Value) -> Result<Map<String, Value>, WrongArgume
     }
 }
 
-/// Arguments that were checked, as a type.
+/// Checked arguments as a type.
 pub(crate) fn typed<A: DeserializeOwned>(arguments: Map<String, Value>) -> Result<A, WrongArguments> {
     serde_json::from_value(arguments.into()).map_err(|error| WrongArguments::Value(error.to_string()))
 }
 
-/// Whether arguments have the names that a schema has, and all that it requires. Takes out what was left out by null.
+/// Checks the names of arguments against a schema, and that required ones are there. Removes arguments that are null.
 pub(crate) fn check(
     schema: &Value,
     arguments: &mut Map<String, Value>,
@@ -152,7 +151,7 @@ pub(crate) fn check(
     if schema["additionalProperties"] == false
         && let Some(name) = arguments.keys().find(|name| !properties.contains_key(*name))
     {
-        // A name that was given is not what is missing.
+        // Do not suggest an argument that the call already has.
         let free = properties.keys().map(String::as_str).filter(|known| !arguments.contains_key(*known));
         let nearest = nearest(name, free).map(str::to_owned);
         return Err(WrongArguments::Unknown {
@@ -181,7 +180,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Takes out of a schema what says nothing to a model: null for what may be left out, formats of Rust's numbers.
+/// Removes details from a schema that do not help a model: null for optional arguments, and formats of Rust's numbers.
 fn clean(schema: &mut Value) {
     let Some(object) = schema.as_object_mut() else { return };
     for key in ["anyOf", "oneOf"] {
@@ -200,7 +199,7 @@ fn clean(schema: &mut Value) {
             }
         }
     }
-    // That there is nothing by default needs no words.
+    // An empty default needs no mention.
     let nothing = [json!(null), json!([]), json!({}), json!("")];
     if object.get("default").is_some_and(|default| nothing.contains(default)) {
         object.remove("default");
@@ -257,11 +256,11 @@ mod tests {
     }
 
     fn wrong(arguments: Value) -> String {
-        parsed::<Outer>(arguments).unwrap_err().to_string()
+        parse::<Outer>(arguments).unwrap_err().to_string()
     }
 
     #[test]
-    fn what_there_is_not_is_refused_with_what_was_meant() {
+    fn an_unknown_argument_is_refused_with_a_suggestion() {
         assert_eq!(
             wrong(json!({"command": "x", "timeout_secs": 1})),
             "there is no argument `timeout_secs`: did you mean `timeout`?"
@@ -274,7 +273,7 @@ mod tests {
             wrong(json!({"command": "x", "one": {"from": "a", "zebra": 1}})),
             "there is no argument `one.zebra`; there are `from`, `to`"
         );
-        // What is there already is not what was meant.
+        // An argument that the call already has is not suggested.
         assert_eq!(
             wrong(json!({"command": "x", "commands": "y"})),
             "there is no argument `commands`; there are `command`, `inputs`, `one`, `timeout`"
@@ -282,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_is_named_by_its_path() {
+    fn a_missing_argument_is_named_by_its_path() {
         assert_eq!(wrong(json!(null)), "the argument `command` is missing");
         assert_eq!(wrong(json!({"command": null})), "the argument `command` is missing");
         assert_eq!(wrong(json!({"command": "x", "one": {"to": "a"}})), "the argument `one.from` is missing");
@@ -291,11 +290,11 @@ mod tests {
     }
 
     #[test]
-    fn null_is_what_was_left_out() {
+    fn null_counts_as_missing() {
         let given =
             json!({"command": "x", "timeout": null, "inputs": null, "one": {"from": "a", "to": null}});
         let left_out = json!({"command": "x", "one": {"from": "a"}});
-        assert_eq!(parsed::<Outer>(given).unwrap(), parsed::<Outer>(left_out).unwrap());
+        assert_eq!(parse::<Outer>(given).unwrap(), parse::<Outer>(left_out).unwrap());
     }
 
     #[test]

@@ -1,12 +1,10 @@
-//! A catalog that changes under a session, and the resources of its skills.
+//! Refreshing: what changes if a session takes a newer catalog.
 
-use prowess_catalog::{CatalogDiff, Resources, SkillEntry};
-use prowess_permission::quoted;
+use prowess_catalog::CatalogDiff;
 
-use crate::delta::ResourceMetadata;
 use crate::event::Stale;
 
-/// What a refresh came to.
+/// The result of a refresh.
 ///
 /// ```
 /// use prowess_skills::event::Staleness;
@@ -27,7 +25,7 @@ use crate::event::Stale;
 /// let refreshed = session.refresh(&catalog).await;
 /// assert_eq!(refreshed.diff.removed, ["greet"]);
 /// assert_eq!(refreshed.stale[0].why, Staleness::Gone);
-/// assert!(session.state().get("greet").is_some(), "what is loaded stays loaded");
+/// assert!(session.state().get("greet").is_some(), "it stays loaded");
 /// # Ok(())
 /// # }
 /// ```
@@ -36,22 +34,6 @@ use crate::event::Stale;
 pub struct Refreshed {
     /// What changed in the catalog.
     pub diff: CatalogDiff,
-    /// Loaded skills that are not what they were.
+    /// The loaded skills that have changed.
     pub stale: Vec<Stale>,
-}
-
-/// The files of a skill in the form that state keeps. What could not be listed is left out, with a warning.
-pub(crate) fn told(entry: &SkillEntry, resources: &Resources) -> Vec<ResourceMetadata> {
-    let skill = entry.skill.name.as_str();
-    for diagnostic in &resources.diagnostics {
-        tracing::warn!(
-            skill,
-            path = %diagnostic.file,
-            "Failed to list resources for skill {}: {diagnostic}",
-            quoted(skill)
-        );
-    }
-    let directory = entry.skill.location.directory().trim_end_matches('/');
-    let metadata = |path: String, kind| ResourceMetadata { path, kind, skill_name: skill.to_owned() };
-    resources.files.iter().map(|file| metadata(format!("{directory}/{}", file.path), file.kind)).collect()
 }

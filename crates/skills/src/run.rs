@@ -1,7 +1,11 @@
-//! Layer 3: a skill's commands, in the session's workspace and behind the gate.
+//! Layer 3: runs of a skill's commands, in a workspace and behind the gates.
 
+#[cfg(feature = "backend")]
+pub(crate) mod backend_stage;
 mod binding;
 mod gates;
+pub(crate) mod interactive;
+mod local_inputs;
 mod report;
 
 use std::sync::Arc;
@@ -12,19 +16,20 @@ use prowess_workspace::executor::{NoSink, OutputSink};
 use prowess_workspace::live::LiveError;
 use prowess_workspace::{Limits, LiveOptions, LiveRuns, Network, RunContext, RunReport, RunRequest, Runner};
 
-pub(crate) use self::report::shown;
+use self::interactive::{PollRequest, StartRequest, TypeRequest};
+use self::report::shorten_report;
 pub use self::report::{MAX_SHOWN_FILES, MAX_SHOWN_OUTPUT, report_text};
+use crate::answer::SkillAnswer;
 use crate::delta::SkillDelta;
-use crate::dialect::RunSetting;
+use crate::dialect::RunToolInfo;
 use crate::error::SkillError;
 use crate::files::SkillFiles;
 use crate::load::{Caller, loaded_from};
+use crate::operation::Halt;
 use crate::run_summary::RunSummary;
-use crate::session::SkillAnswer;
-use crate::step::Halt;
 use crate::view::SkillView;
 
-/// What a session runs commands with.
+/// How a session runs commands.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -61,20 +66,20 @@ use crate::view::SkillView;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunSetup {
-    /// Stages, runs and collects.
+    /// Stages skills, runs commands and collects files.
     pub runner: Runner,
-    /// Whose workspace is used: the same word finds the same files again, in another process too.
+    /// The workspace id. The same id finds the same files, also in another process.
     pub workspace: String,
-    /// How much a command may use.
+    /// The limits of a command.
     pub limits: Limits,
-    /// Which hosts a command may ask for at most. Each that it asks for passes the gate.
+    /// The hosts that a command may ask for. Each host also needs permission.
     pub network: Network,
-    /// How long commands that go on may be left alone, and how many there may be.
+    /// The limits of interactive commands: how many, and how long without input.
     pub live: LiveOptions,
 }
 
 impl RunSetup {
-    /// Runs in the workspace of this session, with the usual limits and without network.
+    /// Runs in the workspace with this id, with default limits and without network.
     pub fn new(runner: Runner, workspace: impl Into<String>) -> Self {
         Self {
             runner,
@@ -94,25 +99,25 @@ impl RunSetup {
     }
 }
 
-/// What runs commands of skills, and the commands that go on. Clones are handles on the same.
+/// Runs commands of skills, and keeps the running interactive ones. Clones are handles to the same runner.
 ///
-/// A [`SkillService`](crate::SkillService) has one, and runs with it.
+/// A [`SkillService`](crate::SkillService) has one.
 #[derive(Clone, Debug)]
 pub struct SkillRunner {
-    runs: Arc<RunSetup>,
+    setup: Arc<RunSetup>,
     live: Arc<LiveRuns>,
 }
 
 impl SkillRunner {
-    /// Runs commands so. Those that go on end with the last handle.
-    pub fn new(runs: RunSetup) -> Self {
-        let live = Arc::new(LiveRuns::new(runs.live.clone()));
-        Self { runs: Arc::new(runs), live }
+    /// A runner with this setup. Dropping the last handle ends all running commands.
+    pub fn new(setup: RunSetup) -> Self {
+        let live = Arc::new(LiveRuns::new(setup.live.clone()));
+        Self { setup: Arc::new(setup), live }
     }
 
-    /// What a command may use, for its schema.
-    pub(crate) fn setting(&self) -> RunSetting {
-        RunSetting { hosts: self.runs.hosts(), timeout: self.runs.limits.timeout.as_secs() }
+    /// What the run tools say about hosts and limits.
+    pub(crate) fn tool_info(&self) -> RunToolInfo {
+        RunToolInfo { hosts: self.setup.hosts(), timeout: self.setup.limits.timeout.as_secs() }
     }
 
     pub(crate) fn check_room(&self) -> Result<(), LiveError> {
@@ -125,38 +130,60 @@ impl SkillRunner {
         context: &RunContext<'_>,
         terminal: bool,
     ) -> Result<String, LiveError> {
-        let RunSetup { runner, workspace, .. } = &*self.runs;
+        let RunSetup { runner, workspace, .. } = &*self.setup;
         self.live.start(runner, workspace, request, context, terminal).await
     }
 }
 
-/// A run in a moment: what is loaded, where files are, and who can be asked.
+/// A call of a tool that runs commands.
+#[derive(Debug, PartialEq)]
+pub(crate) enum RunCall {
+    Run(Box<RunRequest>),
+    Start(Box<StartRequest>),
+    Type(TypeRequest),
+    Poll(PollRequest),
+    Kill { run_id: String },
+}
+
+/// Makes runs for one caller: it has the view, the files, the runner and the asker.
 #[derive(Clone, Copy)]
-pub(crate) struct Running<'a> {
+pub(crate) struct RunDriver<'a> {
     pub(crate) view: &'a SkillView,
     pub(crate) files: &'a dyn SkillFiles,
-    pub(crate) runs: Option<&'a SkillRunner>,
+    pub(crate) runner: Option<&'a SkillRunner>,
     pub(crate) asker: &'a dyn Asker,
-    /// Who wants it.
     pub(crate) caller: Caller,
 }
 
-impl<'a> Running<'a> {
+impl<'a> RunDriver<'a> {
+    pub(crate) async fn call(self, call: RunCall) -> Result<SkillAnswer, Halt> {
+        match call {
+            RunCall::Run(request) => self.run(*request).await,
+            RunCall::Start(request) => self.start(*request).await,
+            RunCall::Type(request) => self.type_into(request).await,
+            RunCall::Poll(request) => self.poll(request).await,
+            RunCall::Kill { run_id } => self.kill(&run_id).await,
+        }
+    }
+
+    /// Runs a command to its end.
     pub(crate) async fn run(self, request: RunRequest) -> Result<SkillAnswer, Halt> {
         let name = request.skill.clone();
         let report = self.run_watched(request, None, &NoSink).await?;
         let data = serde_json::to_value(&report).unwrap_or_default();
-        let deltas = self.led_by_run(&name);
+        let deltas = self.server_text_deltas(&name);
         let ran = Some(Box::new(RunSummary::from(&report)));
-        Ok(SkillAnswer { text: shown(data.clone()).to_string(), deltas, data: Some(data), ran })
+        Ok(SkillAnswer { text: shorten_report(data.clone()).to_string(), deltas, data: Some(data), ran })
     }
 
-    /// What a server's skill puts out is its words, loaded or not.
-    pub(crate) fn led_by_run(self, name: &str) -> Vec<SkillDelta> {
+    /// The output of a server's skill counts as its text, even if the skill is not loaded.
+    fn server_text_deltas(self, name: &str) -> Vec<SkillDelta> {
         let from = self.view.visible_to_model(name).ok().and_then(|entry| loaded_from(&entry));
         let is_known = self.view.state().from_servers().contains_key(name);
-        let led = from.filter(|_| !is_known);
-        led.map(|from| SkillDelta::Led { name: name.to_owned(), server: from.server }).into_iter().collect()
+        from.filter(|_| !is_known)
+            .map(|from| SkillDelta::Led { name: name.to_owned(), server: from.server })
+            .into_iter()
+            .collect()
     }
 
     pub(crate) async fn run_watched(
@@ -165,19 +192,19 @@ impl<'a> Running<'a> {
         stdin: Option<Bytes>,
         output: &dyn OutputSink,
     ) -> Result<RunReport, Halt> {
-        let passed = self.pass_gates(&request, None).await?;
-        let find = passed.skills();
-        let host = passed.host(self, &request);
-        let mut context = passed.context(&find, &host);
+        let approved = self.pass_gates(&request, None).await?;
+        let find = approved.skills();
+        let input_gate = approved.input_gate(self, &request);
+        let mut context = approved.context(&find, &input_gate);
         (context.output, context.stdin) = (output, stdin);
-        let runs = &passed.runs.runs;
-        let ran = runs.runner.run(&runs.workspace, passed.request.clone(), context).await;
+        let setup = &approved.runner.setup;
+        let ran = setup.runner.run(&setup.workspace, approved.request.clone(), context).await;
         Ok(ran.map_err(|error| SkillError::Run { name: request.skill.clone(), error })?)
     }
 
-    /// The commands that go on, one of which is meant.
-    pub(crate) fn live(self, id: &str) -> Result<&'a LiveRuns, SkillError> {
-        let none = || SkillError::Live(LiveError::Unknown(id.to_owned()));
-        self.runs.map(|runs| &*runs.live).ok_or_else(none)
+    /// The running commands, if there is a runner. `run_id` is for the error.
+    fn live(self, run_id: &str) -> Result<&'a LiveRuns, SkillError> {
+        let none = || SkillError::Live(LiveError::Unknown(run_id.to_owned()));
+        self.runner.map(|runner| &*runner.live).ok_or_else(none)
     }
 }

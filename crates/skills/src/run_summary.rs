@@ -1,11 +1,11 @@
-//! What came of a command, for whoever shows it.
+//! The summary of a run, for a screen.
 
 use serde::{Deserialize, Serialize};
 
-/// What came of a command of a skill: what a screen shows of it, without reading what the model reads.
+/// The summary of a run: what a screen shows. It does not depend on the text for the model.
 ///
 /// ```
-/// use prowess_skills::Ran;
+/// use prowess_skills::RunSummary;
 ///
 /// let ran = RunSummary { exit_code: 2, ..RunSummary::default() };
 /// assert_eq!(serde_json::to_value(&ran)?["exit_code"], 2);
@@ -16,28 +16,28 @@ use serde::{Deserialize, Serialize};
 pub struct RunSummary {
     /// Its exit code.
     pub exit_code: i32,
-    /// Whether its time was over.
+    /// Whether it exceeded its time limit.
     pub timed_out: bool,
     /// How it was isolated.
     pub sandbox: String,
-    /// The files that were asked for, by their names in the workspace.
+    /// The files that it returned.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<RunSummaryFile>,
-    /// What was kept of them.
+    /// The artifacts that it saved.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<RunSummaryArtifact>,
 }
 
-/// A file that a command left.
+/// A file that a run returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSummaryFile {
     /// Its name in the workspace.
     pub name: String,
-    /// How long it is.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// An artifact that was made of a file.
+/// An artifact that a run saved.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSummaryArtifact {
     /// Its name.

@@ -1,4 +1,4 @@
-//! A session's state as it is saved.
+//! The saved state of a session, as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,13 @@ use crate::delta::{LoadedSkill, ResourceMetadata};
 use crate::secret::Secret;
 use crate::state::{Selection, SkillState};
 
-/// The version that this crate writes. It reads this one and those before it.
+/// The version of saved states that this crate writes. It also reads earlier versions.
 pub const STATE_VERSION: u32 = 1;
 
-/// A session's state, for a checkpoint: private to its agent, and never shown to a model.
+/// The state of a session for a checkpoint. It is private to its agent; never show it to a model.
 ///
-/// As JSON it has the names `skills_metadata`, `skills_loaded` and `skill_resources`. Reading checks the
-/// version and mends what cannot be: a skill that is loaded twice, resources of one that is not loaded.
+/// The JSON has the fields `skills_metadata`, `skills_loaded` and `skill_resources`. Reading checks the version and repairs
+/// contradictions: a skill that is loaded twice, or resources of a skill that is not loaded.
 ///
 /// ```
 /// use prowess_skills::{SavedState, SkillSession};
@@ -41,53 +41,52 @@ pub const STATE_VERSION: u32 = 1;
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "Document", try_from = "Document")]
+#[serde(into = "StateJson", try_from = "StateJson")]
 pub struct SavedState {
     pub(crate) metadata: Vec<SkillMetadata>,
     pub(crate) state: SkillState,
     pub(crate) secret: Option<Secret>,
-    /// Resources of skills that are not loaded, as eager discovery finds them.
+    /// The resources of skills that are not loaded, from eager discovery.
     pub(crate) eager: BTreeMap<String, Vec<ResourceMetadata>>,
 }
 
 impl SavedState {
-    /// The state that a log of deltas comes to, with the secret of its conversation: what a host has that
-    /// keeps changes instead of documents.
+    /// A saved state from a state and the secret of its conversation, for programs that store deltas.
     pub fn new(state: SkillState, secret: Secret) -> Self {
         Self { metadata: Vec::new(), state, secret: Some(secret), eager: BTreeMap::new() }
     }
 
-    /// What is loaded.
+    /// The state.
     pub fn state(&self) -> &SkillState {
         &self.state
     }
 
-    /// The skills that were known, by name.
+    /// The skills that were visible.
     pub fn known(&self) -> &[SkillMetadata] {
         &self.metadata
     }
 }
 
-/// What state keeps of a skill that is known.
+/// A visible skill, as the saved state describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SkillMetadata {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// What it does and when to use it.
     pub description: String,
-    /// Where its document is.
+    /// The path of its manifest.
     pub path: String,
     /// Its licence.
     #[serde(default)]
     pub license: Option<String>,
-    /// What it needs from its environment.
+    /// Its requirements.
     #[serde(default)]
     pub compatibility: Option<String>,
-    /// Properties that the specification leaves to clients.
+    /// Additional properties of its frontmatter.
     #[serde(default)]
     pub metadata: serde_json::Map<String, Value>,
-    /// The tools it expects.
+    /// Its `allowed-tools`.
     #[serde(default)]
     pub allowed_tools: Vec<String>,
 }
@@ -111,15 +110,15 @@ impl SkillMetadata {
     }
 }
 
-/// The state's document.
+/// The JSON of a saved state.
 #[derive(Clone, Serialize, Deserialize)]
-struct Document {
-    /// Documents of other implementations have none.
+struct StateJson {
+    /// States of other implementations have none.
     #[serde(default)]
     version: Option<u32>,
     #[serde(default)]
     skills_metadata: Vec<SkillMetadata>,
-    /// Without it a document is something else.
+    /// Without it, the JSON is not a saved state.
     #[serde(default)]
     skills_loaded: Option<Vec<String>>,
     #[serde(default)]
@@ -136,7 +135,7 @@ struct Document {
     frame_secret: Option<String>,
 }
 
-impl From<SavedState> for Document {
+impl From<SavedState> for StateJson {
     fn from(saved: SavedState) -> Self {
         let SavedState { metadata, state, secret, eager } = saved;
         let mut skill_resources = eager;
@@ -155,57 +154,59 @@ impl From<SavedState> for Document {
     }
 }
 
-/// Why a document is no state of a session.
+/// Why JSON is not a saved state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
-    /// A later version of this crate wrote it.
-    #[error("the state has version {0}, and this program knows {STATE_VERSION}: update the program")]
+    /// A later version of prowess wrote it.
+    #[error(
+        "the saved state has version {0}, but this prowess reads up to version {STATE_VERSION}; update prowess"
+    )]
     Newer(u32),
-    /// It is something else.
-    #[error("this is no state of a session: it has no `skills_loaded`")]
+    /// It is not a saved state.
+    #[error("this is not the saved state of a session: `skills_loaded` is missing")]
     NotAState,
-    /// The secret is not one.
-    #[error("`frame_secret` is not 32 hexadecimal digits: the state was damaged")]
+    /// The secret is damaged.
+    #[error("the saved state is damaged: `frame_secret` must have 32 hexadecimal digits")]
     Secret,
 }
 
-impl TryFrom<Document> for SavedState {
+impl TryFrom<StateJson> for SavedState {
     type Error = StateError;
 
-    fn try_from(document: Document) -> Result<Self, StateError> {
-        if let Some(newer) = document.version.filter(|version| *version > STATE_VERSION) {
+    fn try_from(json: StateJson) -> Result<Self, StateError> {
+        if let Some(newer) = json.version.filter(|version| *version > STATE_VERSION) {
             return Err(StateError::Newer(newer));
         }
-        let names = document.skills_loaded.as_ref().ok_or(StateError::NotAState)?;
-        let secret = match &document.frame_secret {
+        let names = json.skills_loaded.as_ref().ok_or(StateError::NotAState)?;
+        let secret = match &json.frame_secret {
             Some(text) => Some(Secret::from_hex(text).ok_or(StateError::Secret)?),
             None => None,
         };
         let mut loaded: Vec<LoadedSkill> = Vec::new();
         let mut seen = BTreeSet::new();
         for name in names {
-            // What is no name of a skill was never loaded.
+            // Ignore a text that cannot be the name of a skill.
             let is_name = SkillName::parse(name).is_ok_and(|parsed| parsed.as_str() == name);
             if !is_name || !seen.insert(name) {
                 continue;
             }
-            let details = document.skill_details.get(name).filter(|details| details.name == *name);
-            loaded.push(details.cloned().unwrap_or_else(|| without_details(name, &document)));
+            let details = json.skill_details.get(name).filter(|details| details.name == *name);
+            loaded.push(details.cloned().unwrap_or_else(|| without_details(name, &json)));
         }
         let is_loaded = |name: &String| seen.contains(name);
-        let (resources, eager) = document.skill_resources.into_iter().partition(|(name, _)| is_loaded(name));
-        let documents = document.skill_docs.into_iter().filter(|(name, _)| is_loaded(name)).collect();
-        let (offered, lingering) = (document.skills_offered, document.skills_lingering);
+        let (resources, eager) = json.skill_resources.into_iter().partition(|(name, _)| is_loaded(name));
+        let documents = json.skill_docs.into_iter().filter(|(name, _)| is_loaded(name)).collect();
+        let (offered, lingering) = (json.skills_offered, json.skills_lingering);
         let state = SkillState::from_parts(loaded, resources, documents, offered, lingering);
-        Ok(Self { metadata: document.skills_metadata, state, secret, eager })
+        Ok(Self { metadata: json.skills_metadata, state, secret, eager })
     }
 }
 
-/// A skill of which only the name is known, as another implementation would have saved it. Its text is
-/// read again before it is used, and then it is the document that counts.
-fn without_details(name: &str, document: &Document) -> LoadedSkill {
-    let known = document.skills_metadata.iter().find(|known| known.name == name);
+/// A loaded skill of which only the name is saved, as other implementations do. Its manifest is read again before it is
+/// used.
+fn without_details(name: &str, json: &StateJson) -> LoadedSkill {
+    let known = json.skills_metadata.iter().find(|known| known.name == name);
     LoadedSkill {
         name: name.to_owned(),
         location: Location::new(known.map(|known| known.path.as_str()).unwrap_or_default()),

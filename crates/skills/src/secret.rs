@@ -1,4 +1,4 @@
-//! The secret that a session's frames are made with.
+//! The secret of a session, from which the nonces of its frames are made.
 
 use std::fmt;
 
@@ -6,10 +6,9 @@ use prowess_base::hex;
 
 const BYTES: usize = 16;
 
-/// What makes a frame's nonce one that no author of a skill can know.
+/// The secret behind the nonces of frames. Because of it, no author of a skill can guess a nonce.
 ///
-/// It is part of a session's saved state, so that the frames of a conversation stay the same when the
-/// session is restored. It is not shown.
+/// It is part of the saved state, so frames stay the same after a restore. `Debug` does not show it.
 ///
 /// ```
 /// use prowess_skills::secret::Secret;
@@ -22,23 +21,23 @@ const BYTES: usize = 16;
 pub struct Secret([u8; BYTES]);
 
 impl Secret {
-    /// A new one from the system's random numbers.
+    /// A new random secret.
     ///
     /// # Panics
     ///
-    /// When the system has none, without which nothing can be framed.
+    /// The system has no random numbers, without which frames are not safe.
     pub fn random() -> Self {
         let mut bytes = [0; BYTES];
         getrandom::fill(&mut bytes).expect("the system gives random numbers");
         Self(bytes)
     }
 
-    /// The secret that is these bytes: for tests, and for hosts that derive it from a thread.
+    /// A secret from bytes, for tests and for programs that derive it from a thread.
     pub fn from_bytes(bytes: [u8; BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes, to be kept as carefully as the conversation itself.
+    /// The bytes. Protect them like the conversation itself.
     pub fn as_bytes(&self) -> &[u8; BYTES] {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Skills with what they are read from and run by: what every host of skills shares, whoever owns the state.
+//! The service: an engine with files and a runner. The caller owns the state.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,26 +9,26 @@ use prowess_permission::NoAsker;
 #[cfg(feature = "run")]
 use prowess_workspace::{RunReport, RunRequest, executor::OutputSink, stage::StageSource};
 
-use crate::dialect::{self, RunSetting, ToolSpec};
+#[cfg(feature = "run")]
+use crate::answer::SkillAnswer;
+use crate::dialect::{self, RunToolInfo, ToolSpec};
 use crate::engine::SkillEngine;
 use crate::files::SkillFiles;
-use crate::known::Known;
 #[cfg(feature = "run")]
 use crate::load::Caller;
+#[cfg(feature = "run")]
+use crate::operation::Outcome;
 use crate::refresh::Refreshed;
 #[cfg(feature = "run")]
-use crate::run::{Running, SkillRunner};
-#[cfg(feature = "run")]
-use crate::session::SkillAnswer;
+use crate::run::{RunDriver, SkillRunner};
 use crate::state::SkillState;
-#[cfg(feature = "run")]
-use crate::step::Outcome;
 use crate::view::SkillView;
+use crate::visibility::VisibleSkills;
 
-/// A [`SkillEngine`] with what its skills are read from and run by. It owns no state: an agent's is in the log of its
-/// thread, a [`SkillSession`](crate::SkillSession) holds one.
+/// A [`SkillEngine`] with the files of its skills and a runner. It has no state: an agent keeps the state in the log of its
+/// thread, and a [`SkillSession`](crate::SkillSession) keeps it in memory.
 ///
-/// Clones are handles on the same; [`SessionBuilder::open`](crate::SessionBuilder::open) makes one.
+/// Clones are handles to the same service. [`SessionBuilder::open`](crate::SessionBuilder::open) makes one.
 ///
 /// ```
 /// use prowess_catalog::Catalog;
@@ -37,7 +37,7 @@ use crate::view::SkillView;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let service = SkillSession::builder(Catalog::empty()).open().await;
-/// let state = SkillState::default(); // the host's own
+/// let state = SkillState::default(); // yours
 /// assert_eq!(service.tools(&service.engine().at(&state))[0].name, "load_skill");
 /// # }
 /// ```
@@ -46,16 +46,16 @@ pub struct SkillService {
     engine: SkillEngine,
     files: Arc<dyn SkillFiles>,
     #[cfg(feature = "run")]
-    runs: Option<SkillRunner>,
-    /// The tools that were asked for last: every call of a model needs them, and they seldom change.
-    made: Arc<Mutex<Option<MadeTools>>>,
+    runner: Option<SkillRunner>,
+    /// The last list of tools: every model call needs it, and it seldom changes.
+    cached_tools: Arc<Mutex<Option<CachedTools>>>,
 }
 
-/// Tools, and what they were made for.
+/// A list of tools, and what it was made from.
 #[derive(Debug)]
-struct MadeTools {
-    known: Arc<Known>,
-    /// The names that a model may load, where files in play decide that.
+struct CachedTools {
+    visible: Arc<VisibleSkills>,
+    /// The names that a model may load, if they depend on files in play.
     offered: Option<Vec<String>>,
     tools: Arc<[ToolSpec]>,
 }
@@ -66,35 +66,35 @@ impl SkillService {
             engine,
             files,
             #[cfg(feature = "run")]
-            runs: None,
-            made: Arc::default(),
+            runner: None,
+            cached_tools: Arc::default(),
         }
     }
 
-    /// The tools that a model handles skills with. Descriptions and schemas follow the catalog: ask again for every model
-    /// call. As long as nothing about them has changed they are the same ones.
+    /// The tools for skills. Descriptions and schemas follow the catalog, so get them for every model call. They are cached
+    /// until something changes.
     pub fn tools(&self, view: &SkillView) -> Arc<[ToolSpec]> {
-        let known = view.known();
-        let offered = known.offers_by_files().then(|| view.offered_names());
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(made) = &*made
-            && Arc::ptr_eq(&made.known, known)
-            && made.offered == offered
+        let visible = view.visible();
+        let offered = visible.has_paths().then(|| view.offered_names());
+        let mut cached = self.cached_tools.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cached) = &*cached
+            && Arc::ptr_eq(&cached.visible, visible)
+            && cached.offered == offered
         {
-            return Arc::clone(&made.tools);
+            return Arc::clone(&cached.tools);
         }
-        let tools: Arc<[ToolSpec]> = dialect::tools(view, self.run_setting().as_ref()).into();
-        *made = Some(MadeTools { known: Arc::clone(known), offered, tools: Arc::clone(&tools) });
+        let tools: Arc<[ToolSpec]> = dialect::tools(view, self.run_tool_info().as_ref()).into();
+        *cached = Some(CachedTools { visible: Arc::clone(visible), offered, tools: Arc::clone(&tools) });
         tools
     }
 
     #[cfg(feature = "run")]
-    pub(crate) fn with_runs(mut self, runs: Option<SkillRunner>) -> Self {
-        self.runs = runs;
+    pub(crate) fn with_runner(mut self, runner: Option<SkillRunner>) -> Self {
+        self.runner = runner;
         self
     }
 
-    /// What its agent may know, and how it behaves.
+    /// The engine: visible skills, options and permissions.
     pub fn engine(&self) -> &SkillEngine {
         &self.engine
     }
@@ -104,52 +104,54 @@ impl SkillService {
         &*self.files
     }
 
-    /// Where commands can be run, what they may use.
-    pub(crate) fn run_setting(&self) -> Option<RunSetting> {
+    /// What the run tools say about hosts and limits; `None` if there is no runner.
+    pub(crate) fn run_tool_info(&self) -> Option<RunToolInfo> {
         #[cfg(feature = "run")]
-        return self.runs.as_ref().map(SkillRunner::setting);
+        return self.runner.as_ref().map(SkillRunner::tool_info);
         #[cfg(not(feature = "run"))]
         None
     }
 
-    /// Goes on with a newer snapshot of the catalog. Loaded skills stay loaded; what became of those that changed is in
-    /// the answer, and [`SkillView::stale`](crate::SkillView::stale) keeps saying it.
+    /// Takes a newer snapshot of the catalog. Loaded skills stay loaded. The result names those that have changed, and
+    /// [`SkillView::stale`](crate::SkillView::stale) does so later.
     pub async fn refresh(&self, catalog: &Catalog, state: &SkillState) -> Refreshed {
         let refreshed = self.engine.take_catalog(catalog, &Arc::new(state.clone()));
         self.discover_eagerly().await;
         refreshed
     }
 
-    /// Looks for the resources of all skills, with eager discovery.
+    /// Lists the resources of all skills, with eager discovery.
     pub(crate) async fn discover_eagerly(&self) {
-        // It asks nobody, and what cannot be listed is left out.
+        // It asks nobody. Resources that cannot be listed are left out.
         let _ = self.engine.discovery().drive(self.files(), &NoAsker).await;
     }
 
     #[cfg(feature = "run")]
-    pub(crate) fn running<'a>(&'a self, view: &'a SkillView, asker: &'a dyn Asker) -> Running<'a> {
-        Running { view, files: &*self.files, runs: self.runs.as_ref(), asker, caller: Caller::Model }
+    pub(crate) fn run_driver<'a>(&'a self, view: &'a SkillView, asker: &'a dyn Asker) -> RunDriver<'a> {
+        RunDriver { view, files: &*self.files, runner: self.runner.as_ref(), asker, caller: Caller::Model }
     }
 
-    /// Where the files of a skill are that the model may know of, to run something of it. The gates are not passed:
-    /// whoever runs something sees to that.
+    /// The source of a skill's files for a run, if the model may see the skill. It passes no gate: the caller must do that.
     #[cfg(feature = "run")]
     pub fn stage_source(&self, view: &SkillView, name: &str) -> Option<StageSource> {
         self.files.stage_source(&view.visible_to_model(name).ok()?)
     }
 
-    /// Runs a command of a skill, once the gate has let it pass. A command that fails or takes too long has an
-    /// answer like any other.
+    /// Runs a command of a skill. A command that fails or takes too long also has an answer.
     ///
-    /// The skill itself and every skill that an input names pass the gate as for a load. Then it is asked with
-    /// kind `run`; the subjects are the skill's name and the command, [joined](prowess_permission::joined), and what gives
-    /// the command another meaning: `kit env NAME=value`, `kit cwd scripts`, `kit type into COMMAND`. An approval is bound
-    /// to all files of these skills and to everything else that was asked for. Files of the host are asked about with kind
-    /// `read`, by their real path; a directory comes in only if nothing in it is denied, and no file of a skill that this
-    /// agent must not know of. Hosts to reach have to be in [`RunSetup::network`](crate::RunSetup::network), and each is asked
-    /// about with kind `network`; the subject is the host as the rules write it. An approval of one is bound like that of
-    /// the run. A run of a server's skill, and every run while the model has words of one, is asked about whatever the
-    /// rules allow.
+    /// A run needs these permissions:
+    ///
+    /// - kind `skill`, like a load: for the skill, and for every skill that an input names.
+    /// - kind `run`: for the command. The subjects are [`owned_subject`](prowess_permission::owned_subject) of the skill's
+    ///   name and the command, and of everything that changes the command's meaning: `kit env NAME=value`,
+    ///   `kit cwd scripts`, `kit type into COMMAND`. An approval is bound to all files of these skills and to the whole
+    ///   request.
+    /// - kind `network`: for each host. The host must be in [`RunSetup::network`](crate::RunSetup::network). The subject is
+    ///   the host, and an approval is bound like that of the run.
+    /// - kind `read`: for each local file among the inputs, by its real path. A directory is refused if a rule denies
+    ///   something in it, or if it contains files of a skill that the agent may not see.
+    ///
+    /// For a server's skill, and while the model has text of one, prowess asks before every run.
     #[cfg(feature = "run")]
     pub async fn run(
         &self,
@@ -157,10 +159,10 @@ impl SkillService {
         request: RunRequest,
         asker: &dyn Asker,
     ) -> Outcome<SkillAnswer> {
-        self.running(view, asker).run(request).await.into()
+        self.run_driver(view, asker).run(request).await.into()
     }
 
-    /// [`SkillService::run`] for a host: the report itself, and its output while it is written.
+    /// [`SkillService::run`] that streams the output and returns the report.
     #[cfg(feature = "run")]
     pub async fn run_watched(
         &self,
@@ -169,14 +171,14 @@ impl SkillService {
         output: &dyn OutputSink,
         asker: &dyn Asker,
     ) -> Outcome<RunReport> {
-        self.running(view, asker).run_watched(request, None, output).await.into()
+        self.run_driver(view, asker).run_watched(request, None, output).await.into()
     }
 
-    /// [`SkillService::run_watched`] for a command that a person typed, with any bytes to read.
+    /// [`SkillService::run_watched`] for a command that a person typed, with any bytes as standard input.
     ///
-    /// The gates are those of a model's run, and whoever answers questions here answers for that person. A person may also
-    /// run commands of skills that models must not start, and may give a skill its own files and those of skills that are
-    /// not loaded. Errors about inputs name files and skills that a model must not know of.
+    /// It needs the same permissions as a model's run, and `asker` replies for the person. A person may also run skills that
+    /// models must not start, and use files of the skill itself and of skills that are not loaded as inputs. Errors about
+    /// inputs may name files and skills that a model must not see.
     #[cfg(feature = "run")]
     pub async fn run_typed(
         &self,
@@ -186,7 +188,7 @@ impl SkillService {
         output: &dyn OutputSink,
         asker: &dyn Asker,
     ) -> Outcome<RunReport> {
-        let running = Running { caller: Caller::Person, ..self.running(view, asker) };
-        running.run_watched(request, stdin, output).await.into()
+        let driver = RunDriver { caller: Caller::Person, ..self.run_driver(view, asker) };
+        driver.run_watched(request, stdin, output).await.into()
     }
 }

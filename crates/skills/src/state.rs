@@ -1,4 +1,4 @@
-//! A session's state: pure, and changed by deltas alone.
+//! The state of a session: what is loaded. Only deltas change it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 use crate::delta::{LoadedSkill, ResourceMetadata, SelectMode, SelectedDocument, SkillDelta};
 use crate::options::Budgets;
 
-/// The documents of a loaded skill that are in context with it.
+/// The selected documents of a loaded skill.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selection {
-    /// Whether all of them were asked for.
+    /// Whether the model selected all documents.
     pub all: bool,
-    /// The documents, in the order in which they were chosen.
+    /// The documents, in the order of selection.
     pub documents: Vec<SelectedDocument>,
 }
 
 impl Selection {
-    /// Whether it may take the place of `before`. What has no more bytes than before always may.
-    fn fits(&self, before: &Self, budgets: &Budgets) -> Result<(), Conflict> {
+    /// Checks the limit of bytes. A selection that is not larger than `before` always passes.
+    fn check_bytes(&self, before: &Self, budgets: &Budgets) -> Result<(), Conflict> {
         let bytes = |selection: &Self| {
             selection.documents.iter().fold(0_usize, |sum, document| sum.saturating_add(document.bytes))
         };
@@ -26,13 +26,13 @@ impl Selection {
         if is_over { Err(Conflict::TooManyDocuments) } else { Ok(()) }
     }
 
-    /// The tokens of all of them.
+    /// The tokens of all documents.
     pub fn tokens(&self) -> usize {
         self.documents.iter().fold(0, |sum, document| sum.saturating_add(document.tokens))
     }
 }
 
-/// What is loaded in one session.
+/// The state of a session: its loaded skills, with their resources and documents.
 ///
 /// ```
 /// use prowess_skills::{SkillSession, SkillState};
@@ -48,7 +48,7 @@ impl Selection {
 /// let session = SkillSession::builder(catalog).start().await;
 /// let answer = session.load("greet", None).await?;
 ///
-/// // A host that kept the changes has the state.
+/// // The deltas are enough to make the same state elsewhere.
 /// let mut state = SkillState::default();
 /// state.replay(&answer.deltas).unwrap();
 /// assert_eq!(state.loaded()[0].name, "greet");
@@ -61,30 +61,30 @@ pub struct SkillState {
     resources: BTreeMap<String, Vec<ResourceMetadata>>,
     documents: BTreeMap<String, Selection>,
     offered: BTreeSet<String>,
-    /// Skills of servers that were unloaded, with their servers: their words may still be in the conversation.
+    /// Unloaded server skills and their servers. Their text may still be in the conversation.
     lingering: BTreeMap<String, String>,
 }
 
-/// Why a delta cannot be applied. The state is then as it was.
+/// Why a delta does not fit. The state has not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Conflict {
-    /// The skill is loaded already.
+    /// The skill is already loaded.
     AlreadyLoaded,
     /// The skill is not loaded.
     NotLoaded,
-    /// As many skills are loaded as may be.
+    /// The maximum number of skills is loaded.
     LimitReached,
-    /// The text does not fit into the budget.
+    /// The text exceeds the budget of tokens.
     OverBudget,
-    /// One skill would have more bytes of documents in context than it may.
+    /// The documents exceed the limit of one skill.
     TooManyDocuments,
-    /// What it is about has changed meanwhile, or has happened already.
+    /// The state has changed meanwhile, or the change is already made.
     Outdated,
 }
 
 impl SkillState {
-    /// The loaded skills, in the order in which they were loaded.
+    /// The loaded skills, in the order of loading.
     pub fn loaded(&self) -> &[LoadedSkill] {
         &self.loaded
     }
@@ -99,7 +99,7 @@ impl SkillState {
         self.loaded.iter().map(|skill| skill.name.as_str())
     }
 
-    /// The files of a loaded skill.
+    /// The resources of a loaded skill.
     pub fn resources(&self, name: &str) -> &[ResourceMetadata] {
         self.resources.get(name).map_or(&[], Vec::as_slice)
     }
@@ -109,28 +109,28 @@ impl SkillState {
         &self.resources
     }
 
-    /// The chosen documents of a loaded skill.
+    /// The selection of a loaded skill.
     pub fn selection(&self, name: &str) -> Option<&Selection> {
         self.documents.get(name)
     }
 
-    /// The chosen documents of a loaded skill, none if it has no selection.
+    /// The selected documents of a loaded skill.
     pub fn documents(&self, name: &str) -> &[SelectedDocument] {
         self.documents.get(name).map_or(&[], |selection| &selection.documents)
     }
 
-    /// The chosen documents of all loaded skills that have some.
+    /// The selections of all loaded skills.
     pub fn all_selections(&self) -> &BTreeMap<String, Selection> {
         &self.documents
     }
 
-    /// Skills with `paths` for which a file has come into play.
+    /// The skills with `paths` that are listed because a matching file came into play.
     pub fn offered(&self) -> &BTreeSet<String> {
         &self.offered
     }
 
-    /// The skills of servers whose words the model may have, with their servers: those that are loaded, those that
-    /// were, and those that led a sub-agent or its parent. Unloading takes nothing out of a conversation.
+    /// The server skills whose text the model may have, and their servers. These are loaded skills, unloaded skills, and
+    /// skills of a sub-agent or its parent. Unloading removes no text from a conversation.
     pub fn from_servers(&self) -> BTreeMap<&str, &str> {
         let loaded = self.loaded.iter().filter_map(|skill| {
             let from = skill.from.as_ref()?;
@@ -140,119 +140,161 @@ impl SkillState {
         lingering.chain(loaded).collect()
     }
 
-    /// Skills of servers that were unloaded, with their servers.
+    /// The unloaded server skills and their servers.
     pub(crate) fn lingering(&self) -> &BTreeMap<String, String> {
         &self.lingering
     }
 
-    /// Whether a text with this nonce is loaded: instructions, or a chosen document.
+    /// Whether the text with this nonce is loaded: instructions or a selected document.
     pub(crate) fn has_text(&self, nonce: &str) -> bool {
         let documents = self.documents.values().flat_map(|selection| &selection.documents);
         self.loaded.iter().any(|skill| skill.nonce == nonce)
             || documents.into_iter().any(|document| document.nonce == nonce)
     }
 
-    /// The state as the keys that `trpc` hosts keep: `temp:skill:loaded:<name>` and `temp:skill:docs:<name>`.
+    /// The state as the keys of `trpc` programs: `temp:skill:loaded:<name>` and `temp:skill:docs:<name>`.
     pub fn keys(&self) -> BTreeMap<String, String> {
         crate::dialect::state_keys(self)
     }
 
-    /// The tokens of one loaded skill, its documents included.
+    /// The tokens of one loaded skill and its documents.
     pub fn tokens_of(&self, name: &str) -> usize {
         let own = self.get(name).map_or(0, |skill| skill.tokens);
         own.saturating_add(self.documents.get(name).map_or(0, Selection::tokens))
     }
 
-    /// The tokens of everything that is loaded.
+    /// The tokens of all loaded skills and documents.
     pub fn tokens(&self) -> usize {
         self.names().fold(0, |sum, name| sum.saturating_add(self.tokens_of(name)))
     }
 
-    /// Applies `delta` if it fits the state and the budgets, and else changes nothing.
+    /// Applies `delta` if it fits the state and the budgets. Otherwise nothing changes.
     ///
     /// # Errors
     ///
-    /// Why it does not fit.
+    /// The delta does not fit.
     pub fn apply(&mut self, delta: &SkillDelta, budgets: &Budgets) -> Result<(), Conflict> {
         match delta {
-            SkillDelta::Loaded { skill, resources } => {
-                if self.get(&skill.name).is_some() {
-                    return Err(Conflict::AlreadyLoaded);
-                }
-                if self.loaded.len() >= budgets.max_loaded_skills {
-                    return Err(Conflict::LimitReached);
-                }
-                self.fits(skill.tokens, 0, budgets)?;
-                self.put_resources(&skill.name, resources);
-                self.loaded.push(skill.clone());
-            }
-            SkillDelta::Reloaded { skill, resources } => {
-                let before = self.get(&skill.name).ok_or(Conflict::NotLoaded)?.tokens;
-                self.fits(skill.tokens, before, budgets)?;
-                self.put_resources(&skill.name, resources);
-                if let Some(known) = self.loaded.iter_mut().find(|known| known.name == skill.name) {
-                    known.clone_from(skill);
-                }
-            }
-            SkillDelta::Unloaded { name, .. } => {
-                let at =
-                    self.loaded.iter().position(|skill| skill.name == *name).ok_or(Conflict::NotLoaded)?;
-                let skill = self.loaded.remove(at);
-                self.lingering.extend(skill.from.map(|from| (skill.name, from.server)));
-                self.resources.remove(name);
-                self.documents.remove(name);
-            }
+            SkillDelta::Loaded { skill, resources } => self.load(skill, resources, budgets),
+            SkillDelta::Reloaded { skill, resources } => self.reload(skill, resources, budgets),
+            SkillDelta::Unloaded { name, .. } => self.unload(name),
             SkillDelta::Selected { name, mode, all, documents } => {
-                self.get(name).ok_or(Conflict::NotLoaded)?;
-                let before = self.documents.get(name).cloned().unwrap_or_default();
-                let after = selected(&before, *mode, *all, documents);
-                after.fits(&before, budgets)?;
-                self.fits(after.tokens(), before.tokens(), budgets)?;
-                self.put_selection(name, after);
+                self.select(name, *mode, *all, documents, budgets)
             }
             SkillDelta::DocumentChanged { name, before, document } => {
-                let mut selection = self.documents.get(name).cloned().ok_or(Conflict::Outdated)?;
-                let at = selection.documents.iter().position(|known| known.nonce == *before);
-                let at = at.ok_or(Conflict::Outdated)?;
-                match document {
-                    Some(document) => {
-                        let freed = selection.documents[at].tokens;
-                        self.fits(document.tokens, freed, budgets)?;
-                        let before = selection.clone();
-                        selection.documents[at] = document.clone();
-                        selection.fits(&before, budgets)?;
-                    }
-                    None => {
-                        selection.documents.remove(at);
-                        selection.all = false;
-                    }
-                }
-                self.put_selection(name, selection);
+                self.change_document(name, before, document.as_ref(), budgets)
             }
             SkillDelta::Led { name, server } => {
                 self.lingering.insert(name.clone(), server.clone());
+                Ok(())
             }
             SkillDelta::Offered { name } => {
-                if !self.offered.insert(name.clone()) {
-                    return Err(Conflict::Outdated);
+                if self.offered.insert(name.clone()) {
+                    Ok(())
+                } else {
+                    Err(Conflict::Outdated)
                 }
             }
+        }
+    }
+
+    fn load(
+        &mut self,
+        skill: &LoadedSkill,
+        resources: &[ResourceMetadata],
+        budgets: &Budgets,
+    ) -> Result<(), Conflict> {
+        if self.get(&skill.name).is_some() {
+            return Err(Conflict::AlreadyLoaded);
+        }
+        if self.loaded.len() >= budgets.max_loaded_skills {
+            return Err(Conflict::LimitReached);
+        }
+        self.check_tokens(skill.tokens, 0, budgets)?;
+        self.set_resources(&skill.name, resources);
+        self.loaded.push(skill.clone());
+        Ok(())
+    }
+
+    fn reload(
+        &mut self,
+        skill: &LoadedSkill,
+        resources: &[ResourceMetadata],
+        budgets: &Budgets,
+    ) -> Result<(), Conflict> {
+        let before = self.get(&skill.name).ok_or(Conflict::NotLoaded)?.tokens;
+        self.check_tokens(skill.tokens, before, budgets)?;
+        self.set_resources(&skill.name, resources);
+        if let Some(known) = self.loaded.iter_mut().find(|known| known.name == skill.name) {
+            known.clone_from(skill);
         }
         Ok(())
     }
 
-    /// Applies deltas that were accepted once, whatever the budgets are now.
+    fn unload(&mut self, name: &str) -> Result<(), Conflict> {
+        let at = self.loaded.iter().position(|skill| skill.name == name).ok_or(Conflict::NotLoaded)?;
+        let skill = self.loaded.remove(at);
+        self.lingering.extend(skill.from.map(|from| (skill.name, from.server)));
+        self.resources.remove(name);
+        self.documents.remove(name);
+        Ok(())
+    }
+
+    fn select(
+        &mut self,
+        name: &str,
+        mode: SelectMode,
+        all: bool,
+        documents: &[SelectedDocument],
+        budgets: &Budgets,
+    ) -> Result<(), Conflict> {
+        self.get(name).ok_or(Conflict::NotLoaded)?;
+        let before = self.documents.get(name).cloned().unwrap_or_default();
+        let after = selected(&before, mode, all, documents);
+        after.check_bytes(&before, budgets)?;
+        self.check_tokens(after.tokens(), before.tokens(), budgets)?;
+        self.set_selection(name, after);
+        Ok(())
+    }
+
+    fn change_document(
+        &mut self,
+        name: &str,
+        nonce_before: &str,
+        document: Option<&SelectedDocument>,
+        budgets: &Budgets,
+    ) -> Result<(), Conflict> {
+        let before = self.documents.get(name).cloned().ok_or(Conflict::Outdated)?;
+        let at = before.documents.iter().position(|known| known.nonce == nonce_before);
+        let at = at.ok_or(Conflict::Outdated)?;
+        let mut after = before.clone();
+        match document {
+            Some(document) => {
+                self.check_tokens(document.tokens, before.documents[at].tokens, budgets)?;
+                after.documents[at] = document.clone();
+                after.check_bytes(&before, budgets)?;
+            }
+            None => {
+                after.documents.remove(at);
+                after.all = false;
+            }
+        }
+        self.set_selection(name, after);
+        Ok(())
+    }
+
+    /// Applies deltas that were accepted before, without budgets.
     ///
     /// # Errors
     ///
-    /// The first one that does not follow from those before it.
+    /// A delta does not follow from those before it.
     pub fn replay<'a>(&mut self, deltas: impl IntoIterator<Item = &'a SkillDelta>) -> Result<(), Conflict> {
-        let mut boundless = Budgets::new(usize::MAX, None);
-        boundless.max_document_bytes = usize::MAX;
-        deltas.into_iter().try_for_each(|delta| self.apply(delta, &boundless))
+        let mut unlimited = Budgets::new(usize::MAX, None);
+        unlimited.max_document_bytes = usize::MAX;
+        deltas.into_iter().try_for_each(|delta| self.apply(delta, &unlimited))
     }
 
-    fn put_resources(&mut self, name: &str, resources: &[ResourceMetadata]) {
+    fn set_resources(&mut self, name: &str, resources: &[ResourceMetadata]) {
         if resources.is_empty() {
             self.resources.remove(name);
         } else {
@@ -260,7 +302,7 @@ impl SkillState {
         }
     }
 
-    fn put_selection(&mut self, name: &str, selection: Selection) {
+    fn set_selection(&mut self, name: &str, selection: Selection) {
         if selection.documents.is_empty() && !selection.all {
             self.documents.remove(name);
         } else {
@@ -268,8 +310,8 @@ impl SkillState {
         }
     }
 
-    /// Whether `tokens` fit in the place of `freed`. What takes no more than before always does.
-    fn fits(&self, tokens: usize, freed: usize, budgets: &Budgets) -> Result<(), Conflict> {
+    /// Checks the budget of tokens. A text that is not larger than the one it replaces always passes.
+    fn check_tokens(&self, tokens: usize, freed: usize, budgets: &Budgets) -> Result<(), Conflict> {
         let used = self.tokens().saturating_sub(freed);
         match budgets.max_loaded_tokens {
             Some(most) if tokens > freed && used.saturating_add(tokens) > most => Err(Conflict::OverBudget),
@@ -277,7 +319,7 @@ impl SkillState {
         }
     }
 
-    /// Unloads what was loaded first, until no more than `most` skills are loaded.
+    /// Unloads the skills that were loaded first, until `most` are left.
     pub(crate) fn keep_last(&mut self, most: usize) {
         let excess = self.loaded.len().saturating_sub(most);
         for skill in self.loaded.drain(..excess) {

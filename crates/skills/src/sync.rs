@@ -1,4 +1,4 @@
-//! The lock that a session's state is behind. Under `--cfg shuttle` a test decides who goes first.
+//! The lock of a session's state. With `--cfg shuttle`, a test controls the order of threads.
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{Mutex, MutexGuard};

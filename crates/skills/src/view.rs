@@ -1,20 +1,19 @@
-//! A moment of an agent's skills: what is known, and what is loaded.
+//! A view of the skills in one state.
 
 use std::sync::Arc;
 
 use prowess_catalog::overview::ManualSkills;
 use prowess_catalog::{CatalogView, SkillEntry};
 
-use crate::delta::{SkillDelta, UnloadReason};
+use crate::delta::LoadedSkill;
 use crate::engine::SkillEngine;
 use crate::error::SkillError;
 use crate::event::{Stale, Staleness};
-use crate::known::Known;
-use crate::options::Lifetime;
 use crate::state::SkillState;
+use crate::visibility::VisibleSkills;
 
-/// What can be seen and done with skills in one state. Nothing that it does changes the state: operations give
-/// [`SkillDelta`]s, and whoever owns the state applies them.
+/// What a model sees of skills, and what it can do with them, in one state. A view does not change the state: operations
+/// return [`SkillDelta`](crate::SkillDelta)s, and the owner of the state applies them.
 ///
 /// ```
 /// use prowess_catalog::Catalog;
@@ -29,41 +28,41 @@ use crate::state::SkillState;
 pub struct SkillView {
     engine: SkillEngine,
     state: Arc<SkillState>,
-    known: Arc<Known>,
+    visible: Arc<VisibleSkills>,
 }
 
 impl SkillView {
     pub(crate) fn new(engine: SkillEngine, state: Arc<SkillState>) -> Self {
-        let known = engine.known();
-        Self { engine, state, known }
+        let visible = engine.visible();
+        Self { engine, state, visible }
     }
 
-    /// Whose skills they are.
+    /// The engine.
     pub fn engine(&self) -> &SkillEngine {
         &self.engine
     }
 
-    /// What is loaded.
+    /// The state.
     pub fn state(&self) -> &Arc<SkillState> {
         &self.state
     }
 
-    pub(crate) fn known(&self) -> &Arc<Known> {
-        &self.known
+    pub(crate) fn visible(&self) -> &Arc<VisibleSkills> {
+        &self.visible
     }
 
-    /// The skills that a model is told about: visible, and with a file in play where they ask for one.
+    /// The skills in the overview: visible, and with a file in play if they have `paths`.
     pub(crate) fn offered(&self) -> CatalogView {
-        self.known.offered(&self.state)
+        self.visible.offered(&self.state)
     }
 
     pub(crate) fn offered_names(&self) -> Vec<String> {
-        self.known.offered_names(&self.state)
+        self.visible.offered_names(&self.state)
     }
 
-    /// Loaded skills that the catalog no longer has as they were.
+    /// The loaded skills that have changed in the catalog.
     pub fn stale(&self) -> Vec<Stale> {
-        let why = |skill: &crate::delta::LoadedSkill| match self.known.view.get(&skill.name) {
+        let why = |skill: &LoadedSkill| match self.visible.view.get(&skill.name) {
             None => Some(Staleness::Gone),
             Some(entry) if entry.skill.location != skill.location => Some(Staleness::Replaced),
             Some(_) => self.engine.is_outdated(&skill.nonce).then_some(Staleness::Changed),
@@ -72,47 +71,14 @@ impl SkillView {
         loaded.filter_map(|skill| Some(Stale { name: skill.name.clone(), why: why(skill)? })).collect()
     }
 
-    /// What goes when a model has answered, before its tool calls are made: skills that stay for one model call have
-    /// been seen.
-    pub fn after_model_call(&self) -> Vec<SkillDelta> {
-        self.expired(|lifetime| lifetime == Lifetime::Once)
-    }
-
-    /// What goes when a turn ends.
-    pub fn end_turn(&self) -> Vec<SkillDelta> {
-        self.expired(|lifetime| lifetime != Lifetime::Session)
-    }
-
-    /// What goes because more skills are loaded than may be by now: what was loaded first.
-    pub fn over_budget(&self) -> Vec<SkillDelta> {
-        let loaded = self.state.loaded();
-        let excess = loaded.len().saturating_sub(self.engine.options().budgets.max_loaded_skills);
-        let unloaded = |skill: &crate::delta::LoadedSkill| SkillDelta::Unloaded {
-            name: skill.name.clone(),
-            reason: UnloadReason::Budget,
-        };
-        loaded[..excess].iter().map(unloaded).collect()
-    }
-
-    fn expired(&self, is_over: impl Fn(Lifetime) -> bool) -> Vec<SkillDelta> {
-        let over = self.state.loaded().iter().filter(|skill| is_over(skill.lifetime));
-        let unloaded =
-            |name: &String| SkillDelta::Unloaded { name: name.clone(), reason: UnloadReason::Expired };
-        let deltas: Vec<SkillDelta> = over.map(|skill| unloaded(&skill.name)).collect();
-        if let Ok(after) = self.engine.after(&self.state, &deltas) {
-            self.engine.log(&deltas, &after);
-        }
-        deltas
-    }
-
-    /// The skills of servers whose words the model has: whatever is run meanwhile is asked about.
-    pub fn servers_at_work(&self) -> Vec<String> {
+    /// The server skills whose text the model has. While there is one, prowess asks before every run.
+    pub fn server_skills_in_context(&self) -> Vec<String> {
         self.state.from_servers().into_keys().map(str::to_owned).collect()
     }
 
-    /// The skill called `name`, if this agent's model may load it, or has it because a person did.
+    /// The skill called `name`, if the model may load it, or a person has loaded it.
     pub(crate) fn visible_to_model(&self, name: &str) -> Result<Arc<SkillEntry>, SkillError> {
-        match self.known.view.get(name) {
+        match self.visible.view.get(name) {
             Some(entry) if entry.skill.is_model_invocable() || self.state.get(name).is_some() => {
                 Ok(Arc::clone(entry))
             }

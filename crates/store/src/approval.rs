@@ -6,7 +6,7 @@ use prowess_permission::approval::StoreError;
 
 use crate::error::DatabaseError;
 
-/// An approval as it lies in the database.
+/// A row of the table of approvals.
 #[derive(Clone, Debug)]
 pub(crate) struct ApprovalRow {
     pub(crate) project: Vec<u8>,
@@ -15,7 +15,7 @@ pub(crate) struct ApprovalRow {
 }
 
 impl ApprovalRow {
-    /// Whether it is what was written, and lies where it should.
+    /// Whether its digest and its project are right.
     pub(crate) fn is_whole(&self) -> bool {
         let approval = serde_json::from_slice::<Approval>(&self.body);
         Hash::hash(&self.body).as_slice() == self.digest
@@ -23,7 +23,7 @@ impl ApprovalRow {
     }
 }
 
-/// What a project is found by.
+/// The key of a project.
 pub(crate) fn project_key(project: &str) -> Vec<u8> {
     Hash::hash(project.as_bytes()).to_vec()
 }
@@ -38,8 +38,7 @@ pub(crate) fn rows(approvals: &[Approval]) -> Result<Vec<ApprovalRow>, StoreErro
     approvals.iter().map(row).collect()
 }
 
-/// The approvals of a project, each of which is what was written: a changed one allows nothing, and neither do the
-/// others.
+/// The approvals of a project. If one is damaged, none is used.
 pub(crate) fn read(
     place: &str,
     project: &str,
@@ -48,14 +47,14 @@ pub(crate) fn read(
     let damaged = |problem: String| failed(DatabaseError::damaged(place, problem));
     let approval = |(digest, body): (Vec<u8>, Vec<u8>)| {
         if Hash::hash(&body).as_slice() != digest {
-            return Err(damaged("an approval is not what was stored".to_owned()));
+            return Err(damaged("the digest of an approval is wrong".to_owned()));
         }
         let approval: Approval = serde_json::from_slice(&body)
             .map_err(|error| damaged(format!("an approval cannot be read: {error}")))?;
         if approval.project == project {
             Ok(approval)
         } else {
-            Err(damaged("an approval is another project's".to_owned()))
+            Err(damaged("an approval belongs to another project".to_owned()))
         }
     };
     rows.into_iter().map(approval).collect()

@@ -1,4 +1,4 @@
-//! Versions of artifacts as rows.
+//! Artifact versions as rows.
 
 use prowess_workspace::artifact::ArtifactRecord;
 use prowess_workspace::{ArtifactError, Scope};
@@ -6,13 +6,13 @@ use prowess_workspace::{ArtifactError, Scope};
 use crate::error::DatabaseError;
 use crate::event::{checksum, signed};
 
-/// A version as it lies in the database: the name, the version, the checksum and the record.
+/// A row of the table of artifacts: name, version, checksum and record.
 pub(crate) type ArtifactRow = (String, i64, i64, Vec<u8>);
 
-/// What is stored of a record, and its checksum.
+/// The JSON of a record, and its checksum.
 pub(crate) fn body(record: &ArtifactRecord) -> Result<(i64, Vec<u8>), ArtifactError> {
     let body = serde_json::to_vec(record)
-        .map_err(|error| ArtifactError::store("a record could not be written as JSON", error))?;
+        .map_err(|error| ArtifactError::store("could not write a record as JSON", error))?;
     Ok((checksum(&[signed(record.version)], &body), body))
 }
 
@@ -23,14 +23,14 @@ pub(crate) fn record((name, version, kept, body): ArtifactRow) -> Result<Artifac
         problem,
     };
     if checksum(&[version], &body) != kept {
-        return Err(damaged("its record is not what was stored".to_owned()));
+        return Err(damaged("the checksum of its record is wrong".to_owned()));
     }
     let record: ArtifactRecord = serde_json::from_slice(&body)
         .map_err(|error| damaged(format!("its record cannot be read: {error}")))?;
     if record.name == name && signed(record.version) == version {
         Ok(record)
     } else {
-        Err(damaged("its record is another's".to_owned()))
+        Err(damaged("its record belongs to another artifact".to_owned()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! A database by its name.
+//! Opens SQLite or PostgreSQL by name.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::postgres::PostgresStore;
 use crate::retention::Retention;
 use crate::sqlite::SqliteStore;
 
-/// One of the databases, for those who let their users choose.
+/// A SQLite or PostgreSQL database, chosen by name.
 ///
 /// ```
 /// use prowess_agent::ThreadStore as _;
@@ -31,9 +31,9 @@ use crate::sqlite::SqliteStore;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Database {
-    /// A file.
+    /// A SQLite file.
     Sqlite(SqliteStore),
-    /// A server.
+    /// A PostgreSQL server.
     #[cfg(feature = "postgres")]
     Postgres(PostgresStore),
 }
@@ -43,7 +43,7 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// It cannot be opened, it is the address of something else, or this program was built without what it needs.
+    /// The database cannot be opened, the address is not a PostgreSQL address, or this build does not support it.
     pub async fn open(place: &str) -> Result<Self, DatabaseError> {
         match address(place)? {
             None => Ok(Self::Sqlite(SqliteStore::open(place).await?)),
@@ -57,7 +57,7 @@ impl Database {
         }
     }
 
-    /// Its threads.
+    /// The store of threads.
     pub fn threads(&self) -> Arc<dyn ThreadStore> {
         match self {
             Self::Sqlite(store) => Arc::new(store.clone()),
@@ -66,7 +66,7 @@ impl Database {
         }
     }
 
-    /// Its approvals.
+    /// The store of approvals.
     #[cfg(feature = "approvals")]
     pub fn approvals(&self) -> Arc<dyn prowess_permission::ApprovalStore> {
         match self {
@@ -76,7 +76,7 @@ impl Database {
         }
     }
 
-    /// Its index of artifacts.
+    /// The index of artifacts.
     #[cfg(feature = "artifacts")]
     pub fn artifacts(&self) -> Arc<dyn prowess_workspace::ArtifactIndex> {
         match self {
@@ -86,11 +86,11 @@ impl Database {
         }
     }
 
-    /// Gives this handle back; see [`SqliteStore::close`].
+    /// Closes this handle; see [`SqliteStore::close`].
     ///
     /// # Errors
     ///
-    /// The runtime ends.
+    /// The runtime is shutting down.
     pub async fn close(self) -> Result<(), DatabaseError> {
         match self {
             Self::Sqlite(store) => store.close().await,
@@ -99,11 +99,11 @@ impl Database {
         }
     }
 
-    /// Deletes threads that are past what is to be kept and that nobody writes to, and says how many.
+    /// Deletes threads that the retention does not keep and nobody has leased. Returns how many were deleted.
     ///
     /// # Errors
     ///
-    /// The database failed. Those that were deleted before are gone.
+    /// The database failed. Some threads may be deleted already.
     pub async fn prune(&self, retention: Retention) -> Result<u64, ThreadError> {
         match self {
             Self::Sqlite(store) => store.prune(retention).await,
@@ -113,7 +113,7 @@ impl Database {
     }
 }
 
-/// The address of a server; none when the name is a file's. No error repeats it: there may be a password in it.
+/// The address of a server; `None` if this is the name of a file. No error repeats it, because it can have a password.
 fn address(place: &str) -> Result<Option<String>, DatabaseError> {
     let Some((scheme, rest)) = place.split_once("://") else { return Ok(None) };
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -121,8 +121,7 @@ fn address(place: &str) -> Result<Option<String>, DatabaseError> {
     match scheme.to_ascii_lowercase().as_str() {
         scheme @ ("postgres" | "postgresql") => Ok(Some(format!("{scheme}://{rest}"))),
         _ if is_scheme => {
-            let problem =
-                "it is an address, and not one that begins with postgres://; a file is named by its path";
+            let problem = "it is not an address that starts with postgres://; write a file as its path";
             Err(DatabaseError::failed("the database", "be found by its name", problem))
         }
         _ => Ok(None),
@@ -141,7 +140,7 @@ mod tests {
         }
         for other in ["mysql://me:secret@db", "postgres+tls://me:secret@db", "file:///secret.db"] {
             let refused = address(other).unwrap_err().to_string();
-            assert!(refused.contains("named by its path") && !refused.contains("secret"), "{refused}");
+            assert!(refused.contains("write a file as its path") && !refused.contains("secret"), "{refused}");
         }
         for file in ["a.db", "/tmp/a.db", "postgres", "./odd://name.db", "C:\\a.db"] {
             assert_eq!(address(file).unwrap(), None, "{file}");

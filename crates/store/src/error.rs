@@ -1,43 +1,42 @@
-//! What can go wrong with a database.
+//! Why a database failed.
 
 use std::error::Error;
 use std::sync::Arc;
 
 use prowess_agent::thread::ThreadError;
 
-use crate::doing::Doing;
+use crate::action::ThreadAction;
 
-/// What a database, or a driver of one, said.
+/// The error of a database or its driver.
 pub(crate) type Cause = Arc<dyn Error + Send + Sync>;
 
-/// Why a database did not do its part.
+/// Why a database failed.
 ///
-/// The traits that a store implements have errors of their own; this one is their source, and
-/// [`DatabaseError::of`] finds it there.
+/// The traits that a store implements have their own errors. This one is their source, and [`DatabaseError::of`] finds it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatabaseError {
-    /// It was made by a later version.
+    /// A newer prowess made it.
     #[error(
-        "{place} is of version {found}, and this program knows those up to {known}: use a newer prowess; nothing was changed"
+        "{place} has version {found}, but this prowess supports versions up to {known}: use a newer prowess. Nothing was changed"
     )]
     Newer {
         /// The database.
         place: String,
         /// Its version.
         found: i64,
-        /// The last version that is known.
+        /// The newest supported version.
         known: u64,
     },
-    /// It is a database, and another program's.
-    #[error("{place} belongs to another program: name another file; nothing was changed")]
+    /// It is the database of another program.
+    #[error("{place} belongs to another program: use another file. Nothing was changed")]
     Foreign {
         /// The database.
         place: String,
     },
-    /// What is there is not what was written.
+    /// The stored data is not what prowess wrote.
     #[error(
-        "{place} is damaged: {problem}; it is left as it is: bring a copy back, or set it aside to begin a new one"
+        "{place} is damaged: {problem}. It was not changed: restore a backup, or move it away to start a new one"
     )]
     Damaged {
         /// The database.
@@ -45,80 +44,80 @@ pub enum DatabaseError {
         /// What is wrong.
         problem: String,
     },
-    /// There is no room.
+    /// The disk is full.
     #[error(
-        "{place} has no room left: nothing new was stored, and what was stored before can still be read; make room, and try again"
+        "{place} has no space left: nothing new was stored, and stored data can still be read. Free some space and try again"
     )]
     Full {
         /// The database.
         place: String,
-        /// What was said.
+        /// The error of the database.
         source: Cause,
     },
-    /// The system did not let it be written.
+    /// The system did not allow a write.
     #[error(
-        "{place} could not be written ({source}): nothing new was stored, and what was stored before can still be read; look at the disk, its quota and the limit of the size of files, and try again"
+        "{place} could not be written ({source}): nothing new was stored, and stored data can still be read. Check the disk, its quota and the limit of file sizes, and try again"
     )]
     Unwritable {
         /// The database.
         place: String,
-        /// What was said.
+        /// The error of the database.
         source: Cause,
     },
-    /// The system did not say that what was written is on the disk.
+    /// The system did not confirm that a write is on the disk.
     #[error(
-        "{place} could not be flushed to the disk ({source}): what was to be stored may be there after a crash, or not; look at the disk, read again, and try again"
+        "{place} could not be flushed to the disk ({source}): the last change may be lost in a crash. Check the disk, read the data again, and try again"
     )]
     Unflushed {
         /// The database.
         place: String,
-        /// What was said.
+        /// The error of the database.
         source: Cause,
     },
-    /// Others kept it from this one for too long.
-    #[error("{place} was kept busy by others for {seconds} seconds: try again")]
+    /// Others used it for too long.
+    #[error("{place} was busy for {seconds} seconds: try again")]
     Busy {
         /// The database.
         place: String,
-        /// How long was waited.
+        /// How long this caller waited.
         seconds: u64,
     },
-    /// Somebody has it open.
-    #[error("{place} is open in this or another process: end that first")]
+    /// It is open.
+    #[error("{place} is open in this or another process: close it first")]
     InUse {
         /// The database.
         place: String,
     },
-    /// The server does not answer, or the connection was lost. What was under way may have been done, or not.
+    /// The server does not respond, or the connection was lost. The last change may or may not be stored.
     #[error("{place} cannot be reached: {source}")]
     Unreachable {
         /// The database.
         place: String,
-        /// What was said.
+        /// The error of the database.
         source: Cause,
     },
-    /// It is of a kind that this program was built without.
-    #[error("{place} needs {needs}, which this program was built without")]
+    /// This build does not support it.
+    #[error("{place} needs {needs}, which this prowess was built without")]
     Unsupported {
         /// The database.
         place: String,
         /// What is missing.
         needs: &'static str,
     },
-    /// Something else.
+    /// Another failure.
     #[error("{place} could not {action}: {source}")]
     Failed {
         /// The database.
         place: String,
-        /// What was to be done.
+        /// What failed.
         action: &'static str,
-        /// What was said.
+        /// The error of the database.
         source: Cause,
     },
 }
 
 impl DatabaseError {
-    /// The database's error among the sources of another, if there is one.
+    /// Finds the database error among the sources of another error.
     ///
     /// ```
     /// use prowess_agent::thread::ThreadError;
@@ -151,8 +150,8 @@ impl DatabaseError {
         Self::Damaged { place: place.to_owned(), problem: problem.into() }
     }
 
-    /// As the error of a thread.
-    pub(crate) fn while_doing(self, what: Doing<'_>) -> ThreadError {
-        ThreadError::Store { action: what.to_string(), source: Box::new(self) }
+    /// The thread error for a failed action.
+    pub(crate) fn during(self, action: ThreadAction<'_>) -> ThreadError {
+        ThreadError::Store { action: action.to_string(), source: Box::new(self) }
     }
 }

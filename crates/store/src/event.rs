@@ -1,4 +1,4 @@
-//! Events as rows: what is stored of each, and how damage shows.
+//! Events as rows, with checksums that reveal damage.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,34 +8,36 @@ use prowess_agent::{Event, ThreadId};
 
 use crate::error::DatabaseError;
 
-/// An event as it lies in the database.
+/// A row of the table of events.
 #[derive(Clone, Debug)]
 pub(crate) struct EventRow {
     pub(crate) number: i64,
-    /// When, in microseconds since 1970.
+    /// When it was stored, in microseconds since 1970.
     pub(crate) stored: i64,
     pub(crate) version: i64,
     pub(crate) checksum: i64,
     pub(crate) body: Vec<u8>,
 }
 
-/// A row of [`crate::sql::EVENTS`]: how many events the thread has, and one of them.
+/// A row of [`crate::sql::EVENTS`]: the number of events of the thread, and one event.
 pub(crate) type LogRow = (i64, Option<EventRow>);
 
-/// How deep an event may be nested: what is deeper is never read again.
+/// How deep the JSON of an event can be nested. Deeper JSON could not be read again.
 const MAX_DEPTH: usize = 127;
 
-/// The bodies of events.
+/// The JSON of events.
 pub(crate) fn bodies(events: &[Event]) -> Result<Vec<Vec<u8>>, ThreadError> {
     let refused = |source| {
-        let action = "an event could not be written as JSON that can be read again".to_owned();
+        let action = "could not write an event as JSON".to_owned();
         ThreadError::Store { action, source }
     };
     let body = |event| {
         let body = serde_json::to_vec(event).map_err(|error| refused(error.into()))?;
         match depth(&body) {
             ..=MAX_DEPTH => Ok(body),
-            depth => Err(refused(format!("it is nested {depth} deep, and {MAX_DEPTH} is the most").into())),
+            depth => {
+                Err(refused(format!("it is nested {depth} levels deep; the limit is {MAX_DEPTH}").into()))
+            }
         }
     };
     events.iter().map(body).collect()
@@ -62,13 +64,13 @@ fn depth(json: &[u8]) -> usize {
     deepest
 }
 
-/// The row of an event of today's version, without its body.
-pub(crate) fn sealed(number: i64, stored: i64, body: &[u8]) -> (i64, i64) {
+/// The current event version, and the checksum of a row.
+pub(crate) fn version_and_checksum(number: i64, stored: i64, body: &[u8]) -> (i64, i64) {
     let version = i64::from(EVENT_VERSION);
     (version, checksum(&[number, stored, version], body))
 }
 
-/// The CRC-32 of a row: enough to see that a disk did not keep it.
+/// The CRC-32 of a row, which reveals damage by a disk.
 pub(crate) fn checksum(numbers: &[i64], body: &[u8]) -> i64 {
     let mut hasher = crc32fast::Hasher::new();
     for number in numbers {
@@ -79,18 +81,18 @@ pub(crate) fn checksum(numbers: &[i64], body: &[u8]) -> i64 {
 }
 
 impl EventRow {
-    /// Whether it is what was written.
+    /// Whether the checksum is right.
     pub(crate) fn is_whole(&self) -> bool {
         self.checksum == checksum(&[self.number, self.stored, self.version], &self.body)
     }
 
     fn event(&self) -> Result<Event, String> {
         if !self.is_whole() {
-            return Err("it is not what was stored".to_owned());
+            return Err("its checksum is wrong".to_owned());
         }
         if self.version > i64::from(EVENT_VERSION) {
             return Err(format!(
-                "it is of version {}, and this program reads those up to {EVENT_VERSION}: use a newer prowess",
+                "it has version {}, but this prowess reads versions up to {EVENT_VERSION}: use a newer prowess",
                 self.version
             ));
         }
@@ -98,7 +100,7 @@ impl EventRow {
     }
 }
 
-/// The events after `after`, which have no gaps.
+/// The events after `after`. A gap is damage.
 pub(crate) fn read(
     thread: &ThreadId,
     after: u64,
@@ -115,7 +117,7 @@ pub(crate) fn read(
             return Err(damaged(number, "it is missing".to_owned()));
         }
         if row.number > has {
-            return Err(damaged(number, format!("the thread has {has} events, and this is one more")));
+            return Err(damaged(number, format!("the thread should have only {has} events")));
         }
         let event = row.event().map_err(|problem| damaged(number, problem))?;
         events.push(StoredEvent { number, at: time(row.stored), event });
@@ -126,22 +128,22 @@ pub(crate) fn read(
     Ok(events)
 }
 
-/// A number as databases have them.
+/// A number for the database.
 pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A number that is never below 0, unless it is damaged.
+/// A number from the database. A negative one is damage.
 pub(crate) fn unsigned(place: &str, number: i64) -> Result<u64, DatabaseError> {
-    u64::try_from(number).map_err(|_| DatabaseError::damaged(place, format!("{number} is no count")))
+    u64::try_from(number).map_err(|_| DatabaseError::damaged(place, format!("{number} is not a count")))
 }
 
-/// How many rows are asked for: one at least, to see whether there is a thread.
+/// How many rows to read: at least one, to see whether the thread exists.
 pub(crate) fn limit(most: usize) -> i64 {
     i64::try_from(most.max(1)).unwrap_or(i64::MAX)
 }
 
-/// The time of so many microseconds.
+/// The time that is this many microseconds after 1970.
 pub(crate) fn time(micros: i64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_micros(u64::try_from(micros).unwrap_or_default())
 }
@@ -156,7 +158,7 @@ mod tests {
     fn row(number: i64) -> LogRow {
         let event = Event::TurnStarted { messages: vec![Message::user(number.to_string())] };
         let body = serde_json::to_vec(&event).unwrap();
-        let (version, checksum) = sealed(number, 7, &body);
+        let (version, checksum) = version_and_checksum(number, 7, &body);
         (3, Some(EventRow { number, stored: 7, version, checksum, body }))
     }
 
@@ -196,7 +198,7 @@ mod tests {
         let deeper = serde_json::to_vec(&nested(MAX_DEPTH - 2)).unwrap();
         serde_json::from_slice::<Event>(&deeper).unwrap_err();
         let refused = bodies(&[nested(MAX_DEPTH - 2)]).unwrap_err().to_string();
-        assert!(refused.contains("nested 128 deep"), "{refused}");
+        assert!(refused.contains("nested 128 levels deep"), "{refused}");
         assert_eq!(depth(br#"{"a": "[[\"[{", "b": [[]]}"#), 3);
     }
 
@@ -211,7 +213,7 @@ mod tests {
             let mut rows = vec![row(1), row(2), row(3)];
             change(rows[1].1.as_mut().unwrap());
             assert!(
-                problem(rows).contains("event 2 of the thread `t` cannot be read: it is not what was stored")
+                problem(rows).contains("event 2 of the thread `t` cannot be read: its checksum is wrong")
             );
         }
     }

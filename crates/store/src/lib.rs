@@ -1,4 +1,4 @@
-//! Threads, approvals and the index of artifacts on SQLite and PostgreSQL.
+//! Stores threads, approvals and the index of artifacts in SQLite or PostgreSQL.
 //!
 //! ```
 //! use std::time::Duration;
@@ -23,35 +23,40 @@
 //! # }
 //! ```
 //!
-//! [`SqliteStore`] and, with the feature `postgres`, `PostgresStore` implement the traits that others define, with the
-//! same statements and the same suites: [`ThreadStore`](prowess_agent::ThreadStore); with the feature `approvals`
-//! `ApprovalStore` of `prowess-permission`; with the feature `artifacts` `ArtifactIndex` of `prowess-workspace`.
-//! [`Database`] is one of the two, chosen by a name.
+//! The five types to know:
+//!
+//! - [`SqliteStore`] stores everything in one file, which several processes can use.
+//! - `PostgresStore` (feature `postgres`) stores everything on a server, which many machines can use.
+//! - [`Database`] is one of the two, chosen by name.
+//! - [`Retention`] says which threads are deleted.
+//! - [`DatabaseError`] says why a database failed.
+//!
+//! Both stores implement traits of other crates, with the same SQL and the same test suites:
+//! [`ThreadStore`](prowess_agent::ThreadStore), `ApprovalStore` of `prowess-permission` (feature `approvals`), and
+//! `ArtifactIndex` of `prowess-workspace` (feature `artifacts`).
 //!
 //! Promises:
 //!
-//! - What a call returned `Ok` for survives the death of the process and of the machine.
-//! - Conditions are checked by the statement that changes something. A lease ends with its time for those who want
-//!   it, and with the next one for who has it: a writer is told apart by its epoch and not by a clock.
-//! - Every event has a checksum, and a thread no gaps: what a disk did not keep is an error, never another text or
-//!   a shorter thread.
-//! - A damaged file is left as it is. [`SqliteStore::set_aside`] moves it away, when somebody asks for it.
-//! - A database of a newer version is not touched.
+//! - When a call returns `Ok`, its data survives a crash of the process and of the machine.
+//! - Conditional writes carry their condition in the SQL. A fencing epoch decides who owns a thread, not the clock.
+//! - Every event has a checksum, and a thread has no gaps. Damage is an error, never a different or shorter thread.
+//! - A damaged file is not changed. [`SqliteStore::set_aside`] moves it away on request.
+//! - A database of a newer version is not changed.
 
+mod action;
 #[cfg(feature = "approvals")]
 mod approval;
 #[cfg(feature = "artifacts")]
 mod artifact;
 mod database;
-mod doing;
 mod error;
 mod event;
 mod lease;
 mod list;
+mod migrations;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod retention;
-mod schema;
 mod sql;
 mod sqlite;
 

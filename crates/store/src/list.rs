@@ -1,4 +1,4 @@
-//! What is known of threads without reading them.
+//! The list of threads, and checks of forks.
 
 use prowess_agent::ThreadId;
 use prowess_agent::thread::{ThreadError, ThreadInfo};
@@ -6,7 +6,7 @@ use prowess_agent::thread::{ThreadError, ThreadInfo};
 use crate::error::DatabaseError;
 use crate::event::{signed, time, unsigned};
 
-/// A row of [`crate::sql::LIST`]: name, number of events, when it was made, when it changed.
+/// A row of [`crate::sql::LIST`]: id, number of events, creation time, time of the last change.
 pub(crate) type ListRow = (String, i64, i64, i64);
 
 pub(crate) fn info(
@@ -14,24 +14,24 @@ pub(crate) fn info(
     (id, events, created, changed): ListRow,
 ) -> Result<ThreadInfo, DatabaseError> {
     let id: ThreadId =
-        id.parse().map_err(|_| DatabaseError::damaged(place, format!("{id:?} is no name of a thread")))?;
+        id.parse().map_err(|_| DatabaseError::damaged(place, format!("{id:?} is not a thread id")))?;
     let events = unsigned(place, events)?;
     Ok(ThreadInfo { id, events, created: time(created), changed: time(changed) })
 }
 
-/// Why there is no fork of a thread that has so many events, or that is not there.
-pub(crate) fn no_fork(from: &ThreadId, through: u64, to: &ThreadId, has: Option<i64>) -> ThreadError {
+/// Why a thread with this many events could not be forked; `has` is `None` if there is no such thread.
+pub(crate) fn fork_refusal(from: &ThreadId, through: u64, to: &ThreadId, has: Option<i64>) -> ThreadError {
     match has {
         Some(has) if has >= signed(through) => ThreadError::Exists(to.clone()),
         _ => ThreadError::NotFound(from.clone()),
     }
 }
 
-/// Whether a fork has all that it should have.
-pub(crate) fn whole_fork(from: &ThreadId, through: u64, copied: u64) -> Result<(), ThreadError> {
+/// Checks that a fork has all events.
+pub(crate) fn check_fork(from: &ThreadId, through: u64, copied: u64) -> Result<(), ThreadError> {
     if copied == through {
         return Ok(());
     }
-    let problem = "the thread has fewer events than it had, or should have".to_owned();
+    let problem = "the thread has fewer events than it should have".to_owned();
     Err(ThreadError::Damaged { thread: from.clone(), number: copied + 1, problem })
 }

@@ -1,11 +1,11 @@
-//! How long threads stay.
+//! Retention: how long threads are kept.
 
 use std::time::Duration;
 
 use crate::event::signed;
 
-/// Which threads [`prune`](crate::SqliteStore::prune) deletes: those that are past any limit which is set. A thread
-/// that somebody writes to stays in any case.
+/// Which threads [`prune`](crate::SqliteStore::prune) deletes: those past any limit that is set. A leased thread always
+/// stays.
 ///
 /// ```
 /// use std::time::Duration;
@@ -18,25 +18,25 @@ use crate::event::signed;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// Threads that did not change for longer go.
+    /// Delete threads that did not change for this long.
     pub older_than: Option<Duration>,
-    /// Of the others, so many that changed last stay.
+    /// Keep only this many threads: those that changed last.
     pub keep_last: Option<u64>,
 }
 
-/// How many threads are deleted at once: others write in between.
+/// How many threads are deleted in one transaction, so that others can write in between.
 pub(crate) const PRUNED_AT_ONCE: i64 = 100;
 
-/// A place in the list of threads: all that changed before it go.
+/// A position in the list of threads. Threads that changed before it are deleted.
 pub(crate) type Bound = (i64, String);
 
 impl Retention {
-    /// How many stay before the last that stays: [`crate::sql::LAST_KEPT`] tells which it is.
+    /// How many threads are kept before the last one, for [`crate::sql::LAST_KEPT`].
     pub(crate) fn before_last_kept(self) -> Option<i64> {
         self.keep_last?.checked_sub(1).map(signed)
     }
 
-    /// The bounds of what goes, by the time now and the last that stays.
+    /// The bounds of deletion, from the time now and the last thread that is kept.
     pub(crate) fn bounds(self, now: i64, last_kept: Option<Bound>) -> impl Iterator<Item = Bound> {
         let age = |age: Duration| i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
         let of_age = self.older_than.map(|most| (now.saturating_sub(age(most)), String::new()));

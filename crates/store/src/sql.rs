@@ -1,26 +1,26 @@
-//! What is said to both databases, in the same words. `?1` is the first parameter.
+//! The SQL statements of both databases. `?1` is the first parameter.
 //!
-//! A statement that may be refused has its conditions in itself, so that looking and changing are one act.
+//! Conditional writes carry their condition in the SQL, so that check and change are atomic.
 
-/// Whether a lease's time is not over. None is given for longer than [`crate::lease::MAX_LEASE`], so one that ends
-/// later was taken while the clock was wrong, and is over, too.
+/// Whether a lease has not expired. No lease is longer than [`crate::lease::MAX_LEASE`], so one that ends later was taken
+/// while the clock was wrong, and counts as expired.
 macro_rules! lasts {
     ($thread:literal) => {
         concat!($thread, "until BETWEEN prowess_now() + 1 AND prowess_now() + 86400000000")
     };
 }
 
-/// Whether nobody has a thread.
+/// Whether nobody holds the lease of a thread.
 macro_rules! is_free {
     ($thread:literal) => {
         concat!("(", $thread, "owner IS NULL OR NOT ", lasts!($thread), ")")
     };
 }
 
-/// Takes a lease: of a new thread, of one that nobody has, or again. No row: another has it.
+/// Takes a lease: of a new thread, of a free one, or again by the same owner. No row means that another owner has it.
 ///
-/// Who takes it again, late or not, has the same one still if nobody had it since. The first epoch is the time, so
-/// that no lease of a deleted thread is good for a new one of the same name.
+/// An owner that takes its lease again keeps its epoch if nobody had the lease in between. The first epoch is the time, so
+/// that no lease of a deleted thread is valid for a new thread with the same id.
 pub(crate) const LEASE: &str = concat!(
     "\
 INSERT INTO prowess_threads AS thread (id, created, changed, events, epoch, owner, until)
@@ -35,14 +35,14 @@ WHERE thread.owner = excluded.owner OR ",
 RETURNING epoch"
 );
 
-/// Gives a lease back.
+/// Releases a lease.
 pub(crate) const RELEASE: &str = "\
 UPDATE prowess_threads SET owner = NULL, until = 0 WHERE id = ?1 AND epoch = ?2 AND owner = ?3";
 
-/// Makes room for events, and says when they are stored. No row: [`STATE`] tells why.
+/// Reserves numbers for events, and returns the time. No row means refusal; [`STATE`] tells why.
 ///
-/// A lease that is over but that nobody took is as good as ever: its epoch is the last one. So no clock decides
-/// whether a writer may write. It lasts for `?6` from now on, if it does not last longer already.
+/// An expired lease that nobody took is still valid, because its epoch is the last one. So the clock never decides whether
+/// a writer may write. The lease is extended to at least `?6` from now.
 pub(crate) const EXTEND: &str = concat!(
     "\
 UPDATE prowess_threads SET
@@ -59,11 +59,11 @@ RETURNING changed"
 pub(crate) const STORE_EVENT: &str = "\
 INSERT INTO prowess_events (thread, number, stored, version, checksum, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
-/// How a thread stands: the events it has, the last epoch, who has it, and whether for longer than now.
+/// The state of a thread: its number of events, its epoch, its owner, and whether the lease has not expired.
 pub(crate) const STATE: &str =
     concat!("SELECT events, epoch, owner, ", lasts!(""), " FROM prowess_threads WHERE id = ?1");
 
-/// Events after `?2`, at most `?3`, each with the number of all. One row without an event: there are none.
+/// Events after `?2`, at most `?3`, each with the number of all events. One row without an event means that there are none.
 pub(crate) const EVENTS: &str = "\
 SELECT thread.events, event.number, event.stored, event.version, event.checksum, event.body
 FROM prowess_threads AS thread
@@ -75,12 +75,12 @@ ORDER BY event.number LIMIT ?3";
 pub(crate) const LIST: &str = "\
 SELECT id, events, created, changed FROM prowess_threads ORDER BY changed DESC, id DESC LIMIT ?1";
 
-/// The threads that did not change for `?1` microseconds, the one that changed first first.
+/// The threads that did not change for `?1` microseconds, oldest change first.
 pub(crate) const LIST_OLD: &str = "\
 SELECT id, events, created, changed FROM prowess_threads WHERE changed < prowess_now() - ?1
 ORDER BY changed, id LIMIT ?2";
 
-/// Makes the thread `?2` with room for `?3` events of `?1`. No row: the one is not there, or the other is.
+/// Makes the thread `?2` for `?3` events of `?1`. No row means that `?1` is missing or `?2` exists.
 pub(crate) const FORK: &str = "\
 INSERT INTO prowess_threads (id, created, changed, events, epoch, until)
 SELECT ?2, prowess_now(), prowess_now(), ?3, prowess_now(), 0
@@ -92,20 +92,20 @@ pub(crate) const COPY_EVENTS: &str = "\
 INSERT INTO prowess_events (thread, number, stored, version, checksum, body)
 SELECT ?2, number, stored, version, checksum, body FROM prowess_events WHERE thread = ?1 AND number <= ?3";
 
-/// Deletes a thread that nobody has, with its events.
+/// Deletes a thread that nobody has leased, with its events.
 pub(crate) const DELETE: &str = concat!("DELETE FROM prowess_threads WHERE id = ?1 AND ", is_free!(""));
 
 /// The time now.
 pub(crate) const NOW: &str = "SELECT prowess_now()";
 
-/// The last thread of those that stay when `?1` stay after it.
+/// The last thread that is kept, if `?1` threads are kept before it.
 pub(crate) const LAST_KEPT: &str = "\
 SELECT changed, id FROM prowess_threads ORDER BY changed DESC, id DESC LIMIT 1 OFFSET ?1";
 
-/// Deletes some threads that nobody has, at most `?3`, of those that changed before one of `?1` and `?2`.
+/// Deletes at most `?3` threads that nobody has leased and that changed before (`?1`, `?2`).
 ///
-/// The conditions are there twice for PostgreSQL, which looks again only at those of the outer statement when
-/// somebody takes the thread meanwhile.
+/// The conditions appear twice: if somebody takes a lease meanwhile, PostgreSQL checks only those of the outer statement
+/// again.
 pub(crate) const PRUNE: &str = concat!(
     "\
 DELETE FROM prowess_threads
@@ -124,7 +124,7 @@ WHERE id IN (
 pub(crate) const APPROVALS: &str = "\
 SELECT digest, body FROM prowess_approvals WHERE project = ?1 ORDER BY place";
 
-/// Adds an approval that is not there.
+/// Adds an approval, unless it exists.
 #[cfg(feature = "approvals")]
 pub(crate) const ADD_APPROVAL: &str = "\
 INSERT INTO prowess_approvals (project, digest, body) VALUES (?1, ?2, ?3) ON CONFLICT (project, digest) DO NOTHING";
@@ -133,14 +133,14 @@ INSERT INTO prowess_approvals (project, digest, body) VALUES (?1, ?2, ?3) ON CON
 #[cfg(feature = "approvals")]
 pub(crate) const REMOVE_APPROVAL: &str = "DELETE FROM prowess_approvals WHERE project = ?1 AND digest = ?2";
 
-/// Gives the next version of an artifact, which is never given again.
+/// Returns the next version of an artifact. A number is never used twice.
 #[cfg(feature = "artifacts")]
 pub(crate) const NEXT_VERSION: &str = "\
 INSERT INTO prowess_scoped_names (scope, name, given) VALUES (?1, ?2, 1)
 ON CONFLICT (scope, name) DO UPDATE SET given = prowess_scoped_names.given + 1
 RETURNING given - 1";
 
-/// Takes a version of an artifact, unless it or a later one was given. `?3` is the number after it.
+/// Takes a version of an artifact, unless it or a later one was used. `?3` is the number after it.
 #[cfg(feature = "artifacts")]
 pub(crate) const TAKE_VERSION: &str = "\
 INSERT INTO prowess_scoped_names (scope, name, given) VALUES (?1, ?2, ?3)
@@ -184,7 +184,7 @@ WHERE scope = ?1 AND version = (
 #[cfg(feature = "artifacts")]
 pub(crate) const SCOPES: &str = "SELECT DISTINCT scope FROM prowess_scoped_names";
 
-/// Forgets an artifact.
+/// Removes an artifact.
 #[cfg(feature = "artifacts")]
 pub(crate) const REMOVE_ARTIFACT: &str = "\
 DELETE FROM prowess_scoped_artifacts WHERE scope = ?1 AND name = ?2 RETURNING name, version, checksum, body";

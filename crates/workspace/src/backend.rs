@@ -1,4 +1,4 @@
-//! The files of a workspace as a backend, with commands that run where they are.
+//! The files of a workspace as a backend, with commands in the sandbox.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use crate::executor::{Executor, NoSink};
 use crate::limits::{Limits, MAX_TIMEOUT};
 use crate::workspace::Workspace;
 
-/// The directory of a workspace that these files are in.
+/// The directory of a workspace that has these files.
 const WORK: &str = "work";
 
 /// The files in `work/` of a workspace, as a backend whose commands run in the sandbox.
 ///
-/// Commands and file tools see the same files, and so do runs of skills in that workspace. What is written here may be
-/// changed by commands, whoever they run as.
+/// Commands, file tools and runs of skills in this workspace see the same files. Commands can change files that are written
+/// here, whatever user they run as.
 ///
 /// ```
 /// use std::{sync::Arc, time::Duration};
@@ -35,7 +35,7 @@ const WORK: &str = "work";
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let place = tempfile::tempdir()?;
-/// let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+/// let workspace = Workspaces::open(place.path())?.workspace("workspace-1")?;
 /// let files = WorkspaceBackend::new(workspace, Arc::new(FakeExecutor))?; // `LocalExecutor` outside of tests
 /// files.write(&VirtualPath::parse("/notes.md")?, "- tides\n".into(), WriteMode::CreateNew).await?;
 /// let request = ExecuteRequest {
@@ -58,7 +58,7 @@ pub struct WorkspaceBackend {
 }
 
 impl WorkspaceBackend {
-    /// The files of a workspace, with commands by this executor.
+    /// The files of a workspace, with this executor for commands.
     ///
     /// # Errors
     ///
@@ -71,15 +71,14 @@ impl WorkspaceBackend {
         Ok(Self { workspace, files, executor, limits })
     }
 
-    /// The same with other limits for commands; each says itself how long it may take, up to this.
+    /// Sets the limits for commands. Each command has its own timeout, up to this one.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Lets commands change what was just written: it belongs to whom they run as, and so do the directories that were
-    /// made for it.
+    /// Gives a new file and its directories to the user of commands, so that commands can change them.
     async fn hand_over(&self, path: &VirtualPath, entry: Entry) -> Result<Entry, BackendError> {
         let Some((user, group)) = self.workspace.owner() else { return Ok(entry) };
         let (workspace, inside) = (self.workspace.clone(), path.as_str().trim_start_matches('/').to_owned());
@@ -87,7 +86,7 @@ impl WorkspaceBackend {
             let mut directory = workspace.dir().dir(WORK)?;
             let mut names = inside.split('/').peekable();
             while let Some(name) = names.next() {
-                // By the name in a directory that is held: nothing is resolved through a link.
+                // By name in an open directory, so that no link is followed.
                 directory.give(name, user, group)?;
                 if names.peek().is_some() {
                     directory = directory.dir(name)?;
@@ -96,7 +95,7 @@ impl WorkspaceBackend {
             Ok::<_, std::io::Error>(())
         });
         handed.await.flatten().map_err(|error| failed(path, "handing over", error))?;
-        // It has another stamp now.
+        // The new owner changed its stamp.
         self.files.stat(path).await
     }
 }

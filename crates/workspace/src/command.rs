@@ -1,4 +1,4 @@
-//! A command to run, and what became of it.
+//! A command for an executor, and how it ended.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::limits::Limits;
 use crate::missing::Missing;
 use crate::warning::RunWarning;
 
-/// A command in a workspace, as an executor gets it: everything has been checked and staged.
+/// A command in a workspace, as an executor gets it. Its skills and inputs are staged.
 ///
 /// ```
 /// use prowess_workspace::executor::NoSink;
@@ -28,7 +28,7 @@ use crate::warning::RunWarning;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let place = tempfile::tempdir()?;
-/// let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+/// let workspace = Workspaces::open(place.path())?.workspace("session-1")?;
 /// let mut command = Command::new(workspace.path(), "work", "echo hello $NAME");
 /// command.environment.insert("NAME".into(), "Ada".into());
 /// let finished = FakeExecutor.run(command, &NoSink).await?;
@@ -40,42 +40,39 @@ use crate::warning::RunWarning;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Command {
-    /// The workspace's directory on the host. It is all that the command may write.
+    /// The directory of the workspace. The command can write only there.
     pub workspace: PathBuf,
-    /// The command line, for `bash -lc` or the shell that the skill names.
+    /// The command line for the shell.
     pub line: String,
-    /// The shell: an absolute path in the sandbox.
+    /// The shell, as an absolute path in the sandbox.
     pub shell: String,
     /// The directory to run in, relative to the workspace.
     pub directory: String,
-    /// A directory of the host that the command runs in and may write, instead of `directory` and the workspace. The
-    /// command can still read the workspace, without its skills. It is for commands that must not depend on what other
-    /// commands left there: [`Workspace::own_directory`](crate::Workspace::own_directory).
+    /// A local directory that the command runs in and may write, instead of `directory` and the workspace. The command
+    /// can still read the workspace, without its skills. Use it for commands that must not depend on what other
+    /// commands wrote: [`Workspace::own_directory`](crate::Workspace::own_directory).
     pub apart: Option<PathBuf>,
-    /// Variables for the command, beside those of the workspace (`WORKSPACE_DIR`, `SKILLS_DIR`, …), which
-    /// the executor sets because it knows where the workspace is on the inside.
+    /// Variables for the command. The executor adds those of the workspace, such as `WORKSPACE_DIR`.
     pub environment: BTreeMap<String, String>,
-    /// What it reads from standard input.
+    /// Standard input.
     pub stdin: Input,
-    /// Whether its three streams are a terminal: some programs ask their questions only there. What it writes then
-    /// comes as one stream, standard output.
+    /// Whether the streams are a terminal, which some programs need to ask questions. All output then comes as standard
+    /// output.
     pub terminal: bool,
-    /// Ends it early, with a [`Finished`] that has what it wrote.
+    /// Ends the command early. Its [`Finished`] then has the output so far.
     pub stop: Stop,
-    /// Host directories or files that are there read-only, with their places inside the workspace:
-    /// linked inputs.
+    /// Linked inputs: local files or directories, and their read-only paths in the workspace.
     pub read_only: Vec<(PathBuf, String)>,
-    /// The skills that it sees: names of directories in the workspace's `skills/`. Others that were staged there are
-    /// not there for it, so none is unless it is named.
+    /// The skills that the command sees, as names of directories in `skills/`. Other staged skills are hidden.
     pub skills: Vec<String>,
-    /// How much it may use.
+    /// How much the command may use.
     pub limits: Limits,
-    /// What it may reach.
+    /// The hosts that the command may reach.
     pub network: Network,
 }
 
 impl Command {
-    /// A `bash -lc` of `line` in `directory` of a workspace, with default limits, no skill and no network.
+    /// Runs `line` with `bash -lc` in `directory` of a workspace, with default limits, no skill and no network.
     pub fn new(workspace: impl Into<PathBuf>, directory: impl Into<String>, line: impl Into<String>) -> Self {
         Self {
             workspace: workspace.into(),
@@ -95,20 +92,20 @@ impl Command {
     }
 }
 
-/// What a command reads from standard input.
+/// The standard input of a command.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Input {
-    /// Nothing: it is at its end.
+    /// Empty.
     #[default]
     Closed,
-    /// These bytes, and then its end.
+    /// These bytes, and then the end.
     Bytes(Bytes),
-    /// What is written to the other end of this pipe while the command runs, until that end is closed.
+    /// A pipe. Another thread can write to its other end while the command runs.
     Pipe(Arc<OwnedFd>),
 }
 
-/// Ends a command from elsewhere: [`Exit::Cancelled`].
+/// A handle that ends a command: [`Exit::Cancelled`].
 ///
 /// ```
 /// use prowess_workspace::command::Stop;
@@ -116,7 +113,7 @@ pub enum Input {
 ///
 /// let stop = Stop::default();
 /// let mut command = Command::new("/srv/workspaces/one", "work", "sleep 600");
-/// command.stop = stop.clone(); // a handle on the same one
+/// command.stop = stop.clone(); // clones share one state
 /// stop.stop();
 /// assert!(command.stop.is_wanted());
 /// ```
@@ -130,22 +127,22 @@ struct Stopping {
 }
 
 impl Stop {
-    /// Ends the command that has this, or will have it.
+    /// Ends the command that has this handle, or will have it.
     pub fn stop(&self) {
         self.0.wanted.store(true, Ordering::SeqCst);
         self.0.changed.notify_waiters();
     }
 
-    /// Whether it was said.
+    /// Whether [`Stop::stop`] was called.
     pub fn is_wanted(&self) -> bool {
         self.0.wanted.load(Ordering::SeqCst)
     }
 
-    /// Waits until it is said.
+    /// Waits until [`Stop::stop`] is called.
     pub async fn wanted(&self) {
         let changed = self.0.changed.notified();
         tokio::pin!(changed);
-        // Listened for before it is looked at: nothing said in between is missed.
+        // Listen first and check afterwards, so that no call in between is missed.
         changed.as_mut().enable();
         if !self.is_wanted() {
             changed.await;
@@ -153,14 +150,14 @@ impl Stop {
     }
 }
 
-/// What a command may reach.
+/// The network of a command.
 ///
 /// ```
 /// use prowess_workspace::{Network, RunRequest};
 ///
 /// let most = Network::Hosts(vec!["*.pypi.org".parse()?]);
 /// let mut request = RunRequest::new("greet", "pip download flask");
-/// assert_eq!(request.network_within(&most)?, Network::None, "it did not ask");
+/// assert_eq!(request.network_within(&most)?, Network::None, "the request did not ask");
 /// request.network = vec!["files.pypi.org".into()];
 /// assert!(request.network_within(&most).is_ok());
 /// request.network = vec!["example.com".into()];
@@ -170,31 +167,30 @@ impl Stop {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Network {
-    /// Nothing.
+    /// No network.
     #[default]
     None,
-    /// Hosts that one of these rules allows, through a proxy. The local executor needs a runtime with I/O and time
-    /// for it.
+    /// The hosts that these rules allow, through a proxy. The local executor then needs a tokio runtime with I/O and time.
     Hosts(Vec<HostRule>),
 }
 
-/// What became of a command.
+/// How a command ended, and what it wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finished {
     /// How it ended.
     pub exit: Exit,
-    /// What it wrote to standard output.
+    /// Its standard output.
     pub stdout: Captured,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub stderr: Captured,
     /// How long it ran.
     pub duration: Duration,
-    /// What held it.
+    /// Its sandbox.
     pub sandbox: Sandbox,
-    /// The name of its own directory in `runs/`, if it had one: what `$RUN_DIR` is in globs.
+    /// The name of its directory in `runs/`, if it had one. `$RUN_DIR` in globs means this directory.
     pub run: Option<String>,
-    /// What else a person should know: a limit that bit, a part that was missing.
+    /// Warnings, such as a limit that was reached.
     pub warnings: Vec<RunWarning>,
 }
 
@@ -207,38 +203,38 @@ pub enum Exit {
     Code(i32),
     /// By this signal.
     Signal(i32),
-    /// Killed: its time was over.
+    /// Killed by its timeout.
     TimedOut,
-    /// Killed: it used more memory than it may.
+    /// Killed because it used too much memory.
     OutOfMemory,
-    /// Killed: it wrote more than it may.
+    /// Killed because it wrote too much output.
     TooMuchOutput,
-    /// Killed: the workspace is full.
+    /// Killed because the workspace is full.
     WorkspaceFull,
-    /// Killed: nobody waits for it any more.
+    /// Killed because its caller cancelled it.
     Cancelled,
 }
 
 impl Exit {
-    /// Why it was killed, if it was.
+    /// Why the command was killed, if it was.
     pub fn killed_because(self) -> Option<&'static str> {
         match self {
             Self::Code(_) | Self::Signal(_) => None,
-            Self::TimedOut => Some("its time was over"),
-            Self::OutOfMemory => Some("it used more memory than it may"),
-            Self::TooMuchOutput => Some("it wrote more output than it may"),
+            Self::TimedOut => Some("it ran out of time"),
+            Self::OutOfMemory => Some("it used too much memory"),
+            Self::TooMuchOutput => Some("it wrote too much output"),
             Self::WorkspaceFull => Some("the workspace is full"),
             Self::Cancelled => Some("it was cancelled"),
         }
     }
 }
 
-/// What was kept of an output stream.
+/// The kept parts of an output stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// Its beginning; all of it when nothing was left out.
+    /// Its start; all of it if nothing was left out.
     pub head: Vec<u8>,
-    /// Its end, when something was left out between.
+    /// Its end, if something in the middle was left out.
     pub tail: Vec<u8>,
     /// How many bytes were written.
     pub total: u64,
@@ -250,7 +246,7 @@ impl Captured {
         self.total.saturating_sub((self.head.len() + self.tail.len()) as u64)
     }
 
-    /// What was kept as text, which says how much was left out. Bytes that are no UTF-8 become replacement characters.
+    /// The kept parts as text, with a line that says how much was left out. Bytes that are not UTF-8 are replaced.
     pub fn text(&self) -> String {
         let (head, tail) = (String::from_utf8_lossy(&self.head), String::from_utf8_lossy(&self.tail));
         match self.left_out() {
@@ -260,32 +256,32 @@ impl Captured {
     }
 }
 
-/// What held a command, from strongest to weakest.
+/// The strength of a sandbox, from strongest to weakest.
 ///
 /// ```
 /// use prowess_workspace::Level;
 ///
 /// let (least, found) = (Level::BwrapNoproc, Level::Bwrap);
-/// assert!(found <= least, "strong enough: the stronger is the lesser");
+/// assert!(found <= least, "strong enough: stronger levels are smaller");
 /// assert_eq!("bwrap-noproc".parse(), Ok(least));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Level {
-    /// A container of its own.
+    /// A container.
     Container,
     /// bubblewrap with all namespaces and a seccomp filter.
     Bwrap,
-    /// The same without a `/proc` of its own.
+    /// bubblewrap without its own `/proc`.
     BwrapNoproc,
     /// Landlock and a seccomp filter.
     Landlock,
-    /// Nothing but limits.
+    /// Only limits.
     None,
 }
 
 impl Level {
-    /// All of them, from strongest to weakest.
+    /// All levels, from strongest to weakest.
     pub const ALL: [Self; 5] = [Self::Container, Self::Bwrap, Self::BwrapNoproc, Self::Landlock, Self::None];
 
     /// Its name in reports, in configuration and on the command line.
@@ -312,9 +308,9 @@ impl Serialize for Level {
     }
 }
 
-/// A name that no level has.
+/// The error for a text that is not a level.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no level of the sandbox: write container, bwrap, bwrap-noproc, landlock or none")]
+#[error("`{0}` is not a sandbox level: use container, bwrap, bwrap-noproc, landlock or none")]
 pub struct LevelError(String);
 
 impl FromStr for Level {
@@ -325,12 +321,12 @@ impl FromStr for Level {
     }
 }
 
-/// What held a command.
+/// The sandbox of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sandbox {
-    /// How strong it is.
+    /// Its strength.
     pub level: Level,
-    /// What could not be had, and why.
+    /// What is missing, and why.
     pub missing: Vec<Missing>,
 }
 
@@ -362,6 +358,6 @@ mod tests {
         let names = Level::ALL.map(Level::name).join(", ");
         insta::assert_snapshot!(names, @"container, bwrap, bwrap-noproc, landlock, none");
         let unknown = "docker".parse::<Level>().unwrap_err();
-        insta::assert_snapshot!(unknown, @"`docker` is no level of the sandbox: write container, bwrap, bwrap-noproc, landlock or none");
+        insta::assert_snapshot!(unknown, @"`docker` is not a sandbox level: use container, bwrap, bwrap-noproc, landlock or none");
     }
 }

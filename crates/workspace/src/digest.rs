@@ -7,7 +7,7 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
     encode(&hmac_sha256::Hash::hash(bytes))
 }
 
-/// A name for `text` that is safe as one: 128 bits of its digest.
+/// A file name for any `text`: 128 bits of its digest.
 pub(crate) fn short(text: &str) -> String {
     encode(&hmac_sha256::Hash::hash(text.as_bytes())[..16])
 }

@@ -1,67 +1,67 @@
-//! What can go wrong with a workspace.
+//! Why a workspace, a skill or an input is not usable.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::path::PathProblem;
 
-/// Why a workspace, a skill in it or an input could not be had.
+/// Why a workspace, a skill or an input is not usable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkspaceError {
-    /// The system did not do its part.
+    /// A system call failed.
     #[error("{action} {}: {error}", path.display())]
     Io {
-        /// What was to be done.
+        /// What failed, such as `opening the workspace`.
         action: &'static str,
-        /// To what.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
-    /// The workspace was made by a later version of this program.
-    #[error("the workspace {} has version {version}, which this program does not know; update it, or remove the workspace", path.display())]
+    /// A newer prowess made the workspace.
+    #[error("the workspace {} has version {version}, which this prowess does not know; update prowess, or remove the workspace", path.display())]
     NewerVersion {
         /// The workspace.
         path: PathBuf,
         /// Its version.
         version: u64,
     },
-    /// A skill's name cannot be a directory's.
-    #[error("`{0}` cannot be a skill's name: letters, digits, `-`, `_` and `.`, at most 64 of them")]
+    /// A skill's name cannot be the name of a directory.
+    #[error("`{0}` is not a valid skill name: use at most 64 letters, digits, `-`, `_` and `.`")]
     SkillName(String),
     /// A skill is too large to stage.
     #[error("the skill `{skill}` has more than {limit} {of}: too large to stage")]
     SkillTooLarge {
         /// The skill.
         skill: String,
-        /// How much is allowed.
+        /// The limit.
         limit: u64,
-        /// Of what, such as `files`.
+        /// What is limited, such as `files`.
         of: &'static str,
     },
     /// A skill's files could not be read.
-    #[error("staging the skill `{skill}`: {error}")]
+    #[error("could not stage the skill `{skill}`: {error}")]
     SkillFiles {
         /// The skill.
         skill: String,
-        /// What its source said.
+        /// The error of its source.
         #[source]
         error: io::Error,
     },
-    /// An input is refused. Nothing of it was staged, and nothing was deleted.
+    /// An input is refused. It was not staged, and nothing was deleted.
     #[error("the input `{from}` is refused: {reason}")]
     Input {
-        /// Where it was to come from.
+        /// The source of the input.
         from: String,
         /// Why it is refused, and what to do.
         reason: String,
     },
-    /// A directory to run in is refused.
+    /// The directory of a command is refused.
     #[error("the directory `{path}` is refused: {reason}")]
     Directory {
-        /// The directory as it was asked for.
+        /// The requested directory.
         path: String,
         /// Why.
         reason: String,

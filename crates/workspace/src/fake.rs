@@ -1,4 +1,4 @@
-//! An executor without processes, for tests.
+//! A fake executor without processes, for tests.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,14 +12,13 @@ use crate::command::{Captured, Command, Exit, Finished, Input, Level, Sandbox};
 use crate::executor::{ExecuteError, Executor, OutputSink, Stream};
 use crate::missing::Missing;
 
-/// Understands a little of the shell's language and does it to the workspace's files, without any process.
+/// A fake executor that interprets a small shell language on the files of the workspace, without processes.
 ///
-/// Commands are separated by `;`, `&&` or a line break; words may be quoted, `$NAME` and `${NAME}` are
-/// replaced, and output may go to a file by `>` or `>>`. There are `echo`, `cat`, `cp`, `rm`, `mkdir -p`,
-/// `ln -s`, `touch`, `pwd`, `true`, `false`, `exit` and `sleep`, which takes no time but counts as if it did.
-/// Each run has a directory of its own in `runs/`, which stays if something was put into it.
-/// `skills/` and linked inputs cannot be written to, and other skills than the command's are not there, as in a real
-/// sandbox.
+/// Commands are separated by `;`, `&&` or a line break. Words can be quoted, `$NAME` and `${NAME}` are replaced, and `>` and
+/// `>>` write output to a file. The commands are `echo`, `cat`, `cp`, `rm`, `mkdir -p`, `ln -s`, `touch`, `pwd`, `true`,
+/// `false`, `exit` and `sleep`, which takes no time but counts as if it did. Each run has its own directory in `runs/`,
+/// which stays if it is not empty. As in a real sandbox, `skills/` and linked inputs are read-only, and other skills are
+/// hidden.
 ///
 /// ```
 /// use prowess_workspace::executor::NoSink;
@@ -29,7 +28,7 @@ use crate::missing::Missing;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let place = tempfile::tempdir()?;
-/// let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+/// let workspace = Workspaces::open(place.path())?.workspace("workspace-1")?;
 /// let command = Command::new(workspace.path(), "work", "sleep 3600");
 /// let finished = FakeExecutor.run(command, &NoSink).await?;
 /// assert_eq!(finished.exit, Exit::TimedOut, "and no time has passed");
@@ -46,11 +45,12 @@ impl Executor for FakeExecutor {
         let _span = tracing::info_span!("workspace.run").entered();
         let run = format!("fake-{}", COUNTER.fetch_add(1, Ordering::Relaxed));
         let own = command.workspace.join("runs").join(&run);
-        let failed = |error| ExecuteError::System { action: "making the run's directory".to_owned(), error };
+        let failed =
+            |error| ExecuteError::System { action: "make the directory of the run".to_owned(), error };
         std::fs::create_dir(&own).map_err(failed)?;
         let mut shell = Shell::new(command, &run);
         let exit = shell.run();
-        // Refused by the system unless it is empty, and that is as it should be.
+        // The system refuses this unless the directory is empty.
         let _ = std::fs::remove_dir(own);
         output.piece(Stream::Stdout, &shell.stdout);
         output.piece(Stream::Stderr, &shell.stderr);

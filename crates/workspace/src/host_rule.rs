@@ -1,35 +1,34 @@
-//! Which hosts a command may reach, as rules.
+//! Host rules: which hosts a command may reach.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
-/// The ports that a rule without one is about.
+/// The ports of a rule that names none.
 const USUAL_PORTS: [u16; 2] = [80, 443];
-/// The longest name that the system of names has.
+/// The longest host name, in bytes.
 const MAX_NAME: usize = 253;
-/// The longest part of a name.
+/// The longest label of a host name, in bytes.
 const MAX_LABEL: usize = 63;
 
-/// A host that may be reached, or all below a domain.
+/// A rule that allows one host, or all hosts below a domain.
 ///
-/// | rule | covers |
+/// | rule | allows |
 /// |---|---|
 /// | `example.com` | that host, not `www.example.com` |
 /// | `*.example.com` | every host below the domain, at any depth, not `example.com` itself |
-/// | `192.0.2.7`, `2001:db8::7` | that address, when it is asked for as an address |
-/// | `localhost` | the loopback of the machine that the runtime is on |
+/// | `192.0.2.7`, `2001:db8::7` | that address, if the command uses the address itself |
+/// | `localhost` | the loopback of this machine |
 ///
-/// With `:port` a rule is about that port, without it about 80 and 443; an IPv6 address with a port stands in
-/// brackets. Letter case and one dot at the end make no difference. Names are ASCII: others are written in their
-/// `xn--` form.
+/// A rule with `:port` allows that port, and a rule without one allows 80 and 443. An IPv6 address with a port needs
+/// brackets. Letter case and a final dot make no difference. Names are ASCII; write other names in their `xn--` form.
 ///
 /// ```
 /// use prowess_workspace::HostRule;
 ///
 /// let rule: HostRule = "*.Example.com:8443".parse().unwrap();
 /// assert_eq!(rule.to_string(), "*.example.com:8443");
-/// assert!("*.com".parse::<HostRule>().is_err(), "that would be half of the internet");
+/// assert!("*.com".parse::<HostRule>().is_err(), "that would be a large part of the internet");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostRule {
@@ -43,23 +42,23 @@ enum Hosts {
     Below(String),
 }
 
-/// A host as somebody names it.
+/// A host as a request names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Host {
-    /// A name, in small letters and without a dot at the end.
+    /// A name in lower case, without a final dot.
     Name(String),
     /// An address.
     Address(IpAddr),
 }
 
 impl HostRule {
-    /// Whether the rule lets this port of this host be reached.
+    /// Whether the rule allows this port of this host.
     pub(crate) fn allows(&self, host: &Host, port: u16) -> bool {
         let port_fits = self.port.map_or(USUAL_PORTS.contains(&port), |own| own == port);
         port_fits && self.hosts.contain(host)
     }
 
-    /// Whether all that the other rule lets be reached is let be reached by this one.
+    /// Whether this rule allows everything that the other rule allows.
     ///
     /// ```
     /// use prowess_workspace::HostRule;
@@ -85,13 +84,13 @@ impl HostRule {
         ports_fit && hosts_fit
     }
 
-    /// Whether the rule is about one host, and not about all below a domain.
+    /// Whether the rule is for one host, and not for all hosts below a domain.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         matches!(self.hosts, Hosts::One(_))
     }
 
-    /// Whether the rule is about this very host, whatever its port.
+    /// Whether the rule names this host, with any port.
     pub(crate) fn names(&self, host: &Host) -> bool {
         matches!(&self.hosts, Hosts::One(own) if own == host)
     }
@@ -107,18 +106,18 @@ impl Hosts {
     }
 }
 
-/// Whether a name is below a domain, and not the domain itself.
+/// Whether a name is below a domain, but not the domain itself.
 fn is_below(name: &str, domain: &str) -> bool {
     name.strip_suffix(domain).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
 }
 
 impl Host {
-    /// The host with this name or address; an address of version 6 may stand in brackets.
+    /// Parses a name or an address. An IPv6 address can be in brackets.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         if let Some(inner) = text.strip_prefix('[') {
             let inner = inner.strip_suffix(']').ok_or("a bracket is not closed")?;
             let address: Ipv6Addr =
-                inner.parse().map_err(|_| "what stands in brackets is no IPv6 address")?;
+                inner.parse().map_err(|_| "the text in brackets is not an IPv6 address")?;
             return Ok(Self::Address(address.into()));
         }
         if let Ok(address) = text.parse() {
@@ -129,7 +128,7 @@ impl Host {
         Ok(Self::Name(name))
     }
 
-    /// The loopback of a machine, by its name.
+    /// Whether this is the name `localhost`.
     pub(crate) fn is_localhost(&self) -> bool {
         matches!(self, Self::Name(name) if name == "localhost")
     }
@@ -137,7 +136,7 @@ impl Host {
 
 fn check_name(name: &str) -> Result<(), &'static str> {
     if !name.is_ascii() {
-        return Err("write names that are not ASCII in their xn-- form");
+        return Err("write a name that is not ASCII in its xn-- form");
     }
     let is_label = |label: &str| {
         let fits = !label.is_empty() && label.len() <= MAX_LABEL;
@@ -145,20 +144,20 @@ fn check_name(name: &str) -> Result<(), &'static str> {
         fits && plain && !label.starts_with('-') && !label.ends_with('-')
     };
     if name.len() > MAX_NAME || !name.split('.').all(is_label) {
-        return Err("a name is letters, digits and hyphens between dots");
+        return Err("a name has letters, digits and hyphens, separated by dots");
     }
-    // `127.1`, `0x7f.1` and `2130706433` are addresses to many programs, whatever they look like.
+    // Many programs read `127.1`, `0x7f.1` and `2130706433` as addresses.
     let last = name.rsplit('.').next().unwrap_or(name);
     if !last.starts_with(|first: char| first.is_ascii_alphabetic()) {
-        return Err("a name ends with a letter's label; write an address in its usual form");
+        return Err("the last label of a name starts with a letter; write an address in its usual form");
     }
     Ok(())
 }
 
-/// The host and the port of `host`, `host:port` or `[address]:port`.
+/// Splits `host`, `host:port` or `[address]:port`.
 pub(crate) fn split_port(text: &str) -> Result<(&str, Option<u16>), &'static str> {
     let (host, port) = match text.rsplit_once(':') {
-        // An address of version 6 on its own.
+        // An IPv6 address without a port.
         Some((before, _)) if before.contains(':') && !before.ends_with(']') => (text, None),
         Some((host, port)) if !text.ends_with(']') => (host, Some(port)),
         _ => (text, None),
@@ -177,15 +176,15 @@ impl FromStr for HostRule {
         let (host, port) = split_port(text).map_err(refused)?;
         let hosts = match host.strip_prefix("*.") {
             None if host.contains('*') => {
-                return Err(refused("a star stands alone before a domain: *.example.com"));
+                return Err(refused("a star must be a whole label before a domain: *.example.com"));
             }
             None => Hosts::One(Host::parse(host).map_err(refused)?),
             Some(domain) => match Host::parse(domain).map_err(refused)? {
                 Host::Name(name) if name.contains('.') => Hosts::Below(name),
                 Host::Name(_) => {
-                    return Err(refused("after the star stand at least two labels: *.example.com"));
+                    return Err(refused("a star needs at least two labels after it: *.example.com"));
                 }
-                Host::Address(_) => return Err(refused("an address has nothing below it")),
+                Host::Address(_) => return Err(refused("a star cannot be used with an address")),
             },
         };
         Ok(Self { hosts, port })
@@ -212,9 +211,9 @@ impl fmt::Display for Host {
     }
 }
 
-/// A text that is no rule for hosts.
+/// The error for a text that is not a host rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{rule:?} is no rule for hosts: {why}")]
+#[error("{rule:?} is not a host rule: {why}")]
 pub struct HostRuleError {
     rule: String,
     why: &'static str,
@@ -312,7 +311,7 @@ mod tests {
         let said = "exämple.com".parse::<HostRule>().unwrap_err().to_string();
         assert_eq!(
             said,
-            "\"exämple.com\" is no rule for hosts: write names that are not ASCII in their xn-- form"
+            "\"exämple.com\" is not a host rule: write a name that is not ASCII in its xn-- form"
         );
     }
 

@@ -1,4 +1,5 @@
-//! Stages skills, runs their commands isolated, collects what they made, and keeps artifacts.
+//! Runs the commands of skills: stages the skill in a workspace, runs the command in a sandbox, collects its output files
+//! and saves artifacts.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -16,24 +17,28 @@
 //! let runner = Runner {
 //!     workspaces: Workspaces::open(scratch.path().join("workspaces"))?,
 //!     artifacts: Some(Arc::new(Artifacts::in_memory())),
-//!     // Plays a shell, for tests. `LocalExecutor` and `ContainerExecutor` run processes.
+//!     // A fake shell for tests. `LocalExecutor` and `ContainerExecutor` run processes.
 //!     executor: Some(Arc::new(FakeExecutor)),
 //! };
 //! let skills = move |name: &str| (name == "greet").then(|| StageSource::Directory(skill.clone()));
 //! let mut request = RunRequest::new("greet", "cat hello.txt > $OUTPUT_DIR/greeting.txt");
 //! request.output_files = vec!["out/*.txt".into()];
-//! let report = runner.run("session-1", request, RunContext::new(&skills)).await?;
+//! let report = runner.run("workspace-1", request, RunContext::new(&skills)).await?;
 //! assert_eq!(report.exit_code, 0);
 //! assert_eq!(report.output_files[0].content.as_deref(), Some("Hello!\n"));
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! [`Workspaces`] have a directory for each session, in which a [`Runner`] stages a skill, runs a [`RunRequest`] by an
-//! [`Executor`] and collects what it asked for. [`LocalExecutor`] holds commands with bubblewrap or Landlock,
-//! `ContainerExecutor` (feature `container`) with Docker or Podman. [`LiveRuns`] are commands that are typed into.
-//! [`Artifacts`] keep versions of files beyond a session: in memory, on the disk, or in an object store (features
-//! `object` and `s3`).
+//! The five types to know:
+//!
+//! - [`Runner`] runs a [`RunRequest`] and returns a [`RunReport`].
+//! - [`Workspaces`] holds the directories in which runs work, one for each workspace id.
+//! - [`Executor`] isolates a run: [`LocalExecutor`] with bubblewrap or Landlock, `ContainerExecutor` (feature
+//!   `container`) with Docker or Podman.
+//! - [`LiveRuns`] are commands that keep running while you write to them and read their output.
+//! - [`Artifacts`] keeps versions of files beyond their workspace: in memory, on disk, or in an object store (features
+//!   `object` and `s3`).
 
 pub mod artifact;
 #[cfg(feature = "backend")]
@@ -54,9 +59,8 @@ pub mod live;
 pub mod mime;
 mod missing;
 pub mod path;
-mod report;
+pub mod report;
 pub mod request;
-pub mod room;
 mod runner;
 mod span;
 pub mod stage;
@@ -83,7 +87,7 @@ pub use runner::{RunContext, RunError, Runner, SkillSources};
 pub use warning::RunWarning;
 pub use workspace::{Workspace, Workspaces};
 
-/// What tests of this crate's users need: suites for their own implementations, and a fake executor.
+/// For tests: suites for your own implementations, and a fake executor.
 #[cfg(feature = "testing")]
 pub mod testing {
     pub use crate::artifact::testing::{artifact_scopes_suite, artifact_store_suite};

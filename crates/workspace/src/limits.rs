@@ -1,13 +1,13 @@
-//! How much a command may use.
+//! The limits of a run: time, memory, processes, files and output.
 
 use std::time::Duration;
 
-/// The time that a command has when nobody says otherwise.
+/// The default timeout of a command.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
-/// The most time that a command can be given.
+/// The longest timeout of a command.
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// How much a command may use. What bites is in the report.
+/// How much a command may use. The report says which limit was reached.
 ///
 /// ```
 /// use std::time::Duration;
@@ -23,27 +23,27 @@ pub const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How long it may run; at most [`MAX_TIMEOUT`].
+    /// How long the command may run; at most [`MAX_TIMEOUT`].
     pub timeout: Duration,
-    /// How long it has to end by itself once it was told to, before it is killed.
+    /// How long the command has to end after it was asked to, before it is killed.
     pub grace: Duration,
-    /// Processes and threads at once.
+    /// How many processes and threads can exist at once.
     pub processes: u64,
     /// Memory in bytes.
     pub memory: u64,
-    /// Open files of each process.
+    /// How many files each process can have open.
     pub open_files: u64,
-    /// The largest file it may write, in bytes.
+    /// The largest file that the command can write, in bytes.
     pub file_size: u64,
-    /// What the workspace may hold, in bytes.
+    /// The size of the workspace, in bytes.
     pub workspace_bytes: u64,
-    /// How many files and directories the workspace may hold.
+    /// How many files and directories the workspace can have.
     pub workspace_entries: u64,
-    /// What the private `/tmp` may hold, in bytes.
+    /// The size of the private `/tmp`, in bytes.
     pub temporary_bytes: u64,
-    /// How much of each output stream is kept, half from its head and half from its tail, in bytes.
+    /// How many bytes of each output stream are kept: half from its start, half from its end.
     pub output_kept: usize,
-    /// A command that writes more than this is killed, in bytes.
+    /// How many bytes of output a command can write before it is killed.
     pub output_total: u64,
 }
 

@@ -1,15 +1,15 @@
-//! What a file is: by its content, then by its name.
+//! The media type of a file, from its content and then its name.
 
 use std::borrow::Cow;
 
 use file_format::FileFormat;
 
-/// What a file is.
+/// A media type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mime {
     /// The media type, such as `text/html`.
     pub name: Cow<'static, str>,
-    /// Whether it is UTF-8 that people and models read as text.
+    /// Whether the file is UTF-8 text.
     pub is_text: bool,
 }
 
@@ -21,10 +21,10 @@ impl Mime {
     }
 }
 
-/// The most of a text's beginning that is looked at for what kind of text it is.
+/// How many bytes at the start of a text decide what kind of text it is.
 const SNIFFED: usize = 1024;
 
-/// Text by its extension. Only text: the content has been seen to be that, whatever the name says.
+/// Media types of text by extension. They apply only if the content is text.
 const TEXTS: &[(&str, &str)] = &[
     ("bash", "application/x-sh"),
     ("c", "text/x-c"),
@@ -69,13 +69,13 @@ const TEXTS: &[(&str, &str)] = &[
     ("yml", "application/yaml"),
 ];
 
-/// What begins a page, in lower case: what a browser would take for one.
+/// How HTML pages start, in lower case: what a browser would show as a page.
 const HTML: [&str; 9] =
     ["<!doctype html", "<html", "<head", "<body", "<script", "<iframe", "<h1", "<table", "<!--"];
 
-/// What a file is, from its content as far as it was read and then from its name.
+/// The media type of a file, from the bytes that were read and then its name.
 ///
-/// A name is believed only about kinds of text; an image is an image by its content.
+/// The name decides only between kinds of text. An image is recognized by its content.
 ///
 /// ```
 /// use prowess_workspace::mime::mime_of;
@@ -94,8 +94,7 @@ pub fn mime_of(name: &str, content: &[u8], truncated: bool) -> Mime {
     }
 }
 
-/// The content as text, if that is what it is. A character that was cut in half at the end of a
-/// truncated file is left out.
+/// The content as text, if it is text. In a truncated file, a cut character at the end is left out.
 pub(crate) fn text_of(content: &[u8], truncated: bool) -> Option<&str> {
     let text = match std::str::from_utf8(content) {
         Ok(text) => text,
@@ -108,7 +107,7 @@ pub(crate) fn text_of(content: &[u8], truncated: bool) -> Option<&str> {
 }
 
 fn kind_of_text(name: &str, text: &str) -> Mime {
-    // Signatures of binary formats are not tried here: "BM25 ranks…" would be a bitmap.
+    // Signatures of binary formats are not tried here: text that starts with "BM25" would be a bitmap.
     for (beginning, mime) in [("%PDF-", "application/pdf"), ("%!PS", "application/postscript")] {
         if text.starts_with(beginning) {
             return Mime { name: Cow::Borrowed(mime), is_text: false };

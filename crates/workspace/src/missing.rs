@@ -1,12 +1,12 @@
-//! What a sandbox lacks on this machine.
+//! What is missing from the sandbox on this machine.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// Something that could not be had to hold a command.
+/// Something that is missing from the sandbox on this machine.
 ///
-/// It is shown by `Display` and serialised as that text. Programs match on the variant.
+/// People and models see its `Display`, which is also how it is serialized. Programs match on the variant.
 ///
 /// ```
 /// use prowess_workspace::command::Sandbox;
@@ -20,7 +20,7 @@ use serde::{Serialize, Serializer};
 pub enum Missing {
     /// A control group that limits the memory of a whole command.
     MemoryGroup,
-    /// A filter of system calls for this processor.
+    /// A system call filter for this processor.
     Filter {
         /// The processor.
         architecture: &'static str,
@@ -31,35 +31,35 @@ pub enum Missing {
     BubblewrapUnwanted,
     /// Bubblewrap, because it failed.
     BubblewrapFailed {
-        /// What it said.
+        /// Its error.
         error: String,
     },
     /// A `/proc` for commands.
     Proc {
-        /// What bubblewrap said when it was to make one.
+        /// The error of bubblewrap.
         error: String,
     },
-    /// Namespaces: Landlock holds commands instead.
+    /// Namespaces. Landlock is used instead.
     Namespaces,
-    /// Landlock's hold on devices.
+    /// Landlock's control of devices.
     LandlockDevices,
-    /// Landlock's hold on signals.
+    /// Landlock's control of signals.
     LandlockSignals,
-    /// All isolation from the host.
+    /// All isolation from this machine.
     Isolation,
-    /// The engine's filter of system calls.
+    /// The engine's system call filter.
     EngineFilter,
-    /// A filter of ours to give to an engine on this processor.
+    /// A system call filter of prowess for an engine on this processor.
     FilterForEngine,
-    /// The engine's limit of memory.
+    /// The engine's memory limit.
     EngineMemory,
-    /// The engine's limit of swap.
+    /// The engine's swap limit.
     EngineSwap,
-    /// The engine's limit of processes.
+    /// The engine's process limit.
     EngineProcesses,
-    /// The engine's limit of processors.
+    /// The engine's processor limit.
     EngineProcessors,
-    /// Something that another executor lacks.
+    /// Something that is missing from another executor.
     Other(String),
 }
 
@@ -67,38 +67,38 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Filter { architecture } => {
-                return write!(f, "no filter of system calls exists for {architecture}");
+                return write!(f, "there is no system call filter for {architecture}");
             }
             Self::BubblewrapFailed { error } => {
                 return write!(f, "bubblewrap cannot make a sandbox: {error}");
             }
             Self::Proc { error } => return write!(f, "commands have no /proc: {error}"),
             Self::MemoryGroup => {
-                "memory is limited by address space and by looking five times a second, and memfd and System V shared \
-                 memory are refused: no control group can be made"
+                "no control group can be made: memory is limited by address space and by checks five times a second, and \
+                 memfd and System V shared memory are refused"
             }
             Self::Bubblewrap => "bubblewrap is not installed: bwrap was not found",
             Self::BubblewrapUnwanted => "the configuration asks for less than bubblewrap",
             Self::Namespaces => {
-                "no namespaces: commands see which files exist, share the machine's name and process numbers, and one \
-                 that leaves its group can outlive its run where no control group holds it; temporary files count to \
-                 the workspace"
+                "no namespaces: commands see which files exist, and share the machine's name and process numbers. Without \
+                 a control group, a process that leaves its process group can outlive its run. Temporary files count \
+                 towards the workspace"
             }
-            Self::LandlockDevices => "this kernel's Landlock does not hold ioctl on devices",
+            Self::LandlockDevices => "this kernel's Landlock does not control ioctl on devices",
             Self::LandlockSignals => {
-                "this kernel's Landlock does not hold signals: commands can end other processes of their user"
+                "this kernel's Landlock does not control signals: commands can end other processes of their user"
             }
             Self::Isolation => {
-                "commands see the host's files, processes and network; a process that leaves its group can outlive them"
+                "commands see the files, processes and network of this machine, and their processes can outlive the run"
             }
-            Self::EngineFilter => "the engine filters no system calls",
+            Self::EngineFilter => "the engine does not filter system calls",
             Self::FilterForEngine => {
-                "system calls are filtered as the engine likes, or not at all: there is no filter for this processor"
+                "there is no system call filter for this processor: the engine's own filter applies, if it has one"
             }
-            Self::EngineMemory => "memory is limited by looking: the engine cannot do it",
-            Self::EngineSwap => "swap is not limited: the engine cannot do it",
-            Self::EngineProcesses => "processes are not limited: the engine cannot do it",
-            Self::EngineProcessors => "processors are not limited: the engine cannot do it",
+            Self::EngineMemory => "the engine cannot limit memory: it is checked five times a second",
+            Self::EngineSwap => "the engine cannot limit swap",
+            Self::EngineProcesses => "the engine cannot limit processes",
+            Self::EngineProcessors => "the engine cannot limit processors",
             Self::Other(text) => text,
         })
     }
@@ -114,7 +114,7 @@ impl Serialize for Missing {
 mod tests {
     use super::*;
 
-    /// The variant after this one. A new variant does not compile until it stands here, and so in the snapshot.
+    /// The variant after this one. A new variant does not compile until it is added here, and so to the snapshot.
     fn next(missing: &Missing) -> Option<Missing> {
         Some(match missing {
             Missing::MemoryGroup => Missing::Filter { architecture: "riscv64" },
@@ -138,27 +138,27 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_all_that_can_be_missing() {
+    fn the_text_of_all_that_can_be_missing() {
         let all: Vec<Missing> = std::iter::successors(Some(Missing::MemoryGroup), next).collect();
-        let words: Vec<String> = all.iter().map(ToString::to_string).collect();
-        assert_eq!(serde_json::to_value(&all).unwrap(), serde_json::to_value(&words).unwrap());
-        insta::assert_snapshot!(words.join("\n"), @"
-        memory is limited by address space and by looking five times a second, and memfd and System V shared memory are refused: no control group can be made
-        no filter of system calls exists for riscv64
+        let texts: Vec<String> = all.iter().map(ToString::to_string).collect();
+        assert_eq!(serde_json::to_value(&all).unwrap(), serde_json::to_value(&texts).unwrap());
+        insta::assert_snapshot!(texts.join("\n"), @"
+        no control group can be made: memory is limited by address space and by checks five times a second, and memfd and System V shared memory are refused
+        there is no system call filter for riscv64
         bubblewrap is not installed: bwrap was not found
         the configuration asks for less than bubblewrap
         bubblewrap cannot make a sandbox: no namespaces
         commands have no /proc: it is hidden
-        no namespaces: commands see which files exist, share the machine's name and process numbers, and one that leaves its group can outlive its run where no control group holds it; temporary files count to the workspace
-        this kernel's Landlock does not hold ioctl on devices
-        this kernel's Landlock does not hold signals: commands can end other processes of their user
-        commands see the host's files, processes and network; a process that leaves its group can outlive them
-        the engine filters no system calls
-        system calls are filtered as the engine likes, or not at all: there is no filter for this processor
-        memory is limited by looking: the engine cannot do it
-        swap is not limited: the engine cannot do it
-        processes are not limited: the engine cannot do it
-        processors are not limited: the engine cannot do it
+        no namespaces: commands see which files exist, and share the machine's name and process numbers. Without a control group, a process that leaves its process group can outlive its run. Temporary files count towards the workspace
+        this kernel's Landlock does not control ioctl on devices
+        this kernel's Landlock does not control signals: commands can end other processes of their user
+        commands see the files, processes and network of this machine, and their processes can outlive the run
+        the engine does not filter system calls
+        there is no system call filter for this processor: the engine's own filter applies, if it has one
+        the engine cannot limit memory: it is checked five times a second
+        the engine cannot limit swap
+        the engine cannot limit processes
+        the engine cannot limit processors
         everything
         ");
     }

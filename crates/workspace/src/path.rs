@@ -1,4 +1,4 @@
-//! Paths in a workspace, as requests name them.
+//! Paths in a workspace, as requests write them.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ pub(crate) const MAX_PATH: usize = 1024;
 /// The most names in a path.
 const MAX_DEPTH: usize = 64;
 
-/// A relative path that stays where it starts: plain names with `/` between them.
+/// A relative path that stays below its start: plain names separated by `/`.
 ///
 /// ```
 /// use prowess_workspace::InnerPath;
@@ -27,11 +27,11 @@ pub struct InnerPath(String);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathProblem {
-    /// It names nothing.
+    /// It is empty.
     #[error("it is empty")]
     Empty,
-    /// It begins at the root of a disk.
-    #[error("it is absolute; paths are relative")]
+    /// It is absolute.
+    #[error("it is absolute; use a relative path")]
     Absolute,
     /// It has a `..`.
     #[error("it has a `..`")]
@@ -39,13 +39,13 @@ pub enum PathProblem {
     /// It has a NUL, a line break or another control character.
     #[error("it has a control character")]
     Control,
-    /// It is longer than any path needs to be.
+    /// It is too long or too deep.
     #[error("it is longer than {MAX_PATH} bytes or deeper than {MAX_DEPTH} directories")]
     TooLong,
 }
 
 impl InnerPath {
-    /// Checks a path. `./` and doubled slashes are dropped.
+    /// Checks a path, and removes `./` and doubled slashes.
     ///
     /// # Errors
     ///
@@ -74,12 +74,12 @@ impl InnerPath {
         &self.0
     }
 
-    /// The directory that it lies in, empty at the top, and its name there.
+    /// Its parent directory, which may be empty, and its name there.
     pub(crate) fn split(&self) -> (&str, &str) {
         self.0.rsplit_once('/').unwrap_or(("", &self.0))
     }
 
-    /// The first name of it.
+    /// Its first name.
     pub(crate) fn top(&self) -> &str {
         self.0.split_once('/').map_or(self.0.as_str(), |(top, _)| top)
     }
@@ -91,10 +91,10 @@ impl fmt::Display for InnerPath {
     }
 }
 
-/// The directory of the directories of runs.
+/// The directory that holds the directories of runs.
 const RUNS: &str = "runs";
 
-/// Where the workspace's variables lead, relative to it.
+/// The variables of the workspace, and their directories relative to it.
 const VARIABLES: [(&str, &str); 5] = [
     ("WORKSPACE_DIR", ""),
     ("SKILLS_DIR", "skills"),
@@ -103,17 +103,16 @@ const VARIABLES: [(&str, &str); 5] = [
     ("RUN_DIR", RUNS),
 ];
 
-/// `text` with a variable of the workspace at its beginning replaced by the directory's path in the
-/// workspace: `$OUTPUT_DIR/a` and `${OUTPUT_DIR}/a` are `out/a`.
+/// Replaces a variable at the start of `text` with its directory: `$OUTPUT_DIR/a` and `${OUTPUT_DIR}/a` become `out/a`.
 ///
-/// `$RUN_DIR` is the directory of all runs until it is known which run is meant.
+/// `$RUN_DIR` becomes the directory of all runs, because the run is not known yet.
 ///
-/// As in a shell a name ends where its letters end: `$OUTPUT_DIRX` is another variable, and stays.
+/// As in a shell, a name ends where its letters end: `$OUTPUT_DIRX` is another variable and stays.
 pub(crate) fn expand(text: &str) -> Cow<'_, str> {
     expand_in(text, RUNS)
 }
 
-/// The same, for a run whose own directory is known.
+/// Like [`expand`], with the directory of the run for `$RUN_DIR`.
 pub(crate) fn expand_in<'a>(text: &'a str, run: &str) -> Cow<'a, str> {
     let Some(rest) = text.strip_prefix('$') else { return Cow::Borrowed(text) };
     for (name, directory) in VARIABLES {
@@ -134,9 +133,9 @@ fn is_word(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_'
 }
 
-/// A file's name as one line of text that says exactly which name it is: control characters, characters
-/// that change the direction of text, and bytes that are no UTF-8 are written as escapes, as is `\`.
-pub(crate) fn shown(name: &OsStr) -> String {
+/// A file name as one line of text that is safe to print. Control characters, characters that change the direction of
+/// text, bytes that are not UTF-8, and `\` are escaped, so that different names stay different.
+pub(crate) fn printable(name: &OsStr) -> String {
     let mut text = String::with_capacity(name.len());
     for chunk in name.as_bytes().utf8_chunks() {
         for character in chunk.valid().chars() {
@@ -191,8 +190,8 @@ mod tests {
     #[test]
     fn shown_names_differ_where_names_differ() {
         let line = OsStr::from_bytes(b"a\nb\x1b[31m\xff");
-        assert_eq!(shown(line), "a\\nb\\u{1b}[31m\\xff");
-        assert_eq!(shown(OsStr::new("a\\nb")), "a\\\\nb");
-        assert_eq!(shown(OsStr::new("\u{202e}gnp.é漢")), "\\u{202e}gnp.é漢");
+        assert_eq!(printable(line), "a\\nb\\u{1b}[31m\\xff");
+        assert_eq!(printable(OsStr::new("a\\nb")), "a\\\\nb");
+        assert_eq!(printable(OsStr::new("\u{202e}gnp.é漢")), "\\u{202e}gnp.é漢");
     }
 }

@@ -1,4 +1,4 @@
-//! What is asked of a run.
+//! The request for a run: its command, inputs, outputs and hosts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::runner::RunError;
 /// The most hosts that a request can ask for.
 pub const MAX_HOSTS: usize = 32;
 
-/// Runs a command of a skill in the session's workspace.
+/// A request to run a command of a skill in a workspace.
 ///
 /// ```
 /// use prowess_workspace::RunRequest;
@@ -35,55 +35,54 @@ pub struct RunRequest {
     pub skill: String,
     /// The command line, run by `bash -lc` in the skill's directory.
     pub command: String,
-    /// The directory to run in, relative to the skill's own; the skill's own by default.
+    /// The directory to run in, relative to the skill's directory, which is the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Environment variables for the command, beside `WORKSPACE_DIR`, `SKILLS_DIR`, `WORK_DIR`,
-    /// `OUTPUT_DIR`, `RUN_DIR` and `SKILL_NAME`, which are always there.
+    /// Environment variables for the command. `WORKSPACE_DIR`, `SKILLS_DIR`, `WORK_DIR`, `OUTPUT_DIR`, `RUN_DIR` and
+    /// `SKILL_NAME` are always set.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// What the command reads from its standard input; nothing by default.
+    /// The standard input of the command; empty by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
-    /// Files to bring into the workspace before the command runs.
+    /// Inputs: files to copy or link into the workspace before the command runs.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<RunInput>,
     /// Globs of files to return, relative to the workspace, such as `out/*.txt` or `$OUTPUT_DIR/**`.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
     pub output_files: Vec<String>,
-    /// Which files to collect, with limits, and whether to return or to save them.
+    /// Files to collect, with limits, and whether to return or save them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<RunOutputs>,
-    /// Hosts that the command has to reach, each `example.com`, `*.example.com` for all below it, or either with
-    /// `:port`; ports 80 and 443 otherwise. None by default. Only HTTP and HTTPS through the proxy that
-    /// `HTTP_PROXY` and `HTTPS_PROXY` name get there.
+    /// Hosts that the command needs: `example.com`, or `*.example.com` for all hosts below it, with `:port` or for ports 80
+    /// and 443. None by default. The command must use HTTP or HTTPS through the proxy in `HTTP_PROXY` and `HTTPS_PROXY`.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<String>,
-    /// Seconds that the command may take; 60 by default, 600 at most.
+    /// The timeout in seconds; 60 by default, 600 at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
-    /// Whether to save what `output_files` finds as artifacts, and to return them in `artifact_files`.
+    /// Whether to save the files of `output_files` as artifacts, and return them in `artifact_files`.
     #[serde(default, deserialize_with = "null_is_default")]
     pub save_as_artifacts: bool,
-    /// With `save_as_artifacts`: return names and types of the files only, not their content.
+    /// With `save_as_artifacts`: return only names and types of the files, not their content.
     #[serde(default, deserialize_with = "null_is_default")]
     pub omit_inline_content: bool,
-    /// With `save_as_artifacts`: what the names of the artifacts begin with, such as `pref/`.
+    /// With `save_as_artifacts`: a prefix for the names of the artifacts, such as `pref/`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_prefix: Option<String>,
 }
 
 impl RunRequest {
-    /// A run of `command` with everything else as it is by default.
+    /// A request for `command`, with defaults for everything else.
     pub fn new(skill: impl Into<String>, command: impl Into<String>) -> Self {
         Self { skill: skill.into(), command: command.into(), ..Self::default() }
     }
 
-    /// The network that the request asks for, if it is within what it may have at most.
+    /// The network that the request asks for, if `most` allows it.
     ///
     /// # Errors
     ///
-    /// A host is no rule for hosts, or is not within that.
+    /// A host is not a host rule, or is not within that.
     pub fn network_within(&self, most: &Network) -> Result<Network, RunError> {
         if self.network.is_empty() {
             return Ok(Network::None);
@@ -110,7 +109,7 @@ impl RunRequest {
     }
 }
 
-/// A file or directory to bring into the workspace.
+/// An input: a file or directory to copy or link into the workspace.
 ///
 /// ```
 /// use prowess_workspace::{InputMode, RunInput};
@@ -125,63 +124,63 @@ impl RunRequest {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunInput {
-    /// Where it comes from: `artifact://name[@version]`, `host://abs/path`, `workspace://rel/path` or
+    /// The source: `artifact://name[@version]`, `host://abs/path`, `workspace://rel/path` or
     /// `skill://name/rel/path`.
     pub from: String,
-    /// Where it goes, relative to the workspace; `work/inputs/` and its own name by default.
+    /// The destination, relative to the workspace; by default its own name in `work/inputs/`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// How it gets there.
+    /// Whether it is copied or linked.
     #[serde(default, deserialize_with = "null_is_default")]
     pub mode: InputMode,
 }
 
 impl RunInput {
-    /// A copy of `from` at its default place.
+    /// An input that copies `from` to its default destination.
     pub fn copy(from: impl Into<String>) -> Self {
         Self { from: from.into(), ..Self::default() }
     }
 
-    /// The file of the host that it takes, if it takes one.
-    pub fn host(&self) -> Option<PathBuf> {
+    /// The local file that this input uses, if it uses one.
+    pub fn local_path(&self) -> Option<PathBuf> {
         match InputSource::parse(&self.from).ok()? {
-            InputSource::Host(path) => Some(path),
+            InputSource::Local(path) => Some(path),
             _ => None,
         }
     }
 
-    /// How it takes files of skills, if it does: decided on what `from` means, not on how it is written. What is
-    /// no source at all takes nothing, and is refused before anything runs.
+    /// How this input uses files of skills, if it does. The meaning of `from` decides, not how it is written. An invalid
+    /// source uses nothing, and is refused before anything runs.
     pub fn skill(&self) -> Option<SkillInput> {
         match InputSource::parse(&self.from).ok()? {
             InputSource::Skill { name, .. } => Some(SkillInput::Named(name)),
             InputSource::Workspace(path) if path.top() == "skills" => Some(SkillInput::Staged),
-            InputSource::Workspace(_) | InputSource::Artifact { .. } | InputSource::Host(_) => None,
+            InputSource::Workspace(_) | InputSource::Artifact { .. } | InputSource::Local(_) => None,
         }
     }
 }
 
-/// How an input takes files of skills.
+/// How an input uses files of skills.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SkillInput {
-    /// By the name of this skill: `skill://name/path`.
+    /// By the name of a skill: `skill://name/path`.
     Named(String),
-    /// By a path of the workspace, where skills lie that were staged before.
+    /// By a path in the workspace, where skills are staged.
     Staged,
 }
 
-/// How an input gets into the workspace.
+/// Whether an input is copied or linked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InputMode {
-    /// As a copy, which the command may change.
+    /// A copy, which the command may change.
     #[default]
     Copy,
-    /// In place where that is possible, read-only if it is the host's.
+    /// A link if possible. A local file is read-only.
     Link,
 }
 
-/// Which files to collect after the command, and what to do with them.
+/// Which files to collect after the command, and whether to return or save them.
 ///
 /// ```
 /// use prowess_workspace::{RunOutputs, RunRequest};
@@ -208,12 +207,12 @@ pub struct RunOutputs {
     /// Whether to save the files as artifacts.
     #[serde(deserialize_with = "null_is_default")]
     pub save: bool,
-    /// What the names of the artifacts begin with, such as `pref/`.
+    /// A prefix for the names of the artifacts, such as `pref/`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name_template: Option<String>,
     /// The most files that are collected.
     pub max_files: usize,
-    /// The most bytes of each file; a longer one is truncated, and says so.
+    /// The most bytes of each file. A larger file is truncated and marked.
     pub max_file_bytes: u64,
     /// The most bytes of all files together.
     pub max_total_bytes: u64,
@@ -235,7 +234,7 @@ impl Default for RunOutputs {
 }
 
 impl RunOutputs {
-    /// The limits; 0 is no limit of its own and means the default.
+    /// The limits, where 0 means the default.
     pub(crate) fn limits(&self) -> CollectLimits {
         let default = CollectLimits::default();
         let or = |given: u64, default: u64| if given == 0 { default } else { given };
@@ -247,7 +246,7 @@ impl RunOutputs {
     }
 }
 
-/// Models write `null` for what they leave out.
+/// Models write `null` for fields that they leave out.
 fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -279,13 +278,13 @@ mod tests {
         assert_eq!(within(&["pypi.org:443"], &most).unwrap(), "pypi.org:443");
         assert_eq!(
             within(&["pypi.org"], &most).unwrap_err(),
-            "the host pypi.org may not be reached; those that may are *.example.com, pypi.org:443"
+            "the host pypi.org is not allowed; allowed hosts: *.example.com, pypi.org:443"
         );
         assert_eq!(
             within(&["a.org"], &[]).unwrap_err(),
-            "the host a.org may not be reached: the configuration allows no network"
+            "the host a.org is not allowed: the configuration allows no network"
         );
-        assert!(within(&["http://a.org"], &most).unwrap_err().contains("is no rule for hosts"));
+        assert!(within(&["http://a.org"], &most).unwrap_err().contains("is not a host rule"));
         assert!(within(&["a.example.com"; MAX_HOSTS + 1], &most).is_err());
     }
 

@@ -1,15 +1,15 @@
-//! Puts an agent together.
+//! Builds an agent.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Agent, AgentError, AgentOptions, Inner};
-use crate::middleware::MiddlewareFactory;
+use crate::middleware::contract::MiddlewareFactory;
 use crate::model::Model;
 use crate::thread::{MemoryThreads, ThreadStore};
 use crate::tool::{Tool, Tools};
 
-/// Puts an agent together.
+/// Builds an [`Agent`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -21,20 +21,20 @@ use crate::tool::{Tool, Tools};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let hello = ScriptedTurn::new().expect(ScriptedExpect::new().system("You greet.").tool("write_todos")).say("Hello!");
 /// let mut options = AgentOptions::default();
-/// options.limits.steps = 5;
+/// options.limits.model_calls = 5;
 /// let agent = Agent::builder(Arc::new(Scripted::new([hello])))
 ///     .prompt("You greet.")
-///     .with(Todos)
+///     .middleware(Todos)
 ///     .options(options)
 ///     .build()?;
 /// let mut thread = agent.open(ThreadId::new()).await?;
 /// thread.say("Hi.", &NoWatcher).await?;
-/// assert_eq!(thread.answer().as_deref(), Some("Hello!"));
+/// assert_eq!(thread.last_response().as_deref(), Some("Hello!"));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "an agent is there after `build`"]
+#[must_use = "a builder does nothing until `build`"]
 pub struct AgentBuilder(Inner);
 
 impl AgentBuilder {
@@ -44,19 +44,19 @@ impl AgentBuilder {
             model,
             prompt: None,
             tools: Vec::new(),
-            layers: Vec::new(),
+            middleware: Vec::new(),
             store: Arc::new(MemoryThreads::new()),
             options: AgentOptions::default(),
         })
     }
 
-    /// What it is called where its turns are told of.
+    /// The agent's name in telemetry.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.0.name = Some(name.into());
         self
     }
 
-    /// What the agent is for: the first section of its system prompt.
+    /// The first section of the system prompt: what the agent is for.
     pub fn prompt(mut self, prompt: impl Into<String>) -> Self {
         self.0.prompt = Some(prompt.into());
         self
@@ -68,44 +68,43 @@ impl AgentBuilder {
         self
     }
 
-    /// Adds a part, around which are all parts before it.
-    pub fn with(mut self, layer: impl MiddlewareFactory + 'static) -> Self {
-        self.0.layers.push(Arc::new(layer));
+    /// Adds a middleware. Those that were added before wrap it.
+    pub fn middleware(self, middleware: impl MiddlewareFactory + 'static) -> Self {
+        self.shared_middleware(Arc::new(middleware))
+    }
+
+    /// Adds a middleware that several agents share.
+    pub(crate) fn shared_middleware(mut self, middleware: Arc<dyn MiddlewareFactory>) -> Self {
+        self.0.middleware.push(middleware);
         self
     }
 
-    /// Adds a part that others made.
-    pub(crate) fn layer(mut self, layer: Arc<dyn MiddlewareFactory>) -> Self {
-        self.0.layers.push(layer);
-        self
-    }
-
-    /// Where threads are kept; in memory otherwise.
+    /// The store that keeps the threads. Default: memory.
     pub fn store(mut self, store: Arc<dyn ThreadStore>) -> Self {
         self.0.store = store;
         self
     }
 
-    /// How much it may do.
+    /// How much the agent may do.
     pub fn options(mut self, options: AgentOptions) -> Self {
         self.0.options = options;
         self
     }
 
-    /// The agent.
+    /// Builds the agent.
     ///
     /// # Errors
     ///
-    /// Two tools or two parts have one name.
+    /// Two tools or two middleware have the same name.
     pub fn build(self) -> Result<Agent, AgentError> {
         let mut tools = Tools::default();
         for tool in &self.0.tools {
             tools.add(Arc::clone(tool))?;
         }
         let mut names = BTreeSet::new();
-        for layer in &self.0.layers {
-            if !names.insert(layer.name()) {
-                return Err(AgentError::TwoParts(layer.name().to_owned()));
+        for middleware in &self.0.middleware {
+            if !names.insert(middleware.name()) {
+                return Err(AgentError::DuplicateMiddleware(middleware.name().to_owned()));
             }
         }
         Ok(Agent(Arc::new(self.0)))

@@ -1,46 +1,46 @@
-//! Why an agent could not go on.
+//! Why an agent could not continue.
 
 use crate::id::CallId;
-use crate::middleware::MiddlewareError;
+use crate::middleware::contract::MiddlewareError;
 use crate::thread::ThreadError;
 use crate::thread_state::MisplacedEvent;
 use crate::tool::DuplicateTool;
 
-/// Why an agent could not go on. What the model or a tool did wrong is none: that is part of the conversation.
+/// Why an agent could not continue. A failure of a model or a tool is no such error: it is part of the conversation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
-    /// The thread could not be read or written.
+    /// The store could not read or write the thread.
     #[error(transparent)]
     Thread(#[from] ThreadError),
-    /// That cannot be done now.
+    /// The thread does not allow this now.
     #[error(transparent)]
     Misplaced(#[from] MisplacedEvent),
-    /// A part of the agent could not do its work.
-    #[error("{part}: {source}")]
-    Part {
-        /// Which one.
-        part: String,
+    /// A middleware failed.
+    #[error("{name}: {source}")]
+    Middleware {
+        /// The middleware's name.
+        name: String,
         /// What happened.
         source: MiddlewareError,
     },
-    /// Something could not be stored that the handle went on from.
-    #[error("what happened last could not be stored: open the thread again")]
+    /// The store failed earlier, and this handle is ahead of the log.
+    #[error("the last events could not be stored: open the thread again")]
     Reopen,
-    /// The question was answered already.
-    #[error("the call `{0}` does not wait for that answer: its question was answered already")]
-    Answered(CallId),
-    /// Two tools have one name.
+    /// Someone replied to the question already.
+    #[error("the call `{0}` does not wait for this reply: someone replied to its question already")]
+    AlreadyReplied(CallId),
+    /// Two tools have the same name.
     #[error(transparent)]
-    TwoOfOneName(#[from] DuplicateTool),
-    /// Two parts have one name.
-    #[error("there are two parts `{0}`: their states would be one")]
-    TwoParts(String),
+    DuplicateTool(#[from] DuplicateTool),
+    /// Two middleware have the same name.
+    #[error("two middleware are called `{0}`, and would share one state: remove one of them")]
+    DuplicateMiddleware(String),
 }
 
 impl AgentError {
-    /// A part could not do its work.
-    pub(crate) fn of(part: &str) -> impl Fn(MiddlewareError) -> Self {
-        move |source| Self::Part { part: part.to_owned(), source }
+    /// Turns an error of the middleware `name` into an error of the agent.
+    pub(crate) fn of(name: &str) -> impl Fn(MiddlewareError) -> Self {
+        move |source| Self::Middleware { name: name.to_owned(), source }
     }
 }

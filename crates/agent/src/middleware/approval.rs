@@ -1,7 +1,7 @@
-//! Approval: what the rules want asked waits for a person, in the thread, for as long as it takes.
+//! Approval: tool calls wait in the thread until a person has replied.
 
 use async_trait::async_trait;
-use prowess_permission::{Action, Decision, Kind, Permissions, Question, quoted};
+use prowess_permission::{Action, Decision, Kind, Permissions, Question, quote_name};
 
 use crate::agent::NextTool;
 use crate::message::ToolCall;
@@ -10,13 +10,13 @@ use crate::thread_state::NextStep;
 use crate::tool::{RefusedBy, ToolAnswer, ToolData, ToolOutput};
 
 const NAME: &str = "approval";
-/// How much of a tool's name is shown, in characters.
+/// The longest tool name in a message, in characters.
 const MAX_NAME: usize = 64;
 
-/// Approval as a part of an agent: calls of tools pass the rules of kind `tool`.
+/// Applies the permission rules of kind `tool` to every tool call.
 ///
-/// What they deny is answered as such. What they want asked waits in the thread, so the reply may come from another
-/// process. A call that nobody let pass is never made, whatever else happens.
+/// A denied call is answered with an error. A call that needs a question waits in the thread, so the reply can come from
+/// another process. A call that nobody approved is never made.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -34,10 +34,10 @@ const MAX_NAME: usize = 64;
 ///     ScriptedTurn::new().call("write_todos", json!({"todos": []})),
 ///     ScriptedTurn::new().expect(ScriptedExpect::new().last("denied")).say("I may not."),
 /// ]);
-/// let agent = Agent::builder(Arc::new(model)).with(Approval::new(permissions)).with(Todos).build()?;
+/// let agent = Agent::builder(Arc::new(model)).middleware(Approval::new(permissions)).middleware(Todos).build()?;
 /// let mut thread = agent.open(ThreadId::new()).await?;
 /// thread.say("Plan.", &NoWatcher).await?;
-/// assert_eq!(thread.answer().as_deref(), Some("I may not."));
+/// assert_eq!(thread.last_response().as_deref(), Some("I may not."));
 /// # Ok(())
 /// # }
 /// ```
@@ -45,7 +45,7 @@ const MAX_NAME: usize = 64;
 pub struct Approval(Permissions);
 
 impl Approval {
-    /// Approval by these permissions.
+    /// Approval with these permissions.
     pub fn new(permissions: Permissions) -> Self {
         Self(permissions)
     }
@@ -63,9 +63,9 @@ impl Middleware for Approval {
 
     async fn after_model(
         &self,
-        moment: MiddlewareContext<'_>,
+        context: MiddlewareContext<'_>,
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
-        let NextStep::CallTools(calls) = moment.run.next() else { return Ok(Vec::new()) };
+        let NextStep::CallTools(calls) = context.thread_state.next() else { return Ok(Vec::new()) };
         let open = calls.into_iter().filter(|call| !call.approved);
         Ok(open
             .filter_map(|call| match self.decide(&call.call) {
@@ -77,7 +77,7 @@ impl Middleware for Approval {
                 Decision::Deny => {
                     let data = Some(ToolData::Refused { by: RefusedBy::Rule, message: None });
                     Some(MiddlewareAction::Answer {
-                        text: denied(&call.call),
+                        text: denial(&call.call),
                         call: call.call.id,
                         is_error: true,
                         data,
@@ -88,11 +88,11 @@ impl Middleware for Approval {
     }
 
     async fn wrap_tool_call(&self, _: MiddlewareContext<'_>, next: NextTool<'_>) -> ToolOutput {
-        // The rules may have changed while the call waited: a denial stands over every reply.
+        // The rules may have changed while the call waited. A denial overrides every reply.
         match self.decide(next.call) {
-            Decision::Deny => ToolAnswer::refused(denied(next.call), RefusedBy::Rule).into(),
+            Decision::Deny => ToolAnswer::refused(denial(next.call), RefusedBy::Rule).into(),
             Decision::Ask if !next.approved => {
-                let text = format!("Error: nobody let {} pass.", printable(&next.call.name));
+                let text = format!("Error: nobody approved {}.", printable(&next.call.name));
                 ToolAnswer::refused(text, RefusedBy::Nobody).into()
             }
             Decision::Ask if next.always => {
@@ -105,15 +105,15 @@ impl Middleware for Approval {
 }
 
 fn question(call: &ToolCall) -> Question {
-    let deed = Action::CallTool { tool: call.name.clone(), arguments: call.arguments.clone() };
-    Question::new(Kind::TOOL, call.name.as_str()).to(deed)
+    let action = Action::CallTool { tool: call.name.clone(), arguments: call.arguments.clone() };
+    Question::new(Kind::TOOL, call.name.as_str()).to(action)
 }
 
-fn denied(call: &ToolCall) -> String {
+fn denial(call: &ToolCall) -> String {
     format!("Error: {} is denied by the rules of this agent.", printable(&call.name))
 }
 
-/// A name that a model made up, in quotes and on one line of a terminal.
+/// A name that a model may have made up, quoted and safe for a terminal.
 fn printable(name: &str) -> String {
-    quoted(&name.chars().take(MAX_NAME).collect::<String>())
+    quote_name(&name.chars().take(MAX_NAME).collect::<String>())
 }

@@ -1,4 +1,4 @@
-//! A limit of what a thread may cost, with all of its sub-agents.
+//! The cost limit: the most that a thread and its sub-agents may cost.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -19,13 +19,15 @@ use crate::thread_state::{StateChange, TurnOutcome};
 
 const NAME: &str = "cost_limit";
 
-/// A limit of what a thread may cost, as a part of an agent.
+/// Limits what a thread may cost, in dollars.
 ///
-/// It covers the thread and its sub-agents, theirs included, and summaries. Before a model is asked it looks at what all
-/// of them were paid so far; once that has reached the limit, the turn ends. Calls at the same time are expected to cost
-/// as much as the dearest so far: one that could go beyond the limit with them waits until they are done. So no more than
-/// the last call goes beyond it. A sub-agent with a limit of its own has that instead. A model without a price is not
-/// asked at all.
+/// The limit covers the thread, its sub-agents and their sub-agents, and summaries. Before each model call, the middleware
+/// adds up what all of them have cost. If that has reached the limit, the turn ends.
+///
+/// Model calls that run at the same time are each expected to cost as much as the most expensive call so far. A call that
+/// could exceed the limit waits until the others are done. So only the last call can exceed the limit.
+///
+/// A sub-agent with its own limit has that one instead. A model without a price is not called at all.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -42,93 +44,93 @@ const NAME: &str = "cost_limit";
 pub struct CostLimit {
     prices: Prices,
     most: Price,
-    /// By the thread that a person talks to.
-    trees: Arc<Mutex<HashMap<ThreadId, Weak<Tree>>>>,
+    /// By the root thread of each tree: the one that a person talks to.
+    trees: Arc<Mutex<HashMap<ThreadId, Weak<ThreadTree>>>>,
 }
 
-/// What a thread and its sub-agents cost.
+/// A thread with all its sub-agents, and what they cost.
 #[derive(Debug, Default)]
-struct Tree {
-    counted: Mutex<Counted>,
-    /// Is told whenever a call ends.
+struct ThreadTree {
+    costs: Mutex<TreeCosts>,
+    /// Notified whenever a call ends.
     ended: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Counted {
+struct TreeCosts {
     accounts: BTreeMap<ThreadId, Account>,
-    /// How many calls there are now.
+    /// How many calls run now.
     calls: u64,
-    /// What the dearest call cost.
+    /// The cost of the most expensive call.
     dearest: Option<Decimal>,
 }
 
-/// What a thread cost, with those of its sub-agents that it was told of.
+/// What a thread cost, including the sub-agents whose cost is in its log.
 #[derive(Debug, Default)]
 struct Account {
     cost: Decimal,
     above: Vec<ThreadId>,
-    /// Whether the thread above it has been told, and counts it from its next call on.
-    is_told: bool,
+    /// Whether the parent's log has this cost. The parent includes it from its next call on.
+    is_in_parent: bool,
 }
 
-/// What is to become of a call.
-enum Verdict {
-    /// It is made, and counts until this is dropped.
-    Call(Reserved),
-    /// Others decide whether it can be made.
+/// Whether a model call may be made.
+enum Permit {
+    /// It may, and counts as running until this is dropped.
+    Call(RunningCall),
+    /// It has to wait for running calls.
     Wait,
-    /// All was spent.
-    Over(Decimal),
+    /// The limit is reached. This is the total cost.
+    OverLimit(Decimal),
 }
 
-/// A call that is being made.
+/// A call that runs.
 #[derive(Debug)]
-struct Reserved(Arc<Tree>);
+struct RunningCall(Arc<ThreadTree>);
 
-impl Drop for Reserved {
+impl Drop for RunningCall {
     fn drop(&mut self) {
-        self.0.counted().calls -= 1;
+        self.0.costs().calls -= 1;
         self.0.ended.notify_waiters();
     }
 }
 
-impl Tree {
-    fn counted(&self) -> MutexGuard<'_, Counted> {
-        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+impl ThreadTree {
+    fn costs(&self) -> MutexGuard<'_, TreeCosts> {
+        self.costs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn verdict(self: &Arc<Self>, most: Decimal) -> Verdict {
-        let mut counted = self.counted();
-        let total = counted.total();
-        // Of calls about which nothing is known there is one at a time.
+    fn permit(self: &Arc<Self>, most: Decimal) -> Permit {
+        let mut costs = self.costs();
+        let total = costs.total();
+        // Until the cost of one call is known, calls run one at a time.
         let expected =
-            counted.dearest.map_or(Decimal::MAX, |dearest| dearest.saturating_mul(counted.calls.into()));
+            costs.dearest.map_or(Decimal::MAX, |dearest| dearest.saturating_mul(costs.calls.into()));
         if total >= most {
-            Verdict::Over(total)
-        } else if counted.calls > 0 && total.saturating_add(expected) >= most {
-            Verdict::Wait
+            Permit::OverLimit(total)
+        } else if costs.calls > 0 && total.saturating_add(expected) >= most {
+            Permit::Wait
         } else {
-            counted.calls += 1;
-            Verdict::Call(Reserved(Arc::clone(self)))
+            costs.calls += 1;
+            Permit::Call(RunningCall(Arc::clone(self)))
         }
     }
 }
 
-impl Counted {
+impl TreeCosts {
     fn total(&self) -> Decimal {
         self.accounts.values().fold(Decimal::ZERO, |sum, account| sum.saturating_add(account.cost))
     }
 
-    /// Notes what a thread cost by its own log, which has what its sub-agents told.
-    fn note(&mut self, thread: &ThreadId, above: &[ThreadId], cost: Decimal) {
-        self.accounts.retain(|_, account| !(account.is_told && account.above.contains(thread)));
-        let account = Account { cost, above: above.to_vec(), is_told: false };
+    /// Sets what a thread cost, by its log. The log includes sub-agents that have ended.
+    fn set(&mut self, thread: &ThreadId, above: &[ThreadId], cost: Decimal) {
+        self.accounts.retain(|_, account| !(account.is_in_parent && account.above.contains(thread)));
+        let account = Account { cost, above: above.to_vec(), is_in_parent: false };
         self.accounts.insert(thread.clone(), account);
     }
 
-    /// Adds what a call cost.
-    fn pay(&mut self, thread: &ThreadId, cost: Decimal) {
+    /// Adds the cost of a call.
+    fn add(&mut self, thread: &ThreadId, cost: Decimal) {
         self.dearest = self.dearest.max(Some(cost));
         let account = self.accounts.entry(thread.clone()).or_default();
         account.cost = account.cost.saturating_add(cost);
@@ -136,36 +138,35 @@ impl Counted {
 }
 
 impl CostLimit {
-    /// The most that a thread may cost, in dollars, by these prices.
+    /// Limits each thread to `most` dollars, by these prices.
     pub fn new(prices: Prices, most: Price) -> Self {
         Self { prices, most, trees: Arc::default() }
     }
 
-    /// What the tree of this thread costs, whoever of it asks.
-    fn tree(&self, root: &ThreadId) -> Arc<Tree> {
+    /// The tree of this root thread, which all its threads share.
+    fn tree(&self, root: &ThreadId) -> Arc<ThreadTree> {
         let mut trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tree) = trees.get(root).and_then(Weak::upgrade) {
             return tree;
         }
         trees.retain(|_, tree| tree.strong_count() > 0);
-        let tree = Arc::new(Tree::default());
+        let tree = Arc::new(ThreadTree::default());
         trees.insert(root.clone(), Arc::downgrade(&tree));
         tree
     }
 
-    /// Why a model must not be asked at all, if it must not.
+    /// Why a model must not be called, if it has no price.
     fn unpriced(&self, model: &str) -> Option<String> {
-        let problem =
-            || format!("there is a limit of ${} and no price for `{model}`: give it one", self.most);
+        let problem = || format!("the cost limit of ${} needs a price for `{model}`: add one", self.most);
         self.prices.of(model).is_none().then(problem)
     }
 }
 
-/// The threads above a sub-agent's, from the one that a person talks to.
+/// The threads above a sub-agent's thread, from the root on.
 #[derive(Clone, Debug, Default)]
-struct Above(Vec<ThreadId>);
+struct ParentThreads(Vec<ThreadId>);
 
-impl State for Above {
+impl State for ParentThreads {
     type Delta = Vec<ThreadId>;
 
     fn apply(&mut self, above: Vec<ThreadId>) {
@@ -180,68 +181,72 @@ impl MiddlewareFactory for CostLimit {
     }
 
     fn state(&self) -> Option<Box<dyn AnyState>> {
-        Some(Box::<Above>::default())
+        Some(Box::<ParentThreads>::default())
     }
 
     async fn open(&self, thread: &ThreadId, states: &States) -> Result<Arc<dyn Middleware>, MiddlewareError> {
-        let above = states.get::<Above>(NAME).map(|above| above.0.clone()).unwrap_or_default();
+        let above = states.get::<ParentThreads>(NAME).map(|above| above.0.clone()).unwrap_or_default();
         let tree = self.tree(above.first().unwrap_or(thread));
-        Ok(Arc::new(Opened { limit: self.clone(), above, tree, reserved: Mutex::default() }))
+        Ok(Arc::new(ThreadCostLimit { limit: self.clone(), above, tree, permitted: Mutex::default() }))
     }
 }
 
-/// The limit in a thread.
+/// The cost limit in a thread.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct ThreadCostLimit {
     limit: CostLimit,
     above: Vec<ThreadId>,
-    tree: Arc<Tree>,
-    /// Room for the call that is to be made.
-    reserved: Mutex<Option<Reserved>>,
+    tree: Arc<ThreadTree>,
+    /// The permitted call that is about to be made.
+    permitted: Mutex<Option<RunningCall>>,
 }
 
-impl Opened {
-    fn reserve(&self, reserved: Option<Reserved>) -> Option<Reserved> {
-        std::mem::replace(&mut *self.reserved.lock().unwrap_or_else(PoisonError::into_inner), reserved)
+impl ThreadCostLimit {
+    fn replace_permitted(&self, call: Option<RunningCall>) -> Option<RunningCall> {
+        std::mem::replace(&mut *self.permitted.lock().unwrap_or_else(PoisonError::into_inner), call)
     }
 
-    /// The same limit for a sub-agent of this thread, unless it has one, and what its thread is to know.
-    pub(super) fn over(&self, thread: &ThreadId, agent: Agent) -> (Agent, StateChange) {
+    /// Puts a sub-agent of this thread under the same limit, unless it has its own. Also returns the change that tells its
+    /// thread where it belongs.
+    pub(super) fn extend_to(&self, thread: &ThreadId, agent: Agent) -> (Agent, StateChange) {
         let above: Vec<ThreadId> = self.above.iter().chain([thread]).cloned().collect();
-        let agent = if agent.has_part(NAME) { agent } else { agent.with_layer(Arc::new(self.limit.clone())) };
-        (agent, StateChange::new::<Above>(NAME, &above))
+        let agent = match agent.has_middleware(NAME) {
+            true => agent,
+            false => agent.with_middleware(Arc::new(self.limit.clone())),
+        };
+        (agent, StateChange::new::<ParentThreads>(NAME, &above))
     }
 
-    /// Notes that what a sub-agent cost is in its answer.
-    pub(super) fn told(&self, sub_agent: &ThreadId) {
-        if let Some(account) = self.tree.counted().accounts.get_mut(sub_agent) {
-            account.is_told = true;
+    /// Notes that the answer of a sub-agent has told its parent what it cost.
+    pub(super) fn note_answered(&self, sub_agent: &ThreadId) {
+        if let Some(account) = self.tree.costs().accounts.get_mut(sub_agent) {
+            account.is_in_parent = true;
         }
     }
 
-    /// Waits until a call may be made. Why it must not, if it must not.
-    async fn objection(&self, moment: MiddlewareContext<'_>) -> Option<String> {
-        drop(self.reserve(None));
-        let cost = self.limit.prices.cost(moment.run.spent());
+    /// Waits until a model call may be made. Returns the reason if it must not.
+    async fn objection(&self, context: MiddlewareContext<'_>) -> Option<String> {
+        drop(self.replace_permitted(None));
+        let cost = self.limit.prices.cost(context.thread_state.spent());
         if let Some(model) = cost.unpriced().first() {
             return self.limit.unpriced(model);
         }
-        self.tree.counted().note(moment.thread, &self.above, cost.dollars());
+        self.tree.costs().set(context.thread, &self.above, cost.dollars());
         let most = self.limit.most.dollars();
         loop {
             let ended = self.tree.ended.notified();
             tokio::pin!(ended);
-            // From here on nothing is missed.
+            // From here on, no notification is missed.
             ended.as_mut().enable();
-            match self.tree.verdict(most) {
-                Verdict::Over(total) => {
+            match self.tree.permit(most) {
+                Permit::OverLimit(total) => {
                     let cost = Cost::of_dollars(total);
                     return Some(format!("the thread has cost {cost}, and may cost ${}", self.limit.most));
                 }
-                Verdict::Wait => ended.await,
-                Verdict::Call(reserved) => {
-                    drop(self.reserve(Some(reserved)));
-                    return self.limit.unpriced(moment.model.name());
+                Permit::Wait => ended.await,
+                Permit::Call(call) => {
+                    drop(self.replace_permitted(Some(call)));
+                    return self.limit.unpriced(context.model.name());
                 }
             }
         }
@@ -249,35 +254,35 @@ impl Opened {
 }
 
 #[async_trait]
-impl Middleware for Opened {
+impl Middleware for ThreadCostLimit {
     fn name(&self) -> &str {
         NAME
     }
 
     async fn before_model(
         &self,
-        moment: MiddlewareContext<'_>,
+        context: MiddlewareContext<'_>,
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         let end = |reason| MiddlewareAction::Jump(Jump::End(TurnOutcome::Stopped { reason }));
-        Ok(self.objection(moment).await.map(end).into_iter().collect())
+        Ok(self.objection(context).await.map(end).into_iter().collect())
     }
 
     async fn wrap_model_call(
         &self,
-        moment: MiddlewareContext<'_>,
+        context: MiddlewareContext<'_>,
         next: NextModel<'_>,
     ) -> Result<ModelResponse, ModelError> {
-        let reserved = self.reserve(None);
-        // A skill may have chosen another one.
+        let call = self.replace_permitted(None);
+        // A skill may have chosen another model.
         if let Some(problem) = self.limit.unpriced(next.model.name()) {
             return Err(ModelError::new(next.model.name(), ModelErrorKind::Invalid, problem));
         }
-        let answer = next.ask().await?;
-        let cost = self.limit.prices.cost(&ModelUsage::on(answer.model.as_str(), answer.usage));
-        // Paid before it is no longer expected.
-        self.tree.counted().pay(moment.thread, cost.dollars());
-        drop(reserved);
-        Ok(answer)
+        let response = next.ask().await?;
+        let cost = self.limit.prices.cost(&ModelUsage::on(response.model.as_str(), response.usage));
+        // Added before the call stops counting as running.
+        self.tree.costs().add(context.thread, cost.dollars());
+        drop(call);
+        Ok(response)
     }
 
     async fn after_agent(
@@ -285,7 +290,7 @@ impl Middleware for Opened {
         _: MiddlewareContext<'_>,
         _: &TurnOutcome,
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
-        drop(self.reserve(None));
+        drop(self.replace_permitted(None));
         Ok(Vec::new())
     }
 }
@@ -298,43 +303,43 @@ mod tests {
         name.parse().unwrap()
     }
 
-    fn call(tree: &Arc<Tree>, most: u64) -> Option<Reserved> {
-        match tree.verdict(most.into()) {
-            Verdict::Call(reserved) => Some(reserved),
-            Verdict::Wait | Verdict::Over(_) => None,
+    fn call(tree: &Arc<ThreadTree>, most: u64) -> Option<RunningCall> {
+        match tree.permit(most.into()) {
+            Permit::Call(call) => Some(call),
+            Permit::Wait | Permit::OverLimit(_) => None,
         }
     }
 
     #[test]
     fn calls_at_once_are_no_more_than_what_is_left() {
-        let tree = Arc::new(Tree::default());
+        let tree = Arc::new(ThreadTree::default());
         let first = call(&tree, 5).expect("nothing was spent");
-        assert!(call(&tree, 5).is_none(), "nobody knows what the first costs");
-        tree.counted().pay(&id("root"), Decimal::ONE);
+        assert!(call(&tree, 5).is_none(), "the cost of the first is not known yet");
+        tree.costs().add(&id("root"), Decimal::ONE);
         drop(first);
-        let calls: Vec<Reserved> = std::iter::from_fn(|| call(&tree, 5)).collect();
+        let calls: Vec<RunningCall> = std::iter::from_fn(|| call(&tree, 5)).collect();
         assert_eq!(calls.len(), 4);
         for call in calls {
-            tree.counted().pay(&id("sub"), Decimal::ONE);
+            tree.costs().add(&id("sub"), Decimal::ONE);
             drop(call);
         }
-        assert!(matches!(tree.verdict(5.into()), Verdict::Over(total) if total == 5.into()));
+        assert!(matches!(tree.permit(5.into()), Permit::OverLimit(total) if total == 5.into()));
     }
 
     #[test]
     fn what_a_sub_agent_cost_counts_once() {
-        let tree = Tree::default();
+        let tree = ThreadTree::default();
         let (root, sub, cut) = (id("root"), id("sub"), id("cut"));
-        let mut counted = tree.counted();
-        counted.note(&root, &[], 1.into());
+        let mut costs = tree.costs();
+        costs.set(&root, &[], 1.into());
         for each in [&sub, &cut] {
-            counted.note(each, std::slice::from_ref(&root), 0.into());
-            counted.pay(each, 2.into());
+            costs.set(each, std::slice::from_ref(&root), 0.into());
+            costs.add(each, 2.into());
         }
-        assert_eq!(counted.total(), 5.into());
-        counted.accounts.get_mut(&sub).unwrap().is_told = true;
-        assert_eq!(counted.total(), 5.into());
-        counted.note(&root, &[], 3.into());
-        assert_eq!(counted.total(), 5.into(), "the one that was cut off has told nobody");
+        assert_eq!(costs.total(), 5.into());
+        costs.accounts.get_mut(&sub).unwrap().is_in_parent = true;
+        assert_eq!(costs.total(), 5.into());
+        costs.set(&root, &[], 3.into());
+        assert_eq!(costs.total(), 5.into(), "the cost of the one that was cut off is in no parent's log");
     }
 }

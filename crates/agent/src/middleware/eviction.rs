@@ -1,4 +1,4 @@
-//! Eviction: a large result goes into a file, and the model sees its head and where the rest is.
+//! Eviction: a large tool answer goes into a file, and the model sees its beginning and the path.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,27 @@ use serde_json::Value;
 use crate::agent::NextTool;
 use crate::backends::Backends;
 use crate::middleware::{Middleware, MiddlewareContext};
-use crate::server_words::{self, MAX_OPENING};
+use crate::server_text::{self, MAX_OPENING};
 use crate::tool::{ToolAnswer, ToolKind, ToolOutput};
 
 const NAME: &str = "eviction";
-/// The longest result that stays in the conversation, in bytes: about 20,000 tokens.
-const MAX_BYTES: usize = 80_000;
-/// How much of a large result stays.
+/// Longer answers are evicted, in bytes: about 20,000 tokens.
+const MAX_ANSWER_BYTES: usize = 80_000;
+/// How much of an evicted answer stays in the conversation, in bytes.
 const HEAD: usize = 4_000;
-/// Where large results are put.
-const PLACE: &str = "large_tool_results";
-/// What the names of their files end in.
-const END: &str = ".txt";
+/// The directory of evicted answers.
+const DIRECTORY: &str = "large_tool_results";
+/// The extension of their files.
+const EXTENSION: &str = ".txt";
 
-/// Eviction as a part of an agent: put it before the parts whose tools it is for.
+/// Moves large tool answers into files. Add it before the middleware whose tools it is for.
 ///
-/// What is in a file can be read to its end with `read_file`. Should the file not be written, the model sees the head and
-/// why the rest is lost; so it does where a tool finishes in order ([`ToolOutput::InOrder`]), when nothing can be waited
-/// for. What skills' own tools say stays: their budgets bound it, and it must not be taken out of its frame. The answer of
-/// an MCP server ([`ServerWords`](crate::server_words::ServerWords)) keeps its frame: whatever part of it is read back, by whomever, comes
-/// in a frame that says whose words these are.
+/// The model can read the whole file with `read_file`. If the file cannot be written, the model sees the beginning of the
+/// answer and the reason. The same happens for a tool that finishes in order ([`ToolOutput::InOrder`]), because its answer
+/// cannot wait for a file. Answers of skill tools stay: they have their own budgets, and must not leave their frame.
+///
+/// The answer of an MCP server ([`ServerText`](crate::server_text::ServerText)) keeps its frame. When any part of it is
+/// read back from the file, that part gets a frame that names the server.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -50,7 +51,7 @@ const END: &str = ".txt";
 ///     ScriptedTurn::new().expect(ScriptedExpect::new().last("All of it is in /large_tool_results/")).say("Long."),
 /// ]);
 /// let files = Arc::new(MemoryBackend::new());
-/// let agent = Agent::builder(Arc::new(model)).with(Eviction::new(files)).tool(Arc::new(book)).build()?;
+/// let agent = Agent::builder(Arc::new(model)).middleware(Eviction::new(files)).tool(Arc::new(book)).build()?;
 /// agent.open(ThreadId::new()).await?.say("Read.", &NoWatcher).await?;
 /// # Ok(())
 /// # }
@@ -61,14 +62,14 @@ pub struct Eviction {
 }
 
 impl Eviction {
-    /// Large results into these files, below `/large_tool_results`.
+    /// Puts large answers into these files, below `/large_tool_results`.
     pub fn new(backends: impl Into<Backends>) -> Self {
         Self { backends: backends.into() }
     }
 
-    async fn evict(&self, backend: &dyn Backend, place: &str, answer: ToolAnswer) -> ToolAnswer {
-        let root = VirtualPath::parse(&format!("/{PLACE}"));
-        let Ok(path) = root.and_then(|root| root.join(&format!("{place}{END}"))) else { return answer };
+    async fn evict(&self, backend: &dyn Backend, name: &str, answer: ToolAnswer) -> ToolAnswer {
+        let root = VirtualPath::parse(&format!("/{DIRECTORY}"));
+        let Ok(path) = root.and_then(|root| root.join(&format!("{name}{EXTENSION}"))) else { return answer };
         let bytes = answer.text.len();
         let written = backend.write(&path, answer.text.clone().into(), WriteMode::Replace).await;
         match written {
@@ -85,68 +86,68 @@ impl Eviction {
     }
 }
 
-/// Only the head of an answer: too much for a conversation is worse than too little.
+/// The beginning of an answer whose rest is lost. An answer that is too long would be worse.
 fn without_rest(answer: ToolAnswer, why: &str) -> ToolAnswer {
     let (bytes, head) = (answer.text.len(), head(&answer.text));
     let text = format!("The result is large ({bytes} bytes), and {why}. It begins:\n\n{head}");
     ToolAnswer { text, ..answer }
 }
 
-/// The beginning of a text, whole in its frame if it has one.
+/// The beginning of a text. If the text has a server's frame, the beginning gets the same frame.
 fn head(text: &str) -> String {
     let head = |text: &str| text[..text.floor_char_boundary(HEAD.min(text.len()))].to_owned();
-    match server_words::opening(text) {
-        Some(opening) => server_words::within(opening, &head(text[opening.len()..].trim_start_matches('\n'))),
+    match server_text::opening(text) {
+        Some(opening) => server_text::within(opening, &head(text[opening.len()..].trim_start_matches('\n'))),
         None => head(text),
     }
 }
 
-/// What a tool is asked to show of files.
-enum Shown {
-    File(VirtualPath),
-    /// Lines of many, each with the name of its file.
+/// Which files a tool call shows.
+enum ShownFiles {
+    One(VirtualPath),
+    /// Lines of many files, each with the path of its file.
     Lines,
-    Nothing,
+    None,
 }
 
-impl Shown {
-    fn by(act: ToolKind, arguments: &Value) -> Self {
-        match act {
+impl ShownFiles {
+    fn of_call(kind: ToolKind, arguments: &Value) -> Self {
+        match kind {
             ToolKind::Read => {
                 let path = arguments["file_path"].as_str().and_then(|path| VirtualPath::parse(path).ok());
-                path.map_or(Self::Nothing, Self::File)
+                path.map_or(Self::None, Self::One)
             }
             ToolKind::Search => Self::Lines,
-            _ => Self::Nothing,
+            _ => Self::None,
         }
     }
 }
 
-/// What was read of files, with the words of servers in their frames.
-async fn framed(backend: &dyn Backend, shown: Shown, text: String) -> String {
+/// Text from files, in which text of servers gets its frame back.
+async fn restore_frames(backend: &dyn Backend, shown: ShownFiles, text: String) -> String {
     match shown {
-        Shown::Nothing => text,
-        // Whatever its path: a file may be found by another.
-        Shown::File(path) => match opening(backend, &path).await {
+        ShownFiles::None => text,
+        // For any path: a link may lead to the file.
+        ShownFiles::One(path) => match opening(backend, &path).await {
             Some(opening) => match text.rsplit_once('\n') {
-                // The last line says how to read on, and is ours: lines of the file begin with their numbers.
+                // The last line says how to read on. It is not from the file, whose lines begin with numbers.
                 Some((rows, note)) if note.starts_with('[') => {
-                    format!("{}\n{note}", server_words::within(&opening, rows))
+                    format!("{}\n{note}", server_text::within(&opening, rows))
                 }
-                _ => server_words::within(&opening, &text),
+                _ => server_text::within(&opening, &text),
             },
             None => text,
         },
-        Shown::Lines => framed_lines(backend, text).await,
+        ShownFiles::Lines => restore_line_frames(backend, text).await,
     }
 }
 
-/// The lines of a search: first those of others, then those of servers, each server's in its frame.
-async fn framed_lines(backend: &dyn Backend, text: String) -> String {
+/// The lines of a search: first those without a frame, then those of servers, each in its server's frame.
+async fn restore_line_frames(backend: &dyn Backend, text: String) -> String {
     let mut openings: BTreeMap<&str, Option<String>> = BTreeMap::new();
     let (mut others, mut framed) = (Vec::new(), BTreeMap::<String, Vec<&str>>::new());
     for line in text.lines() {
-        let Some(file) = evicted(line) else {
+        let Some(file) = evicted_file(line) else {
             others.push(line);
             continue;
         };
@@ -165,20 +166,20 @@ async fn framed_lines(backend: &dyn Backend, text: String) -> String {
     if framed.is_empty() {
         return text;
     }
-    let frames = framed.iter().map(|(opening, lines)| server_words::within(opening, &lines.join("\n")));
+    let frames = framed.iter().map(|(opening, lines)| server_text::within(opening, &lines.join("\n")));
     others.into_iter().map(str::to_owned).chain(frames).collect::<Vec<_>>().join("\n")
 }
 
-/// The file of a line that a search found, if it can be a large result.
-fn evicted(line: &str) -> Option<&str> {
-    let end = line.find(&format!("{END}:"))? + END.len();
-    Some(&line[..end]).filter(|file| file.starts_with('/') && file.contains(PLACE))
+/// The file of a line that a search found, if it can be an evicted answer.
+fn evicted_file(line: &str) -> Option<&str> {
+    let end = line.find(&format!("{EXTENSION}:"))? + EXTENSION.len();
+    Some(&line[..end]).filter(|file| file.starts_with('/') && file.contains(DIRECTORY))
 }
 
 /// The line that opens the frame of a file's text, if it has one.
 async fn opening(backend: &dyn Backend, path: &VirtualPath) -> Option<String> {
     let contents = backend.read(path, ReadRange::first(MAX_OPENING as u64 + 1)).await.ok()?;
-    server_words::opening(&String::from_utf8_lossy(&contents.bytes)).map(ToOwned::to_owned)
+    server_text::opening(&String::from_utf8_lossy(&contents.bytes)).map(ToOwned::to_owned)
 }
 
 #[async_trait]
@@ -187,25 +188,25 @@ impl Middleware for Eviction {
         NAME
     }
 
-    async fn wrap_tool_call(&self, moment: MiddlewareContext<'_>, next: NextTool<'_>) -> ToolOutput {
-        let act = next.act();
-        // What it shows is in a file already.
-        let reads = act.shows_files();
-        let of_skills = matches!(act, ToolKind::Skill(_));
-        let place = format!("{}/{}", moment.thread, next.place());
-        let shown = Shown::by(act, next.arguments);
+    async fn wrap_tool_call(&self, context: MiddlewareContext<'_>, next: NextTool<'_>) -> ToolOutput {
+        let kind = next.kind();
+        // Such an answer is in a file already.
+        let shows_files = kind.shows_files();
+        let of_skills = matches!(kind, ToolKind::Skill(_));
+        let name = format!("{}/{}", context.thread, next.unique_name());
+        let shown = ShownFiles::of_call(kind, next.arguments);
         match next.call().await {
-            ToolOutput::Done(answer) if reads && !answer.is_error => {
-                let text = framed(&*self.backends.at(moment), shown, answer.text).await;
+            ToolOutput::Done(answer) if shows_files && !answer.is_error => {
+                let text = restore_frames(&*self.backends.at(context), shown, answer.text).await;
                 ToolAnswer { text, ..answer }.into()
             }
-            ToolOutput::Done(answer) if !reads && answer.text.len() > MAX_BYTES => {
-                self.evict(&*self.backends.at(moment), &place, answer).await.into()
+            ToolOutput::Done(answer) if !shows_files && answer.text.len() > MAX_ANSWER_BYTES => {
+                self.evict(&*self.backends.at(context), &name, answer).await.into()
             }
             ToolOutput::InOrder(finish) if !of_skills => {
                 ToolOutput::InOrder(Box::new(move |states| match finish(states) {
-                    answer if answer.text.len() > MAX_BYTES => {
-                        without_rest(answer, "what is finished in order is not written to a file")
+                    answer if answer.text.len() > MAX_ANSWER_BYTES => {
+                        without_rest(answer, "the rest is lost, because this tool cannot wait for a file")
                     }
                     answer => answer,
                 }))

@@ -1,24 +1,24 @@
-//! Memory: files that the agent reads at the beginning of a session and keeps up to date.
+//! Memory: files that the agent reads at the beginning of a thread and keeps up to date.
 
 use async_trait::async_trait;
 use prowess_backend::{Backend, BackendError, ReadRange, VirtualPath};
 use serde::{Deserialize, Serialize};
 
 use crate::backends::Backends;
-use crate::middleware::frame::unclosed;
+use crate::middleware::tags::escape_closing_tag;
 use crate::middleware::{Middleware, MiddlewareAction, MiddlewareContext, MiddlewareError, Sections};
 use crate::model::PromptSection;
 use crate::state::{AnyState, State};
 use crate::thread_state::StateChange;
 
 const NAME: &str = "memory";
-/// The most that one file brings into the prompt. What is longer is cut, and says so.
+/// How much of one file comes into the prompt, in bytes. A note says that a longer file was cut.
 pub const MAX_MEMORY_BYTES: u64 = 64 * 1024;
 
-/// Memory as a part of an agent: files such as `/memory/AGENTS.md`, read once per thread.
+/// The agent's memory: files such as `/memory/AGENTS.md`, which it reads once per thread.
 ///
-/// A file that is not there is passed over. Any other trouble stops the turn, which can be gone on with once the trouble
-/// is over: an agent that forgot what it was told is worse than one that says so.
+/// A missing file is skipped. Any other error stops the turn, so that the agent does not work without its memory. The turn
+/// can continue once the file can be read.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -33,10 +33,10 @@ pub const MAX_MEMORY_BYTES: u64 = 64 * 1024;
 /// let path = VirtualPath::parse("/memory/AGENTS.md")?;
 /// files.append(&path, "Dates are written as 2026-06-30.".into()).await?;
 /// let model = Scripted::new([ScriptedTurn::new().expect(ScriptedExpect::new().system("2026-06-30")).say("I know.")]);
-/// let agent = Agent::builder(Arc::new(model)).with(Memory::new(files, [path])).build()?;
+/// let agent = Agent::builder(Arc::new(model)).middleware(Memory::new(files, [path])).build()?;
 /// let mut thread = agent.open(ThreadId::new()).await?;
 /// thread.say("How are dates written?", &NoWatcher).await?;
-/// assert_eq!(thread.answer().as_deref(), Some("I know."));
+/// assert_eq!(thread.last_response().as_deref(), Some("I know."));
 /// # Ok(())
 /// # }
 /// ```
@@ -53,7 +53,7 @@ impl Memory {
     }
 }
 
-/// What a file brings into the prompt, if it is there.
+/// The text of a file, if it exists, cut at the limit.
 async fn read(backend: &dyn Backend, path: &VirtualPath) -> Result<Option<String>, BackendError> {
     let contents = match backend.read(path, ReadRange::first(MAX_MEMORY_BYTES)).await {
         Ok(contents) => contents,
@@ -63,28 +63,28 @@ async fn read(backend: &dyn Backend, path: &VirtualPath) -> Result<Option<String
     if contents.is_whole() {
         return Ok(Some(String::from_utf8_lossy(&contents.bytes).into_owned()));
     }
-    // The last character may be torn.
+    // The cut may be in the middle of a character.
     let torn = std::str::from_utf8(&contents.bytes).err().filter(|error| error.error_len().is_none());
     let end = torn.map_or(contents.bytes.len(), |error| error.valid_up_to());
     let text = String::from_utf8_lossy(&contents.bytes[..end]);
     Ok(Some(format!("{text}\n[the rest was left out: only {MAX_MEMORY_BYTES} bytes of the file are read]")))
 }
 
-/// What was read: paths and contents; `None` while nothing was.
+/// The files as the thread read them. `None` until it has.
 #[derive(Clone, Debug, Default)]
-struct Read(Option<Vec<Entry>>);
+struct MemoryState(Option<Vec<MemoryFile>>);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Entry {
+struct MemoryFile {
     path: String,
     text: String,
 }
 
-impl State for Read {
-    type Delta = Vec<Entry>;
+impl State for MemoryState {
+    type Delta = Vec<MemoryFile>;
 
-    fn apply(&mut self, entries: Vec<Entry>) {
-        self.0 = Some(entries);
+    fn apply(&mut self, files: Vec<MemoryFile>) {
+        self.0 = Some(files);
     }
 }
 
@@ -95,36 +95,37 @@ impl Middleware for Memory {
     }
 
     fn state(&self) -> Option<Box<dyn AnyState>> {
-        Some(Box::<Read>::default())
+        Some(Box::<MemoryState>::default())
     }
 
     async fn before_agent(
         &self,
-        moment: MiddlewareContext<'_>,
+        context: MiddlewareContext<'_>,
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
-        if moment.states.get::<Read>(NAME).is_some_and(|read| read.0.is_some()) {
+        if context.states.get::<MemoryState>(NAME).is_some_and(|memory| memory.0.is_some()) {
             return Ok(Vec::new());
         }
-        let backend = self.backends.at(moment);
-        let mut entries = Vec::new();
+        let backend = self.backends.at(context);
+        let mut files = Vec::new();
         for path in &self.sources {
-            let failed = |error| MiddlewareError::new("read what it remembers", error);
+            let failed = |error| MiddlewareError::new("read the memory", error);
             if let Some(text) = read(&*backend, path).await.map_err(failed)? {
-                entries.push(Entry { path: path.to_string(), text });
+                files.push(MemoryFile { path: path.to_string(), text });
             }
         }
-        Ok(vec![MiddlewareAction::Change(StateChange::new::<Read>(NAME, &entries))])
+        Ok(vec![MiddlewareAction::Change(StateChange::new::<MemoryState>(NAME, &files))])
     }
 
-    async fn sections(&self, moment: MiddlewareContext<'_>) -> Result<Sections, MiddlewareError> {
-        let read = moment.states.get::<Read>(NAME).and_then(|read| read.0.as_deref()).unwrap_or_default();
-        let body = read
+    async fn sections(&self, context: MiddlewareContext<'_>) -> Result<Sections, MiddlewareError> {
+        let memory = context.states.get::<MemoryState>(NAME);
+        let files = memory.and_then(|memory| memory.0.as_deref()).unwrap_or_default();
+        let body = files
             .iter()
-            .filter(|entry| !entry.text.is_empty())
-            .map(|entry| format!("{}\n{}", entry.path, entry.text));
+            .filter(|file| !file.text.is_empty())
+            .map(|file| format!("{}\n{}", file.path, file.text));
         let body = body.collect::<Vec<_>>().join("\n\n");
-        // A file cannot close the place that it stands in.
-        let body = unclosed(&body, "agent_memory");
+        // The text of a file must not close the tag around it.
+        let body = escape_closing_tag(&body, "agent_memory");
         let body = if body.is_empty() { "(No memory loaded)".to_owned() } else { body };
         let text = format!("<agent_memory>\n{body}\n</agent_memory>\n\n{GUIDELINES}");
         Ok(PromptSection { owner: NAME.to_owned(), text, is_stable: true }.into())

@@ -1,4 +1,4 @@
-//! Todos: a list that the model writes, so that it keeps to its plan.
+//! Todos: a list of steps that the model writes and updates.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,7 @@ use crate::tool::{Tool, ToolAnswer, ToolContext, ToolKind, ToolOutput, parsed, s
 
 const NAME: &str = "todos";
 const TOOL: &str = "write_todos";
-/// The most entries of a list.
+/// The longest list.
 const MAX_TODOS: usize = 100;
 
 const SECTION: &str = "\
@@ -26,8 +26,9 @@ For work of several steps, keep a list with `write_todos`: write it before you b
 `in_progress` when you start it, and to `completed` as soon as it is done. Each call replaces the whole list. \
 For work of one or two steps, do without.";
 
-/// Todos as a part of an agent: the tool `write_todos`, and the list in the thread's state. Once the conversation was
-/// cut, the list is in the prompt.
+/// The tool `write_todos`, and the list in the thread's state.
+///
+/// Once a summary has replaced messages, the list is also in the system prompt.
 ///
 /// ```
 /// use std::sync::{Arc, OnceLock};
@@ -40,7 +41,7 @@ For work of one or two steps, do without.";
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let plan = json!({"todos": [{"content": "Bow", "status": "in_progress"}]});
 /// let model = Scripted::new([ScriptedTurn::new().call("write_todos", plan), ScriptedTurn::new().say("Begun.")]);
-/// let agent = Agent::builder(Arc::new(model)).with(Todos).build()?;
+/// let agent = Agent::builder(Arc::new(model)).middleware(Todos).build()?;
 /// let mut thread = agent.open(ThreadId::new()).await?;
 /// thread.say("Greet the queen.", &NoWatcher).await?;
 /// assert_eq!(Todos::of(thread.states())[0].status, TodoStatus::InProgress);
@@ -50,16 +51,16 @@ For work of one or two steps, do without.";
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Todos;
 
-/// The list of a thread.
+/// The todo list of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct List(pub(crate) Vec<Todo>);
+struct TodoList(Vec<Todo>);
 
-/// A step.
+/// One step of the list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Todo {
     /// What is to be done.
     pub content: String,
-    /// How far it is.
+    /// How far the step is.
     pub status: TodoStatus,
 }
 
@@ -67,15 +68,15 @@ pub struct Todo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoStatus {
-    /// Not begun.
+    /// Not started.
     Pending,
-    /// Being done.
+    /// In progress.
     InProgress,
     /// Done.
     Completed,
 }
 
-impl State for List {
+impl State for TodoList {
     type Delta = Vec<Todo>;
 
     fn apply(&mut self, todos: Vec<Todo>) {
@@ -84,9 +85,9 @@ impl State for List {
 }
 
 impl Todos {
-    /// The list of a thread.
+    /// The todo list of a thread.
     pub fn of(states: &crate::state::States) -> &[Todo] {
-        states.get::<List>(NAME).map_or(&[], |list| &list.0)
+        states.get::<TodoList>(NAME).map_or(&[], |list| &list.0)
     }
 }
 
@@ -97,27 +98,27 @@ impl Middleware for Todos {
     }
 
     fn state(&self) -> Option<Box<dyn AnyState>> {
-        Some(Box::<List>::default())
+        Some(Box::<TodoList>::default())
     }
 
     fn tools(&self, _: MiddlewareContext<'_>) -> Vec<Arc<dyn Tool>> {
         vec![Arc::new(WriteTodos)]
     }
 
-    async fn sections(&self, moment: MiddlewareContext<'_>) -> Result<Sections, MiddlewareError> {
+    async fn sections(&self, context: MiddlewareContext<'_>) -> Result<Sections, MiddlewareError> {
         let section = |text: String, is_stable| PromptSection { owner: NAME.to_owned(), text, is_stable };
         let mut sections = vec![section(SECTION.to_owned(), true)];
-        let todos = Self::of(moment.states);
-        // The model may no longer see where it wrote the list.
-        if moment.run.cut() > 0 && !todos.is_empty() {
-            sections.push(section(written(todos), false));
+        let todos = Self::of(context.states);
+        // The model may no longer see the call that wrote the list.
+        if context.thread_state.cut() > 0 && !todos.is_empty() {
+            sections.push(section(as_text(todos), false));
         }
         Ok(sections.into())
     }
 }
 
-/// A list as the model reads it, one step a line.
-fn written(todos: &[Todo]) -> String {
+/// The list as the model reads it, one step per line.
+fn as_text(todos: &[Todo]) -> String {
     let mut text = "## Your list of todos, as you wrote it last\n".to_owned();
     for todo in todos {
         let mark = match todo.status {
@@ -150,7 +151,7 @@ struct Step {
 }
 
 impl WriteTodos {
-    fn defined() -> ToolDefinition {
+    fn create_definition() -> ToolDefinition {
         ToolDefinition {
             name: TOOL.to_owned(),
             description: "Write the whole list of steps, each time.".to_owned(),
@@ -162,11 +163,11 @@ impl WriteTodos {
 #[async_trait]
 impl Tool for WriteTodos {
     fn definition(&self) -> Arc<ToolDefinition> {
-        static MADE: OnceLock<Arc<ToolDefinition>> = OnceLock::new();
-        Arc::clone(MADE.get_or_init(|| Self::defined().into()))
+        static DEFINITION: OnceLock<Arc<ToolDefinition>> = OnceLock::new();
+        Arc::clone(DEFINITION.get_or_init(|| Self::create_definition().into()))
     }
 
-    fn act(&self) -> ToolKind {
+    fn kind(&self) -> ToolKind {
         ToolKind::Todo
     }
 
@@ -183,6 +184,6 @@ impl Tool for WriteTodos {
         }
         let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
         let text = format!("The list is written: {done} of {} done.", todos.len());
-        ToolAnswer::text(text).with(StateChange::new::<List>(NAME, &todos)).into()
+        ToolAnswer::text(text).with(StateChange::new::<TodoList>(NAME, &todos)).into()
     }
 }

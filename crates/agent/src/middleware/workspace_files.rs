@@ -1,4 +1,4 @@
-//! Files in a thread's workspace, where commands run isolated: `execute` beside the file tools.
+//! Files in a thread's workspace. Commands of `execute` run there in the sandbox.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::state::States;
 
 const NAME: &str = "workspace_files";
 
-/// Files in the workspace of each thread, as a part of an agent and as the files of other parts.
+/// Files in the workspace of each thread. Other middleware can work on them.
 ///
-/// Commands of `execute` run in the sandbox, and so do commands of skills: give [`Skills`](super::Skills) runs in the
-/// workspaces of the same names, and they see the same files, in `work/`.
+/// Commands of `execute` run in the sandbox. Give [`Skills`](super::Skills) runs in the workspaces of the same names, and
+/// commands of skills see the same files, in `work/`.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -26,7 +26,7 @@ const NAME: &str = "workspace_files";
 /// # use prowess_workspace::Runner;
 /// # fn build(model: Arc<dyn Model>, runner: Runner) -> Result<Agent, AgentError> {
 /// let files = WorkspaceFiles::new(runner);
-/// Agent::builder(model).with(files.clone()).with(Files::new(files)).build()
+/// Agent::builder(model).middleware(files.clone()).middleware(Files::new(files)).build()
 /// # }
 /// ```
 #[derive(Clone, Debug)]
@@ -36,12 +36,12 @@ pub struct WorkspaceFiles {
 }
 
 impl WorkspaceFiles {
-    /// Files in workspaces that are named as their threads.
+    /// Files in workspaces that have the names of their threads.
     pub fn new(runner: Runner) -> Self {
         Self { runner, limits: None }
     }
 
-    /// The same with other limits for commands.
+    /// Sets the limits of commands.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
@@ -60,14 +60,14 @@ impl MiddlewareFactory for WorkspaceFiles {
             MiddlewareError::new("open the thread's workspace", error)
         };
         let executor = self.runner.executor.clone();
-        let executor = executor.ok_or_else(|| failed("there is nothing that runs commands".into()))?;
+        let executor = executor.ok_or_else(|| failed("the runner has no executor".into()))?;
         let (workspaces, name) = (self.runner.workspaces.clone(), thread.as_str().to_owned());
         let opened = tokio::task::spawn_blocking(move || {
-            WorkspaceBackend::new(workspaces.for_session(&name)?, executor)
+            WorkspaceBackend::new(workspaces.workspace(&name)?, executor)
         });
         let files =
             opened.await.map_err(|error| failed(error.into()))?.map_err(|error| failed(error.into()))?;
-        Ok(Arc::new(Opened(Arc::new(match self.limits.clone() {
+        Ok(Arc::new(ThreadWorkspace(Arc::new(match self.limits.clone() {
             Some(limits) => files.limits(limits),
             None => files,
         }))))
@@ -76,9 +76,9 @@ impl MiddlewareFactory for WorkspaceFiles {
 
 /// The files of one thread.
 #[derive(Debug)]
-struct Opened(Arc<WorkspaceBackend>);
+struct ThreadWorkspace(Arc<WorkspaceBackend>);
 
-impl Middleware for Opened {
+impl Middleware for ThreadWorkspace {
     fn name(&self) -> &str {
         NAME
     }
@@ -86,9 +86,9 @@ impl Middleware for Opened {
 
 impl From<WorkspaceFiles> for Backends {
     fn from(_: WorkspaceFiles) -> Self {
-        Self::new(|moment| match moment.part::<Opened>() {
-            Some(opened) => Arc::clone(&opened.0) as Arc<dyn Backend>,
-            None => super::state_files::nowhere(),
+        Self::new(|context| match context.find::<ThreadWorkspace>() {
+            Some(workspace) => Arc::clone(&workspace.0) as Arc<dyn Backend>,
+            None => super::state_files::no_files(),
         })
     }
 }

@@ -1,45 +1,45 @@
-//! The pieces of an answer.
+//! The pieces in which a response arrives.
 
 use serde::{Deserialize, Serialize};
 
 use super::Usage;
 
-/// A piece of what a model says. `index` numbers the calls of one answer, whatever their names.
+/// A piece of a response. `index` numbers the tool calls of one response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ModelDelta {
-    /// Text.
+    /// Text for the user.
     Text(String),
-    /// What it thinks.
+    /// Reasoning.
     Reasoning(String),
-    /// What proves the thought that just came.
+    /// The provider's signature of the reasoning before it.
     ReasoningSignature(String),
-    /// A thought that nobody may read, and that the provider wants back.
+    /// Encrypted reasoning, which only the provider can read and which it wants back.
     RedactedReasoning(String),
-    /// A call begins.
+    /// A tool call begins.
     ToolCall {
-        /// Which one.
+        /// The number of the call.
         index: usize,
-        /// Its name; empty when the provider gives none.
+        /// Its id; empty if the provider sends none.
         id: String,
         /// The tool.
         name: String,
     },
     /// More of a call's arguments.
     Arguments {
-        /// Which call.
+        /// The number of the call.
         index: usize,
         /// The piece.
         piece: String,
     },
-    /// What was paid so far. The last one counts.
+    /// The tokens so far. The last one counts.
     Usage(Usage),
-    /// It has said all.
+    /// The response ended.
     Finish(Finish),
 }
 
 impl ModelDelta {
-    /// How much it takes, in bytes: something, also when it says nothing.
+    /// Its size in bytes, at least 1.
     pub(crate) fn weight(&self) -> usize {
         1 + match self {
             Self::Text(text)
@@ -53,16 +53,16 @@ impl ModelDelta {
     }
 }
 
-/// Why a model said no more.
+/// Why a response ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Finish {
-    /// It had said what it wanted, or waits for its tools.
+    /// It is complete, or waits for its tool calls.
     #[default]
     Stop,
-    /// It had no more room.
+    /// It reached its limit of tokens.
     Length,
-    /// It, or its provider, would not say it.
+    /// The model or its provider refused.
     Refused,
 }

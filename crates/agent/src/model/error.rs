@@ -1,46 +1,46 @@
-//! Why a model did not answer.
+//! Why a model call failed.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a model did not answer, or not to the end.
+/// Why a model call failed, or broke off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{model}: {kind}: {message}")]
 pub struct ModelError {
-    /// Which model.
+    /// The model.
     pub model: String,
-    /// What sort of failure it is.
+    /// The kind of failure.
     pub kind: ModelErrorKind,
-    /// What its provider said, or what happened.
+    /// What the provider said, or what happened.
     pub message: String,
-    /// How long the provider wants to be left alone.
+    /// How long the provider asks to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
 }
 
-/// What sort of failure it is.
+/// The kind of a failed model call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ModelErrorKind {
-    /// The key is missing, wrong, or may not do this.
+    /// The key is missing or wrong, or lacks a permission.
     Auth,
-    /// Too much was asked in too little time, or the money is used up.
+    /// Too many requests, or no credit left.
     RateLimited,
-    /// The provider has too much to do, or is broken.
+    /// The provider is overloaded, or broken.
     Overloaded,
-    /// The request is longer than the model can read.
+    /// The request is longer than the model's context window.
     ContextTooLong,
-    /// The provider will not answer this.
+    /// The provider refuses this request.
     Refused,
     /// The provider does not understand the request.
     Invalid,
-    /// The provider's answer makes no sense.
+    /// The provider's response cannot be understood.
     Malformed,
     /// The provider cannot be reached, or the connection broke.
     Unreachable,
-    /// It took too long.
+    /// The response took too long.
     TimedOut,
 }
 
@@ -53,7 +53,7 @@ impl std::fmt::Display for ModelErrorKind {
             Self::ContextTooLong => "the request is too long",
             Self::Refused => "refused",
             Self::Invalid => "the request is not understood",
-            Self::Malformed => "the answer is malformed",
+            Self::Malformed => "malformed response",
             Self::Unreachable => "cannot be reached",
             Self::TimedOut => "took too long",
         })
@@ -61,7 +61,7 @@ impl std::fmt::Display for ModelErrorKind {
 }
 
 impl ModelErrorKind {
-    /// Whether such failures pass by themselves.
+    /// Whether the same request may succeed later.
     pub fn is_passing(self) -> bool {
         match self {
             Self::RateLimited | Self::Overloaded | Self::Malformed | Self::Unreachable | Self::TimedOut => {
@@ -73,12 +73,12 @@ impl ModelErrorKind {
 }
 
 impl ModelError {
-    /// A failure of a model.
+    /// A failure of the model `model`.
     pub fn new(model: impl Into<String>, kind: ModelErrorKind, message: impl Into<String>) -> Self {
         Self { model: model.into(), kind, message: message.into(), retry_after: None }
     }
 
-    /// Whether the same request may be answered later.
+    /// Whether the same request may succeed later.
     pub fn is_passing(&self) -> bool {
         self.kind.is_passing()
     }

@@ -1,9 +1,9 @@
-//! What a model is to an agent.
+//! Models: the trait, and the types of requests and responses.
 
-mod assembly;
 mod delta;
 mod error;
 mod request;
+mod response;
 mod usage;
 
 use std::fmt::Debug;
@@ -12,17 +12,17 @@ use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use prowess_base::tokens::estimate_tokens;
 
-pub(crate) use self::assembly::name_calls;
-pub use self::assembly::{ModelResponse, ResponseAssembly};
 pub use self::delta::{Finish, ModelDelta};
 pub use self::error::{ModelError, ModelErrorKind};
 pub use self::request::{Effort, ModelRequest, PromptSection, ToolChoice, ToolDefinition};
+pub(crate) use self::response::name_calls;
+pub use self::response::{ModelResponse, ResponseAssembly};
 pub use self::usage::{ModelUsage, Usage};
 
-/// A stream of what a model says. Dropping it ends the call.
+/// A response as a stream of deltas. Dropping it ends the model call.
 pub type ModelStream = BoxStream<'static, Result<ModelDelta, ModelError>>;
 
-/// A model that can be asked.
+/// A model that an agent can call.
 ///
 /// ```
 /// use async_trait::async_trait;
@@ -30,7 +30,7 @@ pub type ModelStream = BoxStream<'static, Result<ModelDelta, ModelError>>;
 /// use prowess_agent::model::ModelStream;
 /// use prowess_agent::{Message, Model, ModelDelta, ModelError, ModelRequest};
 ///
-/// /// Says what it hears.
+/// /// Repeats the last message.
 /// #[derive(Debug)]
 /// struct Echo;
 ///
@@ -55,28 +55,28 @@ pub type ModelStream = BoxStream<'static, Result<ModelDelta, ModelError>>;
 /// ```
 #[async_trait]
 pub trait Model: Send + Sync + Debug {
-    /// What it is called, such as `anthropic:claude-sonnet`.
+    /// The model's name, such as `anthropic:claude-sonnet`.
     fn name(&self) -> &str;
 
-    /// How much it can read and say.
+    /// How many tokens the model can read and write.
     fn limits(&self) -> ModelLimits {
         ModelLimits::default()
     }
 
-    /// About how many tokens a text takes.
+    /// Estimates how many tokens a text has.
     fn count_tokens(&self, text: &str) -> u64 {
         estimate_tokens(text) as u64
     }
 
-    /// Asks it. The answer comes in pieces; an error may come after some of them.
+    /// Calls the model. The response arrives in deltas. An error can come after some of them.
     ///
     /// # Errors
     ///
-    /// Nothing was said at all, and why.
+    /// The call failed before the first delta.
     async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError>;
 }
 
-/// How much a model can read and say, in tokens, as far as that is known.
+/// How many tokens a model can read and write, as far as known.
 ///
 /// ```
 /// use prowess_agent::model::ModelLimits;
@@ -88,14 +88,14 @@ pub trait Model: Send + Sync + Debug {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModelLimits {
-    /// All that it can read and say in one call.
+    /// The context window: all that the model can read and write in one call.
     pub context: Option<u64>,
-    /// What it can say in one call.
+    /// The longest response.
     pub output: Option<u64>,
 }
 
 impl ModelLimits {
-    /// A model that reads and says `context` tokens in all, and says `output` of them.
+    /// A model with a context window of `context` tokens and responses of at most `output` tokens.
     pub fn new(context: u64, output: u64) -> Self {
         Self { context: Some(context), output: Some(output) }
     }

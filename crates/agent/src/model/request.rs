@@ -1,4 +1,4 @@
-//! What a model is asked.
+//! The request of a model call.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::message::Message;
 
-/// What a model is asked in one call.
+/// The request of one model call.
 ///
 /// ```
 /// use prowess_agent::model::{Effort, PromptSection};
@@ -21,60 +21,60 @@ use crate::message::Message;
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ModelRequest {
-    /// The system prompt, from its most to its least stable section.
+    /// The sections of the system prompt, the most stable first.
     pub system: Vec<PromptSection>,
     /// The conversation.
     pub messages: Vec<Arc<Message>>,
-    /// What it may call.
+    /// The tools that the model can call.
     pub tools: Vec<Arc<ToolDefinition>>,
-    /// Whether it has to call something.
+    /// Whether the model must call a tool.
     pub tool_choice: ToolChoice,
-    /// The most that it may say, in tokens; the model's own limit otherwise.
+    /// The longest response, in tokens. `None`: the model's own limit.
     pub max_output: Option<u64>,
-    /// How hard it should think; as hard as it does by itself otherwise.
+    /// How much the model should reason. `None`: its default.
     pub effort: Option<Effort>,
-    /// How varied its answers are; as its provider has it otherwise.
+    /// The temperature. `None`: the provider's default.
     pub temperature: Option<f32>,
 }
 
 /// A section of the system prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptSection {
-    /// Whose it is.
+    /// The middleware that added it, or `agent`.
     pub owner: String,
-    /// What it says.
+    /// The text.
     pub text: String,
-    /// Whether it stays the same through a session, so that a provider's cache can hold it.
+    /// Whether it stays the same during the conversation, so that the provider can cache it.
     pub is_stable: bool,
 }
 
-/// A tool, as a model is told of it.
+/// A tool as the model sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolDefinition {
-    /// What it is called.
+    /// The tool's name.
     pub name: String,
-    /// What it does.
+    /// What the tool does.
     pub description: String,
     /// The JSON Schema of its arguments.
     pub parameters: Value,
 }
 
-/// Whether a model has to call something.
+/// Whether the model must call a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ToolChoice {
-    /// As it likes.
+    /// The model decides.
     #[default]
     Auto,
-    /// It must call something.
+    /// It must call some tool.
     Any,
-    /// It must call this.
+    /// It must call this tool.
     Named(String),
-    /// It must call nothing.
+    /// It must call no tool.
     None,
 }
 
-/// How hard a model should think.
+/// How much a model should reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -85,17 +85,17 @@ pub enum Effort {
     Medium,
     /// Much.
     High,
-    /// As hard as it can.
+    /// As much as it can.
     Max,
 }
 
 impl ModelRequest {
-    /// A request with nothing but a conversation.
+    /// A request with only a conversation.
     pub fn new(messages: impl IntoIterator<Item = Message>) -> Self {
         Self { messages: messages.into_iter().map(Arc::new).collect(), ..Self::default() }
     }
 
-    /// The system prompt as one text: the sections that say something, parted by blank lines.
+    /// The system prompt as one text: all sections that are not blank, with blank lines between them.
     pub fn system_text(&self) -> String {
         let texts = self.system.iter().map(|section| section.text.as_str());
         let texts: Vec<&str> = texts.filter(|text| !text.trim().is_empty()).collect();

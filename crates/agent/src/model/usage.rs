@@ -1,25 +1,25 @@
-//! What models were paid, in tokens.
+//! The tokens that models read and wrote.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// How many tokens were paid for.
+/// The tokens of one or more model calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
-    /// Read, all of them.
+    /// The tokens that the model read, including cached ones.
     pub input: u64,
-    /// Said.
+    /// The tokens that the model wrote.
     pub output: u64,
-    /// Of those read: found in the provider's cache.
+    /// How many of the input tokens came from the provider's cache.
     pub cache_read: u64,
-    /// Of those read: put into the provider's cache.
+    /// How many of the input tokens the provider wrote into its cache.
     pub cache_written: u64,
 }
 
 impl Usage {
-    /// All that was read and said.
+    /// Input and output together.
     pub fn total(self) -> u64 {
         self.input.saturating_add(self.output)
     }
@@ -34,7 +34,7 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
-/// What was paid to each model.
+/// The tokens of each model.
 ///
 /// ```
 /// use prowess_agent::model::ModelUsage;
@@ -50,22 +50,22 @@ impl std::ops::AddAssign for Usage {
 pub struct ModelUsage(BTreeMap<String, Usage>);
 
 impl ModelUsage {
-    /// What was paid to one model.
+    /// The tokens of one model.
     pub fn on(model: impl Into<String>, usage: Usage) -> Self {
         Self(BTreeMap::from([(model.into(), usage)]))
     }
 
-    /// Whether no model was asked.
+    /// Whether no model was called.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What was paid to each, by its name.
+    /// The tokens of each model, by its name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Usage)> {
         self.0.iter().map(|(model, usage)| (model.as_str(), *usage))
     }
 
-    /// What was paid to all.
+    /// The tokens of all models together.
     pub fn total(&self) -> Usage {
         let mut total = Usage::default();
         for usage in self.0.values() {

@@ -1,4 +1,4 @@
-//! Spans to an OpenTelemetry collector, over OTLP: protobuf on HTTP.
+//! Sends spans to an OpenTelemetry collector with OTLP: protobuf over HTTP.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,20 +20,20 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{FilterFn, LevelFilter};
 use tracing_subscriber::registry::LookupSpan;
 
-/// How long an end waits for the last spans to be sent.
+/// How long a shutdown waits for the last spans.
 const LAST_SPANS: Duration = Duration::from_secs(3);
-/// How long the collector may take for one request, when nothing says otherwise.
+/// How long the collector may take for one request by default.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Where a collector of this machine listens.
+/// The address of a collector on this machine.
 const LOCAL: &str = "http://localhost:4318";
-/// Where it takes spans.
+/// The path for spans.
 const PATH: &str = "/v1/traces";
 const SERVICE: &str = "prowess";
 
-/// Sends spans to an OpenTelemetry collector while it is there.
+/// Sends spans to an OpenTelemetry collector, until it is dropped or shut down.
 ///
-/// Spans are sent by a thread of their own, in batches. A collector that is slow or gone delays nobody: what does not
-/// fit into the queue is dropped. The end waits three seconds at most for what is left. No redirect is followed.
+/// A separate thread sends the spans in batches. A slow or missing collector delays nothing: if the queue is full, spans are
+/// dropped. A shutdown waits at most three seconds for the last spans. The exporter follows no redirects.
 ///
 /// ```no_run
 /// use prowess_agent::telemetry::Exporter;
@@ -56,37 +56,37 @@ pub struct Exporter {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// The collector's address is none.
+    /// The collector's address is invalid.
     #[error("`{0}` is no address of a collector: write one such as {LOCAL}")]
     Endpoint(String),
-    /// The environment asks for what is not there.
+    /// The environment asks for something that prowess does not support.
     #[error("{name}={value} is not supported: {instead}")]
     Unsupported {
         /// The variable.
         name: &'static str,
-        /// What it says.
+        /// Its value.
         value: String,
-        /// What it can say.
+        /// The supported values.
         instead: &'static str,
     },
-    /// The sender could not be made.
+    /// The exporter could not be set up.
     #[error("spans cannot be sent: {0}")]
     Setup(String),
-    /// Some were not sent.
+    /// Some spans were not sent.
     #[error("{0} spans were not sent: the collector did not take them")]
     Lost(u64),
-    /// The collector takes too long.
+    /// The collector took too long.
     #[error("the last spans were not sent in time")]
     TooSlow,
 }
 
 impl Exporter {
-    /// Sends to the collector at this address, as this service. `/v1/traces` is added to the address where it is not
-    /// its end.
+    /// Sends to the collector at this address, as this service. If the address does not end with `/v1/traces`, that is
+    /// added.
     ///
     /// # Errors
     ///
-    /// The address is none, or the sender could not be made.
+    /// The address is invalid, or the exporter could not be set up.
     pub fn new(endpoint: &str, service: &str) -> Result<Self, ExportError> {
         let mut url = address(endpoint)?;
         if !url.path().ends_with(PATH) {
@@ -95,16 +95,16 @@ impl Exporter {
         Self::to(&url, resource().with_service_name(service.to_owned()).build())
     }
 
-    /// Sends where the environment says, as it is usual: `OTEL_EXPORTER_OTLP_ENDPOINT`, `…_HEADERS`, `…_TIMEOUT`, each
-    /// also with `TRACES_` before its last word, `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, and those of sampling
-    /// and batches.
+    /// Takes all settings from the usual environment variables: `OTEL_EXPORTER_OTLP_ENDPOINT`, `…_HEADERS` and `…_TIMEOUT`,
+    /// each also with `TRACES_` before its last word, `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, and those for
+    /// sampling and batches.
     ///
-    /// `None` unless an endpoint is named there or `OTEL_TRACES_EXPORTER=otlp`, and where that is `none` or
-    /// `OTEL_SDK_DISABLED=true`.
+    /// Returns `None` if no variable names an endpoint and `OTEL_TRACES_EXPORTER` is not `otlp`. Also returns `None` if
+    /// `OTEL_TRACES_EXPORTER` is `none`, or `OTEL_SDK_DISABLED` is `true`.
     ///
     /// # Errors
     ///
-    /// The environment asks for another protocol than protobuf on HTTP, or the sender could not be made.
+    /// The environment asks for another protocol than protobuf over HTTP, or the exporter could not be set up.
     pub fn from_env() -> Result<Option<Self>, ExportError> {
         let exporter = variable("OTEL_TRACES_EXPORTER");
         match exporter.as_deref() {
@@ -138,8 +138,8 @@ impl Exporter {
         Self::to(&url, resource.build()).map(Some)
     }
 
-    /// What hands spans to it: those of this product, and of others what is no detail. Events are left out, as they may
-    /// tell more than a trace should hold; a subscriber that writes logs has them.
+    /// The layer for `tracing` that hands spans to the exporter: all spans of prowess, and those of other crates from the
+    /// level `INFO` on. Log events are left out, because they may say more than a trace should contain.
     pub fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'span> LookupSpan<'span>,
@@ -158,7 +158,7 @@ impl Exporter {
             .with_filter(FilterFn::new(wanted).with_max_level_hint(LevelFilter::DEBUG))
     }
 
-    /// Sends what is left, and nothing more.
+    /// Sends the remaining spans, and stops.
     ///
     /// # Errors
     ///
@@ -178,11 +178,11 @@ impl Exporter {
             .find_map(|name| variable(name)?.parse().ok())
             .map_or(TIMEOUT, Duration::from_millis);
         let setup = |error: &dyn fmt::Display| ExportError::Setup(error.to_string());
-        // A client that blocks cannot be made where a runtime's tasks run.
+        // A blocking client cannot be created inside of a runtime.
         let client = std::thread::spawn(move || {
             Client::builder().timeout(timeout).redirect(reqwest::redirect::Policy::none()).build()
         });
-        let client = client.join().map_err(|_| setup(&"no client for HTTP could be made"))?;
+        let client = client.join().map_err(|_| setup(&"the HTTP client could not be created"))?;
         let inner = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
             .with_http_client(client.map_err(|error| setup(&error))?)
@@ -224,7 +224,7 @@ fn address(text: &str) -> Result<Url, ExportError> {
     url.ok_or_else(|| ExportError::Endpoint(text.to_owned()))
 }
 
-/// Who sends: named after the product, unless the environment says otherwise.
+/// The name of the sender: `prowess`, unless the environment says otherwise.
 fn resource() -> opentelemetry_sdk::resource::ResourceBuilder {
     Resource::builder_empty()
         .with_service_name(SERVICE)
@@ -232,7 +232,7 @@ fn resource() -> opentelemetry_sdk::resource::ResourceBuilder {
         .with_detector(Box::new(EnvResourceDetector::new()))
 }
 
-/// Sends batches, and counts what was lost.
+/// Sends batches, and counts lost spans.
 #[derive(Debug)]
 struct Sender {
     inner: opentelemetry_otlp::SpanExporter,
@@ -242,7 +242,7 @@ struct Sender {
 impl SpanExporter for Sender {
     async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
         let count = batch.len() as u64;
-        batch.iter_mut().for_each(tidied);
+        batch.iter_mut().for_each(normalise);
         let sent = self.inner.export(batch).await;
         if sent.is_err() {
             self.lost.fetch_add(count, Ordering::Relaxed);
@@ -259,9 +259,9 @@ impl SpanExporter for Sender {
     }
 }
 
-/// Brings a span into the form of the conventions. Fields of spans are single values, and some are to be lists; what is
-/// told twice counts as it was told last.
-fn tidied(span: &mut SpanData) {
+/// Brings a span into the form of the conventions. Fields of `tracing` are single values, and some attributes are lists. If
+/// an attribute was recorded twice, the last value counts.
+fn normalise(span: &mut SpanData) {
     let mut known = BTreeSet::new();
     span.attributes.reverse();
     span.attributes.retain(|attribute| known.insert(attribute.key.clone()));

@@ -1,7 +1,7 @@
-//! What an agent tells of its work: a span for every turn, every call of a model and every call of a tool.
+//! Telemetry: a span for every turn, every model call and every tool call.
 //!
-//! Names and fields are those of OpenTelemetry's semantic conventions for generative AI; what they do not have begins
-//! with `prowess.`. What is said, thought, handed to a tool or answered by one is in no span.
+//! Names and attributes follow OpenTelemetry's semantic conventions for generative AI. Attributes that the conventions lack
+//! begin with `prowess.`. Spans contain no messages, no reasoning, and no arguments or answers of tools.
 
 #[cfg(feature = "otel")]
 mod export;
@@ -20,12 +20,12 @@ use crate::model::{Finish, ModelError, ModelErrorKind, ModelResponse};
 use crate::thread_state::TurnOutcome;
 use crate::tool::{ToolAnswer, ToolOutput};
 
-/// The most bytes of a name that a provider gives.
+/// The longest name of a provider's, in bytes. Longer ones are cut.
 const MAX_NAME: usize = 256;
 
-/// The span of a turn, or of what is left of one.
+/// The span of a turn, or of the rest of a resumed turn.
 pub(crate) fn turn(thread: &ThreadId, agent: Option<&str>, model: &str) -> Span {
-    let (provider, model) = parted(model);
+    let (provider, model) = split_name(model);
     tracing::info_span!(
         "invoke_agent",
         otel.name = agent.map(|agent| format!("invoke_agent {agent}")),
@@ -41,8 +41,8 @@ pub(crate) fn turn(thread: &ThreadId, agent: Option<&str>, model: &str) -> Span 
     )
 }
 
-/// Tells how far a turn came.
-pub(crate) fn turned(span: &Span, turn: &Result<TurnStatus, AgentError>) {
+/// Records how far a turn came.
+pub(crate) fn record_turn(span: &Span, turn: &Result<TurnStatus, AgentError>) {
     let (outcome, error) = match turn {
         Ok(TurnStatus::Ended(outcome)) => ended(outcome),
         Ok(TurnStatus::Waiting(_)) => ("waiting", None),
@@ -61,7 +61,7 @@ fn ended(outcome: &TurnOutcome) -> (&'static str, Option<&'static str>) {
         TurnOutcome::Silent => ("silent", None),
         TurnOutcome::CutOff => ("cut_off", None),
         TurnOutcome::Refused => ("refused", None),
-        TurnOutcome::TooManySteps { .. } => ("too_many_steps", Some("too_many_steps")),
+        TurnOutcome::TooManyModelCalls { .. } => ("too_many_model_calls", Some("too_many_model_calls")),
         TurnOutcome::TooManyTokens { .. } => ("too_many_tokens", Some("too_many_tokens")),
         TurnOutcome::WindowFull { .. } => ("window_full", Some("window_full")),
         TurnOutcome::Failed { error } => ("failed", Some(kind(error.kind))),
@@ -73,15 +73,15 @@ fn ended(outcome: &TurnOutcome) -> (&'static str, Option<&'static str>) {
 fn broken_off(error: &AgentError) -> &'static str {
     match error {
         AgentError::Thread(_) | AgentError::Reopen => "thread",
-        AgentError::Misplaced(_) | AgentError::Answered(_) => "misplaced",
-        AgentError::Part { .. } => "part",
-        AgentError::TwoOfOneName(_) | AgentError::TwoParts(_) => "two_of_one_name",
+        AgentError::Misplaced(_) | AgentError::AlreadyReplied(_) => "misplaced",
+        AgentError::Middleware { .. } => "middleware",
+        AgentError::DuplicateTool(_) | AgentError::DuplicateMiddleware(_) => "duplicate_name",
     }
 }
 
-/// The span of a call of a model.
-pub(crate) fn chat(thread: &ThreadId, model: &str) -> Span {
-    let (provider, model) = parted(model);
+/// The span of a model call.
+pub(crate) fn model_call(thread: &ThreadId, model: &str) -> Span {
+    let (provider, model) = split_name(model);
     tracing::info_span!(
         "chat",
         otel.name = format!("chat {model}"),
@@ -101,14 +101,14 @@ pub(crate) fn chat(thread: &ThreadId, model: &str) -> Span {
     )
 }
 
-/// Tells what a model's answer cost, and why it said no more.
-pub(crate) fn answered(span: &Span, answer: &Result<ModelResponse, ModelError>) {
-    let answer = match answer {
-        Ok(answer) => answer,
+/// Records the tokens of a response, and why it ended.
+pub(crate) fn record_response(span: &Span, response: &Result<ModelResponse, ModelError>) {
+    let response = match response {
+        Ok(response) => response,
         Err(error) => return failed(span, kind(error.kind)),
     };
-    let calls = answer.message.tool_calls().next().is_some();
-    if let Some(finish) = answer.finish {
+    let calls = response.message.tool_calls().next().is_some();
+    if let Some(finish) = response.finish {
         let reason = match finish {
             Finish::Stop if calls => "tool_calls",
             Finish::Stop => "stop",
@@ -117,7 +117,7 @@ pub(crate) fn answered(span: &Span, answer: &Result<ModelResponse, ModelError>) 
         };
         span.record("gen_ai.response.finish_reasons", reason);
     }
-    let usage = answer.usage;
+    let usage = response.usage;
     let count = |name, tokens: u64| {
         if tokens > 0 {
             span.record(name, i64::try_from(tokens).unwrap_or(i64::MAX));
@@ -129,16 +129,17 @@ pub(crate) fn answered(span: &Span, answer: &Result<ModelResponse, ModelError>) 
     count("gen_ai.usage.cache_creation.input_tokens", usage.cache_written);
 }
 
-/// Tells which model answers, as its provider calls it, in the span of the call that is being made: for a
-/// [`Model`](crate::Model) that is told. Elsewhere it does nothing.
+/// Records the provider's name for the model that responds, in the span of the current model call.
+///
+/// A [`Model`](crate::Model) calls this when its provider reports the name. Outside of a model call it does nothing.
 pub fn response_model(name: &str) {
     if !name.is_empty() {
-        Span::current().record("gen_ai.response.model", short(name));
+        Span::current().record("gen_ai.response.model", shorten(name));
     }
 }
 
-/// The span of a call of a tool.
-pub(crate) fn tool(thread: &ThreadId, call: &ToolCall) -> Span {
+/// The span of a tool call.
+pub(crate) fn tool_call(thread: &ThreadId, call: &ToolCall) -> Span {
     tracing::info_span!(
         "execute_tool",
         otel.name = format!("execute_tool {}", call.name),
@@ -148,16 +149,16 @@ pub(crate) fn tool(thread: &ThreadId, call: &ToolCall) -> Span {
         gen_ai.operation.name = "execute_tool",
         gen_ai.tool.name = call.name,
         gen_ai.tool.type = "function",
-        gen_ai.tool.call.id = short(call.id.as_str()),
+        gen_ai.tool.call.id = shorten(call.id.as_str()),
         gen_ai.conversation.id = thread.as_str(),
         prowess.outcome = Empty,
     )
 }
 
-/// Tells what came of a call, once that is known. Work that is left for later is done in the same span; `none` is the
-/// answer of one that panics.
-pub(crate) fn called(span: Span, output: ToolOutput, none: fn() -> ToolAnswer) -> ToolOutput {
-    let tell = |span: &Span, answer: &ToolAnswer| {
+/// Records the outcome of a tool call. If the call is finished later, that happens in the same span. `crashed` is the
+/// answer if finishing panics.
+pub(crate) fn record_output(span: Span, output: ToolOutput, crashed: fn() -> ToolAnswer) -> ToolOutput {
+    let record = |span: &Span, answer: &ToolAnswer| {
         if answer.is_error {
             failed(span, "tool_error");
         }
@@ -166,12 +167,12 @@ pub(crate) fn called(span: Span, output: ToolOutput, none: fn() -> ToolAnswer) -
         ToolOutput::InOrder(finish) => ToolOutput::InOrder(Box::new(move |states| {
             let finish = AssertUnwindSafe(|| finish(states));
             let answer = span.in_scope(|| catch_unwind(finish));
-            let answer = answer.unwrap_or_else(|_| none());
-            tell(&span, &answer);
+            let answer = answer.unwrap_or_else(|_| crashed());
+            record(&span, &answer);
             answer
         })),
         ToolOutput::Done(answer) => {
-            tell(&span, &answer);
+            record(&span, &answer);
             ToolOutput::Done(answer)
         }
         ToolOutput::Ask(question) => {
@@ -185,8 +186,8 @@ pub(crate) fn called(span: Span, output: ToolOutput, none: fn() -> ToolAnswer) -
     }
 }
 
-/// The beginning of a name that a provider gives, which can be anything.
-fn short(name: &str) -> &str {
+/// The beginning of a name that comes from outside and can have any length.
+fn shorten(name: &str) -> &str {
     &name[..name.floor_char_boundary(MAX_NAME)]
 }
 
@@ -209,8 +210,8 @@ fn kind(kind: ModelErrorKind) -> &'static str {
     }
 }
 
-/// A model's provider and its own name: `anthropic:claude-sonnet` has both.
-fn parted(name: &str) -> (&str, &str) {
+/// Splits a model's name into provider and model: `anthropic:claude-sonnet` has both.
+fn split_name(name: &str) -> (&str, &str) {
     match name.split_once(':') {
         Some((provider, model)) if !provider.is_empty() && !model.is_empty() => (provider, model),
         _ => ("_OTHER", name),
@@ -222,9 +223,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_its_provider_before_the_first_colon() {
-        assert_eq!(parted("openai:qwen3:8b"), ("openai", "qwen3:8b"));
-        assert_eq!(parted("scripted"), ("_OTHER", "scripted"));
-        assert_eq!(parted(":x"), ("_OTHER", ":x"));
+    fn the_provider_is_before_the_first_colon() {
+        assert_eq!(split_name("openai:qwen3:8b"), ("openai", "qwen3:8b"));
+        assert_eq!(split_name("scripted"), ("_OTHER", "scripted"));
+        assert_eq!(split_name(":x"), ("_OTHER", ":x"));
     }
 }

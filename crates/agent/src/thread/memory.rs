@@ -1,4 +1,4 @@
-//! Threads that live as long as the process.
+//! A store that keeps threads in memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use super::{Lease, StoredEvent, ThreadError, ThreadInfo, ThreadStore};
 use crate::id::ThreadId;
 use crate::thread_state::Event;
 
-/// Threads in memory: for tests, and for agents that forget.
+/// A store that keeps threads in memory: for tests, and for threads that need not survive the process.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -29,18 +29,18 @@ use crate::thread_state::Event;
 /// # }
 /// ```
 #[derive(Debug, Default)]
-pub struct MemoryThreads(Mutex<BTreeMap<ThreadId, Thread>>);
+pub struct MemoryThreads(Mutex<BTreeMap<ThreadId, StoredThread>>);
 
 #[derive(Debug)]
-struct Thread {
+struct StoredThread {
     created: SystemTime,
     events: Vec<StoredEvent>,
     epoch: u64,
-    /// Who has it, and until when.
+    /// Who has the lease, and until when.
     held: Option<(String, Instant)>,
 }
 
-impl Thread {
+impl StoredThread {
     fn new() -> Self {
         Self { created: SystemTime::now(), events: Vec::new(), epoch: 0, held: None }
     }
@@ -55,12 +55,12 @@ impl Thread {
 }
 
 impl MemoryThreads {
-    /// No threads yet.
+    /// A store without threads.
     pub fn new() -> Self {
         Self::default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ThreadId, Thread>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ThreadId, StoredThread>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -69,13 +69,13 @@ impl MemoryThreads {
 impl ThreadStore for MemoryThreads {
     async fn lease(&self, id: &ThreadId, owner: &str, lasts: Duration) -> Result<Lease, ThreadError> {
         let mut threads = self.lock();
-        let thread = threads.entry(id.clone()).or_insert_with(Thread::new);
+        let thread = threads.entry(id.clone()).or_insert_with(StoredThread::new);
         match thread.holder() {
             Some(holder) if holder != owner => {
                 return Err(ThreadError::Leased { thread: id.clone(), owner: holder.to_owned() });
             }
             Some(_) => {}
-            // Who had it last has lost nothing, if nobody took it.
+            // The last owner keeps its epoch if nobody else took the lease.
             None if thread.held.as_ref().is_some_and(|(last, _)| last == owner) => {}
             None => thread.epoch += 1,
         }
@@ -95,7 +95,7 @@ impl ThreadStore for MemoryThreads {
         let mut threads = self.lock();
         let id = &lease.thread;
         let thread = threads.get_mut(id).ok_or_else(|| ThreadError::NotFound(id.clone()))?;
-        // A lease whose time is over, and that nobody took, still writes: the epoch decides, and no clock.
+        // An expired lease that nobody took can still append: the epoch decides, not the clock.
         let is_holder = thread.held.as_ref().is_some_and(|(owner, _)| *owner == lease.owner);
         if thread.epoch != lease.epoch || !is_holder {
             return Err(ThreadError::LeaseLost(id.clone()));
@@ -144,13 +144,13 @@ impl ThreadStore for MemoryThreads {
         if threads.contains_key(to) {
             return Err(ThreadError::Exists(to.clone()));
         }
-        threads.insert(to.clone(), Thread { events, ..Thread::new() });
+        threads.insert(to.clone(), StoredThread { events, ..StoredThread::new() });
         Ok(())
     }
 
     async fn delete(&self, id: &ThreadId) -> Result<(), ThreadError> {
         let mut threads = self.lock();
-        if let Some(owner) = threads.get(id).and_then(Thread::holder) {
+        if let Some(owner) = threads.get(id).and_then(StoredThread::holder) {
             return Err(ThreadError::Leased { thread: id.clone(), owner: owner.to_owned() });
         }
         threads.remove(id);

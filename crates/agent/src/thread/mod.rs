@@ -1,4 +1,4 @@
-//! Where threads are kept: a log of events each.
+//! Stores of threads. Each thread is a log of events.
 
 mod memory;
 mod sub_agents;
@@ -12,14 +12,14 @@ use async_trait::async_trait;
 
 pub use self::memory::MemoryThreads;
 pub use self::sub_agents::sub_agent_threads;
-pub(crate) use self::sub_agents::{is_there, sub_agent_thread};
+pub(crate) use self::sub_agents::{has_events, sub_agent_thread};
 use crate::id::ThreadId;
 use crate::thread_state::Event;
 
-/// Keeps threads: for each a log of events that only grows.
+/// Keeps threads. Each thread is a log of events that only grows.
 ///
-/// What [`ThreadStore::append`] has returned for survives the death of the process. One writer at a time has a
-/// thread, by a lease; what a writer without it appends is refused, so no two of them can mix their steps.
+/// When [`ThreadStore::append`] returns, the events survive a crash of the process. A lease lets one writer at a time
+/// append to a thread. The store refuses events of all other writers.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,7 +31,7 @@ use crate::thread_state::Event;
 /// let lease = store.lease(&id, "this process", Duration::from_secs(30)).await?;
 /// let said = Event::TurnStarted { messages: vec![Message::user("Hi.")] };
 /// store.append(&lease, 0, &[said.clone()]).await?;
-/// assert!(store.append(&lease, 0, &[said]).await.is_err(), "there is one event already");
+/// assert!(store.append(&lease, 0, &[said]).await.is_err(), "the thread has one event already");
 /// store.release(&lease).await?;
 ///
 /// let copy = ThreadId::new();
@@ -42,34 +42,33 @@ use crate::thread_state::Event;
 /// ```
 #[async_trait]
 pub trait ThreadStore: Send + Sync + Debug {
-    /// Takes the lease of a thread for a while, and makes the thread if there is none. Who has it may take it again.
+    /// Takes the lease of a thread, and creates the thread if there is none. The owner can take it again.
     ///
     /// # Errors
     ///
-    /// [`ThreadError::Leased`] while another has it.
+    /// [`ThreadError::Leased`] while another owner has it.
     async fn lease(&self, thread: &ThreadId, owner: &str, lasts: Duration) -> Result<Lease, ThreadError>;
 
-    /// Gives a lease back. One that is over already is no error.
+    /// Releases a lease. A lease that has ended is no error.
     ///
     /// # Errors
     ///
     /// The store failed.
     async fn release(&self, lease: &Lease) -> Result<(), ThreadError>;
 
-    /// Appends events, all of them or none, after `after` that are there. The lease lasts from then on as long as it
-    /// did at first, and never shorter than before.
+    /// Appends events, all or none, to a log that has `after` events. It also extends the lease by its full duration.
     ///
     /// # Errors
     ///
-    /// [`ThreadError::LeaseLost`] when another has, or had, the lease; [`ThreadError::Conflict`] when other events are
-    /// there than the writer knows of.
+    /// [`ThreadError::LeaseLost`] if another owner has or had the lease; [`ThreadError::Conflict`] if the log does not
+    /// have `after` events.
     async fn append(&self, lease: &Lease, after: u64, events: &[Event]) -> Result<(), ThreadError>;
 
-    /// The events of a thread after the first `after`, in their order, at most `most`.
+    /// Up to `most` events of a thread, without the first `after`, in order.
     ///
     /// # Errors
     ///
-    /// [`ThreadError::NotFound`] when there is no such thread.
+    /// [`ThreadError::NotFound`] if there is no such thread.
     async fn events(
         &self,
         thread: &ThreadId,
@@ -77,22 +76,22 @@ pub trait ThreadStore: Send + Sync + Debug {
         most: usize,
     ) -> Result<Vec<StoredEvent>, ThreadError>;
 
-    /// The threads, the one that changed last first, at most `most` of them.
+    /// Up to `most` threads. The one that changed last comes first.
     ///
     /// # Errors
     ///
     /// The store failed.
     async fn list(&self, most: usize) -> Result<Vec<ThreadInfo>, ThreadError>;
 
-    /// Makes a new thread of the first `through` events of another.
+    /// Creates the thread `to` from the first `through` events of `from`.
     ///
     /// # Errors
     ///
-    /// [`ThreadError::NotFound`] when there is no such thread, or it has fewer events; [`ThreadError::Exists`] when
-    /// the new one is there.
+    /// [`ThreadError::NotFound`] if there is no such thread, or it has fewer events; [`ThreadError::Exists`] if there is
+    /// a thread `to`.
     async fn fork(&self, from: &ThreadId, through: u64, to: &ThreadId) -> Result<(), ThreadError>;
 
-    /// Removes a thread that nobody writes to. One that is not there is no error.
+    /// Deletes a thread that nobody has leased. A thread that does not exist is no error.
     ///
     /// # Errors
     ///
@@ -100,82 +99,82 @@ pub trait ThreadStore: Send + Sync + Debug {
     async fn delete(&self, thread: &ThreadId) -> Result<(), ThreadError>;
 }
 
-/// The right to write to a thread, for a while.
+/// The right to append to a thread, for a limited time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// The thread.
     pub thread: ThreadId,
     /// Who has it.
     pub owner: String,
-    /// Which lease of the thread it is. A later one ends all before it.
+    /// The number of the lease. A higher one ends all lower ones.
     pub epoch: u64,
-    /// How long it lasts from when it is taken, and from each append.
+    /// How long it lasts, after it is taken and after each append.
     pub lasts: Duration,
 }
 
-/// An event with its place.
+/// An event as the log has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredEvent {
     /// Its number in the thread, from 1.
     pub number: u64,
     /// When it was stored.
     pub at: SystemTime,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
-/// What is known of a thread without reading it.
+/// What a store knows about a thread without reading its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadInfo {
     /// The thread.
     pub id: ThreadId,
     /// How many events it has.
     pub events: u64,
-    /// When it was made.
+    /// When it was created.
     pub created: SystemTime,
     /// When its last event was stored.
     pub changed: SystemTime,
 }
 
-/// Why something could not be done with a thread.
+/// Why a store of threads failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ThreadError {
-    /// There is no such thread.
-    #[error("there is no thread `{0}`, or not so much of it")]
+    /// There is no such thread, or it has fewer events.
+    #[error("there is no thread `{0}`, or it has fewer events")]
     NotFound(ThreadId),
-    /// There is one of that name.
-    #[error("the thread `{0}` is there already")]
+    /// The thread exists already.
+    #[error("the thread `{0}` exists already")]
     Exists(ThreadId),
-    /// Another has it.
-    #[error("the thread `{thread}` is written by {owner}: wait until it is done, or fork the thread")]
+    /// Another owner has the lease.
+    #[error("{owner} is using the thread `{thread}`: wait until it is done, or fork the thread")]
     Leased {
         /// The thread.
         thread: ThreadId,
         /// Who has it.
         owner: String,
     },
-    /// The lease was lost to another.
-    #[error("the thread `{0}` was taken over by another writer: nothing was stored")]
+    /// Another owner took the lease.
+    #[error("another writer took over the thread `{0}`: nothing was stored")]
     LeaseLost(ThreadId),
-    /// Other events are there than the writer knows of.
-    #[error("the thread `{thread}` has {has} events and not {expected}: read it again")]
+    /// The log has more or fewer events than the writer expects.
+    #[error("the thread `{thread}` has {has} events, not {expected}: read it again")]
     Conflict {
         /// The thread.
         thread: ThreadId,
-        /// How many there are.
+        /// How many events there are.
         has: u64,
-        /// How many the writer knows of.
+        /// How many the writer expects.
         expected: u64,
     },
-    /// What is stored cannot be understood.
+    /// A stored event cannot be read.
     #[error(
-        "event {number} of the thread `{thread}` cannot be read: {problem}; it is left as it is: bring a copy back, or fork the thread before it"
+        "event {number} of the thread `{thread}` cannot be read: {problem}; restore a backup, or fork the thread before this event"
     )]
     Damaged {
         /// The thread.
         thread: ThreadId,
-        /// Which event.
+        /// The number of the event.
         number: u64,
         /// What is wrong.
         problem: String,
@@ -183,7 +182,7 @@ pub enum ThreadError {
     /// The store failed.
     #[error("{action}: {source}")]
     Store {
-        /// What was to be done.
+        /// What the store tried to do.
         action: String,
         /// What happened.
         source: Box<dyn std::error::Error + Send + Sync>,

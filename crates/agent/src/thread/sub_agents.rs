@@ -1,4 +1,4 @@
-//! Threads that work for a call of another thread: how they are named, and how they are found.
+//! The threads of sub-agents: how they are named and found.
 
 use hmac_sha256::Hash;
 use prowess_base::hex;
@@ -7,17 +7,17 @@ use super::{ThreadError, ThreadStore};
 use crate::id::{MessageId, ThreadId};
 use crate::thread_state::Event;
 
-/// How many events are read at once.
+/// How many events one request to the store reads.
 const PAGE: usize = 1000;
 
-/// The thread of a sub-agent that works for a call, the same whenever it is asked for.
+/// The thread of the sub-agent that works for a call. It is always the same for the same call.
 pub(crate) fn sub_agent_thread(parent: &ThreadId, message: &MessageId) -> ThreadId {
     let digest = Hash::hash(format!("{parent}\0{}", message.as_str()).as_bytes());
     let name = format!("task-{}", hex::encode(&digest[..16]));
     name.parse().unwrap_or_else(|_| ThreadId::new())
 }
 
-/// The threads of a thread's sub-agents, and of theirs: each after the one that it works for.
+/// The threads of a thread's sub-agents and of their sub-agents. Each comes after its parent.
 ///
 /// ```
 /// use prowess_agent::middleware::sub_agent_threads;
@@ -26,7 +26,7 @@ pub(crate) fn sub_agent_thread(parent: &ThreadId, message: &MessageId) -> Thread
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), prowess_agent::thread::ThreadError> {
 /// let threads = sub_agent_threads(&MemoryThreads::default(), &ThreadId::new()).await?;
-/// assert!(threads.is_empty(), "it has no sub-agents");
+/// assert!(threads.is_empty());
 /// # Ok(())
 /// # }
 /// ```
@@ -48,7 +48,7 @@ pub async fn sub_agent_threads(
     Ok(threads)
 }
 
-/// The threads of a thread's tasks.
+/// The threads of a thread's own sub-agents.
 async fn children(store: &dyn ThreadStore, parent: &ThreadId) -> Result<Vec<ThreadId>, ThreadError> {
     let mut children = Vec::new();
     let mut after = 0;
@@ -63,7 +63,7 @@ async fn children(store: &dyn ThreadStore, parent: &ThreadId) -> Result<Vec<Thre
             let Event::ModelAnswered { message, .. } = &stored.event else { continue };
             for number in 0..message.tool_calls().count() {
                 let id = sub_agent_thread(parent, &message.result_id(number));
-                if is_there(store, &id).await? {
+                if has_events(store, &id).await? {
                     children.push(id);
                 }
             }
@@ -74,8 +74,8 @@ async fn children(store: &dyn ThreadStore, parent: &ThreadId) -> Result<Vec<Thre
     }
 }
 
-/// Whether a thread has begun.
-pub(crate) async fn is_there(store: &dyn ThreadStore, id: &ThreadId) -> Result<bool, ThreadError> {
+/// Whether a thread has events.
+pub(crate) async fn has_events(store: &dyn ThreadStore, id: &ThreadId) -> Result<bool, ThreadError> {
     match store.events(id, 0, 1).await {
         Ok(events) => Ok(!events.is_empty()),
         Err(ThreadError::NotFound(_)) => Ok(false),

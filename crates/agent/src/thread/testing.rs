@@ -1,4 +1,4 @@
-//! The behaviours that every store of threads has, as one suite to run against yours.
+//! The test suite that every store of threads must pass.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use crate::id::ThreadId;
 use crate::message::Message;
 use crate::thread_state::{Event, StateChange, TurnOutcome};
 
-/// Longer than any behaviour takes.
+/// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(600);
-/// Shorter than any behaviour takes; one that needs it waits for longer.
+/// Shorter than any test takes. A test that needs its end waits longer.
 const SHORT: Duration = Duration::from_millis(30);
 
-/// Runs all behaviours against a store, which may have other threads already. Panics at the first that does not hold.
+/// Runs the suite against a store, which may have other threads already. Panics at the first failure.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -30,12 +30,12 @@ pub async fn thread_store_suite(store: Arc<dyn ThreadStore>) {
     events_come_back_as_they_were(&*store).await;
     a_thread_is_read_in_parts(&*store).await;
     what_is_stored_can_be_read(&*store).await;
-    what_is_not_there_is_told(&*store).await;
+    a_missing_thread_is_an_error(&*store).await;
     one_writer_at_a_time(&*store).await;
     a_lease_ends_with_its_time(&*store).await;
     appending_keeps_the_lease(&*store).await;
     a_lost_lease_writes_nothing(&*store).await;
-    a_stale_writer_is_told(&*store).await;
+    a_stale_writer_gets_an_error(&*store).await;
     an_append_is_whole(&*store).await;
     a_fork_goes_its_own_way(&*store).await;
     the_last_changed_is_listed_first(&*store).await;
@@ -100,15 +100,15 @@ async fn what_is_stored_can_be_read(store: &dyn ThreadStore) {
     let lease = held(store, "one").await;
     let delta = (0..1000).fold(serde_json::Value::Null, |inner, _| serde_json::json!([inner]));
     let deep = Event::StateChanged { changes: vec![StateChange { owner: "deep".to_owned(), delta }] };
-    // Who cannot give it back does not take it, and goes on without it.
+    // A store that could not return the event must refuse it, and continue without it.
     let taken = u64::from(store.append(&lease, 0, std::slice::from_ref(&deep)).await.is_ok());
     let next = said("a");
     append(store, &lease, taken, std::slice::from_ref(&next)).await;
     let expected = if taken == 1 { vec![deep, next] } else { vec![next] };
-    assert!(read(store, &lease.thread).await == expected, "it was taken, and is not given back");
+    assert!(read(store, &lease.thread).await == expected, "the store took the event and does not return it");
 }
 
-async fn what_is_not_there_is_told(store: &dyn ThreadStore) {
+async fn a_missing_thread_is_an_error(store: &dyn ThreadStore) {
     let nowhere = ThreadId::new();
     assert!(matches!(store.events(&nowhere, 0, 1).await, Err(ThreadError::NotFound(_))));
     assert!(matches!(store.fork(&nowhere, 0, &ThreadId::new()).await, Err(ThreadError::NotFound(_))));
@@ -119,13 +119,15 @@ async fn one_writer_at_a_time(store: &dyn ThreadStore) {
     let lease = held(store, "one").await;
     let refused = store.lease(&lease.thread, "two", LONG).await;
     assert!(matches!(&refused, Err(ThreadError::Leased { owner, .. }) if owner == "one"), "{refused:?}");
-    let Ok(again) = store.lease(&lease.thread, "one", LONG).await else { panic!("its own lease is refused") };
+    let Ok(again) = store.lease(&lease.thread, "one", LONG).await else {
+        panic!("the owner's own lease is refused")
+    };
     append(store, &lease, 0, &[said("a")]).await;
     append(store, &again, 1, &[ended()]).await;
     assert!(store.release(&again).await.is_ok());
     assert!(store.lease(&lease.thread, "two", LONG).await.is_ok());
-    assert!(store.release(&again).await.is_ok(), "to give it back twice is no error");
-    assert!(store.lease(&lease.thread, "three", LONG).await.is_err(), "and takes it from nobody");
+    assert!(store.release(&again).await.is_ok(), "releasing twice is no error");
+    assert!(store.lease(&lease.thread, "three", LONG).await.is_err(), "and ends no other lease");
 }
 
 async fn a_lease_ends_with_its_time(store: &dyn ThreadStore) {
@@ -139,10 +141,10 @@ async fn appending_keeps_the_lease(store: &dyn ThreadStore) {
     let thread = ThreadId::new();
     let Ok(lease) = store.lease(&thread, "busy", SHORT).await else { panic!("no lease") };
     assert_eq!(lease.lasts, SHORT);
-    // It lasts as long from each append as it says, also when it was over and nobody took it.
+    // Each append extends the lease, even if it had ended and nobody took it.
     tokio::time::sleep(SHORT * 4).await;
     append(store, &Lease { lasts: LONG, ..lease.clone() }, 0, &[said("a")]).await;
-    // And an append ends none early.
+    // An append never shortens the lease.
     append(store, &lease, 1, &[ended()]).await;
     tokio::time::sleep(SHORT * 4).await;
     let refused = store.lease(&thread, "two", LONG).await;
@@ -161,7 +163,7 @@ async fn a_lost_lease_writes_nothing(store: &dyn ThreadStore) {
     assert_eq!(read(store, &thread).await.len(), 2);
 }
 
-async fn a_stale_writer_is_told(store: &dyn ThreadStore) {
+async fn a_stale_writer_gets_an_error(store: &dyn ThreadStore) {
     let lease = held(store, "one").await;
     append(store, &lease, 0, &[said("a"), ended()]).await;
     for wrong in [0, 1, 3] {
@@ -182,7 +184,7 @@ async fn a_fork_goes_its_own_way(store: &dyn ThreadStore) {
     let lease = held(store, "one").await;
     append(store, &lease, 0, &[said("a"), ended(), said("b")]).await;
     let fork = ThreadId::new();
-    assert!(store.fork(&lease.thread, 2, &fork).await.is_ok(), "also while the other is written");
+    assert!(store.fork(&lease.thread, 2, &fork).await.is_ok(), "even while someone writes to the other");
     assert!(matches!(store.fork(&lease.thread, 2, &fork).await, Err(ThreadError::Exists(_))));
     assert!(matches!(store.fork(&lease.thread, 9, &ThreadId::new()).await, Err(ThreadError::NotFound(_))));
     let Ok(other) = store.lease(&fork, "two", LONG).await else { panic!("no lease") };

@@ -1,4 +1,4 @@
-//! What happens in a thread, step by step. A thread is the fold of its events.
+//! The events of a thread. Its log is a list of them.
 
 use prowess_permission::{Fingerprint, Question};
 use serde::{Deserialize, Serialize};
@@ -9,141 +9,141 @@ use crate::message::Message;
 use crate::model::{Finish, ModelError, ModelUsage, Usage};
 use crate::tool::ToolAnswer;
 
-/// The version of the stored form of events. What is stored is read for good: a later version reads all before it.
+/// The version of the stored form of events. Every later version reads all earlier ones.
 pub const EVENT_VERSION: u32 = 2;
 
-/// What happened in a thread.
+/// Something that happened in a thread.
 ///
-/// An act has two: one that it begins, and one with what came of it. An act with the first and without the second was cut
-/// off. That a tool is called is stored before it is. That a model is asked is stored with what came of it, unless a
-/// call before it was cut off: whoever asks a model twice pays twice, and nothing else happens twice.
+/// A model call and a tool call have two events: a start and an outcome. A call with a start and no outcome was cut off.
+/// The start of a tool call is stored before the call. The start of a model call is usually stored with its outcome: a
+/// repeated model call costs tokens, and has no other effect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {
-    /// Someone said something, and it is the agent's turn.
+    /// Someone said something, and a turn began.
     TurnStarted {
-        /// What was said.
+        /// The messages.
         messages: Vec<Message>,
     },
-    /// A conversation from elsewhere is put at the end of the thread.
+    /// A conversation from elsewhere was appended to the thread.
     Imported {
-        /// What was said.
+        /// The messages.
         messages: Vec<Message>,
     },
-    /// A model is asked.
+    /// A model call started.
     ModelAsked {
-        /// The agent's own; a part may ask another.
+        /// The agent's model. A middleware may choose another one.
         model: String,
     },
-    /// A model answered.
+    /// A model responded.
     ModelAnswered {
-        /// Which one.
+        /// The model.
         model: String,
-        /// What it said.
+        /// The response.
         message: Message,
-        /// What was paid.
+        /// The tokens.
         usage: Usage,
-        /// Why it said no more.
+        /// Why the response ended.
         finish: Option<Finish>,
     },
-    /// A model did not answer, and was not asked again.
+    /// A model call failed for good.
     ModelFailed {
-        /// Why.
+        /// The error.
         error: ModelError,
     },
-    /// A tool is called.
+    /// A tool call started.
     ToolStarted {
-        /// Which call.
+        /// The call.
         call: CallId,
     },
     /// A tool answered.
     ToolAnswered {
-        /// Which call.
+        /// The call.
         call: CallId,
-        /// What it was.
+        /// The answer.
         #[serde(flatten)]
         answer: ToolAnswer,
     },
-    /// A call needs nobody's word.
+    /// A middleware approved a call, so nobody is asked about it.
     Approved {
-        /// Which call.
+        /// The call.
         call: CallId,
-        /// Who says so.
+        /// The middleware.
         by: String,
     },
-    /// A call waits for a person: before it is made, or because its tool wants to know something.
+    /// A call waits for a person: before it starts, or because its tool asks.
     Asked {
-        /// Which call.
+        /// The call.
         call: CallId,
-        /// What is asked.
+        /// The question.
         #[serde(flatten)]
-        asking: Box<CallQuestion>,
-        /// Whether its tool asks, which does with the reply what it means.
+        question: Box<CallQuestion>,
+        /// Whether the tool asks. Then the tool interprets the reply.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         by_tool: bool,
     },
-    /// The person answered.
+    /// The person replied.
     Replied {
-        /// Which call.
+        /// The call.
         call: CallId,
-        /// What it was.
+        /// The reply.
         reply: CallReply,
     },
-    /// Something outside of a call changed state.
+    /// Middleware changed their states outside of a call.
     StateChanged {
-        /// What.
+        /// The changes.
         changes: Vec<StateChange>,
     },
-    /// What the model sees of the conversation begins elsewhere. The messages before stay in the thread.
+    /// A summary replaced the oldest messages that the model sees. The messages stay in the thread.
     Compacted {
         /// How many messages of the thread the model no longer sees.
         cut: usize,
-        /// What it sees in their place.
+        /// The message with the summary.
         summary: Message,
         /// What the summary cost.
         #[serde(default, skip_serializing_if = "ModelUsage::is_empty")]
         spent: ModelUsage,
     },
-    /// A part of the agent wants the turn to end.
+    /// A middleware asked for the end of the turn.
     Stopped {
-        /// How.
+        /// How the turn ends.
         outcome: TurnOutcome,
     },
-    /// A part of the agent tells the model something; a turn that was to end goes on.
+    /// A middleware told the model something. A turn that was about to end continues.
     Told {
-        /// What, if anything.
+        /// The messages; there may be none.
         messages: Vec<Message>,
     },
-    /// The turn is over.
+    /// The turn ended.
     TurnEnded {
-        /// How.
+        /// How it ended.
         outcome: TurnOutcome,
     },
 }
 
-/// What a call waits for.
+/// The question that a call waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "StoredAsking")]
+#[serde(try_from = "StoredCallQuestion")]
 pub struct CallQuestion {
-    /// What is asked.
+    /// The question to the person.
     pub question: Question,
-    /// What was allowed for the same call before.
+    /// What a person allowed for the same call before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<Fingerprint>,
-    /// The question of a sub-agent's thread that it is.
+    /// The sub-agent that asks, if it is not this thread's agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<SubAgentCaller>,
 }
 
-/// The question of a sub-agent, which its parent's thread asks.
+/// A sub-agent that asks a question in its parent's thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubAgentCaller {
-    /// The sub-agent.
+    /// The sub-agent's name.
     pub name: String,
     /// Its thread.
     pub thread: ThreadId,
-    /// The number of the event there that asked.
+    /// The number of the event in that thread that asked.
     pub number: u64,
 }
 
@@ -153,9 +153,9 @@ impl From<Question> for CallQuestion {
     }
 }
 
-/// How it is stored; version 1 had all of it in the question.
+/// The stored form of a [`CallQuestion`]. Version 1 had everything in the question.
 #[derive(Deserialize)]
-struct StoredAsking {
+struct StoredCallQuestion {
     question: Value,
     #[serde(default)]
     allowed: Vec<Fingerprint>,
@@ -163,11 +163,11 @@ struct StoredAsking {
     via: Option<SubAgentCaller>,
 }
 
-impl TryFrom<StoredAsking> for CallQuestion {
+impl TryFrom<StoredCallQuestion> for CallQuestion {
     type Error = serde_json::Error;
 
-    fn try_from(stored: StoredAsking) -> Result<Self, serde_json::Error> {
-        let StoredAsking { question, mut allowed, mut via } = stored;
+    fn try_from(stored: StoredCallQuestion) -> Result<Self, serde_json::Error> {
+        let StoredCallQuestion { question, mut allowed, mut via } = stored;
         if question.get("deed").is_none() {
             let before = question.get("allowed").and_then(Value::as_array).into_iter().flatten();
             allowed.extend(before.filter_map(|text| text.as_str()?.parse::<Fingerprint>().ok()));
@@ -177,37 +177,37 @@ impl TryFrom<StoredAsking> for CallQuestion {
     }
 }
 
-/// A change of the state that one part of the agent has.
+/// A change of a middleware's state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StateChange {
-    /// Whose state.
+    /// The middleware whose state changes.
     pub owner: String,
-    /// The change, as its owner writes it.
+    /// The change, in its owner's form.
     pub delta: Value,
 }
 
-/// What a person says to a call that waits.
+/// A person's reply about a waiting call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CallReply {
-    /// Go on.
+    /// Make the call.
     Approve,
-    /// Go on, and do not ask again about what the question is about.
+    /// Make the call, and do not ask about this again.
     Always,
-    /// Go on with other arguments.
+    /// Make the call with other arguments.
     Edit {
         /// The arguments, as JSON.
         arguments: String,
     },
-    /// No.
+    /// Do not make the call.
     Reject {
-        /// What the model is told.
+        /// What the model reads.
         message: String,
     },
-    /// No, nor anything else that waits in the thread, or in the thread of the sub-agent that asks.
+    /// Do not make the call, nor any other call that waits in the thread that asks.
     RejectAll {
-        /// What the model is told.
+        /// What the model reads.
         message: String,
     },
 }
@@ -215,17 +215,20 @@ pub enum CallReply {
 impl std::fmt::Display for TurnOutcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Answered => f.write_str("it answered"),
+            Self::Answered => f.write_str("the model responded"),
             Self::Silent => f.write_str("the model said nothing"),
-            Self::CutOff => f.write_str("the model had no more room"),
+            Self::CutOff => f.write_str("the response reached its limit of tokens"),
             Self::Refused => f.write_str("the model refused"),
-            Self::TooManySteps { most } => write!(f, "it took {most} steps, the most there may be"),
-            Self::TooManyTokens { most } => write!(f, "it took {most} tokens, the most there may be"),
+            Self::TooManyModelCalls { most } => write!(f, "the turn reached its limit of {most} model calls"),
+            Self::TooManyTokens { most } => write!(f, "the turn reached its limit of {most} tokens"),
             Self::WindowFull { why } => {
-                write!(f, "the conversation fills the model's window, and nothing could be taken out: {why}")
+                write!(
+                    f,
+                    "the conversation fills the model's context window and could not be summarised: {why}"
+                )
             }
             Self::Failed { error } => error.fmt(f),
-            Self::Cancelled => f.write_str("it was cancelled"),
+            Self::Cancelled => f.write_str("the turn was cancelled"),
             Self::Stopped { reason } => f.write_str(reason),
         }
     }
@@ -236,39 +239,40 @@ impl std::fmt::Display for TurnOutcome {
 #[serde(tag = "outcome", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TurnOutcome {
-    /// The model said what it wanted.
+    /// The model responded.
     Answered,
-    /// The model said nothing at all.
+    /// The response was empty.
     Silent,
-    /// The model had no more room.
+    /// The response reached its limit of tokens.
     CutOff,
-    /// The model, or its provider, would not say it.
+    /// The model or its provider refused.
     Refused,
-    /// The model was asked as often as it may be in one turn.
-    TooManySteps {
-        /// How often that is.
+    /// The turn reached its limit of model calls.
+    #[serde(rename = "too_many_steps")]
+    TooManyModelCalls {
+        /// The limit.
         most: u32,
     },
-    /// The turn took as many tokens as it may.
+    /// The turn reached its limit of tokens.
     TooManyTokens {
-        /// How many that is.
+        /// The limit.
         most: u64,
     },
-    /// The conversation fills the model's window, and nothing could be taken out of it.
+    /// The conversation fills the model's context window, and could not be summarised.
     WindowFull {
-        /// Why nothing could.
+        /// Why it could not.
         why: String,
     },
-    /// The model did not answer.
+    /// The model call failed.
     Failed {
-        /// Why.
+        /// The error.
         error: ModelError,
     },
-    /// Someone ended it.
+    /// Someone cancelled the turn.
     Cancelled,
-    /// A part of the agent ended it.
+    /// A middleware ended the turn.
     Stopped {
-        /// Which one, and why.
+        /// Why.
         reason: String,
     },
 }

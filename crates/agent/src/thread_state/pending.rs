@@ -1,86 +1,86 @@
-//! The calls of an answer, until each has its result.
+//! The tool calls of a response, until each has its answer.
 
 use super::event::{CallQuestion, CallReply, Event, StateChange};
 use crate::id::MessageId;
 use crate::message::{Message, ToolCall, ToolResult};
 use crate::tool::ToolAnswer;
 
-/// What a call's answer is when nobody knows whether the tool did its work.
+/// The answer of a call that was interrupted: nobody knows whether the tool did its work.
 pub(super) const UNKNOWN_OUTCOME: &str = "Error: this call was interrupted, and it is not known whether it took effect. \
-     Look before you call it again.";
+     Check before you call it again.";
 
-/// What a call's answer is that the model had no room to write.
-const CUT_OFF: &str = "Error: your answer reached its limit before this call was whole, so it was not made. \
-     Make it shorter, or do it in several calls.";
+/// The answer of a call that the model could not finish writing.
+const CUT_OFF: &str = "Error: your response reached its limit before this call was complete, so it was not made. \
+     Make it shorter, or split it into several calls.";
 
-/// A call of the last answer.
+/// A call of the last response.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Pending {
+pub(super) struct PendingCall {
     pub(super) call: ToolCall,
-    /// The name of the message with its result, the same whenever the thread is read.
+    /// The id of the message with its answer, the same each time the thread is read.
     pub(super) message: MessageId,
-    pub(super) status: Status,
-    /// Whether a person was asked if it may be made.
+    pub(super) status: CallStatus,
+    /// Whether a person was asked before the call.
     pub(super) was_asked: bool,
-    /// Whether a person changed its arguments, which the model has to be told.
+    /// Whether a person changed the arguments. The answer tells the model.
     pub(super) is_edited: bool,
-    /// Whether a person wants such calls never to be asked about again.
+    /// Whether a person replied "always".
     pub(super) always: bool,
-    /// What its tool asked a person.
-    pub(super) consulted: Option<Consultation>,
-    /// What changes once all calls are answered.
+    /// The question that its tool asked a person.
+    pub(super) consultation: Option<Consultation>,
+    /// The state changes that take effect when all calls are answered.
     pub(super) changes: Vec<StateChange>,
 }
 
-/// What a tool asked a person about a call.
+/// A question that a tool asked a person in the middle of a call, and the reply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Consultation {
-    /// What was asked.
-    pub asking: CallQuestion,
-    /// What the person said; nothing yet while the call waits.
+    /// The question.
+    pub question: CallQuestion,
+    /// The reply. `None` while the call waits.
     pub reply: Option<CallReply>,
-    /// Whether a person had let the call pass before.
+    /// Whether a person had approved the call before.
     pub(super) approved: bool,
-    /// Whether the person's no is for everything else that the asker waits for. A tool reads a plain no, so that none
-    /// mistakes this one for a yes.
+    /// Whether the person also rejected everything else that waits. The tool reads a plain [`CallReply::Reject`], so that
+    /// it cannot mistake this reply for an approval.
     pub(crate) rejects_all: bool,
 }
 
-/// Where a call stands.
+/// How far a call is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Status {
-    /// To be made; with `approved`, nobody needs to be asked again.
+pub(super) enum CallStatus {
+    /// It is to be made. With `approved`, nobody needs to be asked again.
     New { approved: bool },
-    /// Begun.
+    /// It has started.
     Started { approved: bool },
-    /// It waits for a person; with `by_tool`, because its tool wants to know something.
+    /// It waits for a person. With `by_tool`, its tool asked.
     Asked { by_tool: bool },
-    /// Made.
+    /// It has its answer.
     Answered(ToolResult),
 }
 
-/// A call to be made.
+/// A tool call that can be made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReadyCall {
     /// The call.
     pub call: ToolCall,
-    /// The name of the message that its result will be: no other call of the thread has it.
+    /// The id of the message with its answer. No other call of the thread has it.
     pub message: MessageId,
-    /// Whether a person let it pass already.
+    /// Whether a person approved it.
     pub approved: bool,
-    /// Whether it was begun before, and nobody knows what came of it.
+    /// Whether it was started before, and nobody knows its outcome.
     pub interrupted: bool,
-    /// Whether a person wants such calls never to be asked about again.
+    /// Whether a person replied "always".
     pub always: bool,
-    /// What its tool asked a person, and the reply.
-    pub consulted: Option<Consultation>,
+    /// The question that its tool asked a person, and the reply.
+    pub consultation: Option<Consultation>,
 }
 
-impl Pending {
-    /// Answers a call that is not whole, because the model had no more room.
-    pub(super) fn cut_off(&mut self) {
+impl PendingCall {
+    /// Answers the call if it is incomplete because the response was cut off.
+    pub(super) fn answer_if_torn(&mut self) {
         if self.call.arguments.trim().is_empty() || self.call.parsed().is_err() {
-            self.status = Status::Answered(self.result(CUT_OFF, true));
+            self.status = CallStatus::Answered(self.result(CUT_OFF, true));
         }
     }
 
@@ -90,9 +90,9 @@ impl Pending {
 
     pub(super) fn ready(&self) -> Option<ReadyCall> {
         let (approved, interrupted) = match self.status {
-            Status::New { approved } => (approved, false),
-            Status::Started { approved } => (approved, true),
-            Status::Asked { .. } | Status::Answered(_) => return None,
+            CallStatus::New { approved } => (approved, false),
+            CallStatus::Started { approved } => (approved, true),
+            CallStatus::Asked { .. } | CallStatus::Answered(_) => return None,
         };
         Some(self.call(approved, interrupted))
     }
@@ -104,7 +104,7 @@ impl Pending {
             approved,
             interrupted,
             always: self.always,
-            consulted: self.consulted.clone(),
+            consultation: self.consultation.clone(),
         }
     }
 
@@ -120,22 +120,22 @@ impl Pending {
 }
 
 impl ReadyCall {
-    /// The answer to a call that was begun before and must not be made twice.
+    /// The answer to a call that was started before and must not be repeated.
     pub fn unknown_outcome(&self) -> Event {
         Event::ToolAnswered { call: self.call.id.clone(), answer: ToolAnswer::error(UNKNOWN_OUTCOME) }
     }
 }
 
-/// The calls of an answer.
-pub(super) fn pending(message: &Message) -> impl Iterator<Item = Pending> {
-    message.tool_calls().enumerate().map(|(number, call)| Pending {
+/// The tool calls of a response.
+pub(super) fn pending_calls(message: &Message) -> impl Iterator<Item = PendingCall> {
+    message.tool_calls().enumerate().map(|(number, call)| PendingCall {
         call: call.clone(),
         message: message.result_id(number),
-        status: Status::New { approved: false },
+        status: CallStatus::New { approved: false },
         was_asked: false,
         is_edited: false,
         always: false,
-        consulted: None,
+        consultation: None,
         changes: Vec::new(),
     })
 }

@@ -1,4 +1,4 @@
-//! Repair of conversations from elsewhere: every call has one result, right after the answer that made it.
+//! Repairs conversations from elsewhere: every call gets one answer, right after the message that made it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,35 +6,39 @@ use crate::id::CallId;
 use crate::message::{Content, Message, ToolCall, ToolResult};
 use crate::model::name_calls;
 
-/// What a call is answered whose result is not there.
+/// The answer of a call that has none.
 const LOST: &str = "Error: this call has no result: it was cut off before one came.";
 
-/// The same messages, mended: calls of one answer have names of their own, calls without a result get one that says so, results follow their calls in order, and
-/// results that nobody asked for are left out, as are empty answers.
+/// Repairs a conversation.
+///
+/// Each call of a message gets its own id. A call without an answer gets one that says so. Answers follow their calls in
+/// order. Answers without a call, and empty responses, are left out.
 pub(super) fn repaired(messages: &[Message]) -> impl Iterator<Item = Message> {
-    let mut mended = Vec::with_capacity(messages.len());
+    let mut repaired = Vec::with_capacity(messages.len());
     for (index, message) in messages.iter().enumerate() {
         match &message.content {
             Content::Tool(_) => {}
-            Content::User { .. } => mended.push(message.clone()),
+            Content::User { .. } => repaired.push(message.clone()),
             Content::Assistant { parts } if parts.is_empty() => {}
             Content::Assistant { .. } => {
-                let mut answer = message.clone();
-                if let Content::Assistant { parts } = &mut answer.content {
+                let mut response = message.clone();
+                if let Content::Assistant { parts } = &mut response.content {
                     name_calls(parts);
                 }
-                let results = results(message, &answer, &messages[index + 1..]);
-                mended.push(answer);
-                mended.extend(results);
+                let answers = answers(message, &response, &messages[index + 1..]);
+                repaired.push(response);
+                repaired.extend(answers);
             }
         }
     }
-    mended.into_iter()
+    repaired.into_iter()
 }
 
-/// The results of an answer's calls, among what follows until the next answer. `written` is the answer as it was, `answer`
-/// with names of their own for its calls: of results to one name, each call has the next.
-fn results(written: &Message, answer: &Message, rest: &[Message]) -> Vec<Message> {
+/// The answers to the calls of a response, found in `rest` before the next response.
+///
+/// `written` is the response as it was. In `repaired`, each call has its own id. If several calls had the same id, each
+/// gets the next answer to that id.
+fn answers(written: &Message, repaired: &Message, rest: &[Message]) -> Vec<Message> {
     let next = rest.iter().position(|message| matches!(message.content, Content::Assistant { .. }));
     let mut given: BTreeMap<&CallId, VecDeque<(&Message, &ToolResult)>> = BTreeMap::new();
     for message in &rest[..next.unwrap_or(rest.len())] {
@@ -52,9 +56,9 @@ fn results(written: &Message, answer: &Message, rest: &[Message]) -> Vec<Message
             None => {
                 let (name, text) = (call.name.clone(), LOST.to_owned());
                 let result = ToolResult { call: id, name, text, is_error: true };
-                Message { id: answer.result_id(number), ..Message::tool(result) }
+                Message { id: repaired.result_id(number), ..Message::tool(result) }
             }
         }
     };
-    written.tool_calls().zip(answer.tool_calls()).enumerate().map(result).collect()
+    written.tool_calls().zip(repaired.tool_calls()).enumerate().map(result).collect()
 }

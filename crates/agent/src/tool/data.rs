@@ -1,10 +1,10 @@
-//! What came of a call, as data.
+//! The outcome of a tool call, as data for programs.
 
 use prowess_permission::Refusal;
 use prowess_skills::RunSummary;
 use serde::{Deserialize, Serialize};
 
-/// What came of a call, for whoever shows it. The model reads [`ToolAnswer::text`](super::ToolAnswer::text).
+/// The outcome of a call, for programs that show it. The model reads [`ToolAnswer::text`](super::ToolAnswer::text).
 ///
 /// ```
 /// use prowess_agent::tool::{RefusedBy, ToolData};
@@ -17,15 +17,15 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolData {
-    /// It was not made, or not to its end: it was not allowed.
+    /// The call was refused.
     Refused {
-        /// Who or what said no.
+        /// Who or what refused it.
         by: RefusedBy,
-        /// What they said about it.
+        /// The reason that they gave.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
-    /// A command was run to its end.
+    /// A run finished.
     Ran(Box<RunSummary>),
 }
 
@@ -40,7 +40,7 @@ impl From<&Refusal> for ToolData {
     }
 }
 
-/// Who or what said no to a call.
+/// Who or what refused a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -49,6 +49,6 @@ pub enum RefusedBy {
     Person,
     /// A rule, or a hook.
     Rule,
-    /// Nobody: somebody had to be asked, and nobody was there.
+    /// Nobody: a person had to be asked, and none was there.
     Nobody,
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::{DEFAULT_TOOL_TIMEOUT, Tool, ToolAnswer, ToolContext, ToolKind, ToolOutput};
 use crate::model::ToolDefinition;
 
-/// Why a function could not do its work, as the model reads it.
+/// Why a function failed, as the model reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolFailure(pub String);
 
@@ -28,7 +28,7 @@ impl<E: std::error::Error> From<E> for ToolFailure {
 
 type Answering = Pin<Box<dyn Future<Output = Result<ToolAnswer, ToolFailure>> + Send>>;
 
-/// A tool from a function of typed arguments, whose documentation becomes the schema's.
+/// A tool from a function with typed arguments. Their documentation becomes that of the schema.
 ///
 /// ```
 /// use prowess_agent::{FunctionTool, Tool, ToolAnswer};
@@ -48,14 +48,14 @@ type Answering = Pin<Box<dyn Future<Output = Result<ToolAnswer, ToolFailure>> + 
 pub struct FunctionTool<A> {
     definition: Arc<ToolDefinition>,
     function: Box<dyn Fn(A) -> Answering + Send + Sync>,
-    act: ToolKind,
+    kind: ToolKind,
     idempotent: bool,
     timeout: Duration,
     arguments: PhantomData<fn(A)>,
 }
 
 impl<A: DeserializeOwned + JsonSchema + Send + 'static> FunctionTool<A> {
-    /// A tool that does what a function does.
+    /// A tool that calls a function.
     pub fn new<F, W>(name: impl Into<String>, description: impl Into<String>, function: F) -> Self
     where
         F: Fn(A) -> W + Send + Sync + 'static,
@@ -64,7 +64,7 @@ impl<A: DeserializeOwned + JsonSchema + Send + 'static> FunctionTool<A> {
         let (name, description) = (name.into(), description.into());
         Self {
             definition: Arc::new(ToolDefinition { name, description, parameters: schema::<A>() }),
-            act: ToolKind::Other,
+            kind: ToolKind::Other,
             function: Box::new(move |arguments| Box::pin(function(arguments))),
             idempotent: false,
             timeout: DEFAULT_TOOL_TIMEOUT,
@@ -72,21 +72,21 @@ impl<A: DeserializeOwned + JsonSchema + Send + 'static> FunctionTool<A> {
         }
     }
 
-    /// The same, as one that may be called again when a call was cut off.
+    /// Declares that a call that was cut off can be repeated.
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.idempotent = true;
         self
     }
 
-    /// The same, as one that does this.
+    /// Sets the kind of work that the tool does.
     #[must_use]
-    pub fn acts(mut self, act: ToolKind) -> Self {
-        self.act = act;
+    pub fn with_kind(mut self, kind: ToolKind) -> Self {
+        self.kind = kind;
         self
     }
 
-    /// The same, with this much time for a call.
+    /// Sets how long a call may take.
     #[must_use]
     pub fn within(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -100,12 +100,12 @@ impl<A: DeserializeOwned + JsonSchema + Send + 'static> Tool for FunctionTool<A>
         Arc::clone(&self.definition)
     }
 
-    fn act(&self) -> ToolKind {
-        self.act
+    fn kind(&self) -> ToolKind {
+        self.kind
     }
 
     fn is_idempotent(&self) -> bool {
-        self.idempotent || self.act.is_idempotent()
+        self.idempotent || self.kind.is_idempotent()
     }
 
     fn timeout(&self) -> Duration {
@@ -130,22 +130,22 @@ impl<A> Debug for FunctionTool<A> {
     }
 }
 
-/// How much a model is told of what is wrong with its arguments, in characters.
+/// How much of a problem with the arguments the model reads, in characters.
 const MAX_PROBLEM: usize = 500;
 
-/// Arguments of a type, or what the model is told about them.
+/// Parses arguments. The error is the answer that the model reads.
 pub(crate) fn parsed<A: DeserializeOwned + JsonSchema + 'static>(
     tool: &str,
     arguments: Value,
 ) -> Result<A, ToolAnswer> {
-    parameters::parsed(arguments).map_err(|wrong| {
-        // What is wrong is quoted, however long it is.
+    parameters::parse(arguments).map_err(|wrong| {
+        // The problem quotes the argument, which may be long.
         let wrong: String = wrong.to_string().chars().take(MAX_PROBLEM).collect();
         ToolAnswer::error(format!("Error: {tool}: the arguments are not right: {wrong}"))
     })
 }
 
-/// The schema of arguments, in one piece.
+/// The schema of arguments, without references.
 pub(crate) fn schema<A: JsonSchema + 'static>() -> Value {
     Value::clone(&parameters::schema::<A>())
 }

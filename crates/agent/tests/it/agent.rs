@@ -1,4 +1,4 @@
-//! An agent at work: turns, calls, parts, crashes.
+//! An agent at work: turns, calls, middleware, crashes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -49,7 +49,7 @@ async fn thread(agent: &Agent) -> Thread {
 }
 
 pub(crate) fn results(thread: &Thread) -> Vec<String> {
-    let messages = thread.run().messages().iter();
+    let messages = thread.state().messages().iter();
     messages
         .filter(|message| matches!(message.content, prowess_agent::message::Content::Tool(_)))
         .map(|message| message.text())
@@ -68,9 +68,9 @@ async fn a_turn_with_a_tool() {
         }
     };
     assert_eq!(thread.say("1 + 2 + 3?", &watcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
-    assert_eq!(thread.answer().as_deref(), Some("It is 6."));
+    assert_eq!(thread.last_response().as_deref(), Some("It is 6."));
     assert_eq!(*seen.lock().unwrap(), "It is 6.");
-    assert_eq!((results(&thread), thread.run().usage().input), (vec!["6".to_owned()], 10));
+    assert_eq!((results(&thread), thread.state().usage().input), (vec!["6".to_owned()], 10));
     let request = model.request(1);
     assert_eq!(
         (request.system_text().as_str(), request.messages.len(), request.tools.len()),
@@ -107,7 +107,7 @@ async fn foolish_calls_are_answers_that_a_model_can_act_on() {
     Error: there is no tool `subtract`. Tools: add, panics, slow.
     Error: add: the arguments are not valid JSON: EOF while parsing a value at line 1 column 12
     Error: add: the arguments are not right: invalid type: string "x", expected a sequence
-    Error: the tool failed in a way it was not made for.
+    Error: the tool crashed.
     Error: the tool took longer than 0 seconds.
     Error: add: the arguments must be a JSON object
     "#);
@@ -187,8 +187,8 @@ impl Middleware for Notes {
         vec![Arc::new(Note)]
     }
 
-    async fn sections(&self, moment: MiddlewareContext<'_>) -> Result<Sections, MiddlewareError> {
-        let noted = moment.states.get::<Noted>("notes").ok_or(MiddlewareError::NoState)?;
+    async fn sections(&self, context: MiddlewareContext<'_>) -> Result<Sections, MiddlewareError> {
+        let noted = context.states.get::<Noted>("notes").ok_or(MiddlewareError::NoState)?;
         let text = format!("Noted: {:?}", noted.0);
         Ok(PromptSection { owner: "notes".to_owned(), text, is_stable: false }.into())
     }
@@ -202,7 +202,8 @@ async fn parallel_changes_are_all_there_in_the_order_of_the_calls() {
         notes.iter().map(|(id, args)| (id.as_str(), "note", args.as_str())).collect();
     let model = Says::new([calls(&all), text("done")]);
     let store = Arc::new(MemoryThreads::new());
-    let agent = Agent::builder(model.clone()).with(Notes).prompt("You note.").store(store).build().unwrap();
+    let agent =
+        Agent::builder(model.clone()).middleware(Notes).prompt("You note.").store(store).build().unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
     thread.say("note", &NoWatcher).await.unwrap();
@@ -226,9 +227,9 @@ impl Middleware for Careful {
 
     async fn after_model(
         &self,
-        moment: MiddlewareContext<'_>,
+        context: MiddlewareContext<'_>,
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
-        let prowess_agent::thread_state::NextStep::CallTools(calls) = moment.run.next() else {
+        let prowess_agent::thread_state::NextStep::CallTools(calls) = context.thread_state.next() else {
             return Ok(Vec::new());
         };
         let risky = calls.into_iter().filter(|call| call.call.name == "wipe" && !call.approved);
@@ -259,7 +260,7 @@ async fn a_call_waits_for_a_person_also_in_another_process() {
     let model =
         Says::new([calls(&[("c1", "wipe", "{}"), ("c2", "add", "{\"numbers\": [1]}")]), text("Done.")]);
     let agent = Agent::builder(model)
-        .with(Careful)
+        .middleware(Careful)
         .tool(Arc::new(tool("wipe", wipe)))
         .tool(add())
         .store(Arc::new(MemoryThreads::new()))
@@ -387,11 +388,16 @@ impl Middleware for Diary {
 }
 
 #[tokio::test]
-async fn parts_are_asked_in_their_order() {
+async fn middleware_are_called_in_their_order() {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let diary = |name| Diary { name, lines: Arc::clone(&lines) };
     let model = Says::new([calls(&[("c1", "add", "{\"numbers\": []}")]), text("0")]);
-    let agent = Agent::builder(model.clone()).with(diary("a")).with(diary("b")).tool(add()).build().unwrap();
+    let agent = Agent::builder(model.clone())
+        .middleware(diary("a"))
+        .middleware(diary("b"))
+        .tool(add())
+        .build()
+        .unwrap();
     thread(&agent).await.say("go", &NoWatcher).await.unwrap();
     insta::assert_snapshot!(lines.lock().unwrap().join("\n"), @r"
     a before_agent
@@ -420,8 +426,8 @@ async fn parts_are_asked_in_their_order() {
     a after_agent Answered
     ");
     assert_eq!(model.request(0).temperature, Some(0.5));
-    let twice = Agent::builder(model).with(diary("a")).with(diary("a")).build().unwrap_err();
-    assert!(matches!(twice, AgentError::TwoParts(_)));
+    let twice = Agent::builder(model).middleware(diary("a")).middleware(diary("a")).build().unwrap_err();
+    assert!(matches!(twice, AgentError::DuplicateMiddleware(_)));
 }
 
 /// Jumps once.
@@ -451,11 +457,11 @@ impl Middleware for Jumps {
 }
 
 #[tokio::test]
-async fn a_part_jumps() {
+async fn a_middleware_jumps() {
     let turn = async |jump: Jump, place: &'static str| {
         let model = Says::new([calls(&[("c1", "add", "{\"numbers\": [7]}")]), text("done"), text("again")]);
         let jumps = Jumps(jump, Arc::default(), place);
-        let agent = Agent::builder(model.clone()).with(jumps).tool(add()).build().unwrap();
+        let agent = Agent::builder(model.clone()).middleware(jumps).tool(add()).build().unwrap();
         let mut thread = thread(&agent).await;
         let turn = thread.say("go", &NoWatcher).await.unwrap();
         (turn, results(&thread), model.count())
@@ -506,8 +512,5 @@ async fn a_lease_is_kept_through_a_long_call() {
 async fn two_tools_of_one_name_are_told_of() {
     let model = Says::new([]);
     let built = Agent::builder(model).tool(add()).tool(add()).build();
-    assert_eq!(
-        built.unwrap_err().to_string(),
-        "there are two tools `add`: leave one out, or give it another name"
-    );
+    assert_eq!(built.unwrap_err().to_string(), "two tools are called `add`: remove or rename one of them");
 }

@@ -1,4 +1,4 @@
-//! Questions of tools and parts that only tests have.
+//! Questions of tools and middleware that only tests have.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +6,6 @@ use prowess_permission::{Action, Kind, Question};
 
 /// A question in words of its own.
 pub(crate) fn own_question(title: &str) -> Question {
-    let deed = Action::Other { title: title.to_owned(), details: BTreeMap::new() };
-    Question::new(Kind::TOOL, title).to(deed)
+    let action = Action::Other { title: title.to_owned(), details: BTreeMap::new() };
+    Question::new(Kind::TOOL, title).to(action)
 }

@@ -25,13 +25,13 @@ async fn a_thread_costs_what_it_and_its_sub_agents_were_answered() {
     .named("test:big-2");
     let agent = |model| Agent::builder(Arc::new(model)).build().unwrap();
     let sub_agents = SubAgents::new(agent(small)).and("odd", "Has no price.", agent(odd));
-    let agent = Agent::builder(Arc::new(big)).with(sub_agents).build().unwrap();
+    let agent = Agent::builder(Arc::new(big)).middleware(sub_agents).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     thread.say("do it", &NoWatcher).await.unwrap();
 
     let prices = "[\"test:big-*\"]\ninput = 3\noutput = 15\n[\"test:small\"]\ninput = 0.25\noutput = 1.25\n";
     let prices: Prices = toml::from_str(prices).unwrap();
-    let cost = prices.cost(thread.run().spent());
+    let cost = prices.cost(thread.state().spent());
     // 21,000 and 250 tokens of the one, 1,000 and 100 of the other.
     assert_eq!(cost.micros(), 63_000 + 3_750 + 250 + 125);
     assert_eq!(cost.to_string(), "$0.0671, without test:odd: no price is known");

@@ -46,7 +46,7 @@ async fn one_call_builds_the_whole_agent() {
         Rule::new("read", "*", Decision::Allow),
     ];
     let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
-    let agent = DeepAgent::new(model.clone())
+    let agent = DeepAgent::builder(model.clone())
         .prompt("You look after forms.")
         .tool(add())
         .skills(world.skills(Dialect::DeepAgents))
@@ -66,7 +66,7 @@ async fn one_call_builds_the_whole_agent() {
     let mut thread = agent.open(id).await.unwrap();
     let turn = thread.reply(&waiting[0].call.id, CallReply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered), "{:?}", results(&thread));
-    assert_eq!(thread.answer().as_deref(), Some("Fertig."));
+    assert_eq!(thread.last_response().as_deref(), Some("Fertig."));
     let prompt = model.request(1).system_text();
     for part in ["You look after forms.", "Answer in German.", "**pdf** [Loaded]", "## Sub-agents"] {
         assert!(prompt.contains(part), "{part}: {prompt}");
@@ -96,7 +96,7 @@ async fn a_model_is_enough() {
         text("read"),
     ]);
     let world = World::new(&[]).await;
-    let build = || DeepAgent::new(model.clone()).store(Arc::new(world.store.clone())).build().unwrap();
+    let build = || DeepAgent::builder(model.clone()).store(Arc::new(world.store.clone())).build().unwrap();
     let id = ThreadId::new();
     let mut thread = build().open(id.clone()).await.unwrap();
     thread.say("write", &NoWatcher).await.unwrap();

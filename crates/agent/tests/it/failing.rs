@@ -1,4 +1,4 @@
-//! A backend that fails half-way: what each part makes of it.
+//! A backend that fails half-way: how each middleware reacts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -113,7 +113,7 @@ async fn files_on_a_backend_that_fails_half_way() {
     ];
     for operations in 0..=8 {
         let model = Says::new(steps.iter().map(|step| calls(&[*step])).chain([text("done")]));
-        let agent = Agent::builder(model).with(Files::new(Fails::after(operations))).build().unwrap();
+        let agent = Agent::builder(model).middleware(Files::new(Fails::after(operations))).build().unwrap();
         let mut thread = agent.open(ThreadId::new()).await.unwrap();
         assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
         let answers = results(&thread);
@@ -132,7 +132,7 @@ async fn eviction_to_a_backend_that_fails_half_way() {
     });
     let model = Says::new([calls(&[("a", "long", "{}")]), calls(&[("b", "long", "{}")]), text("I see.")]);
     let eviction = Eviction::new(Fails::after(1));
-    let agent = Agent::builder(model).with(eviction).tool(Arc::new(long)).build().unwrap();
+    let agent = Agent::builder(model).middleware(eviction).tool(Arc::new(long)).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     let answers = results(&thread);
@@ -151,15 +151,15 @@ async fn memory_on_a_backend_that_fails_half_way() {
         }
         let model = Says::new([text("Ja.")]);
         let memory = Memory::new(backend.clone(), ["/a.md", "/b.md", "/c.md"].map(path));
-        let agent = Agent::builder(model.clone()).with(memory).build().unwrap();
+        let agent = Agent::builder(model.clone()).middleware(memory).build().unwrap();
         let mut thread = agent.open(ThreadId::new()).await.unwrap();
         for _ in 0..2 {
-            let error = match thread.run().messages().is_empty() {
+            let error = match thread.state().messages().is_empty() {
                 true => thread.say("hello", &NoWatcher).await.unwrap_err(),
                 false => thread.go_on(&NoWatcher).await.unwrap_err(),
             };
             assert!(
-                error.to_string().starts_with("memory: could not read what it remembers: an operation of /"),
+                error.to_string().starts_with("memory: could not read the memory: an operation of /"),
                 "{error}"
             );
             assert_eq!(model.count(), 0, "no model is asked that does not know what it should");
@@ -192,17 +192,17 @@ async fn summarisation_on_a_backend_that_fails_half_way() {
             options.trigger = Some(Trigger::Messages(5));
             options.keep = Some(Keep::Messages(1));
         });
-        let agent = Agent::builder(model.clone()).with(summaries).build().unwrap();
+        let agent = Agent::builder(model.clone()).middleware(summaries).build().unwrap();
         let mut thread = agent.open(ThreadId::new()).await.unwrap();
         for said in ["first", "second", "third"] {
             assert_eq!(thread.say(said, &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
         }
-        assert_eq!(thread.run().cut(), 0, "nothing is taken out");
+        assert_eq!(thread.state().cut(), 0, "nothing is taken out");
         assert_eq!(model.request(3).messages.len(), 5);
         backend.mend();
         thread.say("fourth", &NoWatcher).await.unwrap();
         // What was decided before is done now, or it is decided anew.
-        let cut = thread.run().cut();
+        let cut = thread.state().cut();
         assert_eq!(cut, if operations == 0 { 6 } else { 4 });
         let history = path(&format!("/conversation_history/{}.md", thread.id()));
         let history = backend.files.download(&[history]).await.remove(0).unwrap();

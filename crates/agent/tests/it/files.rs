@@ -22,7 +22,7 @@ use crate::world::{World, open};
 async fn said(steps: &[&[(&str, &str, &str)]]) -> Vec<String> {
     let turns = steps.iter().map(|step| calls(step)).chain([text("done")]);
     let files = Files::new(Arc::new(MemoryBackend::new()));
-    let agent = Agent::builder(Says::new(turns)).with(files).build().unwrap();
+    let agent = Agent::builder(Says::new(turns)).middleware(files).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     thread.say("go", &NoWatcher).await.unwrap();
     results(&thread)
@@ -93,7 +93,7 @@ async fn tree() -> Arc<MemoryBackend> {
 }
 
 fn guarded(model: Arc<Says>, backend: Arc<MemoryBackend>, permissions: &Permissions) -> AgentBuilder {
-    Agent::builder(model).with(Files::new(backend).permissions(permissions.clone()))
+    Agent::builder(model).middleware(Files::new(backend).permissions(permissions.clone()))
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn what_the_rules_want_asked_waits_in_the_thread() {
     assert_eq!(waiting.len(), 4);
     let question = &waiting[0].question;
     assert_eq!(question.wording().title, "write /a");
-    assert_eq!(question.deed, Action::WriteFile { content: "one".to_owned() });
+    assert_eq!(question.action, Action::WriteFile { content: "one".to_owned() });
     thread.close().await.unwrap();
 
     let mut elsewhere = build().open(id).await.unwrap();
@@ -167,7 +167,7 @@ async fn what_the_rules_want_asked_waits_in_the_thread() {
         [
             "Wrote /a (3 bytes).",
             "The user rejected this: not this",
-            "Error: the arguments cannot be changed once the call is begun; it was not allowed.",
+            "Error: the arguments cannot be changed once the call has started, so it was rejected.",
             "Error: Permission denied: write '/d' is denied by a rule.",
         ]
     );
@@ -258,7 +258,7 @@ async fn commands_pass_the_gate_of_runs() {
         text("done"),
     ]);
     let files = Files::new(Arc::new(Echo::default())).permissions(permissions);
-    let agent = Agent::builder(model).with(files).build().unwrap();
+    let agent = Agent::builder(model).middleware(files).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting[0].question.wording().title, "run make");
@@ -294,7 +294,7 @@ async fn no_answer_is_larger_than_a_conversation_bears() {
         ]),
         text("done"),
     ]);
-    let agent = Agent::builder(model).with(Files::new(backend)).build().unwrap();
+    let agent = Agent::builder(model).middleware(Files::new(backend)).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     thread.say("go", &NoWatcher).await.unwrap();
     let answers = results(&thread);
@@ -336,7 +336,8 @@ async fn denied_skills_are_not_in_the_files() {
     ]);
     let skills = world
         .skills_with(|_| SessionOptions::new(Dialect::DeepAgents), &[("skill", "hidden", Decision::Deny)]);
-    let agent = world.agent(model).with(skills).with(Files::new(world.backend())).build().unwrap();
+    let agent =
+        world.agent(model).middleware(skills).middleware(Files::new(world.backend())).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();
     insta::assert_snapshot!(results(&thread).join("\n---\n"));
@@ -358,11 +359,12 @@ async fn a_skill_to_be_asked_about_is_not_read_past_the_gate() {
     ]);
     let options = |_: &ThreadId| SessionOptions::new(Dialect::DeepAgents);
     let skills = world.skills_with(options, &[("skill", "careful", Decision::Ask)]);
-    let agent = world.agent(model).with(skills).with(Files::new(world.backend())).build().unwrap();
+    let agent =
+        world.agent(model).middleware(skills).middleware(Files::new(world.backend())).build().unwrap();
     let mut thread = open(&agent).await;
     assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Waiting(_)));
-    let refused = "Error: access to /skills/careful/SKILL.md is denied: it is of the skill 'careful', which has to be \
-                   loaded first";
+    let refused = "Error: access to /skills/careful/SKILL.md is denied: it belongs to the skill 'careful': load the \
+                   skill first";
     assert_eq!(results(&thread), [refused, "(no line matches)"]);
     thread.reply("l", CallReply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(results(&thread)[3], "     5\tThe careful way.\n");
@@ -386,7 +388,7 @@ async fn rules_hold_through_links() {
         text("done"),
     ]);
     let files = Files::new(world.backend()).permissions(permissions);
-    let agent = world.agent(model).with(files).build().unwrap();
+    let agent = world.agent(model).middleware(files).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();
     assert_eq!(

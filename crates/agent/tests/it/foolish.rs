@@ -31,10 +31,10 @@ async fn played(turns: Vec<Result<Vec<ModelDelta>, prowess_agent::ModelError>>) 
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
     let turn = tokio::time::timeout(LONG, thread.say("go", &NoWatcher)).await.unwrap().unwrap();
-    let (messages, results) = (thread.run().messages().to_vec(), results(&thread));
+    let (messages, results) = (thread.state().messages().to_vec(), results(&thread));
     thread.close().await.unwrap();
     let mut again = agent.open(id).await.unwrap();
-    assert_eq!(again.run().messages(), messages, "the log has what was seen");
+    assert_eq!(again.state().messages(), messages, "the log has what was seen");
     for (index, message) in messages.iter().enumerate() {
         for (number, call) in message.tool_calls().enumerate() {
             let Content::Tool(result) = &messages[index + 1 + number].content else { panic!("{messages:?}") };
@@ -47,7 +47,7 @@ async fn played(turns: Vec<Result<Vec<ModelDelta>, prowess_agent::ModelError>>) 
 
 fn agent(world: &World, model: Arc<dyn Model>) -> Agent {
     let mut options = AgentOptions::default();
-    options.limits.steps = 20;
+    options.limits.model_calls = 20;
     world.agent(model).tool(add()).options(options).build().unwrap()
 }
 
@@ -98,7 +98,7 @@ async fn more_calls_than_anybody_makes() {
 async fn an_endless_loop() {
     let again = || calls(&[("a", "add", "{\"numbers\": [1]}")]);
     let played = played((0..20).map(|_| again()).collect()).await;
-    assert_eq!(played.turn, TurnStatus::Ended(TurnOutcome::TooManySteps { most: 20 }));
+    assert_eq!(played.turn, TurnStatus::Ended(TurnOutcome::TooManyModelCalls { most: 20 }));
     assert_eq!(played.results.len(), 20);
 }
 
@@ -125,7 +125,7 @@ async fn refusals_and_answers_that_are_cut_off() {
     cut.push(ModelDelta::Finish(Finish::Length));
     let played = played(vec![Ok(cut), text("shorter now")]).await;
     assert_eq!((played.turn, played.results[0].as_str()), (TurnStatus::Ended(TurnOutcome::Answered), "1"));
-    assert!(played.results[1].contains("your answer reached its limit"), "{:?}", played.results);
+    assert!(played.results[1].contains("your response reached its limit"), "{:?}", played.results);
 }
 
 /// A model that never stops to say nothing is stopped.
@@ -174,7 +174,7 @@ async fn two_models_at_once() {
     let turn = |agent: Agent| async move {
         let mut thread = agent.open(ThreadId::new()).await.unwrap();
         thread.say("go", &NoWatcher).await.unwrap();
-        (thread.answer().unwrap(), results(&thread).len())
+        (thread.last_response().unwrap(), results(&thread).len())
     };
     let (one, other) = tokio::join!(tokio::spawn(turn(one)), tokio::spawn(turn(other)));
     assert_eq!((one.unwrap(), other.unwrap()), (("one".to_owned(), 20), ("other".to_owned(), 20)));
@@ -216,7 +216,7 @@ async fn dangling_calls_of_a_foreign_conversation_are_repaired() {
     let lost = "Error: this call has no result: it was cut off before one came.";
     assert_eq!(seen, ["look", "", lost, "second", "never mind", "", lost, "and now?"]);
     let id = thread.id().clone();
-    let before = thread.run().messages().to_vec();
+    let before = thread.state().messages().to_vec();
     thread.close().await.unwrap();
-    assert_eq!(agent.open(id).await.unwrap().run().messages(), before, "names of messages included");
+    assert_eq!(agent.open(id).await.unwrap().state().messages(), before, "names of messages included");
 }

@@ -45,7 +45,7 @@ async fn the_latest_loaded_skill_chooses_the_model() {
     ]);
     let counter = Says::new([calls(&[("c", "unload_skill", &load("sums"))])]);
     let skills = choosing(&world, &[("poet", &poet), ("counter", &counter)]);
-    let agent = world.agent(own.clone()).with(skills).build().unwrap();
+    let agent = world.agent(own.clone()).middleware(skills).build().unwrap();
     let mut thread = open(&agent).await;
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!((own.count(), poet.count(), counter.count()), (3, 2, 1));
@@ -56,7 +56,7 @@ async fn the_latest_loaded_skill_chooses_the_model() {
         (None, None),
         "what nobody knows changes nothing"
     );
-    assert_eq!(thread.answer().as_deref(), Some("own again"));
+    assert_eq!(thread.last_response().as_deref(), Some("own again"));
 }
 
 /// `preapprove`: what a loaded skill lists is not asked about; what the rules deny stays denied.
@@ -80,9 +80,9 @@ async fn listed_tools_are_preapproved_and_never_past_a_denial() {
     let rules = [all, Rule::new("tool", "add", Decision::Ask), Rule::new("tool", "ls", Decision::Deny)];
     let agent = world
         .agent(model)
-        .with(world.skills_with(options, &[]))
-        .with(Approval::new(Permissions::unattended(Policy::new().with(RuleSource::User, rules))))
-        .with(Files::new(world.backend()))
+        .middleware(world.skills_with(options, &[]))
+        .middleware(Approval::new(Permissions::unattended(Policy::new().with(RuleSource::User, rules))))
+        .middleware(Files::new(world.backend()))
         .tool(add())
         .build()
         .unwrap();
@@ -117,8 +117,8 @@ async fn tools_that_no_loaded_skill_lists_are_blocked() {
     };
     let agent = world
         .agent(model)
-        .with(world.skills_with(options, &[]))
-        .with(Files::new(world.backend()))
+        .middleware(world.skills_with(options, &[]))
+        .middleware(Files::new(world.backend()))
         .tool(add())
         .build()
         .unwrap();
@@ -156,13 +156,13 @@ async fn a_forked_skill_is_followed_by_its_sub_agent() {
         text("done"),
     ]);
     let worker = |model: &Arc<Says>| {
-        Agent::builder(model.clone()).with(world.skills(Dialect::DeepAgents)).build().unwrap()
+        Agent::builder(model.clone()).middleware(world.skills(Dialect::DeepAgents)).build().unwrap()
     };
     let tasks = SubAgents::new(worker(&general)).and("writer", "Writes.", worker(&writer));
     let agent = world
         .agent(model.clone())
-        .with(world.skills(Dialect::DeepAgents).forks(tasks.clone()))
-        .with(tasks)
+        .middleware(world.skills(Dialect::DeepAgents).forks(tasks.clone()))
+        .middleware(tasks)
         .build()
         .unwrap();
     let mut thread = open(&agent).await;
@@ -188,8 +188,8 @@ async fn a_skill_with_paths_is_offered_when_such_a_file_is_in_play() {
     ]);
     let agent = world
         .agent(model.clone())
-        .with(world.skills(Dialect::DeepAgents))
-        .with(Files::new(world.backend()))
+        .middleware(world.skills(Dialect::DeepAgents))
+        .middleware(Files::new(world.backend()))
         .build()
         .unwrap();
     let id = ThreadId::new();
@@ -216,7 +216,7 @@ async fn a_person_starts_a_skill_with_a_slash() {
         text("Deployed."),
         text("What is /inner?"),
     ]);
-    let agent = world.agent(model.clone()).with(world.skills(Dialect::DeepAgents)).build().unwrap();
+    let agent = world.agent(model.clone()).middleware(world.skills(Dialect::DeepAgents)).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("Deploy to heron.", &NoWatcher).await.unwrap();
     assert!(results(&thread)[0].contains("Skill 'deploy' not found"), "{:?}", results(&thread));
@@ -234,8 +234,8 @@ async fn a_task_does_not_start_what_only_a_person_may() {
     let world = World::new(&[("deploy", "disable-model-invocation: true\n", "Deploy everything.")]).await;
     let child = Says::new([text("done")]);
     let model = Says::new([calls(&[("a", "task", r#"{"description": "/deploy heron"}"#)]), text("done")]);
-    let worker = Agent::builder(child.clone()).with(world.skills(Dialect::DeepAgents)).build().unwrap();
-    let agent = world.agent(model).with(SubAgents::new(worker)).build().unwrap();
+    let worker = Agent::builder(child.clone()).middleware(world.skills(Dialect::DeepAgents)).build().unwrap();
+    let agent = world.agent(model).middleware(SubAgents::new(worker)).build().unwrap();
     open(&agent).await.say("go", &NoWatcher).await.unwrap();
     let seen = child.request(0);
     assert_eq!(seen.messages.len(), 1, "{:?}", seen.messages);
@@ -243,7 +243,7 @@ async fn a_task_does_not_start_what_only_a_person_may() {
 }
 
 fn digest(question: &Question) -> &str {
-    match &question.deed {
+    match &question.action {
         Action::LoadSkill { digest: Some(digest), .. } => digest,
         other => panic!("{other:?}"),
     }
@@ -265,14 +265,14 @@ async fn a_load_that_is_asked_about_waits_in_the_thread() {
         world.skills_with(options, &[("skill", "*", Decision::Ask)])
     };
     let id = ThreadId::new();
-    let agent = world.agent(model.clone()).with(asks()).build().unwrap();
+    let agent = world.agent(model.clone()).middleware(asks()).build().unwrap();
     let mut thread = agent.open(id.clone()).await.unwrap();
     let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting[0].question.kind, Kind::SKILL, "{:?}", waiting[0].question);
     thread.close().await.unwrap();
     // The document changes while the question waits: what was asked is not what would be loaded.
     world.write("pdf/SKILL.md", "---\nname: pdf\ndescription: Looks after pdf.\n---\nAnother way.\n");
-    let agent = world.agent(model.clone()).with(asks()).build().unwrap();
+    let agent = world.agent(model.clone()).middleware(asks()).build().unwrap();
     let mut thread = agent.open(id).await.unwrap();
     let TurnStatus::Waiting(again) = thread.reply("a", CallReply::Approve, &NoWatcher).await.unwrap() else {
         panic!("{:?}", results(&thread))
@@ -302,8 +302,8 @@ async fn a_load_beside_a_call_that_waits_is_not_lost() {
         let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
         world
             .agent(model.clone())
-            .with(world.skills(Dialect::DeepAgents))
-            .with(Approval::new(permissions))
+            .middleware(world.skills(Dialect::DeepAgents))
+            .middleware(Approval::new(permissions))
             .tool(add())
             .build()
             .unwrap()
@@ -331,7 +331,7 @@ async fn hints_and_when_to_use_are_in_the_prompt() {
             .await;
     world.write("long/SKILL.md", &format!("---\nname: long\ndescription: {long}end.\n---\nLong.\n"));
     let model = Says::new([text("ok")]);
-    let agent = world.agent(model.clone()).with(world.skills(Dialect::DeepAgents)).build().unwrap();
+    let agent = world.agent(model.clone()).middleware(world.skills(Dialect::DeepAgents)).build().unwrap();
     open(&agent).await.say("go", &NoWatcher).await.unwrap();
     let prompt = model.request(0).system_text();
     assert!(prompt.contains("Looks after pdf. When a form comes in."), "{prompt}");
@@ -348,7 +348,7 @@ async fn a_skill_chooses_its_shell() {
         calls(&[("a", "skill_run", &run("plain")), ("b", "skill_run", &run("usual"))]),
         text("ok"),
     ]);
-    let agent = world.agent(model).with(world.skills(Dialect::Trpc)).build().unwrap();
+    let agent = world.agent(model).middleware(world.skills(Dialect::Trpc)).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();
     let results = results(&thread);
@@ -364,8 +364,8 @@ async fn what_stays_the_same_comes_first_in_the_prompt() {
     let agent = world
         .agent(model.clone())
         .prompt("You look after forms.")
-        .with(world.skills(Dialect::DeepAgents))
-        .with(SubAgents::new(Agent::builder(Says::new([])).build().unwrap()))
+        .middleware(world.skills(Dialect::DeepAgents))
+        .middleware(SubAgents::new(Agent::builder(Says::new([])).build().unwrap()))
         .build()
         .unwrap();
     open(&agent).await.say("go", &NoWatcher).await.unwrap();
@@ -411,8 +411,8 @@ async fn a_turn_that_goes_on_keeps_what_is_loaded_for_it() {
     ]);
     let agent = world
         .agent(model.clone())
-        .with(world.skills(Dialect::Trpc))
-        .with(OnceMore::default())
+        .middleware(world.skills(Dialect::Trpc))
+        .middleware(OnceMore::default())
         .build()
         .unwrap();
     let mut thread = open(&agent).await;
@@ -440,7 +440,8 @@ async fn what_is_always_allowed_is_not_asked_again() {
     });
     let rules = [Rule::new("tool", "*", Decision::Allow), Rule::new("tool", "add", Decision::Ask)];
     let tools = Permissions::new(broker.clone(), "tools", Policy::new().with(RuleSource::User, rules));
-    let agent = world.agent(model).with(skills).with(Approval::new(tools)).tool(add()).build().unwrap();
+    let agent =
+        world.agent(model).middleware(skills).middleware(Approval::new(tools)).tool(add()).build().unwrap();
     let mut thread = open(&agent).await;
     let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting.len(), 2, "{waiting:?}");

@@ -72,7 +72,7 @@ impl Tool for Pack {
         for _ in 0..plan.pause {
             tokio::task::yield_now().await;
         }
-        if plan.asks && context.consulted.is_none() {
+        if plan.asks && context.consultation.is_none() {
             return own_question("May I?").into();
         }
         ToolOutput::InOrder(Box::new(move |states| packed(&plan, states)))
@@ -114,7 +114,7 @@ fn agent(plans: &[Plan], at_once: usize) -> Agent {
     let mut options = AgentOptions::default();
     options.parallel_calls = at_once;
     let store = Arc::new(MemoryThreads::new());
-    Agent::builder(model).with(Bags).store(store).options(options).build().unwrap()
+    Agent::builder(model).middleware(Bags).store(store).options(options).build().unwrap()
 }
 
 fn bag(thread: &Thread) -> Bag {

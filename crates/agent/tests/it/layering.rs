@@ -1,9 +1,11 @@
-//! The core of an agent does not know its parts: whoever writes one has no less than those that come with the crate.
+//! The core of an agent knows no middleware: a middleware that you write can do all that the shipped ones can.
 
 use std::path::{Path, PathBuf};
 
-/// What puts parts together, and may name them.
-const ABOVE: [&str; 3] = ["parts", "deep.rs", "lib.rs"];
+/// Files that put middleware together, and may name them.
+const ABOVE: [&str; 2] = ["deep_agent.rs", "lib.rs"];
+/// The one module of middleware that the core may name: the traits.
+const CONTRACT: &str = "contract";
 
 fn files(directory: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -15,38 +17,63 @@ fn files(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The lines of code that name the module of parts.
-fn naming(code: &str) -> Vec<&str> {
+/// What the code names in the module of middleware, apart from the contract.
+fn named_middleware(code: &str) -> Vec<String> {
     let lines = code.lines().map(str::trim_start).filter(|line| !line.starts_with("//"));
-    lines
-        .filter(|line| line.contains("parts::") || line.contains("crate::parts") || line.contains("crate::{"))
-        .collect()
+    let code = lines.collect::<Vec<_>>().join(" ");
+    let mut named: Vec<String> = code
+        .match_indices("crate::middleware")
+        .map(|(at, path)| code[at + path.len()..].trim_start().to_owned())
+        .filter(|rest| !rest.strip_prefix("::").is_some_and(is_contract))
+        .collect();
+    // A group such as `use crate::{agent, middleware::Todos}` would hide the path.
+    named.extend(code.match_indices("crate::{").map(|(at, _)| code[at..].to_owned()));
+    named
+}
+
+fn is_contract(path: &str) -> bool {
+    path.strip_prefix(CONTRACT).is_some_and(|rest| rest.starts_with("::"))
 }
 
 #[test]
-fn the_core_names_no_part() {
+fn the_core_names_no_middleware() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut core = Vec::new();
-    for entry in std::fs::read_dir(&source).unwrap() {
-        let entry = entry.unwrap();
-        let name = entry.file_name();
-        if ABOVE.iter().any(|above| name == *above) {
-            continue;
-        }
-        match entry.path().is_dir() {
-            true => files(&entry.path(), &mut core),
-            false => core.push(entry.path()),
-        }
+    let mut all = Vec::new();
+    files(&source, &mut all);
+    let shipped = source.join("middleware");
+    let contract = shipped.join(CONTRACT);
+    let is_core = |file: &PathBuf| {
+        let is_above = ABOVE.iter().any(|above| *file == source.join(above));
+        !is_above && (!file.starts_with(&shipped) || file.starts_with(&contract))
+    };
+    let core: Vec<PathBuf> = all.into_iter().filter(is_core).collect();
+    for known in ["agent/turn.rs", "tool/permission.rs", "middleware/contract/action.rs"] {
+        assert!(core.iter().any(|file| file.ends_with(known)), "{known} is no longer there: {core:?}");
     }
-    assert!(core.iter().any(|file| file.ends_with("agent/drive.rs")), "{core:?}");
     for file in core {
         let code = std::fs::read_to_string(&file).unwrap();
-        assert_eq!(naming(&code), [""; 0], "{}", file.display());
+        assert_eq!(named_middleware(&code), [""; 0], "{}", file.display());
     }
 }
 
 #[test]
-fn a_name_of_a_part_is_found() {
-    let code = "use crate::parts;\n/// See [`crate::middleware::Todos`].\nfn f() {\n    parts::todos();\n}\nfor part in parts {}";
-    assert_eq!(naming(code), ["use crate::parts;", "parts::todos();"]);
+fn a_name_of_a_middleware_is_found() {
+    for names in [
+        "use crate::middleware::Todos;",
+        "use crate::middleware::{Middleware, Todos};",
+        "use crate::middleware::{\n    Middleware,\n    Todos,\n};",
+        "use crate::middleware;",
+        "use crate::{agent, middleware::Todos};",
+        "fn f() { crate::middleware::skills::at(context); }",
+        "use crate::middleware::contractors::Todos;",
+    ] {
+        assert_eq!(named_middleware(names).len(), 1, "{names}");
+    }
+    for allowed in [
+        "use crate::middleware::contract::{Middleware, MiddlewareContext};",
+        "/// See [`crate::middleware::Todos`].",
+        "for middleware in self.middleware {}",
+    ] {
+        assert_eq!(named_middleware(allowed), [""; 0], "{allowed}");
+    }
 }

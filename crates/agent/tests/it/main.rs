@@ -2,11 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
-mod acts;
-mod again;
 mod agent;
 mod asks;
 mod attack;
+mod called_again;
 mod contract;
 mod cost;
 mod deep;
@@ -40,4 +39,5 @@ mod telemetry;
 mod thread_state;
 mod threads;
 mod todos;
+mod tool_kinds;
 mod world;

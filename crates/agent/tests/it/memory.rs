@@ -15,7 +15,7 @@ fn path(text: &str) -> VirtualPath {
 async fn prompt(backend: Arc<dyn Backend>, sources: &[&str]) -> String {
     let model = Says::new([text("Ja.")]);
     let memory = Memory::new(backend, sources.iter().map(|source| path(source)));
-    let agent = Agent::builder(model.clone()).with(memory).build().unwrap();
+    let agent = Agent::builder(model.clone()).middleware(memory).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     thread.say("hello", &NoWatcher).await.unwrap();
     model.request(0).system_text()

@@ -1,4 +1,4 @@
-//! The parts that come with the crate, in agents that run.
+//! The shipped middleware in working agents.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) fn skills(names: &[&str]) -> (TempDir, Catalog) {
     (root, catalog)
 }
 
-fn layer(catalog: Catalog) -> Skills {
+fn skills_of(catalog: Catalog) -> Skills {
     Skills::new(move |_| SkillSession::builder(catalog.clone()))
 }
 
@@ -58,7 +58,7 @@ async fn load_unload_and_reload_show_in_the_next_prompt() {
         made(&[load("c", "pdf")]),
         text("done"),
     ]);
-    let agent = Agent::builder(model.clone()).with(layer(catalog)).build().unwrap();
+    let agent = Agent::builder(model.clone()).middleware(skills_of(catalog)).build().unwrap();
     let mut thread = open(&agent).await;
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     let prompts: Vec<String> = (0..4).map(|number| model.request(number).system_text()).collect();
@@ -84,7 +84,7 @@ async fn loaded_skills_are_there_when_a_thread_is_opened_again() {
         text("unloaded"),
     ]);
     let store = Arc::new(MemoryThreads::new());
-    let agent = Agent::builder(model.clone()).with(layer(catalog)).store(store).build().unwrap();
+    let agent = Agent::builder(model.clone()).middleware(skills_of(catalog)).store(store).build().unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
     thread.say("go", &NoWatcher).await.unwrap();
@@ -110,7 +110,7 @@ async fn parallel_loads_are_exact_and_in_the_order_of_the_calls() {
         options.budgets = prowess_skills::Budgets::new(3, None);
         SkillSession::builder(catalog.clone()).options(options)
     };
-    let agent = Agent::builder(model.clone()).with(Skills::new(builder)).build().unwrap();
+    let agent = Agent::builder(model.clone()).middleware(Skills::new(builder)).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();
     let loaded: Vec<bool> = results(&thread).iter().map(|text| text.contains("The way of")).collect();
@@ -127,7 +127,7 @@ async fn tools_outside_the_lists_of_loaded_skills_are_blocked() {
         options.allowed_tools = AllowedTools::Restrict;
         SkillSession::builder(catalog.clone()).options(options)
     };
-    let agent = Agent::builder(model).with(Skills::new(builder)).tool(add()).build().unwrap();
+    let agent = Agent::builder(model).middleware(Skills::new(builder)).tool(add()).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();
     assert!(
@@ -144,7 +144,7 @@ async fn todos_are_kept_in_the_thread() {
         calls(&[("a", "write_todos", list), ("b", "write_todos", r#"{"todos": [{"content": "x"}]}"#)]),
         text("planned"),
     ]);
-    let agent = Agent::builder(model.clone()).with(Todos).build().unwrap();
+    let agent = Agent::builder(model.clone()).middleware(Todos).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("plan", &NoWatcher).await.unwrap();
     assert_eq!(results(&thread)[0], "The list is written: 1 of 2 done.");
@@ -177,7 +177,8 @@ async fn memory_is_read_once_per_thread() {
     let model = Says::new([text("Ja."), text("Ja."), text("Ja.")]);
     let backend: Arc<dyn Backend> = files.clone();
     let store = Arc::new(MemoryThreads::new());
-    let agent = Agent::builder(model.clone()).with(Memory::new(backend, paths)).store(store).build().unwrap();
+    let agent =
+        Agent::builder(model.clone()).middleware(Memory::new(backend, paths)).store(store).build().unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
     thread.say("hello", &NoWatcher).await.unwrap();
@@ -202,7 +203,8 @@ async fn memory_is_read_once_per_thread() {
 async fn memory_that_cannot_be_read_is_told_of() {
     let files = backend(&[("/memory/AGENTS.md/file", "a directory")]).await;
     let source = VirtualPath::parse("/memory/AGENTS.md").unwrap();
-    let agent = Agent::builder(Says::new([text("no")])).with(Memory::new(files, [source])).build().unwrap();
+    let agent =
+        Agent::builder(Says::new([text("no")])).middleware(Memory::new(files, [source])).build().unwrap();
     let error = open(&agent).await.say("hello", &NoWatcher).await.unwrap_err();
     assert!(error.to_string().starts_with("memory: "), "{error}");
 }
@@ -221,7 +223,8 @@ async fn calls_pass_the_rules() {
         text("done"),
     ]);
     let permissions = rules(&[("add", Decision::Ask)]);
-    let agent = Agent::builder(model).with(Approval::new(permissions.clone())).tool(add()).build().unwrap();
+    let agent =
+        Agent::builder(model).middleware(Approval::new(permissions.clone())).tool(add()).build().unwrap();
     let mut thread = open(&agent).await;
     let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting.len(), 2);
@@ -248,7 +251,7 @@ async fn a_task_starts_clean_and_hands_back_its_answer() {
         calls(&[("a", "task", tasks), ("b", "task", r#"{"description": "x", "subagent_type": "poet"}"#)]),
         text("42, they say."),
     ]);
-    let agent = Agent::builder(model.clone()).with(SubAgents::new(worker)).build().unwrap();
+    let agent = Agent::builder(model.clone()).middleware(SubAgents::new(worker)).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("a secret word: heron. Now add.", &NoWatcher).await.unwrap();
     assert_eq!(results(&thread)[0], "It is 42.");
@@ -256,18 +259,18 @@ async fn a_task_starts_clean_and_hands_back_its_answer() {
     let seen = child.request(0);
     assert_eq!((seen.messages.len(), seen.messages[0].text().as_str()), (1, "Add 20 and 22."));
     assert!(!seen.system_text().contains("heron"));
-    assert_eq!(thread.run().messages().len(), 5, "nothing of the child's conversation is here");
+    assert_eq!(thread.state().messages().len(), 5, "nothing of the child's conversation is here");
 }
 
 #[tokio::test]
 async fn tasks_run_at_once_and_end_whatever_their_models_do() {
     let endless = Says::new((0..50).map(|_| calls(&[("x", "add", "{\"numbers\": [1]}")])));
     let mut options = prowess_agent::AgentOptions::default();
-    options.limits.steps = 5;
+    options.limits.model_calls = 5;
     let worker = Agent::builder(endless).tool(add()).options(options).build().unwrap();
     let silent = Agent::builder(Says::new([Ok(Vec::new())])).build().unwrap();
     let asks = Agent::builder(Says::new([calls(&[("x", "add", "{\"numbers\": [1]}")]), text("Denied.")]))
-        .with(Approval::new(rules(&[("add", Decision::Ask)])))
+        .middleware(Approval::new(rules(&[("add", Decision::Ask)])))
         .tool(add())
         .build()
         .unwrap();
@@ -280,7 +283,7 @@ async fn tasks_run_at_once_and_end_whatever_their_models_do() {
         text("done"),
     ]);
     let tasks = SubAgents::new(worker).and("silent", "Says nothing.", silent).and("asks", "Asks.", asks);
-    let agent = Agent::builder(model).with(tasks).build().unwrap();
+    let agent = Agent::builder(model).middleware(tasks).build().unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
     let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
@@ -299,7 +302,7 @@ async fn tasks_run_at_once_and_end_whatever_their_models_do() {
         TurnStatus::Ended(TurnOutcome::Answered)
     );
     let results = results(&thread);
-    assert!(results[0].contains("it took 5 steps, the most there may be"), "{results:?}");
+    assert!(results[0].contains("the turn reached its limit of 5 model calls"), "{results:?}");
     assert!(results[1].contains("the model said nothing"), "{results:?}");
     assert_eq!(results[2], "Denied.");
 }
@@ -334,8 +337,12 @@ async fn a_task_that_was_cut_off_goes_on() {
         .build()
         .unwrap();
     let model = Says::new([calls(&[("a", "task", r#"{"description": "work"}"#)]), text("done")]);
-    let agent =
-        Agent::builder(model).with(SubAgents::new(worker)).store(store).options(options).build().unwrap();
+    let agent = Agent::builder(model)
+        .middleware(SubAgents::new(worker))
+        .store(store)
+        .options(options)
+        .build()
+        .unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
     let cut = tokio::time::timeout(std::time::Duration::from_millis(300), thread.say("go", &NoWatcher)).await;
@@ -355,8 +362,11 @@ async fn a_large_result_goes_into_a_file() {
     });
     let model = Says::new([calls(&[("a", "long", "{}")]), text("I see.")]);
     let backend = Arc::new(MemoryBackend::new());
-    let agent =
-        Agent::builder(model).with(Eviction::new(backend.clone())).tool(Arc::new(long)).build().unwrap();
+    let agent = Agent::builder(model)
+        .middleware(Eviction::new(backend.clone()))
+        .tool(Arc::new(long))
+        .build()
+        .unwrap();
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();
     let result = &results(&thread)[0];

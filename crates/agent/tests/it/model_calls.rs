@@ -98,7 +98,7 @@ fn ping() -> Arc<dyn Tool> {
 
 fn options() -> AgentOptions {
     let mut options = AgentOptions::default();
-    options.limits.steps = STEPS;
+    options.limits.model_calls = STEPS;
     options.lease = LEASE;
     options
 }
@@ -160,7 +160,7 @@ async fn a_process_that_dies_in_every_call_of_the_model_comes_to_its_limit() {
     }
     let mut thread = open(&agent, &id).await;
     let turn = thread.go_on(&NoWatcher).await.unwrap();
-    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::TooManySteps { most: STEPS }));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::TooManyModelCalls { most: STEPS }));
     assert_eq!(model.0.load(Ordering::SeqCst), STEPS as usize + 1);
 }
 
@@ -190,13 +190,13 @@ async fn a_call_that_was_dropped_counts() {
     let (store, model, id) = (Arc::new(Noting::default()), Arc::new(Hangs::default()), ThreadId::new());
     let mut thread = agent(model.clone(), &store).open(id.clone()).await.unwrap();
     assert!(tokio::time::timeout(DEATH, thread.say("go", &NoWatcher)).await.is_err());
-    assert_eq!((thread.run().steps(), thread.events()), (1, 1), "it is not stored yet");
+    assert_eq!((thread.state().model_calls(), thread.events()), (1, 1), "it is not stored yet");
     for dropped in 2..=STEPS {
         assert!(tokio::time::timeout(DEATH, thread.go_on(&NoWatcher)).await.is_err());
-        assert_eq!(thread.run().steps(), dropped);
+        assert_eq!(thread.state().model_calls(), dropped);
     }
     let turn = thread.go_on(&NoWatcher).await.unwrap();
-    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::TooManySteps { most: STEPS }));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::TooManyModelCalls { most: STEPS }));
     assert_eq!(model.0.load(Ordering::SeqCst), STEPS as usize);
     let asked = stored(&store, &id).await.iter().filter(|event| *event == "model_asked").count();
     assert_eq!(asked, STEPS as usize);
@@ -266,7 +266,8 @@ async fn a_sub_agent_that_dies_in_every_call_of_its_model_comes_to_its_limit() {
     let task = json!({"description": "Think.", "subagent_type": "general-purpose"}).to_string();
     let model = Says::new([calls(&[("c1", "task", &task)]), text("It could not.")]);
     let helper = Agent::builder(hangs.clone()).options(options()).build().unwrap();
-    let agent = Agent::builder(model).with(SubAgents::new(helper)).store(store.clone()).options(options());
+    let agent =
+        Agent::builder(model).middleware(SubAgents::new(helper)).store(store.clone()).options(options());
     let agent = agent.build().unwrap();
     let mut thread = agent.open(id.clone()).await.unwrap();
     // It may need the lease of its sub-agent's thread to be over.

@@ -30,11 +30,11 @@ async fn a_question_becomes_a_run_of_the_right_skill() {
             .permissions(Permissions::unattended(Policy::new().with(RuleSource::User, [rule])))
             .runs(RunSetup::new(runner.clone(), thread.as_str()))
     });
-    let agent = Agent::builder(Arc::new(Offline)).with(skills).build().unwrap();
+    let agent = Agent::builder(Arc::new(Offline)).middleware(skills).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     let turn = thread.say("Compute the first Fibonacci numbers.", &NoWatcher).await.unwrap();
     assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered));
-    let answer = thread.answer().unwrap();
+    let answer = thread.last_response().unwrap();
     assert!(answer.contains("not a language model") && answer.contains("python-math"), "{answer}");
     let results = crate::agent::results(&thread);
     assert!(results.iter().any(|text| text.contains("\"exit_code\":0")), "{results:?}");

@@ -31,7 +31,7 @@ async fn who_types_a_name_has_said_yes_and_not_more() {
         let skills =
             world.skills_with(|_| SessionOptions::new(Dialect::DeepAgents), &[("skill", "*", decision)]);
         let model = Scripted::new([Says::new().say("ready"), Says::new().say("again")]);
-        let agent = world.agent(Arc::new(model)).with(skills).build().unwrap();
+        let agent = world.agent(Arc::new(model)).middleware(skills).build().unwrap();
         let mut thread = open(&agent).await;
         assert_eq!(thread.say("/sums 1 2", &NoWatcher).await.unwrap(), TurnStatus::Ended(outcome));
         assert_eq!(loaded(&thread), expected, "{decision:?}");
@@ -41,7 +41,7 @@ async fn who_types_a_name_has_said_yes_and_not_more() {
 #[tokio::test]
 async fn a_person_unloads_a_skill_for_good() {
     let world = sums().await;
-    let agent = world.agent(Arc::new(Offline)).with(world.skills(Dialect::DeepAgents)).build().unwrap();
+    let agent = world.agent(Arc::new(Offline)).middleware(world.skills(Dialect::DeepAgents)).build().unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
     thread.say("/sums", &NoWatcher).await.unwrap();
@@ -61,7 +61,7 @@ async fn a_person_unloads_a_skill_for_good() {
 async fn a_preview_is_what_the_model_is_asked() {
     let world = sums().await;
     let model = says::Says::new([says::text("one"), says::text("two")]);
-    let agent = world.agent(model.clone()).prompt("You count.").with(world.skills(Dialect::DeepAgents));
+    let agent = world.agent(model.clone()).prompt("You count.").middleware(world.skills(Dialect::DeepAgents));
     let agent = agent.build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("first", &NoWatcher).await.unwrap();
@@ -83,8 +83,8 @@ async fn a_person_has_a_short_conversation_summarised_between_turns() {
     };
     let agent = world
         .agent(Arc::new(Offline))
-        .with(Summarisation::new(Arc::new(Offline), world.backend()))
-        .with(world.skills_with(for_the_session, &[("run", "*", Decision::Allow)]))
+        .middleware(Summarisation::new(Arc::new(Offline), world.backend()))
+        .middleware(world.skills_with(for_the_session, &[("run", "*", Decision::Allow)]))
         .build()
         .unwrap();
     let mut thread = open(&agent).await;
@@ -94,12 +94,12 @@ async fn a_person_has_a_short_conversation_summarised_between_turns() {
         "nothing was said"
     );
     thread.say("Compute fibonacci numbers.", &NoWatcher).await.unwrap();
-    let messages = thread.run().messages().len();
+    let messages = thread.state().messages().len();
     assert!(matches!(
         Summarisation::compact(&mut thread, &NoWatcher).await.unwrap(),
         Compaction::Done { messages: 1.. }
     ));
-    assert_eq!(thread.run().cut(), messages - 1, "the last message stays");
+    assert_eq!(thread.state().cut(), messages - 1, "the last message stays");
     assert_eq!(loaded(&thread), ["fibonacci"], "what is loaded stays loaded");
     let preview = thread.preview().await.unwrap();
     assert!(preview.messages[0].text().contains("I cannot summarise"), "{}", preview.messages[0].text());
@@ -119,7 +119,7 @@ async fn a_thread_ends_when_it_has_cost_enough() {
     let said = |text: &str| Says::new().say(text).usage(Usage { input: 1_000_000, ..Usage::default() });
     let model = Scripted::new([said("one"), said("two"), said("three")]).named("test:dear");
     let prices: Prices = toml::from_str("[\"test:dear\"]\ninput = 1\noutput = 1").unwrap();
-    let agent = world.agent(Arc::new(model)).with(CostLimit::new(prices, "2".parse().unwrap()));
+    let agent = world.agent(Arc::new(model)).middleware(CostLimit::new(prices, "2".parse().unwrap()));
     let agent = agent.build().unwrap();
     let mut thread = open(&agent).await;
     for _ in 0..2 {
@@ -137,10 +137,11 @@ async fn a_limit_without_a_price_is_kept() {
     let world = sums().await;
     let said = Says::new().say("one").usage(Usage { input: 1, ..Usage::default() });
     let model = Scripted::new([said]).named("test:odd");
-    let agent = world.agent(Arc::new(model)).with(CostLimit::new(Prices::default(), "2".parse().unwrap()));
+    let agent =
+        world.agent(Arc::new(model)).middleware(CostLimit::new(Prices::default(), "2".parse().unwrap()));
     let mut thread = open(&agent.build().unwrap()).await;
     let turn = thread.say("go", &NoWatcher).await.unwrap();
     let TurnStatus::Ended(TurnOutcome::Stopped { reason }) = turn else { panic!("{turn:?}") };
-    assert!(reason.contains("no price for `test:odd`"), "{reason}");
-    assert_eq!(thread.run().usage(), Usage::default(), "it was not asked at all");
+    assert!(reason.contains("needs a price for `test:odd`"), "{reason}");
+    assert_eq!(thread.state().usage(), Usage::default(), "it was not asked at all");
 }

@@ -19,7 +19,7 @@ fn load(name: &str) -> Says {
     Says::new().call("load_skill", json!({"skill_name": name}))
 }
 
-/// Seed 000 §8.2, 1, and seed 001 §6.2, 1: a skill is loaded, then one of its files read, by the tools of two parts.
+/// Seed 000 §8.2, 1, and seed 001 §6.2, 1: a skill is loaded, then one of its files read, by the tools of two middleware.
 #[tokio::test]
 async fn scenario_1_skills_beside_files() {
     let world = World::new(&[("pdf", "", "Read references/forms.md before you fill a form.")]).await;
@@ -33,8 +33,8 @@ async fn scenario_1_skills_beside_files() {
     ]);
     let agent = world
         .agent(Arc::new(model.clone()))
-        .with(world.skills(Dialect::DeepAgents))
-        .with(Files::new(world.backend()))
+        .middleware(world.skills(Dialect::DeepAgents))
+        .middleware(Files::new(world.backend()))
         .build()
         .unwrap();
     let mut thread = open(&agent).await;
@@ -42,7 +42,7 @@ async fn scenario_1_skills_beside_files() {
         thread.say("Fill this form.", &NoWatcher).await.unwrap(),
         TurnStatus::Ended(TurnOutcome::Answered)
     );
-    assert_eq!((model.remaining(), thread.answer().as_deref()), (0, Some("Filled.")));
+    assert_eq!((model.remaining(), thread.last_response().as_deref()), (0, Some("Filled.")));
 }
 
 /// Seed 000 §8.2, 2, and seed 001 §6.2, 2: what the parent has loaded is not loaded in its sub-agent, which loads it for
@@ -74,11 +74,11 @@ async fn scenario_2_skills_beside_sub_agents() {
         ),
     ]);
     let worker =
-        world.agent(Arc::new(child.clone())).with(world.skills(Dialect::DeepAgents)).build().unwrap();
+        world.agent(Arc::new(child.clone())).middleware(world.skills(Dialect::DeepAgents)).build().unwrap();
     let agent = world
         .agent(Arc::new(model.clone()))
-        .with(world.skills(Dialect::DeepAgents))
-        .with(SubAgents::new(worker))
+        .middleware(world.skills(Dialect::DeepAgents))
+        .middleware(SubAgents::new(worker))
         .build()
         .unwrap();
     let mut thread = open(&agent).await;
@@ -89,7 +89,7 @@ async fn scenario_2_skills_beside_sub_agents() {
 }
 
 /// Seed 000 §8.2, 3, and seed 001 §6.2, 3: after a compaction the overview is whole and the loaded skill is in the next
-/// request, whichever of the two parts comes first.
+/// request, whichever of the two middleware comes first.
 #[tokio::test]
 async fn scenario_3_skills_beside_summaries() {
     for skills_first in [true, false] {
@@ -114,8 +114,8 @@ async fn scenario_3_skills_beside_summaries() {
         let skills = world.skills(Dialect::DeepAgents);
         let builder = world.agent(Arc::new(model.clone()));
         let agent = match skills_first {
-            true => builder.with(skills).with(summaries).build().unwrap(),
-            false => builder.with(summaries).with(skills).build().unwrap(),
+            true => builder.middleware(skills).middleware(summaries).build().unwrap(),
+            false => builder.middleware(summaries).middleware(skills).build().unwrap(),
         };
         let mut thread = open(&agent).await;
         thread.say("Load pdf.", &NoWatcher).await.unwrap();
@@ -145,7 +145,8 @@ async fn scenario_4_a_load_shows_in_the_next_prompt() {
                 .not_in_system("load_skill(\"pdf\")"),
         ),
     ]);
-    let agent = world.agent(Arc::new(model.clone())).with(world.skills(Dialect::DeepAgents)).build().unwrap();
+    let agent =
+        world.agent(Arc::new(model.clone())).middleware(world.skills(Dialect::DeepAgents)).build().unwrap();
     let mut thread = open(&agent).await;
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(model.remaining(), 0);
@@ -164,7 +165,8 @@ async fn scenario_5_an_unload_shows_in_the_next_prompt() {
             .say("ok")
             .expect(ScriptedExpect::new().system("load_skill(\"pdf\")").not_in_system("[Loaded]")),
     ]);
-    let agent = world.agent(Arc::new(model.clone())).with(world.skills(Dialect::DeepAgents)).build().unwrap();
+    let agent =
+        world.agent(Arc::new(model.clone())).middleware(world.skills(Dialect::DeepAgents)).build().unwrap();
     let mut thread = open(&agent).await;
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(model.remaining(), 0);
@@ -194,7 +196,7 @@ async fn scenario_6_load_run_unload_and_load_again() {
             .expect(ScriptedExpect::new().system("Run scripts/count.sh.").system("extra.md")),
     ])
     .named("scripted:counts");
-    let agent = world.agent(Arc::new(model.clone())).with(world.skills(Dialect::Trpc)).build().unwrap();
+    let agent = world.agent(Arc::new(model.clone())).middleware(world.skills(Dialect::Trpc)).build().unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
     assert_eq!(thread.say("Count.", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
@@ -202,10 +204,10 @@ async fn scenario_6_load_run_unload_and_load_again() {
     assert!(run.contains("\"exit_code\":0") && run.contains("bwrap"), "{run}");
     thread.close().await.unwrap();
     world.write("count/extra.md", "More.\n");
-    let agent = world.agent(Arc::new(model.clone())).with(world.skills(Dialect::Trpc)).build().unwrap();
+    let agent = world.agent(Arc::new(model.clone())).middleware(world.skills(Dialect::Trpc)).build().unwrap();
     let mut thread = agent.open(id).await.unwrap();
     thread.say("Once more.", &NoWatcher).await.unwrap();
-    assert_eq!(thread.answer().as_deref(), Some("Again."), "{:?}", thread.run().outcome());
+    assert_eq!(thread.last_response().as_deref(), Some("Again."), "{:?}", thread.state().outcome());
     let usage = SkillsState::of(thread.states()).unwrap().usage()["count"];
     assert_eq!((usage.loads, usage.runs), (2, 1));
     assert!(usage.tokens > 0);
@@ -227,9 +229,9 @@ async fn execute_runs_in_the_sandbox_where_the_files_are() {
     let files = WorkspaceFiles::new(world.runner());
     let agent = world
         .agent(Arc::new(model))
-        .with(files.clone())
-        .with(world.skills(Dialect::Trpc))
-        .with(Files::new(files))
+        .middleware(files.clone())
+        .middleware(world.skills(Dialect::Trpc))
+        .middleware(Files::new(files))
         .build()
         .unwrap();
     let mut thread = open(&agent).await;

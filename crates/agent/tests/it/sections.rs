@@ -1,4 +1,4 @@
-//! What a part puts into the prompt, and what has to change for it to be true.
+//! The prompt sections of a middleware, and the state changes that make them true.
 
 use std::sync::Arc;
 
@@ -39,8 +39,8 @@ impl Middleware for Numbers {
         Some(Box::<Told>::default())
     }
 
-    async fn sections(&self, moment: MiddlewareContext<'_>) -> Result<Sections, MiddlewareError> {
-        let next = moment.states.get::<Told>("numbers").ok_or(MiddlewareError::NoState)?.0 + 1;
+    async fn sections(&self, context: MiddlewareContext<'_>) -> Result<Sections, MiddlewareError> {
+        let next = context.states.get::<Told>("numbers").ok_or(MiddlewareError::NoState)?.0 + 1;
         let text = format!("This is prompt {next}.");
         let sections = vec![PromptSection { owner: "numbers".to_owned(), text, is_stable: false }];
         Ok(Sections { sections, changes: vec![StateChange::new::<Told>("numbers", &next)] })
@@ -51,7 +51,7 @@ impl Middleware for Numbers {
 async fn changes_of_a_prompt_are_stored_before_the_model_is_asked() {
     let store = Arc::new(MemoryThreads::new());
     let model = Says::new([text("one"), text("two")]);
-    let agent = Agent::builder(model.clone()).with(Numbers).store(store.clone()).build().unwrap();
+    let agent = Agent::builder(model.clone()).middleware(Numbers).store(store.clone()).build().unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
     for number in 1..=2 {
@@ -72,7 +72,7 @@ async fn changes_of_a_prompt_are_stored_before_the_model_is_asked() {
 async fn a_preview_stores_nothing_and_says_the_same() {
     let store = Arc::new(MemoryThreads::new());
     let model = Says::new([text("one")]);
-    let agent = Agent::builder(model.clone()).with(Numbers).store(store.clone()).build().unwrap();
+    let agent = Agent::builder(model.clone()).middleware(Numbers).store(store.clone()).build().unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
     let first = thread.preview().await.unwrap().system_text();
@@ -100,8 +100,8 @@ impl Middleware for Broken {
 }
 
 #[tokio::test]
-async fn an_error_says_which_part_failed_and_why() {
-    let agent = Agent::builder(Says::new([])).with(Broken).build().unwrap();
+async fn an_error_says_which_middleware_failed_and_why() {
+    let agent = Agent::builder(Says::new([])).middleware(Broken).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     let error = thread.say("go", &NoWatcher).await.unwrap_err();
     assert!(error.to_string().starts_with("broken: could not read the rules: "), "{error}");

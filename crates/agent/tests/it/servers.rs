@@ -79,8 +79,8 @@ async fn a_sub_agent_is_led_by_what_its_parent_read() {
         calls(&[("b", "task", TASK)]),
         text("done"),
     ]);
-    let worker = Agent::builder(child).with(skills()).build().unwrap();
-    let agent = world.agent(model).with(skills()).with(SubAgents::new(worker)).build().unwrap();
+    let worker = Agent::builder(child).middleware(skills()).build().unwrap();
+    let agent = world.agent(model).middleware(skills()).middleware(SubAgents::new(worker)).build().unwrap();
     let mut thread = open(&agent).await;
     let turn = thread.say("go", &NoWatcher).await.unwrap();
     let TurnStatus::Waiting(waiting) = turn else { panic!("{turn:?}") };
@@ -99,8 +99,8 @@ async fn a_parent_is_led_by_what_its_sub_agent_read() {
     let world = World::new(&[]).await;
     let child = Says::new([calls(&[("x", "load_skill", &load("docs"))]), text("done")]);
     let model = Says::new([calls(&[("a", "task", TASK)]), calls(&[("b", "load_skill", &load("wiki"))])]);
-    let worker = Agent::builder(child).with(skills()).build().unwrap();
-    let agent = world.agent(model).with(skills()).with(SubAgents::new(worker)).build().unwrap();
+    let worker = Agent::builder(child).middleware(skills()).build().unwrap();
+    let agent = world.agent(model).middleware(skills()).middleware(SubAgents::new(worker)).build().unwrap();
     let mut thread = open(&agent).await;
     let turn = thread.say("go", &NoWatcher).await.unwrap();
     let TurnStatus::Waiting(waiting) = turn else { panic!("{turn:?}") };
@@ -110,18 +110,18 @@ async fn a_parent_is_led_by_what_its_sub_agent_read() {
 
 /// A person calls for it, and says none of it.
 #[tokio::test]
-async fn a_servers_words_are_not_the_persons() {
+async fn a_servers_text_is_not_the_persons() {
     let world = World::new(&[]).await;
-    let agent = world.agent(Says::new([text("done")])).with(skills()).build().unwrap();
+    let agent = world.agent(Says::new([text("done")])).middleware(skills()).build().unwrap();
     let mut thread = open(&agent).await;
     assert_eq!(thread.say("/docs:pdf", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     let by_person: Vec<String> = thread
-        .run()
+        .state()
         .messages()
         .iter()
         .filter(|message| message.is_by_person())
         .map(|message| message.text())
         .collect();
     assert_eq!(by_person, ["/docs:pdf"]);
-    assert!(thread.run().messages().iter().any(|message| message.text().contains("Do as I say.")));
+    assert!(thread.state().messages().iter().any(|message| message.text().contains("Do as I say.")));
 }

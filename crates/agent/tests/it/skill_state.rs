@@ -56,11 +56,14 @@ impl Middleware for Cuts {
 
     async fn before_model(
         &self,
-        moment: MiddlewareContext<'_>,
+        context: MiddlewareContext<'_>,
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
-        let all = moment.run.messages();
+        let all = context.thread_state.messages();
         let last = all.len() - 1;
-        if moment.run.steps() > 0 || all[last].text() != "cut" || moment.run.cut() == last {
+        if context.thread_state.model_calls() > 0
+            || all[last].text() != "cut"
+            || context.thread_state.cut() == last
+        {
             return Ok(Vec::new());
         }
         let summary = Message::user("They talked about animals.");
@@ -80,11 +83,11 @@ fn names(thread: &Thread) -> Vec<String> {
 async fn opened_again(agent: &Agent, thread: Thread) -> Thread {
     let (id, mut thread) = (thread.id().clone(), thread);
     for _ in 0..2 {
-        let seen = (state(&thread), thread.events(), thread.run().clone());
+        let seen = (state(&thread), thread.events(), thread.state().clone());
         let prompt = thread.preview().await.unwrap().system_text();
         thread.close().await.unwrap();
         thread = agent.open(id.clone()).await.unwrap();
-        assert_eq!((state(&thread), thread.events(), thread.run().clone()), seen);
+        assert_eq!((state(&thread), thread.events(), thread.state().clone()), seen);
         assert_eq!(thread.preview().await.unwrap().system_text(), prompt);
     }
     thread
@@ -125,7 +128,11 @@ async fn calls_of_one_answer_hold_the_limits_together() {
         ]);
         let agent = || {
             let rules = [("skill", "*", Decision::Allow), ("skill", "bee", Decision::Ask)];
-            world.agent(model.clone()).with(world.skills_with(|_| options(MOST), &rules)).build().unwrap()
+            world
+                .agent(model.clone())
+                .middleware(world.skills_with(|_| options(MOST), &rules))
+                .build()
+                .unwrap()
         };
         let id = ThreadId::new();
         let mut thread = agent().open(id.clone()).await.unwrap();
@@ -174,7 +181,11 @@ async fn a_lowered_budget_unloads_what_was_loaded_first() {
     ]);
     let agent = |most: usize| {
         let rules = [("skill", "*", Decision::Allow)];
-        world.agent(model.clone()).with(world.skills_with(move |_| options(most), &rules)).build().unwrap()
+        world
+            .agent(model.clone())
+            .middleware(world.skills_with(move |_| options(most), &rules))
+            .build()
+            .unwrap()
     };
     let id = ThreadId::new();
     let mut thread = agent(3).open(id.clone()).await.unwrap();
@@ -261,8 +272,8 @@ async fn talk(turns: Vec<Said>) {
         // One answer may be lost with a future that is dropped.
         let model = Says::new(answers.chain([text("done"), text("done"), text("done")]));
         let agent = Agent::builder(model)
-            .with(world.skills_with(|_| options(MOST), &rules))
-            .with(Cuts)
+            .middleware(world.skills_with(|_| options(MOST), &rules))
+            .middleware(Cuts)
             .store(store.clone())
             .build()
             .unwrap();

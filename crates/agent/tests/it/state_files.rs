@@ -23,7 +23,7 @@ use crate::says::{Says, calls, text};
 
 fn with_files(model: Arc<dyn Model>, store: Arc<dyn ThreadStore>) -> AgentBuilder {
     let files = StateFiles::new();
-    Agent::builder(model).with(files.clone()).with(Files::new(files)).store(store)
+    Agent::builder(model).middleware(files.clone()).middleware(Files::new(files)).store(store)
 }
 
 fn write(id: &'static str, path: &str, content: &str) -> (&'static str, &'static str, String) {
@@ -96,7 +96,7 @@ impl Tool for AsksThenReads {
     }
 
     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {
-        if context.consulted.is_none() {
+        if context.consultation.is_none() {
             return own_question("may I?").into();
         }
         let file = VirtualPath::parse("/notes.md").unwrap();
@@ -113,8 +113,8 @@ impl Middleware for Asking {
         "asking"
     }
 
-    fn tools(&self, moment: MiddlewareContext<'_>) -> Vec<Arc<dyn Tool>> {
-        vec![Arc::new(AsksThenReads(Backends::from(StateFiles::new()).at(moment)))]
+    fn tools(&self, context: MiddlewareContext<'_>) -> Vec<Arc<dyn Tool>> {
+        vec![Arc::new(AsksThenReads(Backends::from(StateFiles::new()).at(context)))]
     }
 }
 
@@ -124,7 +124,7 @@ async fn a_call_that_waited_sees_what_the_others_wrote() {
     let store = Arc::new(MemoryThreads::new());
     let both = made(&[("a", "ask", "{}".to_owned()), write("b", "/notes.md", "heron")]);
     let model = Says::new([both, text("done")]);
-    let build = || with_files(model.clone(), store.clone()).with(Asking).build().unwrap();
+    let build = || with_files(model.clone(), store.clone()).middleware(Asking).build().unwrap();
     let id = ThreadId::new();
     let mut thread = build().open(id.clone()).await.unwrap();
     assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Waiting(_)));
@@ -144,13 +144,14 @@ async fn the_history_is_stored_before_the_cut() {
         options.trigger = Some(Trigger::Messages(5));
         options.keep = Some(Keep::Messages(1));
     });
-    let agent = Agent::builder(model).with(summaries).with(files).store(store.clone()).build().unwrap();
+    let agent =
+        Agent::builder(model).middleware(summaries).middleware(files).store(store.clone()).build().unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
     for said in ["first", "second", "third"] {
         thread.say(said, &NoWatcher).await.unwrap();
     }
-    assert_eq!(thread.run().cut(), 4);
+    assert_eq!(thread.state().cut(), 4);
     let events = store.events(&id, 0, 1000).await.unwrap();
     let cut = events.iter().position(|stored| matches!(stored.event, Event::Compacted { .. })).unwrap();
     let fork = ThreadId::new();
@@ -163,12 +164,12 @@ async fn the_history_is_stored_before_the_cut() {
 }
 
 #[tokio::test]
-async fn an_agent_without_the_part_loses_nothing_in_silence() {
+async fn an_agent_without_the_middleware_reports_lost_files() {
     let model = Says::new([made(&[write("a", "/notes.md", "x")]), text("no")]);
-    let agent = Agent::builder(model).with(Files::new(StateFiles::new())).build().unwrap();
+    let agent = Agent::builder(model).middleware(Files::new(StateFiles::new())).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     thread.say("go", &NoWatcher).await.unwrap();
-    let refused = "Error: writing in an agent without the part `state_files` is not supported for /notes.md by this backend";
+    let refused = "Error: writing in an agent without the middleware `state_files` is not supported for /notes.md by this backend";
     assert_eq!(results(&thread), [refused]);
 }
 
@@ -254,8 +255,8 @@ impl Middleware for Doing {
         "doing"
     }
 
-    fn tools(&self, moment: MiddlewareContext<'_>) -> Vec<Arc<dyn Tool>> {
-        let backend = Backends::from(self.files.clone()).at(moment);
+    fn tools(&self, context: MiddlewareContext<'_>) -> Vec<Arc<dyn Tool>> {
+        let backend = Backends::from(self.files.clone()).at(context);
         *self.live.lock().unwrap() = Some(backend.clone());
         vec![Arc::new(Does(backend))]
     }
@@ -287,7 +288,7 @@ impl Tool for Does {
             }
         }
         match arguments["end"].as_u64().unwrap() {
-            0 if context.consulted.is_none() => own_question("may it end?").into(),
+            0 if context.consultation.is_none() => own_question("may it end?").into(),
             1 => ToolOutput::InOrder(Box::new(|_| ToolAnswer::text("in order"))),
             _ => ToolAnswer::text("done").into(),
         }
@@ -330,8 +331,8 @@ async fn lives(turns: Vec<Vec<Value>>, deaths: Vec<u32>) {
         });
         let files = StateFiles::new();
         let agent = Agent::builder(model.clone())
-            .with(Doing { files: files.clone(), live: live.clone() })
-            .with(files)
+            .middleware(Doing { files: files.clone(), live: live.clone() })
+            .middleware(files)
             .store(store.clone())
             .build()
             .unwrap();
@@ -345,7 +346,7 @@ async fn lives(turns: Vec<Vec<Value>>, deaths: Vec<u32>) {
                 *seen.lock().unwrap() += 1;
             }
         };
-        let mut turn = match thread.run().messages().is_empty() {
+        let mut turn = match thread.state().messages().is_empty() {
             true => thread.say("go", &watcher).await,
             false => thread.go_on(&watcher).await,
         };

@@ -32,8 +32,8 @@ async fn sub_agents_go_only_so_deep() {
     let model = Says::new([calls(&[("a", "task", TASK)]), text("top")]);
     let bottom = Agent::builder(deepest.clone()).build().unwrap();
     let below = SubAgents::new(bottom).depth(1);
-    let worker = Agent::builder(middle.clone()).with(below).build().unwrap();
-    let agent = world.agent(model.clone()).with(SubAgents::new(worker).depth(1)).build().unwrap();
+    let worker = Agent::builder(middle.clone()).middleware(below).build().unwrap();
+    let agent = world.agent(model.clone()).middleware(SubAgents::new(worker).depth(1)).build().unwrap();
     let thread = said(&agent).await;
     assert_eq!(results(&thread), ["middle"]);
     assert!(model.request(0).tools.iter().any(|tool| tool.name == "task"));
@@ -53,7 +53,7 @@ async fn a_sub_agent_that_never_ends_is_ended() {
     let worker = Agent::builder(worker).tool(Arc::new(hang)).build().unwrap();
     let model = Says::new([calls(&[("a", "task", TASK)]), text("done")]);
     let tasks = SubAgents::new(worker).within(Duration::from_millis(200));
-    let agent = world.agent(model).with(tasks).build().unwrap();
+    let agent = world.agent(model).middleware(tasks).build().unwrap();
     let thread = said(&agent).await;
     assert!(results(&thread)[0].contains("it took longer than 0 seconds"), "{:?}", results(&thread));
     let threads = world.store.list(10).await.unwrap();
@@ -75,11 +75,11 @@ async fn a_sub_agent_takes_no_more_than_its_share() {
     let worker = Says::new((0..50).map(|_| said_and_called()));
     let worker = Agent::builder(worker).tool(add()).build().unwrap();
     let model = Says::new([calls(&[("a", "task", TASK)]), text("done")]);
-    let tasks = SubAgents::new(worker).limits(TurnLimits { steps: 100, tokens: Some(60) });
-    let agent = world.agent(model).with(tasks).build().unwrap();
+    let tasks = SubAgents::new(worker).limits(TurnLimits { model_calls: 100, tokens: Some(60) });
+    let agent = world.agent(model).middleware(tasks).build().unwrap();
     let thread = said(&agent).await;
-    assert!(results(&thread)[0].contains("it took 60 tokens"), "{:?}", results(&thread));
-    assert_eq!(thread.run().usage().total(), 60 + 12, "what a sub-agent costs is counted");
+    assert!(results(&thread)[0].contains("limit of 60 tokens"), "{:?}", results(&thread));
+    assert_eq!(thread.state().usage().total(), 60 + 12, "what a sub-agent costs is counted");
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn a_turn_that_costs_too_much_ends_with_its_sub_agents() {
     let model = Says::new([calls(&[("a", "task", TASK)]), text("never said")]);
     let mut options = prowess_agent::AgentOptions::default();
     options.limits.tokens = Some(12);
-    let agent = world.agent(model).with(SubAgents::new(worker)).options(options).build().unwrap();
+    let agent = world.agent(model).middleware(SubAgents::new(worker)).options(options).build().unwrap();
     let mut thread = open(&agent).await;
     let turn = thread.say("go", &NoWatcher).await.unwrap();
     assert_eq!(turn, TurnStatus::Ended(TurnOutcome::TooManyTokens { most: 12 }));
@@ -108,11 +108,16 @@ async fn loaded_skills_are_inherited_where_that_is_wanted() {
             calls(&[("b", "task", TASK)]),
             text("done"),
         ]);
-        let worker = Agent::builder(child.clone()).with(world.skills(Dialect::DeepAgents)).build().unwrap();
+        let worker =
+            Agent::builder(child.clone()).middleware(world.skills(Dialect::DeepAgents)).build().unwrap();
         let tasks = SubAgents::new(worker);
         let tasks = if inherits { tasks.inherit_skills() } else { tasks };
-        let agent =
-            world.agent(model.clone()).with(world.skills(Dialect::DeepAgents)).with(tasks).build().unwrap();
+        let agent = world
+            .agent(model.clone())
+            .middleware(world.skills(Dialect::DeepAgents))
+            .middleware(tasks)
+            .build()
+            .unwrap();
         let thread = said(&agent).await;
         let prompt = child.request(0).system_text();
         assert_eq!(prompt.contains("**pdf** [Loaded]"), inherits, "{prompt}");
@@ -133,8 +138,8 @@ async fn what_a_sub_agent_asks_is_asked_in_its_parents_thread() {
         let rule = Rule::new("tool", "add", Decision::Ask);
         let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, [rule]));
         let worker =
-            Agent::builder(child.clone()).with(Approval::new(permissions)).tool(add()).build().unwrap();
-        world.agent(model.clone()).with(SubAgents::new(worker)).build().unwrap()
+            Agent::builder(child.clone()).middleware(Approval::new(permissions)).tool(add()).build().unwrap();
+        world.agent(model.clone()).middleware(SubAgents::new(worker)).build().unwrap()
     };
     let id = ThreadId::new();
     let mut thread = agent().open(id.clone()).await.unwrap();
@@ -148,7 +153,7 @@ async fn what_a_sub_agent_asks_is_asked_in_its_parents_thread() {
         thread.reply(&waiting[0].call.id, reply, &NoWatcher).await.unwrap();
     }
     assert_eq!(
-        (thread.run().next(), results(&thread)),
+        (thread.state().next(), results(&thread)),
         (prowess_agent::thread_state::NextStep::Wait, vec!["3 and no.".to_owned()])
     );
     let seen = child.request(2);
@@ -164,9 +169,9 @@ async fn a_reply_that_comes_twice_answers_once() {
     let child = Says::new([calls(&[("x", "add", sum)]), calls(&[("x", "add", sum)]), text("twice")]);
     let rules = [Rule::new("tool", "add", Decision::Ask)];
     let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
-    let worker = Agent::builder(child).with(Approval::new(permissions)).tool(add()).build().unwrap();
+    let worker = Agent::builder(child).middleware(Approval::new(permissions)).tool(add()).build().unwrap();
     let model = Says::new([calls(&[("a", "task", TASK)]), text("done")]);
-    let agent = world.agent(model).with(SubAgents::new(worker)).build().unwrap();
+    let agent = world.agent(model).middleware(SubAgents::new(worker)).build().unwrap();
     let mut thread = open(&agent).await;
     let TurnStatus::Waiting(first) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     let turn = thread.reply(&first[0], CallReply::Approve, &NoWatcher).await.unwrap();
@@ -176,7 +181,7 @@ async fn a_reply_that_comes_twice_answers_once() {
         (&first[0].call, first[0].question.wording().title)
     );
     let again = thread.reply(&first[0], CallReply::Approve, &NoWatcher).await;
-    assert!(matches!(again, Err(AgentError::Answered(_))), "{again:?}");
+    assert!(matches!(again, Err(AgentError::AlreadyReplied(_))), "{again:?}");
     assert_eq!(thread.waiting(), second, "the second question waits still");
 }
 
@@ -186,9 +191,9 @@ async fn a_deleted_thread_takes_its_tasks_along() {
     let world = World::new(&[]).await;
     let bottom = Agent::builder(Says::new([text("deep")])).build().unwrap();
     let middle = Says::new([calls(&[("m", "task", TASK)]), text("middle")]);
-    let worker = Agent::builder(middle).with(SubAgents::new(bottom)).build().unwrap();
+    let worker = Agent::builder(middle).middleware(SubAgents::new(bottom)).build().unwrap();
     let model = Says::new([calls(&[("a", "task", TASK)]), text("top")]);
-    let agent = world.agent(model).with(SubAgents::new(worker)).build().unwrap();
+    let agent = world.agent(model).middleware(SubAgents::new(worker)).build().unwrap();
     let thread = said(&agent).await;
     let id = thread.id().clone();
     let refused = agent.delete(&id).await;

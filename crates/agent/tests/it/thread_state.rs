@@ -43,7 +43,7 @@ fn result(id: &str, text: &str) -> Event {
 }
 
 fn question(id: &str) -> Event {
-    Event::Asked { call: id.into(), asking: Box::new(own_question("may it?").into()), by_tool: false }
+    Event::Asked { call: id.into(), question: Box::new(own_question("may it?").into()), by_tool: false }
 }
 
 fn run(events: &[Event]) -> ThreadState {
@@ -77,7 +77,7 @@ fn a_turn_with_two_calls() {
     events.extend([asked(), answered(vec![text("done")])]);
     let done = run(&events);
     assert_eq!(
-        (done.next(), done.usage().input, done.steps()),
+        (done.next(), done.usage().input, done.model_calls()),
         (NextStep::End(TurnOutcome::Answered), 20, 2)
     );
     events.push(Event::TurnEnded { outcome: TurnOutcome::Answered });
@@ -150,7 +150,7 @@ fn foolish_models_end_in_a_clear_state() {
 
 #[test]
 fn an_endless_loop_ends() {
-    let mut run = ThreadState::new(TurnLimits { steps: 3, tokens: None });
+    let mut run = ThreadState::new(TurnLimits { model_calls: 3, tokens: None });
     run.apply(&said("x")).unwrap();
     for _ in 0..3 {
         assert_eq!(run.next(), NextStep::AskModel);
@@ -158,7 +158,7 @@ fn an_endless_loop_ends() {
             run.apply(&event).unwrap();
         }
     }
-    assert_eq!(run.next(), NextStep::End(TurnOutcome::TooManySteps { most: 3 }));
+    assert_eq!(run.next(), NextStep::End(TurnOutcome::TooManyModelCalls { most: 3 }));
 }
 
 #[test]
@@ -236,7 +236,7 @@ proptest! {
     /// provider takes.
     #[test]
     fn no_sequence_breaks_a_conversation(events in proptest::collection::vec(any_event(), 0..60)) {
-        let mut run = ThreadState::new(TurnLimits { steps: 5, tokens: None });
+        let mut run = ThreadState::new(TurnLimits { model_calls: 5, tokens: None });
         let mut accepted = Vec::new();
         for event in events {
             let before = run.clone();
@@ -264,7 +264,7 @@ proptest! {
             let ids: std::collections::BTreeSet<_> = run.messages().iter().map(|message| &message.id).collect();
             prop_assert_eq!(ids.len(), run.messages().len());
         }
-        let mut again = ThreadState::new(TurnLimits { steps: 5, tokens: None });
+        let mut again = ThreadState::new(TurnLimits { model_calls: 5, tokens: None });
         for event in &accepted {
             prop_assert!(again.apply(event).is_ok());
         }

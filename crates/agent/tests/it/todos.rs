@@ -19,12 +19,17 @@ async fn the_list_is_in_the_prompt_once_the_conversation_was_cut() {
         options.trigger = Some(Trigger::Messages(5));
         options.keep = Some(Keep::Messages(1));
     });
-    let agent = Agent::builder(model.clone()).with(files).with(summaries).with(Todos).build().unwrap();
+    let agent = Agent::builder(model.clone())
+        .middleware(files)
+        .middleware(summaries)
+        .middleware(Todos)
+        .build()
+        .unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     thread.say("plan", &NoWatcher).await.unwrap();
     assert_eq!(model.request(1).system.len(), 1, "the list is in the conversation");
     thread.say("go", &NoWatcher).await.unwrap();
-    assert!(thread.run().cut() > 0);
+    assert!(thread.state().cut() > 0);
     let request = model.request(3);
     let sections: Vec<(&str, bool)> =
         request.system.iter().map(|section| (section.owner.as_str(), section.is_stable)).collect();

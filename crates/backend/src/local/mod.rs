@@ -1,7 +1,7 @@
 //! A directory of the local disk, and nothing outside it.
 
-mod change;
-mod look;
+mod changing;
+mod reading;
 mod system;
 mod temporary;
 
@@ -14,13 +14,13 @@ use bytes::Bytes;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
+use crate::change_queue::{ChangeQueues, MAX_ATTEMPTS};
 use crate::entry::Target;
-use crate::turns::{MAX_ATTEMPTS, Turns};
 use crate::{
     Backend, BackendError, Contents, Edit, Edited, Entry, GlobQuery, GlobReport, Listing, ReadRange, Result,
     VirtualPath, WriteMode,
 };
-use change::Attempt;
+use changing::Attempt;
 
 /// How many threads one batch of reads is spread over, and how few files are worth a thread.
 const READ_THREADS: usize = 4;
@@ -64,7 +64,7 @@ pub struct LocalBackend {
     root: Arc<Dir>,
     /// Where the root was, as it was spelled and as links led. Only for telling; nothing is opened by it.
     place: Arc<[PathBuf; 2]>,
-    turns: Arc<Turns>,
+    turns: Arc<ChangeQueues>,
 }
 
 impl LocalBackend {
@@ -78,7 +78,11 @@ impl LocalBackend {
         #[allow(clippy::disallowed_methods, reason = "it is told, and nothing is opened by it")]
         let followed = root.as_ref().canonicalize().unwrap_or_else(|_| spelled.clone());
         let root = Dir::open_ambient_dir(root, ambient_authority())?;
-        Ok(Self { root: Arc::new(root), place: Arc::new([spelled, followed]), turns: Arc::new(Turns::new()) })
+        Ok(Self {
+            root: Arc::new(root),
+            place: Arc::new([spelled, followed]),
+            turns: Arc::new(ChangeQueues::new()),
+        })
     }
 
     /// Does blocking work off the runtime's own threads.
@@ -115,15 +119,15 @@ impl LocalBackend {
 #[async_trait]
 impl Backend for LocalBackend {
     async fn ls(&self, path: &VirtualPath) -> Result<Listing> {
-        self.blocking(path, "listing", look::list).await
+        self.blocking(path, "listing", reading::list).await
     }
 
     async fn stat(&self, path: &VirtualPath) -> Result<Entry> {
-        self.blocking(path, "looking up", look::stat).await
+        self.blocking(path, "looking up", reading::stat).await
     }
 
     async fn read(&self, path: &VirtualPath, range: ReadRange) -> Result<Contents> {
-        self.blocking(path, "reading", move |root, path| look::read(root, path, range)).await
+        self.blocking(path, "reading", move |root, path| reading::read(root, path, range)).await
     }
 
     async fn read_many(&self, paths: &[VirtualPath], max_bytes: u64) -> Vec<Result<Contents>> {
@@ -135,7 +139,7 @@ impl Backend for LocalBackend {
                 let (root, batch) = (Arc::clone(&self.root), batch.to_vec());
                 let names = batch.clone();
                 let reads =
-                    move || batch.iter().map(|path| look::read(&root, path, range)).collect::<Vec<_>>();
+                    move || batch.iter().map(|path| reading::read(&root, path, range)).collect::<Vec<_>>();
                 (tokio::task::spawn_blocking(reads), names)
             })
             .collect();
@@ -152,29 +156,29 @@ impl Backend for LocalBackend {
     }
 
     async fn write(&self, path: &VirtualPath, bytes: Bytes, mode: WriteMode) -> Result<Entry> {
-        self.change(path, "writing", move |root, path| change::write(root, path, &bytes, mode)).await
+        self.change(path, "writing", move |root, path| changing::write(root, path, &bytes, mode)).await
     }
 
     async fn append(&self, path: &VirtualPath, bytes: Bytes) -> Result<Entry> {
-        self.change(path, "appending", move |root, path| change::append(root, path, &bytes)).await
+        self.change(path, "appending", move |root, path| changing::append(root, path, &bytes)).await
     }
 
     async fn edit(&self, path: &VirtualPath, edit: &Edit) -> Result<Edited> {
         let edit = edit.clone();
-        self.change(path, "editing", move |root, path| change::edit(root, path, &edit)).await
+        self.change(path, "editing", move |root, path| changing::edit(root, path, &edit)).await
     }
 
     async fn delete(&self, path: &VirtualPath) -> Result<()> {
-        self.change(path, "deleting", change::delete).await
+        self.change(path, "deleting", changing::delete).await
     }
 
     async fn glob(&self, base: &VirtualPath, query: &GlobQuery) -> Result<GlobReport> {
         let query = query.clone();
-        self.blocking(base, "searching", move |root, base| look::glob(root, base, &query)).await
+        self.blocking(base, "searching", move |root, base| reading::glob(root, base, &query)).await
     }
 
     async fn target(&self, path: &VirtualPath) -> Target {
-        let found = self.blocking(path, "following", |root, path| Ok(look::target(root, path))).await;
+        let found = self.blocking(path, "following", |root, path| Ok(reading::target(root, path))).await;
         let (real, ignores_case) = found.unwrap_or_else(|_| (path.clone(), false));
         let [spelled, followed] = &*self.place;
         let below = |place: &Path, path: &VirtualPath| {

@@ -17,7 +17,7 @@ use object_store::{
     UpdateVersion,
 };
 
-use crate::turns::{MAX_ATTEMPTS, Turns};
+use crate::change_queue::{ChangeQueues, MAX_ATTEMPTS};
 use crate::walk::Walk;
 use crate::write::MAX_EDIT_BYTES;
 use crate::{
@@ -62,7 +62,7 @@ const CONCURRENT_WRITES: usize = 16;
 pub struct ObjectBackend {
     store: Arc<dyn ObjectStore>,
     keys: Keys,
-    turns: Arc<Turns>,
+    turns: Arc<ChangeQueues>,
 }
 
 impl fmt::Debug for ObjectBackend {
@@ -79,7 +79,7 @@ impl ObjectBackend {
     /// The objects of `store` below `prefix`; the root is the whole store.
     #[must_use]
     pub fn new(store: Arc<dyn ObjectStore>, prefix: VirtualPath) -> Self {
-        Self { store, keys: Keys::below(prefix), turns: Arc::new(Turns::new()) }
+        Self { store, keys: Keys::below(prefix), turns: Arc::new(ChangeQueues::new()) }
     }
 
     /// What the store's answer means for `path`, where it cannot mean a directory.

@@ -39,7 +39,8 @@ pub(crate) fn compact(directory: &Path) -> Result<Sample> {
         let id = ThreadId::new();
         let load = |name: &String| ("load_skill", format!("{{\"skill_name\": \"{name}\"}}"));
         let loader = Notes::calling(names.iter().map(load).collect());
-        let loader = Agent::builder(loader).with(skills.clone()).store(Arc::<MemoryThreads>::clone(&store));
+        let loader =
+            Agent::builder(loader).middleware(skills.clone()).store(Arc::<MemoryThreads>::clone(&store));
         let mut thread = loader.build()?.open(id.clone()).await?;
         thread.say("Load all skills.", &NoWatcher).await?;
         thread.close().await?;
@@ -48,12 +49,12 @@ pub(crate) fn compact(directory: &Path) -> Result<Sample> {
         let model = Arc::new(Notes::default());
         let asked: Arc<dyn Model> = Arc::<Notes>::clone(&model);
         let agent = Agent::builder(Arc::clone(&asked))
-            .with(Summarisation::new(asked, place.backend()?))
-            .with(skills)
+            .middleware(Summarisation::new(asked, place.backend()?))
+            .middleware(skills)
             .store(Arc::<MemoryThreads>::clone(&store))
             .build()?;
         let mut thread = agent.open(id.clone()).await?;
-        let messages = thread.run().messages().len();
+        let messages = thread.state().messages().len();
         let before = cpu_so_far();
         thread.say("Go on.", &NoWatcher).await?;
 
@@ -62,7 +63,7 @@ pub(crate) fn compact(directory: &Path) -> Result<Sample> {
         let history = place.0.path().join(format!("files/conversation_history/{id}.md"));
         let history = std::fs::metadata(history)?.len();
         ensure!(history > (MESSAGES * LENGTH) as u64, "the history has {history} bytes only");
-        ensure!(thread.run().cut() > MESSAGES, "{} messages were taken out only", thread.run().cut());
+        ensure!(thread.state().cut() > MESSAGES, "{} messages were taken out only", thread.state().cut());
         Sample::of(next - before, messages)
     })
 }

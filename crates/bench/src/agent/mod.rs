@@ -1,7 +1,7 @@
 //! The loop of an agent: what a step costs, many threads at once, idle ones, the start, and compaction.
 //!
-//! A step is: the model is asked, answers with one call of a trivial tool, and the tool answers. The model does nothing
-//! else, and so every figure is the loop's own.
+//! In each step the model responds with one call of a trivial tool, and the tool answers. The model does nothing else, so every
+//! figure is the cost of the loop itself.
 
 mod compacting;
 mod fake;
@@ -36,9 +36,9 @@ pub(crate) use threads::{THREADS, at_once, idle};
 
 const PROMPT: &str = "You add numbers for others.";
 
-/// Where threads are kept.
+/// Where threads are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum ThreadStorage {
     /// In memory.
     Memory,
     /// In a database of SQLite that did not exist before.
@@ -56,10 +56,10 @@ impl Place {
         Ok(Self(place))
     }
 
-    async fn store(&self, kept: Kept) -> Result<Arc<dyn ThreadStore>> {
-        Ok(match kept {
-            Kept::Memory => Arc::new(MemoryThreads::new()),
-            Kept::Sqlite => Arc::new(SqliteStore::open(self.0.path().join("threads.db")).await?),
+    async fn store(&self, storage: ThreadStorage) -> Result<Arc<dyn ThreadStore>> {
+        Ok(match storage {
+            ThreadStorage::Memory => Arc::new(MemoryThreads::new()),
+            ThreadStorage::Sqlite => Arc::new(SqliteStore::open(self.0.path().join("threads.db")).await?),
         })
     }
 
@@ -67,7 +67,7 @@ impl Place {
         Ok(Arc::new(LocalBackend::open(self.0.path().join("files"))?))
     }
 
-    /// An agent with the parts that most have. Its skills are discovered here.
+    /// An agent with the middleware that most have. Its skills are discovered here.
     fn full(&self, model: &Arc<dyn Model>, store: Arc<dyn ThreadStore>) -> Result<Agent> {
         let catalog = Catalog::discover(&[Root::explicit(EXAMPLES)], &ScanOptions::default());
         ensure!(!catalog.entries().is_empty(), "there are no skills in {EXAMPLES}");
@@ -76,18 +76,18 @@ impl Place {
         let helper = Agent::builder(Arc::clone(model))
             .prompt(PROMPT)
             .tool(add())
-            .with(skills.clone())
-            .with(Files::new(Arc::clone(&backend)))
+            .middleware(skills.clone())
+            .middleware(Files::new(Arc::clone(&backend)))
             .build()?;
         Ok(Agent::builder(Arc::clone(model))
             .prompt(PROMPT)
             .tool(add())
-            .with(Summarisation::new(Arc::clone(model), Arc::clone(&backend)))
-            .with(Eviction::new(Arc::clone(&backend)))
-            .with(skills)
-            .with(Todos)
-            .with(Files::new(backend))
-            .with(SubAgents::new(helper))
+            .middleware(Summarisation::new(Arc::clone(model), Arc::clone(&backend)))
+            .middleware(Eviction::new(Arc::clone(&backend)))
+            .middleware(skills)
+            .middleware(Todos)
+            .middleware(Files::new(backend))
+            .middleware(SubAgents::new(helper))
             .store(store)
             .build()?)
     }
@@ -114,7 +114,7 @@ async fn turn(agent: &Agent, steps: usize) -> Result<Thread> {
     let turn = thread.say("Add some numbers.", &NoWatcher).await?;
     ensure!(turn == TurnStatus::Ended(TurnOutcome::Answered), "the turn ended otherwise: {turn:?}");
     // What the user said, a call and its result for each step, and the last answer.
-    let said = thread.run().messages().len();
+    let said = thread.state().messages().len();
     ensure!(said == 2 * steps + 2, "there are {said} messages after {steps} steps");
     Ok(thread)
 }

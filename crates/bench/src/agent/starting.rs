@@ -7,16 +7,16 @@ use anyhow::{Context, Result};
 use prowess_agent::{Model, NoWatcher, ThreadId};
 
 use super::fake::Notes;
-use super::{Kept, Place, one_thread};
+use super::{Place, ThreadStorage, one_thread};
 use crate::task::{Sample, cpu_so_far};
 
 /// Discovers the skills, opens the store, builds the agent, opens a thread and says something, until the model is asked.
-pub(crate) fn start(directory: &Path, kept: Kept) -> Result<Sample> {
+pub(crate) fn start(directory: &Path, storage: ThreadStorage) -> Result<Sample> {
     let (runtime, place) = (one_thread()?, Place::new(directory)?);
     let model = Arc::new(Notes::default());
     let before = cpu_so_far();
     runtime.block_on(async {
-        let store = place.store(kept).await?;
+        let store = place.store(storage).await?;
         let agent = place.full(&(Arc::<Notes>::clone(&model) as Arc<dyn Model>), store)?;
         let mut thread = agent.open(ThreadId::new()).await?;
         thread.say("Hello.", &NoWatcher).await?;

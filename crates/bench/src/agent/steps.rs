@@ -10,7 +10,7 @@ use anyhow::Result;
 use prowess_agent::{Agent, Event, MemoryThreads, ThreadStore};
 
 use super::fake::Adds;
-use super::{Kept, PROMPT, Place, add, one_thread, turn};
+use super::{PROMPT, Place, ThreadStorage, add, one_thread, turn};
 use crate::task::{Sample, cpu_of};
 
 /// How many steps the turn has. After them the model says that it is done.
@@ -27,19 +27,19 @@ pub(crate) fn bare() -> Result<Sample> {
     })
 }
 
-/// The agent with the parts that most have: the cost of one step. The skills are discovered, the agent is built, and
+/// The agent with the middleware that most have: the cost of one step. The skills are discovered, the agent is built, and
 /// its thread is opened and closed within what is measured.
-pub(crate) fn full(directory: &Path, kept: Kept) -> Result<Sample> {
+pub(crate) fn full(directory: &Path, storage: ThreadStorage) -> Result<Sample> {
     let (runtime, place) = (one_thread()?, Place::new(directory)?);
-    let store = runtime.block_on(place.store(kept))?;
+    let store = runtime.block_on(place.store(storage))?;
     least_of(|| {
         let agent = place.full(&Adds::times(STEPS), Arc::clone(&store))?;
         runtime.block_on(async { Ok(turn(&agent, STEPS).await?.close().await?) })
     })
 }
 
-/// The least that keeping the same turn on the disk costs: its events appended to a file, and the file flushed as often as the
-/// loop has to. It need not be for the start of a model's call, which is kept with its answer.
+/// The lowest cost of storing the same turn on the disk: append its events to a file, and flush the file as often as the loop
+/// must. The start of a model call needs no flush, because it is stored with its response.
 pub(crate) fn raw(directory: &Path) -> Result<Sample> {
     let (runtime, place) = (one_thread()?, Place::new(directory)?);
     let store = Arc::new(MemoryThreads::new());

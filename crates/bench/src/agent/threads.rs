@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use futures_util::future::try_join_all;
 
 use super::fake::Adds;
-use super::{Kept, Place, one_thread, turn};
+use super::{Place, ThreadStorage, one_thread, turn};
 use crate::task::{Sample, cpu_of};
 
 /// How many threads there are.
@@ -20,10 +20,10 @@ const CORES: usize = 2;
 const OPENED_TOGETHER: usize = 50;
 
 /// Lets all threads have their turns at once, on two cores: the cost of one step.
-pub(crate) fn at_once(directory: &Path, kept: Kept) -> Result<Sample> {
+pub(crate) fn at_once(directory: &Path, storage: ThreadStorage) -> Result<Sample> {
     let place = Place::new(directory)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(CORES).enable_time().build()?;
-    let store = runtime.block_on(place.store(kept))?;
+    let store = runtime.block_on(place.store(storage))?;
     let agent = place.full(&Adds::times(STEPS_AT_ONCE), store)?;
     let started = Instant::now();
     let (cpu_ms, ended) = cpu_of(|| {
@@ -46,9 +46,9 @@ pub(crate) fn at_once(directory: &Path, kept: Kept) -> Result<Sample> {
 }
 
 /// Opens all threads, lets each have a turn of one step, and keeps them: the memory that one of them takes.
-pub(crate) fn idle(directory: &Path, kept: Kept) -> Result<Sample> {
+pub(crate) fn idle(directory: &Path, storage: ThreadStorage) -> Result<Sample> {
     let (runtime, place) = (one_thread()?, Place::new(directory)?);
-    let store = runtime.block_on(place.store(kept))?;
+    let store = runtime.block_on(place.store(storage))?;
     let agent = place.full(&Adds::times(1), store)?;
     let open = || runtime.block_on(try_join_all((0..OPENED_TOGETHER).map(|_| turn(&agent, 1))));
     // What all threads share is there from the first on.

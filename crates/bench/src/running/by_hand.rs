@@ -13,7 +13,7 @@ use super::{SKILL, text};
 /// differences that make it cheaper: the four small files of `/etc` are left out, and limits are set by `prlimit`
 /// and not by a shell. The filter of system calls comes on standard input.
 pub(super) struct CommandLine {
-    words: Vec<String>,
+    arguments: Vec<String>,
     filter: PathBuf,
 }
 
@@ -64,14 +64,14 @@ impl CommandLine {
              --chdir /ws/skills/{SKILL} --seccomp 0 -- /bin/bash -lc true",
             links.concat()
         );
-        Ok(Self { words: line.split_whitespace().map(str::to_owned).collect(), filter })
+        Ok(Self { arguments: line.split_whitespace().map(str::to_owned).collect(), filter })
     }
 
     /// Starts it and waits for its end.
     pub(super) fn run(&self) -> Result<()> {
         let filter = Stdio::from(File::open(&self.filter)?);
         let output =
-            Command::new(&self.words[0]).args(&self.words[1..]).env_clear().stdin(filter).output()?;
+            Command::new(&self.arguments[0]).args(&self.arguments[1..]).env_clear().stdin(filter).output()?;
         ensure!(
             output.status.success(),
             "the sandbox by hand failed: {}",

@@ -44,7 +44,7 @@ impl Place {
     }
 
     fn workspace(&self) -> Result<Workspace> {
-        Ok(self.workspaces.for_session(SESSION)?)
+        Ok(self.workspaces.workspace(SESSION)?)
     }
 
     fn runner(&self) -> Runner {

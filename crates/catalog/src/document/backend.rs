@@ -1,11 +1,11 @@
-//! Documents in a backend, by the rules of the local disk.
+//! Reads documents from a backend, by the rules of the local disk.
 
 use std::io;
 
 use prowess_backend::{Backend, BackendError, EntryKind, ReadRange, VirtualPath};
 
 use super::path::{self, PathRefusal};
-use super::walk::{Level, Walk};
+use super::walk::{DocumentLevel, DocumentWalk};
 use super::{DocumentError, DocumentText, Documents, MAX_DOCUMENT_BYTES};
 use crate::catalog::SkillEntry;
 use crate::diagnostic::Code;
@@ -13,11 +13,10 @@ use crate::local;
 use crate::skill::MANIFEST;
 
 impl SkillEntry {
-    /// [`SkillEntry::documents`] in the backend that the skill was found in, with one listing of each
-    /// directory.
+    /// Like [`SkillEntry::documents`], from the backend in which the skill was found. Lists each directory once.
     pub async fn documents_in(&self, backend: &dyn Backend) -> Documents {
         let directory = self.skill.location.directory();
-        let mut walk = Walk::new(directory);
+        let mut walk = DocumentWalk::new(directory);
         while let Some((path, depth)) = walk.next_directory() {
             match list(backend, directory, &path).await {
                 Ok(level) => walk.enter(&path, depth, level),
@@ -27,10 +26,10 @@ impl SkillEntry {
         walk.finish()
     }
 
-    /// [`SkillEntry::read_document`] from the backend that the skill was found in.
+    /// Like [`SkillEntry::read_document`], from the backend in which the skill was found.
     ///
-    /// Each directory on the way is listed, because a backend may follow links that it would list as
-    /// such. A link put there between listing and reading leads no further than the backend itself does.
+    /// This lists each directory on the way, because a backend may follow links that it lists as links. A link that is put
+    /// there between listing and reading leads no further than the backend itself.
     pub async fn read_document_in(
         &self,
         backend: &dyn Backend,
@@ -58,7 +57,7 @@ impl SkillEntry {
             let entry = named(part).ok_or_else(|| DocumentError::not_found(path))?;
             match (entry.kind, parts.peek().is_some()) {
                 (EntryKind::Directory, true) | (EntryKind::File, false) => {}
-                // Nothing lies below a file.
+                // A file has no entries.
                 (EntryKind::File, true) => return Err(DocumentError::not_found(path)),
                 (EntryKind::Directory, false) | (EntryKind::Other, _) => {
                     return Err(DocumentError::not_a_file(path));
@@ -68,22 +67,22 @@ impl SkillEntry {
         }
         let contents = backend.read(&here, ReadRange::first(MAX_DOCUMENT_BYTES + 1)).await.map_err(failed)?;
         let read = contents.bytes.len() as u64;
-        // Where it ends is sure; what it had when it was listed is not.
+        // If the whole document was read, its size is certain. The listed size is not.
         let size = if contents.more { size.max(read.saturating_add(1)) } else { read };
         self.document_from(path, contents.bytes.into(), size)
     }
 }
 
-async fn list(backend: &dyn Backend, skill: &str, path: &str) -> Result<Level, BackendError> {
+async fn list(backend: &dyn Backend, skill: &str, path: &str) -> Result<DocumentLevel, BackendError> {
     let mut directory = VirtualPath::parse(skill)?;
     if !path.is_empty() {
         directory = directory.join(path)?;
     }
     let listing = backend.ls(&directory).await?;
-    let mut level = Level::default();
+    let mut level = DocumentLevel::default();
     level.capped = listing.stopped.is_some();
     for error in &listing.skipped {
-        level.leave_out(Code::Unreadable, "", format!("a part of it cannot be listed: {error}"));
+        level.leave_out(Code::Unreadable, "", format!("cannot list a part of it: {error}"));
     }
     for entry in &listing.entries {
         let kind = match entry.kind {

@@ -1,4 +1,4 @@
-//! A skill's documents: the texts beside its SKILL.md that a model may ask for.
+//! A skill's documents: the text files beside its SKILL.md that a model can read.
 
 #[cfg(feature = "backend")]
 mod backend;
@@ -15,21 +15,21 @@ use rustix::io::Errno;
 
 use crate::catalog::SkillEntry;
 use crate::diagnostic::Diagnostic;
-use crate::given::{self, Refused, TWICE};
+use crate::given::{self, RefusedPaths, TWICE};
 use crate::local::{self, Follow, OpenError};
 use crate::skill::MANIFEST;
 use crate::untrusted::one_line;
 pub use path::PathRefusal;
-pub(crate) use path::{MAX_PART_BYTES, shown};
-use walk::{Level, Walk};
+pub(crate) use path::{MAX_PART_BYTES, printable};
+use walk::{DocumentLevel, DocumentWalk};
 
-/// The most documents that are listed for one skill; [`Documents::capped`] says that there are more.
+/// How many documents of one skill are listed. [`Documents::capped`] says if there are more.
 pub const MAX_DOCUMENTS: usize = 500;
 
-/// The most of one document that is read, in bytes; [`DocumentText::truncated`] says that there is more.
+/// How many bytes of one document are read. [`DocumentText::truncated`] says if there are more.
 pub const MAX_DOCUMENT_BYTES: u64 = 256 * 1024;
 
-/// How many directories deep documents are looked for.
+/// How many directories deep a document may be.
 pub const DOCUMENT_DEPTH: usize = 4;
 
 /// A document of a skill: a regular `.md` or `.txt` file in its directory that is not a SKILL.md.
@@ -37,9 +37,9 @@ pub const DOCUMENT_DEPTH: usize = 4;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Document {
-    /// Its path in the skill, such as `references/tides.md`; [`SkillEntry::read_document`] takes it.
+    /// Its path in the skill, such as `references/tides.md`, for [`SkillEntry::read_document`].
     pub path: String,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub size: u64,
 }
 
@@ -49,9 +49,9 @@ pub struct Document {
 pub struct Documents {
     /// The documents, sorted by path.
     pub files: Vec<Document>,
-    /// Whether there may be more: than [`MAX_DOCUMENTS`], in further directories, or further down.
+    /// Whether there may be more: because of [`MAX_DOCUMENTS`], or because not all directories were searched.
     pub capped: bool,
-    /// Directories that could not be listed, names that cannot be used, and limits on where was looked.
+    /// Directories that could not be listed, names that cannot be used, and limits of the search.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -61,45 +61,45 @@ pub struct Documents {
 pub struct DocumentText {
     /// Its path in the skill.
     pub path: String,
-    /// What it says, without a byte-order mark; its line endings are left as they are.
+    /// The text, without a byte-order mark and with the original line endings.
     pub text: String,
-    /// How many bytes the whole document has.
+    /// The size of the whole document in bytes.
     pub size: u64,
-    /// Whether it goes on after `text`, which then ends with a whole character.
+    /// Whether the document continues after `text`. Then `text` ends with a whole character.
     pub truncated: bool,
 }
 
-/// Why a document's text cannot be given.
+/// Why a document cannot be read.
 ///
-/// Paths stand here as they were given, but on one line and shortened.
+/// Paths are those that the caller asked for, on one line and shortened.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum DocumentError {
-    /// The path can never be that of a document.
+    /// The path cannot be the path of a document.
     Refused {
-        /// What was asked for.
+        /// The requested path.
         path: String,
-        /// What is wrong with it.
+        /// Why it is refused.
         why: PathRefusal,
     },
     /// The skill has no such file.
     NotFound {
-        /// What was asked for.
+        /// The requested path.
         path: String,
     },
-    /// It is a directory, a FIFO or a link, or a link is on the way to it.
+    /// The path leads to a directory, a FIFO or a link, or passes a link.
     NotAFile {
-        /// What was asked for.
+        /// The requested path.
         path: String,
     },
-    /// It has a NUL byte or is not UTF-8.
+    /// The file has a NUL byte or is not UTF-8.
     Binary {
-        /// What was asked for.
+        /// The requested path.
         path: String,
     },
-    /// It cannot be read.
+    /// The file cannot be read.
     Io {
-        /// What was asked for.
+        /// The requested path.
         path: String,
         /// What happened.
         error: io::Error,
@@ -115,7 +115,7 @@ impl fmt::Display for DocumentError {
             }
             Self::NotAFile { path } => write!(
                 f,
-                "`{path}` is not a regular file, or lies behind a link; put the file itself into the skill"
+                "`{path}` is not a regular file, or is behind a link; put the file itself into the skill"
             ),
             Self::Binary { path } => {
                 write!(f, "`{path}` is not text: it has a NUL byte or is not UTF-8; save it as UTF-8")
@@ -143,27 +143,27 @@ impl std::error::Error for DocumentError {
 
 impl DocumentError {
     fn refused(path: &str, why: PathRefusal) -> Self {
-        Self::Refused { path: path::shown(path), why }
+        Self::Refused { path: path::printable(path), why }
     }
 
     fn not_found(path: &str) -> Self {
-        Self::NotFound { path: path::shown(path) }
+        Self::NotFound { path: path::printable(path) }
     }
 
     fn not_a_file(path: &str) -> Self {
-        Self::NotAFile { path: path::shown(path) }
+        Self::NotAFile { path: path::printable(path) }
     }
 
     fn io(path: &str, error: impl Into<io::Error>) -> Self {
-        Self::Io { path: path::shown(path), error: error.into() }
+        Self::Io { path: path::printable(path), error: error.into() }
     }
 }
 
 impl SkillEntry {
-    /// Lists the skill's documents on the local disk, or as its server lists them, to [`DOCUMENT_DEPTH`] directories deep.
+    /// Lists the skill's documents, up to [`DOCUMENT_DEPTH`] directories deep: from the local disk, or as its server lists them.
     ///
-    /// Hidden entries, links, and the directories of skills inside this one are left out. A directory
-    /// that cannot be listed is passed over alone, with a diagnostic.
+    /// Leaves out hidden entries, links, and the directories of skills inside this one. A directory that cannot be listed is
+    /// skipped, with a diagnostic.
     ///
     /// ```
     /// use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -187,7 +187,7 @@ impl SkillEntry {
         if let Some(published) = self.published() {
             return self.documents_from(published.files.iter().map(|file| (&file.path, file.size)));
         }
-        let mut walk = Walk::new(self.skill.location.directory());
+        let mut walk = DocumentWalk::new(self.skill.location.directory());
         match self.open_own_directory() {
             Ok(directory) => {
                 while let Some((path, depth)) = walk.next_directory() {
@@ -202,10 +202,10 @@ impl SkillEntry {
         walk.finish()
     }
 
-    /// [`SkillEntry::documents`] among these files, by their paths in the skill and with their sizes. Does no I/O.
+    /// Like [`SkillEntry::documents`], among these files with their paths in the skill and their sizes. Does no I/O.
     ///
-    /// Give every file, the SKILL.md of skills inside this one included: they tell which documents are not this skill's. A
-    /// path that no file can have is left out, with a diagnostic; so is one that was given before.
+    /// Give every file, including the SKILL.md of skills inside this one: their documents do not belong to this skill. A path
+    /// that no file can have is left out, with a diagnostic, and so is a path that was given before.
     ///
     /// ```
     /// use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -225,21 +225,21 @@ impl SkillEntry {
     /// ```
     pub fn documents_from<P: AsRef<str>>(&self, files: impl IntoIterator<Item = (P, u64)>) -> Documents {
         let shown = self.skill.location.directory();
-        let mut walk = Walk::new(shown);
+        let mut walk = DocumentWalk::new(shown);
         let (mut all, refused) = directories(files);
         while let Some((path, depth)) = walk.next_directory() {
             walk.enter(&path, depth, level_of(all.remove(&path).unwrap_or_default()));
         }
         let mut documents = walk.finish();
-        documents.diagnostics.extend(refused.told_of(shown));
+        documents.diagnostics.extend(refused.into_diagnostics(shown));
         documents
     }
 
-    /// The text of the document at `path`, from bytes of it that a caller has just read. Does no I/O.
+    /// The text of the document at `path`, from bytes that a caller has just read. Does no I/O.
     ///
-    /// `bytes` are the document, or its beginning: more than [`MAX_DOCUMENT_BYTES`] are not needed. `size` is how many bytes
-    /// the whole document has. The path is checked as by [`SkillEntry::read_document`], but only the caller can tell that no
-    /// link and no other skill lies on the way. What a server does not list is not found.
+    /// `bytes` are the document or its beginning; more than [`MAX_DOCUMENT_BYTES`] are not needed. `size` is the size of the
+    /// whole document. This checks the path like [`SkillEntry::read_document`], but only the caller knows that the path
+    /// passes no link and no other skill. A file that a server does not list is not found.
     pub fn document_from(
         &self,
         path: &str,
@@ -253,11 +253,10 @@ impl SkillEntry {
         text_of(path, bytes, size)
     }
 
-    /// Reads the document at `path`, as [`SkillEntry::documents`] names it, from the local disk.
+    /// Reads a document that [`SkillEntry::documents`] lists from the local disk.
     ///
-    /// The path is checked before anything is opened. Then each of its parts is opened beneath the one
-    /// before, from the skill's directory down, and no link is followed. At most
-    /// [`MAX_DOCUMENT_BYTES`] are read.
+    /// This checks the path before it opens anything. Then it opens each directory beneath the one before, from the skill's
+    /// directory down, and follows no link. It reads at most [`MAX_DOCUMENT_BYTES`].
     pub fn read_document(&self, path: &str) -> Result<DocumentText, DocumentError> {
         path::check(path).map_err(|why| DocumentError::refused(path, why))?;
         let failed = |error: Errno| match error {
@@ -285,21 +284,21 @@ impl SkillEntry {
         })?;
         let bytes = local::read_first(file, stamp.size, MAX_DOCUMENT_BYTES + 1)
             .map_err(|error| DocumentError::io(path, error))?;
-        // What was read to its end is sure; the document may have been written since its size was told.
+        // If the whole document was read, its size is certain. Otherwise it may have changed since.
         let size = if bytes.len() as u64 > MAX_DOCUMENT_BYTES { stamp.size } else { bytes.len() as u64 };
         self.document_from(path, bytes, size)
     }
 }
 
-/// What one directory of a skill has: directories by name, and files with their sizes.
-type Given = (BTreeSet<String>, BTreeMap<String, u64>);
+/// The entries of one directory of a skill: directories by name, and files with their sizes.
+type DirectoryFiles = (BTreeSet<String>, BTreeMap<String, u64>);
 
-/// The directories that these files lie in by their paths, the skill's own as the empty one, as deep as is looked.
+/// Groups files by directory, as deep as documents may be. The skill's own directory is the empty path.
 fn directories<P: AsRef<str>>(
     files: impl IntoIterator<Item = (P, u64)>,
-) -> (BTreeMap<String, Given>, Refused) {
-    let mut all = BTreeMap::from([(String::new(), Given::default())]);
-    let mut refused = Refused::default();
+) -> (BTreeMap<String, DirectoryFiles>, RefusedPaths) {
+    let mut all = BTreeMap::from([(String::new(), DirectoryFiles::default())]);
+    let mut refused = RefusedPaths::default();
     for (path, size) in files {
         let path = path.as_ref();
         if let Err(why) = given::check(path) {
@@ -328,8 +327,8 @@ fn directories<P: AsRef<str>>(
     (all, refused)
 }
 
-fn level_of((directories, files): Given) -> Level {
-    let mut level = Level::default();
+fn level_of((directories, files): DirectoryFiles) -> DocumentLevel {
+    let mut level = DocumentLevel::default();
     for (name, size) in files {
         level.add(name.as_bytes(), local::EntryKind::File, size);
     }
@@ -339,8 +338,8 @@ fn level_of((directories, files): Given) -> Level {
     level
 }
 
-fn list(skill: &OwnedFd, path: &str) -> io::Result<Level> {
-    let mut level = Level::default();
+fn list(skill: &OwnedFd, path: &str) -> io::Result<DocumentLevel> {
+    let mut level = DocumentLevel::default();
     let directory = local::open_directory_at(skill.as_fd(), path, Follow::Never)?;
     local::list(&directory, |name, kind| level.add(name, kind, 0))?;
     for (name, size) in &mut level.documents {
@@ -349,18 +348,18 @@ fn list(skill: &OwnedFd, path: &str) -> io::Result<Level> {
     Ok(level)
 }
 
-/// The text in `bytes`, which are the first of the `size` that a document has, or all of them.
+/// The text in `bytes`, which are all of the `size` bytes of a document, or its beginning.
 fn text_of(path: &str, mut bytes: Vec<u8>, size: u64) -> Result<DocumentText, DocumentError> {
     let limit = usize::try_from(MAX_DOCUMENT_BYTES).unwrap_or(usize::MAX);
     let size = size.max(bytes.len() as u64);
     let truncated = size > bytes.len().min(limit) as u64;
     bytes.truncate(limit);
-    let binary = || DocumentError::Binary { path: path::shown(path) };
+    let binary = || DocumentError::Binary { path: path::printable(path) };
     if memchr::memchr(0, &bytes).is_some() {
         return Err(binary());
     }
     if let Err(error) = std::str::from_utf8(&bytes) {
-        // What was read may end inside a character.
+        // The beginning may end inside a character.
         if !truncated || error.error_len().is_some() {
             return Err(binary());
         }

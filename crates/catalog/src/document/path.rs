@@ -1,4 +1,4 @@
-//! Which paths can be a document's: decided by their text alone, before anything is opened.
+//! Checks whether a path can be the path of a document, by its text alone and before anything is opened.
 
 use std::fmt;
 
@@ -6,38 +6,38 @@ use super::DOCUMENT_DEPTH;
 use crate::skill::MANIFEST;
 use crate::untrusted::is_unprintable;
 
-/// The longest name that common file systems hold, in bytes.
+/// The most bytes of a name in common file systems.
 pub(crate) const MAX_PART_BYTES: usize = 255;
 
-/// Why a path is not that of a document.
+/// Why a path cannot be the path of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PathRefusal {
-    /// There is nothing of it.
+    /// The path is empty.
     Empty,
-    /// It begins with `/`.
+    /// The path begins with `/`.
     Absolute,
-    /// It has two slashes in a row, or ends with one.
+    /// The path has two slashes in a row, or ends with one.
     EmptyPart,
-    /// A part of it is `.` or `..`.
+    /// A part of the path is `.` or `..`.
     DotPart,
-    /// It has a backslash, which some systems take for a separator.
+    /// The path has a backslash, which some systems take for a separator.
     Backslash,
-    /// It has a NUL or another character that [`is_unprintable`].
+    /// The path has a NUL or another character that [`is_unprintable`].
     Unprintable(char),
-    /// It has a dot, a slash or a backslash in percent-encoding, which others may decode.
+    /// The path has a percent-encoded dot, slash or backslash, which others may decode.
     Encoded,
-    /// A part of it is longer than a file's name can be.
+    /// A part of the path is longer than a file name can be.
     TooLong,
-    /// A part of it begins with a dot.
+    /// A part of the path begins with a dot.
     Hidden,
-    /// It lies below more directories than documents are looked for in.
+    /// The path is deeper than documents may be.
     TooDeep,
-    /// It is a SKILL.md, in any letter case.
+    /// The file is a SKILL.md, in any letter case.
     Manifest,
-    /// It ends neither in `.md` nor in `.txt`.
+    /// The file name ends neither in `.md` nor in `.txt`.
     NotADocument,
-    /// It lies in the directory of another skill, inside this one's.
+    /// The file is in the directory of another skill, inside this one.
     OtherSkill,
 }
 
@@ -75,7 +75,7 @@ impl fmt::Display for PathRefusal {
             Self::Encoded => f.write_str("it has a percent-encoded dot, slash or backslash"),
             Self::TooLong => write!(f, "it has a part of more than {MAX_PART_BYTES} bytes"),
             Self::Hidden => f.write_str("it has a hidden part"),
-            Self::TooDeep => write!(f, "it lies more than {DOCUMENT_DEPTH} directories deep"),
+            Self::TooDeep => write!(f, "it is more than {DOCUMENT_DEPTH} directories deep"),
             Self::Manifest => write!(f, "a {MANIFEST} is not a document"),
             Self::NotADocument => f.write_str("only .md and .txt files are documents"),
             Self::OtherSkill => f.write_str("it belongs to a skill inside this one"),
@@ -146,8 +146,8 @@ fn is_manifest(name: &str) -> bool {
     name.to_uppercase().to_lowercase() == MANIFEST.to_lowercase()
 }
 
-/// `text`, which may be anything, on one line and not too long a one.
-pub(crate) fn shown(text: &str) -> String {
+/// The beginning of any text on one line, with unprintable characters escaped.
+pub(crate) fn printable(text: &str) -> String {
     const MAX_SHOWN_CHARS: usize = 200;
     let mut shown = String::new();
     for c in text.chars().take(MAX_SHOWN_CHARS) {

@@ -1,7 +1,7 @@
-//! Looks for a skill's documents, one directory after another, whoever lists the directories.
+//! Searches for a skill's documents, directory by directory. The caller lists the directories.
 //!
-//! What lies nearest to the SKILL.md comes first, and in each directory the order is that of the names:
-//! when a cap bites, the same documents are left out every time.
+//! Documents near the SKILL.md come first, and each directory is sorted by name. So a limit leaves out the same documents
+//! every time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -13,24 +13,24 @@ use crate::local::EntryKind;
 use crate::scan::join;
 use crate::skill::MANIFEST;
 
-/// The most directories of one skill that are looked at.
+/// How many directories of one skill are searched.
 const MAX_DIRECTORIES: usize = 1000;
 
-/// What one directory holds that matters here.
+/// The relevant entries of one directory.
 #[derive(Debug, Default)]
-pub(super) struct Level {
+pub(super) struct DocumentLevel {
     /// Documents by name, with their sizes.
     pub(super) documents: BTreeMap<String, u64>,
     directories: BTreeSet<String>,
-    /// Why which entries are left out.
+    /// The entries that are left out, and why.
     odd: Vec<(Code, String, String)>,
-    /// Whether there are more entries than were kept.
+    /// Whether the directory has more entries than were kept.
     pub(super) capped: bool,
     has_manifest: bool,
 }
 
-impl Level {
-    /// Takes in an entry of the directory.
+impl DocumentLevel {
+    /// Adds an entry of the directory.
     pub(super) fn add(&mut self, name: &[u8], kind: EntryKind, size: u64) {
         let lossy = String::from_utf8_lossy(name);
         let wanted = match kind {
@@ -50,9 +50,9 @@ impl Level {
                 PathRefusal::Unprintable(_) => Code::SuspiciousUnicode,
                 _ => Code::Unreadable,
             };
-            return self.leave_out(code, name, format!("the name cannot be used: {refusal}"));
+            return self.leave_out(code, name, format!("prowess cannot use this name: {refusal}"));
         }
-        // However many there are, only the first by name are held.
+        // Keep only the first by name, however many there are.
         if kind == EntryKind::Directory {
             self.directories.insert(name.to_owned());
             self.capped |= self.directories.len() > MAX_DIRECTORIES && self.directories.pop_last().is_some();
@@ -62,39 +62,39 @@ impl Level {
         }
     }
 
-    /// Reports an entry that would have been wanted; without a name, something in the directory.
+    /// Reports an entry that is left out. Without a name, the report is about the directory.
     pub(super) fn leave_out(&mut self, code: Code, name: &str, message: impl Into<String>) {
         if self.odd.len() <= MAX_FINDINGS {
-            self.odd.push((code, path::shown(name), message.into()));
+            self.odd.push((code, path::printable(name), message.into()));
         }
     }
 }
 
-/// A search for documents: what is still to be looked at, and what was found.
+/// A search for documents: the directories that are left, and the documents so far.
 #[derive(Debug)]
-pub(super) struct Walk<'a> {
-    /// The skill's directory, as findings name it.
+pub(super) struct DocumentWalk<'a> {
+    /// The skill's directory, for diagnostics.
     shown: &'a str,
-    /// Directories to be listed, with how deep they lie.
+    /// The directories to list, with their depths.
     pending: VecDeque<(String, usize)>,
     seen: usize,
     full: bool,
     documents: Documents,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> DocumentWalk<'a> {
     pub(super) fn new(shown: &'a str) -> Self {
         let pending = VecDeque::from([(String::new(), 0)]);
         Self { shown, pending, seen: 1, full: false, documents: Documents::default() }
     }
 
-    /// The next directory to list, by its path below the skill's, and how deep it lies.
+    /// The next directory to list: its path in the skill, and its depth.
     pub(super) fn next_directory(&mut self) -> Option<(String, usize)> {
         if self.full { None } else { self.pending.pop_front() }
     }
 
-    /// Takes in what the directory holds.
-    pub(super) fn enter(&mut self, path: &str, depth: usize, level: Level) {
+    /// Adds the entries of a directory.
+    pub(super) fn enter(&mut self, path: &str, depth: usize, level: DocumentLevel) {
         if level.has_manifest && depth > 0 {
             return;
         }
@@ -113,10 +113,11 @@ impl<'a> Walk<'a> {
         for name in level.directories {
             let below = join(path, &name);
             let cap = if depth == DOCUMENT_DEPTH {
-                let message = format!("documents more than {DOCUMENT_DEPTH} directories deep are not listed");
+                let message =
+                    format!("prowess lists no documents more than {DOCUMENT_DEPTH} directories deep");
                 Some((Code::DepthCap, message))
             } else if self.seen == MAX_DIRECTORIES {
-                let message = format!("documents are looked for in {MAX_DIRECTORIES} directories only");
+                let message = format!("prowess searches only {MAX_DIRECTORIES} directories for documents");
                 Some((Code::DirectoryCap, message))
             } else {
                 None
@@ -127,7 +128,7 @@ impl<'a> Walk<'a> {
                 continue;
             };
             self.documents.capped = true;
-            // Of each cap one finding tells; the rest would say the same.
+            // One diagnostic per limit is enough.
             if !self.documents.diagnostics.iter().any(|found| found.code == code) {
                 self.report(code, &below, message);
             }
@@ -135,9 +136,9 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Passes over a directory that cannot be listed.
+    /// Skips a directory that cannot be listed.
     pub(super) fn skip(&mut self, path: &str, error: &dyn fmt::Display) {
-        self.report(Code::Unreadable, path, format!("the directory cannot be listed: {error}"));
+        self.report(Code::Unreadable, path, format!("cannot list the directory: {error}"));
     }
 
     fn report(&mut self, code: Code, path: &str, message: String) {
@@ -149,7 +150,7 @@ impl<'a> Walk<'a> {
             };
             found.push(Diagnostic::new(code, file, message));
         } else if found.len() == MAX_FINDINGS {
-            let message = format!("only the first {MAX_FINDINGS} findings are told");
+            let message = format!("only the first {MAX_FINDINGS} findings are listed");
             found.push(Diagnostic::new(Code::FindingsCapped, self.shown, message));
         }
     }

@@ -1,4 +1,4 @@
-//! `description`: its limits, and what makes it suspicious.
+//! `description`: its limits, and suspicious contents.
 
 use granit_parser::ScalarStyle;
 
@@ -8,7 +8,7 @@ use crate::diagnostic::Code;
 use crate::untrusted;
 use crate::yaml::{Kind, Node, Schema};
 
-/// A description shorter than this says too little to choose a skill by.
+/// A shorter description says too little for choosing a skill.
 const SHORT_DESCRIPTION_CHARS: usize = 20;
 
 impl Reader<'_, '_, '_> {
@@ -39,7 +39,7 @@ impl Reader<'_, '_, '_> {
             self.add(
                 Code::DescriptionNotString,
                 &node.range,
-                "the description is a number or a boolean; its text is used",
+                "the description is a number or a boolean; prowess uses its text",
             )
             .hint("put it in quotes")
             .fix_if(rewritable, place, fix);
@@ -90,7 +90,7 @@ impl Reader<'_, '_, '_> {
             self.add(
                 Code::SuspiciousMarkup,
                 &node.range,
-                "the description imitates markup of a host's own messages",
+                "the description imitates markup that agents use for their own messages",
             );
         }
     }

@@ -10,7 +10,7 @@ impl Reader<'_, '_, '_> {
     /// Reads `key`, which is one of [`EXTENSION_FIELDS`].
     pub(super) fn extension(&mut self, key: &str, node: &Node<'_>, extensions: &mut Extensions) {
         match key {
-            // A value that is neither yes nor no hides the skill from models: the careful reading.
+            // A value that is neither yes nor no hides the skill from models, to be careful.
             "disable-model-invocation" => extensions.disable_model_invocation = self.flag(key, node, true),
             "user-invocable" => extensions.user_invocable = self.flag(key, node, true),
             "argument-hint" => extensions.argument_hint = self.hint_text(node),
@@ -54,7 +54,7 @@ impl Reader<'_, '_, '_> {
         }
     }
 
-    /// `[file] [count]` is what people write: a list in brackets is taken as the text that it was.
+    /// People write `[file] [count]`: a list in brackets is read as text.
     fn hint_text(&mut self, node: &Node<'_>) -> Option<String> {
         let source = self.source(node);
         if matches!(node.kind, Kind::List(_))

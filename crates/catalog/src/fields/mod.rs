@@ -17,16 +17,16 @@ use crate::skill::{Extensions, Location, MissingName, Skill};
 use crate::untrusted;
 use crate::yaml::{Key, Kind, Node, Schema, Value};
 
-/// The most characters the specification allows in a description.
+/// The most characters that the specification allows in a description.
 pub const MAX_DESCRIPTION_CHARS: usize = 1024;
-/// The most characters the specification allows in `compatibility`.
+/// The most characters that the specification allows in `compatibility`.
 pub const MAX_COMPATIBILITY_CHARS: usize = 500;
 
 /// The fields that the open specification defines.
 pub const SPEC_FIELDS: [&str; 6] =
     ["name", "description", "license", "compatibility", "metadata", "allowed-tools"];
 
-/// The fields that clients have added to it, all of which are given effect.
+/// The fields that clients have added to the specification. prowess supports all of them.
 pub const EXTENSION_FIELDS: [&str; 12] = [
     "disable-model-invocation",
     "user-invocable",
@@ -42,7 +42,7 @@ pub const EXTENSION_FIELDS: [&str; 12] = [
     "shell",
 ];
 
-/// Reads the fields of a composed document. `base` is where `yaml` begins in the file.
+/// Reads the fields of composed frontmatter. `base` is the offset of `yaml` in the file.
 pub(crate) fn read(
     yaml: &str,
     base: usize,
@@ -112,13 +112,13 @@ struct Reader<'r, 'f, 's> {
 }
 
 impl Reader<'_, '_, '_> {
-    /// The range in the file that a range of the composed text stands for.
+    /// Turns a range of the composed text into a range of the file.
     fn place(&self, range: &Range<usize>) -> Range<usize> {
         let range = self.repaired.original(range);
         self.base + range.start..self.base + range.end
     }
 
-    /// The place of a node's text alone: a block's ends with the line break below it.
+    /// The place of a node's text, without the line break that ends a block.
     fn written(&self, node: &Node<'_>) -> Range<usize> {
         let place = self.place(&node.range);
         let text = &self.yaml[place.start - self.base..place.end - self.base];
@@ -130,17 +130,17 @@ impl Reader<'_, '_, '_> {
         self.findings.add(code, Some(place), message)
     }
 
-    /// Whether a value may be rewritten: not when another one may refer to it.
+    /// Whether a value may be rewritten. It may not if another value may refer to it.
     fn rewritable(&self) -> bool {
         self.has_room() && !self.repaired.document.anchored
     }
 
-    /// Whether quoting cannot make the frontmatter too long: at worst, six bytes stand for one.
+    /// Whether the frontmatter is short enough for quoting, which turns one byte into six at worst.
     fn has_room(&self) -> bool {
         self.yaml.len() <= MAX_FRONTMATTER / 8
     }
 
-    /// Whether a line with another field may stand before `first`: only comments may be above it.
+    /// Whether another field can be inserted before `first`: only comments may be above it.
     fn takes_a_line_before(&self, first: Option<&Key<'_>>) -> bool {
         let above = first.and_then(|key| self.yaml.get(..self.repaired.original(&key.range).start));
         self.has_room()
@@ -152,7 +152,7 @@ impl Reader<'_, '_, '_> {
             })
     }
 
-    /// The place after the colon of a key that nothing but a comment follows on its line.
+    /// The place after the colon of a key, if only a comment follows on its line.
     fn after_colon(&self, key: &Key<'_>) -> Option<usize> {
         let end = self.repaired.original(&key.range).end;
         let rest = self.yaml.get(end..)?.strip_prefix(':')?;
@@ -161,7 +161,7 @@ impl Reader<'_, '_, '_> {
         (line.is_empty() || line.starts_with('#')).then_some(self.base + end + 1)
     }
 
-    /// The text of a node as it stands in the file.
+    /// The text of a node in the file.
     fn source(&self, node: &Node<'_>) -> &str {
         self.yaml.get(self.repaired.original(&node.range)).unwrap_or_default().trim_end()
     }
@@ -174,22 +174,19 @@ impl Reader<'_, '_, '_> {
                 .add(
                     Code::YamlRepaired,
                     Some(place.clone()),
-                    "this value must be quoted to be YAML; it was read as text",
+                    "this value needs quotes to be YAML; prowess reads it as text",
                 )
                 .hint("put it in quotes")
                 .fix_if(has_room, place, quote(&self.yaml[value.clone()]));
         }
         for key in &self.repaired.document.duplicates {
-            let message = format!("`{}` stands twice; the last one is used", untrusted::one_line(&key.text));
+            let message =
+                format!("`{}` appears twice; prowess uses the last one", untrusted::one_line(&key.text));
             self.add(Code::DuplicateKey, &key.range, message).hint("remove the other one");
         }
         if let Some(range) = &self.repaired.document.nonportable {
-            self.add(
-                Code::NonportableYaml,
-                range,
-                "flow style, anchors and tags are refused by some loaders",
-            )
-            .hint("write it in block style");
+            self.add(Code::NonportableYaml, range, "some loaders refuse flow style, anchors and tags")
+                .hint("write it in block style");
         }
     }
 
@@ -197,10 +194,10 @@ impl Reader<'_, '_, '_> {
         let shown = untrusted::one_line(key).into_owned();
         let message = if known {
             format!(
-                "`{shown}` is not a field of the specification; it has effect here, and other clients may ignore it"
+                "`{shown}` is not a field of the specification; prowess uses it, but other clients may ignore it"
             )
         } else {
-            format!("`{shown}` is not a field of the specification; it is kept, and has no effect")
+            format!("`{shown}` is not a field of the specification; it has no effect")
         };
         let added = self.add(Code::UnknownField, range, message);
         if !known {
@@ -210,11 +207,11 @@ impl Reader<'_, '_, '_> {
             self.add(Code::DidYouMean, range, format!("did you mean `{meant}`?"));
         }
         if key == "hooks" {
-            self.add(Code::DeclaresHooks, range, "the skill declares hooks: commands that run by themselves");
+            self.add(Code::DeclaresHooks, range, "the skill declares hooks, which run commands");
         }
     }
 
-    /// A field that is text: other scalars are coerced, lists and maps are reported and ignored.
+    /// Reads a field that must be text. Other scalars become text; lists and maps are reported and ignored.
     fn text(&mut self, node: &Node<'_>, field: &str, code: Code) -> Option<String> {
         match &node.kind {
             Kind::Scalar { schema: Schema::Null, .. } => None,
@@ -224,7 +221,7 @@ impl Reader<'_, '_, '_> {
                     self.add(
                         code,
                         &node.range,
-                        format!("`{field}` is a number or a boolean; its text is used"),
+                        format!("`{field}` is a number or a boolean; prowess uses its text"),
                     )
                     .hint("put it in quotes")
                     .fix_if(rewritable, place, quote(text));
@@ -232,7 +229,7 @@ impl Reader<'_, '_, '_> {
                 Some(text.trim().to_owned())
             }
             Kind::List(_) | Kind::Map(_) => {
-                self.add(code, &node.range, format!("`{field}` is a list or a map; it is ignored"))
+                self.add(code, &node.range, format!("`{field}` is a list or a map; prowess ignores it"))
                     .hint("write it as text");
                 None
             }
@@ -268,7 +265,7 @@ impl Reader<'_, '_, '_> {
                             .hint("write it as text");
                     }
                 }
-                // Metadata is a map of strings: a scalar's own text, whatever YAML would make of it.
+                // Metadata is a map of strings, so take the text of a scalar, whatever its YAML type.
                 let text = |node: &Node<'_>| match &node.kind {
                     Kind::Scalar { text, .. } => Value::Text(text.to_string()),
                     Kind::List(_) | Kind::Map(_) => node.to_value(),
@@ -276,7 +273,7 @@ impl Reader<'_, '_, '_> {
                 entries.iter().map(|(key, node)| (key.text.to_string(), text(node))).collect()
             }
             Kind::Scalar { .. } | Kind::List(_) => {
-                self.add(Code::MetadataNotMap, &node.range, "`metadata` is not a map; it is ignored")
+                self.add(Code::MetadataNotMap, &node.range, "`metadata` is not a map; prowess ignores it")
                     .hint("write `key: value` lines below it");
                 Vec::new()
             }
@@ -284,7 +281,7 @@ impl Reader<'_, '_, '_> {
     }
 }
 
-/// The field that `key` is a misspelling of: another case, `_` for `-`, or one edit away.
+/// The field that `key` misspells: by letter case, by `_` for `-`, or by one edit.
 fn similar_field(key: &str) -> Option<&'static str> {
     let normal = |text: &str| text.to_ascii_lowercase().replace(['_', ' '], "-");
     let key = normal(key);

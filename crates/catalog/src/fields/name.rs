@@ -1,4 +1,4 @@
-//! `name`: its rules, and where it comes from when there is none.
+//! `name`: its rules, and the directory's name if there is none.
 
 use std::ops::Range;
 
@@ -22,47 +22,28 @@ impl Reader<'_, '_, '_> {
         let Some((key, node)) = entry else {
             let at = self.base..self.base;
             let insertion = Some("name: {}\n").filter(|_| self.takes_a_line_before(first_key));
-            return self.name_from_directory(
-                (Code::NameMissing, "no `name`"),
-                &at,
-                directory.as_deref(),
-                missing,
-                insertion,
-            );
+            let problem = (Code::NameMissing, "no `name`");
+            return self.name_from_directory(problem, &at, directory.as_deref(), missing, insertion);
         };
         let Kind::Scalar { text, schema, .. } = &node.kind else {
             let place = self.place(&node.range);
             self.findings.refuse(Code::NameNotString, Some(place), "the name is a list or a map");
             return None;
         };
-        let place = self.written(node);
         let normal = name::normalise(text);
         if *schema == Schema::Null || normal.is_empty() {
-            let (place, insertion) = if place.is_empty() {
-                let after = self.after_colon(key);
-                (after.map_or(place, |at| at..at), after.map(|_| " {}"))
-            } else {
-                (place, Some("{}"))
-            };
-            return self.name_from_directory(
-                (Code::NameEmpty, "the name is empty"),
-                &place,
-                directory.as_deref(),
-                missing,
-                insertion.filter(|_| self.rewritable()),
-            );
+            let (place, insertion) = self.place_of_empty_name(key, node);
+            let problem = (Code::NameEmpty, "the name is empty");
+            return self.name_from_directory(problem, &place, directory.as_deref(), missing, insertion);
         }
+        let place = self.written(node);
         if *schema == Schema::Other {
-            let quoted = quote(text);
             let rewritable = self.rewritable();
+            let message = "the name is a number or a boolean; prowess uses its text";
             self.findings
-                .add(
-                    Code::NameNotString,
-                    Some(place.clone()),
-                    "the name is a number or a boolean; its text is used",
-                )
+                .add(Code::NameNotString, Some(place.clone()), message)
                 .hint("put it in quotes")
-                .fix_if(rewritable, place.clone(), quoted);
+                .fix_if(rewritable, place.clone(), quote(text));
         }
         self.report_name(&normal, &place, directory.as_deref());
         match SkillName::parse(&normal) {
@@ -74,6 +55,18 @@ impl Reader<'_, '_, '_> {
                 None
             }
         }
+    }
+
+    /// Where a name belongs in place of an empty one, and how a fix writes it there, if it may.
+    fn place_of_empty_name(&self, key: &Key<'_>, node: &Node<'_>) -> (Range<usize>, Option<&'static str>) {
+        let place = self.written(node);
+        let (place, insertion) = if place.is_empty() {
+            let after = self.after_colon(key);
+            (after.map_or(place, |at| at..at), after.map(|_| " {}"))
+        } else {
+            (place, Some("{}"))
+        };
+        (place, insertion.filter(|_| self.rewritable()))
     }
 
     fn name_from_directory(
@@ -95,7 +88,7 @@ impl Reader<'_, '_, '_> {
                     .add(
                         code,
                         Some(place.clone()),
-                        format!("{message}; the directory's name `{name}` is used"),
+                        format!("{message}; prowess uses the directory's name `{name}`"),
                     )
                     .hint(format!("add `name: {name}`"))
                     .fix_if(replacement.is_some(), place.clone(), replacement.unwrap_or_default());
@@ -111,24 +104,39 @@ impl Reader<'_, '_, '_> {
     }
 
     fn report_name(&mut self, name: &str, place: &Range<usize>, directory: Option<&str>) {
+        let shown = untrusted::one_line(name);
+        self.report_spelling(name, &shown, place);
+        if !name.is_ascii() && untrusted::mixes_scripts(name) {
+            let message = format!("the name `{shown}` mixes letters of scripts that look alike");
+            self.findings.add(Code::SuspiciousUnicode, Some(place.clone()), message).hint("use one script");
+        }
+        if let Some(directory) = directory.filter(|directory| *directory != name) {
+            let message = format!(
+                "the name `{shown}` is not the directory's name `{}`",
+                untrusted::one_line(directory)
+            );
+            // If the directory has the same name in the specification's spelling, that spelling is meant.
+            let meant = self.rewritable() && SkillName::spelling(name) == directory;
+            self.findings
+                .add(Code::NameDirMismatch, Some(place.clone()), message)
+                .hint("rename one of them")
+                .fix_if(meant, place.clone(), quote_if_needed(directory));
+        }
+    }
+
+    /// Reports what the specification does not allow in a name. `shown` is the name on one line.
+    fn report_spelling(&mut self, name: &str, shown: &str, place: &Range<usize>) {
         let mut add = |code, message: String, hint: &str| {
             self.findings.add(code, Some(place.clone()), message).hint(hint);
         };
         let count = name.chars().count();
         if count > MAX_NAME_CHARS {
-            add(
-                Code::NameTooLong,
-                format!("the name has {count} characters, {MAX_NAME_CHARS} are allowed"),
-                "shorten it",
-            );
+            let message = format!("the name has {count} characters, {MAX_NAME_CHARS} are allowed");
+            add(Code::NameTooLong, message, "shorten it");
         }
-        let shown = untrusted::one_line(name);
         if name.chars().any(char::is_uppercase) {
-            add(
-                Code::NameUppercase,
-                format!("the name `{shown}` has uppercase letters"),
-                "write it in lowercase",
-            );
+            let message = format!("the name `{shown}` has uppercase letters");
+            add(Code::NameUppercase, message, "write it in lowercase");
         }
         if let Some(c) = name.chars().find(|&c| !c.is_alphanumeric() && c != '-') {
             let message = format!(
@@ -137,37 +145,15 @@ impl Reader<'_, '_, '_> {
             );
             add(Code::NameInvalidChars, message, "use hyphens between words");
         } else if !name.is_ascii() {
-            add(
-                Code::NameNonAscii,
-                format!("the name `{shown}` has characters outside ASCII"),
-                "some clients refuse it",
-            );
+            let message = format!("the name `{shown}` has characters outside ASCII");
+            add(Code::NameNonAscii, message, "some clients refuse it");
         }
         if name.starts_with('-') || name.ends_with('-') {
-            add(
-                Code::NameEdgeHyphen,
-                format!("the name `{shown}` begins or ends with a hyphen"),
-                "remove it",
-            );
+            let message = format!("the name `{shown}` begins or ends with a hyphen");
+            add(Code::NameEdgeHyphen, message, "remove it");
         }
         if name.contains("--") {
             add(Code::NameDoubleHyphen, format!("the name `{shown}` has two hyphens in a row"), "use one");
-        }
-        if !name.is_ascii() && untrusted::mixes_scripts(name) {
-            let message = format!("the name `{shown}` mixes letters of scripts that look alike");
-            add(Code::SuspiciousUnicode, message, "use one script");
-        }
-        if let Some(directory) = directory.filter(|directory| *directory != name) {
-            let message = format!(
-                "the name `{shown}` is not the directory's name `{}`",
-                untrusted::one_line(directory)
-            );
-            // When the directory says the same in the specification's spelling, it is meant.
-            let meant = self.rewritable() && SkillName::spelling(name) == directory;
-            self.findings
-                .add(Code::NameDirMismatch, Some(place.clone()), message)
-                .hint("rename one of them")
-                .fix_if(meant, place.clone(), quote_if_needed(directory));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Texts written as YAML scalars, for fixes.
+//! Writes texts as YAML scalars, for fixes.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ pub(super) fn quote(text: &str) -> String {
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
             '\r' => quoted.push_str("\\r"),
-            // YAML allows these in its text only as escapes.
+            // YAML allows these only as escapes.
             c if c.is_control() || matches!(c, '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}') => {
                 // Writing to a String cannot fail.
                 let _ = write!(quoted, "\\u{:04X}", u32::from(c));
@@ -24,7 +24,7 @@ pub(super) fn quote(text: &str) -> String {
     quoted
 }
 
-/// `text` as a plain YAML scalar where that is certainly safe, else quoted.
+/// `text` as a plain YAML scalar if that is certainly safe, otherwise quoted.
 pub(super) fn quote_if_needed(text: &str) -> String {
     let plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'));

@@ -1,15 +1,14 @@
-//! Which paths a file can be given by, and what is said of those that it cannot.
+//! Checks the paths of files that a caller supplies.
 
 use std::fmt;
 
 use crate::diagnostic::{Code, Diagnostic, MAX_FINDINGS};
-use crate::document::{MAX_PART_BYTES, PathRefusal, shown};
+use crate::document::{MAX_PART_BYTES, PathRefusal, printable};
 
-/// Why a path that was given before is left out.
+/// Why a repeated path is left out.
 pub(crate) const TWICE: &str = "it was given before";
 
-/// Whether a file can lie at `path`, below the directory that all of them were given for. A path has one spelling, so that
-/// no two of them are the same file.
+/// Checks that a file can have this path. Each path has one spelling, so that no two paths are the same file.
 pub(crate) fn check(path: &str) -> Result<(), PathRefusal> {
     if path.is_empty() {
         return Err(PathRefusal::Empty);
@@ -27,24 +26,24 @@ pub(crate) fn check(path: &str) -> Result<(), PathRefusal> {
     })
 }
 
-/// Paths that were left out, as far as they are told.
+/// The paths that were left out, up to a limit.
 #[derive(Debug, Default)]
-pub(crate) struct Refused(Vec<String>);
+pub(crate) struct RefusedPaths(Vec<String>);
 
-impl Refused {
+impl RefusedPaths {
     pub(crate) fn add(&mut self, path: &str, why: &dyn fmt::Display) {
         if self.0.len() <= MAX_FINDINGS {
-            self.0.push(format!("`{}` is left out: {why}", shown(path)));
+            self.0.push(format!("`{}` is left out: {why}", printable(path)));
         }
     }
 
-    /// What is said of the directory that they were given for.
-    pub(crate) fn told_of(self, directory: &str) -> Vec<Diagnostic> {
+    /// The diagnostics for the directory of these paths.
+    pub(crate) fn into_diagnostics(self, directory: &str) -> Vec<Diagnostic> {
         let found = self.0.into_iter().enumerate().map(|(at, message)| {
             if at < MAX_FINDINGS {
                 Diagnostic::new(Code::Unreadable, directory, message)
             } else {
-                let message = format!("only the first {MAX_FINDINGS} findings are told");
+                let message = format!("only the first {MAX_FINDINGS} findings are listed");
                 Diagnostic::new(Code::FindingsCapped, directory, message)
             }
         });
@@ -83,9 +82,9 @@ mod tests {
 
     #[test]
     fn however_many_are_refused_only_some_are_told() {
-        let mut refused = Refused::default();
+        let mut refused = RefusedPaths::default();
         (0..1000).for_each(|_| refused.add("../a\n", &PathRefusal::DotPart));
-        let told = refused.told_of("/skills");
+        let told = refused.into_diagnostics("/skills");
         assert_eq!(told.len(), MAX_FINDINGS + 1);
         assert_eq!(told[0].message, "`../a\\u{a}` is left out: it has a `.` or `..` part");
         assert_eq!(told[MAX_FINDINGS].code, Code::FindingsCapped);

@@ -1,4 +1,4 @@
-//! Scans files that a caller brought, by the rules of a directory on the disk.
+//! Scans files that a caller supplies, by the rules of a directory on the disk.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -6,27 +6,27 @@ use std::sync::Arc;
 
 use rustix::fs::FileType;
 
-use super::path::{self, Refused};
+use super::path::{self, RefusedPaths};
 use super::stamp::GivenStamp;
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::frontmatter::{self, MAX_FRONTMATTER};
-use crate::listing::{Listing, Rules, matters};
+use crate::listing::{Listing, Rules, is_relevant};
 use crate::local::{EntryKind, OpenError};
+use crate::manifest_errors::{refusal, too_large};
 use crate::progress::Progress;
 use crate::root::{Root, RootKind, Storage};
-use crate::scan::{Found, Manifest, RootScan, ScanOptions, Stamp, join};
+use crate::scan::{FoundManifest, Manifest, RootScan, ScanOptions, Stamp, join};
 use crate::skill::{self, Location, MANIFEST, MAX_MANIFEST, MissingName};
-use crate::walk::{HEAD, refusal, too_large};
+use crate::walk::HEAD;
 
-/// Scans files that a caller brought, each with its path below `root`, by the rules of a local scan. Does no I/O.
+/// Scans files that a caller supplies, each with its path below `root`, by the rules of a local scan. Does no I/O.
 ///
-/// Manifests that `previous` knows with the same bytes stay the very same entries. Of other files only the path matters, and
-/// of a `.gitignore` what it says if that is honoured: a caller may bring every file, or nothing but the manifests. The scan
-/// keeps none of the bytes. [`SkillEntry::text_from`](crate::SkillEntry::text_from) and its kin take them when they are
-/// wanted; only the caller can read such a root again.
+/// Give every file, or only the manifests: the scan reads the contents of manifests and, if they have effect, of `.gitignore`
+/// files. It keeps no bytes; give them again to [`SkillEntry::text_from`](crate::SkillEntry::text_from) and similar functions.
+/// Manifests with the same bytes as in `previous` keep their entries. Only the caller can scan such a root again.
 ///
-/// A path that no file can have is left out, with a diagnostic: one that is absolute, has a `..` or a backslash, or is spelled
-/// in another odd way. A SKILL.md that was given twice is not a skill.
+/// A path that no file can have is left out, with a diagnostic: for example an absolute path, or one with `..` or a backslash.
+/// A SKILL.md that is given twice is not a skill.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -49,49 +49,49 @@ pub fn scan_given<P: AsRef<str>, B: AsRef<[u8]>>(
     options: &ScanOptions,
     previous: Option<&RootScan>,
 ) -> RootScan {
-    // Whoever made the root, only the caller can read its files.
+    // However the root was made, only the caller can read its files.
     let root = match root.place {
         Storage::Backend => Arc::clone(root),
         Storage::Local | Storage::Server => Arc::new(Root::clone(root).in_backend()),
     };
-    // The entries of two scans are compared by the root that they share.
+    // Share the root with the previous scan, because entries are compared by its pointer.
     let root = previous.map(|scan| &scan.root).filter(|known| **known == root).unwrap_or(&root);
     let mut scan = RootScan::new(root, options);
-    let shown = root.path.to_string_lossy().trim_end_matches('/').to_owned();
+    let root_path = root.path.to_string_lossy().trim_end_matches('/').to_owned();
     let rules = Rules {
         options,
-        shown: &shown,
+        root_path: &root_path,
         accepts_root: root.kind == RootKind::Explicit,
         #[cfg(feature = "gitignore")]
         ignores: crate::gitignore::Ignores::given(options.gitignore),
     };
-    let mut refused = Refused::default();
+    let mut refused = RefusedPaths::default();
     let mut given: Vec<(P, B)> = files
         .into_iter()
         .filter(|(path, _)| {
             path::check(path.as_ref()).map_err(|why| refused.add(path.as_ref(), &why)).is_ok()
         })
         .collect();
-    scan.diagnostics = refused.told_of(&rules.shown(""));
-    // Then what lies below a directory stands together.
+    scan.diagnostics = refused.into_diagnostics(&rules.display_path(""));
+    // Sorted, the files of a directory are together.
     given.sort_by(|a, b| a.0.as_ref().cmp(b.0.as_ref()));
     let known = previous.filter(|previous| previous.options == *options).map(|previous| {
         previous.found.iter().map(|found| (&*found.directory, found)).collect::<HashMap<_, _>>()
     });
-    let walk = Walk { files: Files(&given), rules, known: known.unwrap_or_default() };
+    let walk = GivenWalk { files: GivenFiles(&given), rules, known: known.unwrap_or_default() };
     walk.tree(&mut scan);
     scan
 }
 
-/// Files, sorted by path.
-struct Files<'a, P, B>(&'a [(P, B)]);
+/// The files, sorted by path.
+struct GivenFiles<'a, P, B>(&'a [(P, B)]);
 
-impl<P: AsRef<str>, B: AsRef<[u8]>> Files<'_, P, B> {
+impl<P: AsRef<str>, B: AsRef<[u8]>> GivenFiles<'_, P, B> {
     fn path(&self, at: usize) -> &str {
         self.0[at].0.as_ref()
     }
 
-    /// Which of the files in `range` begin with `prefix`.
+    /// The files in `range` whose paths begin with `prefix`.
     fn with_prefix(&self, range: &Range<usize>, prefix: &str) -> Range<usize> {
         let files = &self.0[range.clone()];
         let start = files.partition_point(|(path, _)| path.as_ref() < prefix);
@@ -99,7 +99,7 @@ impl<P: AsRef<str>, B: AsRef<[u8]>> Files<'_, P, B> {
         range.start + start..range.start + start + length
     }
 
-    /// Which of the files in `range` lie at `path`.
+    /// The files in `range` with exactly this path.
     fn at(&self, range: &Range<usize>, path: &str) -> Range<usize> {
         let files = &self.0[range.clone()];
         let start = files.partition_point(|(other, _)| other.as_ref() < path);
@@ -108,17 +108,17 @@ impl<P: AsRef<str>, B: AsRef<[u8]>> Files<'_, P, B> {
     }
 }
 
-/// A directory, by its path below the root and the files below it.
+/// A directory: its path below the root, and the files below it.
 type Directory = (Arc<str>, Range<usize>);
 
-struct Walk<'a, P, B> {
-    files: Files<'a, P, B>,
+struct GivenWalk<'a, P, B> {
+    files: GivenFiles<'a, P, B>,
     rules: Rules<'a>,
-    /// What the previous scan found, by directory.
-    known: HashMap<&'a str, &'a Found>,
+    /// The manifests of the previous scan, by directory.
+    known: HashMap<&'a str, &'a FoundManifest>,
 }
 
-impl<P: AsRef<str>, B: AsRef<[u8]>> Walk<'_, P, B> {
+impl<P: AsRef<str>, B: AsRef<[u8]>> GivenWalk<'_, P, B> {
     fn tree(&self, scan: &mut RootScan) {
         let mut progress = Progress::new(self.rules.options);
         let mut level: Vec<Directory> = vec![("".into(), 0..self.files.0.len())];
@@ -142,7 +142,7 @@ impl<P: AsRef<str>, B: AsRef<[u8]>> Walk<'_, P, B> {
         }
     }
 
-    /// Looks at one directory.
+    /// Probes one directory, and lists it if it is not a skill.
     fn visit(&self, (directory, files): &Directory, scan: &mut RootScan, next: &mut Vec<Directory>) {
         let may_be_skill = !directory.is_empty() || self.rules.accepts_root;
         let found = if may_be_skill { self.probe(directory, files) } else { None };
@@ -157,13 +157,13 @@ impl<P: AsRef<str>, B: AsRef<[u8]>> Walk<'_, P, B> {
         scan.found.extend(found);
     }
 
-    /// The skill in `directory`, if it has a SKILL.md of any kind.
-    fn probe(&self, directory: &Arc<str>, files: &Range<usize>) -> Option<Found> {
+    /// Reads the SKILL.md of `directory`, if it has one of any kind.
+    fn probe(&self, directory: &Arc<str>, files: &Range<usize>) -> Option<FoundManifest> {
         let path = join(directory, MANIFEST);
-        let location = Location::in_directory(self.rules.shown, directory);
+        let location = Location::in_directory(self.rules.root_path, directory);
         let known = self.known.get(&**directory).copied();
         let found = |stamp: Option<Stamp>, manifest: Manifest| {
-            // What could not be read before either is the same as long as the same is said of it.
+            // Share an equal manifest, even if it could not be read before either.
             let manifest = match known {
                 Some(known) if known.stamp == stamp && *known.manifest == manifest => {
                     Arc::clone(&known.manifest)
@@ -171,7 +171,7 @@ impl<P: AsRef<str>, B: AsRef<[u8]>> Walk<'_, P, B> {
                 _ => Arc::new(manifest),
             };
             let (directory, settled) = (Arc::clone(directory), stamp.is_some());
-            Some(Found { directory, link: "".into(), stamp, settled, manifest })
+            Some(FoundManifest { directory, link: "".into(), stamp, settled, manifest })
         };
         let at = self.files.at(files, &path);
         if !self.files.with_prefix(files, &format!("{path}/")).is_empty() {
@@ -191,7 +191,7 @@ impl<P: AsRef<str>, B: AsRef<[u8]>> Walk<'_, P, B> {
                     _ => found(stamp, read(bytes, &location, self.rules.options.missing_name)),
                 }
             }
-            // Nobody can tell which one counts.
+            // It is unknown which one counts.
             _ => found(None, Manifest::refused(given_twice(&location))),
         }
     }
@@ -210,7 +210,7 @@ impl<P: AsRef<str>, B: AsRef<[u8]>> Walk<'_, P, B> {
                 }
                 None => {
                     let is_again = names.last().is_some_and(|(name, _)| **name == *below);
-                    if matters(below.as_bytes()) && !is_again {
+                    if is_relevant(below.as_bytes()) && !is_again {
                         names.push((below.into(), EntryKind::File));
                     }
                     at += 1;
@@ -224,12 +224,12 @@ impl<P: AsRef<str>, B: AsRef<[u8]>> Walk<'_, P, B> {
             self.rules.ignores.enter_with(directory, rules.as_ref());
         }
         let mut listing = Listing::default();
-        self.rules.sort_out(directory, names, &mut listing);
+        self.rules.classify(directory, names, &mut listing);
         listing
     }
 }
 
-/// What a manifest says: as much of it is looked at as on the disk.
+/// Parses a manifest. Reads as much of it as a scan of the disk.
 fn read(bytes: &[u8], location: &Location, missing_name: MissingName) -> Manifest {
     let first = |most: usize| (&bytes[..bytes.len().min(most)], bytes.len() <= most);
     let (mut head, mut complete) = first(HEAD);
@@ -240,7 +240,7 @@ fn read(bytes: &[u8], location: &Location, missing_name: MissingName) -> Manifes
 }
 
 fn given_twice(location: &Location) -> Diagnostic {
-    let message = "SKILL.md was given twice; nobody can tell which one counts";
+    let message = "SKILL.md was given twice, so it is unknown which one counts";
     let mut diagnostic = Diagnostic::new(Code::Unreadable, location.shared(), message).hint("give it once");
     diagnostic.severity = Severity::Error;
     diagnostic

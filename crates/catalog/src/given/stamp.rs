@@ -1,10 +1,10 @@
-//! What tells one version of a given file from another, once its bytes are gone.
+//! Tells versions of a supplied file apart after its bytes are gone.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::LazyLock;
 
-/// The size of some bytes, and a hash with a key that only this process has: much faster than a digest, and nobody can
-/// make two documents that have the same. No approval rests on it.
+/// The size and a keyed hash of some bytes. Only this process has the key, so nobody can craft two files with the same stamp.
+/// It is much faster than a digest. No approval depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GivenStamp {
     size: usize,

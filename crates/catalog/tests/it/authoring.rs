@@ -226,9 +226,9 @@ fn an_item_of_a_list_is_one_tool_whatever_is_in_it() {
             told.iter().map(|found| format!("{} {}", found.code, found.hint.as_deref().unwrap_or("-")));
         (parsed.skill.unwrap().allowed_tools, told.collect::<Vec<_>>())
     };
-    let listed = "allowed-tools-not-string write one line of text, the tools separated by blanks";
-    let odd = "allowed-tools-not-string an item is one tool, blanks and commas included; \
-               give each tool an item, or write one line of text";
+    let listed = "allowed-tools-not-string write one line of text, with spaces between the tools";
+    let odd = "allowed-tools-not-string one item is one tool, with its spaces and commas; \
+               give each tool its own item, or write one line of text";
     for (value, tools, finding) in [
         (r#"["Bash(git add *)", "Read"]"#, &["Bash(git add *)", "Read"][..], listed),
         (r#"["Azure MCP/documentation", Read]"#, &["Azure MCP/documentation", "Read"], odd),

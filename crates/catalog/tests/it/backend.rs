@@ -300,13 +300,13 @@ fn a_backend_is_never_taken_for_the_local_disk() {
         let root = Root::explicit(&directory).in_backend();
         let local = Root::new(tree.join("elsewhere"), RootKind::User, "User");
         let options = ScanOptions::default();
-        let host = LiveCatalog::new(vec![local, root.clone()], options.clone(), RefreshPolicy::OnRequest);
-        assert_eq!(host.snapshot().entries().len(), 0, "nobody looked into the backend yet");
+        let live = LiveCatalog::new(vec![local, root.clone()], options.clone(), RefreshPolicy::OnRequest);
+        assert_eq!(live.snapshot().entries().len(), 0, "nobody looked into the backend yet");
 
-        let diff = host.put_scan(scan_backend(&backend, &Arc::new(root.clone()), &options, None).await);
+        let diff = live.put_scan(scan_backend(&backend, &Arc::new(root.clone()), &options, None).await);
         assert_eq!(diff.added, ["here"]);
-        assert!(host.refresh().is_empty(), "a refresh leaves the backend's skills alone");
-        let snapshot = host.snapshot();
+        assert!(live.refresh().is_empty(), "a refresh leaves the backend's skills alone");
+        let snapshot = live.snapshot();
         let entry = snapshot.get("here").unwrap();
         assert_eq!(entry.skill.description, "From memory. Use for tests.");
         assert!(matches!(entry.read_text(), Err(ReadError::NotLocal { .. })));
@@ -315,6 +315,6 @@ fn a_backend_is_never_taken_for_the_local_disk() {
 
         backend.delete(&VirtualPath::parse(&manifest).unwrap()).await.unwrap();
         let scan = scan_backend(&backend, &Arc::new(root.clone()), &options, snapshot.scan_of(&root)).await;
-        assert_eq!(host.put_scan(scan).removed, ["here"]);
+        assert_eq!(live.put_scan(scan).removed, ["here"]);
     });
 }

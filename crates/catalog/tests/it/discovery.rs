@@ -240,7 +240,7 @@ fn a_source_that_is_not_there_is_told_by_how_it_was_named() {
 }
 
 #[test]
-fn a_document_without_a_name_takes_its_directory_s_or_is_skipped() {
+fn a_manifest_without_a_name_takes_its_directory_s_or_is_skipped() {
     let tree = Tree::new().file("tides/SKILL.md", "---\ndescription: Reads tide tables for sailors.\n---\n");
     let catalog = tree.discover();
     assert_eq!(names(&catalog), ["tides"]);
@@ -272,7 +272,7 @@ fn the_answer_is_the_same_for_any_order_and_number_of_threads() {
 }
 
 #[test]
-fn layers_resolve_from_built_in_to_explicit() {
+fn roots_resolve_from_built_in_to_explicit() {
     let tree = Tree::new()
         .directory("home/.agents/skills")
         .directory("home/.tool/skill")
@@ -281,21 +281,21 @@ fn layers_resolve_from_built_in_to_explicit() {
         .directory("home/work/.tool/skills")
         .directory("home/work/part/.tool/skills")
         .directory("home/work/part/deep");
-    let layers = RootLayout {
+    let layout = RootLayout {
         built_in: vec!["/usr/share/tool/skills".into()],
         user: vec![RootDirectory::new(".tool", "Mine")],
         project: vec![RootDirectory::new(".tool", "Ours")],
         project_trust: Trust::Trusted,
         ..RootLayout::default()
     };
-    let surroundings = Environment {
+    let environment = Environment {
         working_directory: tree.join("home/work/part/deep"),
         home: Some(tree.join("home")),
         config_home: None,
         explicit: vec!["given".into()],
     };
     let resolved: Vec<(PathBuf, RootKind, String)> =
-        layers.resolve(&surroundings).into_iter().map(|root| (root.path, root.kind, root.label)).collect();
+        layout.resolve(&environment).into_iter().map(|root| (root.path, root.kind, root.label)).collect();
     let expected = [
         ("/usr/share/tool/skills".into(), RootKind::BuiltIn, "Built-in"),
         (tree.join("home/.agents/skills"), RootKind::UserCompatibility, "Agents"),

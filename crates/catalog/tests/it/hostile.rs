@@ -262,7 +262,7 @@ fn case_13_a_hundred_thousand_directories_meet_the_caps() {
     assert_eq!(names(&capped), ["a-first"]);
     assert_eq!(tree.findings(&capped), ["directory-cap "]);
     let message = &capped.diagnostics().next().unwrap().message;
-    assert_eq!(message, "only 50000 directories were looked at; 50003 or more were not");
+    assert_eq!(message, "only 50000 directories were scanned; 50003 or more were not");
 
     let hurried = tree.discover_with(|options| {
         options.max_directories = 200_000;

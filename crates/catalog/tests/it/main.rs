@@ -5,9 +5,9 @@
 mod authoring;
 mod backend;
 mod conformance;
+mod diagnostics_page;
 mod discovery;
 mod documents;
-mod documents_of_skills;
 mod given;
 mod hostile;
 mod overview;

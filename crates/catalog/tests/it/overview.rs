@@ -83,7 +83,7 @@ fn manual_skills_are_hidden_or_marked() {
 }
 
 #[test]
-fn a_host_without_a_tool_sends_its_model_to_the_file() {
+fn a_client_without_a_tool_sends_its_model_to_the_file() {
     let read_file = with(|options| options.activation = Activation::ReadFile);
     insta::assert_snapshot!(harbour().view_all().overview(&read_file).text, @r#"
     - **chart**: Draws a chart.

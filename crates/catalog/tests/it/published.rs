@@ -50,7 +50,7 @@ fn equal_names_of_different_origins_stand_side_by_side() {
     assert!(servers.published().is_some(), "nobody takes a server's name");
     assert!(catalog.shadowed().is_empty());
     let told = catalog.diagnostics().find(|found| found.code == Code::Shadowed).unwrap();
-    assert!(told.message.contains("names that begin with `docs:` are those of an MCP server"), "{told}");
+    assert!(told.message.contains("names that begin with `docs:` belong to an MCP server"), "{told}");
 }
 
 #[test]

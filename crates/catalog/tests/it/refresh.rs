@@ -188,17 +188,17 @@ fn a_skill_moved_away_and_linked_back_can_still_be_read() {
 }
 
 #[test]
-fn a_host_hands_out_snapshots_and_says_what_changed() {
+fn a_live_catalog_returns_snapshots_and_changes() {
     let tree = Tree::new().skill("one/a").skill("two/b");
     let (one, two) = (tree.root_at("one", RootKind::User), tree.root_at("two", RootKind::Project));
-    let host = LiveCatalog::new(vec![one.clone()], ScanOptions::default(), RefreshPolicy::OnRequest);
-    let before = host.snapshot();
-    assert_eq!(host.refresh(), CatalogDiff::default());
+    let live = LiveCatalog::new(vec![one.clone()], ScanOptions::default(), RefreshPolicy::OnRequest);
+    let before = live.snapshot();
+    assert_eq!(live.refresh(), CatalogDiff::default());
     tree.write("one/c/SKILL.md", manifest("c", "Looks after c. Use it when asked."));
-    assert_eq!(host.refresh(), diff(&["c"], &[], &[]));
+    assert_eq!(live.refresh(), diff(&["c"], &[], &[]));
     assert_eq!(names(&before), ["a"]);
-    assert_eq!(host.set_roots(vec![two.clone()]), diff(&["b"], &[], &["a", "c"]));
-    assert_eq!((names(&host.snapshot()), host.roots()), (vec!["b"], vec![two]));
+    assert_eq!(live.set_roots(vec![two.clone()]), diff(&["b"], &[], &["a", "c"]));
+    assert_eq!((names(&live.snapshot()), live.roots()), (vec!["b"], vec![two]));
 
     let fixed = LiveCatalog::new(vec![one.clone()], ScanOptions::default(), RefreshPolicy::Never);
     tree.remove("one/c");
@@ -221,7 +221,7 @@ fn refreshes_beside_a_writer_never_tear_a_catalog() {
     };
     let all: Vec<String> = (0..20).map(|number| format!("skill-{number:02}")).collect();
     all.iter().for_each(|name| write(name, 0));
-    let host = LiveCatalog::new(vec![tree.root()], ScanOptions::default(), RefreshPolicy::OnRequest);
+    let live = LiveCatalog::new(vec![tree.root()], ScanOptions::default(), RefreshPolicy::OnRequest);
     let (done, start) = (AtomicBool::new(false), Barrier::new(5));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -235,8 +235,8 @@ fn refreshes_beside_a_writer_never_tear_a_catalog() {
             scope.spawn(|| {
                 start.wait();
                 while !done.load(Ordering::SeqCst) {
-                    host.refresh();
-                    let catalog = host.snapshot();
+                    live.refresh();
+                    let catalog = live.snapshot();
                     assert_eq!(names(&catalog), all);
                     for entry in catalog.entries() {
                         let version = entry.skill.license.as_ref().unwrap().strip_prefix('v').unwrap();
@@ -247,39 +247,39 @@ fn refreshes_beside_a_writer_never_tear_a_catalog() {
             });
         }
     });
-    host.refresh();
-    assert!(host.snapshot().entries().iter().all(|entry| entry.skill.license.as_deref() == Some("v29")));
+    live.refresh();
+    assert!(live.snapshot().entries().iter().all(|entry| entry.skill.license.as_deref() == Some("v29")));
 }
 
-fn watch(host: &Arc<LiveCatalog>) -> (Watcher, Receiver<CatalogDiff>) {
+fn watch(live: &Arc<LiveCatalog>) -> (Watcher, Receiver<CatalogDiff>) {
     let (sender, changes) = channel();
     let changed = move |diff: &CatalogDiff| sender.send(diff.clone()).unwrap();
-    (Watcher::start(Arc::clone(host), Duration::from_millis(20), changed).unwrap(), changes)
+    (Watcher::start(Arc::clone(live), Duration::from_millis(20), changed).unwrap(), changes)
 }
 
-/// Takes changes until the host's skills are `expected`.
-fn wait_for(host: &LiveCatalog, changes: &Receiver<CatalogDiff>, expected: &[&str]) {
-    while names(&host.snapshot()) != expected {
+/// Takes changes until the catalog's skills are `expected`.
+fn wait_for(live: &LiveCatalog, changes: &Receiver<CatalogDiff>, expected: &[&str]) {
+    while names(&live.snapshot()) != expected {
         let change = changes.recv_timeout(PATIENCE);
-        assert!(change.is_ok(), "{:?} never became {expected:?}", names(&host.snapshot()));
+        assert!(change.is_ok(), "{:?} never became {expected:?}", names(&live.snapshot()));
     }
 }
 
 #[test]
 fn a_watcher_sees_new_changed_and_deleted_skills_until_it_is_dropped() {
     let tree = Tree::new().skill("a");
-    let host =
+    let live =
         Arc::new(LiveCatalog::new(vec![tree.root()], ScanOptions::default(), RefreshPolicy::OnRequest));
-    let (watcher, changes) = watch(&host);
+    let (watcher, changes) = watch(&live);
     tree.write("group/b/SKILL.md", manifest("b", "Looks after b. Use it when asked."));
-    wait_for(&host, &changes, &["a", "b"]);
+    wait_for(&live, &changes, &["a", "b"]);
     tree.write("a/SKILL.md", manifest("a", "Now looks after other things."));
-    let seen = || host.snapshot().get("a").unwrap().skill.description == "Now looks after other things.";
+    let seen = || live.snapshot().get("a").unwrap().skill.description == "Now looks after other things.";
     while !seen() {
         changes.recv_timeout(PATIENCE).expect("the change was never seen");
     }
     tree.remove("group");
-    wait_for(&host, &changes, &["a"]);
+    wait_for(&live, &changes, &["a"]);
 
     drop(watcher);
     tree.write("c/SKILL.md", manifest("c", "Looks after c. Use it when asked."));
@@ -287,35 +287,35 @@ fn a_watcher_sees_new_changed_and_deleted_skills_until_it_is_dropped() {
     eventually("nobody tells of changes", || {
         matches!(changes.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected))
     });
-    assert_eq!(names(&host.snapshot()), ["a"]);
+    assert_eq!(names(&live.snapshot()), ["a"]);
 }
 
 #[test]
 fn a_watcher_waits_for_roots_that_come_later_and_go_and_come_again() {
     let tree = Tree::new();
     let root = tree.root_at("later/skills", RootKind::Explicit);
-    let host = Arc::new(LiveCatalog::new(vec![root], ScanOptions::default(), RefreshPolicy::OnRequest));
-    let (_watcher, changes) = watch(&host);
+    let live = Arc::new(LiveCatalog::new(vec![root], ScanOptions::default(), RefreshPolicy::OnRequest));
+    let (_watcher, changes) = watch(&live);
     tree.write("later/skills/a/SKILL.md", manifest("a", "Looks after a. Use it when asked."));
-    wait_for(&host, &changes, &["a"]);
+    wait_for(&live, &changes, &["a"]);
     tree.write("later/skills/b/SKILL.md", manifest("b", "Looks after b. Use it when asked."));
-    wait_for(&host, &changes, &["a", "b"]);
+    wait_for(&live, &changes, &["a", "b"]);
     // Gone and there again before anyone looked.
     tree.remove("later/skills");
     tree.write("later/skills/c/SKILL.md", manifest("c", "Looks after c. Use it when asked."));
-    wait_for(&host, &changes, &["c"]);
+    wait_for(&live, &changes, &["c"]);
     tree.write("later/skills/d/SKILL.md", manifest("d", "Looks after d. Use it when asked."));
-    wait_for(&host, &changes, &["c", "d"]);
+    wait_for(&live, &changes, &["c", "d"]);
 }
 
 #[test]
 fn a_watcher_watches_a_root_whole_though_another_is_awaited_in_it() {
     let tree = Tree::new().skill("a");
     let roots = vec![tree.root(), tree.root_at("inner", RootKind::Explicit)];
-    let host = Arc::new(LiveCatalog::new(roots, ScanOptions::default(), RefreshPolicy::OnRequest));
-    let (_watcher, changes) = watch(&host);
+    let live = Arc::new(LiveCatalog::new(roots, ScanOptions::default(), RefreshPolicy::OnRequest));
+    let (_watcher, changes) = watch(&live);
     tree.write("a/SKILL.md", manifest("a2", "Looks after a. Use it when asked."));
-    wait_for(&host, &changes, &["a2"]);
+    wait_for(&live, &changes, &["a2"]);
 }
 
 #[derive(Clone, Debug)]
@@ -391,7 +391,7 @@ impl Act {
 /// Everything that can be told of a catalog, in words.
 fn told(catalog: &Catalog, tree: &Tree) -> Vec<String> {
     let shown = |entry: &prowess_catalog::SkillEntry| {
-        let body = entry.read_text().map(|text| text.document().to_owned());
+        let body = entry.read_text().map(|text| text.manifest().to_owned());
         format!("{} {} {body:?}", entry.skill.location, entry.skill.description)
     };
     let entries = catalog.entries().iter().map(|entry| shown(entry));

@@ -58,9 +58,9 @@ fn what_stays_trusted_stays_the_same_entry() {
 }
 
 fn project(tree: &Tree) -> Vec<Root> {
-    let surroundings = Environment { working_directory: tree.path().into(), ..Environment::default() };
-    let layers = RootLayout { project_trust: Trust::Trusted, ..RootLayout::default() };
-    layers.resolve(&surroundings)
+    let environment = Environment { working_directory: tree.path().into(), ..Environment::default() };
+    let layout = RootLayout { project_trust: Trust::Trusted, ..RootLayout::default() };
+    layout.resolve(&environment)
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The keyboard, for as long as a conversation lasts: every key is ours, and none is lost between two lines.
+//! The keyboard of a chat. It reads every key, and loses none between two lines.
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
@@ -18,25 +18,25 @@ use super::keys::{Decoder, Key};
 
 /// How many bytes are read at once.
 const PIECE: usize = 4096;
-/// What stands in the place of a key that is no signal.
+/// Disables a control character of the terminal.
 const NO_KEY: u8 = 0;
-/// Has the terminal mark what is pasted.
+/// Makes the terminal mark pasted text.
 const MARK_PASTES: &[u8] = b"\x1b[?2004h";
 const DO_NOT_MARK_PASTES: &[u8] = b"\x1b[?2004l";
 
-/// What comes from the keyboard.
+/// An event from the keyboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Key(Key),
-    /// The screen has another size.
+    /// The size of the screen has changed.
     Resized,
-    /// The program goes on after it was stopped.
+    /// The program continues after it was suspended.
     Resumed,
-    /// The terminal is gone.
+    /// The terminal was closed.
     Closed,
 }
 
-/// A terminal that sends each key as it is pressed. It is as it was once this is dropped.
+/// A terminal that sends each key at once. Its old mode is restored on drop.
 pub(super) struct Keyboard {
     was: Termios,
     ours: Termios,
@@ -45,7 +45,7 @@ pub(super) struct Keyboard {
     resumed: Signal,
 }
 
-/// The keys that nobody has looked at yet.
+/// Keys that were not handled yet.
 #[derive(Default)]
 struct Pressed {
     keys: Mutex<Keys>,
@@ -56,7 +56,7 @@ struct Pressed {
 struct Keys {
     decoder: Decoder,
     whole: VecDeque<Key>,
-    /// Nothing more comes.
+    /// No more keys come.
     is_closed: bool,
 }
 
@@ -65,8 +65,8 @@ impl Pressed {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads keys as they come, on a thread of its own. Only who has the lock reads, so that a key is either still in the
-    /// terminal or among the keys, and never on its way.
+    /// Reads keys on a separate thread. Reading needs the lock, so that a key is either in the terminal or in the
+    /// list, never in between.
     fn watch(&self) {
         let input = io::stdin();
         loop {
@@ -85,7 +85,7 @@ impl Pressed {
 }
 
 impl Keys {
-    /// Takes in what the terminal has, without waiting for more.
+    /// Reads what the terminal has, without waiting.
     fn read(&mut self) {
         while !self.is_closed {
             match available() {
@@ -118,7 +118,7 @@ impl Keyboard {
         Ok(keyboard)
     }
 
-    /// What comes next. Nothing is lost if nobody waits for it any more.
+    /// Waits for the next event. Nothing is lost if the wait is cancelled.
     pub(super) async fn next(&mut self) -> Event {
         loop {
             {
@@ -134,7 +134,7 @@ impl Keyboard {
                 () = self.pressed.came.notified() => {}
                 _ = self.resized.recv() => return Event::Resized,
                 _ = self.resumed.recv() => {
-                    // A shell may have had the terminal meanwhile. One that cannot be had stays as it is.
+                    // A shell may have changed the terminal meanwhile. If it cannot be set, it stays as it is.
                     let _ = self.take();
                     return Event::Resumed;
                 }
@@ -142,33 +142,33 @@ impl Keyboard {
         }
     }
 
-    /// Whether every key that came has been looked at.
+    /// Whether all keys were handled.
     pub(super) fn is_idle(&self) -> bool {
         self.pressed.keys().whole.is_empty()
     }
 
-    /// The keys that were pressed up to now and not looked at yet.
+    /// The keys that were pressed and not handled yet.
     pub(super) fn pressed(&self) -> Vec<Key> {
         let mut keys = self.pressed.keys();
         keys.read();
         keys.whole.drain(..).collect()
     }
 
-    /// Stops the program, as Ctrl-Z does, until a shell lets it go on; then [`Event::Resumed`] comes.
+    /// Suspends the program, as Ctrl-Z does. When it continues, [`Event::Resumed`] comes.
     pub(super) fn suspend(&self) {
         let _ = self.give_back();
         let _ = kill_current_process_group(rustix::process::Signal::TSTP);
         let _ = self.take();
     }
 
-    /// Has the terminal send each key as it is.
+    /// Makes the terminal send each key at once.
     fn take(&self) -> io::Result<()> {
         tcsetattr(io::stdin(), OptionalActions::Drain, &self.ours)?;
-        told(MARK_PASTES)
+        write_sequence(MARK_PASTES)
     }
 
     fn give_back(&self) -> io::Result<()> {
-        told(DO_NOT_MARK_PASTES)?;
+        write_sequence(DO_NOT_MARK_PASTES)?;
         tcsetattr(io::stdin(), OptionalActions::Drain, &self.was)?;
         Ok(())
     }
@@ -177,19 +177,19 @@ impl Keyboard {
 impl Drop for Keyboard {
     fn drop(&mut self) {
         self.pressed.keys().is_closed = true;
-        // A terminal that is gone need not be as it was.
+        // A closed terminal cannot be restored.
         let _ = self.give_back();
     }
 }
 
-fn told(sequence: &[u8]) -> io::Result<()> {
+fn write_sequence(sequence: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(sequence)?;
     out.flush()
 }
 
-/// A terminal that sends each key and shows none of them. Ctrl-C and Ctrl-Z are keys like others; only Ctrl-\ is still a signal,
-/// which ends the program also if nobody looks at keys any more.
+/// Sets the terminal to send each key and echo none. Ctrl-C and Ctrl-Z are normal keys. Ctrl-\ is still a signal,
+/// which ends the program even if no key is read any more.
 fn raw(mut terminal: Termios) -> Termios {
     terminal.input_modes -=
         InputModes::BRKINT | InputModes::ICRNL | InputModes::INPCK | InputModes::ISTRIP | InputModes::IXON;
@@ -201,7 +201,7 @@ fn raw(mut terminal: Termios) -> Termios {
     terminal
 }
 
-/// What can be read without waiting: `None` if there is nothing, no bytes if there never will be any.
+/// Reads without waiting: `None` if there is nothing yet, no bytes at the end of input.
 fn available() -> io::Result<Option<Vec<u8>>> {
     let input = io::stdin();
     let mut terminal = [PollFd::new(&input, PollFlags::IN)];

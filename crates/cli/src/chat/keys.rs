@@ -1,20 +1,20 @@
-//! Keys, from the bytes that a terminal sends.
+//! Decodes keys from the bytes that a terminal sends.
 
-/// What follows pasted text.
+/// The sequence that ends pasted text.
 const PASTE_END: &[u8] = b"\x1b[201~";
-/// The longest text that is taken as one paste, in bytes: a terminal that never ends it must not have the keyboard for good.
+/// The longest paste, in bytes, so that a paste without an end cannot block the keyboard.
 const MAX_PASTE: usize = 1 << 20;
-/// The longest sequence of a key, in bytes.
+/// The longest sequence of one key, in bytes.
 const MAX_SEQUENCE: usize = 32;
 
-/// A key that was pressed, or text that was pasted.
+/// A pressed key, or pasted text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Text(char),
-    /// Line breaks in it are `\n`, whatever the terminal sent.
+    /// Line breaks are `\n`, whatever the terminal sent.
     Pasted(String),
     Enter,
-    /// Alt-Enter, and Shift-Enter if the terminal tells it apart.
+    /// Alt-Enter, or Shift-Enter if the terminal distinguishes it.
     LineBreak,
     Tab,
     Backspace,
@@ -31,23 +31,23 @@ pub(super) enum Key {
     Meta(char),
 }
 
-/// Makes keys of bytes, which may come in any pieces. It does not look at the clock: Escape is part of what follows it.
+/// Decodes keys from bytes that come in any pieces. It does not use time: Escape belongs to what follows it.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     bytes: Vec<u8>,
     pasted: Option<Vec<u8>>,
 }
 
-/// What bytes begin with.
-enum Found {
+/// What the bytes start with.
+enum Decoded {
     Key(Key),
     PasteBegin,
-    /// A key that means nothing here.
+    /// A key without a meaning here.
     Nothing,
 }
 
 impl Decoder {
-    /// The keys that are whole now.
+    /// Returns the keys that are complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Key> {
         self.bytes.extend_from_slice(bytes);
         let (mut keys, mut at) = (Vec::new(), 0);
@@ -63,12 +63,12 @@ impl Decoder {
             let Some((found, used)) = first(&self.bytes[at..]) else { break };
             at += used;
             match found {
-                Found::Key(key) => keys.push(key),
-                Found::PasteBegin => self.pasted = Some(Vec::new()),
-                Found::Nothing => {}
+                Decoded::Key(key) => keys.push(key),
+                Decoded::PasteBegin => self.pasted = Some(Vec::new()),
+                Decoded::Nothing => {}
             }
         }
-        // The end of a paste may have come in part.
+        // The end of a paste may have come only partly.
         let part = if self.pasted.is_some() { unfinished_end(&self.bytes) } else { 0 };
         if let Some(pasted) = &mut self.pasted {
             pasted.truncate(pasted.len().saturating_sub(part));
@@ -77,7 +77,7 @@ impl Decoder {
         keys
     }
 
-    /// Takes pasted text up to its end, and says how many bytes that was; nothing if the end has not come yet.
+    /// Takes pasted text up to its end, and returns how many bytes that was; `None` if the end has not come yet.
     fn paste(&mut self, at: usize, keys: &mut Vec<Key>) -> Option<usize> {
         let pasted = self.pasted.as_mut()?;
         let rest = &self.bytes[at..];
@@ -93,13 +93,13 @@ impl Decoder {
     }
 }
 
-/// How many bytes at the end may be the beginning of what ends a paste.
+/// How many bytes at the end may be the start of the sequence that ends a paste.
 fn unfinished_end(bytes: &[u8]) -> usize {
     (1..PASTE_END.len()).rev().find(|length| bytes.ends_with(&PASTE_END[..*length])).unwrap_or(0)
 }
 
-/// The first key, and the bytes that it takes; nothing if more has to come.
-fn first(bytes: &[u8]) -> Option<(Found, usize)> {
+/// The first key, and how many bytes it has; `None` if more bytes must come.
+fn first(bytes: &[u8]) -> Option<(Decoded, usize)> {
     let first = *bytes.first()?;
     let key = match first {
         b'\r' | b'\n' => Key::Enter,
@@ -110,10 +110,10 @@ fn first(bytes: &[u8]) -> Option<(Found, usize)> {
         0x00 | 0x1c..=0x1f => Key::Control(char::from(first | 0x40)),
         _ => return text(bytes),
     };
-    Some((Found::Key(key), 1))
+    Some((Decoded::Key(key), 1))
 }
 
-fn text(bytes: &[u8]) -> Option<(Found, usize)> {
+fn text(bytes: &[u8]) -> Option<(Decoded, usize)> {
     let length = match bytes.first()? {
         0xc2..=0xdf => 2,
         0xe0..=0xef => 3,
@@ -125,61 +125,61 @@ fn text(bytes: &[u8]) -> Option<(Found, usize)> {
         Err(error) if error.error_len().is_none() => return None,
         Err(_) => (char::REPLACEMENT_CHARACTER, 1),
     };
-    Some((Found::Key(Key::Text(c)), used))
+    Some((Decoded::Key(Key::Text(c)), used))
 }
 
-/// What Escape begins.
-fn escape(bytes: &[u8]) -> Option<(Found, usize)> {
+/// A sequence that starts with Escape.
+fn escape(bytes: &[u8]) -> Option<(Decoded, usize)> {
     let key = match *bytes.get(1)? {
         b'[' => return sequence(bytes),
-        b'O' => return Some((named(char::from(*bytes.get(2)?)), 3)),
+        b'O' => return Some((letter_key(char::from(*bytes.get(2)?)), 3)),
         b'\r' | b'\n' => Key::LineBreak,
         0x08 | 0x7f => Key::Meta('\u{7f}'),
         c @ b' '..=b'~' => Key::Meta(char::from(c)),
-        // Escape by itself means nothing; the rest does what it always does.
-        _ => return Some((Found::Nothing, 1)),
+        // Escape alone means nothing; the rest is decoded normally.
+        _ => return Some((Decoded::Nothing, 1)),
     };
-    Some((Found::Key(key), 2))
+    Some((Decoded::Key(key), 2))
 }
 
 /// `ESC [`, numbers, and a letter that says what it is.
-fn sequence(bytes: &[u8]) -> Option<(Found, usize)> {
-    // Function keys of the Linux console have one more bracket, and a letter.
+fn sequence(bytes: &[u8]) -> Option<(Decoded, usize)> {
+    // Function keys of the Linux console have one more bracket and a letter.
     if bytes.get(2) == Some(&b'[') {
-        return bytes.get(3).map(|_| (Found::Nothing, 4));
+        return bytes.get(3).map(|_| (Decoded::Nothing, 4));
     }
     let mut known = bytes.iter().take(MAX_SEQUENCE).skip(2);
     let Some(length) = known.position(|byte| !(b' '..=b'?').contains(byte)) else {
-        return (bytes.len() >= MAX_SEQUENCE).then_some((Found::Nothing, MAX_SEQUENCE));
+        return (bytes.len() >= MAX_SEQUENCE).then_some((Decoded::Nothing, MAX_SEQUENCE));
     };
     let (numbers, last) = (&bytes[2..2 + length], bytes[2 + length]);
-    // Something else has come in between.
+    // The sequence was interrupted.
     if !(b'@'..=b'~').contains(&last) {
-        return Some((Found::Nothing, 2 + length));
+        return Some((Decoded::Nothing, 2 + length));
     }
     let numbers = String::from_utf8_lossy(numbers);
     let number = |at: usize| numbers.split(';').nth(at).and_then(|number| number.parse::<u32>().ok());
     let is_modified = number(1).is_some_and(|modifiers| modifiers > 1);
     let found = match (last, number(0)) {
-        (b'C', _) if is_modified => Found::Key(Key::Meta('f')),
-        (b'D', _) if is_modified => Found::Key(Key::Meta('b')),
-        (b'~', Some(1 | 7)) => Found::Key(Key::Home),
-        (b'~', Some(4 | 8)) => Found::Key(Key::End),
-        (b'~', Some(3)) => Found::Key(Key::Delete),
-        (b'~', Some(200)) => Found::PasteBegin,
-        // Enter with another key, as terminals tell it that are set up to.
-        (b'~', Some(27)) if number(2) == Some(13) => Found::Key(Key::LineBreak),
-        (b'u', Some(13)) if is_modified => Found::Key(Key::LineBreak),
-        (b'u', Some(13)) => Found::Key(Key::Enter),
-        (b'~' | b'u', _) => Found::Nothing,
-        (last, _) => named(char::from(last)),
+        (b'C', _) if is_modified => Decoded::Key(Key::Meta('f')),
+        (b'D', _) if is_modified => Decoded::Key(Key::Meta('b')),
+        (b'~', Some(1 | 7)) => Decoded::Key(Key::Home),
+        (b'~', Some(4 | 8)) => Decoded::Key(Key::End),
+        (b'~', Some(3)) => Decoded::Key(Key::Delete),
+        (b'~', Some(200)) => Decoded::PasteBegin,
+        // Enter with a modifier, as some terminals send it.
+        (b'~', Some(27)) if number(2) == Some(13) => Decoded::Key(Key::LineBreak),
+        (b'u', Some(13)) if is_modified => Decoded::Key(Key::LineBreak),
+        (b'u', Some(13)) => Decoded::Key(Key::Enter),
+        (b'~' | b'u', _) => Decoded::Nothing,
+        (last, _) => letter_key(char::from(last)),
     };
     Some((found, 3 + length))
 }
 
 /// Keys that are a letter after `ESC [` or `ESC O`.
-fn named(letter: char) -> Found {
-    Found::Key(match letter {
+fn letter_key(letter: char) -> Decoded {
+    Decoded::Key(match letter {
         'A' => Key::Up,
         'B' => Key::Down,
         'C' => Key::Right,
@@ -187,7 +187,7 @@ fn named(letter: char) -> Found {
         'H' => Key::Home,
         'F' => Key::End,
         'M' => Key::Enter,
-        _ => return Found::Nothing,
+        _ => return Decoded::Nothing,
     })
 }
 

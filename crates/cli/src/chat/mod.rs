@@ -1,28 +1,31 @@
 //! `prowess chat`: an agent with skills, in a terminal.
 
-mod act;
-mod apart;
-mod approvals;
-mod ask;
-mod command;
-mod context;
-mod farewell;
-mod happening;
-mod host;
+mod agents;
+mod context_usage;
+mod conversation;
+mod describe;
+mod draft;
+mod events;
+mod history;
 mod input;
+mod input_display;
 mod keyboard;
 mod keys;
-mod line;
+mod line_editor;
 mod model;
-mod past;
-mod place;
-mod talk;
-mod threads;
-mod typing;
-mod unsent;
+mod old_approvals;
+mod open_thread;
+mod permissions;
+mod questions;
+mod restore_terminal;
+mod run_files;
+mod slash_commands;
+mod thread_artifacts;
+mod thread_directory;
+mod turn;
+mod unsent_message;
 mod view;
-mod whereabouts;
-mod words;
+mod watch;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,199 +34,207 @@ use anyhow::{Result, bail};
 use prowess_agent::TurnOutcome;
 use prowess_workspace::{Artifacts, Runner};
 
-use self::act::{Next, act, begun, opened};
-use self::command::{Command, Line};
-use self::happening::Happening;
-pub(crate) use self::host::session_options;
-use self::host::{Found, Host};
-use self::input::{Input, Typed};
-pub(crate) use self::place::Place;
-pub(crate) use self::talk::Answers;
-use self::talk::{Rest, Talk};
-use self::unsent::Unsent;
-pub(crate) use self::view::{AsJson, InPipe, OnScreen, View};
+pub(crate) use self::agents::session_options;
+use self::agents::{AgentSetup, ChatAgents};
+use self::conversation::Conversation;
+use self::events::ChatEvent;
+use self::input::{Entered, Input};
+use self::slash_commands::{Command, Line, Next, execute, new_thread_id, show_opened, thread_event};
+pub(crate) use self::thread_directory::ThreadDirectory;
+pub(crate) use self::turn::Approver;
+use self::turn::TurnEnd;
+use self::unsent_message::UnsentMessage;
+pub(crate) use self::view::{JsonView, PipeView, ScreenView, View};
 use crate::config::{Config, Flag};
-use crate::options::Places;
-use crate::sight::{self, Seen};
-use crate::state::Kept;
+use crate::options::RootArgs;
 use crate::terminal::count;
+use crate::visibility::{self, Visibility};
+use crate::workspace_dir::WorkspaceDir;
 
-/// What a conversation is begun with.
+/// What a chat starts with.
 pub(crate) struct Start {
     pub(crate) config: Config,
-    /// The options of the command, over every configuration.
+    /// The options of the command line, which override the configuration.
     pub(crate) flags: Vec<Flag>,
-    pub(crate) places: Places,
+    pub(crate) root_args: RootArgs,
     pub(crate) skills: crate::skills::Skills,
     pub(crate) runner: Runner,
     /// All artifacts; each thread gets its own.
     pub(crate) artifacts: Artifacts,
-    /// Where workspaces and artifacts are kept.
-    pub(crate) kept: Kept,
-    /// Where everything of ours is kept.
+    /// The option `--workspace`.
+    pub(crate) workspace_dir: WorkspaceDir,
+    /// The state directory.
     pub(crate) state: PathBuf,
     pub(crate) view: Box<dyn View>,
-    pub(crate) answers: Answers,
-    /// The thread to go on with: its name, a part of it, or `last`.
+    pub(crate) approver: Approver,
+    /// The thread to continue: its name, a part of it, or `last`.
     pub(crate) resume: Option<String>,
-    /// What is to be said; a person at the keyboard otherwise.
+    /// The message to send; `None` for an interactive chat.
     pub(crate) prompt: Option<String>,
-    /// What a person reads first.
+    /// The first lines of an interactive chat.
     pub(crate) greeting: Vec<String>,
 }
 
-/// Whether a conversation came to a good end.
+/// How a chat ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It did.
+    /// With an answer, or by a command.
     Well,
     /// The last turn has no answer.
     Unanswered,
     /// A question waits for a person.
     Waiting,
-    /// Somebody stopped it.
+    /// The person stopped it.
     Stopped,
 }
 
-/// Talks until there is nothing more to say.
-pub(crate) async fn talk(start: Start) -> Result<End> {
+/// Runs a chat to its end.
+pub(crate) async fn run(start: Start) -> Result<End> {
     let Start {
         config,
         flags,
-        places,
+        root_args,
         skills,
         runner,
         artifacts,
-        kept,
+        workspace_dir,
         state,
         view,
-        answers,
+        approver,
         resume,
         prompt,
         greeting,
     } = start;
     let history = state.join("history");
-    let unsent = Arc::new(Unsent::default());
-    farewell::prepare(&history, &unsent)?;
-    let found = Found { config, flags, places, skills, runner, artifacts, kept, state };
-    let (host, notices) = Host::new(found).await?;
+    let unsent = Arc::new(UnsentMessage::default());
+    restore_terminal::on_signals(&history, &unsent)?;
+    let found = AgentSetup { config, flags, root_args, skills, runner, artifacts, workspace_dir, state };
+    let (agents, notices) = ChatAgents::new(found).await?;
     let id = match &resume {
-        Some(wanted) => crate::threads::find(&host.store, &host.directory, wanted).await?,
-        None => threads::name(&host).await?,
+        Some(wanted) => crate::threads::find(&agents.store, &agents.directory, wanted).await?,
+        None => new_thread_id(&agents).await?,
     };
-    // From here on the keyboard is ours.
+    // From here on the keyboard belongs to the chat.
     let input = match prompt {
         None => Some(Input::new(&history, unsent)?),
         Some(_) => None,
     };
-    let mut talk = Talk::new(host, id, view, input, answers).await?;
-    let of_servers = talk.host.of_servers().filter(|_| talk.input.is_some());
-    let notices: Vec<Happening> =
-        of_servers.into_iter().chain(notices).map(|text| Happening::Note { text }).collect();
-    let told = talk.lines(&greeting).and_then(|()| notices.iter().try_for_each(|notice| talk.show(notice)));
+    let mut conversation = Conversation::new(agents, id, view, input, approver).await?;
+    let servers_line = conversation.agents.servers_line().filter(|_| conversation.input.is_some());
+    let notices: Vec<ChatEvent> =
+        servers_line.into_iter().chain(notices).map(|text| ChatEvent::Note { text }).collect();
+    let told = conversation
+        .lines(&greeting)
+        .and_then(|()| notices.iter().try_for_each(|notice| conversation.show(notice)));
     let ended = match told {
-        Ok(()) => converse(&mut talk, prompt.as_deref()).await,
+        Ok(()) => run_conversation(&mut conversation, prompt.as_deref()).await,
         Err(error) => Err(error),
     };
-    // Whatever happened, others can have the thread at once.
-    let closed = talk.close().await;
+    // The thread is released at once, even after an error.
+    let closed = conversation.close().await;
     let end = ended?;
     closed?;
     Ok(end)
 }
 
-async fn converse(talk: &mut Talk, prompt: Option<&str>) -> Result<End> {
-    begun(talk)?;
+async fn run_conversation(conversation: &mut Conversation, prompt: Option<&str>) -> Result<End> {
+    show_opened(conversation)?;
     if let Some(prompt) = prompt {
-        return once(talk, prompt).await;
+        return run_prompt(conversation, prompt).await;
     }
-    let _ = talk.go_on().await?;
-    forever(talk).await?;
-    let unsaid = talk.input.as_mut().map_or(0, Input::unsaid);
+    let _ = conversation.go_on().await?;
+    run_interactive(conversation).await?;
+    let unsaid = conversation.input.as_mut().map_or(0, Input::unsaid);
     if unsaid > 0 {
         let were = if unsaid == 1 { "was" } else { "were" };
-        let text = format!("{} {were} not said: Up brings back what you typed", count(unsaid, "line"));
-        talk.show(&Happening::Note { text })?;
+        let text =
+            format!("{} {were} not sent; next time, press Up to find what you typed", count(unsaid, "line"));
+        conversation.show(&ChatEvent::Note { text })?;
     }
-    if !talk.thread.run().messages().is_empty() {
-        let line = talk.host.resume_line(talk.thread.id());
-        let waits = if talk.thread.waiting().is_empty() { "" } else { "a question waits: " };
-        talk.show(&Happening::Note { text: format!("{waits}`{line}` goes on with this") })?;
+    if !conversation.thread.state().messages().is_empty() {
+        let line = conversation.agents.resume_line(conversation.thread.id());
+        let waits = if conversation.thread.waiting().is_empty() { "" } else { "a question is waiting; " };
+        conversation.show(&ChatEvent::Note { text: format!("{waits}continue with `{line}`") })?;
     }
     Ok(End::Well)
 }
 
-/// One line, and what comes of it.
-async fn once(talk: &mut Talk, prompt: &str) -> Result<End> {
-    // What was cut off comes first.
-    let went_on = talk.go_on().await?;
-    if let Some(rest @ (Rest::Waiting | Rest::Left)) = &went_on {
+/// Sends one message, or carries out one command.
+async fn run_prompt(conversation: &mut Conversation, prompt: &str) -> Result<End> {
+    // A turn that was cut off is finished first.
+    let went_on = conversation.go_on().await?;
+    if let Some(rest @ (TurnEnd::Waiting | TurnEnd::Left)) = &went_on {
         if !prompt.trim().is_empty() {
-            talk.show(&Happening::Note { text: "your prompt was not said: the thread waits".to_owned() })?;
+            conversation.show(&ChatEvent::Note {
+                text: "your prompt was not sent: the thread is waiting for a reply".to_owned(),
+            })?;
         }
-        return unfinished(talk, rest);
+        return end_of_turn(conversation, rest);
     }
-    match parsed(talk, prompt) {
-        Line::Empty => went_on.map_or(Ok(End::Well), |rest| unfinished(talk, &rest)),
+    match parse_line(conversation, prompt) {
+        Line::Empty => went_on.map_or(Ok(End::Well), |rest| end_of_turn(conversation, &rest)),
         Line::Wrong(why) => Err(anyhow::Error::msg(why)),
         Line::Command(
             Command::Model { name: Some(_) } | Command::Resume { thread: Some(_) } | Command::New,
         ) => {
-            bail!("this is for a conversation at the keyboard; with a PROMPT there are --model and --resume")
+            bail!("this command works only in an interactive chat; with a PROMPT, use --model and --resume")
         }
         Line::Command(command) => {
-            act(talk, command).await?;
+            execute(conversation, command).await?;
             Ok(End::Well)
         }
-        Line::Talk(text) => {
-            let rest = talk.say(text).await?;
-            unfinished(talk, &rest)
+        Line::Message(text) => {
+            let rest = conversation.say(text).await?;
+            end_of_turn(conversation, &rest)
         }
     }
 }
 
-/// How a single turn ended, for whoever reads the exit code.
-fn unfinished(talk: &Talk, rest: &Rest) -> Result<End> {
+/// The end of a single turn, for the exit code.
+fn end_of_turn(conversation: &Conversation, rest: &TurnEnd) -> Result<End> {
     Ok(match rest {
-        Rest::Ended(TurnOutcome::Answered) => End::Well,
-        Rest::Ended(TurnOutcome::Cancelled) => End::Stopped,
-        Rest::Ended(_) => End::Unanswered,
-        Rest::Waiting | Rest::Left => {
-            talk.rest()?;
-            let (line, waiting) = (talk.host.resume_line(talk.thread.id()), talk.thread.waiting());
+        TurnEnd::Ended(TurnOutcome::Answered) => End::Well,
+        TurnEnd::Ended(TurnOutcome::Cancelled) => End::Stopped,
+        TurnEnd::Ended(_) => End::Unanswered,
+        TurnEnd::Waiting | TurnEnd::Left => {
+            conversation.rest()?;
+            let (line, waiting) =
+                (conversation.agents.resume_line(conversation.thread.id()), conversation.thread.waiting());
             let title = waiting.first().map(|waiting| waiting.question.wording().title);
             let title = title.unwrap_or_else(|| "a call".to_owned());
-            let text = format!("a question waits: {title}; `{line}` asks it, and with --yes says yes to all");
-            talk.show(&Happening::Note { text })?;
-            talk.rest()?;
+            let text = format!(
+                "a question is waiting: {title}; reply with `{line}`, or add --yes to approve everything"
+            );
+            conversation.show(&ChatEvent::Note { text })?;
+            conversation.rest()?;
             End::Waiting
         }
     })
 }
 
-/// Line after line, until the person leaves.
-async fn forever(talk: &mut Talk) -> Result<()> {
+/// Reads line after line, until the person leaves.
+async fn run_interactive(conversation: &mut Conversation) -> Result<()> {
     loop {
-        let names = names(talk);
-        if let Some(input) = &mut talk.input {
+        let names = startable_skills(conversation);
+        if let Some(input) = &mut conversation.input {
             input.complete(&names);
         }
-        let line = match talk.read().await? {
-            Typed::Line(line) => parsed(talk, &line),
-            Typed::Interrupted => continue,
-            Typed::End => return Ok(()),
+        let line = match conversation.read().await? {
+            Entered::Line(line) => parse_line(conversation, &line),
+            Entered::Interrupted => continue,
+            Entered::End => return Ok(()),
         };
         match line {
             Line::Empty => {}
             Line::Wrong(why) => {
-                talk.give_back();
-                talk.show(&Happening::Note { text: why })?;
+                conversation.give_back();
+                conversation.show(&ChatEvent::Note { text: why })?;
             }
             Line::Command(Command::Quit) => return Ok(()),
             line => {
-                if !refreshed(talk).await? {
-                    talk.give_back();
-                } else if follow(talk, line).await? == Rest::Left {
+                if !refresh_skills(conversation).await? {
+                    conversation.give_back();
+                } else if carry_out(conversation, line).await? == TurnEnd::Left {
                     return Ok(());
                 }
             }
@@ -231,84 +242,84 @@ async fn forever(talk: &mut Talk) -> Result<()> {
     }
 }
 
-/// Does what a line says. What goes wrong is shown, and the conversation goes on; only a thread that cannot be opened again
-/// is an error, because there is nothing left to go on with.
-async fn follow(talk: &mut Talk, line: Line) -> Result<Rest> {
+/// Carries out a line. Errors are shown and the chat continues, unless the thread cannot be opened again.
+async fn carry_out(conversation: &mut Conversation, line: Line) -> Result<TurnEnd> {
     let next = match &line {
-        Line::Command(command) => act(talk, command.clone()).await,
+        Line::Command(command) => execute(conversation, command.clone()).await,
         _ => Ok(Next::Stay),
     };
-    if matches!(next, Ok(Next::Reopen | Next::Again)) {
-        talk.reopen().await?;
+    if matches!(next, Ok(Next::Reopen | Next::ReadAgain)) {
+        conversation.reopen().await?;
     }
     let rest = match (next, line) {
         (Err(error), _) => Err(error),
-        (Ok(Next::Again), _) => begun(talk).and(talk.go_on().await),
-        (Ok(Next::Reopen), _) => talk.show(&opened(talk)).map(|()| None),
-        (Ok(Next::Stay), Line::Talk(text)) => talk.say(text).await.map(Some),
+        (Ok(Next::ReadAgain), _) => show_opened(conversation).and(conversation.go_on().await),
+        (Ok(Next::Reopen), _) => conversation.show(&thread_event(conversation)).map(|()| None),
+        (Ok(Next::Stay), Line::Message(text)) => conversation.say(text).await.map(Some),
         (Ok(Next::Stay), _) => Ok(None),
     };
-    let stayed = Rest::Ended(TurnOutcome::Answered);
+    let stayed = TurnEnd::Ended(TurnOutcome::Answered);
     match rest {
         Ok(rest) => Ok(rest.unwrap_or(stayed)),
         Err(error) => {
-            talk.give_back();
-            talk.failed(&error).map(|()| stayed)
+            conversation.give_back();
+            conversation.failed(&error).map(|()| stayed)
         }
     }
 }
 
-/// Looks for skills again, and whether the project is trusted still. What cannot be looked at is not to be used: then
-/// nothing is done.
-async fn refreshed(talk: &mut Talk) -> Result<bool> {
-    match talk.host.refresh().await {
+/// Looks for skills and trust again. If that fails, nothing is sent, because untrusted content must not be used.
+async fn refresh_skills(conversation: &mut Conversation) -> Result<bool> {
+    match conversation.agents.refresh().await {
         Ok(None) => Ok(true),
         Ok(Some(changed)) => {
-            talk.reopen().await?;
-            talk.show(&Happening::Note { text: changed })?;
+            conversation.reopen().await?;
+            conversation.show(&ChatEvent::Note { text: changed })?;
             Ok(true)
         }
         Err(error) => {
-            talk.show(&Happening::Note { text: format!("nothing was said or done: {error:#}") })?;
+            conversation.show(&ChatEvent::Note { text: format!("nothing was sent: {error:#}") })?;
             Ok(false)
         }
     }
 }
 
-/// What a line is, with a word about skills that are there and cannot be started.
-fn parsed(talk: &Talk, text: &str) -> Line {
-    let line = Line::parse(text, &names(talk));
+/// Parses a line. If it names a skill that cannot be started, says why.
+fn parse_line(conversation: &Conversation, text: &str) -> Line {
+    let line = Line::parse(text, &startable_skills(conversation));
     let name = text.trim().strip_prefix('/').and_then(|rest| rest.split_whitespace().next());
-    let why = |name: &str| obstacle(talk, name);
+    let why = |name: &str| why_not_startable(conversation, name);
     match (line, name.and_then(why)) {
-        (Line::Wrong(_) | Line::Talk(_), Some(why)) => Line::Wrong(why),
+        (Line::Wrong(_) | Line::Message(_), Some(why)) => Line::Wrong(why),
         (line, _) => line,
     }
 }
 
-/// Why a person cannot start a skill that is there.
-fn obstacle(talk: &Talk, name: &str) -> Option<String> {
-    let (catalog, sight) = (talk.host.catalog(), talk.host.sight());
+/// Why a person cannot start an existing skill.
+fn why_not_startable(conversation: &Conversation, name: &str) -> Option<String> {
+    let (catalog, visible_skills) = (conversation.agents.catalog(), conversation.agents.visible_skills());
     let untrusted = catalog.untrusted().iter().find(|entry| entry.skill.name.as_str() == name);
     let entry = catalog.get(name).or(untrusted)?;
-    let shown = crate::terminal::shown(name);
-    match sight.seen(entry) {
-        Seen::Untrusted => {
-            Some(format!("`{shown}` of this project is not trusted: `prowess trust` shows what it brings"))
+    let shown = crate::terminal::printable(name);
+    match visible_skills.visibility(entry) {
+        Visibility::Untrusted => {
+            Some(format!("`{shown}` of this project is not trusted; `prowess trust` shows what it contains"))
         }
-        Seen::Denied(verdict) => {
-            Some(format!("the skill /{shown} is denied by {}; nothing was sent", sight::rule(&verdict)))
-        }
+        Visibility::Denied(verdict) => Some(format!(
+            "the skill /{shown} is denied by {}; nothing was sent",
+            visibility::describe_rule(&verdict)
+        )),
         _ if entry.skill.extensions.user_invocable => None,
-        Seen::Yes | Seen::WithFiles | Seen::Marked | Seen::Manual => Some(format!(
-            "only the model starts the skill /{shown}: its SKILL.md says `user-invocable: false`. Ask for what it does"
+        Visibility::Yes | Visibility::WithFiles | Visibility::Marked | Visibility::Manual => Some(format!(
+            "only the model can start the skill /{shown}: its SKILL.md says `user-invocable: false`. Ask the model for what it does"
         )),
     }
 }
 
 /// The skills that a person may start.
-fn names(talk: &Talk) -> Vec<String> {
-    let sight = talk.host.sight();
-    let of_people = sight.view().entries().iter().filter(|entry| entry.skill.extensions.user_invocable);
+fn startable_skills(conversation: &Conversation) -> Vec<String> {
+    let visible_skills = conversation.agents.visible_skills();
+    let of_people =
+        visible_skills.view().entries().iter().filter(|entry| entry.skill.extensions.user_invocable);
     of_people.map(|entry| entry.skill.name.as_str().to_owned()).collect()
 }

@@ -1,4 +1,4 @@
-//! The model that answers.
+//! The model of a chat.
 
 use std::sync::Arc;
 
@@ -10,47 +10,57 @@ use prowess_agent::{Middleware, MiddlewareContext, Model, ModelError};
 use prowess_models::{Anthropic, EffortField, Offline, OpenAi, OutputLimitName, Thinking};
 
 use crate::config::{
-    Api, ModelName, ModelSettings, OutputLimitWord, ProviderSettings, Settings, ThinkingWord,
+    Amount, Api, ModelName, ModelSettings, OutputLimitWord, ProviderSettings, Settings, ThinkingWord,
 };
-use crate::terminal::shown;
+use crate::terminal::printable;
 
-/// The model that the configuration names. A key that is missing is told before anything is asked.
-pub(super) fn chosen(settings: &Settings) -> Result<Arc<dyn Model>> {
+/// The configured model. Fails at once if a key is missing.
+pub(super) fn configured(settings: &Settings) -> Result<Arc<dyn Model>> {
     let ModelName::Of { provider, model } = &settings.model.name else { return Ok(Arc::new(Offline)) };
-    let provider = settings.provider.get(provider);
-    let provider = provider.ok_or_else(|| anyhow!("there is no provider for `{}`", settings.model.name))?;
-    if let Some(most) = settings.limits.cost
+    let found = settings.provider.get_key_value(provider.as_str());
+    let (name, provider) =
+        found.ok_or_else(|| anyhow!("there is no provider for `{}`", settings.model.name))?;
+    if let Some(Amount(most)) = settings.limits.cost
         && settings.prices()?.of(&settings.model.name.to_string()).is_none()
     {
-        let name = shown(&settings.model.name.to_string());
+        let name = printable(&settings.model.name.to_string());
         bail!(
-            "there is a limit of ${most} and no price for {name}: say under [price.\"{name}\"] of your prowess.toml what input and output cost"
+            "there is a cost limit of ${most} but no price for {name}: add [price.\"{name}\"] with input and output to your prowess.toml"
         );
     }
     let mut limits = ModelLimits::default();
-    (limits.context, limits.output) = (settings.model.window, settings.model.max_output);
-    at(provider, model, &settings.model.name.to_string(), limits)
+    (limits.context, limits.output) = (
+        settings.model.context_window.map(|most| most.0),
+        settings.model.max_output_tokens.map(|most| most.0),
+    );
+    build((name, provider), model, &settings.model.name.to_string(), limits)
 }
 
-/// The model that a skill wants, if it can be had: one of the provider that the person chose, and of no other, because
-/// what is said goes there.
-pub(super) fn named(settings: &Settings, name: &str) -> Option<Arc<dyn Model>> {
+/// The model that a skill wants, if it is available. It must be of the provider that the person chose, because the
+/// conversation is sent there.
+pub(super) fn for_skill(settings: &Settings, name: &str) -> Option<Arc<dyn Model>> {
     let ModelName::Of { provider, .. } = &settings.model.name else { return None };
     let model = name.strip_prefix(&format!("{provider}:")).unwrap_or(name);
     let mut settings = settings.clone();
-    // What is set for the one may not hold for the other.
-    settings.model = ModelSettings::default();
-    settings.model.name = ModelName::Of { provider: provider.clone(), model: model.to_owned() };
-    let found = chosen(&settings);
+    // Settings of one model may be wrong for another.
+    let name_of_skill = ModelName::Of { provider: provider.clone(), model: model.to_owned() };
+    settings.model =
+        ModelSettings { name: name_of_skill, effort: None, context_window: None, max_output_tokens: None };
+    let found = configured(&settings);
     found.inspect_err(|error| tracing::warn!(name, %error, "The model that a skill wants cannot be had")).ok()
 }
 
-fn at(provider: &ProviderSettings, model: &str, name: &str, limits: ModelLimits) -> Result<Arc<dyn Model>> {
-    let key = provider.key()?;
-    let failed = |error| anyhow!("provider.{}: {error}", shown(&provider.name));
+fn build(
+    (provider_name, provider): (&str, &ProviderSettings),
+    model: &str,
+    name: &str,
+    limits: ModelLimits,
+) -> Result<Arc<dyn Model>> {
+    let key = provider.key(provider_name)?;
+    let failed = |error| anyhow!("provider.{}: {error}", printable(provider_name));
     Ok(match provider.api {
         Api::Openai => {
-            let mut builder = OpenAi::builder(model).name(name).base_url(&provider.base_url).limits(limits);
+            let mut builder = OpenAi::builder(model).name(name).base_url(&*provider.base_url).limits(limits);
             if provider.output_limit == Some(OutputLimitWord::MaxTokens) {
                 builder = builder.output_limit_name(OutputLimitName::MaxTokens);
             }
@@ -64,7 +74,7 @@ fn at(provider: &ProviderSettings, model: &str, name: &str, limits: ModelLimits)
         }
         Api::Anthropic => {
             let mut builder =
-                Anthropic::builder(model).name(name).base_url(&provider.base_url).limits(limits);
+                Anthropic::builder(model).name(name).base_url(&*provider.base_url).limits(limits);
             if let Some(thinking) = provider.thinking {
                 builder = builder.thinking(match thinking {
                     ThinkingWord::Word => Thinking::Adaptive,
@@ -80,36 +90,36 @@ fn at(provider: &ProviderSettings, model: &str, name: &str, limits: ModelLimits)
     })
 }
 
-/// What to do about a model that does not answer.
+/// What to do about a model error.
 pub(super) fn advice(error: &ModelError, settings: &Settings) -> Option<String> {
     let ModelName::Of { provider, .. } = &settings.model.name else { return None };
-    let provider = settings.provider.get(provider)?;
-    let name = shown(&provider.name);
+    let (name, provider) = settings.provider.get_key_value(provider.as_str())?;
+    let name = printable(name);
     Some(match error.kind {
         ModelErrorKind::Auth => match &provider.key_env {
-            Some(variable) => format!("check the key in {}", shown(variable)),
+            Some(variable) => format!("check the key in {}", printable(variable)),
             None => format!("check the key of [provider.{name}]"),
         },
         ModelErrorKind::Unreachable | ModelErrorKind::TimedOut => {
             let url = crate::config::without_secrets(&provider.base_url);
-            format!("check the network and `provider.{name}.base_url`, which is {}", shown(&url))
+            format!("check the network and `provider.{name}.base_url`, which is {}", printable(&url))
         }
         ModelErrorKind::RateLimited | ModelErrorKind::Overloaded => {
-            "say it again in a while, or take another model with /model".to_owned()
+            "try again later, or switch to another model with /model".to_owned()
         }
         _ => return None,
     })
 }
 
-/// How the model is asked, where nobody else says it.
+/// Default parameters for model calls.
 #[derive(Clone, Debug)]
-pub(super) struct Manner {
+pub(super) struct ModelDefaults {
     pub(super) effort: Option<Effort>,
     pub(super) max_output: Option<u64>,
 }
 
 #[async_trait]
-impl Middleware for Manner {
+impl Middleware for ModelDefaults {
     fn name(&self) -> &str {
         "manner"
     }

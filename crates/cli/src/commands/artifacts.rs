@@ -8,11 +8,11 @@ use clap::{Args, Subcommand};
 use prowess_workspace::{ArtifactName, ArtifactStore as _, Artifacts};
 use serde::Serialize;
 
-use crate::artifacts::{self, Whose};
-use crate::commands::Outcome;
+use crate::artifacts::{self, ScopeArgs};
+use crate::commands::CommandOutcome;
 use crate::confirm::confirm;
-use crate::state::Kept;
-use crate::terminal::{Terminal, count, shown, size};
+use crate::terminal::{Terminal, count, printable, size};
+use crate::workspace_dir::WorkspaceDir;
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -22,49 +22,49 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the artifacts of all scopes, or of one
+    /// List the artifacts of all scopes, or of one scope
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        place: Place,
+        args: ArtifactArgs,
     },
     /// Print an artifact, or write it to a file
     Get {
-        /// Its name; the latest version unless one is given
+        /// The artifact's name; the latest version unless one is given
         #[arg(value_name = "NAME[@VERSION]")]
         name: String,
-        /// Write it to this file
+        /// Write the artifact to this file
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
         #[command(flatten)]
-        place: Place,
+        args: ArtifactArgs,
     },
-    /// Remove an artifact with all its versions, or all artifacts of a thread or a scope
+    /// Remove an artifact with all its versions, or all artifacts of a thread or scope
     Rm {
-        /// Its name; all of a thread or a scope without one
+        /// The artifact's name; without it, all artifacts of the thread or scope
         #[arg(required_unless_present_any = ["thread", "scope"])]
         name: Option<String>,
-        /// Do not ask before all of a thread or a scope go
+        /// Do not ask before all artifacts of a thread or scope are removed
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
-        place: Place,
+        args: ArtifactArgs,
     },
 }
 
-/// Where the artifacts are, and whose.
+/// The options that choose artifacts.
 #[derive(Args, Debug)]
-struct Place {
+struct ArtifactArgs {
     #[command(flatten)]
-    whose: Whose,
+    scope_args: ScopeArgs,
     #[command(flatten)]
-    kept: Kept,
+    workspace_dir: WorkspaceDir,
 }
 
 #[derive(Serialize)]
-struct Listed {
+struct ArtifactRow {
     name: String,
     version: u64,
     versions: usize,
@@ -74,33 +74,33 @@ struct Listed {
     scope: String,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
-    let (Command::List { place, .. } | Command::Get { place, .. } | Command::Rm { place, .. }) =
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
+    let (Command::List { args, .. } | Command::Get { args, .. } | Command::Rm { args, .. }) =
         &options.command;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("the artifacts cannot be opened")?.block_on(async {
         match &options.command {
-            Command::List { json, .. } => list(place, *json, terminal).await?,
-            Command::Get { name, output, .. } => get(place, name, output.as_deref(), terminal).await?,
-            Command::Rm { name: Some(name), .. } => remove(place, name).await?,
-            Command::Rm { name: None, yes, .. } => return remove_all(place, *yes).await,
+            Command::List { json, .. } => list(args, *json, terminal).await?,
+            Command::Get { name, output, .. } => get(args, name, output.as_deref(), terminal).await?,
+            Command::Rm { name: Some(name), .. } => remove(args, name).await?,
+            Command::Rm { name: None, yes, .. } => return remove_all(args, *yes).await,
         }
-        Ok(Outcome::Done)
+        Ok(CommandOutcome::Done)
     })
 }
 
-impl Place {
-    /// The artifacts of the scope that was named, or of every scope.
+impl ArtifactArgs {
+    /// The artifacts of the chosen scope, or of every scope.
     async fn scopes(&self) -> Result<Vec<Artifacts>> {
-        let all = self.kept.artifacts()?;
-        let scopes = match self.whose.named(&all).await? {
+        let all = self.workspace_dir.artifacts()?;
+        let scopes = match self.scope_args.chosen(&all).await? {
             Some(scope) => vec![scope],
             None => all.scopes().await.map_err(|error| anyhow!("{error}"))?,
         };
         Ok(scopes.into_iter().map(|scope| all.in_scope(scope)).collect())
     }
 
-    /// The artifacts of the one scope that has this name. Where several have it, nobody guesses.
+    /// The artifacts of the only scope that has this name. Fails if several have it.
     async fn with(&self, name: &ArtifactName, command: &str) -> Result<Artifacts> {
         let mut found = Vec::new();
         for artifacts in self.scopes().await? {
@@ -109,24 +109,26 @@ impl Place {
             }
         }
         if found.len() > 1 {
-            let line = |one: &Artifacts| artifacts::line(command, one.scope(), name.as_str(), &self.kept);
-            // Names of threads begin with the day: the newest first.
+            let line = |one: &Artifacts| {
+                artifacts::artifacts_command(command, one.scope(), name.as_str(), &self.workspace_dir)
+            };
+            // Names of threads start with the date: the newest first.
             let mut err = anstream::stderr();
-            found.iter().rev().try_for_each(|one| writeln!(err, "  {}", shown(&line(one))))?;
-            bail!("`{}` is in {} scopes: take one of these commands", shown(name.as_str()), found.len());
+            found.iter().rev().try_for_each(|one| writeln!(err, "  {}", printable(&line(one))))?;
+            bail!("`{}` is in {} scopes: use one of these commands", printable(name.as_str()), found.len());
         }
         found.pop().with_context(|| {
-            format!("there is no artifact `{}`; `prowess artifacts list` shows all", shown(name.as_str()))
+            format!("there is no artifact `{}`; `prowess artifacts list` shows all", printable(name.as_str()))
         })
     }
 }
 
-async fn list(place: &Place, json: bool, terminal: &mut Terminal) -> Result<()> {
+async fn list(args: &ArtifactArgs, json: bool, terminal: &mut Terminal) -> Result<()> {
     let mut listed = Vec::new();
-    for artifacts in place.scopes().await? {
+    for artifacts in args.scopes().await? {
         for record in artifacts.list().await.map_err(|error| anyhow!("{error}"))? {
             let name = ArtifactName::parse(&record.name)?;
-            listed.push(Listed {
+            listed.push(ArtifactRow {
                 versions: artifacts.versions(&name).await.map_err(|error| anyhow!("{error}"))?.len(),
                 name: record.name,
                 version: record.version,
@@ -141,16 +143,16 @@ async fn list(place: &Place, json: bool, terminal: &mut Terminal) -> Result<()> 
         return terminal.json(&listed);
     }
     if listed.is_empty() {
-        writeln!(anstream::stderr(), "there are no artifacts; `prowess run --save` makes them")?;
+        writeln!(anstream::stderr(), "there are no artifacts; `prowess run --save` creates them")?;
         return Ok(());
     }
-    let row = |one: &Listed| {
+    let row = |one: &ArtifactRow| {
         vec![
-            shown(&one.name),
+            printable(&one.name),
             one.version.to_string(),
             size(one.size_bytes),
-            shown(&one.mime_type),
-            shown(&one.scope),
+            printable(&one.mime_type),
+            printable(&one.scope),
         ]
     };
     let rows: Vec<Vec<String>> = listed.iter().map(row).collect();
@@ -158,7 +160,12 @@ async fn list(place: &Place, json: bool, terminal: &mut Terminal) -> Result<()> 
     Ok(())
 }
 
-async fn get(place: &Place, wanted: &str, output: Option<&Path>, terminal: &mut Terminal) -> Result<()> {
+async fn get(
+    args: &ArtifactArgs,
+    wanted: &str,
+    output: Option<&Path>,
+    terminal: &mut Terminal,
+) -> Result<()> {
     let (name, version) = match wanted.rsplit_once('@') {
         Some((name, version)) if !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit()) => {
             (name, Some(version.parse().map_err(|_| anyhow!("there is no version {version}"))?))
@@ -166,7 +173,7 @@ async fn get(place: &Place, wanted: &str, output: Option<&Path>, terminal: &mut 
         _ => (wanted, None),
     };
     let name = parse(name)?;
-    let loaded = place.with(&name, "get").await?.load(&name, version).await.map_err(not_found)?;
+    let loaded = args.with(&name, "get").await?.load(&name, version).await.map_err(not_found)?;
     if let Some(path) = output {
         let written = std::fs::write(path, &loaded.bytes);
         return written.with_context(|| format!("{} cannot be written", path.display()));
@@ -178,41 +185,41 @@ async fn get(place: &Place, wanted: &str, output: Option<&Path>, terminal: &mut 
     }
     let text = std::str::from_utf8(&loaded.bytes);
     let Ok(text) = text else {
-        bail!("it is {}, which is no text: -o FILE writes it to a file", shown(&loaded.mime_type));
+        bail!("it is {}, which is not text: -o FILE writes it to a file", printable(&loaded.mime_type));
     };
-    writeln!(terminal, "{}", crate::terminal::shown_lines(text).trim_end_matches('\n'))?;
+    writeln!(terminal, "{}", crate::terminal::printable_lines(text).trim_end_matches('\n'))?;
     Ok(())
 }
 
-async fn remove(place: &Place, name: &str) -> Result<()> {
+async fn remove(args: &ArtifactArgs, name: &str) -> Result<()> {
     let name = parse(name)?;
-    let artifacts = place.with(&name, "rm").await?;
+    let artifacts = args.with(&name, "rm").await?;
     let versions = artifacts.versions(&name).await.map_err(not_found)?;
     artifacts.delete(&name).await.map_err(not_found)?;
-    let (name, versions) = (shown(name.as_str()), count(versions.len(), "version"));
-    writeln!(anstream::stderr(), "removed {name}, {versions}, of {}", shown(artifacts.scope().as_str()))?;
+    let (name, versions) = (printable(name.as_str()), count(versions.len(), "version"));
+    writeln!(anstream::stderr(), "removed {name}, {versions}, of {}", printable(artifacts.scope().as_str()))?;
     Ok(())
 }
 
-/// Removes all artifacts of the scope that was named.
-async fn remove_all(place: &Place, yes: bool) -> Result<Outcome> {
-    for artifacts in place.scopes().await? {
-        let scope = shown(artifacts.scope().as_str());
+/// Removes all artifacts of the chosen scope.
+async fn remove_all(args: &ArtifactArgs, yes: bool) -> Result<CommandOutcome> {
+    for artifacts in args.scopes().await? {
+        let scope = printable(artifacts.scope().as_str());
         let listed = artifacts.list().await.map_err(|error| anyhow!("{error}"))?;
         if listed.is_empty() {
-            bail!("there are no artifacts of {scope}; `prowess artifacts list` shows all");
+            bail!("there are no artifacts in {scope}; `prowess artifacts list` shows all");
         }
         let what = format!("{} of {scope}", count(listed.len(), "artifact"));
         if !yes && !confirm(&format!("Remove {what}, with all versions?"))? {
             writeln!(anstream::stderr(), "Nothing was removed.")?;
-            return Ok(Outcome::Findings);
+            return Ok(CommandOutcome::Findings);
         }
         for record in &listed {
             artifacts.delete(&parse(&record.name)?).await.map_err(not_found)?;
         }
         writeln!(anstream::stderr(), "removed {what}")?;
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 fn parse(name: &str) -> Result<ArtifactName> {

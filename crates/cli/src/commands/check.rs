@@ -1,5 +1,10 @@
 //! `prowess check [SKILL…]`
 
+mod github;
+pub(crate) mod human;
+pub(crate) mod machine;
+mod sarif;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,47 +12,45 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use prowess_catalog::check::{CheckReport, Profile, check_directory};
-use prowess_catalog::{Code, Diagnostic};
+use prowess_catalog::{Code, Diagnostic, Severity};
 
-use crate::check::{github, human, machine, sarif};
-use crate::commands::Outcome;
-use crate::options::Places;
+use crate::commands::CommandOutcome;
+use crate::options::RootArgs;
 use crate::progress::Progress;
 use crate::skills::Skills;
-use crate::terminal::{Terminal, count, shown};
+use crate::terminal::{Terminal, count, printable};
 
-/// A fix may uncover another one; nothing needs more rounds than this.
+/// How often fixes are applied. A fix can reveal another one, but never this often.
 const FIX_ROUNDS: usize = 8;
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Names of skills, their directories or SKILL.md files, or directories with skills somewhere below them. A path that
-    /// exists wins over a name [default: the directories that --root names, or the working directory]
+    /// Skill names, skill directories, SKILL.md files, or directories that contain skills. An existing path wins over a name [default: the directories of --root, else the working directory]
     #[arg(value_name = "SKILL", add = crate::complete::skills_and_paths())]
     skills: Vec<PathBuf>,
-    /// How to print what is found
+    /// The output format
     #[arg(long, value_enum, default_value_t = Format::Human)]
     format: Format,
     /// Print JSON: the same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// Whose rules to apply
+    /// The rules to apply
     #[arg(long, value_enum, default_value_t = ProfileName::Spec)]
     profile: ProfileName,
-    /// Mend what can be mended safely
+    /// Fix what can be fixed safely
     #[arg(long)]
     fix: bool,
     #[command(flatten)]
-    places: Places,
+    root_args: RootArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// With the source lines, for people
+    /// Source lines with explanations, for people
     Human,
     /// One JSON array
     Json,
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
     /// SARIF 2.1.0, for code scanning
     Sarif,
@@ -55,14 +58,14 @@ enum Format {
     Github,
 }
 
-/// The names of [`Profile`]s.
+/// The profiles by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProfileName {
-    /// The open specification, to the letter
+    /// The open specification, strictly
     Spec,
     /// What Claude's products accept
     Claude,
-    /// The specification, and every field that has effect in prowess
+    /// The specification, plus every field that prowess uses
     Prowess,
 }
 
@@ -76,29 +79,29 @@ impl From<ProfileName> for Profile {
     }
 }
 
-/// What was checked so far.
+/// The numbers for the summary.
 #[derive(Debug, Default)]
 struct Tally {
     skills: usize,
     valid: usize,
     fixed: usize,
     fixable: usize,
-    /// How many findings of a code there are, and in how many skills.
+    /// For each code: how many findings, and in how many skills.
     codes: BTreeMap<Code, (usize, usize)>,
-    /// Whether something was not looked at.
+    /// Whether something was skipped.
     incomplete: bool,
-    /// What could not be done, apart from what is wrong with the skills.
+    /// Failures that are not findings about skills.
     failures: Vec<anyhow::Error>,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let format = if options.json { Format::Json } else { options.format };
     let mut tally = Tally::default();
     let mut kept = Vec::new();
-    let mut scan = options.places.scan_options();
+    let mut scan = options.root_args.scan_options();
     scan.hidden = true;
     let paths = options.paths();
-    // What is printed as it comes is a sign of life of its own.
+    // Output that is printed as it comes needs no spinner.
     let silent = !terminal.is_screen() || matches!(format, Format::Json | Format::Sarif);
     let progress = silent.then(|| Progress::start("checking skills"));
     for path in paths {
@@ -112,7 +115,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         let mut broken = None;
         let checked = prowess_catalog::check(&path, options.profile.into(), &scan, &mut |report| {
             if broken.is_none() {
-                broken = take(report, options, format, &mut tally, &mut kept, terminal).err();
+                broken = handle_report(report, options, format, &mut tally, &mut kept, terminal).err();
             }
         });
         if let Some(error) = broken {
@@ -121,7 +124,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         match checked.with_context(|| format!("{} cannot be checked", path.display())) {
             Ok(met) => {
                 tally.incomplete |= met.iter().any(|met| met.code.leaves_out());
-                tell(&met)?;
+                print_scan_diagnostics(&met)?;
             }
             Err(error) => tally.failures.push(error),
         }
@@ -141,43 +144,44 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
 }
 
 impl Options {
-    /// What to check, one after the other. Skills are looked for once, and only if something is no path.
+    /// The paths to check. Skills are searched once, and only if an argument is not a path.
     fn paths(&self) -> Vec<Result<PathBuf>> {
-        let unnamed = match (self.skills.is_empty(), self.places.root.is_empty()) {
+        let unnamed = match (self.skills.is_empty(), self.root_args.root.is_empty()) {
             (false, _) => Vec::new(),
             (true, true) => vec![PathBuf::from(".")],
-            (true, false) => self.places.root.clone(),
+            (true, false) => self.root_args.root.clone(),
         };
         let mut found: Option<Skills> = None;
         let named = self.skills.iter().map(move |given| {
             let Some(name) = name(given) else { return Ok(given.clone()) };
             if found.is_none() {
-                found = Some(self.places.discover()?);
+                found = Some(self.root_args.discover()?);
             }
             let Some(skills) = &found else { return Ok(given.clone()) };
             skills.directory_of(name).map_err(|error| {
-                anyhow!("{} cannot be checked: no such file or directory, and {error}", shown(name))
+                anyhow!("{} cannot be checked: no such file or directory, and {error}", printable(name))
             })
         });
         unnamed.into_iter().map(Ok).chain(named).collect()
     }
 }
 
-/// The name of a skill that somebody gave; none if it is a path, because it exists or is written as one.
+/// The argument as a skill name; `None` if it is a path, because it exists or looks like one.
 fn name(given: &Path) -> Option<&str> {
     let name = given.to_str().filter(|name| !name.contains('/') && !matches!(*name, "" | "." | ".."))?;
     given.symlink_metadata().is_err().then_some(name)
 }
 
-/// Says what was met on the way. Of what was not looked at for one reason the first is named, and how many more there are.
-fn tell(met: &[Diagnostic]) -> Result<()> {
+/// Prints diagnostics of the scan. Of those with the same reason only the first is printed, with a count of the
+/// others.
+fn print_scan_diagnostics(met: &[Diagnostic]) -> Result<()> {
     let mut err = anstream::stderr();
     for (at, found) in met.iter().enumerate() {
         let is_like = |other: &&Diagnostic| other.code == found.code;
         if found.code.leaves_out() && met[..at].iter().any(|other| is_like(&other)) {
             continue;
         }
-        writeln!(err, "{}", shown(&found.to_string()))?;
+        writeln!(err, "{}", printable(&found.to_string()))?;
         let more = met[at + 1..].iter().filter(is_like).count();
         if found.code.leaves_out() && more > 0 {
             let limit = if found.code == Code::DepthCap { "; --max-depth N looks deeper" } else { "" };
@@ -187,19 +191,19 @@ fn tell(met: &[Diagnostic]) -> Result<()> {
     Ok(())
 }
 
-/// What could not be done comes before what is wrong; all but the last of it is told here.
-fn outcome(mut tally: Tally) -> Result<Outcome> {
+/// Failures come before findings. All failures except the last are printed here.
+fn outcome(mut tally: Tally) -> Result<CommandOutcome> {
     if let Some(last) = tally.failures.pop() {
         for failure in &tally.failures {
-            writeln!(anstream::stderr(), "prowess: {}", shown(&format!("{failure:#}")))?;
+            writeln!(anstream::stderr(), "prowess: {}", printable(&format!("{failure:#}")))?;
         }
         return Err(last);
     }
     let well = tally.valid == tally.skills && !tally.incomplete;
-    Ok(if well { Outcome::Done } else { Outcome::Findings })
+    Ok(if well { CommandOutcome::Done } else { CommandOutcome::Findings })
 }
 
-fn take(
+fn handle_report(
     report: CheckReport,
     options: &Options,
     format: Format,
@@ -222,7 +226,7 @@ fn take(
         Format::Jsonl => terminal.json_line(&machine::object(&report))?,
         Format::Github => github::report(&report, terminal)?,
         Format::Json | Format::Sarif => {
-            // Thousands of reports are kept to the end; none of their documents is needed there.
+            // The reports are kept to the end, but not their sources.
             report.source = Vec::new();
             kept.push(report);
         }
@@ -230,7 +234,7 @@ fn take(
     Ok(())
 }
 
-/// Applies fixes until there are none, each round on what is in the file then.
+/// Applies fixes until there are none left, each round on the current file.
 fn fix(mut report: CheckReport, tally: &mut Tally) -> CheckReport {
     for _ in 0..FIX_ROUNDS {
         let Some((text, applied)) = report.fixed() else { break };
@@ -245,14 +249,14 @@ fn fix(mut report: CheckReport, tally: &mut Tally) -> CheckReport {
     report
 }
 
-/// Puts `text` in the file's place, unless somebody wrote to it meanwhile.
+/// Replaces the file, unless it has changed since it was read.
 fn replace(path: &Path, expected: &[u8], text: &[u8]) -> Result<()> {
-    let context = || format!("{} cannot be mended", path.display());
+    let context = || format!("cannot fix {}", path.display());
     if path.symlink_metadata().with_context(context)?.is_symlink() {
-        bail!("{} is a link: mend the file that it leads to", path.display());
+        bail!("{} is a link: fix the file it points to", path.display());
     }
     if std::fs::read(path).with_context(context)? != expected {
-        bail!("{} was changed while it was checked; check again", path.display());
+        bail!("{} changed during the check; run the check again", path.display());
     }
     let parent = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(parent).with_context(context)?;
@@ -262,7 +266,7 @@ fn replace(path: &Path, expected: &[u8], text: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Of many skills: which codes there are, the most frequent first. There are only so many codes.
+/// For many skills: the codes with their counts, the most frequent first.
 fn by_code(tally: &Tally, terminal: &mut Terminal) -> Result<()> {
     const HEADING: [&str; 3] = ["CODE", "FINDINGS", "SKILLS"];
     if tally.skills < 2 || tally.codes.is_empty() {
@@ -275,17 +279,22 @@ fn by_code(tally: &Tally, terminal: &mut Terminal) -> Result<()> {
         .map(|(code, (findings, skills))| vec![code.to_string(), findings.to_string(), skills.to_string()])
         .collect();
     if !terminal.is_screen() {
-        // This form is for people in a pipe, too, who have to know what the numbers are.
+        // In a pipe people also need the headings.
         rows.insert(0, HEADING.map(str::to_owned).into());
     }
     terminal.table(&HEADING, &rows)?;
     Ok(())
 }
 
+/// The severity of a finding in a check: an error if it makes the skill invalid, even if the skill loads.
+fn severity(report: &CheckReport, found: &Diagnostic) -> Severity {
+    if report.profile.rejects(found.code) { Severity::Error } else { found.severity.min(Severity::Warning) }
+}
+
 fn summarise(tally: &Tally, terminal: &mut Terminal) -> Result<()> {
     let mut line = format!("{} checked: {} valid", count(tally.skills, "skill"), tally.valid);
     if tally.valid < tally.skills {
-        line = format!("{line}, {} not", tally.skills - tally.valid);
+        line = format!("{line}, {} invalid", tally.skills - tally.valid);
     }
     if tally.fixed > 0 {
         line = format!(
@@ -294,10 +303,10 @@ fn summarise(tally: &Tally, terminal: &mut Terminal) -> Result<()> {
         );
     }
     if tally.fixable > 0 {
-        line = format!("{line}; --fix would mend {}", count(tally.fixable, "finding"));
+        line = format!("{line}; --fix would fix {}", count(tally.fixable, "finding"));
     }
     if tally.incomplete {
-        line = format!("{line}; not everything was looked at");
+        line = format!("{line}; some places were skipped");
     }
     writeln!(terminal, "{line}")?;
     Ok(())

@@ -5,13 +5,13 @@ use std::io::Write as _;
 use anyhow::Result;
 use clap::Args;
 
-use crate::commands::Outcome;
+use crate::commands::CommandOutcome;
 use crate::complete::Shell;
 use crate::terminal::Terminal;
 
 const AFTER_HELP: &str = "\
-The script asks `prowess` whenever you press Tab, so names of skills, threads and models are those of the moment. It writes \
-nothing, starts nothing and reaches no network.
+The script asks `prowess` each time you press Tab, so it always offers the current skills, threads and models. \
+Completion writes nothing, starts nothing and uses no network.
 
   bash  prowess completions bash > ~/.local/share/bash-completion/completions/prowess
   zsh   prowess completions zsh > ~/.zfunc/_prowess, with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
@@ -25,7 +25,7 @@ pub(crate) struct Options {
     shell: Shell,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     terminal.write_all(&options.shell.script()?)?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }

@@ -8,11 +8,11 @@ use prowess_catalog::{Environment, RootLayout};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::commands::Outcome;
+use crate::commands::CommandOutcome;
 use crate::config::{self, Config, Origin, key, written};
 use crate::project::Project;
-use crate::terminal::{Style, Terminal, count, shown, styled};
-use crate::trust::{self, Standing};
+use crate::terminal::{Style, Terminal, count, printable, styled};
+use crate::trust::{self, TrustStatus};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -22,18 +22,18 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show every key, its value and where it came from
+    /// Show every key with its value and its origin
     Show {
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// Trust this project for now: use its prowess.toml
+        /// Trust this project for this command: use its prowess.toml
         #[arg(long)]
         trust_project: bool,
     },
-    /// Print where your own configuration is looked for
+    /// Print where prowess looks for your own file
     Path,
-    /// Print the reference of all keys, as Markdown
+    /// Print a reference of all keys, as Markdown
     Reference,
 }
 
@@ -50,7 +50,7 @@ struct Row {
     line: Option<usize>,
 }
 
-/// The word for where a value is from.
+/// The kind of an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Word {
@@ -61,23 +61,23 @@ enum Word {
     Flag,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     match &options.command {
         Command::Show { json, trust_project } => show(*json, *trust_project, terminal)?,
         Command::Path => {
-            let path = config::user_path().context("there is no home to look in: set HOME")?;
+            let path = config::user_path().context("there is no home directory; set HOME")?;
             writeln!(terminal, "{}", path.display())?;
         }
         Command::Reference => write!(terminal, "{}", config::reference())?,
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 fn show(json: bool, trust_project: bool, terminal: &mut Terminal) -> Result<()> {
-    let surroundings = Environment::of_process().context("the working directory cannot be read")?;
-    let project = Project::around(&surroundings, &RootLayout::default());
-    let standing = if trust_project { Standing::Whole } else { trust::standing(project.as_ref())? };
-    let config = Config::load(&standing.configuration(project.as_ref())?, &[])?;
+    let environment = Environment::of_process().context("cannot read the working directory")?;
+    let project = Project::around(&environment, &RootLayout::default());
+    let trust_status = if trust_project { TrustStatus::Whole } else { trust::status(project.as_ref())? };
+    let config = Config::load(&trust_status.configuration(project.as_ref())?, &[])?;
     let rows = rows(&config);
     if json {
         terminal.json(&rows)?;
@@ -85,12 +85,12 @@ fn show(json: bool, trust_project: bool, terminal: &mut Terminal) -> Result<()> 
         print(&rows, terminal)?;
         for (what, number) in [("rule", config.rules()), ("hook", config.hooks()?.len())] {
             if number > 0 {
-                writeln!(terminal, "{} besides", count(number, what))?;
+                writeln!(terminal, "and {}", count(number, what))?;
             }
         }
     }
     terminal.flush()?;
-    if let Some(notice) = standing.notice_of_configuration(project.as_ref()) {
+    if let Some(notice) = trust_status.notice_of_configuration(project.as_ref()) {
         writeln!(anstream::stderr(), "{notice}")?;
     }
     for warning in config.warnings() {
@@ -100,56 +100,46 @@ fn show(json: bool, trust_project: bool, terminal: &mut Terminal) -> Result<()> 
 }
 
 fn rows(config: &Config) -> Vec<Row> {
-    let mut rows: Vec<Row> = config
-        .values()
-        .map(|(path, value, origin)| {
-            let (word, line) = match origin {
-                Origin::Default => (Word::Default, None),
-                Origin::User(_, line) => (Word::User, Some(*line)),
-                Origin::Project(_, line) => (Word::Project, Some(*line)),
-                Origin::Environment(_) => (Word::Environment, None),
-                Origin::Flag(_) => (Word::Flag, None),
-            };
-            let from = match origin {
-                Origin::Default => None,
-                Origin::User(path, _) | Origin::Project(path, _) => Some(path.display().to_string()),
-                Origin::Environment(_) | Origin::Flag(_) => Some(origin.to_string()),
-            };
-            Row { key: key(path), value: Some(told(path, value)), origin: word, from, line }
-        })
-        .collect();
-    for unset in config::all_keys() {
-        if !rows.iter().any(|row| row.key == unset) {
-            rows.push(Row { key: unset, value: None, origin: Word::Default, from: None, line: None });
-        }
-    }
+    let row = |row: &config::Row| {
+        let value = Some(without_secrets(&row.path, &row.value)).filter(|value| !value.is_null());
+        let (origin, from, line) = match row.origin.clone() {
+            Origin::Default => (Word::Default, None, None),
+            Origin::User(path, line) => (Word::User, Some(path.display().to_string()), Some(line)),
+            Origin::Project(path, line) => (Word::Project, Some(path.display().to_string()), Some(line)),
+            Origin::Environment(name) => (Word::Environment, Some(name), None),
+            Origin::Flag(name) => (Word::Flag, Some(name.to_owned()), None),
+        };
+        Row { key: key(&row.path), value, origin, from, line }
+    };
+    let mut rows: Vec<Row> = config.rows.iter().map(row).collect();
     rows.sort_by(|a, b| a.key.cmp(&b.key));
     rows
 }
 
-/// The value, without what could be a secret: arguments of a program, and what stands before a host.
-fn told(path: &[String], value: &Value) -> Value {
+/// The value without possible secrets: the arguments of a program, and what stands before a host.
+fn without_secrets(path: &[String], value: &Value) -> Value {
     match (path.last().map(String::as_str), value) {
         (Some("key_command"), Value::Array(words)) if words.len() > 1 => {
             words.iter().take(1).cloned().chain([Value::from("…")]).collect()
         }
         (Some("base_url" | "endpoint"), Value::String(url)) => Value::from(config::without_secrets(url)),
-        _ => value.clone(),
+        (_, value) => value.clone(),
     }
 }
 
-/// One line a key: aligned on a screen, where defaults are faint; else with tabs between.
+/// Prints one line per key: aligned and with faint defaults on a screen, else with tabs.
 fn print(rows: &[Row], terminal: &mut Terminal) -> Result<()> {
-    let value = |row: &Row| row.value.as_ref().map_or_else(|| "-".to_owned(), |value| shown(&written(value)));
+    let value =
+        |row: &Row| row.value.as_ref().map_or_else(|| "-".to_owned(), |value| printable(&written(value)));
     let from = |row: &Row| match (&row.from, row.line) {
-        (Some(from), Some(line)) => format!("{}:{line}", shown(from)),
-        (Some(from), None) => shown(from),
+        (Some(from), Some(line)) => format!("{}:{line}", printable(from)),
+        (Some(from), None) => printable(from),
         (None, _) => "default".to_owned(),
     };
     let is_screen = terminal.is_screen();
     let widest = rows.iter().map(|row| row.key.chars().count()).max().unwrap_or(0);
     for row in rows {
-        let (key, value, from) = (shown(&row.key), value(row), from(row));
+        let (key, value, from) = (printable(&row.key), value(row), from(row));
         if !is_screen {
             writeln!(terminal, "{key}\t{value}\t{from}")?;
         } else if row.origin == Word::Default {

@@ -1,28 +1,20 @@
 //! `prowess doctor`
 
-use std::io::Write as _;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+mod print;
+mod report;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
-use prowess_workspace::command::Sandbox;
-use prowess_workspace::limits::MAX_TIMEOUT;
-use prowess_workspace::{
-    ContainerExecutor, Executor as _, Level, Limits, LocalExecutor, LocalOptions, Missing,
-};
-use serde::Serialize;
 
-use crate::commands::Outcome;
-use crate::config::{Config, OfProject, SandboxSettings};
-use crate::executor::Containers;
-use crate::isolation;
-use crate::options::VERSION;
-use crate::state::Kept;
-use crate::terminal::{Style, Terminal, shown, size, styled};
+use self::print::print;
+use self::report::examine;
+use crate::commands::CommandOutcome;
+use crate::executor::ContainerArgs;
+use crate::terminal::Terminal;
+use crate::workspace_dir::WorkspaceDir;
 
 const AFTER_HELP: &str =
-    "Exit codes: 0 skills can run, 1 nothing can run until something is mended, 2 misuse";
+    "Exit codes: 0 skills can run, 1 skills cannot run until a problem is fixed, 2 usage error";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -31,330 +23,17 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    containers: Containers,
+    containers: ContainerArgs,
     #[command(flatten)]
-    kept: Kept,
+    workspace_dir: WorkspaceDir,
 }
 
-#[derive(Serialize)]
-struct Report {
-    version: &'static str,
-    can_run: bool,
-    /// What to mend before anything can run.
-    problems: Vec<String>,
-    sandbox: Option<Sandbox>,
-    bubblewrap: Program,
-    /// Gives up root; other users do not need it.
-    setpriv: Option<Program>,
-    /// Carries what a command says to hosts that it may reach.
-    socat: Program,
-    /// Whether commands can be given a list of hosts to reach.
-    allowed_hosts: bool,
-    /// Whether the memory of a whole command is limited by a control group.
-    memory_cgroup: bool,
-    containers: ContainersReport,
-    workspaces: Directory,
-    artifacts: Directory,
-    limits: LimitsReport,
-}
-
-#[derive(Serialize)]
-struct Program {
-    path: Option<PathBuf>,
-    version: Option<String>,
-    package: &'static str,
-}
-
-/// Whether commands can run in containers, which nobody needs to have.
-#[derive(Serialize)]
-struct ContainersReport {
-    can_run: bool,
-    /// What to mend before a container can run.
-    problem: Option<String>,
-    /// How to start an engine that is installed and does not answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    advice: Option<String>,
-    engine: Option<EngineReport>,
-    image: String,
-    /// What the engine cannot do.
-    missing: Vec<Missing>,
-}
-
-#[derive(Serialize)]
-struct EngineReport {
-    name: &'static str,
-    version: String,
-    socket: PathBuf,
-}
-
-#[derive(Serialize)]
-struct Directory {
-    path: Option<PathBuf>,
-    writable: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    note: Option<String>,
-}
-
-#[derive(Serialize)]
-struct LimitsReport {
-    timeout_seconds: u64,
-    max_timeout_seconds: u64,
-    memory_bytes: u64,
-    processes: u64,
-    open_files: u64,
-    file_bytes: u64,
-    workspace_bytes: u64,
-    workspace_files: u64,
-    temporary_bytes: u64,
-    output_kept_bytes: u64,
-    output_bytes: u64,
-}
-
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let report = examine(options)?;
     if options.json {
         terminal.json(&report)?;
     } else {
         print(&report, terminal)?;
     }
-    Ok(if report.can_run { Outcome::Done } else { Outcome::Findings })
-}
-
-fn examine(options: &Options) -> Result<Report> {
-    let kept = &options.kept;
-    let mut problems = Vec::new();
-    // Whatever is wrong with the configuration is one thing more to mend.
-    let settings = match Config::load(&OfProject::Nothing, &[]) {
-        Ok(config) => config.settings.sandbox,
-        Err(mistake) => {
-            problems.push(format!("{mistake:#}"));
-            SandboxSettings::default()
-        }
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("the sandbox cannot be tried")?;
-    // What there is, however weak; then whether that is enough.
-    let mut anything = LocalOptions::default();
-    anything.least = Level::None;
-    let mut enough = LocalOptions::default();
-    enough.least = settings.level.into();
-    let sandbox = runtime.block_on(LocalExecutor::new(anything).probe());
-    if let Err(error) = runtime.block_on(LocalExecutor::new(enough).probe()) {
-        problems.push(error.to_string());
-    }
-    let containers = runtime.block_on(examine_containers(&options.containers.over(&settings)));
-    let workspaces = match kept.workspaces() {
-        Ok(place) => {
-            Directory { writable: is_writable(&place.path), path: Some(place.path), note: place.moved }
-        }
-        Err(error) => {
-            problems.push(format!("{error:#}"));
-            Directory { path: None, writable: false, note: None }
-        }
-    };
-    if let (Some(path), false) = (&workspaces.path, workspaces.writable) {
-        problems.push(format!("{} cannot be written; give another --workspace DIR", path.display()));
-    }
-    let artifacts = match kept.artifacts().and_then(|_| kept.artifacts_path()) {
-        Ok(path) => Directory { writable: is_writable(&path), path: Some(path), note: None },
-        Err(error) => Directory { path: None, writable: false, note: Some(format!("{error:#}")) },
-    };
-    let is_root = rustix::process::geteuid().is_root();
-    let sandbox = sandbox.ok();
-    let socat = program("socat", "socat");
-    let has_network = |sandbox: &Sandbox| matches!(sandbox.level, Level::Bwrap | Level::BwrapNoproc);
-    Ok(Report {
-        version: VERSION,
-        can_run: problems.is_empty(),
-        problems,
-        bubblewrap: program("bwrap", "bubblewrap"),
-        setpriv: is_root.then(|| program("setpriv", "util-linux")),
-        memory_cgroup: sandbox.as_ref().is_some_and(Sandbox::has_memory_group),
-        allowed_hosts: socat.path.is_some() && sandbox.as_ref().is_some_and(has_network),
-        socat,
-        sandbox,
-        containers,
-        workspaces,
-        artifacts,
-        limits: limits(&Limits::default()),
-    })
-}
-
-/// Asks the engine who it is, and runs nothing in a container for real.
-async fn examine_containers(containers: &Containers) -> ContainersReport {
-    let options = containers.options();
-    let image = options.image.clone();
-    let executor = ContainerExecutor::new(options);
-    let engine = match executor.engine().await {
-        Ok(found) => EngineReport { name: found.kind.name(), version: found.version, socket: found.socket },
-        Err(error) => {
-            let (problem, advice) = (Some(error.to_string()), start_of_podman());
-            let missing = Vec::new();
-            return ContainersReport { can_run: false, problem, advice, engine: None, image, missing };
-        }
-    };
-    let (problem, missing) = match executor.probe().await {
-        Ok(sandbox) => (None, sandbox.missing),
-        Err(error) => (Some(error.to_string()), Vec::new()),
-    };
-    let can_run = problem.is_none();
-    ContainersReport { can_run, problem, advice: None, engine: Some(engine), image, missing }
-}
-
-/// What to do where Podman is installed: unlike Docker, it listens only while somebody runs its service.
-fn start_of_podman() -> Option<String> {
-    let podman = program("podman", "podman").path?;
-    Some(format!(
-        "{} is installed, but its service does not run: start it with `podman system service --time=0 &`",
-        podman.display()
-    ))
-}
-
-fn limits(limits: &Limits) -> LimitsReport {
-    LimitsReport {
-        timeout_seconds: limits.timeout.as_secs(),
-        max_timeout_seconds: MAX_TIMEOUT.as_secs(),
-        memory_bytes: limits.memory,
-        processes: limits.processes,
-        open_files: limits.open_files,
-        file_bytes: limits.file_size,
-        workspace_bytes: limits.workspace_bytes,
-        workspace_files: limits.workspace_entries,
-        temporary_bytes: limits.temporary_bytes,
-        output_kept_bytes: limits.output_kept as u64,
-        output_bytes: limits.output_total,
-    }
-}
-
-fn is_writable(path: &std::path::Path) -> bool {
-    tempfile::tempfile_in(path).is_ok()
-}
-
-/// The program as the executor finds it: at an absolute entry of PATH.
-fn program(name: &str, package: &'static str) -> Program {
-    let places = std::env::var_os("PATH").unwrap_or_default();
-    let path = std::env::split_paths(&places)
-        .filter(|place| place.is_absolute())
-        .map(|place| place.join(name))
-        .find(|path| path.is_file());
-    let said = path.as_ref().and_then(|path| {
-        let output = Command::new(path).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output();
-        String::from_utf8(output.ok()?.stdout).ok()
-    });
-    let version = said.and_then(|said| said.lines().next()?.split(' ').next_back().map(shown));
-    Program { path, version, package }
-}
-
-fn print(report: &Report, terminal: &mut Terminal) -> Result<()> {
-    let verdict = if report.can_run {
-        styled("Skills can run here.", Style::Good)
-    } else {
-        styled("Nothing can run here yet.", Style::Bad)
-    };
-    writeln!(terminal, "{verdict}\n")?;
-    let mut line = |label: &str, text: &str| {
-        writeln!(terminal, "  {} {}", styled(format!("{label:<12}"), Style::Faint), shown(text))
-    };
-    for problem in &report.problems {
-        line("to mend", problem)?;
-    }
-    line("prowess", report.version)?;
-    line(
-        "sandbox",
-        &report.sandbox.as_ref().map_or("none can be had".to_owned(), |sandbox| described(sandbox.level)),
-    )?;
-    let missing = report.sandbox.iter().flat_map(|sandbox| &sandbox.missing);
-    // Memory has a line of its own.
-    for missing in missing.filter(|missing| **missing != Missing::MemoryGroup) {
-        line("missing", &missing.to_string())?;
-    }
-    line("bubblewrap", &told(&report.bubblewrap))?;
-    if let Some(setpriv) = &report.setpriv {
-        line("setpriv", &format!("{}; root is given up with it", told(setpriv)))?;
-    }
-    line("network", &network(report))?;
-    let group = "a control group limits the memory of each command";
-    line(
-        "memory",
-        if report.memory_cgroup {
-            group
-        } else {
-            "no control group: limited for each process, and by looking; /tmp and /dev/shm apart"
-        },
-    )?;
-    let containers = &report.containers;
-    if let Some(engine) = &containers.engine {
-        line("engine", &format!("{} {} at {}", engine.name, engine.version, engine.socket.display()))?;
-    }
-    let verdict = match &containers.problem {
-        None => format!("can run, with the image {}", containers.image),
-        Some(problem) => format!("cannot run (nothing else needs them): {problem}"),
-    };
-    line("containers", &verdict)?;
-    if let Some(advice) = &containers.advice {
-        line("", advice)?;
-    }
-    for missing in &containers.missing {
-        line("", &missing.to_string())?;
-    }
-    for (label, directory) in [("workspaces", &report.workspaces), ("artifacts", &report.artifacts)] {
-        let place = directory.path.as_ref().map_or("nowhere".to_owned(), |path| path.display().to_string());
-        let state = if directory.writable { "writable" } else { "not writable" };
-        line(label, &format!("{place} ({state})"))?;
-        if let Some(note) = &directory.note {
-            line("", note)?;
-        }
-    }
-    let limits = &report.limits;
-    line(
-        "limits",
-        &format!(
-            "{} s (--timeout up to {} s), {} of memory, {} processes, {} open files",
-            limits.timeout_seconds,
-            limits.max_timeout_seconds,
-            size(limits.memory_bytes),
-            limits.processes,
-            limits.open_files
-        ),
-    )?;
-    line(
-        "",
-        &format!(
-            "{} a file, {} and {} files a workspace, {} in /tmp, {} of output kept, killed at {}",
-            size(limits.file_bytes),
-            size(limits.workspace_bytes),
-            limits.workspace_files,
-            size(limits.temporary_bytes),
-            size(limits.output_kept_bytes),
-            size(limits.output_bytes)
-        ),
-    )?;
-    Ok(())
-}
-
-/// What commands can reach.
-fn network(report: &Report) -> String {
-    let level = report.sandbox.as_ref().map(|sandbox| sandbox.level);
-    match (level, &report.socat.path) {
-        (Some(Level::Bwrap | Level::BwrapNoproc), Some(path)) => {
-            format!("none, or hosts that --allow-host names, through socat at {}", path.display())
-        }
-        (Some(Level::Bwrap | Level::BwrapNoproc), None) => {
-            format!("none; for --allow-host install the Debian package {}", report.socat.package)
-        }
-        (Some(Level::None), _) => "the host's own, whatever it reaches".to_owned(),
-        _ => "none; --allow-host needs a sandbox of bubblewrap".to_owned(),
-    }
-}
-
-fn described(level: Level) -> String {
-    format!("{level}: {}", isolation::described(level))
-}
-
-fn told(program: &Program) -> String {
-    match (&program.path, &program.version) {
-        (Some(path), Some(version)) => format!("{version} at {}", path.display()),
-        (Some(path), None) => path.display().to_string(),
-        (None, _) => format!("not found: install the Debian package {}", program.package),
-    }
+    Ok(if report.can_run { CommandOutcome::Done } else { CommandOutcome::Findings })
 }

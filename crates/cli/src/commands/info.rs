@@ -11,12 +11,12 @@ use prowess_skills::load::loaded_tokens;
 use serde::Serialize;
 
 use crate::chat::session_options;
-use crate::commands::Outcome;
-use crate::config::SkillSettings;
-use crate::options::Places;
-use crate::sight::{Seen, Sight};
+use crate::commands::CommandOutcome;
+use crate::config::Settings;
+use crate::options::RootArgs;
 use crate::skills::Skills;
-use crate::terminal::{Style, Terminal, count, shown, size, styled, wrapped};
+use crate::terminal::{Style, Terminal, count, printable, size, styled, wrapped};
+use crate::visibility::{Visibility, VisibleSkills};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -27,7 +27,7 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    places: Places,
+    root_args: RootArgs,
 }
 
 #[derive(Serialize)]
@@ -38,7 +38,7 @@ struct Info<'a> {
     digest: String,
     model_visible: bool,
     #[serde(skip)]
-    seen: Option<Seen>,
+    seen: Option<Visibility>,
     /// Why it is not trusted.
     #[serde(skip)]
     untrusted: Option<String>,
@@ -56,17 +56,19 @@ struct Tokens {
     instructions: usize,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
-    let skills = options.places.discover()?;
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
+    let skills = options.root_args.discover()?;
     let entry = skills.find(&options.name)?;
     let text = entry.read_text().map_err(|error| anyhow!("{error}"))?;
     let alone = skills.catalog.view(|other| other.skill.name == entry.skill.name);
-    let sight = Sight::if_known(&skills)?;
-    let seen = sight.as_ref().map(|sight| sight.seen(&entry));
-    let by_default = || session_options(&SkillSettings::default());
-    let behaviour = sight.as_ref().map_or_else(by_default, |sight| sight.options().clone());
+    let visible_skills = VisibleSkills::of_or_warn(&skills)?;
+    let seen = visible_skills.as_ref().map(|visible_skills| visible_skills.visibility(&entry));
+    let behaviour = match &visible_skills {
+        Some(visible_skills) => visible_skills.options().clone(),
+        None => session_options(&Settings::built_in()?.skills),
+    };
     let resources = entry.resources_with_sizes(behaviour.resource_depth);
-    let visible = seen.as_ref().is_some_and(Seen::is_visible);
+    let visible = seen.as_ref().is_some_and(Visibility::is_visible);
     let overview = alone.overview(&OverviewOptions::default());
     let info = Info {
         skill: &text.skill,
@@ -74,12 +76,12 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         digest: text.digest.to_string(),
         model_visible: visible,
         seen,
-        untrusted: skills.standing.reason(skills.project.as_ref(), &entry),
+        untrusted: skills.trust_status.reason(skills.project.as_ref(), &entry),
         tokens: Tokens {
             overview: if visible { overview.tokens } else { 0 },
             instructions: loaded_tokens(&entry, &text, &resources, &behaviour)?,
         },
-        lines: text.document().lines().count(),
+        lines: text.manifest().lines().count(),
         resources: &resources.files,
         resources_capped: resources.capped,
         diagnostics: entry.diagnostics().iter().chain(&resources.diagnostics).collect(),
@@ -92,7 +94,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         terminal.flush()?;
         skills.tell_links()?;
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 fn shadowed_by<'a>(skills: &'a Skills, entry: &SkillEntry) -> Vec<&'a str> {
@@ -104,48 +106,11 @@ fn shadowed_by<'a>(skills: &'a Skills, entry: &SkillEntry) -> Vec<&'a str> {
 fn print(info: &Info<'_>, resources: &Resources, terminal: &mut Terminal) -> Result<()> {
     let skill = info.skill;
     writeln!(terminal, "{}", styled(skill.name.as_str(), Style::Name))?;
-    let description = shown(&skill.description);
+    let description = printable(&skill.description);
     let description =
         if terminal.is_screen() { wrapped(&description, terminal.width()) } else { description };
     writeln!(terminal, "{description}\n")?;
-
-    let extensions = &skill.extensions;
-    let words = |words: &[String]| Some(words.join(", ")).filter(|text| !text.is_empty());
-    let trust = if info.source.trust == prowess_catalog::Trust::Untrusted { " (untrusted)" } else { "" };
-    let explained = |seen: &Seen| seen.explained(info.untrusted.as_deref());
-    let sees = info.seen.as_ref().map_or_else(|| "not known".to_owned(), explained);
-    let fields = [
-        ("location", Some(skill.location.to_string())),
-        ("source", Some(format!("{} ({}){trust}", info.source.path.display(), info.source.kind.as_str()))),
-        ("license", skill.license.clone()),
-        ("compatibility", skill.compatibility.clone()),
-        ("allowed tools", words(&skill.allowed_tools)),
-        ("when to use", extensions.when_to_use.clone()),
-        ("argument hint", extensions.argument_hint.clone()),
-        ("arguments", words(&extensions.arguments)),
-        ("model", extensions.model.clone()),
-        ("effort", extensions.effort.clone()),
-        (
-            "context",
-            (extensions.context == prowess_catalog::skill::SkillContext::Fork).then(|| "fork".to_owned()),
-        ),
-        ("agent", extensions.agent.clone()),
-        ("paths", words(&extensions.paths)),
-        ("shell", extensions.shell.clone()),
-        ("hooks", extensions.hooks.as_ref().map(flat)),
-        ("invocation", invocation(skill)),
-        ("model sees it", Some(sees)),
-        (
-            "tokens",
-            Some(format!(
-                "about {} in the overview, {} loaded",
-                info.tokens.overview, info.tokens.instructions
-            )),
-        ),
-        ("lines", Some(info.lines.to_string())),
-        ("digest", Some(info.digest.clone())),
-    ];
-    for (label, value) in fields {
+    for (label, value) in fields(info) {
         if let Some(value) = value {
             line(terminal, label, &value)?;
         }
@@ -155,18 +120,53 @@ fn print(info: &Info<'_>, resources: &Resources, terminal: &mut Terminal) -> Res
             writeln!(terminal, "\n{}", styled(heading, Style::Heading))?;
         }
         for (key, value) in pairs {
-            line(terminal, &shown(key), &flat(value))?;
+            line(terminal, &printable(key), &flat(value))?;
         }
     }
     print_resources(info, resources, terminal)?;
     if !info.shadows.is_empty() {
         writeln!(terminal, "\n{}", styled("shadows", Style::Heading))?;
-        info.shadows.iter().try_for_each(|location| writeln!(terminal, "  {}", shown(location)))?;
+        info.shadows.iter().try_for_each(|location| writeln!(terminal, "  {}", printable(location)))?;
     }
     print_diagnostics(info, terminal)
 }
 
-/// What matters; what is merely worth knowing is counted.
+/// The fields of a skill, in the order in which they are printed.
+fn fields(info: &Info<'_>) -> [(&'static str, Option<String>); 20] {
+    let (skill, extensions) = (info.skill, &info.skill.extensions);
+    let words = |words: &[String]| Some(words.join(", ")).filter(|text| !text.is_empty());
+    let trust = if info.source.trust == prowess_catalog::Trust::Untrusted { " (untrusted)" } else { "" };
+    let source = format!("{} ({}){trust}", info.source.path.display(), info.source.kind.as_str());
+    let is_forked = extensions.context == prowess_catalog::skill::SkillContext::Fork;
+    let explain = |seen: &Visibility| seen.explain(info.untrusted.as_deref());
+    let visibility = info.seen.as_ref().map_or_else(|| "unknown".to_owned(), explain);
+    let tokens =
+        format!("about {} in the overview, {} loaded", info.tokens.overview, info.tokens.instructions);
+    [
+        ("location", Some(skill.location.to_string())),
+        ("source", Some(source)),
+        ("license", skill.license.clone()),
+        ("compatibility", skill.compatibility.clone()),
+        ("allowed tools", words(&skill.allowed_tools)),
+        ("when to use", extensions.when_to_use.clone()),
+        ("argument hint", extensions.argument_hint.clone()),
+        ("arguments", words(&extensions.arguments)),
+        ("model", extensions.model.clone()),
+        ("effort", extensions.effort.clone()),
+        ("context", is_forked.then(|| "fork".to_owned())),
+        ("agent", extensions.agent.clone()),
+        ("paths", words(&extensions.paths)),
+        ("shell", extensions.shell.clone()),
+        ("hooks", extensions.hooks.as_ref().map(flat)),
+        ("invocation", invocation(skill)),
+        ("model sees it", Some(visibility)),
+        ("tokens", Some(tokens)),
+        ("lines", Some(info.lines.to_string())),
+        ("digest", Some(info.digest.clone())),
+    ]
+}
+
+/// Prints errors and warnings; notes are only counted.
 fn print_diagnostics(info: &Info<'_>, terminal: &mut Terminal) -> Result<()> {
     if info.diagnostics.is_empty() {
         return Ok(());
@@ -174,16 +174,16 @@ fn print_diagnostics(info: &Info<'_>, terminal: &mut Terminal) -> Result<()> {
     writeln!(terminal, "\n{}", styled("diagnostics", Style::Heading))?;
     let (notes, matter): (Vec<&Diagnostic>, Vec<&Diagnostic>) =
         info.diagnostics.iter().copied().partition(|found| found.severity == prowess_catalog::Severity::Info);
-    matter.iter().try_for_each(|found| writeln!(terminal, "  {}", shown(&found.to_string())))?;
+    matter.iter().try_for_each(|found| writeln!(terminal, "  {}", printable(&found.to_string())))?;
     if !notes.is_empty() {
-        let directory = shown(info.skill.location.directory());
+        let directory = printable(info.skill.location.directory());
         writeln!(terminal, "  {}: `prowess check {directory}` shows them", count(notes.len(), "note"))?;
     }
     Ok(())
 }
 
 fn line(terminal: &mut Terminal, label: &str, value: &str) -> Result<()> {
-    writeln!(terminal, "  {} {}", styled(format!("{label:<14}"), Style::Faint), shown(value))?;
+    writeln!(terminal, "  {} {}", styled(format!("{label:<14}"), Style::Faint), printable(value))?;
     Ok(())
 }
 
@@ -208,7 +208,7 @@ fn print_resources(info: &Info<'_>, resources: &Resources, terminal: &mut Termin
                 "  {:<10} {:>10}  {}",
                 kind.as_str(),
                 size(file.size.unwrap_or_default()),
-                shown(&file.path)
+                printable(&file.path)
             )?;
         }
     }

@@ -9,18 +9,18 @@ use prowess_catalog::resource::ResourceCounts;
 use prowess_catalog::{Catalog, Diagnostic, Root, Severity, SkillEntry};
 use serde::Serialize;
 
-use crate::commands::Outcome;
-use crate::options::Places;
-use crate::sight::{Seen, Sight};
+use crate::commands::CommandOutcome;
+use crate::options::RootArgs;
 use crate::skills::Skills;
-use crate::terminal::{Style, Terminal, count, shown, styled};
+use crate::terminal::{Style, Terminal, count, printable, styled};
+use crate::visibility::{Visibility, VisibleSkills};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Also list skills that others take precedence over
+    /// Also list skills that others of the same name replace
     #[arg(long)]
     all: bool,
-    /// Also show what was found wrong or passed over
+    /// Also show problems and what was skipped
     #[arg(long)]
     diagnostics: bool,
     /// Count each skill's scripts, references and assets
@@ -30,7 +30,7 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    places: Places,
+    root_args: RootArgs,
 }
 
 /// One skill of the list.
@@ -54,31 +54,31 @@ struct Row<'a> {
 #[serde(rename_all = "lowercase")]
 enum Status {
     Active,
-    /// A rule keeps it from the model.
+    /// A rule hides it from the model.
     Denied,
     Untrusted,
     Shadowed,
 }
 
 #[derive(Serialize)]
-struct Listed<'a> {
+struct SkillList<'a> {
     skills: Vec<Row<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     diagnostics: Option<Vec<&'a Diagnostic>>,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
-    let skills = options.places.discover()?;
-    let rows = rows(&skills, Sight::if_known(&skills)?.as_ref(), options);
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
+    let skills = options.root_args.discover()?;
+    let rows = rows(&skills, VisibleSkills::of_or_warn(&skills)?.as_ref(), options);
     if options.json {
         let diagnostics = options.diagnostics.then(|| skills.catalog.diagnostics().collect());
-        terminal.json(&Listed { skills: rows, diagnostics })?;
-        return Ok(Outcome::Done);
+        terminal.json(&SkillList { skills: rows, diagnostics })?;
+        return Ok(CommandOutcome::Done);
     }
     if rows.is_empty() {
         writeln!(
             terminal,
-            "No skills were found. `prowess new NAME` makes one here; --root DIR looks elsewhere."
+            "No skills were found. `prowess new NAME` creates one here; --root DIR looks elsewhere."
         )?;
     } else {
         print(&rows, options, terminal)?;
@@ -90,28 +90,30 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         summarise(&skills)?;
         skills.tell_links()?;
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
-fn rows<'a>(skills: &'a Skills, sight: Option<&Sight>, options: &Options) -> Vec<Row<'a>> {
-    let depth = sight.map_or(1, |sight| sight.options().resource_depth);
+fn rows<'a>(skills: &'a Skills, visible_skills: Option<&VisibleSkills>, options: &Options) -> Vec<Row<'a>> {
+    let depth = visible_skills.map_or(1, |visible_skills| visible_skills.options().resource_depth);
     let row = |entry: &'a SkillEntry, status, shadowed_by| Row {
         name: entry.skill.name.as_str(),
         description: &entry.skill.description,
         status,
-        // For who reads it, the source is as trusted as the skill.
+        // The source is shown with the trust of the skill.
         source: Root { trust: entry.trust, ..Root::clone(&entry.root) },
         location: entry.skill.location.as_str(),
-        model_visible: status == Status::Active && sight.is_some_and(|sight| sight.seen(entry).is_visible()),
+        model_visible: status == Status::Active
+            && visible_skills.is_some_and(|visible_skills| visible_skills.visibility(entry).is_visible()),
         is_manual: !entry.skill.is_model_invocable(),
         resources: options.resources.then(|| entry.resources(depth).counts()),
         shadowed_by,
     };
     let catalog = &skills.catalog;
-    let status = |entry: &SkillEntry| match sight.map(|sight| sight.seen(entry)) {
-        Some(Seen::Denied(_)) => Status::Denied,
-        _ => Status::Active,
-    };
+    let status =
+        |entry: &SkillEntry| match visible_skills.map(|visible_skills| visible_skills.visibility(entry)) {
+            Some(Visibility::Denied(_)) => Status::Denied,
+            _ => Status::Active,
+        };
     let mut rows: Vec<Row<'_>> =
         catalog.entries().iter().map(|entry| row(entry, status(entry), None)).collect();
     rows.extend(catalog.untrusted().iter().map(|entry| row(entry, Status::Untrusted, None)));
@@ -133,9 +135,9 @@ fn print(rows: &[Row<'_>], options: &Options, terminal: &mut Terminal) -> Result
     let cells: Vec<Vec<String>> = rows
         .iter()
         .map(|row| {
-            let mut cells = vec![shown(row.name), source(row)];
+            let mut cells = vec![printable(row.name), source(row)];
             cells.extend(row.resources.as_ref().map(ToString::to_string));
-            cells.push(shown(row.description));
+            cells.push(printable(row.description));
             cells
         })
         .collect();
@@ -149,7 +151,7 @@ fn print(rows: &[Row<'_>], options: &Options, terminal: &mut Terminal) -> Result
 fn source(row: &Row<'_>) -> String {
     let mut source = row.source.kind.as_str().to_owned();
     if !source.eq_ignore_ascii_case(&row.source.label) {
-        source = format!("{source}: {}", shown(&row.source.label));
+        source = format!("{source}: {}", printable(&row.source.label));
     }
     match row.status {
         Status::Active if row.is_manual => source + " (manual only)",
@@ -169,7 +171,7 @@ fn print_diagnostics(catalog: &Catalog, terminal: &mut Terminal) -> Result<()> {
             Severity::Warning => Style::Name,
             Severity::Info => Style::Faint,
         };
-        let mut text = shown(&diagnostic.to_string());
+        let mut text = printable(&diagnostic.to_string());
         if let Some(at) = text.find(": ") {
             let (place, message) = text.split_at(at + 2);
             text = format!("{place}{}", styled(message, style));
@@ -180,7 +182,7 @@ fn print_diagnostics(catalog: &Catalog, terminal: &mut Terminal) -> Result<()> {
     Ok(())
 }
 
-/// What the list does not show, in one line on the error stream.
+/// Says on the error stream what the list does not show.
 fn summarise(skills: &Skills) -> Result<()> {
     let catalog = &skills.catalog;
     let refused: BTreeSet<&str> = catalog
@@ -197,7 +199,7 @@ fn summarise(skills: &Skills) -> Result<()> {
         parts.push(format!("{} shadowed", count(catalog.shadowed().len(), "skill")));
     }
     if !parts.is_empty() {
-        writeln!(anstream::stderr(), "{}: `prowess list --all --diagnostics` says more", parts.join(", "))?;
+        writeln!(anstream::stderr(), "{}; see `prowess list --all --diagnostics`", parts.join(", "))?;
     }
-    skills.tell_standing()
+    skills.tell_trust()
 }

@@ -1,95 +1,78 @@
 //! `prowess mcp`
 
+mod clients;
 mod http;
-mod look;
+mod print_config;
+mod reload;
+mod server_factory;
 
 use std::io::{IsTerminal as _, Write as _};
-use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
-use prowess_catalog::Catalog;
-use prowess_mcp::{
-    AddressedArtifacts, LiveSkills, SkillServer, Watching, serve_http, serve_stdio, session_options,
-};
+use prowess_mcp::{LiveSkills, SkillServer, Watching, serve_http, serve_stdio, session_options};
 use prowess_permission::{Broker, FileApprovals, Permissions};
-use prowess_skills::{Capabilities, Dialect, RunSetup, SessionOptions, SkillSession};
-use prowess_workspace::{ArtifactStore, Artifacts, Scope, Workspaces};
+use prowess_skills::{Capabilities, Dialect, SessionOptions};
+use prowess_workspace::{Scope, Workspaces};
 
+use self::clients::McpClient;
 use self::http::Http;
-use self::look::Look;
+use self::print_config::print_config;
+use self::reload::SkillReloader;
+use self::server_factory::ServerFactory;
 use crate::artifacts;
-use crate::commands::Outcome;
-use crate::commands::run::{KEPT_FOR, unnamed};
-use crate::commands::session::{Running, one_of};
+use crate::commands::CommandOutcome;
 use crate::config::Config;
-use crate::hosts::Host;
-use crate::options::Places;
+use crate::directories;
+use crate::options::{RootArgs, one_of};
+use crate::run_tools::RunToolArgs;
 use crate::signals::Signals;
 use crate::skills::Skills;
-use crate::state;
-use crate::terminal::{Terminal, shown};
+use crate::terminal::{Terminal, printable};
+use crate::workspace_dir::{WORKSPACE_LIFETIME, new_workspace_id};
 
-/// Whose rules in the configuration are for this, beside everybody's.
+/// The agent name of this command in permission rules: `[agent.mcp.permission]`.
 const NAME: &str = "mcp";
-/// How long what still runs may take to end.
+/// How long running work may take to end.
 const LAST: Duration = Duration::from_secs(2);
-/// How often workspaces are removed that nobody uses.
-const CLEANED_EVERY: Duration = Duration::from_secs(60 * 60);
-
 const AFTER_HELP: &str = "\
-A host starts this program and talks to it, or to one that runs already with --http; --print-config says how it is told \
-to. Questions about permissions go to the \
-person at the host, where it can ask; what was answered with \"always\" is remembered as for `prowess chat`. The rules are \
-those of prowess.toml, with [agent.mcp.permission].
+An MCP client starts this program and talks to it, or connects to one that runs with --http. --print-config prints \
+the configuration for your client. If an action needs permission, the client asks its user. A reply of \"always\" is \
+remembered, as in `prowess chat`. The rules come from prowess.toml, including [agent.mcp.permission].
 
-Exit codes: 0 standard input ended, 2 misuse, 128 and the signal's number when one ended it";
+Exit codes: 0 standard input ended, 2 usage error, 128 plus the signal's number if a signal ended it";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// Print the configuration that has a host start this server with the other options given, or with --http find it,
-    /// and end
-    #[arg(long, value_enum, value_name = "HOST")]
-    print_config: Option<Host>,
-    /// Whose tools and words clients have [default: skills.dialect, else deepagents]
+    /// Print the client configuration for CLIENT, including the given options, and exit
+    #[arg(long, value_enum, value_name = "CLIENT")]
+    print_config: Option<McpClient>,
+    /// The dialect: the names and texts of the tools that clients see [default: skills.dialect, else deepagents]
     #[arg(long, value_parser = one_of(&[("deepagents", Dialect::DeepAgents), ("trpc", Dialect::Trpc), ("opencode", Dialect::OpenCode)]))]
     dialect: Option<Dialect>,
     #[command(flatten)]
     http: Http,
     #[command(flatten)]
-    running: Running,
+    running: RunToolArgs,
     #[command(flatten)]
-    places: Places,
+    root_args: RootArgs,
 }
 
-/// What every client gets a server of.
-struct Offer {
-    live: Arc<LiveSkills>,
-    options: SessionOptions,
-    permissions: Permissions,
-    runs: Option<RunSetup>,
-    /// Whose artifacts all clients have; each has its own otherwise.
-    wider: Option<Scope>,
-    artifacts: Option<Artifacts>,
-    /// How many there were.
-    made: AtomicU64,
-    example: tokio::sync::Mutex<Option<SkillSession>>,
-}
-
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
-    if let Some(host) = options.print_config {
-        return print(host, options.http.address(), terminal);
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
+    if let Some(client) = options.print_config {
+        return print_config(client, options.http.address(), terminal);
     }
     let mut err = anstream::stderr();
     if options.http.address().is_none() && std::io::stdin().is_terminal() {
-        bail!("standard input is a terminal: a host starts this; `prowess mcp --print-config HOST` says how");
+        bail!(
+            "standard input is a terminal: an MCP client starts this command; see `prowess mcp --print-config CLIENT`"
+        );
     }
-    let skills = options.places.discover()?;
+    let skills = options.root_args.discover()?;
     let config = Config::load(&skills.configuration()?, &[])?;
     for warning in config.warnings() {
         writeln!(err, "warning: {warning}")?;
@@ -98,15 +81,99 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         writeln!(err, "{notice}")?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.context("the server cannot be started")?;
+    let runtime = runtime.context("cannot start the server")?;
     let ended = runtime.block_on(serve(options, skills, &config));
-    // What a command still does is ended with it.
+    // This also ends commands that still run.
     runtime.shutdown_timeout(LAST);
     ended
 }
 
-async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Outcome> {
+/// Looks for skills again whenever a root changes.
+fn watch(live: &Arc<LiveSkills>, skills: Skills, reloader: &Arc<SkillReloader>) -> Result<Option<Watching>> {
+    let again = Arc::clone(reloader);
+    match live.watch(skills.roots, reloader.root_args.scan_options(), move |known| again.again(known)) {
+        Ok(watching) => Ok(Some(watching)),
+        Err(error) => {
+            let error = printable(&error.to_string());
+            writeln!(anstream::stderr(), "cannot watch the skills; restart to see changes: {error}")?;
+            Ok(None)
+        }
+    }
+}
+
+async fn tell_unserved(server: SkillServer) {
+    for skill in server.unserved().await {
+        let (name, why) = (printable(&skill.name), printable(&skill.why));
+        let _ = writeln!(anstream::stderr(), "`{name}` is not served by the Skills extension: {why}");
+    }
+}
+
+/// Serves clients until they leave or a signal ends it.
+async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<CommandOutcome> {
     let mut signals = Signals::catch().context("signals cannot be caught")?;
+    let live = LiveSkills::new(skills.catalog.clone());
+    let factory = server_factory(options, &skills, config, &live).await?;
+    let reloader = SkillReloader::new(options.root_args.clone(), factory.permissions.clone(), &skills);
+    let listening = match options.http.address() {
+        Some(address) => Some(options.http.open(address).await?),
+        None => None,
+    };
+    let _watching = watch(&live, skills, &reloader)?;
+    tokio::spawn(reloader.follow(live));
+    let first = factory.server().await;
+    let telling = tokio::spawn(tell_unserved(first.clone()));
+    if let Some((listener, options)) = listening {
+        if let Some(runs) = &factory.runs {
+            tokio::spawn(clean(runs.runner.workspaces.clone()));
+        }
+        let factory = Arc::new(factory);
+        let make_server = move || {
+            let factory = Arc::clone(&factory);
+            async move { factory.server().await }
+        };
+        let mut code = None;
+        let until = async { code = Some(signals.code().await) };
+        serve_http(listener, options, make_server, until).await;
+        return Ok(code.map_or(CommandOutcome::Done, CommandOutcome::Code));
+    }
+    let ended = tokio::select! {
+        ended = serve_stdio(first) => ended.map(|()| CommandOutcome::Done).map_err(|error| anyhow!("{error}")),
+        code = signals.code() => return Ok(CommandOutcome::Code(code)),
+    };
+    // The client may have left before all notices were printed.
+    let _ = tokio::time::timeout(LAST, telling).await;
+    ended
+}
+
+/// What all servers share: skills, rules, settings and artifacts.
+async fn server_factory(
+    options: &Options,
+    skills: &Skills,
+    config: &Config,
+    live: &Arc<LiveSkills>,
+) -> Result<ServerFactory> {
+    let is_running = options.running.is_wanted();
+    let own = Scope::new_session().context("cannot get random bytes")?;
+    let scope = config.settings.artifacts.scope;
+    let scope = artifacts::configured(scope, own.clone(), &artifacts::project(skills)?)?;
+    Ok(ServerFactory {
+        live: Arc::clone(live),
+        options: behaviour(options, skills, config),
+        permissions: Permissions::new(
+            broker(skills).await?,
+            NAME,
+            config.policy(NAME, options.running.workspace_dir()),
+        ),
+        wider: Some(scope.clone()).filter(|scope| *scope != own),
+        artifacts: is_running.then(|| options.running.artifacts(scope.clone())).transpose()?,
+        runs: options.running.runs(new_workspace_id(), config, scope)?,
+        made: AtomicU64::new(0),
+        example: Default::default(),
+    })
+}
+
+/// How sessions of clients behave.
+fn behaviour(options: &Options, skills: &Skills, config: &Config) -> SessionOptions {
     let is_running = options.running.is_wanted();
     let settings = &config.settings.skills;
     let mut behaviour = session_options(options.dialect.or(settings.dialect).unwrap_or_default());
@@ -115,202 +182,28 @@ async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<Out
     behaviour.capabilities.interactive = is_running;
     settings.put_into(&mut behaviour);
     behaviour.create_in.clone_from(&skills.create_in);
-    let permissions =
-        Permissions::new(broker(&skills).await?, NAME, config.policy(NAME, options.running.kept()));
-    let own = Scope::new_session().context("there are no random bytes")?;
-    let scope = config.settings.artifacts.scope;
-    let scope = artifacts::configured(scope, own.clone(), &artifacts::project(&skills)?)?;
-    let wider = Some(scope.clone()).filter(|scope| *scope != own);
-    let artifacts = is_running.then(|| options.running.artifacts(scope.clone())).transpose()?;
-    let runs = options.running.runs(unnamed(), config, scope)?;
-    let live = LiveSkills::new(skills.catalog.clone());
-    let look = Look::new(options.places.clone(), permissions.clone(), &skills);
-    let offer = Offer {
-        live: Arc::clone(&live),
-        options: behaviour,
-        permissions,
-        runs,
-        wider,
-        artifacts,
-        made: AtomicU64::new(0),
-        example: Default::default(),
-    };
-    let listening = match options.http.address() {
-        Some(address) => Some(options.http.open(address).await?),
-        None => None,
-    };
-    let _watching = watch(&live, skills, &look)?;
-    tokio::spawn(look.follow(live));
-    let first = offer.server().await;
-    let telling = tokio::spawn(tell_unserved(first.clone()));
-    if let Some((listener, options)) = listening {
-        if let Some(runs) = &offer.runs {
-            tokio::spawn(clean(runs.runner.workspaces.clone()));
-        }
-        let offer = Arc::new(offer);
-        let make_server = move || {
-            let offer = Arc::clone(&offer);
-            async move { offer.server().await }
-        };
-        let mut code = None;
-        let until = async { code = Some(signals.code().await) };
-        serve_http(listener, options, make_server, until).await;
-        return Ok(code.map_or(Outcome::Done, Outcome::Code));
-    }
-    let ended = tokio::select! {
-        ended = serve_stdio(first) => ended.map(|()| Outcome::Done).map_err(|error| anyhow!("{error}")),
-        code = signals.code() => return Ok(Outcome::Code(code)),
-    };
-    // A client that said little was served all the same.
-    let _ = tokio::time::timeout(LAST, telling).await;
-    ended
+    behaviour
 }
 
-impl Offer {
-    /// A session that nobody uses, of which others take over what is known of these skills.
-    async fn like(&self, catalog: Catalog) -> SkillSession {
-        let mut example = self.example.lock().await;
-        match &*example {
-            Some(session) if session.engine().catalog_view().catalog().is_same(&catalog) => session.clone(),
-            _ => {
-                let session = SkillSession::builder(catalog).permissions(self.permissions.clone());
-                example.insert(session.start().await).clone()
-            }
-        }
-    }
-
-    /// A server for one client, who has a session and a workspace of its own.
-    async fn server(&self) -> SkillServer {
-        let catalog = self.live.catalog();
-        let mut session = SkillSession::builder(catalog.clone())
-            .options(self.options.clone())
-            .permissions(self.permissions.clone())
-            .beside(&self.like(catalog).await);
-        // Nothing is saved where no scope of its own can be had.
-        let artifacts = self.artifacts.as_ref().and_then(|artifacts| {
-            let scope = self.wider.clone().map_or_else(Scope::new_session, Ok);
-            Some(artifacts.in_scope(scope.ok()?))
-        });
-        if let Some(runs) = &self.runs {
-            let mut runs = runs.clone();
-            // The clock may say the same to two of them.
-            runs.workspace = format!("{} {}", unnamed(), self.made.fetch_add(1, Ordering::Relaxed));
-            let addressed = artifacts.clone().map(AddressedArtifacts::new);
-            runs.runner.artifacts = addressed.map(|artifacts| Arc::new(artifacts) as Arc<dyn ArtifactStore>);
-            session = session.runs(runs);
-        }
-        let server = SkillServer::new(Arc::clone(&self.live), session.start().await);
-        match artifacts {
-            Some(artifacts) => server.with_artifacts(artifacts),
-            None => server,
-        }
-    }
-}
-
-/// Who remembers what was allowed for good in this project. What is asked here says the same in every directory of it,
-/// unlike the paths of `prowess chat`.
+/// The broker with the approvals of this project. Questions here mean the same in every directory of the project, unlike
+/// the paths of `prowess chat`.
 async fn broker(skills: &Skills) -> Result<Arc<Broker>> {
-    let Some(state) = state::directory() else { return Ok(Broker::in_memory()) };
+    let Some(state) = directories::state() else { return Ok(Broker::in_memory()) };
     let directory = std::env::current_dir().context("the working directory cannot be read")?;
     let project = skills.project.as_ref().map_or(directory.as_path(), |project| project.top());
     let approvals = Arc::new(FileApprovals::at(state.join("approvals.json")));
     Ok(Broker::open(approvals, project.to_string_lossy()).await?)
 }
 
-/// Looks for skills again whenever something changes where they are.
-fn watch(live: &Arc<LiveSkills>, skills: Skills, look: &Arc<Look>) -> Result<Option<Watching>> {
-    let again = Arc::clone(look);
-    match live.watch(skills.roots, look.places.scan_options(), move |known| again.again(known)) {
-        Ok(watching) => Ok(Some(watching)),
-        Err(error) => {
-            let error = shown(&error.to_string());
-            writeln!(anstream::stderr(), "changes of skills are not seen until the next start: {error}")?;
-            Ok(None)
-        }
-    }
-}
+/// How often unused workspaces are removed.
+const CLEANED_EVERY: Duration = Duration::from_secs(60 * 60);
 
-/// Removes workspaces of clients that are gone for long.
+/// Removes workspaces of clients that left long ago.
 async fn clean(workspaces: Workspaces) {
     loop {
         let workspaces = workspaces.clone();
-        // What cannot be removed now may be the next time.
-        let _ = tokio::task::spawn_blocking(move || workspaces.cleanup(KEPT_FOR)).await;
+        // What cannot be removed now is tried again the next time.
+        let _ = tokio::task::spawn_blocking(move || workspaces.cleanup(WORKSPACE_LIFETIME)).await;
         tokio::time::sleep(CLEANED_EVERY).await;
-    }
-}
-
-async fn tell_unserved(server: SkillServer) {
-    for skill in server.unserved().await {
-        let (name, why) = (shown(&skill.name), shown(&skill.why));
-        let _ = writeln!(anstream::stderr(), "`{name}` is not served by the Skills extension: {why}");
-    }
-}
-
-/// Prints how `host` is told of this server.
-fn print(host: Host, address: Option<SocketAddr>, terminal: &mut Terminal) -> Result<Outcome> {
-    let mut err = anstream::stderr();
-    if let Some(address) = address {
-        if address.port() == 0 {
-            bail!("a host has to know the port: give --http one other than 0");
-        }
-        write!(terminal, "{}", host.remote(&http::url(address), http::VARIABLE))?;
-        terminal.flush()?;
-        writeln!(err, "this belongs in {}", host.place())?;
-        writeln!(err, "{}", host.how_it_gets(http::VARIABLE))?;
-        return Ok(Outcome::Done);
-    }
-    let program = std::env::current_exe().context("the path of this program is not known")?;
-    let configuration = host.configuration(&program.to_string_lossy(), &arguments(std::env::args().skip(1))?);
-    write!(terminal, "{configuration}")?;
-    terminal.flush()?;
-    writeln!(err, "this belongs in {}", host.place())?;
-    Ok(Outcome::Done)
-}
-
-/// The options that were given but for the host's name, with paths that hold wherever it starts us.
-fn arguments(given: impl Iterator<Item = String>) -> Result<Vec<String>> {
-    let absolute = |path: &str| {
-        let path = std::path::absolute(Path::new(path)).context("the working directory cannot be read")?;
-        anyhow::Ok(path.to_string_lossy().into_owned())
-    };
-    let (mut arguments, mut given) = (Vec::new(), given);
-    while let Some(argument) = given.next() {
-        match argument.split_once('=') {
-            Some(("--print-config", _)) => {}
-            Some((name @ ("--root" | "--workspace"), path)) => {
-                arguments.push(format!("{name}={}", absolute(path)?));
-            }
-            _ if argument == "--print-config" => drop(given.next()),
-            _ if matches!(argument.as_str(), "--root" | "--workspace") => {
-                arguments.push(argument);
-                arguments.extend(given.next().map(|path| absolute(&path)).transpose()?);
-            }
-            _ => arguments.push(argument),
-        }
-    }
-    Ok(arguments)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_options_given_are_those_printed() {
-        let given = [
-            "-v",
-            "mcp",
-            "--root",
-            "skills",
-            "--print-config",
-            "zed",
-            "--run",
-            "--root=/x",
-            "--print-config=zed",
-        ];
-        let here = std::env::current_dir().unwrap().join("skills");
-        let printed = arguments(given.into_iter().map(str::to_owned)).unwrap();
-        assert_eq!(printed, ["-v", "mcp", "--root", here.to_str().unwrap(), "--run", "--root=/x"]);
     }
 }

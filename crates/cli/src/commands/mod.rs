@@ -1,4 +1,4 @@
-//! One file a command: what it takes, and what it does.
+//! The commands, one file each: options and behavior.
 
 pub(crate) mod artifacts;
 pub(crate) mod chat;
@@ -27,18 +27,18 @@ use anyhow::Result;
 use crate::options::Command;
 use crate::terminal::Terminal;
 
-/// How a command ended, when it could do its work.
+/// How a command ended, if it could do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// All is well.
+pub(crate) enum CommandOutcome {
+    /// Success.
     Done,
-    /// It found something wrong with the skills or the machine, or a script ended with an error.
+    /// It found a problem with the skills or the machine, or a script ended with an error.
     Findings,
-    /// Something ran, and ended with this code.
+    /// A program ran and ended with this code.
     Code(u8),
 }
 
-pub(crate) fn run(command: Command, verbose: u8, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(command: Command, verbose: u8, terminal: &mut Terminal) -> Result<CommandOutcome> {
     match command {
         Command::Chat(options) => chat::run(&options, terminal, verbose),
         Command::Demo(options) => demo::run(&options, terminal),

@@ -10,15 +10,15 @@ use prowess_catalog::skill::Location;
 use prowess_catalog::{Code, Environment, RootLayout, Skill, SkillName};
 use serde_json::json;
 
-use crate::commands::Outcome;
-use crate::commands::run::place;
-use crate::terminal::{Style, Terminal, shown, styled};
+use crate::commands::CommandOutcome;
+use crate::directories::real_path;
+use crate::terminal::{Style, Terminal, printable, styled};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// The skill's name: lowercase letters, digits and hyphens
     name: String,
-    /// The directory to make it in
+    /// The directory to create it in
     #[arg(long = "in", value_name = "DIR", default_value = ".prowess/skills")]
     parent: PathBuf,
     /// What it does and when to use it
@@ -31,29 +31,29 @@ pub(crate) struct Options {
 
 const DESCRIPTION: &str = "Describe in a sentence what this skill does. Use when the user asks for …";
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let description = options.description.as_deref().unwrap_or(DESCRIPTION);
     if SkillName::parse(&options.name).is_ok_and(|name| name.as_str() != options.name) {
         let name = SkillName::spelling(&options.name);
-        bail!(
-            "`{}` cannot be made: it is not written as a name would be; try `{name}`",
-            shown(&options.name)
-        );
+        bail!("cannot create `{}`: this is not a valid skill name; try `{name}`", printable(&options.name));
     }
     let manifest = manifest(&options.name, description);
     refuse_invalid(&options.name, &manifest)?;
 
     let directory = options.parent.join(&options.name);
     if directory.symlink_metadata().is_ok() {
-        bail!("{} exists; choose another name, or another directory with --in DIR", directory.display());
+        bail!(
+            "{} already exists; choose another name, or another directory with --in DIR",
+            directory.display()
+        );
     }
-    // Made beside its place and moved there, so that nobody finds half a skill.
+    // Created under another name and then renamed, so that a skill is never visible half finished.
     std::fs::create_dir_all(&options.parent)
-        .with_context(|| format!("{} cannot be made", options.parent.display()))?;
+        .with_context(|| format!("cannot create {}", options.parent.display()))?;
     let draft = tempfile::Builder::new()
         .prefix(".new-skill-")
         .tempdir_in(&options.parent)
-        .with_context(|| format!("{} cannot be written to", options.parent.display()))?;
+        .with_context(|| format!("cannot write to {}", options.parent.display()))?;
     for (path, text, mode) in [
         ("SKILL.md", manifest.as_str(), 0o644),
         ("scripts/hello.sh", SCRIPT, 0o755),
@@ -64,8 +64,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     }
     std::fs::set_permissions(draft.path(), std::fs::Permissions::from_mode(0o755))?;
     std::fs::rename(draft.path(), &directory)
-        .with_context(|| format!("{} cannot be made", directory.display()))?;
-    // It is not where it was made any more: there is nothing to clean up.
+        .with_context(|| format!("cannot create {}", directory.display()))?;
+    // It was renamed: there is nothing to clean up.
     let _ = draft.keep();
 
     let needs_trust = belongs_to_project(&options.parent);
@@ -73,28 +73,31 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         terminal.json(&json!({
             "name": options.name, "directory": directory.to_string_lossy(), "needs_trust": needs_trust,
         }))?;
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     }
-    let directory = shown(&directory.to_string_lossy());
-    writeln!(terminal, "{} {directory}", styled("made", Style::Good))?;
-    writeln!(terminal, "Next: describe it in {directory}/SKILL.md, then `prowess check {directory}`")?;
+    let directory = printable(&directory.to_string_lossy());
+    writeln!(terminal, "{} {directory}", styled("created", Style::Good))?;
+    writeln!(terminal, "Next: describe it in {directory}/SKILL.md, then run `prowess check {directory}`")?;
     if needs_trust {
-        writeln!(terminal, "It belongs to this project: read it, then `prowess trust` lets models see it")?;
+        writeln!(
+            terminal,
+            "It belongs to this project: review it, then run `prowess trust` so that models see it"
+        )?;
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
-/// Whether skills in a directory are the project's, which has to be trusted before anything uses them.
+/// Whether skills in a directory belong to the project, which must be trusted first.
 fn belongs_to_project(parent: &Path) -> bool {
-    let (Ok(surroundings), Ok(parent)) = (Environment::of_process(), place(parent)) else {
+    let (Ok(environment), Ok(parent)) = (Environment::of_process(), real_path(parent)) else {
         return false;
     };
-    let roots = RootLayout::default().resolve(&surroundings);
+    let roots = RootLayout::default().resolve(&environment);
     let mut of_project = roots.iter().filter(|root| root.kind.belongs_to_project());
-    of_project.any(|root| place(&root.path).is_ok_and(|path| parent.starts_with(path)))
+    of_project.any(|root| real_path(&root.path).is_ok_and(|path| parent.starts_with(path)))
 }
 
-/// A scaffold that would not pass `check` is not made.
+/// Refuses a name or description that would not pass `check`.
 fn refuse_invalid(name: &str, manifest: &str) -> Result<()> {
     let location = Location::new(format!("/{}/SKILL.md", name.replace('/', "_")));
     let parsed = Skill::parse(manifest.as_bytes(), &location);
@@ -109,7 +112,7 @@ fn refuse_invalid(name: &str, manifest: &str) -> Result<()> {
         } else {
             format!("; try `{suggestion}`")
         };
-        bail!("`{}` cannot be made: {}{hint}", shown(name), found.message);
+        bail!("cannot create `{}`: {}{hint}", printable(name), found.message);
     }
     Ok(())
 }
@@ -169,7 +172,7 @@ Say which requests this skill is for, and which it is not for.
 
 const SCRIPT: &str = "\
 #!/usr/bin/env bash
-# Greets whoever is named. Replace it with what your skill does.
+# Greets the person named. Replace it with what your skill does.
 set -euo pipefail
 
 if [[ $# -ne 1 || \"$1\" == \"--help\" ]]; then

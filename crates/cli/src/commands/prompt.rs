@@ -11,95 +11,99 @@ use prowess_permission::{Broker, Decision, Pattern, Permissions, Rule, RuleSourc
 use prowess_skills::{Discovery, Guidance, SessionOptions, SkillSession};
 use serde_json::json;
 
-use crate::commands::Outcome;
-use crate::options::Places;
-use crate::sight::{self, Seen, Sight};
+use crate::commands::CommandOutcome;
+use crate::options::RootArgs;
 use crate::skills::Skills;
-use crate::terminal::{Terminal, count, shown};
+use crate::terminal::{Terminal, count, printable};
+use crate::visibility::{self, Visibility, VisibleSkills};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// The form of the overview
     #[arg(long, value_enum, default_value_t = Form::Section)]
     form: Form,
-    /// Show this skill as loaded
+    /// Show this skill as loaded; can be repeated
     #[arg(long, value_name = "NAME", add = crate::complete::skills())]
     loaded: Vec<String>,
-    /// Tell the model to read files itself, where it has no tool to load a skill
+    /// Tell the model to read skill files itself, for agents without a tool that loads skills
     #[arg(long)]
     read_file: bool,
-    /// List skills that only people may start, marked as such
+    /// Also list skills that only people may start, and mark them
     #[arg(long)]
     manual: bool,
-    /// Show what files each skill has
+    /// Show the files of each skill
     #[arg(long)]
     resources: bool,
-    /// A template for the section, with the slots {skills_locations} and {skills_list}
+    /// A template for the section, with the placeholders {skills_locations} and {skills_list}
     #[arg(long, value_name = "FILE")]
     template: Option<std::path::PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    places: Places,
+    root_args: RootArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Form {
     /// The whole section of the system prompt
     Section,
-    /// Its list of skills alone
+    /// Only the list of skills
     List,
     /// The specification's <available_skills>
     Xml,
-    /// One line a skill
+    /// One line per skill
     Compact,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     refuse_without_effect(options)?;
-    let skills = options.places.discover()?;
-    let sight = Sight::of(&skills)?;
+    let skills = options.root_args.discover()?;
+    let visible_skills = VisibleSkills::of(&skills)?;
     for name in &options.loaded {
         let entry = skills.find(name)?;
-        if let Seen::Denied(verdict) = sight.seen(&entry) {
-            bail!("a model cannot load `{}`: it is denied by {}", shown(name), sight::rule(&verdict));
+        if let Visibility::Denied(verdict) = visible_skills.visibility(&entry) {
+            bail!(
+                "a model cannot load `{}`: it is denied by {}",
+                printable(name),
+                visibility::describe_rule(&verdict)
+            );
         }
     }
-    let behaviour = behaviour(options, &sight, &skills)?;
+    let behaviour = behaviour(options, &visible_skills, &skills)?;
     let is_marked = behaviour.manual == ManualSkills::Marked;
-    let session = session(options, &sight, &skills, behaviour)?;
+    let session = session(options, &visible_skills, &skills, behaviour)?;
     let state = session.state();
     let is_listed = |entry: &SkillEntry| {
         let is_offered =
             entry.skill.extensions.paths.is_empty() || state.get(entry.skill.name.as_str()).is_some();
         is_offered && (is_marked || entry.skill.is_model_invocable())
     };
-    let listed = sight.view().entries().iter().filter(|entry| is_listed(entry)).count();
+    let listed = visible_skills.view().entries().iter().filter(|entry| is_listed(entry)).count();
     let rendered = match options.form {
         Form::Section => session.prompt(),
         Form::List => session.view().overview(),
-        Form::Xml => sight.offered().overview_xml(),
-        Form::Compact => sight.offered().overview_compact(),
+        Form::Xml => visible_skills.offered().overview_xml(),
+        Form::Compact => visible_skills.offered().overview_compact(),
     };
     print(&rendered, listed, options.json, terminal)?;
     terminal.flush()?;
     if options.form == Form::Section && rendered.text.is_empty() {
         writeln!(
             anstream::stderr(),
-            "the system prompt says nothing about skills: in this dialect a tool lists them"
+            "the system prompt does not mention skills: in this dialect a tool lists them"
         )?;
     }
-    if let Some(denied) = sight.of_denied() {
+    if let Some(denied) = visible_skills.denied_line() {
         writeln!(anstream::stderr(), "{denied}")?;
     }
-    skills.tell_standing()?;
-    Ok(Outcome::Done)
+    skills.tell_trust()?;
+    Ok(CommandOutcome::Done)
 }
 
-/// How skills are told to the model of `prowess chat`, but for what the options change.
-fn behaviour(options: &Options, sight: &Sight, skills: &Skills) -> Result<SessionOptions> {
-    let mut behaviour = sight.options().clone();
+/// The session options of `prowess chat`, changed by the options of this command.
+fn behaviour(options: &Options, visible_skills: &VisibleSkills, skills: &Skills) -> Result<SessionOptions> {
+    let mut behaviour = visible_skills.options().clone();
     behaviour.create_in.clone_from(&skills.create_in);
     if options.read_file {
         behaviour.guidance = Guidance::ReadFile;
@@ -119,23 +123,23 @@ fn behaviour(options: &Options, sight: &Sight, skills: &Skills) -> Result<Sessio
     Ok(behaviour)
 }
 
-/// A session as `prowess chat` has one, with skills that are shown as loaded.
+/// A session as in `prowess chat`, with some skills loaded.
 fn session(
     options: &Options,
-    sight: &Sight,
+    visible_skills: &VisibleSkills,
     skills: &Skills,
     behaviour: SessionOptions,
 ) -> Result<SkillSession> {
-    // Nobody is asked about a skill that is only shown as loaded.
+    // A skill that is only shown as loaded needs no approval.
     let allowed = options.loaded.iter().map(|name| {
         let name = Pattern::literal(name);
         Rule::new("skill", name.as_str(), Decision::Allow)
     });
-    let policy = sight.policy().clone().with(RuleSource::Agent, allowed);
+    let policy = visible_skills.policy().clone().with(RuleSource::Agent, allowed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("the session cannot be started")?;
+    let runtime = runtime.context("cannot start the session")?;
     runtime.block_on(async {
-        let permissions = Permissions::new(Broker::in_memory(), sight::AGENT, policy);
+        let permissions = Permissions::new(Broker::in_memory(), visibility::CHAT_AGENT, policy);
         let session = SkillSession::builder(skills.catalog.clone())
             .options(behaviour)
             .permissions(permissions)
@@ -148,13 +152,13 @@ fn session(
             } else {
                 session.invoke(&format!("/{name}")).await
             };
-            loaded.with_context(|| format!("`{}` cannot be shown as loaded", shown(name)))?;
+            loaded.with_context(|| format!("`{}` cannot be shown as loaded", printable(name)))?;
         }
         Ok(session)
     })
 }
 
-/// An option that the form has no use for is a mistake, and not ignored.
+/// Refuses options that have no effect on the chosen form.
 fn refuse_without_effect(options: &Options) -> Result<()> {
     let of_list = [
         ("--loaded", !options.loaded.is_empty()),

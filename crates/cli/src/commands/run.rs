@@ -1,63 +1,68 @@
 //! `prowess run SKILL -- COMMAND`
 
-use std::borrow::Cow;
+mod inputs;
+mod output;
+mod permission;
+mod report;
+mod results;
+
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write};
-use std::os::fd::AsRawFd as _;
-use std::path::{Component, Path, PathBuf};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use bytes::Bytes;
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use prowess_catalog::Trust;
-use prowess_permission::Permissions;
-use prowess_skills::{RunSetup, SkillSession, SkillState};
+use prowess_catalog::{SkillEntry, Trust};
+use prowess_permission::{Permissions, Policy};
+use prowess_skills::{Outcome, RunSetup, SkillSession, SkillState};
 use prowess_workspace::artifact::ArtifactFile;
 use prowess_workspace::{
-    ArtifactStore, HostRule, InputMode, Level, Network, RunInput, RunReport, RunRequest, RunWarning, Runner,
+    ArtifactStore, Artifacts, HostRule, InputMode, Level, Network, RunReport, RunRequest, RunWarning, Runner,
+    Scope,
 };
-use serde::Serialize;
+use tokio::runtime::Runtime;
 
-use crate::artifacts::{self, Whose};
-use crate::commands::Outcome;
+use self::inputs::{input, stdin};
+use self::output::OutputPrinter;
+use self::permission::{CommandLineAsker, NAME};
+use self::report::{JsonReport, copy_out, print_summary};
+use crate::artifacts::{self, ScopeArgs};
+use crate::commands::CommandOutcome;
 use crate::config::Config;
-use crate::executor::Choice;
-use crate::live::Live;
-use crate::options::Places;
-use crate::results;
+use crate::directories::real_path;
+use crate::executor::ExecutorArgs;
+use crate::options::RootArgs;
+use crate::sandbox_level::level_parser;
+use crate::shell::quote;
 use crate::signals::Signals;
-use crate::state::Kept;
-use crate::terminal::{Style, Terminal, shown, size, styled};
-use crate::typed::{self, NAME, Typed};
+use crate::skills::Skills;
+use crate::terminal::{Terminal, printable};
+use crate::workspace_dir::{OpenWorkspaces, WORKSPACE_LIFETIME, WorkspaceDir, new_workspace_id};
 
-/// Workspaces that nobody used for so long are removed.
-pub(crate) const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// Bytes of artifacts that nobody names are removed after so long: no save takes a day.
-const SWEPT_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
-/// The most that a command can be given to read.
-const MAX_STDIN: u64 = 64 << 20;
-/// Which files are results when nobody says.
+/// Which files are results by default.
 const DEFAULT_OUT: &str = "out/**";
-/// What a shell says of a program that was ended by a closed pipe.
+/// How old artifact data without a name must be before it is removed. No save takes a day.
+const SWEPT_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+/// The exit code of a program that a closed pipe ended, as a shell reports it.
 const BROKEN_PIPE: u8 = 141;
 
 const INPUT_HELP: &str = "\
-A file or directory for the command, at work/inputs/ or TO in its workspace: a path, artifact://NAME[@VERSION], \
-skill://NAME/PATH or workspace://PATH; can be repeated";
+A file or directory for the command, copied to work/inputs/ or to TO in its workspace. FROM is a path, \
+artifact://NAME[@VERSION], skill://NAME/PATH or workspace://PATH; can be repeated";
 const ALLOW_HOST_HELP: &str = "\
-A host that the command may reach, through a proxy: NAME, *.DOMAIN for all below it, or an address, with :PORT for \
-another port than 80 and 443; can be repeated";
+A host that the command may reach, through a proxy: NAME, *.DOMAIN or an address. Add :PORT for a port other than \
+80 and 443; can be repeated";
 const AFTER_HELP: &str = "\
-The command runs in the skill's directory, without network unless --allow-host names hosts, and sees nothing of this machine but the system's \
-programs, the skill (read-only) and its workspace: out/, work/ and work/inputs/ (also $OUTPUT_DIR, $WORK_DIR). In a \
-container the programs are those of its image; the engine is found by DOCKER_HOST, or where engines listen. Without \
---stdin there is nothing to read. Workspaces that were not used for a week are removed.
+The command runs in the skill's directory. It has no network unless --allow-host names hosts. It sees only the \
+system's programs, the skill (read-only) and its workspace: out/, work/ and work/inputs/ (also $OUTPUT_DIR and \
+$WORK_DIR). In a container it has the programs of the image; prowess finds the engine by DOCKER_HOST, or at its usual \
+sockets. Without --stdin its standard input is empty. Workspaces that are not used for a week are removed.
 
-Exit codes: the command's own; 124 its time was over, 137 it was killed, 125 nothing ran; 129, 130 or 143 a signal ended \
-this (SIGHUP, SIGINT, SIGTERM), and with it the command
+Exit codes: the command's own; 124 timed out, 137 killed, 125 nothing ran; 129, 130 or 143 if a signal (SIGHUP, SIGINT, \
+SIGTERM) ended prowess and the command
 
 Examples:
   prowess run python-math -- 'python3 scripts/fib.py 10 > out/fib.txt'
@@ -70,188 +75,243 @@ pub(crate) struct Options {
     /// The skill's name
     #[arg(add = crate::complete::skills())]
     skill: String,
-    /// What to run: a line for the shell, or a program and its arguments
+    /// The command: one line for the shell, or a program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
     #[arg(long, value_name = "FROM[=TO]", help = INPUT_HELP)]
     input: Vec<String>,
-    /// The same in place and read-only, not as a copy; can be repeated
+    /// Like --input, but read-only in place instead of copied; can be repeated
     #[arg(long, value_name = "FROM[=TO]")]
     link: Vec<String>,
-    /// A directory of this machine that the command sees read-only at the same place, its bin/ first in PATH: where a
-    /// Python or a Node is that does not live in /usr; can be repeated
+    /// A directory of this machine that the command sees read-only at the same path, with its bin/ first in PATH: for a Python or Node outside /usr; can be repeated
     #[arg(long, value_name = "DIR")]
     prefix: Vec<PathBuf>,
-    /// Which files of the workspace are results; can be repeated [default: out/**]
+    /// The workspace files that are results; can be repeated [default: out/**]
     #[arg(long, value_name = "GLOB")]
     out: Vec<String>,
     /// Save the results as artifacts of this project
     #[arg(long)]
     save: bool,
-    /// Copy the results to this directory, text or not, each up to 4 MiB, without following links in it. A larger one
-    /// stays in the workspace, and a warning says where
+    /// Copy the results to this directory, up to 4 MiB each, without following links in it. A larger one stays in the workspace, and a warning says where
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Where in the skill to run, or below $OUTPUT_DIR or $WORK_DIR
+    /// The working directory: in the skill, or below $OUTPUT_DIR or $WORK_DIR
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
-    /// A variable for the command; can be repeated
+    /// An environment variable for the command; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
-    /// What the command reads from its standard input: a file, or - for our own
+    /// The command's standard input: a file, or - for that of prowess
     #[arg(long, value_name = "FILE")]
     stdin: Option<String>,
     #[arg(long, value_name = "HOST", help = ALLOW_HOST_HELP)]
     allow_host: Vec<HostRule>,
-    /// How long it may run, from 1 to 600 [default: 60]
+    /// How long the command may run, from 1 to 600 [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: Option<u64>,
-    /// The weakest isolation that is enough; the strongest that works here is taken [default: bwrap]
-    #[arg(long, value_name = "LEVEL", value_parser = level())]
+    /// The weakest sandbox level to accept; prowess uses the strongest that works [default: bwrap]
+    #[arg(long, value_name = "LEVEL", value_parser = level_parser())]
     sandbox: Option<Level>,
     #[command(flatten)]
-    choice: Choice,
-    /// Work in the workspace of this name, with what earlier runs left there; else in a new one
+    executor: ExecutorArgs,
+    /// Work in the workspace of this name, with the files of earlier runs [default: a new workspace]
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// Print a report as JSON, and no output while it runs
+    /// Print a JSON report, and no output while the command runs
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    whose: Whose,
+    scope_args: ScopeArgs,
     #[command(flatten)]
-    kept: Kept,
+    workspace_dir: WorkspaceDir,
     #[command(flatten)]
-    places: Places,
+    root_args: RootArgs,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
-    let skills = options.places.discover()?;
-    let entry = skills.find(&options.skill)?;
-    if entry.trust == Trust::Untrusted {
-        let reason = skills.standing.reason(skills.project.as_ref(), &entry);
-        bail!(
-            "`{}` of this project is not trusted{}: read {}, then `prowess trust`, or --trust-project for once",
-            shown(entry.skill.name.as_str()),
-            reason.map(|reason| format!(" ({reason})")).unwrap_or_default(),
-            shown(entry.skill.location.directory())
-        );
-    }
-    options.to.as_deref().map_or(Ok(()), results::check)?;
-    let request = options.request(entry.skill.name.as_str())?;
-    let config = Config::load(&skills.configuration()?, &[])?;
-    let policy = config.policy(NAME, &options.kept);
-    if let Some(why) = typed::denied(&policy, &entry) {
-        bail!("nothing ran: {why}");
-    }
-    if request.inputs.iter().any(|input| input.host().is_some()) {
-        for warning in config.warnings() {
-            writeln!(anstream::stderr(), "warning: {warning}")?;
-        }
-    }
-    let given = options.stdin.as_deref().map(stdin).transpose()?;
-    let place = options.kept.workspaces()?;
-    if let Some(moved) = &place.moved {
-        writeln!(anstream::stderr(), "{}: workspaces are at {}", shown(moved), place.path.display())?;
-    }
-    // What cannot be removed is not this run's trouble.
-    let _ = place.workspaces.cleanup(KEPT_FOR);
-    let needs_artifacts =
-        options.save || request.inputs.iter().any(|input| input.from.starts_with("artifact://"));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("the run cannot be started")?;
-    let mut artifacts = None;
-    if needs_artifacts {
-        let all = options.kept.artifacts()?;
-        let project = artifacts::project(&skills)?;
-        let scope = match runtime.block_on(options.whose.named(&all))? {
-            Some(scope) => scope,
-            None => {
-                let own = artifacts::of_project(&project)?;
-                artifacts::configured(config.settings.artifacts.scope, own, &project)?
-            }
-        };
-        artifacts = Some(all.in_scope(scope));
-    }
-    let to_sweep = artifacts.clone().filter(|_| options.kept.is_sweep_due());
-    let saved_in = artifacts.as_ref().map(|artifacts| artifacts.scope().clone());
-    let artifacts = artifacts.map(|artifacts| Arc::new(artifacts) as Arc<dyn ArtifactStore>);
-    let mut prefixes = Vec::new();
-    for prefix in &options.prefix {
-        let found = self::place(prefix).ok().filter(|found| found.is_dir());
-        prefixes.push(found.with_context(|| format!("{} is no directory", prefix.display()))?);
-    }
-    let choice = options.choice.over(&config.settings.sandbox);
-    let executor = choice.build(options.sandbox, prefixes)?;
+/// A run that is ready to start.
+struct PreparedRun {
+    skills: Skills,
+    policy: Policy,
+    setup: RunSetup,
+    request: RunRequest,
+    stdin: Option<Bytes>,
+    /// The directory of the workspace.
+    workspace: PathBuf,
+    /// The scope that results are saved in.
+    scope: Option<Scope>,
+    /// Artifacts whose unused data is removed first.
+    to_sweep: Option<Artifacts>,
+}
 
-    let session = options.session.clone().unwrap_or_else(unnamed);
-    let workspace = place.workspaces.for_session(&session).map_err(|error| anyhow!("{error}"))?;
-    let runner = Runner { workspaces: place.workspaces, artifacts, executor: Some(executor) };
-    let mut runs = RunSetup::new(runner, session);
-    if !options.allow_host.is_empty() {
-        runs.network = Network::Hosts(options.allow_host.clone());
-    }
-    let permissions = Permissions::unattended(policy);
-    let builder = SkillSession::builder(skills.catalog).permissions(permissions).runs(runs);
-    let (live, command) = (Live::new(options.json), request.command.clone());
-    let report = runtime.block_on(async {
-        let service = builder.open().await;
-        let view = service.engine().at(&SkillState::default());
-        let mut signals = Signals::catch().context("signals cannot be caught")?;
-        if let Some(artifacts) = to_sweep {
-            let _ = artifacts.sweep(SWEPT_AFTER).await;
-        }
-        // Who is dropped here ends all that it started.
-        let ran = service.run_typed(&view, request, given, &live, &Typed);
-        Ok::<_, anyhow::Error>(tokio::select! {
-            report = ran => Ok(report),
-            () = live.closed() => Err(BROKEN_PIPE),
-            code = signals.code() => Err(code),
-        })
-    });
-    // A lookup of a name that nobody answers is not waited for.
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the run")?;
+    let prepared = options.prepare(&runtime)?;
+    let (workspace, scope) = (prepared.workspace.clone(), prepared.scope.clone());
+    let printer = OutputPrinter::new(options.json);
+    let ran = runtime.block_on(execute(prepared, &printer));
+    // A name lookup that nobody answers is not waited for.
     runtime.shutdown_background();
-    let report = match report? {
+    let mut report = match ran? {
         Ok(report) => report,
-        Err(code) => return Ok(Outcome::Code(code)),
-    };
-    let mut report = match report {
-        prowess_skills::Outcome::Done(report) => report,
-        prowess_skills::Outcome::Refused(error) => {
-            bail!("nothing ran: {}", typed::explained(&error, &command));
-        }
-        prowess_skills::Outcome::Asks(question) => {
-            bail!("nothing ran: nobody answered whether to {}", shown(&question.wording().title));
-        }
+        Err(code) => return Ok(CommandOutcome::Code(code)),
     };
     if options.out.is_empty() {
-        // Nobody said that there would be one.
+        // Nobody promised that there would be results.
         report
             .warnings
             .retain(|warning| !matches!(warning, RunWarning::NoMatch { glob } if glob == DEFAULT_OUT));
     }
-    let copied = match &options.to {
-        Some(directory) => copy_out(&mut report, &live.files(), directory, workspace.path()),
-        None => Vec::new(),
+    options.print(&mut report, &printer, &workspace, scope.as_ref(), terminal)?;
+    Ok(CommandOutcome::Code(u8::try_from(report.exit_code).unwrap_or(u8::MAX)))
+}
+
+/// Runs the command. The error is the exit code if a signal or a closed pipe ended it.
+async fn execute(prepared: PreparedRun, printer: &OutputPrinter) -> Result<Result<RunReport, u8>> {
+    let PreparedRun { skills, policy, setup, request, stdin, to_sweep, .. } = prepared;
+    let command = request.command.clone();
+    let permissions = Permissions::unattended(policy);
+    let service = SkillSession::builder(skills.catalog).permissions(permissions).runs(setup).open().await;
+    let view = service.engine().at(&SkillState::default());
+    let mut signals = Signals::catch().context("signals cannot be caught")?;
+    if let Some(artifacts) = to_sweep {
+        let _ = artifacts.sweep(SWEPT_AFTER).await;
+    }
+    // Dropping this future ends everything that it started.
+    let ran = service.run_typed(&view, request, stdin, printer, &CommandLineAsker);
+    let outcome = tokio::select! {
+        outcome = ran => outcome,
+        () = printer.closed() => return Ok(Err(BROKEN_PIPE)),
+        code = signals.code() => return Ok(Err(code)),
     };
-    if options.json {
-        terminal.json(&Printed { report: &report, workspace: workspace.path().to_string_lossy() })?;
-    } else {
-        // Who saw it live has seen all of it.
+    match outcome {
+        Outcome::Done(report) => Ok(Ok(report)),
+        Outcome::Refused(error) => bail!("nothing ran: {}", permission::explain(&error, &command)),
+        Outcome::Asks(question) => {
+            bail!("nothing ran: nobody is here to approve: {}", printable(&question.wording().title))
+        }
+    }
+}
+
+impl Options {
+    /// Finds the skill, checks trust and rules, and sets up workspace, artifacts and executor.
+    fn prepare(&self, runtime: &Runtime) -> Result<PreparedRun> {
+        let skills = self.root_args.discover()?;
+        let entry = skills.find(&self.skill)?;
+        check_trust(&skills, &entry)?;
+        self.to.as_deref().map_or(Ok(()), results::check)?;
+        let request = self.request(entry.skill.name.as_str())?;
+        let config = Config::load(&skills.configuration()?, &[])?;
+        let policy = config.policy(NAME, &self.workspace_dir);
+        if let Some(why) = permission::denied(&policy, &entry) {
+            bail!("nothing ran: {why}");
+        }
+        if request.inputs.iter().any(|input| input.local_path().is_some()) {
+            for warning in config.warnings() {
+                writeln!(anstream::stderr(), "warning: {warning}")?;
+            }
+        }
+        let stdin = self.stdin.as_deref().map(stdin).transpose()?;
+        let opened = self.open_workspaces()?;
+        let artifacts = self.artifacts(&request, &skills, &config, runtime)?;
+        let session = self.session.clone().unwrap_or_else(new_workspace_id);
+        let workspace = opened.workspaces.workspace(&session).map_err(|error| anyhow!("{error}"))?;
+        let runner = Runner {
+            workspaces: opened.workspaces,
+            artifacts: artifacts.clone().map(|artifacts| Arc::new(artifacts) as Arc<dyn ArtifactStore>),
+            executor: Some(
+                self.executor
+                    .or_configured(&config.settings.sandbox)
+                    .build(self.sandbox, self.prefixes()?)?,
+            ),
+        };
+        let mut setup = RunSetup::new(runner, session);
+        if !self.allow_host.is_empty() {
+            setup.network = Network::Hosts(self.allow_host.clone());
+        }
+        Ok(PreparedRun {
+            skills,
+            policy,
+            setup,
+            request,
+            stdin,
+            workspace: workspace.path().to_owned(),
+            scope: artifacts.as_ref().map(|artifacts| artifacts.scope().clone()),
+            to_sweep: artifacts.filter(|_| self.workspace_dir.is_sweep_due()),
+        })
+    }
+
+    /// Opens the workspaces, and removes those that were not used for long.
+    fn open_workspaces(&self) -> Result<OpenWorkspaces> {
+        let opened = self.workspace_dir.workspaces()?;
+        if let Some(moved) = &opened.moved {
+            let path = opened.path.display();
+            writeln!(anstream::stderr(), "{}; workspaces are in {path} instead", printable(moved))?;
+        }
+        // A workspace that cannot be removed does not stop this run.
+        let _ = opened.workspaces.cleanup(WORKSPACE_LIFETIME);
+        Ok(opened)
+    }
+
+    /// The artifacts that the run reads or saves, if it does either.
+    fn artifacts(
+        &self,
+        request: &RunRequest,
+        skills: &Skills,
+        config: &Config,
+        runtime: &Runtime,
+    ) -> Result<Option<Artifacts>> {
+        if !self.save && !request.inputs.iter().any(|input| input.from.starts_with("artifact://")) {
+            return Ok(None);
+        }
+        let all = self.workspace_dir.artifacts()?;
+        let scope = match runtime.block_on(self.scope_args.chosen(&all))? {
+            Some(scope) => scope,
+            None => {
+                let project = artifacts::project(skills)?;
+                let own = artifacts::of_project(&project)?;
+                artifacts::configured(config.settings.artifacts.scope, own, &project)?
+            }
+        };
+        Ok(Some(all.in_scope(scope)))
+    }
+
+    /// The directories of `--prefix`, which must exist.
+    fn prefixes(&self) -> Result<Vec<PathBuf>> {
+        let prefix = |prefix: &PathBuf| {
+            let found = real_path(prefix).ok().filter(|found| found.is_dir());
+            found.with_context(|| format!("{} is not a directory", prefix.display()))
+        };
+        self.prefix.iter().map(prefix).collect()
+    }
+
+    /// Copies the results to `--to`, and prints the report.
+    fn print(
+        &self,
+        report: &mut RunReport,
+        printer: &OutputPrinter,
+        workspace: &Path,
+        scope: Option<&Scope>,
+        terminal: &mut Terminal,
+    ) -> Result<()> {
+        let copied = match &self.to {
+            Some(directory) => copy_out(report, &printer.files(), directory, workspace),
+            None => Vec::new(),
+        };
+        if self.json {
+            return terminal.json(&JsonReport { report, workspace: workspace.to_string_lossy() });
+        }
+        // All output was printed while the command ran.
         report.warnings.retain(|warning| !matches!(warning, RunWarning::OutputCut { .. }));
-        let is_within_line = live.finish();
+        let is_within_line = printer.finish();
         let mut err = terminal.errors();
         if is_within_line {
             writeln!(err)?;
         }
-        let fetch =
-            |saved: &ArtifactFile| Some(artifacts::fetch_line(saved_in.as_ref()?, saved, &options.kept));
-        summarize(&report, &copied, workspace.path(), &fetch, &mut err)?;
+        let fetch = |saved: &ArtifactFile| Some(artifacts::get_command(scope?, saved, &self.workspace_dir));
+        print_summary(report, &copied, workspace, &fetch, &mut err)
     }
-    Ok(Outcome::Code(u8::try_from(report.exit_code).unwrap_or(u8::MAX)))
-}
 
-impl Options {
     fn request(&self, skill: &str) -> Result<RunRequest> {
         let mut request = RunRequest::new(skill, line(&self.command));
         let copied = self.input.iter().map(|given| input(given, InputMode::Copy));
@@ -270,162 +330,32 @@ impl Options {
     }
 }
 
-/// A new name for a workspace that nobody asks for again.
-pub(crate) fn unnamed() -> String {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    format!("run {} {}", std::process::id(), now.as_nanos())
+/// Refuses a skill of a project that is not trusted.
+fn check_trust(skills: &Skills, entry: &SkillEntry) -> Result<()> {
+    if entry.trust != Trust::Untrusted {
+        return Ok(());
+    }
+    let reason = skills.trust_status.reason(skills.project.as_ref(), entry);
+    bail!(
+        "the skill `{}` of this project is not trusted{}: review {}, then run `prowess trust`, or add --trust-project for this command only",
+        printable(entry.skill.name.as_str()),
+        reason.map(|reason| format!(" ({reason})")).unwrap_or_default(),
+        printable(entry.skill.location.directory())
+    )
 }
 
-/// One word is a line for the shell as it is; several are quoted.
+/// One word is a line for the shell; several words are quoted.
 fn line(words: &[String]) -> String {
     match words {
         [line] => line.clone(),
-        words => words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+        words => words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" "),
     }
-}
-
-/// A word that a shell takes as it is.
-pub(crate) fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-/// `FROM` or `FROM=TO`; a file whose name has a `=` counts as itself.
-fn input(given: &str, mode: InputMode) -> Result<RunInput> {
-    let (from, to) = match given.rsplit_once('=') {
-        Some((from, to)) if !Path::new(given).exists() => (from, Some(to)),
-        _ => (given, None),
-    };
-    let mut input = RunInput { mode, ..RunInput::copy(from) };
-    input.to = to.filter(|to| !to.is_empty()).map(ToOwned::to_owned);
-    if !from.contains("://") {
-        let path =
-            named(Path::new(from)).with_context(|| format!("the input {} cannot be read", shown(from)))?;
-        let path = path.to_str().map(|path| format!("host://{path}"));
-        input.from =
-            path.with_context(|| format!("the place of {} has a name that is no text", shown(from)))?;
-    }
-    Ok(input)
-}
-
-/// The absolute path of what has this name, without a `..`, and still with the last name that was given.
-fn named(path: &Path) -> std::io::Result<PathBuf> {
-    let path = std::path::absolute(path)?;
-    std::fs::metadata(&path)?;
-    match (path.parent(), path.file_name()) {
-        _ if !path.components().any(|part| part == Component::ParentDir) => Ok(path),
-        (Some(parent), Some(name)) => Ok(place(parent)?.join(name)),
-        _ => place(&path),
-    }
-}
-
-/// Where a path leads, as the system says it.
-pub(crate) fn place(path: &Path) -> std::io::Result<PathBuf> {
-    use rustix::fs::{Mode, OFlags, open};
-    let found = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    std::fs::read_link(format!("/proc/self/fd/{}", found.as_raw_fd()))
-}
-
-fn stdin(from: &str) -> Result<Bytes> {
-    let source: Box<dyn std::io::Read> = if from == "-" {
-        Box::new(std::io::stdin())
-    } else {
-        Box::new(std::fs::File::open(from).with_context(|| format!("{} cannot be read", shown(from)))?)
-    };
-    let mut bytes = Vec::new();
-    let read = source.take(MAX_STDIN + 1).read_to_end(&mut bytes);
-    read.with_context(|| format!("{} cannot be read", shown(from)))?;
-    if bytes.len() as u64 > MAX_STDIN {
-        bail!("{} has more than {}: give it with --input", shown(from), size(MAX_STDIN));
-    }
-    Ok(bytes.into())
 }
 
 fn variable(given: &str) -> Result<(String, String), String> {
     let pair = given.split_once('=').filter(|(name, _)| !name.is_empty());
     let (name, value) = pair.ok_or("write NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
-}
-
-pub(crate) fn level() -> impl clap::builder::TypedValueParser<Value = Level> {
-    // Containers are chosen with --executor.
-    let local = Level::ALL.into_iter().filter(|level| *level != Level::Container);
-    PossibleValuesParser::new(local.map(Level::name)).try_map(|given| given.parse::<Level>())
-}
-
-/// Copies the results that were collected whole; says of the others why not.
-fn copy_out(
-    report: &mut RunReport,
-    files: &BTreeMap<String, Vec<u8>>,
-    directory: &Path,
-    workspace: &Path,
-) -> Vec<PathBuf> {
-    let mut copied = Vec::new();
-    for file in &report.output_files {
-        let outcome = match files.get(&file.name) {
-            None => Err(format!("it is too large; it is whole at {}", workspace.join(&file.name).display())),
-            Some(bytes) => results::copy(directory, &file.name, bytes).map_err(|error| error.to_string()),
-        };
-        match outcome {
-            Ok(path) => copied.push(path),
-            Err(reason) => {
-                let warning = format!("`{}` was not copied: {reason}", file.name);
-                report.warnings.push(RunWarning::Other(warning));
-            }
-        }
-    }
-    copied
-}
-
-/// What became of it, for a program: the report, and where its files are.
-#[derive(Serialize)]
-struct Printed<'a> {
-    #[serde(flatten)]
-    report: &'a RunReport,
-    /// The directory that names of files are relative to.
-    workspace: Cow<'a, str>,
-}
-
-/// What became of it, for a person.
-fn summarize(
-    report: &RunReport,
-    copied: &[PathBuf],
-    workspace: &Path,
-    fetch: &dyn Fn(&ArtifactFile) -> Option<String>,
-    err: &mut impl Write,
-) -> Result<()> {
-    let seconds = report.duration_ms as f64 / 1000.0;
-    let (end, style) = match report.exit_code {
-        _ if report.timed_out => (format!("stopped after {seconds:.2} s: its time was over"), Style::Bad),
-        0 => (format!("exit 0 after {seconds:.2} s"), Style::Good),
-        137 => (format!("killed after {seconds:.2} s"), Style::Bad),
-        code => (format!("exit {code} after {seconds:.2} s"), Style::Bad),
-    };
-    writeln!(err, "{}, sandbox {}", styled(end, style), report.sandbox.level)?;
-    let mut line = |label: &str, text: &str| {
-        writeln!(err, "  {} {}", styled(format!("{label:<10}"), Style::Faint), shown(text))
-    };
-    for missing in &report.sandbox.missing {
-        line("missing", &missing.to_string())?;
-    }
-    for file in &report.output_files {
-        let cut = if file.truncated { ", truncated" } else { "" };
-        let path = workspace.join(&file.name);
-        line("file", &format!("{} ({}, {}{cut})", path.display(), size(file.size_bytes), file.mime_type))?;
-    }
-    for saved in &report.artifact_files {
-        let name = format!("{}@{}", saved.name, saved.version);
-        line("saved", &fetch(saved).map_or(name.clone(), |line| format!("{name}: `{line}`")))?;
-    }
-    for path in copied {
-        line("copied", &path.display().to_string())?;
-    }
-    if !report.output_files.is_empty() {
-        line("workspace", &workspace.display().to_string())?;
-    }
-    for warning in &report.warnings {
-        line("warning", &warning.to_string())?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

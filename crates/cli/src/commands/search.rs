@@ -7,14 +7,14 @@ use clap::Args;
 use prowess_catalog::{SearchHit, Trust};
 use serde_json::json;
 
-use crate::commands::Outcome;
-use crate::options::Places;
-use crate::sight::Sight;
-use crate::terminal::{Terminal, shown};
+use crate::commands::CommandOutcome;
+use crate::options::RootArgs;
+use crate::terminal::{Terminal, printable};
+use crate::visibility::VisibleSkills;
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// What to look for
+    /// The words to search for
     #[arg(required = true)]
     words: Vec<String>,
     /// The most skills to show
@@ -24,13 +24,14 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    places: Places,
+    root_args: RootArgs,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
-    let skills = options.places.discover()?;
-    let sight = Sight::if_known(&skills)?;
-    let seen = |hit: &SearchHit| sight.as_ref().map(|sight| sight.seen(&hit.entry));
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
+    let skills = options.root_args.discover()?;
+    let visible_skills = VisibleSkills::of_or_warn(&skills)?;
+    let seen =
+        |hit: &SearchHit| visible_skills.as_ref().map(|visible_skills| visible_skills.visibility(&hit.entry));
     let hits = skills.catalog.view_for_people().search(&options.words.join(" "));
     let best = &hits[..hits.len().min(usize::from(options.limit))];
     let is_untrusted = |hit: &SearchHit| hit.entry.trust == Trust::Untrusted;
@@ -48,14 +49,14 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
             .collect();
         terminal.json(&rows)?;
     } else if best.is_empty() {
-        writeln!(terminal, "No skill has these words; `prowess list` shows all there are.")?;
+        writeln!(terminal, "No skill matches these words. `prowess list` shows all skills.")?;
     } else {
         let rows: Vec<Vec<String>> = best
             .iter()
             .map(|hit| {
                 let mark = seen(hit).and_then(|seen| seen.mark()).map(|mark| format!(" ({mark})"));
                 let name = format!("{}{}", hit.entry.skill.name, mark.unwrap_or_default());
-                vec![name, format!("{:.2}", hit.score), shown(&hit.entry.skill.description)]
+                vec![name, format!("{:.2}", hit.score), printable(&hit.entry.skill.description)]
             })
             .collect();
         terminal.table(&["NAME", "SCORE", "DESCRIPTION"], &rows)?;
@@ -63,5 +64,5 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
             writeln!(terminal, "\n{} more: --limit N shows them", hits.len() - best.len())?;
         }
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }

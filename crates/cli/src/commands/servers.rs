@@ -13,48 +13,48 @@ use prowess_permission::nearest::nearest;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::commands::Outcome;
+use crate::commands::CommandOutcome;
 use crate::config::{Config, Settings, user_path};
-use crate::options::Places;
+use crate::options::RootArgs;
 use crate::servers;
-use crate::terminal::{Style, Terminal, count, shown, shown_lines, styled};
+use crate::terminal::{Style, Terminal, count, printable, printable_lines, styled};
 
 const AFTER_HELP: &str = "\
-Servers are configured in prowess.toml, under [mcp.LABEL]. What they say is shown as they say it; nothing of it is trusted, and \
-nothing is fetched but the SKILL.md that you ask for.
+Configure servers in prowess.toml, under [mcp.LABEL]. prowess shows what servers report, trusts none of it, and \
+fetches only the SKILL.md that you ask for.
 
-Exit codes: 0 all of them answered, 1 some did not, 2 misuse";
+Exit codes: 0 all servers answered, 1 some did not, 2 usage error";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// The server to look at, by its label; all of them otherwise
+    /// The label of the server to show [default: all servers]
     #[arg(add = crate::complete::servers())]
     label: Option<String>,
-    /// A skill of it to look at before anybody loads it, as `label:path`, as its path or by its address
+    /// A skill of this server to read before you load it: `label:path`, its path or its address
     skill: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    places: Places,
+    root_args: RootArgs,
 }
 
-/// What is told of a server.
+/// What is shown of a server.
 #[derive(Serialize)]
-struct Told {
+struct ServerInfo {
     label: String,
     revision: String,
-    skills: Vec<ToldSkill>,
-    tools: Vec<ToldTool>,
+    skills: Vec<SkillInfo>,
+    tools: Vec<ToolInfo>,
     notices: Vec<String>,
-    /// Whether both lists could be had.
+    /// Whether the server returned both lists.
     #[serde(skip)]
     has_answered: bool,
 }
 
 #[derive(Serialize)]
-struct ToldSkill {
+struct SkillInfo {
     name: String,
     uri: String,
     digest: Digest,
@@ -65,32 +65,32 @@ struct ToldSkill {
 }
 
 #[derive(Serialize)]
-struct ToldTool {
+struct ToolInfo {
     name: String,
     description: String,
 }
 
-impl Told {
+impl ServerInfo {
     fn fail(&mut self, error: &ServerError) {
         self.has_answered = false;
         self.notices.push(error.to_string());
     }
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
-    let skills = options.places.discover()?;
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
+    let skills = options.root_args.discover()?;
     let config = Config::load(&skills.configuration()?, &[])?;
     let settings = &config.settings;
     if let Some(label) = &options.label {
         check(label, settings)?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("servers cannot be asked")?;
+    let runtime = runtime.context("cannot ask the servers")?;
     let ended = runtime.block_on(async {
         let connected = servers::connect(settings, options.label.as_deref(), &skills.roots).await?;
         let Some(connected) = connected else {
-            writeln!(anstream::stderr(), "there are no servers; [mcp.LABEL] in {} adds one", own_file())?;
-            return Ok(Outcome::Done);
+            writeln!(anstream::stderr(), "there are no servers; add [mcp.LABEL] to {}", own_file())?;
+            return Ok(CommandOutcome::Done);
         };
         for notice in &connected.notices {
             writeln!(anstream::stderr(), "{notice}")?;
@@ -99,12 +99,16 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
         match (options.label.as_deref().and_then(|label| servers.get(label)), skill) {
             (Some(server), Some(skill)) => {
                 inspect(servers, server, skill, options.json, terminal).await?;
-                Ok(Outcome::Done)
+                Ok(CommandOutcome::Done)
             }
-            (None, Some(_)) => Ok(Outcome::Findings),
+            (None, Some(_)) => Ok(CommandOutcome::Findings),
             (_, None) => {
                 let all_answered = list(options, servers, terminal).await?;
-                Ok(if all_answered && !connected.lacks_some { Outcome::Done } else { Outcome::Findings })
+                Ok(if all_answered && !connected.lacks_some {
+                    CommandOutcome::Done
+                } else {
+                    CommandOutcome::Findings
+                })
             }
         }
     });
@@ -116,26 +120,26 @@ fn check(label: &str, settings: &Settings) -> Result<()> {
     if settings.mcp.contains_key(label) {
         return Ok(());
     }
-    let label = shown(label);
-    match nearest(&label, settings.mcp.keys().map(String::as_str)) {
+    let label = printable(label);
+    match nearest(&label, settings.mcp.keys().map(|label| &**label)) {
         Some(known) => bail!("there is no server `{label}`; did you mean `{known}`?"),
         None if label.parse::<ServerLabel>().is_ok() => {
-            bail!("there is no server `{label}`; [mcp.{label}] in {} adds it", own_file())
+            bail!("there is no server `{label}`; add [mcp.{label}] to {}", own_file())
         }
-        None => bail!("there is no server `{label}`: the label comes first, and then a skill of it"),
+        None => bail!("there is no server `{label}`: give the label first, then the skill"),
     }
 }
 
-/// The file that servers are configured in.
+/// The file in which servers are configured.
 fn own_file() -> String {
-    user_path().map_or_else(|| "prowess.toml".to_owned(), |path| shown(&path.display().to_string()))
+    user_path().map_or_else(|| "prowess.toml".to_owned(), |path| printable(&path.display().to_string()))
 }
 
-/// Shows what servers have, and says whether all of them answered.
+/// Shows what the servers have, and says whether all of them answered.
 async fn list(options: &Options, servers: &Servers, terminal: &mut Terminal) -> Result<bool> {
     let mut all = Vec::new();
     for server in servers.all() {
-        all.push(told(server).await);
+        all.push(server_info(server).await);
     }
     let all_answered = all.iter().all(|told| told.has_answered);
     if options.json {
@@ -143,9 +147,9 @@ async fn list(options: &Options, servers: &Servers, terminal: &mut Terminal) -> 
         return Ok(all_answered);
     }
     let is_one = options.label.is_some();
-    for Told { label, revision, skills, tools, notices, .. } in &all {
+    for ServerInfo { label, revision, skills, tools, notices, .. } in &all {
         let (some, more) = (count(skills.len(), "skill"), count(tools.len(), "tool"));
-        let head = styled(format!("{some}, {more}, revision {}", shown(revision)), Style::Faint);
+        let head = styled(format!("{some}, {more}, revision {}", printable(revision)), Style::Faint);
         writeln!(terminal, "{}  {head}", styled(label, Style::Name))?;
         for skill in skills {
             let size = format!("{}, {} bytes", count(skill.files, "file"), skill.bytes);
@@ -153,16 +157,21 @@ async fn list(options: &Options, servers: &Servers, terminal: &mut Terminal) -> 
             writeln!(
                 terminal,
                 "  {}  {}",
-                styled(shown(&skill.name), Style::Name),
-                shown(&skill.description)
+                styled(printable(&skill.name), Style::Name),
+                printable(&skill.description)
             )?;
             if is_one {
                 writeln!(terminal, "    {}", styled(format!("{size}{grant}"), Style::Faint))?;
-                writeln!(terminal, "    {} {}", shown(&skill.uri), skill.digest)?;
+                writeln!(terminal, "    {} {}", printable(&skill.uri), skill.digest)?;
             }
         }
         for tool in tools {
-            writeln!(terminal, "  {}  {}", styled(shown(&tool.name), Style::Name), shown(&tool.description))?;
+            writeln!(
+                terminal,
+                "  {}  {}",
+                styled(printable(&tool.name), Style::Name),
+                printable(&tool.description)
+            )?;
         }
         for notice in notices {
             writeln!(anstream::stderr(), "{notice}")?;
@@ -171,8 +180,8 @@ async fn list(options: &Options, servers: &Servers, terminal: &mut Terminal) -> 
     Ok(all_answered)
 }
 
-async fn told(server: &Arc<Server>) -> Told {
-    let mut told = Told {
+async fn server_info(server: &Arc<Server>) -> ServerInfo {
+    let mut told = ServerInfo {
         label: server.label().to_string(),
         revision: server.revision().to_owned(),
         skills: Vec::new(),
@@ -189,7 +198,7 @@ async fn told(server: &Arc<Server>) -> Told {
     }
     match server.tools().await {
         Ok(list) => {
-            let tool = |tool: &prowess_mcp::client::ServerTool| ToldTool {
+            let tool = |tool: &prowess_mcp::client::ServerTool| ToolInfo {
                 name: tool.name.clone(),
                 description: tool.description.clone(),
             };
@@ -198,14 +207,14 @@ async fn told(server: &Arc<Server>) -> Told {
         }
         Err(error) => told.fail(&error),
     }
-    told.notices.iter_mut().for_each(|notice| *notice = shown(notice));
+    told.notices.iter_mut().for_each(|notice| *notice = printable(notice));
     told
 }
 
-fn skill(offer: &Offer) -> ToldSkill {
+fn skill(offer: &Offer) -> SkillInfo {
     let frontmatter: serde_json::Value = serde_json::from_str(&offer.frontmatter).unwrap_or_default();
     let published = &offer.published;
-    ToldSkill {
+    SkillInfo {
         name: published.name(),
         uri: published.uri.clone(),
         digest: published.digest(),
@@ -216,7 +225,7 @@ fn skill(offer: &Offer) -> ToldSkill {
     }
 }
 
-/// Shows a skill as it is: its files, and its SKILL.md, fetched and verified.
+/// Shows one skill: its files, and its SKILL.md, fetched and verified.
 async fn inspect(
     servers: &Servers,
     server: &Server,
@@ -229,7 +238,7 @@ async fn inspect(
         Some(_) => wanted.to_owned(),
         None => format!("{label}:{wanted}"),
     };
-    let not_there = || format!("the server {label} has no skill `{}`", shown(wanted));
+    let not_there = || format!("the server {label} has no skill `{}`", printable(wanted));
     let catalog = servers.look_up(&name, &Catalog::empty()).await?.with_context(not_there)?;
     let entry = catalog.entries().first().with_context(not_there)?;
     let held = HeldEntry::of(entry).with_context(not_there)?;
@@ -245,10 +254,10 @@ async fn inspect(
         writeln!(terminal, "{told}")?;
         return Ok(());
     }
-    writeln!(terminal, "{} {}", shown(&published.uri), published.digest())?;
+    writeln!(terminal, "{} {}", printable(&published.uri), published.digest())?;
     for file in &published.files {
-        writeln!(terminal, "{:>10}  {}", file.size, shown(&file.path))?;
+        writeln!(terminal, "{:>10}  {}", file.size, printable(&file.path))?;
     }
-    writeln!(terminal, "\n{}", shown_lines(&String::from_utf8_lossy(&bytes)))?;
+    writeln!(terminal, "\n{}", printable_lines(&String::from_utf8_lossy(&bytes)))?;
     Ok(())
 }

@@ -1,47 +1,57 @@
 //! `prowess session`
 
+mod command;
+mod console;
+mod input;
+mod manual_session;
+mod output;
+mod question;
+mod read_loop;
+mod state_file;
+
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use prowess_catalog::Digest;
 use prowess_catalog::overview::ManualSkills;
 use prowess_permission::config::MAX_CONFIG_BYTES;
 use prowess_permission::{Broker, FileApprovals, PermissionConfig, Permissions, Policy, RuleSource};
 use prowess_skills::options::{Placement, UnloadedText};
-use prowess_skills::{AllowedTools, Dialect, Discovery, Lifetime, RunSetup, SessionOptions, SkillSession};
-use prowess_workspace::{Artifacts, HostRule, Network, Runner, Scope};
+use prowess_skills::{AllowedTools, Dialect, Discovery, Lifetime, SessionOptions, SkillSession};
+use prowess_workspace::Scope;
 
+use self::console::Console;
+use self::input::Input;
+use self::output::Show;
+use self::state_file::StateFile;
 use crate::artifacts;
-use crate::commands::Outcome;
-use crate::commands::run::unnamed;
+use crate::commands::CommandOutcome;
 use crate::config::{Config, SkillSettings, guards, path_base};
-use crate::executor::Choice;
-use crate::options::Places;
-use crate::session::{Front, Input, Show, StateFile, drive};
-use crate::state::Kept;
-use crate::terminal::{Terminal, shown};
+use crate::options::{RootArgs, one_of};
+use crate::run_tools::RunToolArgs;
+use crate::terminal::{Terminal, printable};
+use crate::workspace_dir::{WorkspaceDir, new_workspace_id};
 
 const AFTER_HELP: &str = "\
-Reads one command a line from standard input, or from -c; `help` lists them. In a script, `#` begins a \
-comment, and the line after a command that asks for permission is the answer: yes, always, or no [REASON]. \
-With -c there is nobody to ask.
+Reads one command per line from standard input, or from -c; `help` lists the commands. In a script, `#` starts a \
+comment, and the line after a command that asks for permission is the reply: yes, always, or no [REASON]. With -c \
+nobody can be asked.
 
-Exit codes: 0 all is well, 1 the last answer of a script or of -c was an error, 2 misuse";
+Exit codes: 0 success, 1 the last command of a script or of -c failed, 2 usage error";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// Run this command, and read none from standard input; can be repeated
+    /// Run this command instead of reading standard input; can be repeated
     #[arg(short, long, value_name = "COMMAND")]
     command: Vec<String>,
-    /// What to show after every change, beside the answer
+    /// What to show after every change, besides the answer
     #[arg(long, default_value = "prompt", value_parser = one_of(&[("prompt", Show::Prompt), ("list", Show::List), ("answer", Show::Answer)]))]
     show: Show,
-    /// Print one JSON object a command
+    /// Print one JSON object per command
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -49,84 +59,68 @@ pub(crate) struct Options {
     #[command(flatten)]
     files: Files,
     #[command(flatten)]
-    running: Running,
+    running: RunToolArgs,
     #[command(flatten)]
-    places: Places,
-}
-
-/// Whether and where the model's commands run.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Running commands")]
-pub(crate) struct Running {
-    /// Give the model the tools that run commands of skills; they are asked about unless a rule allows them
-    #[arg(long)]
-    run: bool,
-    /// A host that commands may ask to reach; can be repeated
-    #[arg(long, value_name = "HOST", requires = "run")]
-    allow_host: Vec<HostRule>,
-    #[command(flatten)]
-    choice: Choice,
-    #[command(flatten)]
-    kept: Kept,
+    root_args: RootArgs,
 }
 
 /// How the session behaves.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "How the session behaves")]
+#[command(next_help_heading = "Session behavior")]
 struct Behaviour {
-    /// Whose tools and words the model has [default: skills.dialect, else deepagents]
+    /// The dialect: the names and texts of the tools that the model sees [default: skills.dialect, else deepagents]
     #[arg(long, value_parser = one_of(&[("deepagents", Dialect::DeepAgents), ("trpc", Dialect::Trpc), ("opencode", Dialect::OpenCode)]))]
     dialect: Option<Dialect>,
-    /// How many skills may be loaded at once [default: 10]
+    /// The most skills that may be loaded at once [default: 10]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     max_skills: Option<usize>,
-    /// How many tokens loaded skills may take together
+    /// The most tokens that loaded skills may take together
     #[arg(long, value_name = "N")]
     max_tokens: Option<usize>,
-    /// Look for the files of all skills at once, and not when one is loaded
+    /// List the files of all skills at the start, not when a skill is loaded
     #[arg(long)]
     eager: bool,
-    /// Where the text of loaded skills goes; the dialect says it otherwise
+    /// Where the text of loaded skills goes [default: depends on the dialect]
     #[arg(long, value_parser = one_of(&[("answer", Placement::ToolAnswer), ("system", Placement::SystemMessage)]))]
     placement: Option<Placement>,
-    /// How long a skill stays loaded; skills.lifetime or the dialect says it otherwise
+    /// How long a skill stays loaded [default: skills.lifetime, else it depends on the dialect]
     #[arg(long, value_parser = one_of(&[("once", Lifetime::Once), ("turn", Lifetime::Turn), ("session", Lifetime::Session)]))]
     lifetime: Option<Lifetime>,
-    /// Take the text of unloaded skills out of the messages
+    /// Remove the text of unloaded skills from the messages
     #[arg(long)]
     stub: bool,
-    /// List skills that only people may start, marked as such
+    /// Also list skills that only people may start, and mark them
     #[arg(long)]
     manual: bool,
-    /// What a skill's allowed-tools mean [default: recommend]
+    /// What the allowed-tools of a skill do [default: recommend]
     #[arg(long, value_parser = one_of(&[("recommend", AllowedTools::Recommend), ("restrict", AllowedTools::Restrict), ("preapprove", AllowedTools::Preapprove)]))]
     allowed_tools: Option<AllowedTools>,
 }
 
-/// What it reads and writes.
+/// Files that the session reads and writes.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Files")]
 struct Files {
-    /// Rules about what may be loaded, as TOML
+    /// A TOML file with permission rules
     #[arg(long, value_name = "FILE")]
     permissions: Option<PathBuf>,
-    /// Also the rules for this agent, [agent.NAME.permission]
+    /// Also use the rules for this agent, [agent.NAME.permission]
     #[arg(long, value_name = "NAME", requires = "permissions")]
     agent: Option<String>,
-    /// Where to remember what was answered with "always"; else it is forgotten at the end
+    /// Where to save replies of "always" [default: they are forgotten at the end]
     #[arg(long, value_name = "FILE")]
     approvals: Option<PathBuf>,
-    /// Go on from this state if it is there, and save it after every change
+    /// Continue from this state file if it exists, and save to it after every change
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let state = options.files.state.as_deref().map(StateFile::at);
     let saved = state.as_ref().map(StateFile::restore).transpose()?.flatten();
-    let skills = options.places.discover()?;
+    let skills = options.root_args.discover()?;
     let config = Config::load(&skills.configuration()?, &[])?;
-    let policy = policy(&options.files, &config, options.running.kept())?;
+    let policy = policy(&options.files, &config, options.running.workspace_dir())?;
     let input = Input::new(&options.command);
     let is_script = !input.is_keyboard();
     let workspace = options.files.workspace()?;
@@ -139,9 +133,9 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     if let Some(notice) = skills.notice() {
         writeln!(anstream::stderr(), "{notice}")?;
     }
-    // Commands go on while a person thinks.
+    // Commands continue while the person thinks.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.context("the session cannot be started")?;
+    let runtime = runtime.context("cannot start the session")?;
     let failed = runtime.block_on(async {
         let broker = broker(options.files.approvals.as_deref()).await?;
         let permissions = Permissions::new(Arc::clone(&broker), "session", policy);
@@ -158,62 +152,22 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
             builder = builder.runs(runs);
         }
         let session = builder.start().await;
-        let mut front = Front::new(input, &broker, options.json, terminal);
-        drive(session, &options.places, options.show, state.as_ref(), &mut front).await
+        let mut console = Console::new(input, &broker, options.json, terminal);
+        read_loop::run_lines(session, &options.root_args, options.show, state.as_ref(), &mut console).await
     })?;
-    Ok(if failed && is_script { Outcome::Findings } else { Outcome::Done })
+    Ok(if failed && is_script { CommandOutcome::Findings } else { CommandOutcome::Done })
 }
 
-impl Running {
-    /// Whether clients or models get tools that run commands.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.run
-    }
-
-    /// The artifacts of this scope.
-    pub(crate) fn artifacts(&self, scope: Scope) -> Result<Artifacts> {
-        Ok(self.kept.artifacts()?.in_scope(scope))
-    }
-
-    /// Where workspaces and artifacts are kept.
-    pub(crate) fn kept(&self) -> &Kept {
-        &self.kept
-    }
-
-    /// What commands run with, if they do, in the workspace of this name and with the artifacts of this scope.
-    pub(crate) fn runs(&self, workspace: String, config: &Config, scope: Scope) -> Result<Option<RunSetup>> {
-        if !self.run {
-            return Ok(None);
-        }
-        let place = self.kept.workspaces()?;
-        if let Some(moved) = &place.moved {
-            writeln!(anstream::stderr(), "{}: workspaces are at {}", shown(moved), place.path.display())?;
-        }
-        let runner = Runner {
-            workspaces: place.workspaces,
-            artifacts: Some(Arc::new(self.artifacts(scope)?)),
-            executor: Some(self.choice.over(&config.settings.sandbox).build(None, Vec::new())?),
-        };
-        let mut runs = RunSetup::new(runner, workspace);
-        let hosts: Vec<HostRule> =
-            self.allow_host.iter().chain(&config.settings.sandbox.hosts).cloned().collect();
-        if !hosts.is_empty() {
-            runs.network = Network::Hosts(hosts);
-        }
-        Ok(Some(runs))
-    }
-}
-
-/// The scope of the session with this workspace. Its id is longer than those that nobody guesses: it can be computed.
+/// The scope of a session. Its id is computed from the workspace, and longer than random ids.
 fn session_scope(workspace: &str) -> Result<Scope> {
     let digest = Digest::of(workspace.as_bytes());
     Ok(Scope::session(&prowess_base::hex::encode(&digest.as_bytes()[..20]))?)
 }
 
 impl Files {
-    /// The workspace's name. A session that is saved finds its files again.
+    /// The workspace id. A saved session finds its files again.
     fn workspace(&self) -> Result<String> {
-        let Some(file) = &self.state else { return Ok(unnamed()) };
+        let Some(file) = &self.state else { return Ok(new_workspace_id()) };
         let file = std::path::absolute(file).context("the working directory cannot be read")?;
         Ok(format!("session {}", file.display()))
     }
@@ -247,13 +201,13 @@ impl Behaviour {
     }
 }
 
-/// The rules in a file, over the defaults; those of the configuration where no file was named.
-fn policy(files: &Files, config: &Config, kept: &Kept) -> Result<Policy> {
+/// The rules of a file over the defaults, or those of the configuration if no file was given.
+fn policy(files: &Files, config: &Config, workspace_dir: &WorkspaceDir) -> Result<Policy> {
     let Some(path) = &files.permissions else {
         for warning in config.warnings() {
             writeln!(anstream::stderr(), "warning: {warning}")?;
         }
-        return Ok(config.policy("session", kept));
+        return Ok(config.policy("session", workspace_dir));
     };
     let name = path.display().to_string();
     let mut text = String::new();
@@ -263,38 +217,29 @@ fn policy(files: &Files, config: &Config, kept: &Kept) -> Result<Policy> {
     let config = PermissionConfig::located(&text, &name, &[], &path_base());
     let config = config.map_err(|error| anyhow!("{error}"))?;
     for warning in &config.warnings {
-        writeln!(anstream::stderr(), "warning: {}", shown(&warning.to_string()))?;
+        writeln!(anstream::stderr(), "warning: {}", printable(&warning.to_string()))?;
     }
-    let policy = Policy::new().with(RuleSource::Defaults, guards(kept)).with(RuleSource::User, config.rules);
+    let policy =
+        Policy::new().with(RuleSource::Defaults, guards(workspace_dir)).with(RuleSource::User, config.rules);
     let Some(agent) = &files.agent else { return Ok(policy) };
     let rules = config.agents.get(agent).cloned();
-    let rules = rules.ok_or_else(|| anyhow!("{name} has no rules for the agent `{}`", shown(agent)))?;
+    let rules = rules.ok_or_else(|| anyhow!("{name} has no rules for the agent `{}`", printable(agent)))?;
     Ok(policy.with(RuleSource::Agent, rules))
 }
 
-/// A number of skills that lets something be loaded.
+/// Parses a number of skills, at least 1.
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) => Err("with none, nothing could be loaded: give 1 or more".to_owned()),
+        Ok(0) => Err("nothing could be loaded: give 1 or more".to_owned()),
         Ok(number) => Ok(number),
         Err(error) => Err(format!("{error}")),
     }
 }
 
-/// Who asks, and remembers. Approvals in a file are of the working directory.
+/// The broker of the session. Approvals in a file belong to the working directory.
 async fn broker(approvals: Option<&Path>) -> Result<Arc<Broker>> {
     let Some(path) = approvals else { return Ok(Broker::in_memory()) };
     let project = std::env::current_dir().context("the working directory cannot be read")?;
     let store = Arc::new(FileApprovals::at(path));
     Ok(Broker::open(store, project.to_string_lossy()).await?)
-}
-
-/// One of the words in `values`, and what it stands for.
-pub(crate) fn one_of<T: Clone + Send + Sync>(
-    values: &'static [(&'static str, T)],
-) -> impl TypedValueParser<Value = T> {
-    PossibleValuesParser::new(values.iter().map(|(name, _)| *name)).try_map(move |given| {
-        let found = values.iter().find(|(name, _)| *name == given);
-        found.map(|(_, value)| value.clone()).ok_or("it is not one of these words")
-    })
 }

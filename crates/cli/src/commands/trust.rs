@@ -7,17 +7,18 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use prowess_catalog::{Environment, RootLayout};
 
-use crate::commands::Outcome;
+use crate::commands::CommandOutcome;
+use crate::directories::real_path;
 use crate::project::Project;
-use crate::terminal::{Terminal, count, shown};
-use crate::trust::{Scope, Survey, TrustFile, ask};
+use crate::terminal::{Terminal, count, printable};
+use crate::trust::{ReviewScope, TrustFile, TrustReview, ask_to_trust};
 
 const AFTER_HELP: &str = "\
-Until you trust a project, its skills are listed but neither shown to models nor run, and its prowess.toml and AGENTS.md \
-are not used. Each skill and file is remembered by its contents: only what is new or changed is asked about, and the rest \
-stays trusted.
+Until you trust a project, prowess lists its skills, but does not show them to models or run them. Its prowess.toml \
+and AGENTS.md are not used. Trust is bound to the content of each skill and file: you are asked again only about what \
+is new or changed.
 
-Exit codes: 0 all of the project is trusted, 1 not all of it is, 2 misuse";
+Exit codes: 0 all of the project is trusted, 1 not all of it is, 2 usage error";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -25,13 +26,13 @@ pub(crate) struct Options {
     /// A directory of the project [default: the working directory]
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, conflicts_with_all = ["list", "revoke"])]
     yes: bool,
-    /// List the projects that are trusted
+    /// List the trusted projects
     #[arg(long, conflicts_with_all = ["revoke", "directory"])]
     list: bool,
-    /// Trust the project no longer
+    /// Stop trusting the project
     #[arg(long)]
     revoke: bool,
     /// Print JSON
@@ -39,104 +40,106 @@ pub(crate) struct Options {
     json: bool,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     if options.list {
         return list(options.json, terminal);
     }
-    let surroundings = surroundings(options.directory.as_deref())?;
-    let here = surroundings.working_directory.display().to_string();
+    let environment = environment(options.directory.as_deref())?;
+    let here = environment.working_directory.display().to_string();
     if options.revoke {
-        return revoke(&surroundings, terminal);
+        return revoke(&environment, terminal);
     }
-    let Some(project) = Project::around(&surroundings, &RootLayout::default()) else {
+    let Some(project) = Project::around(&environment, &RootLayout::default()) else {
         bail!(
-            "{} is a home directory or above one, which is no project: go to a directory below it",
-            shown(&here)
+            "{} is a home directory or contains one, so it is not a project: go to a directory below it",
+            printable(&here)
         );
     };
-    let top = shown(&project.top().display().to_string());
-    let survey = Survey::of(&project, Scope::Refused)?;
-    if survey.is_empty() {
-        writeln!(terminal, "{top} brings nothing to trust: no skills, no prowess.toml, no AGENTS.md.")?;
-        return Ok(Outcome::Done);
+    let top = printable(&project.top().display().to_string());
+    let review = TrustReview::of(&project, ReviewScope::Refused)?;
+    if review.is_empty() {
+        writeln!(terminal, "{top} has nothing to trust: no skills, no prowess.toml, no AGENTS.md.")?;
+        return Ok(CommandOutcome::Done);
     }
-    if survey.is_trusted() {
-        writeln!(terminal, "{top} is trusted, and is as it was then.")?;
-        return Ok(Outcome::Done);
+    if review.is_trusted() {
+        writeln!(terminal, "{top} is trusted and has not changed.")?;
+        return Ok(CommandOutcome::Done);
     }
-    write!(terminal, "{}", survey.summary())?;
+    write!(terminal, "{}", review.summary())?;
     terminal.flush()?;
     let mut is_trusted = true;
-    if options.yes || !survey.has_questions() {
-        survey.remember()?;
+    if options.yes || !review.has_questions() {
+        review.remember()?;
         writeln!(terminal)?;
     } else {
         if !std::io::stdin().is_terminal() {
-            bail!("nobody can be asked here whether to trust {top}: add --yes if it is to be trusted");
+            bail!("there is no terminal to ask on: add --yes to trust {top}");
         }
-        is_trusted = ask(&survey, &mut std::io::stdin().lock())?;
+        is_trusted = ask_to_trust(&review, &mut std::io::stdin().lock())?;
     }
-    Ok(match (survey.unfit(), is_trusted, survey.trusted()) {
+    Ok(match (review.unfit(), is_trusted, review.trusted()) {
         (Some(unfit), true, _) => {
-            writeln!(terminal, "{top} is trusted, except for what cannot be: {unfit}.")?;
-            Outcome::Findings
+            writeln!(terminal, "{top} is trusted, except for what cannot be trusted: {unfit}.")?;
+            CommandOutcome::Findings
         }
         (None, true, _) => {
             writeln!(terminal, "{top} is trusted.")?;
-            Outcome::Done
+            CommandOutcome::Done
         }
         (_, false, 0) => {
             writeln!(terminal, "{top} is not trusted.")?;
-            Outcome::Findings
+            CommandOutcome::Findings
         }
         (_, false, _) => {
             writeln!(terminal, "{top} is trusted as before, without these.")?;
-            Outcome::Findings
+            CommandOutcome::Findings
         }
     })
 }
 
-fn list(json: bool, terminal: &mut Terminal) -> Result<Outcome> {
+fn list(json: bool, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let mut projects = TrustFile::of_user().map(|file| file.read()).transpose()?.unwrap_or_default();
     projects.retain(|project| !project.items.is_empty());
     if json {
         terminal.json(&projects)?;
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     }
     if projects.is_empty() {
-        writeln!(terminal, "No project is trusted. `prowess trust` trusts the one around you.")?;
-        return Ok(Outcome::Done);
+        writeln!(terminal, "No project is trusted. Run `prowess trust` in a project to trust it.")?;
+        return Ok(CommandOutcome::Done);
     }
     let rows: Vec<Vec<String>> = projects
         .iter()
-        .map(|trusted| vec![shown(&trusted.project), shown(&trusted.at), count(trusted.items.len(), "item")])
+        .map(|trusted| {
+            vec![printable(&trusted.project), printable(&trusted.at), count(trusted.items.len(), "item")]
+        })
         .collect();
-    terminal.table(&["PROJECT", "SINCE", "BRINGS"], &rows)?;
-    Ok(Outcome::Done)
+    terminal.table(&["PROJECT", "SINCE", "ITEMS"], &rows)?;
+    Ok(CommandOutcome::Done)
 }
 
-/// A project that is gone can be revoked by its path as well.
-fn revoke(surroundings: &Environment, terminal: &mut Terminal) -> Result<Outcome> {
-    let file = TrustFile::of_user().context("there is no home, and so nothing is trusted: set HOME")?;
-    let top = RootLayout::default().project_top(surroundings);
-    let top = top.unwrap_or_else(|| surroundings.working_directory.clone());
-    let shown_top = shown(&top.display().to_string());
+/// Revokes trust. A project that no longer exists can be named by its path.
+fn revoke(environment: &Environment, terminal: &mut Terminal) -> Result<CommandOutcome> {
+    let file = TrustFile::of_user().context("there is no home directory, so nothing is trusted: set HOME")?;
+    let top = RootLayout::default().project_top(environment);
+    let top = top.unwrap_or_else(|| environment.working_directory.clone());
+    let shown_top = printable(&top.display().to_string());
     if !file.remove(&top)? {
-        bail!("{shown_top} was not trusted; `prowess trust --list` shows what is");
+        bail!("{shown_top} was not trusted; `prowess trust --list` shows trusted projects");
     }
     writeln!(terminal, "{shown_top} is no longer trusted.")?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
-/// This process's surroundings, as if it had been started in `directory`.
-fn surroundings(directory: Option<&Path>) -> Result<Environment> {
-    let mut surroundings = Environment::of_process().context("the working directory cannot be read")?;
-    let Some(directory) = directory else { return Ok(surroundings) };
-    // Its own name without links and `..`, as the system gives it to whoever works there.
-    let place = super::run::place(directory).or_else(|_| std::path::absolute(directory));
-    surroundings.working_directory = place.context("the working directory cannot be read")?;
-    if surroundings.working_directory.is_file() {
+/// The environment, as if the program was started in `directory`.
+fn environment(directory: Option<&Path>) -> Result<Environment> {
+    let mut environment = Environment::of_process().context("the working directory cannot be read")?;
+    let Some(directory) = directory else { return Ok(environment) };
+    // The path without links and `..`, as the system reports it for a working directory.
+    let place = real_path(directory).or_else(|_| std::path::absolute(directory));
+    environment.working_directory = place.context("the working directory cannot be read")?;
+    if environment.working_directory.is_file() {
         bail!("{} is a file: name a directory", directory.display());
     }
-    Ok(surroundings)
+    Ok(environment)
 }

@@ -1,25 +1,30 @@
 //! `prowess uninstall`
 
+mod binary;
+mod items;
+mod size;
+
 use std::io::Write as _;
 
 use anyhow::Result;
 use clap::Args;
 
-use crate::commands::Outcome;
+use self::binary::Binary;
+use self::items::{Item, items, lock_threads, remove_empty_parents, skills};
+use crate::commands::CommandOutcome;
 use crate::confirm::confirm;
-use crate::terminal::{Style, Terminal, shown, styled};
-use crate::uninstall::{Binary, Item, hold_unused, items, remove_empty_parents, skills};
+use crate::terminal::{Style, Terminal, printable, styled};
 
 const AFTER_HELP: &str = "\
-Skills stay, wherever they are, and so does what a project has: .prowess, prowess.toml, AGENTS.md. Links are removed, and \
-what they lead to stays. Without a terminal nothing is removed unless --yes is given.
+Your skills stay, and so do the files of projects: .prowess, prowess.toml, AGENTS.md. prowess removes links, but not \
+what they point to. Without a terminal, nothing is removed unless you add --yes.
 
-Exit codes: 0 all of it is gone, 1 nothing was removed or not all, 2 misuse";
+Exit codes: 0 everything was removed, 1 nothing or not everything was removed, 2 usage error";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
     /// Keep your prowess.toml
@@ -30,7 +35,7 @@ pub(crate) struct Options {
     dry_run: bool,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let mut items = items(options.keep_config);
     let binary = Binary::running();
     if let Binary::Own(path) = &binary {
@@ -38,47 +43,47 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<Outcome>
     }
     if items.is_empty() {
         writeln!(terminal, "There is nothing to remove.")?;
-        told_of_rest(&binary, terminal)?;
-        return Ok(Outcome::Done);
+        print_remaining(&binary, terminal)?;
+        return Ok(CommandOutcome::Done);
     }
     writeln!(terminal, "{}", styled("This will be removed:", Style::Heading))?;
     for item in &items {
-        let path = shown(&item.path.to_string_lossy());
+        let path = printable(&item.path.to_string_lossy());
         writeln!(terminal, "  {path}  {}", styled(format!("({}, {})", item.what, item.size), Style::Faint))?;
     }
     writeln!(terminal)?;
-    told_of_rest(&binary, terminal)?;
+    print_remaining(&binary, terminal)?;
     terminal.flush()?;
     if options.dry_run {
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     }
-    // Nobody is asked in vain, and nobody is kept from working while the question is open.
-    drop(hold_unused()?);
-    if !options.yes && !confirm("Remove all of it? It cannot be brought back.")? {
+    // Checked before the question, so that nobody is asked in vain. The lock is not held while the question is open.
+    drop(lock_threads()?);
+    if !options.yes && !confirm("Remove all of this? You cannot undo it.")? {
         writeln!(terminal, "Nothing was removed.")?;
-        return Ok(Outcome::Findings);
+        return Ok(CommandOutcome::Findings);
     }
-    // Somebody may have begun a conversation meanwhile. Nobody begins one from here on.
-    let _held = hold_unused()?;
+    // A chat may have started meanwhile. From here on none can start.
+    let _held = lock_threads()?;
     let mut failed = false;
     for item in &items {
         if let Err(error) = item.remove() {
             failed = true;
-            writeln!(anstream::stderr(), "not removed: {}", shown(&format!("{error:#}")))?;
+            writeln!(anstream::stderr(), "not removed: {}", printable(&format!("{error:#}")))?;
         }
     }
     remove_empty_parents(options.keep_config);
     if failed {
-        return Ok(Outcome::Findings);
+        return Ok(CommandOutcome::Findings);
     }
-    writeln!(terminal, "All of it is gone.")?;
-    Ok(Outcome::Done)
+    writeln!(terminal, "Everything was removed.")?;
+    Ok(CommandOutcome::Done)
 }
 
-/// What stays, and what somebody else has to remove.
-fn told_of_rest(binary: &Binary, terminal: &mut Terminal) -> Result<()> {
+/// Says what stays, and what others must remove.
+fn print_remaining(binary: &Binary, terminal: &mut Terminal) -> Result<()> {
     if let Some(skills) = skills() {
-        writeln!(terminal, "Your skills stay: {}", shown(&skills.to_string_lossy()))?;
+        writeln!(terminal, "Your skills stay: {}", printable(&skills.to_string_lossy()))?;
     }
     if let Binary::Others(what) = binary {
         writeln!(terminal, "{what}")?;

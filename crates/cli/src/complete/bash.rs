@@ -1,4 +1,4 @@
-//! Bash: its words end at `:` and `=`, it puts in what it is offered as it is, and expands it when it is run.
+//! Completion in bash. Bash splits words at `:` and `=`, inserts suggestions unquoted, and expands them.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -11,8 +11,8 @@ use prowess_catalog::untrusted::is_unprintable;
 /// Completion in bash.
 pub(super) struct Bash;
 
-/// Puts words together again that bash cut at its own marks, asks the program with all up to the cursor, and quotes what
-/// comes back: what is offered may be the name of a stranger's file.
+/// The script joins words that bash split, asks the program with everything up to the cursor, and quotes the
+/// suggestions, which can be untrusted file names.
 const SCRIPT: &str = r#"# Completion of BIN in bash.
 _BIN_complete() {
     local line=${COMP_LINE:0:COMP_POINT} before='' word rest offered index left
@@ -91,16 +91,16 @@ impl EnvCompleter for Bash {
         directory: Option<&Path>,
         out: &mut dyn Write,
     ) -> std::io::Result<()> {
-        // The script hands over what is before the cursor, so the last word is the one to complete.
+        // The script passes only the words before the cursor, so the last one is completed.
         let last = words.len().saturating_sub(1);
         let wants_option = words.last().is_some_and(|word| word.as_encoded_bytes().starts_with(b"-"));
         let all = complete(command, words, last, directory)?;
         let mut offered: Vec<_> = all.iter().map(|one| one.get_value().to_string_lossy()).collect();
-        // A name with a line's end in it would be two.
+        // A name with a line break would become two.
         offered.retain(|word| !word.chars().any(is_unprintable));
         let is_option = |word: &str| word.starts_with('-');
         if !wants_option && offered.iter().any(|word| !is_option(word)) {
-            // Bash shows all in one heap, in which options would bury the rest.
+            // Bash lists everything together, and options would hide the rest.
             offered.retain(|word| !is_option(word));
         }
         offered.iter().try_for_each(|word| writeln!(out, "{word}"))

@@ -1,9 +1,9 @@
-//! Names of models and of servers, as the configuration has them. Nobody is asked, least of all a provider.
+//! Suggests models and servers from the configuration. No provider is asked.
 
-use super::Offer;
+use super::Suggestion;
 use crate::config::{Config, OfProject, Settings};
 
-/// Models of the providers that are built in, for those who have not written any down.
+/// Well-known models of the built-in providers.
 const WELL_KNOWN: [&str; 6] = [
     "openai:gpt-5.1",
     "openai:gpt-5.1-mini",
@@ -13,12 +13,13 @@ const WELL_KNOWN: [&str; 6] = [
     "anthropic:claude-haiku-4-5",
 ];
 
-/// The model that is set, those that have a price, those that are well known, and the beginnings of all providers' names.
-pub(super) fn names() -> Option<Vec<Offer>> {
+/// The configured model, models with a price, well-known models, and the prefixes of all providers.
+pub(super) fn names() -> Option<Vec<Suggestion>> {
     let settings = settings()?;
     let mut names = vec!["offline".to_owned(), settings.model.name.to_string()];
-    // A price may be for all models that begin alike, and without a provider nobody can be asked.
-    names.extend(settings.price.keys().filter(|name| !name.ends_with('*') && name.contains(':')).cloned());
+    // A price can be for a pattern, and a model needs a provider.
+    let priced = settings.price.keys().filter(|name| !name.ends_with('*') && name.contains(':'));
+    names.extend(priced.map(ToString::to_string));
     let is_known = |name: &&str| {
         name.split_once(':').is_some_and(|(provider, _)| settings.provider.contains_key(provider))
     };
@@ -33,15 +34,16 @@ pub(super) fn names() -> Option<Vec<Offer>> {
 }
 
 /// The labels of MCP servers.
-pub(super) fn servers() -> Option<Vec<Offer>> {
-    let offer = |(label, server): (&String, &crate::config::McpSettings)| {
+pub(super) fn servers() -> Option<Vec<Suggestion>> {
+    let settings = settings()?;
+    let offers = settings.mcp.iter().map(|(label, server)| {
         let by = server.url.as_deref().map(crate::config::without_secrets);
-        (label.clone(), by)
-    };
-    Some(settings()?.mcp.iter().map(offer).collect())
+        (label.to_string(), by)
+    });
+    Some(offers.collect())
 }
 
-/// The user's own configuration: what a project sets is no reason to offer anything.
+/// The user's own configuration. Projects do not influence suggestions.
 fn settings() -> Option<Settings> {
     Some(Config::load(&OfProject::Nothing, &[]).ok()?.settings)
 }

@@ -1,140 +1,123 @@
-//! The configuration: defaults, the user's file, the project's, the environment and options, each over those before it.
+//! The configuration: built-in values, the user's file, the project's file, environment variables and options. Each
+//! overrides those before it, key by key.
+//!
+//! Each source becomes a [tree] of values with their origins. [`read`] makes the [`Settings`] of them, and each type of
+//! a value checks itself ([`setting`]). One file holds the keys of one table: those of `[model]` are in `model.rs`.
 
-mod check;
+mod artifacts;
 mod document;
 mod environment;
-mod guards;
+mod limits;
+mod mcp;
+mod model;
 mod origin;
+mod permission;
+mod price;
+mod provider;
+mod read;
 mod reference;
-mod secret;
+mod renamed;
+mod sandbox;
+mod setting;
 mod settings;
-mod shape;
+mod skills;
 mod source;
+mod telemetry;
+mod tree;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 use prowess_agent::Prices;
-use prowess_agent::cost::{ModelPrice, Price};
 use prowess_agent::middleware::HookSet;
 use prowess_catalog::Environment;
-use prowess_models::{ANTHROPIC_BASE_URL, OPENAI_BASE_URL};
-use prowess_permission::{PathBase, Policy, RuleSource};
+use prowess_permission::{Policy, RuleSource};
 use serde_json::{Map, Value};
 
-use self::document::{Document, Leaf};
+pub(crate) use self::artifacts::ScopeWord;
+use self::document::{Document, Rules};
 pub(crate) use self::environment::{Flag, MCP_TOKEN};
-pub(crate) use self::guards::guards;
+pub(crate) use self::mcp::McpSettings;
+pub(crate) use self::model::{ModelName, ModelSettings};
 pub(crate) use self::origin::{Origin, key};
+pub(crate) use self::permission::{guards, path_base};
+pub(crate) use self::provider::{Api, OutputLimitWord, ProviderSettings, ThinkingWord};
+pub(crate) use self::read::Row;
 pub(crate) use self::reference::{reference, written};
-pub(crate) use self::settings::{
-    Api, ExecutorWord, InheritedWord, McpSettings, ModelName, ModelSettings, OutputLimitWord,
-    ProviderSettings, SandboxSettings, ScopeWord, Settings, SkillSettings, ThinkingWord,
-};
+pub(crate) use self::sandbox::{ExecutorWord, SandboxSettings};
+pub(crate) use self::setting::Amount;
+pub(crate) use self::settings::Settings;
+pub(crate) use self::skills::{Inherited, SkillSettings};
 pub(crate) use self::source::{FILE_NAME, OfProject, Source, user_path};
-use crate::state::Kept;
-use crate::terminal::shown;
+use crate::terminal::printable;
+use crate::workspace_dir::WorkspaceDir;
 
-/// The providers that nobody has to set up.
-const BUILT_IN: [(&str, [(&str, &str); 3]); 2] = [
-    ("openai", [("api", "openai"), ("base_url", OPENAI_BASE_URL), ("key_env", "OPENAI_API_KEY")]),
-    ("anthropic", [("api", "anthropic"), ("base_url", ANTHROPIC_BASE_URL), ("key_env", "ANTHROPIC_API_KEY")]),
-];
+/// The tables that are not settings.
+const OTHER_TABLES: [&str; 3] = ["permission", "agent", "hooks"];
 
-/// What is set, and by whom.
+/// All settings, with the origin of each.
 pub(crate) struct Config {
     pub(crate) settings: Settings,
-    values: BTreeMap<Vec<String>, (Value, Origin)>,
-    user: Option<Document>,
-    project: Option<Document>,
-}
-
-impl Settings {
-    /// What models cost; the one that needs no network costs nothing.
-    pub(crate) fn prices(&self) -> Result<Prices> {
-        let mut prices = self.price.clone();
-        prices.entry("offline".to_owned()).or_insert(ModelPrice::new(Price::default(), Price::default()));
-        Prices::try_from(prices).map_err(|error| anyhow!("{error}"))
-    }
+    /// Every key, with its value and its origin.
+    pub(crate) rows: Vec<Row>,
+    user: Option<Rules>,
+    project: Option<Rules>,
+    notices: Vec<String>,
 }
 
 impl Config {
-    /// The configuration with what counts of a project's, under options of the command.
+    /// Loads the configuration and prints notices about it, each once per process. `project` says how much of the
+    /// project's file counts.
     pub(crate) fn load(project: &OfProject, flags: &[Flag]) -> Result<Self> {
-        let variables = environment::variables()?;
-        let user = Source::of_user()?;
-        Self::layered(user.as_ref(), project, variables, flags)
+        static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+        let config = Self::load_silently(project, flags)?;
+        let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+        for notice in &config.notices {
+            if !crate::complete::is_asked() && told.insert(notice.clone()) {
+                // Nobody can be told about an error stream that is closed.
+                let _ = writeln!(anstream::stderr(), "notice: {notice}");
+            }
+        }
+        Ok(config)
     }
 
-    fn layered(
+    /// Loads the configuration and prints nothing.
+    pub(crate) fn load_silently(project: &OfProject, flags: &[Flag]) -> Result<Self> {
+        Self::from_sources(Source::of_user()?.as_ref(), project, environment::variables()?, flags)
+    }
+
+    fn from_sources(
         user: Option<&Source>,
         project: &OfProject,
         variables: impl IntoIterator<Item = (String, String)>,
         flags: &[Flag],
     ) -> Result<Self> {
-        let whole = shape::whole();
-        let user = user.map(|source| Document::parse(source, whole)).transpose()?;
-        let project = match project {
-            OfProject::Nothing => None,
-            OfProject::Whole(source) => Some(Document::parse(source, whole)?),
-            OfProject::Restrictions(source) => Some(Document::parse(source, whole)?.restrictions()),
+        let (of_project, counts) = match project {
+            OfProject::Nothing => (None, false),
+            OfProject::Whole(source) => (Some(source), true),
+            OfProject::Restrictions(source) => (Some(source), false),
         };
-        let mut values: BTreeMap<Vec<String>, (Value, Origin)> = defaults(whole);
-        let of_files =
-            [&user, &project].into_iter().flatten().flat_map(|document| document.leaves.iter().cloned());
-        let of_others =
-            environment::values(variables, whole)?.into_iter().chain(environment::flags(flags, whole)?);
-        for Leaf { path, value, origin } in of_files.chain(of_others) {
-            values.insert(path, (value, origin));
+        let user = user.map(Document::parse).transpose()?;
+        let project = of_project.map(Document::parse).transpose()?;
+        let mut sources = vec![settings::built_in()];
+        let mut notices = Vec::new();
+        for document in user.iter().chain(project.as_ref().filter(|_| counts)) {
+            sources.push(document.settings.clone());
+            notices.extend(document.notices.iter().cloned());
         }
-        complete(&mut values, whole)?;
-        let mut settings: Settings = serde_json::from_value(nested(&values))
-            .map_err(|error| anyhow!("the configuration cannot be used: {}", shown(&error.to_string())))?;
-        for (name, provider) in &mut settings.provider {
-            provider.name.clone_from(name);
+        for mut source in [environment::values(variables)?, environment::flags(flags)] {
+            renamed::rename(&mut source, &mut notices);
+            sources.push(source);
         }
-        if let Some(home) = home() {
-            let directories = settings.mcp.values_mut().filter_map(|server| server.directory.as_mut());
-            let socket = settings.sandbox.engine_socket.as_mut();
-            for path in settings.skills.roots.iter_mut().chain(directories).chain(socket) {
-                if let Ok(below) = path.strip_prefix("~") {
-                    *path = home.join(below);
-                }
-            }
-        }
-        let config = Self { settings, values, user, project };
-        config.check_model()?;
-        Ok(config)
-    }
-
-    /// A model needs somebody who has it.
-    fn check_model(&self) -> Result<()> {
-        let ModelName::Of { provider, .. } = &self.settings.model.name else { return Ok(()) };
-        if !self.settings.provider.contains_key(provider) {
-            let known: Vec<&str> = self.settings.provider.keys().map(String::as_str).collect();
-            let hint = prowess_permission::nearest::nearest(provider, known.iter().copied()).map_or_else(
-                || format!("there is {}; [provider.NAME] adds one", known.join(", ")),
-                |near| format!("did you mean `{near}`?"),
-            );
-            bail!(
-                "{}: `model.name` is of the provider `{}`, which is not there; {hint}",
-                self.origin("model.name"),
-                shown(provider)
-            );
-        }
-        Ok(())
-    }
-
-    /// Where the value of a key came from.
-    pub(crate) fn origin(&self, wanted: &str) -> Origin {
-        let found = self.values.iter().find(|(path, _)| key(path) == wanted);
-        found.map_or(Origin::Default, |(_, (_, origin))| origin.clone())
-    }
-
-    /// Every value that is there, with its key and where it came from.
-    pub(crate) fn values(&self) -> impl Iterator<Item = (&[String], &Value, &Origin)> {
-        self.values.iter().map(|(path, (value, origin))| (path.as_slice(), value, origin))
+        let mut rows = Vec::new();
+        let settings = Settings::read(&sources, &mut rows)?;
+        let user = user.map(|document| document.rules(true)).transpose()?;
+        let mut project = project.map(|document| document.rules(true)).transpose()?;
+        project.iter_mut().filter(|_| !counts).for_each(Rules::restrict);
+        Ok(Self { settings, rows, user, project, notices })
     }
 
     /// What models cost.
@@ -142,170 +125,56 @@ impl Config {
         self.settings.prices()
     }
 
-    /// The rules for an agent whose files are kept there.
-    pub(crate) fn policy(&self, agent: &str, kept: &Kept) -> Policy {
-        let mut policy = Policy::new().with(RuleSource::Defaults, guards::guards(kept));
-        for (layer, document) in [(RuleSource::User, &self.user), (RuleSource::Project, &self.project)] {
-            let Some(document) = document else { continue };
-            let config = &document.permissions;
-            policy = policy.with(layer, config.rules.iter().cloned());
+    /// The rules for an agent. `workspace_dir` says where its files are.
+    pub(crate) fn policy(&self, agent: &str, workspace_dir: &WorkspaceDir) -> Policy {
+        let mut policy = Policy::new().with(RuleSource::Defaults, guards(workspace_dir));
+        for (source, rules) in [(RuleSource::User, &self.user), (RuleSource::Project, &self.project)] {
+            let Some(Rules { permissions: config, .. }) = rules else { continue };
+            policy = policy.with(source, config.rules.iter().cloned());
             policy = policy.with(RuleSource::Agent, config.agents.get(agent).cloned().unwrap_or_default());
         }
         policy
     }
 
-    /// How many rules each file has for all agents and for single ones.
+    /// The number of rules in all files, for all agents and for single ones.
     pub(crate) fn rules(&self) -> usize {
-        let of = |document: &Document| {
-            document.permissions.rules.len()
-                + document.permissions.agents.values().map(Vec::len).sum::<usize>()
+        let count = |rules: &Rules| {
+            rules.permissions.rules.len() + rules.permissions.agents.values().map(Vec::len).sum::<usize>()
         };
-        self.documents().map(of).sum()
+        self.files().map(count).sum()
     }
 
     /// The hooks: the user's, then the project's.
     pub(crate) fn hooks(&self) -> Result<HookSet> {
         let mut events: Map<String, Value> = Map::new();
-        for (event, groups) in self.documents().filter_map(|document| document.hooks.as_ref()).flatten() {
+        let tables = self.files().filter_map(|rules| rules.hooks.as_ref()?.as_object());
+        for (event, groups) in tables.flatten() {
             let all = events.entry(event.clone()).or_insert_with(|| Value::Array(Vec::new()));
             if let (Value::Array(all), Value::Array(groups)) = (all, groups) {
                 all.extend(groups.iter().cloned());
             }
         }
         HookSet::parse(&Value::Object(events))
-            .map_err(|error| anyhow!("hooks: {}", shown(&error.to_string())))
+            .map_err(|error| anyhow!("hooks: {}", printable(&error.to_string())))
     }
 
-    /// What is probably a mistake in the files, and none that keeps them from being used.
+    /// Probable mistakes in the rules of the files.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
-        self.documents()
-            .flat_map(|document| &document.permissions.warnings)
-            .map(|warning| shown(&warning.to_string()))
+        self.files()
+            .flat_map(|rules| &rules.permissions.warnings)
+            .map(|warning| printable(&warning.to_string()))
     }
 
-    fn documents(&self) -> impl Iterator<Item = &Document> {
+    fn files(&self) -> impl Iterator<Item = &Rules> {
         [&self.user, &self.project].into_iter().flatten()
-    }
-}
-
-/// What counts when nobody sets anything.
-fn defaults(whole: &shape::Entry) -> BTreeMap<Vec<String>, (Value, Origin)> {
-    let mut values = BTreeMap::new();
-    for (path, entry, _) in whole.values() {
-        if let Some(default) = &entry.default {
-            values.insert(path, (default.clone(), Origin::Default));
-        }
-    }
-    for (name, settings) in BUILT_IN {
-        for (key, value) in settings {
-            let path = ["provider", name, key].map(ToOwned::to_owned).to_vec();
-            values.insert(path, (Value::from(value), Origin::Default));
-        }
-    }
-    values
-}
-
-/// Puts right what belongs together, and says what is missing.
-fn complete(values: &mut BTreeMap<Vec<String>, (Value, Origin)>, whole: &shape::Entry) -> Result<()> {
-    let named = |section: &str| {
-        let of = values.keys().filter(|path| path.len() == 3 && path[0] == section);
-        of.map(|path| path[1].clone()).collect::<std::collections::BTreeSet<_>>()
-    };
-    let (providers, prices) = (named("provider"), named("price"));
-    let needed =
-        [("provider", providers.clone(), ["api", "base_url"]), ("price", prices, ["input", "output"])];
-    for (section, names, keys) in needed {
-        for name in names {
-            let path = |key: &str| [section, &name, key].map(ToOwned::to_owned).to_vec();
-            let Some(missing) = keys.into_iter().find(|key| !values.contains_key(&path(key))) else {
-                continue;
-            };
-            let above = &path(missing)[..2];
-            let first =
-                values.iter().find(|(path, _)| path.starts_with(above)).map(|(_, (_, origin))| origin);
-            let place = first.map_or_else(String::new, |origin| format!("{origin}: "));
-            let what = match whole.at(&path(missing)).map(|entry| &entry.form) {
-                Some(shape::Form::Value(kind)) => kind.expected(),
-                _ => "a value".to_owned(),
-            };
-            bail!("{place}`{}` is missing; add it: {what}", shown(&key(&path(missing))));
-        }
-    }
-    for name in named("mcp") {
-        let origin = |key: &str| {
-            let path = ["mcp", &name, key].map(ToOwned::to_owned).to_vec();
-            values.get(&path).map(|(_, origin)| origin)
-        };
-        match (origin("command"), origin("url")) {
-            (Some(command), Some(url)) => bail!(
-                "{command}: `mcp.{name}` is a program here, and elsewhere at {url}; take `command` or `url` out"
-            ),
-            (None, None) => {
-                let above = ["mcp".to_owned(), name.clone()];
-                let first = values.iter().find(|(path, _)| path.starts_with(&above));
-                let place = first.map_or_else(String::new, |(_, (_, origin))| format!("{origin}: "));
-                bail!("{place}`mcp.{name}` needs `command`, a program, or `url`, where the server is")
-            }
-            _ => {}
-        }
-    }
-    for name in providers {
-        let path = |key: &str| ["provider", &name, key].map(ToOwned::to_owned).to_vec();
-        let is = |key: &str, word: &str| {
-            values.get(&path(key)).filter(|(value, _)| value == word).map(|(_, origin)| origin)
-        };
-        if let (Some(origin), Some(_)) = (is("thinking", "tokens"), is("api", "openai")) {
-            bail!("{origin}: `provider.{name}.thinking` can be `tokens` only with the api `anthropic`");
-        }
-        if let (Some((_, origin)), Some(_)) = (values.get(&path("output_limit")), is("api", "anthropic")) {
-            bail!("{origin}: `provider.{name}.output_limit` is only for the api `openai`; take it out");
-        }
-        let Some((_, of_command)) = values.get(&path("key_command")).cloned() else { continue };
-        match values.get(&path("key_env")) {
-            Some((_, Origin::Default)) => {
-                values.remove(&path("key_env"));
-            }
-            Some((_, of_variable)) => bail!(
-                "{of_command}: the key of `provider.{name}` comes from key_command here, and from key_env at \
-                 {of_variable}; take one of them out"
-            ),
-            None => {}
-        }
-    }
-    Ok(())
-}
-
-fn nested(values: &BTreeMap<Vec<String>, (Value, Origin)>) -> Value {
-    let mut whole = Map::new();
-    for (path, (value, _)) in values {
-        put(&mut whole, path, value);
-    }
-    Value::Object(whole)
-}
-
-fn put(table: &mut Map<String, Value>, path: &[String], value: &Value) {
-    match path {
-        [] => {}
-        [last] => {
-            table.insert(last.clone(), value.clone());
-        }
-        [first, rest @ ..] => {
-            let below = table.entry(first.clone()).or_insert_with(|| Value::Object(Map::new()));
-            if let Value::Object(below) = below {
-                put(below, rest, value);
-            }
-        }
     }
 }
 
 /// Whether a file can be used, before anybody trusts it.
 pub(crate) fn check(source: &Source) -> Result<()> {
-    Document::parse_untrusted(source, shape::whole()).map(drop)
-}
-
-/// Every key that has no name of the user's choice in it.
-pub(crate) fn all_keys() -> Vec<String> {
-    shape::whole().values().iter().map(|(path, ..)| key(path)).collect()
+    let document = Document::parse(source)?;
+    Settings::read(&[settings::built_in(), document.settings.clone()], &mut Vec::new())?;
+    document.rules(false).map(drop)
 }
 
 /// A URL without what stands before its host or after a `?`.
@@ -319,30 +188,7 @@ pub(crate) fn without_secrets(url: &str) -> String {
     format!("{scheme}://{host}{path}")
 }
 
-/// What paths in rules are relative to: the working directory, and the home directory for `~`.
-pub(crate) fn path_base() -> PathBase {
-    // Who has no working directory has no file by a relative path.
-    based_on(PathBase::new(working_directory()))
-}
-
-/// The same for a project's rules, which are relative to its top. What they deny is also denied from the working
-/// directory.
-fn path_base_of(project: &std::path::Path) -> PathBase {
-    based_on(PathBase::new(project).also(working_directory()))
-}
-
-fn working_directory() -> PathBuf {
-    std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
-}
-
-fn based_on(base: PathBase) -> PathBase {
-    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-    match home {
-        Some(home) => base.home(home),
-        None => base,
-    }
-}
-
+/// The user's home directory.
 pub(crate) fn home() -> Option<PathBuf> {
     Environment::of_process().ok()?.home
 }

@@ -1,16 +1,16 @@
-//! Where a value came from.
+//! Where a value comes from.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a value came from.
+/// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Nobody set it.
+    /// Built in.
     Default,
-    /// The user's file, at a line.
+    /// A line of the user's file.
     User(PathBuf, usize),
-    /// The project's file, at a line.
+    /// A line of the project's file.
     Project(PathBuf, usize),
     /// An environment variable.
     Environment(String),
@@ -29,11 +29,12 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A path of keys as one writes it in a file.
-pub(crate) fn key(path: &[String]) -> String {
+/// A path of keys as it is written in a file: `provider.local.api`.
+pub(crate) fn key<S: AsRef<str>>(path: &[S]) -> String {
     let bare = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
     };
-    let parts = path.iter().map(|part| if bare(part) { part.clone() } else { format!("{part:?}") });
+    let parts = path.iter().map(AsRef::as_ref);
+    let parts = parts.map(|part| if bare(part) { part.to_owned() } else { format!("{part:?}") });
     parts.collect::<Vec<_>>().join(".")
 }

@@ -1,79 +1,98 @@
-//! The reference, from the types.
+//! The reference of all keys, from the types of the settings.
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::Value as Json;
 
+use super::artifacts::ArtifactSettings;
 use super::environment::variable;
-use super::shape::{self, Entry, Form, Kind};
+use super::limits::LimitSettings;
+use super::mcp::McpSettings;
+use super::model::ModelSettings;
+use super::price::PriceSettings;
+use super::provider::ProviderSettings;
+use super::read::{Key, Section, SetBy};
+use super::sandbox::SandboxSettings;
+use super::settings::TABLES;
+use super::skills::SkillSettings;
+use super::telemetry::TelemetrySettings;
+
+/// A table: its name, with `.NAME` if the user chooses names below it, its doc comment and its keys.
+type Table = (&'static str, &'static [&'static str], Vec<Key>);
+
+pub(super) fn tables() -> [Table; TABLES.len()] {
+    fn table<S: Section>(heading: &'static str) -> Table {
+        (heading, S::ABOUT, S::keys())
+    }
+    [
+        table::<ModelSettings>("model"),
+        table::<ProviderSettings>("provider.NAME"),
+        table::<SkillSettings>("skills"),
+        table::<SandboxSettings>("sandbox"),
+        table::<ArtifactSettings>("artifacts"),
+        table::<LimitSettings>("limits"),
+        table::<McpSettings>("mcp.NAME"),
+        table::<PriceSettings>("price.NAME"),
+        table::<TelemetrySettings>("telemetry"),
+    ]
+}
+
+/// The paths of all keys, except in tables whose names the user chooses, with their defaults.
+pub(super) fn keys() -> impl Iterator<Item = ([&'static str; 2], Option<Json>)> {
+    let plain = tables().into_iter().filter(|(heading, ..)| !heading.contains('.'));
+    plain.flat_map(|(table, _, keys)| keys.into_iter().map(move |key| ([table, key.name], key.default)))
+}
 
 /// The reference of all keys, as Markdown.
 pub(crate) fn reference() -> String {
-    let mut page = String::new();
-    if let Form::Section(sections) = &shape::whole().form {
-        for (name, entry) in sections {
-            section(name, entry, &mut page);
-        }
-    }
-    page.push_str(OTHERS);
-    page
+    tables().into_iter().map(section).collect::<String>() + OTHERS
 }
 
 const OTHERS: &str = "\
 ## `[permission]` and `[agent.NAME.permission]`
 
-What is allowed, asked about and denied, for everybody and for one agent; the agent of `prowess chat` is called `chat`.
-See [permissions](permissions.md). A project's rules stand after yours.
+The rules that allow, ask or deny, for all agents and for one agent. The agent of `prowess chat` is called `chat`. See
+[permissions](permissions.md). A project's rules come after yours.
 
 ## `[hooks]`
 
-Commands, texts and agents that have a say when something happens: see [hooks](hooks.md). `[[hooks.PreToolUse]]` begins a
-group. A project's hooks come after yours.
+Commands, texts and agents that prowess calls when something happens. See [hooks](hooks.md). `[[hooks.PreToolUse]]`
+begins a group. A project's hooks come after yours.
 ";
 
-fn section(name: &str, entry: &Entry, page: &mut String) {
-    let (heading, values, variables) = match &entry.form {
-        Form::Named(each) => (format!("{name}.NAME"), &each.form, name == "provider"),
-        form => (name.to_owned(), form, true),
-    };
-    // Writing to a text cannot fail.
-    let _ = writeln!(page, "## `[{heading}]`\n\n{}", entry.text);
-    if entry.user_only {
-        let _ = writeln!(page, "\nOnly in your own file.");
+fn section((heading, about, keys): Table) -> String {
+    let is_users = keys.iter().all(|key| key.by == SetBy::User);
+    let mut page = format!("## `[{heading}]`\n\n{}\n", joined(about));
+    if is_users {
+        page.push_str("\nA project's file cannot set this table.\n");
     }
-    let _ = writeln!(page, "\n| key | takes | default | |\n|---|---|---|---|");
-    let Form::Section(entries) = values else { return };
-    for (key, value) in entries {
-        let Form::Value(kind) = &value.form else { continue };
-        let default =
-            value.default.as_ref().map_or_else(String::new, |value| format!("`{}`", written(value)));
-        let mut text = value.text.replace('|', "\\|");
-        if value.user_only && !entry.user_only {
-            text.push_str(" Only in your own file.");
+    page.push_str("\n| key | value | default | meaning |\n|---|---|---|---|\n");
+    for key in &keys {
+        let mut text = joined(key.text);
+        if !is_users && key.by == SetBy::User {
+            text.push_str(" A project's file cannot set it.");
         }
-        let _ = writeln!(page, "| `{key}` | {} | {default} | {text} |", takes(kind));
+        let value = key.expected.split(", such as").next().unwrap_or_default();
+        let default = key.default.as_ref().map_or_else(String::new, |value| format!("`{}`", written(value)));
+        // Writing to a text cannot fail.
+        let _ = writeln!(page, "| `{}` | {value} | {default} | {text} |", key.name);
     }
-    if variables && let Some((key, _)) = entries.first() {
-        let path: Vec<String> = heading.split('.').chain([key.as_str()]).map(ToOwned::to_owned).collect();
-        let _ = writeln!(page, "\nIn the environment: `{}` and so on.", variable(&path));
+    let has_variables = !heading.contains('.') || heading.starts_with("provider");
+    if let Some(key) = keys.first().filter(|_| has_variables) {
+        let path: Vec<&str> = heading.split('.').chain([key.name]).collect();
+        let _ = writeln!(page, "\nEnvironment variables: `{}` and so on.", variable(&path));
     }
-    page.push('\n');
+    page + "\n"
 }
 
-fn takes(kind: &Kind) -> String {
-    match kind {
-        Kind::Text => "text".to_owned(),
-        Kind::Texts => "list of texts".to_owned(),
-        Kind::Whole(_) => "whole number".to_owned(),
-        Kind::Number => "number".to_owned(),
-        Kind::OneOf(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
-    }
+fn joined(lines: &[&str]) -> String {
+    lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
 }
 
-/// A value as one writes it in a file.
-pub(crate) fn written(value: &Value) -> String {
+/// A value as it is written in a file.
+pub(crate) fn written(value: &Json) -> String {
     match value {
-        Value::Array(list) => format!("[{}]", list.iter().map(written).collect::<Vec<_>>().join(", ")),
+        Json::Array(list) => format!("[{}]", list.iter().map(written).collect::<Vec<_>>().join(", ")),
         value => value.to_string(),
     }
 }

@@ -1,4 +1,4 @@
-//! The files, which may be anything.
+//! Reads configuration files, which may be hostile.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -10,7 +10,7 @@ use prowess_permission::config::MAX_CONFIG_BYTES;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-/// The name of a configuration.
+/// The name of a configuration file.
 pub(crate) const FILE_NAME: &str = "prowess.toml";
 
 /// Whose file it is.
@@ -28,66 +28,65 @@ pub(crate) struct Source {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What counts of a project's file.
+/// How much of a project's file counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OfProject {
-    /// Nothing: there is none, or nobody trusts it.
+    /// Nothing: there is no file, or nobody trusts it.
     Nothing,
     /// All of it.
     Whole(Source),
-    /// It is not trusted as it is now. This is how it was when it was: its hooks count, and what its rules forbid or ask
-    /// about. Otherwise a change to the file would be a way to be rid of them.
+    /// The file has changed since somebody trusted it. This is the trusted version: its hooks count, and its rules that
+    /// deny or ask. Otherwise a change to the file would remove them.
     Restrictions(Source),
 }
 
 impl Source {
-    /// The user's file, if there is one. It may be a link, as those who keep such files elsewhere make them.
+    /// The user's file, if there is one. It may be a link: many people keep such files elsewhere.
     pub(crate) fn of_user() -> Result<Option<Self>> {
         let Some(path) = user_path() else { return Ok(None) };
-        let found = Self::read(Owner::User, &path, OFlags::empty())?;
-        Ok(found)
+        Self::read(Owner::User, &path, OFlags::empty())
     }
 
-    /// The file of the project whose top this is, if it has one.
+    /// The file of the project with this top, if it has one.
     pub(crate) fn of_project(top: &Path) -> Result<Option<Self>> {
         Self::read(Owner::Project, &top.join(FILE_NAME), OFlags::NOFOLLOW)
     }
 
-    /// The file of a project as it was before.
+    /// An earlier version of a project's file.
     pub(crate) fn earlier(top: &Path, text: &str) -> Self {
         Self { owner: Owner::Project, path: top.join(FILE_NAME), bytes: text.as_bytes().to_vec() }
     }
 
     fn read(owner: Owner, path: &Path, more: OFlags) -> Result<Option<Self>> {
         let name = path.display();
-        // Without O_NONBLOCK a FIFO would wait for its writer.
+        // Without O_NONBLOCK, opening a FIFO would wait for a writer.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | more;
         let file = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
             Ok(file) => File::from(file),
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
             Err(Errno::LOOP) if owner == Owner::Project => {
-                bail!("{name} is a link: a project's configuration must be a file of its own")
+                bail!("{name} is a link; a project's configuration must be a regular file")
             }
-            Err(Errno::NXIO) => bail!("{name} is not a file: remove it, or write one"),
-            Err(error) => return Err(error).with_context(|| format!("{name} cannot be read")),
+            Err(Errno::NXIO) => bail!("{name} is not a regular file; remove it or replace it"),
+            Err(error) => return Err(error).with_context(|| format!("cannot read {name}")),
         };
-        let found = file.metadata().with_context(|| format!("{name} cannot be read"))?;
+        let found = file.metadata().with_context(|| format!("cannot read {name}"))?;
         if !found.is_file() {
-            bail!("{name} is not a file: remove it, or write one");
+            bail!("{name} is not a regular file; remove it or replace it");
         }
-        // It names programs that are run.
+        // The file names programs that prowess runs.
         if owner == Owner::User && found.permissions().mode() & 0o002 != 0 {
-            bail!("{name} can be written by everybody: `chmod o-w` it, and look at what it says");
+            bail!("everybody can write {name}; run `chmod o-w` on it and check what it says");
         }
         let ours = [0, rustix::process::geteuid().as_raw()];
         if owner == Owner::User && !ours.contains(&found.uid()) {
-            bail!("{name} belongs to another user: make it your own");
+            bail!("{name} belongs to another user; make yourself its owner");
         }
         let mut bytes = Vec::new();
         let read = file.take(MAX_CONFIG_BYTES as u64 + 1).read_to_end(&mut bytes);
-        read.with_context(|| format!("{name} cannot be read"))?;
+        read.with_context(|| format!("cannot read {name}"))?;
         if bytes.len() > MAX_CONFIG_BYTES {
-            bail!("{name} is larger than {MAX_CONFIG_BYTES} bytes: shorten it");
+            bail!("{name} is larger than {MAX_CONFIG_BYTES} bytes; shorten it");
         }
         Ok(Some(Self { owner, path: path.to_owned(), bytes }))
     }
@@ -97,15 +96,12 @@ impl Source {
         std::str::from_utf8(&self.bytes).map_err(|error| {
             let before = &self.bytes[..error.valid_up_to()];
             let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-            anyhow::anyhow!(
-                "{}:{line}: this is no text in UTF-8: save the file as UTF-8",
-                self.path.display()
-            )
+            anyhow::anyhow!("{}:{line}: this is not valid UTF-8; save the file as UTF-8", self.path.display())
         })
     }
 }
 
-/// Where the user's file is looked for.
+/// Where prowess looks for the user's file.
 pub(crate) fn user_path() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")))?;

@@ -1,8 +1,9 @@
-//! Layers, origins and mistakes, without a disk.
+//! Sources, origins and mistakes, without a disk.
 
 use insta::assert_snapshot;
 use prowess_permission::{Decision, Kind};
 
+use super::setting::Whole;
 use super::source::Owner;
 use super::*;
 
@@ -11,8 +12,8 @@ const GUIDE: &str = r#"
     [model]
     name = "local:some/model"
     effort = "high"
-    window = 200_000
-    max_output = 8000
+    context_window = 200_000
+    max_output_tokens = 8000
     [provider.local]
     api = "openai"
     base_url = "http://127.0.0.1:11434/v1"
@@ -20,8 +21,8 @@ const GUIDE: &str = r#"
     key_command = ["pass", "show", "openai"]
     [skills]
     roots = ["/skills"]
-    max_loaded = 3
-    max_tokens = 50000
+    max_loaded_skills = 3
+    max_loaded_tokens = 50000
     allowed_tools = "restrict"
     [sandbox]
     executor = "container"
@@ -56,7 +57,11 @@ fn load(user: &str, project: &str, variables: &[(&str, &str)], flags: &[Flag]) -
     let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let user = source(Owner::User, user);
     let project = source(Owner::Project, project);
-    Config::layered(Some(&user), &OfProject::Whole(project), variables, flags)
+    Config::from_sources(Some(&user), &OfProject::Whole(project), variables, flags)
+}
+
+fn origin(config: &Config, key: &str) -> Origin {
+    config.rows.iter().find(|row| row.path.join(".") == key).map(|row| row.origin.clone()).unwrap()
 }
 
 fn refusal(user: &str) -> String {
@@ -64,13 +69,13 @@ fn refusal(user: &str) -> String {
 }
 
 #[test]
-fn each_layer_stands_over_those_before_it_and_is_named() {
-    let flag = Flag { key: "limits.steps", name: "--max-turns", text: "4".to_owned() };
+fn each_source_overrides_those_before_it_and_is_named() {
+    let flag = Flag { key: "limits.model_calls", name: "--max-model-calls", text: "4".to_owned() };
     let config = load(
-        "[model]\nname = \"openai:a\"\nwindow = 5000\n[limits]\nsteps = 1\ntokens = 1\ncost = 1\n",
-        "[model]\nwindow = 6000\n",
+        "[model]\nname = \"openai:a\"\ncontext_window = 5000\n[limits]\nmodel_calls = 1\ntokens = 1\ncost = 1\n",
+        "[model]\ncontext_window = 6000\n",
         &[
-            ("PROWESS_LIMITS_STEPS", "3"),
+            ("PROWESS_LIMITS_MODEL_CALLS", "3"),
             ("PROWESS_LIMITS_TOKENS", "3"),
             ("PROWESS_TEST_X", "1"),
             ("HOME", "/"),
@@ -79,22 +84,25 @@ fn each_layer_stands_over_those_before_it_and_is_named() {
     )
     .unwrap();
     let limits = &config.settings.limits;
-    assert_eq!((limits.steps, limits.tokens, limits.cost), (Some(4), Some(3), Some(1.0)));
+    assert_eq!(
+        (limits.model_calls, limits.tokens, limits.cost),
+        (Some(Whole(4)), Some(Whole(3)), Some(Amount(1.0)))
+    );
     assert_eq!(config.settings.model.name.to_string(), "openai:a");
-    assert_eq!(config.origin("model.name"), Origin::User("/home/me/prowess.toml".into(), 2));
-    assert_eq!(config.origin("model.window"), Origin::Project("/project/prowess.toml".into(), 2));
-    assert_eq!(config.origin("limits.tokens"), Origin::Environment("PROWESS_LIMITS_TOKENS".to_owned()));
-    assert_eq!(config.origin("limits.steps"), Origin::Flag("--max-turns"));
-    assert_eq!(config.origin("skills.max_loaded"), Origin::Default);
+    assert_eq!(origin(&config, "model.name"), Origin::User("/home/me/prowess.toml".into(), 2));
+    assert_eq!(origin(&config, "model.context_window"), Origin::Project("/project/prowess.toml".into(), 2));
+    assert_eq!(origin(&config, "limits.tokens"), Origin::Environment("PROWESS_LIMITS_TOKENS".to_owned()));
+    assert_eq!(origin(&config, "limits.model_calls"), Origin::Flag("--max-model-calls"));
+    assert_eq!(origin(&config, "skills.max_loaded_skills"), Origin::Default);
 }
 
 #[test]
-fn without_anything_the_defaults_count() {
-    let settings = Config::layered(None, &OfProject::Nothing, [], &[]).unwrap().settings;
+fn the_defaults_count_if_nobody_sets_anything() {
+    let settings = Config::from_sources(None, &OfProject::Nothing, [], &[]).unwrap().settings;
     assert_eq!(settings.model.name, ModelName::Offline);
-    assert_eq!(settings.skills.max_loaded, 10);
+    assert_eq!(settings.skills.max_loaded_skills.size(), 10);
     assert_eq!(settings.sandbox.image, "python:3-slim");
-    assert_eq!(settings.provider.keys().collect::<Vec<_>>(), ["anthropic", "openai"]);
+    assert_eq!(settings.provider.keys().map(|name| &**name).collect::<Vec<_>>(), ["anthropic", "openai"]);
     assert_eq!(settings.provider["openai"].key_env.as_deref(), Some("OPENAI_API_KEY"));
     assert_eq!((settings.provider["anthropic"].api, settings.price.len()), (Api::Anthropic, 0));
 }
@@ -111,11 +119,12 @@ fn everything_in_the_guide_can_be_set() {
     let local = ModelName::Of { provider: "local".to_owned(), model: "some/model".to_owned() };
     assert_eq!(config.settings.model.name, local);
     assert_eq!(config.settings.provider["local"].key_env.as_deref(), Some("LOCAL"));
-    assert_eq!(config.settings.provider["openai"].key_env, None, "a command takes the default's place");
+    assert!(config.settings.provider["openai"].key_env.is_none(), "a command takes the default's place");
     assert_eq!(config.settings.sandbox.hosts.len(), 2);
     assert_eq!(config.prices().unwrap().of("gpt-5.1").unwrap().input.to_string(), "1.25");
     assert_eq!(config.hooks().unwrap().len(), 2);
-    let decide = |agent: &str, kind| config.policy(agent, &Kept::default()).decide(&kind, "x").decision;
+    let decide =
+        |agent: &str, kind| config.policy(agent, &WorkspaceDir::default()).decide(&kind, "x").decision;
     assert_eq!(decide("chat", Kind::RUN), Decision::Allow);
     assert_eq!(decide("other", Kind::RUN), Decision::Deny);
     assert_eq!(decide("other", Kind::READ), Decision::Allow, "a project's rules count");
@@ -134,10 +143,10 @@ fn every_mistake_in_a_file_is_one_line_with_its_place() {
         "[model]\nname = \"opnai:gpt\"",
         "[model]\nname = \"zebra:gpt\"",
         "[model]\neffort = \"hgih\"",
-        "[model]\nwindow = -1",
-        "[model]\nwindow = 99999999999999999999",
-        "[model]\nwindow = 9999999999",
-        "[model]\nwindow = \"many\"",
+        "[model]\ncontext_window = -1",
+        "[model]\ncontext_window = 99999999999999999999",
+        "[model]\ncontext_window = 9999999999",
+        "[model]\ncontext_window = \"many\"",
         "[model]\nname = \"offline\"\nname = \"offline\"",
         "[model",
         "[provider.local]\napi = \"openai\"",
@@ -150,7 +159,7 @@ fn every_mistake_in_a_file_is_one_line_with_its_place() {
         "[provider.openai]\nkey = \"sk-1234\"",
         "[skills]\nroots = [\"skills\"]",
         "[skills]\nroots = [1]",
-        "[skills]\nmax_loaded = 0",
+        "[skills]\nmax_loaded_skills = 0",
         "[sandbox]\nlevel = \"strong\"",
         "[sandbox]\nhosts = [\"*.com\"]",
         "[sandbox]\nengine_socket = \"podman.sock\"",
@@ -188,16 +197,51 @@ fn every_mistake_in_a_file_is_one_line_with_its_place() {
 #[test]
 fn a_project_cannot_set_what_is_the_user_s() {
     for (text, key) in [
-        ("[provider.openai]\nbase_url = \"https://evil.example\"", "provider"),
-        ("[sandbox]\nlevel = \"none\"", "sandbox"),
-        ("[skills]\nmax_loaded = 2\nroots = [\"/\"]", "skills.roots"),
-        ("[price.a]\ninput = 0\noutput = 0", "price"),
+        ("[provider.openai]\nbase_url = \"https://evil.example\"", "provider.openai.base_url"),
+        ("[sandbox]\nlevel = \"none\"", "sandbox.level"),
+        ("[skills]\nmax_loaded_skills = 2\nroots = [\"/\"]", "skills.roots"),
+        ("[price.a]\ninput = 0\noutput = 0", "price.a.input"),
         ("[telemetry]\nendpoint = \"https://evil.example\"", "telemetry.endpoint"),
     ] {
         let error = load("", text, &[], &[]).err().unwrap().to_string();
         assert!(error.starts_with("/project/prowess.toml:"), "{error}");
-        assert!(error.contains(&format!("`{key}` is for your own configuration alone")), "{error}");
+        assert!(
+            error.contains("only your own file") && error.contains(&format!(" may set `{key}`")),
+            "{error}"
+        );
     }
+}
+
+#[test]
+fn a_project_can_set_these_keys_and_no_others() {
+    let open = reference::tables().into_iter().flat_map(|(heading, _, keys)| {
+        let open = keys.into_iter().filter(|key| key.by == read::SetBy::All);
+        open.map(move |key| format!("{heading}.{}", key.name))
+    });
+    assert_eq!(
+        open.collect::<Vec<_>>(),
+        [
+            "model.name",
+            "model.effort",
+            "model.context_window",
+            "model.max_output_tokens",
+            "skills.max_loaded_skills",
+            "skills.max_loaded_tokens",
+            "skills.max_document_bytes",
+            "skills.resource_depth",
+            "skills.dialect",
+            "skills.discovery",
+            "skills.lifetime",
+            "skills.manual",
+            "skills.inherited",
+        ]
+    );
+}
+
+#[test]
+fn a_wrong_value_is_an_error_even_if_another_source_overrides_it() {
+    let error = load("[limits]\ntokens = 0\n", "", &[("PROWESS_LIMITS_TOKENS", "3")], &[]).err().unwrap();
+    assert!(error.to_string().starts_with("/home/me/prowess.toml:2: `limits.tokens` must be"), "{error}");
 }
 
 #[test]
@@ -208,7 +252,7 @@ fn variables_and_options_are_told_by_their_names() {
     assert_snapshot!(
         [
             told("PROWESS_MODEL_NMAE", "offline"),
-            told("PROWESS_LIMITS_STEPS", "many"),
+            told("PROWESS_LIMITS_MODEL_CALLS", "many"),
             told("PROWESS_MODEL_EFFORT", ""),
             told("PROWESS_PROVIDER_LOCAL_API", "smtp"),
             told("PROWESS_PROVIDER_LOCAL_API", "openai"),
@@ -222,7 +266,7 @@ fn variables_and_options_are_told_by_their_names() {
     let error = load("", "", &[], &[flag]).err().unwrap().to_string();
     assert_eq!(
         error,
-        "--model: `model.name` must be PROVIDER:NAME, such as openai:gpt-5.1, or offline, and is `gpt`"
+        "--model: `model.name`: write PROVIDER:NAME, such as openai:gpt-5.1, or offline, not `gpt`"
     );
 }
 
@@ -242,8 +286,8 @@ fn hostile_files_end_in_one_line() {
         assert!(!refusal.contains(['\u{1b}', '\n', '\u{202e}']), "{refusal}");
     }
     let bytes = Source { bytes: b"[model]\n\xff".to_vec(), ..source(Owner::User, "") };
-    let error = Config::layered(Some(&bytes), &OfProject::Nothing, [], &[]).err().unwrap().to_string();
-    assert_eq!(error, "/home/me/prowess.toml:2: this is no text in UTF-8: save the file as UTF-8");
+    let error = Config::from_sources(Some(&bytes), &OfProject::Nothing, [], &[]).err().unwrap().to_string();
+    assert_eq!(error, "/home/me/prowess.toml:2: this is not valid UTF-8; save the file as UTF-8");
 }
 
 #[test]

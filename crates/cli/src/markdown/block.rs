@@ -1,6 +1,6 @@
-//! Where the blocks of a document begin and end, as far as a line tells.
+//! Finds where the blocks of a Markdown document start and end, line by line.
 
-/// What a line could begin, where no block is open.
+/// What a line can start if no block is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Begins {
     Blank,
@@ -12,23 +12,23 @@ pub(super) enum Begins {
     Text,
 }
 
-/// The opening of code between fences.
+/// The opening fence of a code block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fence {
     mark: char,
     length: usize,
     indent: usize,
-    /// What follows the marks: the language, most often.
+    /// The text after the fence, usually the language.
     pub(super) info: String,
 }
 
-/// The marker of an item of a list.
+/// The marker of a list item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Marker {
     /// `-`, `+`, `*`; `.` and `)` for numbers.
     pub(super) kind: char,
     pub(super) number: Option<u64>,
-    /// The column in which the item's text begins: what is indented as far belongs to the item.
+    /// The column in which the text of the item starts. Lines indented as far belong to the item.
     pub(super) content: usize,
     /// Whether nothing follows the marker.
     is_empty: bool,
@@ -59,7 +59,7 @@ impl Begins {
         Marker::of(text, indent).map_or(Self::Text, Self::Item)
     }
 
-    /// Whether such a line ends a paragraph that it directly follows.
+    /// Whether such a line ends the paragraph right above it.
     pub(super) fn interrupts(&self) -> bool {
         match self {
             Self::Text => false,
@@ -83,7 +83,7 @@ impl Fence {
         indent(line) <= 3 && text.len() >= self.length && text.chars().all(|c| c == self.mark)
     }
 
-    /// A line of the code, without the indentation that the fence has too.
+    /// A line of the code, without the indentation of the fence.
     pub(super) fn content<'l>(&self, line: &'l str) -> &'l str {
         let own = line.bytes().take(self.indent).take_while(|byte| *byte == b' ').count();
         &line[own..]
@@ -104,13 +104,13 @@ impl Marker {
             return None;
         }
         let blanks = after.len() - after.trim_start().len();
-        // Five blanks are one, and code that is indented by four.
+        // Five spaces count as one, followed by indented code.
         let blanks = if (1..=4).contains(&blanks) { blanks } else { 1 };
         Some(Self { kind, number, content: indent + digits + 1 + blanks, is_empty: after.is_empty() })
     }
 }
 
-/// The column in which the text of a line begins.
+/// The column in which the text of a line starts.
 pub(super) fn indent(line: &str) -> usize {
     let mut column = 0;
     for byte in line.bytes() {
@@ -131,7 +131,7 @@ pub(super) fn is_underline(line: &str) -> bool {
         && (text.bytes().all(|byte| byte == b'=') || text.bytes().all(|byte| byte == b'-'))
 }
 
-/// Whether a line stands below the head of a table.
+/// Whether a line is the delimiter row of a table.
 pub(super) fn is_delimiter_row(line: &str) -> bool {
     let text = line.trim();
     text.contains('-')

@@ -1,7 +1,7 @@
-//! Markdown for a terminal, while it is written.
+//! Markdown on a terminal, while it is still arriving.
 //!
-//! A document is cut into its outermost blocks, line by line, and each block is rendered once, when its end is
-//! there. What a cut depends on is lines and nothing else, so that text comes out the same however it came in.
+//! A document is cut into its outermost blocks, line by line. Each block is rendered once, when it is complete. The
+//! cuts depend only on lines, so that the result does not depend on how the text arrived.
 
 mod block;
 mod cells;
@@ -12,33 +12,33 @@ mod tests;
 
 use self::block::{Begins, Fence, Marker, indent, is_delimiter_row, is_underline};
 
-/// A longer line is taken in parts.
+/// The longest line that is handled in one piece, in bytes.
 const LONGEST_LINE: usize = 4 * 1024;
-/// A block that is longer ends here, whatever it is.
+/// The longest block. A longer one is split here.
 const LONGEST_BLOCK: usize = 8 * 1024;
-/// Narrower screens wrap rows by themselves.
+/// The narrowest width. Narrower screens wrap rows themselves.
 const NARROWEST: usize = 20;
 
-/// A document that comes in pieces, and goes to a terminal in rows.
+/// A document that arrives in pieces, and is printed in rows.
 #[derive(Clone)]
 pub(crate) struct Markdown {
     width: usize,
-    /// The beginning of a line whose end has not come.
+    /// The start of a line whose end has not come yet.
     line: String,
-    /// Whether a part of that line was taken already.
+    /// Whether the start of that line was handled already.
     is_within_line: bool,
     open: Open,
-    /// The text of the open block, except for code between fences, which is shown line by line.
+    /// The text of the open block. Fenced code is not kept here, because it is printed line by line.
     source: String,
-    /// What the last block was.
+    /// The kind of the last block.
     last: Option<Shape>,
-    /// Whether a blank line came after it.
+    /// Whether a blank line followed it.
     is_apart: bool,
     /// Whether the last line of the open item is blank.
     is_blank: bool,
-    /// Whether the open block goes on with one that was too long.
+    /// Whether the open block continues one that was too long.
     is_rest: bool,
-    /// The list that the last item belongs to, and its number.
+    /// The list of the last item, and its number.
     list: Option<(char, u64)>,
 }
 
@@ -49,7 +49,7 @@ enum Open {
     /// A heading or a rule, which ends with its line.
     Line,
     Quote,
-    /// Its first two lines, which go above each part of a long table.
+    /// The first two lines, which are repeated above each piece of a long table.
     Table(String),
     Item(Marker, Option<u64>),
     Fence(Fence),
@@ -78,7 +78,7 @@ impl Markdown {
         }
     }
 
-    /// Takes a piece of text; gives the lines that no later text can change, styled for a terminal.
+    /// Takes a piece of text, and returns the rows that later text cannot change, styled for a terminal.
     pub(crate) fn push(&mut self, piece: &str) -> Vec<String> {
         let mut rows = Vec::new();
         for part in piece.split_inclusive('\n') {
@@ -97,13 +97,12 @@ impl Markdown {
         rows
     }
 
-    /// The lines of the block that is not finished, as they look now. This costs as much as the block is long,
-    /// which is a few KiB at most.
+    /// The rows of the unfinished block as it looks now. The cost grows with the block, which has a few KiB at most.
     pub(crate) fn live(&self) -> Vec<String> {
         self.clone().finish()
     }
 
-    /// Nothing more comes: the rest.
+    /// The document is complete. Returns the remaining rows.
     pub(crate) fn finish(&mut self) -> Vec<String> {
         let mut rows = Vec::new();
         let line = std::mem::take(&mut self.line);
@@ -115,12 +114,12 @@ impl Markdown {
         rows
     }
 
-    /// Draws what is not finished, and what comes, as wide as this.
+    /// Sets the width for unfinished and later blocks.
     pub(crate) fn resize(&mut self, width: usize) {
         self.width = width.max(NARROWEST);
     }
 
-    /// Takes a line, or a part of a long one.
+    /// Takes a line, or a piece of a long one.
     fn take(&mut self, line: &str, is_end: bool, rows: &mut Vec<String>) {
         let is_start = !std::mem::replace(&mut self.is_within_line, !is_end);
         if let Open::Fence(fence) = &self.open {
@@ -146,7 +145,7 @@ impl Markdown {
         }
         let is_last = match &self.open {
             Open::Line => is_end,
-            // Text above makes a heading of it.
+            // Text above it makes it a heading.
             Open::Text => is_start && is_end && is_underline(line) && self.source.len() > line.len() + 1,
             _ => false,
         };
@@ -157,7 +156,7 @@ impl Markdown {
         }
     }
 
-    /// Ends the open block if this line does not belong to it, and opens the one that it begins.
+    /// Ends the open block if the line does not belong to it, and opens the one that the line starts.
     fn begin_line(&mut self, line: &str, rows: &mut Vec<String>) {
         let begins = Begins::of(line);
         let belongs = match &self.open {
@@ -202,7 +201,7 @@ impl Markdown {
         };
     }
 
-    /// The number of an item: the next one of its list, or the one that begins a list.
+    /// The number of an item: the next of its list, or the first of a new list.
     fn number_of(&mut self, marker: Marker) -> Option<u64> {
         let given = marker.number.unwrap_or(0);
         let number = match self.list {
@@ -229,7 +228,7 @@ impl Markdown {
         }
     }
 
-    /// Renders what has come of a block that is too long.
+    /// Renders a block that is too long, as far as it came.
     fn close_part(&mut self, rows: &mut Vec<String>) {
         let head = if let Open::Table(head) = &self.open { Some(head.clone()) } else { None };
         self.close(rows);
@@ -240,7 +239,7 @@ impl Markdown {
         }
     }
 
-    /// A block's rows, with a free one before them unless they belong close to the block above.
+    /// The rows of a block, after an empty row unless it belongs to the block above.
     fn put(&mut self, shape: Shape, rows: &mut Vec<String>, block: impl IntoIterator<Item = String>) {
         let is_close =
             self.is_rest || (shape == Shape::Item && !self.is_apart && self.last != Some(Shape::Other));
@@ -252,7 +251,7 @@ impl Markdown {
     }
 }
 
-/// Where a line that is too long is broken: at the last blank of what is taken, or inside a word.
+/// Where a long line is broken: at the last space, or inside a word.
 fn break_of(line: &str) -> usize {
     let most = line.floor_char_boundary(LONGEST_LINE);
     line[..most].rfind(' ').filter(|at| *at > 0).map_or(most, |at| at + 1)

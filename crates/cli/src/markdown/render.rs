@@ -1,18 +1,18 @@
-//! One block of a document as rows.
+//! Renders one block of a Markdown document as rows.
 
 use pulldown_cmark::{BlockQuoteKind, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use super::cells::{
-    Cell, Look, add, cells, chopped, code, columns, is_same_text, painted, trimmed_end, wrapped,
+    Cell, TextStyle, add, cells, chopped, code, columns, is_same_text, painted, trimmed_end, wrapped,
 };
 use super::table::Table;
 
-/// The rows of `source`, which is a whole block. An item of a numbered list may have another number than its
-/// text says: lists count from their first.
+/// The rows of `source`, which is one complete block. `first` is the number of a list item, because lists count from
+/// their first number.
 pub(super) fn rows(source: &str, width: usize, number: Option<u64>) -> Vec<String> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let parser = Parser::new_ext(source, options);
-    // Where a link leads is told as it was written: it may be meant for text that is on the screen already.
+    // Link targets are printed as written: references may be on the screen already.
     let mut definitions: Vec<_> =
         parser.reference_definitions().iter().map(|(_, link)| link.span.clone()).collect();
     definitions.sort_by_key(|span| span.start);
@@ -20,7 +20,7 @@ pub(super) fn rows(source: &str, width: usize, number: Option<u64>) -> Vec<Strin
     parser.for_each(|event| page.event(event));
     for span in definitions {
         page.gap();
-        add(&mut page.inline, source[span].trim(), Look::FAINT);
+        add(&mut page.inline, source[span].trim(), TextStyle::FAINT);
         page.flush();
     }
     page.flush();
@@ -29,20 +29,20 @@ pub(super) fn rows(source: &str, width: usize, number: Option<u64>) -> Vec<Strin
 
 /// The rows of one line of code.
 pub(super) fn code_rows(line: &str, width: usize) -> Vec<String> {
-    let line = code(line, Look::CODE);
+    let line = code(line, TextStyle::CODE);
     let rows = chopped(&line, width.saturating_sub(CODE_INDENT));
     rows.into_iter().enumerate().map(|(at, row)| painted(&[&code_indent(at), row].concat())).collect()
 }
 
-/// The columns before code.
+/// The indentation of code.
 const CODE_INDENT: usize = 2;
 
-/// What stands before the rows of one line of code.
+/// What stands before each row of a line of code.
 fn code_indent(row: usize) -> Vec<Cell> {
-    if row == 0 { vec![Cell::BLANK; CODE_INDENT] } else { cells("↪ ", Look::FAINT) }
+    if row == 0 { vec![Cell::BLANK; CODE_INDENT] } else { cells("↪ ", TextStyle::FAINT) }
 }
 
-/// What encloses the rows to come.
+/// What encloses the following rows.
 enum Frame {
     Quote,
     Item { marker: Option<Vec<Cell>>, indent: usize },
@@ -52,22 +52,22 @@ struct Page {
     width: usize,
     rows: Vec<String>,
     frames: Vec<Frame>,
-    /// Per frame, and for the page itself: whether it has a row.
+    /// For each frame, and for the page: whether it has a row.
     filled: Vec<bool>,
     lists: Vec<List>,
     inline: Vec<Cell>,
-    looks: Vec<Look>,
-    /// Where links lead, and where their text begins.
+    styles: Vec<TextStyle>,
+    /// The targets of links, and where their texts start.
     links: Vec<(String, usize)>,
     table: Option<Table>,
-    /// The text of a block that is not wrapped: its look and what has come of it.
-    verbatim: Option<(Look, String)>,
+    /// A block that is not wrapped: its style, and its text so far.
+    verbatim: Option<(TextStyle, String)>,
     first: Option<u64>,
 }
 
 struct List {
     number: Option<u64>,
-    /// Whether its items are paragraphs of their own.
+    /// Whether its items are separate paragraphs.
     is_loose: bool,
 }
 
@@ -80,7 +80,7 @@ impl Page {
             filled: vec![false],
             lists: Vec::new(),
             inline: Vec::new(),
-            looks: Vec::new(),
+            styles: Vec::new(),
             links: Vec::new(),
             table: None,
             verbatim: None,
@@ -88,97 +88,110 @@ impl Page {
         }
     }
 
-    fn look(&self) -> Look {
-        self.looks.iter().fold(Look::PLAIN, |all, look| all | *look)
+    fn style(&self) -> TextStyle {
+        self.styles.iter().fold(TextStyle::PLAIN, |all, style| all | *style)
     }
 
     fn event(&mut self, event: Event<'_>) {
-        let look = self.look();
+        let style = self.style();
         match event {
             Event::Start(tag) => self.start(tag),
             Event::End(tag) => self.end(tag),
             Event::Text(text) | Event::Html(text) => match &mut self.verbatim {
                 Some((_, verbatim)) => verbatim.push_str(&text),
-                None => add(&mut self.inline, &text, look),
+                None => add(&mut self.inline, &text, style),
             },
-            Event::Code(text) => add(&mut self.inline, &text, look | Look::CODE),
+            Event::Code(text) => add(&mut self.inline, &text, style | TextStyle::CODE),
             Event::InlineHtml(tag) if is_break(&tag) => self.inline.push(Cell::BREAK),
-            Event::InlineHtml(tag) => add(&mut self.inline, &tag, look | Look::FAINT),
+            Event::InlineHtml(tag) => add(&mut self.inline, &tag, style | TextStyle::FAINT),
             Event::SoftBreak => self.inline.push(Cell::BLANK),
             Event::HardBreak => self.inline.push(Cell::BREAK),
             Event::Rule => {
                 self.gap();
-                self.inline = cells(&"─".repeat(self.room()), Look::FAINT);
+                self.inline = cells(&"─".repeat(self.room()), TextStyle::FAINT);
                 self.flush();
             }
             Event::TaskListMarker(is_done) => {
-                add(&mut self.inline, if is_done { "[x] " } else { "[ ] " }, Look::FAINT);
+                add(&mut self.inline, if is_done { "[x] " } else { "[ ] " }, TextStyle::FAINT);
             }
             Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
-                add(&mut self.inline, &text, look);
+                add(&mut self.inline, &text, style);
             }
         }
     }
 
     fn start(&mut self, tag: Tag<'_>) {
         match tag {
-            Tag::Paragraph => {
+            Tag::Paragraph
+            | Tag::Heading { .. }
+            | Tag::BlockQuote(_)
+            | Tag::CodeBlock(_)
+            | Tag::HtmlBlock
+            | Tag::List(_)
+            | Tag::Table(_) => {
                 self.gap();
-                if let (Some(Frame::Item { .. }), Some(list)) = (self.frames.last(), self.lists.last_mut()) {
-                    list.is_loose = true;
-                }
-            }
-            Tag::Heading { level, .. } => {
-                self.gap();
-                self.looks.push(Look::STRONG);
-                if level == HeadingLevel::H1 {
-                    self.looks.push(Look::UNDERLINED);
-                }
-            }
-            Tag::BlockQuote(kind) => {
-                self.gap();
-                self.open(Frame::Quote);
-                if let Some(kind) = kind {
-                    add(&mut self.inline, alert(kind), Look::STRONG);
-                    self.flush();
-                }
-            }
-            Tag::CodeBlock(kind) => {
-                self.gap();
-                if let CodeBlockKind::Fenced(info) = kind {
-                    self.label(&info);
-                }
-                self.verbatim = Some((Look::CODE, String::new()));
-            }
-            Tag::HtmlBlock => {
-                self.gap();
-                self.verbatim = Some((Look::FAINT, String::new()));
-            }
-            Tag::List(start) => {
-                self.gap();
-                let start = self.first.take().or(start);
-                self.lists.push(List { number: start, is_loose: false });
+                self.start_block(tag);
             }
             Tag::Item => self.item(),
-            Tag::Table(alignments) => {
-                self.gap();
-                self.table = Some(Table::new(alignments));
-            }
             Tag::TableHead | Tag::TableRow => {
                 if let Some(table) = &mut self.table {
                     table.begin_row();
                 }
             }
-            Tag::Emphasis => self.looks.push(Look::EMPHASIS),
-            Tag::Strong => self.looks.push(Look::STRONG),
-            Tag::Strikethrough => self.looks.push(Look::STRUCK),
+            tag => self.start_inline(tag),
+        }
+    }
+
+    /// Starts a block, after the gap above it.
+    fn start_block(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Paragraph => {
+                if let (Some(Frame::Item { .. }), Some(list)) = (self.frames.last(), self.lists.last_mut()) {
+                    list.is_loose = true;
+                }
+            }
+            Tag::Heading { level, .. } => {
+                self.styles.push(TextStyle::STRONG);
+                if level == HeadingLevel::H1 {
+                    self.styles.push(TextStyle::UNDERLINED);
+                }
+            }
+            Tag::BlockQuote(kind) => {
+                self.open(Frame::Quote);
+                if let Some(kind) = kind {
+                    add(&mut self.inline, alert(kind), TextStyle::STRONG);
+                    self.flush();
+                }
+            }
+            Tag::CodeBlock(kind) => {
+                if let CodeBlockKind::Fenced(info) = kind {
+                    self.label(&info);
+                }
+                self.verbatim = Some((TextStyle::CODE, String::new()));
+            }
+            Tag::HtmlBlock => self.verbatim = Some((TextStyle::FAINT, String::new())),
+            Tag::List(start) => {
+                let start = self.first.take().or(start);
+                self.lists.push(List { number: start, is_loose: false });
+            }
+            Tag::Table(alignments) => self.table = Some(Table::new(alignments)),
+            _ => {}
+        }
+    }
+
+    /// Starts a piece of text with a style or a link.
+    fn start_inline(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Emphasis => self.styles.push(TextStyle::EMPHASIS),
+            Tag::Strong => self.styles.push(TextStyle::STRONG),
+            Tag::Strikethrough => self.styles.push(TextStyle::STRUCK),
             Tag::Link { dest_url, .. } => {
-                self.looks.push(Look::LINK);
+                self.styles.push(TextStyle::LINK);
                 self.links.push((dest_url.into_string(), self.inline.len()));
             }
             Tag::Image { dest_url, .. } => {
-                add(&mut self.inline, "image: ", Look::FAINT);
-                self.looks.push(Look::EMPHASIS);
+                add(&mut self.inline, "image: ", TextStyle::FAINT);
+                self.styles.push(TextStyle::EMPHASIS);
                 self.links.push((dest_url.into_string(), self.inline.len()));
             }
             _ => {}
@@ -189,7 +202,7 @@ impl Page {
         match tag {
             TagEnd::Paragraph => self.flush(),
             TagEnd::Heading(_) => {
-                self.looks.clear();
+                self.styles.clear();
                 self.flush();
             }
             TagEnd::BlockQuote(_) | TagEnd::Item => {
@@ -213,23 +226,23 @@ impl Page {
                 rows.iter().for_each(|row| self.row(row));
             }
             TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => {
-                self.looks.pop();
+                self.styles.pop();
             }
             TagEnd::Link | TagEnd::Image => {
-                self.looks.pop();
+                self.styles.pop();
                 self.end_link();
             }
             _ => {}
         }
     }
 
-    /// Whether rows inside the innermost list stand close together.
+    /// Whether the innermost list has no empty rows between items.
     fn is_tight(&self) -> bool {
         matches!(self.frames.last(), Some(Frame::Item { .. }))
             && self.lists.last().is_some_and(|list| !list.is_loose)
     }
 
-    /// Begins a block: ends the text before it, and leaves a row free where there are rows already.
+    /// Starts a block: ends the text before it, and leaves an empty row if there are rows already.
     fn gap(&mut self) {
         self.flush();
         if self.filled.last() == Some(&true) && !self.is_tight() {
@@ -251,7 +264,7 @@ impl Page {
         if list.is_loose && self.filled.last() == Some(&true) {
             self.row(&[]);
         }
-        let marker = cells(&marker, Look::FAINT);
+        let marker = cells(&marker, TextStyle::FAINT);
         self.open(Frame::Item { indent: columns(&marker), marker: Some(marker) });
     }
 
@@ -261,7 +274,7 @@ impl Page {
     }
 
     fn close(&mut self) {
-        // An item without text has its marker.
+        // An item without text still shows its marker.
         if let Some(Frame::Item { marker: Some(_), .. }) = self.frames.last() {
             self.row(&[]);
         }
@@ -269,13 +282,12 @@ impl Page {
         self.filled.pop();
     }
 
-    /// What stands before a row. Where frames would take more than half of the width, the inner ones are not
-    /// drawn.
+    /// What stands before a row. If frames take more than half of the width, the inner ones are not drawn.
     fn prefix(&mut self) -> Vec<Cell> {
         let mut prefix = Vec::new();
         for frame in &mut self.frames {
             let drawn = match frame {
-                Frame::Quote => cells("│ ", Look::FAINT),
+                Frame::Quote => cells("│ ", TextStyle::FAINT),
                 Frame::Item { marker, indent } => marker.take().unwrap_or_else(|| vec![Cell::BLANK; *indent]),
             };
             if columns(&prefix) + columns(&drawn) <= self.width / 2 {
@@ -285,7 +297,7 @@ impl Page {
         prefix
     }
 
-    /// The columns that are left for text.
+    /// The width that is left for text.
     fn room(&self) -> usize {
         let mut used = 0;
         for frame in &self.frames {
@@ -316,21 +328,21 @@ impl Page {
         wrapped(&inline, self.room()).into_iter().for_each(|row| self.row(row));
     }
 
-    /// The name of a language above its code.
+    /// The name of the language above its code.
     fn label(&mut self, info: &str) {
         if !info.is_empty() {
-            let label = [vec![Cell::BLANK; CODE_INDENT], cells(info, Look::FAINT)].concat();
+            let label = [vec![Cell::BLANK; CODE_INDENT], cells(info, TextStyle::FAINT)].concat();
             let row = chopped(&label, self.room())[0];
             self.row(row);
         }
     }
 
     fn end_verbatim(&mut self) {
-        let Some((look, text)) = self.verbatim.take() else { return };
+        let Some((style, text)) = self.verbatim.take() else { return };
         let room = self.room();
         for line in text.lines() {
-            let line = code(line, look);
-            if look == Look::FAINT {
+            let line = code(line, style);
+            if style == TextStyle::FAINT {
                 chopped(&line, room).into_iter().for_each(|row| self.row(row));
                 continue;
             }
@@ -340,16 +352,16 @@ impl Page {
         }
     }
 
-    /// Where a link leads is written behind its text, unless the text says it.
+    /// Writes the target of a link after its text, unless they are the same.
     fn end_link(&mut self) {
         let Some((url, start)) = self.links.pop() else { return };
         let text = self.inline.get(start..).unwrap_or_default();
-        let written = cells(&url, Look::FAINT);
+        let written = cells(&url, TextStyle::FAINT);
         if !url.is_empty() && !is_same_text(text, &written) {
             if !text.is_empty() {
                 self.inline.push(Cell::BLANK);
             }
-            add(&mut self.inline, &format!("({url})"), Look::FAINT);
+            add(&mut self.inline, &format!("({url})"), TextStyle::FAINT);
         }
     }
 }
@@ -368,7 +380,7 @@ fn alert(kind: BlockQuoteKind) -> &'static str {
     }
 }
 
-/// The name of a language, as it stands above its code.
+/// The row with the name of a language, above its code.
 pub(super) fn label_row(info: &str, width: usize) -> Option<String> {
     let mut page = Page::new(width, None);
     page.label(info);

@@ -1,15 +1,15 @@
-//! A table that fits: cells are wrapped in their columns, and a table with too many columns becomes a list.
+//! Fits a table to the screen. Cells are wrapped; a table with too many columns becomes a list.
 
 use pulldown_cmark::Alignment;
 
-use super::cells::{Cell, Look, cells, columns, wrapped};
+use super::cells::{Cell, TextStyle, cells, columns, wrapped};
 
-/// Where columns would be narrower than this, rows are written one below the other.
+/// If columns would be narrower than this, the table becomes a list.
 const NARROWEST: usize = 8;
 
 pub(super) struct Table {
     alignments: Vec<Alignment>,
-    /// The head first.
+    /// The first row is the head.
     rows: Vec<Vec<Vec<Cell>>>,
 }
 
@@ -31,7 +31,7 @@ impl Table {
     /// The table in at most `width` columns.
     pub(super) fn rows(mut self, width: usize) -> Vec<Vec<Cell>> {
         if let Some(head) = self.rows.first_mut() {
-            head.iter_mut().for_each(|cell| Look::STRONG.on(cell));
+            head.iter_mut().for_each(|cell| TextStyle::STRONG.on(cell));
         }
         match self.fitted(width) {
             Some(widths) => self.grid(&widths),
@@ -39,7 +39,7 @@ impl Table {
         }
     }
 
-    /// How wide each column is: as wide as it wants to be, or its share of what the narrower ones leave.
+    /// The width of each column: as wide as needed, or its share of what the narrower ones leave.
     fn fitted(&self, width: usize) -> Option<Vec<usize>> {
         let count = self.alignments.len();
         let mut wanted = vec![1; count];
@@ -80,21 +80,21 @@ impl Table {
                         aligned(lines.get(line).copied().unwrap_or_default(), *width, *alignment)
                     })
                     .collect();
-                rows.push(parts.join(&cells(" │ ", Look::FAINT)[..]));
+                rows.push(parts.join(&cells(" │ ", TextStyle::FAINT)[..]));
             }
             if at == 0 {
                 let rules: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
-                rows.push(cells(&rules.join("─┼─"), Look::FAINT));
+                rows.push(cells(&rules.join("─┼─"), TextStyle::FAINT));
             }
         }
         rows
     }
 
-    /// Every cell on a line of its own, behind the head of its column.
+    /// Each cell on a separate line, after the head of its column.
     fn records(&self, width: usize) -> Vec<Vec<Cell>> {
         let mut rows = Vec::new();
         let Some((head, body)) = self.rows.split_first() else { return rows };
-        // A table that is all head has its head.
+        // A table without rows shows its head.
         let body = if body.is_empty() { std::slice::from_ref(head) } else { body };
         for (at, row) in body.iter().enumerate() {
             if at > 0 {
@@ -103,7 +103,7 @@ impl Table {
             for (cell, title) in row.iter().zip(head).filter(|(cell, _)| !cell.is_empty()) {
                 let mut line = title.clone();
                 if cell != title {
-                    line.extend(cells(": ", Look::PLAIN));
+                    line.extend(cells(": ", TextStyle::PLAIN));
                     line.extend_from_slice(cell);
                 }
                 rows.extend(wrapped(&line, width).into_iter().map(<[Cell]>::to_vec));

@@ -20,7 +20,7 @@ fn plain(text: &str, width: usize) -> String {
     rows.join("\n")
 }
 
-/// The rows of a document that comes in pieces which end at these places.
+/// The rows of a document that comes in pieces which end at these positions.
 fn in_pieces(text: &str, width: usize, cuts: &[usize]) -> Vec<String> {
     let mut cuts: Vec<usize> =
         cuts.iter().map(|cut| text.floor_char_boundary(cut % (text.len() + 1))).collect();

@@ -1,4 +1,4 @@
-//! A conversation, written down.
+//! Writes a conversation as Markdown or JSON.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -8,9 +8,9 @@ use anyhow::{Context as _, Result, anyhow};
 use prowess_agent::message::Content;
 use prowess_agent::{ThreadId, ThreadState};
 
-use crate::terminal::{shown, shown_lines};
+use crate::terminal::{printable, printable_lines};
 
-/// Writes a conversation into a new file, and gives its path.
+/// Writes a conversation to a new file, and returns its path.
 pub(crate) fn export(id: &ThreadId, run: &ThreadState, file: Option<PathBuf>) -> Result<PathBuf> {
     let path = file.unwrap_or_else(|| PathBuf::from(format!("prowess-{id}.md")));
     let is_json = path.extension().is_some_and(|extension| extension == "json");
@@ -18,37 +18,41 @@ pub(crate) fn export(id: &ThreadId, run: &ThreadState, file: Option<PathBuf>) ->
     let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     let mut opened = opened.map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
-            anyhow!("{} is there already: give another name", path.display())
+            anyhow!("{} already exists: choose another name", path.display())
         }
         _ => anyhow!(error).context(format!("{} cannot be written", path.display())),
     })?;
     let written = opened.write_all(text.as_bytes()).and_then(|()| opened.sync_all());
     if written.is_err() {
-        // A part of it would only be in the way.
+        // An incomplete file is removed.
         let _ = std::fs::remove_file(&path);
     }
     written.with_context(|| format!("{} cannot be written", path.display()))?;
     Ok(path)
 }
 
-/// The whole conversation, for people.
+/// The conversation as Markdown.
 pub(crate) fn markdown(id: &ThreadId, run: &ThreadState) -> String {
     let mut text = format!("# Thread {id}\n");
     for message in run.messages() {
         match &message.content {
             Content::User { .. } if message.is_by_person() => section(&mut text, "You", &message.text()),
-            Content::User { .. } => section(&mut text, "Told to the model", &message.text()),
+            Content::User { .. } => section(&mut text, "For the model", &message.text()),
             Content::Assistant { .. } => {
                 let said = message.text();
                 if !said.is_empty() {
-                    section(&mut text, "The model", &said);
+                    section(&mut text, "Model", &said);
                 }
                 for call in message.tool_calls() {
-                    section(&mut text, &format!("Call of `{}`", shown(&call.name)), &fenced(&call.arguments));
+                    section(
+                        &mut text,
+                        &format!("Tool call: `{}`", printable(&call.name)),
+                        &fenced(&call.arguments),
+                    );
                 }
             }
             Content::Tool(result) => {
-                let heading = if result.is_error { "Answered with an error" } else { "Answered" };
+                let heading = if result.is_error { "Tool error" } else { "Tool answer" };
                 section(&mut text, heading, &fenced(&result.text));
             }
         }
@@ -57,10 +61,10 @@ pub(crate) fn markdown(id: &ThreadId, run: &ThreadState) -> String {
 }
 
 fn section(text: &mut String, heading: &str, body: &str) {
-    text.push_str(&format!("\n## {heading}\n\n{}\n", shown_lines(body).trim_end()));
+    text.push_str(&format!("\n## {heading}\n\n{}\n", printable_lines(body).trim_end()));
 }
 
-/// A text as a block of code that it cannot close.
+/// A text as a code block that it cannot close.
 fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);

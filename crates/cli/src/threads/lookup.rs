@@ -1,4 +1,4 @@
-//! The thread that somebody means.
+//! Finds the thread that a person names.
 
 use std::path::Path;
 
@@ -7,28 +7,28 @@ use prowess_agent::ThreadId;
 use prowess_store::SqliteStore;
 
 use super::{all, beginning};
-use crate::terminal::start_of;
+use crate::terminal::printable_start;
 
-/// The word for the last thread of the working directory.
+/// The name of the last thread in the working directory.
 const LAST: &str = "last";
-/// How many are opened to find the last one of a directory.
+/// How many threads are read to find the last one of a directory.
 const MAX_LOOKED_AT: usize = 500;
-/// How much of what somebody wrote is shown.
+/// How many characters of a wrong name are shown.
 const MAX_SHOWN: usize = 64;
 
-/// What came of looking for a thread.
+/// The result of a search for a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Lookup {
     Found(ThreadId),
-    /// Two or more are called so.
+    /// Two or more threads match.
     Several(ThreadId, ThreadId),
-    /// None is called so.
+    /// No thread matches.
     Nothing,
-    /// The last one of a directory that has none.
+    /// The directory has no thread.
     NoLast,
 }
 
-/// Looks for a thread by its name, its beginning or its end, or for the last one of a directory.
+/// Finds a thread by its name, by the start or end of the name, or the last one of a directory.
 pub(crate) async fn look_for(store: &SqliteStore, directory: &Path, wanted: &str) -> Result<Lookup> {
     let threads = all(store).await?;
     if wanted != LAST {
@@ -43,7 +43,7 @@ pub(crate) async fn look_for(store: &SqliteStore, directory: &Path, wanted: &str
 }
 
 impl Lookup {
-    /// Looks among names.
+    /// Searches in a list of ids.
     pub(crate) fn among(ids: impl Iterator<Item = ThreadId>, wanted: &str) -> Self {
         let fits = |id: &ThreadId| {
             !wanted.is_empty() && (id.as_str().starts_with(wanted) || id.as_str().ends_with(wanted))
@@ -60,17 +60,19 @@ impl Lookup {
         }
     }
 
-    /// The thread, or what to tell somebody who wrote `wanted`.
+    /// The thread, or an error for the person who wrote `wanted`.
     pub(crate) fn found(self, wanted: &str) -> Result<ThreadId> {
-        let wanted = start_of(wanted, MAX_SHOWN);
+        let wanted = printable_start(wanted, MAX_SHOWN);
         match self {
             Self::Found(id) => Ok(id),
-            Self::Several(one, other) => bail!("`{wanted}` can be {one} or {other}: write more of it"),
+            Self::Several(one, other) => {
+                bail!("`{wanted}` matches {one} and {other}: write more of the name")
+            }
             Self::NoLast => {
-                bail!("there is no thread of this directory; `prowess threads list` shows those of others")
+                bail!("this directory has no thread; `prowess threads list` shows all")
             }
             Self::Nothing => bail!(
-                "there is no thread `{wanted}`; `prowess threads list` shows all, and `last` is the last one of this directory"
+                "there is no thread `{wanted}`; `prowess threads list` shows all, and `last` means the last one in this directory"
             ),
         }
     }

@@ -1,9 +1,7 @@
-//! The threads that are kept: finding one, and what is known of each.
+//! The stored threads: finding, reading and exporting them.
 
 mod export;
-mod leftovers;
 mod lookup;
-mod remove;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -15,51 +13,50 @@ use prowess_store::SqliteStore;
 
 pub(crate) use self::export::{export, markdown};
 pub(crate) use self::lookup::{Lookup, look_for};
-pub(crate) use self::remove::{Belongings, files};
-use crate::chat::Place;
-use crate::state;
-use crate::terminal::start_of;
+use crate::chat::ThreadDirectory;
+use crate::directories;
+use crate::terminal::printable_start;
 
 /// The database of threads, below the state directory.
 pub(crate) const FILE: &str = "threads.db";
-/// Where files of threads are, below the state directory: a directory for each.
+/// The directory for files of threads, below the state directory.
 pub(crate) const FILES: &str = "threads";
-/// What the names of sub-agents' threads begin with.
+/// The prefix of the threads of sub-agents.
 const SUB_AGENT: &str = "task-";
 
-/// How many old threads are removed at once: those that did not change for the longest time.
+/// How many old threads are removed at once, the oldest first.
 pub(crate) const MAX_OLD: usize = 100_000;
-/// How many threads are looked through.
+/// How many threads are searched.
 const MAX_SEARCHED: usize = 10_000;
-/// Where in a thread its first words are.
+/// How many events are read to find the first message.
 const FIRST_EVENTS: usize = 8;
-/// How much of its first words is shown.
+/// How many characters of the first message are shown.
 const MAX_TITLE: usize = 60;
 /// How many events are read at once.
 const PAGE: usize = 1000;
 
-/// How a thread begins.
+/// How a thread starts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Beginning {
-    /// Its first words.
+    /// The start of its first message.
     pub(crate) title: String,
-    /// The directory that it was begun in.
+    /// The directory it was started in.
     pub(crate) directory: Option<PathBuf>,
 }
 
-/// A thread, read whole.
-pub(crate) struct Read {
+/// A complete thread.
+pub(crate) struct LoadedThread {
     pub(crate) beginning: Beginning,
     pub(crate) run: ThreadState,
-    /// The model that was asked last.
+    /// The model that was called last.
     pub(crate) model: Option<String>,
-    /// What is asked of a person, in a line each.
+    /// The waiting questions, one line each.
     pub(crate) questions: Vec<String>,
 }
 
-/// The state directory, and the database of threads in it. None is made for those who only look.
-pub(crate) async fn opened() -> Result<Option<(PathBuf, SqliteStore)>> {
-    let state = state::directory().context("there is no home to keep threads in: set HOME")?;
+/// Opens the database of threads, and returns it with the state directory. It is not created if it does not exist.
+pub(crate) async fn open_store() -> Result<Option<(PathBuf, SqliteStore)>> {
+    let state = directories::state().context("there is no home directory for threads: set HOME")?;
     let path = state.join(FILE);
     if !path.exists() {
         return Ok(None);
@@ -68,24 +65,24 @@ pub(crate) async fn opened() -> Result<Option<(PathBuf, SqliteStore)>> {
     Ok(Some((state, store)))
 }
 
-/// The threads of people, the one that changed last first: those of sub-agents, and those without a word, are none.
+/// The threads of people, the last changed first. Empty threads and those of sub-agents are left out.
 pub(crate) async fn all(store: &SqliteStore) -> Result<Vec<ThreadInfo>> {
     let mut threads = store.list(MAX_SEARCHED).await.map_err(|error| anyhow!("{error}"))?;
     threads.retain(is_of_people);
     Ok(threads)
 }
 
-/// Whether a thread is a person's, and not a sub-agent's.
+/// Whether a thread belongs to a person, and not to a sub-agent.
 pub(crate) fn is_of_people(info: &ThreadInfo) -> bool {
     info.events > 0 && !is_of_sub_agent(&info.id)
 }
 
-/// Whether a thread is a sub-agent's.
-fn is_of_sub_agent(id: &ThreadId) -> bool {
+/// Whether a thread belongs to a sub-agent.
+pub(crate) fn is_of_sub_agent(id: &ThreadId) -> bool {
     id.as_str().starts_with(SUB_AGENT)
 }
 
-/// The threads of people that did not change for so long, the one that changed last first.
+/// The threads of people that have not changed for this long, the last changed first.
 pub(crate) async fn unchanged_for(store: &SqliteStore, age: Duration) -> Result<Vec<ThreadInfo>> {
     let mut threads = store.unchanged_for(age, MAX_OLD).await.map_err(|error| anyhow!("{error}"))?;
     threads.retain(is_of_people);
@@ -93,29 +90,29 @@ pub(crate) async fn unchanged_for(store: &SqliteStore, age: Duration) -> Result<
     Ok(threads)
 }
 
-/// How a thread begins; nothing is known of one that cannot be read.
+/// How a thread starts. Empty if it cannot be read.
 pub(crate) async fn beginning(store: &SqliteStore, id: &ThreadId) -> Beginning {
     let events = store.events(id, 0, FIRST_EVENTS).await.unwrap_or_default();
     let events: Vec<&Event> = events.iter().map(|stored| &stored.event).collect();
-    begun(&events)
+    beginning_of(&events)
 }
 
-fn begun(events: &[&Event]) -> Beginning {
+fn beginning_of(events: &[&Event]) -> Beginning {
     let said = events.iter().find_map(|event| match event {
         Event::TurnStarted { messages } => Some(messages.iter().map(Message::text).collect::<String>()),
         _ => None,
     });
-    let directory = events.iter().find_map(|event| Place::noted(event));
-    Beginning { title: start_of(&said.unwrap_or_default(), MAX_TITLE), directory }
+    let directory = events.iter().find_map(|event| ThreadDirectory::noted(event));
+    Beginning { title: printable_start(&said.unwrap_or_default(), MAX_TITLE), directory }
 }
 
-/// The thread that somebody means: by its name, its beginning or its end, or the last one of a directory.
+/// Finds a thread by its name, by the start or end of the name, or the last one of a directory.
 pub(crate) async fn find(store: &SqliteStore, directory: &Path, wanted: &str) -> Result<ThreadId> {
     look_for(store, directory, wanted).await?.found(wanted)
 }
 
-/// Reads a thread whole.
-pub(crate) async fn read(store: &SqliteStore, id: &ThreadId) -> Result<Read> {
+/// Reads a complete thread.
+pub(crate) async fn read(store: &SqliteStore, id: &ThreadId) -> Result<LoadedThread> {
     let (mut run, mut model, mut after) = (ThreadState::default(), None, 0);
     let (mut first, mut asked): (Vec<Event>, Vec<(String, String)>) = (Vec::new(), Vec::new());
     loop {
@@ -128,8 +125,8 @@ pub(crate) async fn read(store: &SqliteStore, id: &ThreadId) -> Result<Read> {
                 Event::ModelAsked { model: name } | Event::ModelAnswered { model: name, .. } => {
                     model = Some(name.clone());
                 }
-                Event::Asked { call, asking, .. } => {
-                    asked.push((call.to_string(), asking.question.wording().title));
+                Event::Asked { call, question, .. } => {
+                    asked.push((call.to_string(), question.question.wording().title));
                 }
                 _ => {}
             }
@@ -145,10 +142,15 @@ pub(crate) async fn read(store: &SqliteStore, id: &ThreadId) -> Result<Read> {
         |call: String| asked.iter().rev().find(|(asked, _)| *asked == call).map(|(_, title)| title.clone());
     let waiting = run.waiting();
     let questions = waiting.into_iter().filter_map(|call| title(call.id.to_string())).collect();
-    Ok(Read { beginning: begun(&first.iter().collect::<Vec<_>>()), run, model, questions })
+    Ok(LoadedThread { beginning: beginning_of(&first.iter().collect::<Vec<_>>()), run, model, questions })
 }
 
-/// How long ago something was, about.
+/// The directory for the files of a thread.
+pub(crate) fn files(state: &Path, id: &ThreadId) -> PathBuf {
+    state.join(FILES).join(id.as_str())
+}
+
+/// How long ago a time was, roughly.
 pub(crate) fn ago(at: SystemTime) -> String {
     let seconds = at.elapsed().unwrap_or_default().as_secs();
     match seconds {

@@ -1,4 +1,4 @@
-//! What a project brings, for a person who is to trust it.
+//! The summary of a project's untrusted items, for the person who decides.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,64 +8,62 @@ use prowess_catalog::Skill;
 use prowess_catalog::skill::{Location, MissingName};
 use prowess_catalog::yaml::Value;
 
-use super::standing::{Verdict, stay};
-use super::survey::Survey;
+use super::review::TrustReview;
+use super::status::{ItemStatus, stay_trusted};
 use super::{FileKind, Item, ItemKind};
 use crate::config;
-use crate::terminal::{Style, count, shown, shown_lines, size, start_of, styled};
+use crate::terminal::{Style, count, printable, printable_lines, printable_start, size, styled};
 
-/// Endings of files that interpreters run.
+/// Extensions of files that interpreters run.
 const CODE: [&str; 17] = [
     "bash", "bat", "cjs", "cmd", "fish", "js", "lua", "mjs", "php", "pl", "ps1", "py", "rb", "sh", "ts",
     "tsx", "zsh",
 ];
-/// How many files of a skill are named, beside its programs and links, which are all named.
+/// How many files of a skill are named. Programs and links are always named.
 const MAX_NAMED: usize = 20;
-/// How many lines of a configuration or of a memory are shown.
+/// How many lines of a configuration or of AGENTS.md are shown.
 const MAX_LINES: usize = 400;
-/// How much of a description is shown.
+/// How many characters of a description are shown.
 const MAX_DESCRIPTION: usize = 200;
 
-/// What is asked where nothing of a project is trusted.
-pub(super) const QUESTION: &str = "Trust this project? Models then see its skills and may ask to run them, and its prowess.toml \
-                                   and AGENTS.md count. You are asked again about what is new or changes.";
-/// What is asked where something was said of it before.
-pub(super) const QUESTION_OF_PART: &str = "Trust these? Models then see these skills and may ask to run them; a prowess.toml or AGENTS.md \
-                                           among them counts. The rest stays as it is.";
+/// The question if nothing of the project is trusted.
+pub(super) const QUESTION: &str = "Trust this project? Models will see its skills and can ask to run them, and its prowess.toml and AGENTS.md will be used. You will be asked again about anything new or changed.";
+/// The question if there are earlier decisions.
+pub(super) const QUESTION_OF_PART: &str = "Trust these? Models will see these skills and can ask to run them; a prowess.toml or AGENTS.md among them will be used. The rest stays as it is.";
 
-impl Survey<'_> {
-    /// Everything of the project that is not trusted: skills with their files, the configuration and the memory.
+impl TrustReview<'_> {
+    /// All untrusted items: skills with their files, the configuration and AGENTS.md.
     pub(crate) fn summary(&self) -> String {
         let mut text = String::new();
-        // Writing to a text cannot fail.
-        let top = shown(&self.project.top().display().to_string());
+        // Writing to a String cannot fail.
+        let top = printable(&self.project.top().display().to_string());
         let trusted = self.trusted();
         let of_part = match (trusted, self.is_first()) {
             (_, true) => "",
             (0, false) => ", besides what you refused",
             (_, false) => ", besides what you trust",
         };
-        let _ = writeln!(text, "{top} brings{of_part}:");
+        let _ = writeln!(text, "{top} contains{of_part}:");
         for (path, item) in &self.items {
-            let Some(judged) = self.judged.get(path).filter(|judged| !self.is_settled(&judged.verdict))
+            let Some(judged) = self.statuses.get(path).filter(|judged| !self.is_settled(&judged.status))
             else {
                 continue;
             };
-            let mark = match judged.verdict {
-                Verdict::New if !self.is_first() => " (new)",
-                Verdict::Changed => " (changed)",
-                Verdict::Refused => " (refused)",
+            let mark = match judged.status {
+                ItemStatus::New if !self.is_first() => " (new)",
+                ItemStatus::Changed => " (changed)",
+                ItemStatus::Refused => " (refused)",
                 _ => "",
             };
-            let name = styled(shown(path), Style::Name);
+            let name = styled(printable(path), Style::Name);
             let _ = writeln!(text, "\n  {name}{mark}: {}", of(item));
-            match &judged.verdict {
-                Verdict::Unfit(problem) => {
+            match &judged.status {
+                ItemStatus::Unfit(problem) => {
                     let problem = format!("cannot be trusted: it {problem}");
                     let _ = writeln!(text, "    {}", styled(problem, Style::Bad));
                 }
-                Verdict::LeadsTo(_) => {
-                    let _ = writeln!(text, "    is as it was, and {}", judged.verdict);
+                ItemStatus::LeadsTo(_) => {
+                    let _ = writeln!(text, "    has not changed, but {}", judged.status);
                     continue;
                 }
                 _ => {}
@@ -78,7 +76,7 @@ impl Survey<'_> {
             }
         }
         if trusted > 0 {
-            let _ = writeln!(text, "\nThe {}.", stay(trusted));
+            let _ = writeln!(text, "\nThe {}.", stay_trusted(trusted));
         }
         text
     }
@@ -87,7 +85,7 @@ impl Survey<'_> {
         let directory = self.project.top().join(path);
         for (below, manifest) in &item.texts {
             let location = Location::new(directory.join(below).to_string_lossy());
-            // What is no skill has only files.
+            // An entry that is not a skill has only files.
             if let Some(found) = Skill::parse_with(manifest, &location, MissingName::UseDirectory).skill {
                 skill(&found, text);
             }
@@ -101,7 +99,7 @@ impl Survey<'_> {
                 kind => kind.clone(),
             };
             let files = item.files.iter().filter(move |(path, kind)| kind_of(path, kind) == wanted);
-            files.map(|(path, _)| shown(path))
+            files.map(|(path, _)| printable(path))
         };
         let mut files: Vec<String> = of_kind(FileKind::Plain).take(MAX_NAMED).collect();
         let more = of_kind(FileKind::Plain).count().saturating_sub(MAX_NAMED);
@@ -118,7 +116,7 @@ impl Survey<'_> {
         }
     }
 
-    /// What the model would be told.
+    /// The text for the model.
     fn memory(&self, path: &str, item: &Item, text: &mut String) {
         for contents in item.texts.values() {
             lines(&String::from_utf8_lossy(contents), &self.project.top().join(path), text);
@@ -128,13 +126,13 @@ impl Survey<'_> {
     fn configuration(&self, text: &mut String) {
         let Ok(Some(source)) = self.project.configuration() else { return };
         if let Err(mistake) = config::check(source) {
-            let _ = writeln!(text, "    {}", styled(shown(&format!("{mistake:#}")), Style::Bad));
+            let _ = writeln!(text, "    {}", styled(printable(&format!("{mistake:#}")), Style::Bad));
         }
         lines(&String::from_utf8_lossy(&source.bytes), &self.project.top().join(config::FILE_NAME), text);
     }
 }
 
-/// Whether a file that nobody can start by itself is meant to be handed to an interpreter.
+/// Whether a file is code for an interpreter, although it is not executable.
 fn is_code(path: &str) -> bool {
     let path = Path::new(path);
     let is_script = path.parent().is_some_and(|above| above.iter().any(|part| part == "scripts"));
@@ -142,35 +140,35 @@ fn is_code(path: &str) -> bool {
     is_script || ending.is_some_and(|ending| CODE.contains(&&*ending))
 }
 
-/// The lines of a file, or the first of them and where the rest is.
+/// The lines of a file. If there are too many, says where the rest is.
 fn lines(contents: &str, file: &Path, text: &mut String) {
-    let contents = shown_lines(contents);
+    let contents = printable_lines(contents);
     for line in contents.lines().take(MAX_LINES) {
         let _ = writeln!(text, "    {line}");
     }
     let more = contents.lines().count().saturating_sub(MAX_LINES);
     if more > 0 {
-        let file = shown(&file.display().to_string());
+        let file = printable(&file.display().to_string());
         let _ = writeln!(text, "    … {} more: read {file} before you answer", count(more, "line"));
     }
 }
 
 fn of(item: &Item) -> String {
     if let Some(FileKind::Link(target)) = item.files.get("") {
-        return format!("a link to {}", shown(target));
+        return format!("a link to {}", printable(target));
     }
     match item.kind {
-        ItemKind::Directory => "a directory of skills".to_owned(),
+        ItemKind::Directory => "a skill directory".to_owned(),
         ItemKind::Skill => format!("{}, {}", count(item.files.len(), "file"), size(item.bytes)),
         ItemKind::Configuration => format!("settings, {}", size(item.bytes)),
-        ItemKind::Memory => format!("told to the model, {}", size(item.bytes)),
+        ItemKind::Memory => format!("text for the model, {}", size(item.bytes)),
     }
 }
 
-/// Links with where they lead.
+/// Links with their targets.
 fn links(files: &BTreeMap<String, FileKind>) -> Vec<String> {
     let link = |(path, kind): (&String, &FileKind)| match kind {
-        FileKind::Link(target) => Some(format!("{} -> {}", shown(path), shown(target))),
+        FileKind::Link(target) => Some(format!("{} -> {}", printable(path), printable(target))),
         _ => None,
     };
     files.iter().filter_map(link).collect()
@@ -180,11 +178,11 @@ fn skill(skill: &Skill, text: &mut String) {
     let _ = writeln!(
         text,
         "    {}: {}",
-        shown(skill.name.as_str()),
-        start_of(&skill.description, MAX_DESCRIPTION)
+        printable(skill.name.as_str()),
+        printable_start(&skill.description, MAX_DESCRIPTION)
     );
     if !skill.allowed_tools.is_empty() {
-        let _ = writeln!(text, "    allowed-tools: {}", shown(&skill.allowed_tools.join(" ")));
+        let _ = writeln!(text, "    allowed-tools: {}", printable(&skill.allowed_tools.join(" ")));
     }
     if let Some(hooks) = &skill.extensions.hooks {
         match hooks {
@@ -192,22 +190,22 @@ fn skill(skill: &Skill, text: &mut String) {
                 for (event, groups) in events {
                     let mut does = Vec::new();
                     texts(groups, &mut does);
-                    let _ = writeln!(text, "    hook {}: {}", shown(event), does.join(" "));
+                    let _ = writeln!(text, "    hook {}: {}", printable(event), does.join(" "));
                 }
             }
             _ => {
-                let _ = writeln!(text, "    hooks: in a form that is not understood");
+                let _ = writeln!(text, "    hooks: in an unknown form");
             }
         }
     }
 }
 
-/// All texts within a value: commands, prompts, and what they are for.
+/// All texts in a value, such as commands and prompts.
 fn texts(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Map(fields) => fields.iter().for_each(|(_, value)| texts(value, found)),
         Value::List(values) => values.iter().for_each(|value| texts(value, found)),
-        Value::Text(text) => found.push(shown(text)),
+        Value::Text(text) => found.push(printable(text)),
         _ => {}
     }
 }

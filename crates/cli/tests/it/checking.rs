@@ -204,9 +204,9 @@ fn what_was_not_looked_at_is_told_once() {
     exit 1
     --- out
     ./tides: valid
-    1 skill checked: 1 valid; not everything was looked at
+    1 skill checked: 1 valid; some places were skipped
     --- err
-    ./1/2/3/4/5/a: warning [depth-cap] directories below level 6 are not scanned (raise the limit, or give a deeper root)
+    ./1/2/3/4/5/a: warning [depth-cap] prowess does not scan directories below level 6 (raise the limit, or give a deeper root)
     and 2 more like it; --max-depth N looks deeper
     ");
 }

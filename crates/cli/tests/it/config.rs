@@ -30,7 +30,7 @@ fn show_says_where_each_value_came_from() {
              base_url = \"http://me:hush@127.0.0.1:11434/v1\"\nkey_command = [\"pass\", \"show\", \"hush\"]\n\
              [permission]\nrun = \"ask\"\nrn = \"ask\"\n[[hooks.Stop]]\nhooks = [{ type = \"prompt\", prompt = \"x\" }]\n",
         )
-        .file("project/prowess.toml", "[skills]\nmax_loaded = 20\n");
+        .file("project/prowess.toml", "[skills]\nmax_loaded_skills = 20\n");
     let shown = |args: &[&str]| {
         let mut command = world.command(args);
         command.env("PROWESS_LIMITS_TOKENS", "1000").env("OPENAI_API_KEY", "hush");
@@ -41,7 +41,7 @@ fn show_says_where_each_value_came_from() {
     assert_snapshot!(all);
     let untrusted = shown(&["config", "show"]);
     assert!(
-        untrusted.contains("skills.max_loaded\t10\tdefault"),
+        untrusted.contains("skills.max_loaded_skills\t10\tdefault"),
         "a project that is not trusted sets nothing: {untrusted}"
     );
     assert!(untrusted.contains("this project is not trusted: its prowess.toml not used"), "{untrusted}");
@@ -130,10 +130,10 @@ fn hostile_files_are_refused_with_one_line() {
     tell("everybody's");
     assert_snapshot!(told);
     // A link to a file of the user's is how many keep their settings.
-    world.file("home/dotfiles/prowess.toml", "[limits]\nsteps = 7\n");
+    world.file("home/dotfiles/prowess.toml", "[limits]\nmodel_calls = 7\n");
     std::fs::remove_file(&path).unwrap();
     symlink(world.path("home/dotfiles/prowess.toml"), &path).unwrap();
-    assert!(world.stdout(&["config", "show"]).contains("limits.steps\t7\t"));
+    assert!(world.stdout(&["config", "show"]).contains("limits.model_calls\t7\t"));
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_project_s_file_must_be_its_own_and_set_only_what_it_may() {
     let show = ["config", "show", "--trust-project"];
     let mut told = refused(&world, &show);
     std::fs::remove_file(world.path("project/prowess.toml")).unwrap();
-    world.file("home/secret.toml", "[limits]\nsteps = 1\n");
+    world.file("home/secret.toml", "[limits]\nmodel_calls = 1\n");
     symlink(world.path("home/secret.toml"), world.path("project/prowess.toml")).unwrap();
     told.push_str(&refused(&world, &show));
     assert_snapshot!(told);
@@ -158,7 +158,7 @@ fn roots_and_budgets_are_taken_from_the_file_and_options_win() {
         .skill("home/shelf", "kites", "Builds kites. Use in wind.")
         .file(
             USER,
-            "[skills]\nroots = [\"~/shelf\"]\nmax_loaded = 1\n[permission.skill]\nkites = \"deny\"\n",
+            "[skills]\nroots = [\"~/shelf\"]\nmax_loaded_skills = 1\n[permission.skill]\nkites = \"deny\"\n",
         );
     let listed = world.stdout(&["list"]);
     assert!(listed.contains("tides\texplicit") && listed.contains("kites\texplicit"), "{listed}");

@@ -21,8 +21,8 @@ const EVIDENCE: [&str; 14] = [
     "I loaded the skill `json-schema-check` and ran its first example",
     "6/8  Unload",
     "7/8  Compaction",
-    "8/8  What is left",
-    "That was all.",
+    "8/8  After compaction",
+    "That was the demo.",
 ];
 
 #[test]
@@ -43,9 +43,9 @@ fn every_stage_is_played_and_leaves_nothing_behind() {
         "python-math is loaded",
         "exit 0, sandbox bwrap",
         "/ws/out/fib.txt  23 B",
-        "out/fib.txt@0 is kept  `prowess artifacts get out/fib.txt@0 --thread ",
-        "a question waits",
-        "allowed by --yes: run in skill 'json-schema-check'",
+        "out/fib.txt@0 is saved  `prowess artifacts get out/fib.txt@0 --thread ",
+        "a question is waiting",
+        "approved by --yes: run in skill 'json-schema-check'",
         "python-math is unloaded",
         "messages summarised",
     ] {
@@ -87,7 +87,7 @@ fn nothing_fails_on_a_screen() {
     for stage in EVIDENCE.iter().filter(|evidence| evidence.contains("/8  ")) {
         pty.wait_for(stage);
     }
-    pty.wait_for("That was all.");
+    pty.wait_for("That was the demo.");
     assert_eq!(pty.wait(), Some(0));
     let shown = pty.everything();
     assert!(!shown.contains('✗') && !shown.contains("stopped after"), "{shown}");
@@ -130,7 +130,7 @@ fn a_recording_is_a_picture() {
     let status = prowess_record::record(world.command(&["demo"]), picture, &file).unwrap();
     let picture = std::fs::read_to_string(file).unwrap();
     assert_eq!(status.code(), Some(0), "{picture}");
-    assert!(picture.starts_with("<svg") && picture.contains("That was all."), "{picture}");
+    assert!(picture.starts_with("<svg") && picture.contains("That was the demo."), "{picture}");
 }
 
 /// The recorder is for development, and no part of the program.

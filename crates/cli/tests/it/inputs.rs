@@ -139,10 +139,13 @@ fn a_person_is_told_what_keeps_an_input_out() {
         let told = run(&world, "--input", from);
         told.split("nothing ran: ").nth(1).unwrap_or(&told).trim_end().to_owned()
     };
-    assert_eq!(why("."), "[WORLD]/project has files of the skill 'strange', which is denied or not trusted");
+    assert_eq!(
+        why("."),
+        "[WORLD]/project contains files of the skill 'strange', which is denied or not trusted"
+    );
     assert_eq!(
         why(&at("home/.prowess")),
-        "[WORLD]/home/.prowess has files of the skill 'hushed', which is denied or not trusted"
+        "[WORLD]/home/.prowess contains files of the skill 'hushed', which is denied or not trusted"
     );
     assert_eq!(
         why(&at("home/private/key.txt")),
@@ -150,6 +153,6 @@ fn a_person_is_told_what_keeps_an_input_out() {
     );
     assert_eq!(
         why(&at("home")),
-        "[WORLD]/home has files of the skill 'hushed', which is denied or not trusted"
+        "[WORLD]/home contains files of the skill 'hushed', which is denied or not trusted"
     );
 }

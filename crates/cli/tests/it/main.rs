@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod answer_size;
-mod artifacts_apart;
+mod artifact_scopes;
 mod authoring;
 mod chat;
 mod checking;
@@ -14,7 +14,6 @@ mod document;
 mod documents;
 mod earlier;
 mod inputs;
-mod isolation;
 mod mcp;
 mod mcp_http;
 mod mistakes;
@@ -23,9 +22,11 @@ mod names;
 mod promises;
 mod pty;
 mod readme;
+mod renamed;
 mod run;
 mod same_run;
 mod sandbox;
+mod sandbox_level;
 mod session;
 mod shipping;
 mod showing;

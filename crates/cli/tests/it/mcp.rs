@@ -1,4 +1,4 @@
-//! `mcp`: a server as a host starts it.
+//! `prowess mcp`: a server as an MCP client starts it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt;
@@ -113,7 +113,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_host_starts_it_and_it_ends_with_its_input() {
+fn a_client_starts_it_and_it_ends_with_its_input() {
     let world = World::new();
     let root = examples();
     let mut server = Server::start(&world, &["--only", "--root", &root]);
@@ -310,7 +310,7 @@ fn what_cannot_be_looked_for_is_not_served_until_it_can() {
     until("it is not served again", || names(&mut server) == ["tides"]);
     let (_, told) = server.end();
     assert_eq!(told.lines().count(), 1, "{told}");
-    assert!(told.starts_with("no skills are served until they can be looked for: "), "{told}");
+    assert!(told.starts_with("cannot look for skills, so none are served until this is fixed: "), "{told}");
 }
 
 #[test]
@@ -363,7 +363,7 @@ fn no_process_is_left_when_it_ends() {
 }
 
 #[test]
-fn hosts_are_told_how_to_start_it() {
+fn the_client_configuration_has_the_command() {
     let world = World::new();
     for host in ["claude-code", "codex", "cursor", "opencode", "vscode", "zed"] {
         let text = world.stdout(&["mcp", "--root", "skills", "--print-config", host]);

@@ -103,7 +103,7 @@ impl Server {
 fn a_token_is_made_once_and_for_the_user_alone() {
     let world = World::new();
     let mut server = Server::start(&world, &["-vvv"], &[]);
-    let file = server.line("clients present the token in ");
+    let file = server.line("clients must send the token in ");
     let found = std::fs::metadata(&file).unwrap();
     assert_eq!(found.permissions().mode() & 0o777, 0o600);
     let secret = std::fs::read_to_string(&file).unwrap();
@@ -128,7 +128,7 @@ fn a_token_can_be_given() {
     let world = World::new();
     let secret = "0123456789-abcdefghij";
     let mut server = Server::start(&world, &[], &[("PROWESS_MCP_TOKEN", secret)]);
-    assert_eq!(server.line("clients present the token in "), "PROWESS_MCP_TOKEN");
+    assert_eq!(server.line("clients must send the token in "), "PROWESS_MCP_TOKEN");
     server.session(secret);
     server.signal("-TERM");
 }
@@ -168,7 +168,7 @@ fn what_is_not_safe_is_refused() {
 }
 
 #[test]
-fn hosts_are_told_where_it_is() {
+fn the_client_configuration_has_the_address() {
     let world = World::new();
     let text = world.stdout(&["mcp", "--http", "localhost:8931", "--print-config", "claude-code"]);
     let value: Value = serde_json::from_str(&text).unwrap();

@@ -82,7 +82,7 @@ fn many_skills_end_with_a_summary_by_code() {
     assert_eq!(
         summary,
         [
-            "4 skills checked: 0 valid, 4 not",
+            "4 skills checked: 0 valid, 4 invalid",
             "name-dir-mismatch\t1\t1",
             "unknown-field\t6\t3",
             "CODE\tFINDINGS\tSKILLS",
@@ -201,7 +201,7 @@ fn opencode_s_skills_are_where_xdg_config_home_says() {
 fn a_new_skill_of_a_project_has_to_be_trusted() {
     let world = World::new();
     let told = world.stdout(&["new", "tides"]);
-    assert!(told.contains("then `prowess trust`"), "{told}");
+    assert!(told.contains("then run `prowess trust`"), "{told}");
     assert_eq!(world.json(&["new", "kites", "--json"])["needs_trust"], json!(true));
     // The user's own needs nobody's word, and neither does one that lies in no project's directory of skills.
     let own = world.path("home/.prowess/skills");
@@ -241,7 +241,7 @@ fn info_counts_the_tokens_that_a_load_takes() {
     world.file(
         "home/.config/prowess/prowess.toml",
         &format!(
-            "[model]\nname = \"fake:m\"\nwindow = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{}\"\n",
+            "[model]\nname = \"fake:m\"\ncontext_window = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{}\"\n",
             model.url()
         ),
     );

@@ -59,7 +59,7 @@ fn the_engine_is_looked_for_at_the_socket_that_is_configured() {
         config,
         &format!("{settings}\n[sandbox]\nexecutor = \"container\"\nengine_socket = \"~/engine.sock\"\n"),
     );
-    let expected = format!("no container engine answers at {socket} (there is nothing)");
+    let expected = format!("no container engine answers at {socket} (no such socket)");
     let doctor = world.json(&["doctor", "--json"]);
     assert!(doctor["containers"]["problem"].as_str().unwrap().contains(&expected), "{doctor}");
     let run = world.run(&["run", "tides", "--", "true"]);
@@ -86,7 +86,7 @@ fn doctor_says_how_to_start_podman_where_it_is_installed() {
     };
     let (own, system) = (world.path("bin").display().to_string(), "/usr/bin:/bin");
     let with = told(format!("{own}:{system}"));
-    let advice = "/bin/podman is installed, but its service does not run: start it with `podman system service --time=0 &`";
+    let advice = "/bin/podman is installed, but its service is not running: start it with `podman system service --time=0 &`";
     assert!(with.contains(&format!("[WORLD]{advice}")), "{with}");
     assert!(with.contains("name its socket as `sandbox.engine_socket` in prowess.toml"), "{with}");
     if !std::path::Path::new("/usr/bin/podman").exists() {
@@ -105,8 +105,8 @@ fn results_are_copied_out_be_they_text_or_not() {
     assert_eq!(std::fs::read(world.path("project/results/out/bytes")).unwrap(), b"\0\xff");
     assert_eq!(std::fs::read(world.path("project/results/out/text")).unwrap(), b"text\n");
     assert!(!world.path("project/results/out/large").exists());
-    assert!(told.contains("`out/large` was not copied: it is too large; it is whole at"), "{told}");
+    assert!(told.contains("`out/large` was not copied: it is too large; the whole file is"), "{told}");
     let help = world.stdout(&["run", "--help"]);
     let help: String = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(help.contains("Copy the results to this directory, text or not, each up to 4 MiB"), "{help}");
+    assert!(help.contains("Copy the results to this directory, up to 4 MiB each"), "{help}");
 }

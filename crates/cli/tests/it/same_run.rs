@@ -32,7 +32,7 @@ fn world(model: &FakeModel, rules: &str) -> World {
         .file(
             CONFIG,
             &format!(
-                "[model]\nname = \"fake:m\"\nwindow = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{}\"\n\
+                "[model]\nname = \"fake:m\"\ncontext_window = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{}\"\n\
                  [sandbox]\nhosts = [\"allowed.example\", \"denied.example\"]\n{rules}",
                 model.url()
             ),
@@ -131,7 +131,7 @@ fn a_shell_that_a_skill_names_is_the_same_or_refused_alike() {
     assert_eq!(ran[0].report()["stdout"], "none\n");
     for refused in both("", "odd", shell, &[], &json!({})) {
         let why = refused.why().replace('`', "'");
-        assert!(why.contains("asks for the shell 'zsh'; it can have bash or sh"), "{refused:?}");
+        assert!(why.contains("asks for the shell 'zsh'; only bash and sh are possible"), "{refused:?}");
     }
 }
 
@@ -267,7 +267,7 @@ fn secrets_in_a_directory_are_asked_about_and_a_file_that_was_named_is_given() {
     assert_eq!(String::from_utf8(run("mixed").stdout).unwrap(), "HUSH=1\nheron\n");
     world.file(CONFIG, &config);
     // At a terminal the person is asked, and sees which.
-    for (answer, code, expected) in [("y\r", Some(0), "HUSH=1"), ("n\r", Some(125), "you did not give")] {
+    for (answer, code, expected) in [("y\r", Some(0), "HUSH=1"), ("n\r", Some(125), "you refused to give")] {
         let mut pty =
             Pty::start(&world, &[&["run", "tides", "--input", "mixed"], &show[..]].concat(), 120, 20);
         let asked = pty.wait_for("Give them to the command? [y/N]");

@@ -181,7 +181,7 @@ fn refresh_says_what_changed() {
     let refreshed = say("refresh");
     assert_eq!(
         refreshed["text"],
-        "Added: lamp-reset\n\nRemoved: tide-tables\n\n`tide-tables` is loaded, and not there any more."
+        "Added: lamp-reset\n\nRemoved: tide-tables\n\n`tide-tables` is loaded, but no longer exists."
     );
     assert_eq!(refreshed["data"]["stale"], json!([{"name": "tide-tables", "why": "gone"}]));
     assert!(refreshed["prompt"].as_str().unwrap().contains("lamp-reset"));

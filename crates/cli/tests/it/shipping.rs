@@ -183,7 +183,7 @@ fn every_command_has_a_manual_page() {
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
-    assert_eq!(told, format!("wrote {} pages into pages/man1\n", written.len()));
+    assert_eq!(told, format!("wrote {} pages to pages/man1\n", written.len()));
 
     let mut expected = BTreeSet::from(["prowess.1".to_owned()]);
     let mut next: Vec<Vec<String>> = subcommands(&world, &[]).into_iter().map(|name| vec![name]).collect();
@@ -231,7 +231,7 @@ fn pages_that_cannot_be_written_are_told() {
     let output = world.output(&["man", "taken"]);
     assert_eq!(output.status.code(), Some(2));
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.starts_with("prowess: man pages cannot be written into taken: "), "{told}");
+    assert!(told.starts_with("prowess: cannot write man pages to taken: "), "{told}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::world::World;
 fn world(model: &FakeModel) -> World {
     let world = World::new();
     let config = format!(
-        "[model]\nname = \"fake:m\"\nwindow = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{}\"\n",
+        "[model]\nname = \"fake:m\"\ncontext_window = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{}\"\n",
         model.url()
     );
     world
@@ -96,7 +96,7 @@ fn a_list_says_what_each_is_about_and_whether_it_waits() {
     assert_eq!(said["directory"], json!(world.path("project").to_str().unwrap()));
     let told = world.stdout(&["threads", "list"]);
     let lines: Vec<&str> = told.lines().collect();
-    assert!(lines[0].contains("(a question waits) run the script"), "{told}");
+    assert!(lines[0].contains("(a question is waiting) run the script"), "{told}");
     assert!(lines[1].ends_with("\tnow\t2\tfake:m\tis it high water?"), "{told}");
     let one = world.stdout(&["threads", "list", "--limit", "1"]);
     assert_eq!(one.lines().count(), 1);
@@ -113,7 +113,7 @@ fn a_conversation_is_shown_and_written_down() {
         let told = world.stdout(&["threads", "show", name]);
         assert!(told.contains("## You\n\nis it high water?"), "{told}");
         assert!(told.contains("It is **high**") && !told.contains('\u{1b}'), "{told}");
-        assert!(told.contains("## A question waits"), "{told}");
+        assert!(told.contains("## A question is waiting"), "{told}");
     }
     let messages = world.json(&["threads", "show", "last", "--json"]);
     assert_eq!(messages.as_array().unwrap().len(), 4, "{messages}");
@@ -122,7 +122,7 @@ fn a_conversation_is_shown_and_written_down() {
     assert!(pty.screen().contains("is it high water?"), "{}", pty.screen());
 
     let told = world.stdout(&["threads", "export", "last", "talk.md"]);
-    assert_eq!(told, "the conversation is in talk.md\n");
+    assert_eq!(told, "wrote the conversation to talk.md\n");
     let text = std::fs::read_to_string(world.path("project/talk.md")).unwrap();
     assert!(text.starts_with(&format!("# Thread {id}\n")), "{text}");
     world.stdout(&["threads", "export", &id, "talk.json"]);
@@ -140,7 +140,7 @@ fn what_is_not_there_is_told_in_one_line() {
     let model = FakeModel::start(vec![Answer::text("Hello."), Answer::text("Hello.")]);
     let world = world(&model);
     let told = stderr(&world.output(&["threads", "show", "last"]));
-    assert_eq!(told, "prowess: there are no threads yet; `prowess chat` begins one\n");
+    assert_eq!(told, "prowess: there are no threads yet; `prowess chat` starts one\n");
     world.stdout(&["chat", "hello"]);
     world.stdout(&["chat", "hello"]);
     for args in [
@@ -224,7 +224,7 @@ fn threads_in_database(world: &World) -> usize {
 
 fn in_database(world: &World) -> Vec<String> {
     let path = world.path("home/.local/state/prowess/threads.db");
-    let threads = SqliteStore::glance(&path, 1000).unwrap();
+    let threads = SqliteStore::list_read_only(&path, 1000).unwrap();
     threads.iter().map(|info| info.id.to_string()).collect()
 }
 
@@ -287,7 +287,7 @@ fn nobody_is_asked_who_cannot_see_the_question() {
     let mut pty = Pty::run(shell, 100, 20);
     assert_eq!(pty.wait(), Some(2), "{}", pty.screen());
     let told = std::fs::read_to_string(world.path("project/told")).unwrap();
-    assert!(told.contains("nobody can be asked here") && !told.contains("[y/N]"), "{told}");
+    assert!(told.contains("there is no terminal to ask on") && !told.contains("[y/N]"), "{told}");
     assert_eq!(ids(&world).len(), 1);
 }
 
@@ -363,7 +363,7 @@ fn threads_of_sub_agents_whose_parent_is_gone_are_pruned() {
     // Where nothing but such a thread is left, it is asked about.
     forget(&world, &kept);
     let mut pty = Pty::start(&world, &["threads", "prune", "--older-than", "0m"], 100, 20);
-    pty.wait_for("Remove 1 remnant");
+    pty.wait_for("Remove 1 leftover");
     pty.type_line("y");
     assert_eq!(pty.wait(), Some(0), "{}", pty.screen());
     assert_eq!(threads_in_database(&world), 0);

@@ -19,7 +19,7 @@ fn furnished() -> World {
         )
         .file(SCRIPT, "#!/bin/sh\necho high\n")
         .skill("project/.claude/skills", "kites", "Builds kites. Use in wind.")
-        .file("project/prowess.toml", "[skills]\nmax_loaded = 20\n")
+        .file("project/prowess.toml", "[skills]\nmax_loaded_skills = 20\n")
         .file("project/AGENTS.md", "Speak of the sea.\n");
     chmod(&world, SCRIPT, 0o755);
     world
@@ -36,7 +36,7 @@ fn standing(world: &World) -> String {
     let told = world.told(&output);
     let lines = told.split("--- err\n").nth(1).unwrap().lines();
     // A project's file may be trusted that cannot be used.
-    let lines = lines.filter(|line| !line.starts_with("what a model sees is not known"));
+    let lines = lines.filter(|line| !line.starts_with("cannot tell which skills the model sees"));
     lines.map(|line| format!("{line}\n")).collect()
 }
 
@@ -62,7 +62,7 @@ fn a_project_is_shown_asked_about_and_remembered() {
     let world = furnished();
     assert_eq!(
         standing(&world),
-        "this project is not trusted: 2 project skills hidden from models; `prowess trust` shows what it brings\n"
+        "this project is not trusted: 2 project skills hidden from models; `prowess trust` shows what it contains\n"
     );
     let (said, code) = asked(&world, "n\n", || {});
     assert_eq!(code, Some(1), "{said}");
@@ -74,7 +74,7 @@ fn a_project_is_shown_asked_about_and_remembered() {
     assert_snapshot!(said);
     assert_eq!(standing(&world), "");
     assert!(world.stdout(&["prompt", "--form", "compact"]).contains("tides"));
-    assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded\t20\t"));
+    assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded_skills\t20\t"));
     let file = world.path("home/.local/state/prowess/trust.json");
     assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
 }
@@ -87,14 +87,14 @@ fn without_a_terminal_only_a_word_trusts() {
     assert_snapshot!(world.run(&["trust", "--list"]), @r"
     exit 0
     --- out
-    No project is trusted. `prowess trust` trusts the one around you.
+    No project is trusted. Run `prowess trust` in a project to trust it.
     --- err
     ");
     trust(&world);
     assert_snapshot!(world.run(&["trust"]), @r"
     exit 0
     --- out
-    [WORLD]/project is trusted, and is as it was then.
+    [WORLD]/project is trusted and has not changed.
     --- err
     ");
     let listed = world.json(&["trust", "--list", "--json"]);
@@ -113,7 +113,7 @@ fn without_a_terminal_only_a_word_trusts() {
     exit 2
     --- out
     --- err
-    prowess: [WORLD]/project was not trusted; `prowess trust --list` shows what is
+    prowess: [WORLD]/project was not trusted; `prowess trust --list` shows trusted projects
     ");
     assert!(standing(&world).contains("is not trusted"));
 }
@@ -176,7 +176,7 @@ fn whatever_changes_is_named_and_asked_again() {
         world.skill("project/.agents/skills", "nets", "Knots. Use at sea.");
     });
     changed("the configuration", &[], &|| {
-        world.file("project/prowess.toml", "[skills]\nmax_loaded = 19\n");
+        world.file("project/prowess.toml", "[skills]\nmax_loaded_skills = 19\n");
     });
     changed("the memory", &[], &|| {
         world.file("project/AGENTS.md", "Speak of evil.\n");
@@ -205,7 +205,10 @@ fn a_change_while_the_question_waits_is_not_trusted() {
     assert_eq!(standing(&world), "", "what was shown is what was trusted");
     world.file("project/prowess.toml", "[skills]\nmax_loded = 20\n");
     let (said, _) = asked(&world, "n\n", || {});
-    assert!(said.contains("there is no key `skills.max_loded`; did you mean `skills.max_loaded`?"), "{said}");
+    assert!(
+        said.contains("there is no key `skills.max_loded`; did you mean `skills.max_loaded_skills`?"),
+        "{said}"
+    );
     trust(&world);
     for answer in ["\n", "\u{4}", "yes please\n", "Nay\n"] {
         world.stdout(&["trust", "--revoke"]);
@@ -335,12 +338,12 @@ fn a_home_is_no_project_nor_is_what_it_lies_in() {
     for (path, code) in [("home", 2), ("", 2), ("home/work", 0)] {
         std::fs::create_dir_all(world.path(path)).unwrap();
         let file = world.path(path).join("prowess.toml");
-        std::fs::write(file, "[limits]\nsteps = 3\n").unwrap();
+        std::fs::write(file, "[limits]\nmodel_calls = 3\n").unwrap();
         let output = world.command(&["trust", "--yes"]).current_dir(world.path(path)).output().unwrap();
         let said = world.told(&output);
         assert_eq!(output.status.code(), Some(code), "{path}: {said}");
         if code == 2 {
-            assert!(said.contains("is a home directory or above one, which is no project"), "{said}");
+            assert!(said.contains("is a home directory or contains one, so it is not a project"), "{said}");
         }
     }
     let output = world.command(&["trust", "--yes"]).current_dir("/").output().unwrap();
@@ -358,7 +361,7 @@ fn a_project_without_anything_needs_no_trust() {
     assert_snapshot!(world.run(&["trust"]), @r"
     exit 0
     --- out
-    [WORLD]/project brings nothing to trust: no skills, no prowess.toml, no AGENTS.md.
+    [WORLD]/project has nothing to trust: no skills, no prowess.toml, no AGENTS.md.
     --- err
     ");
     assert!(!world.path("home/.local/state/prowess").exists());
@@ -394,12 +397,12 @@ fn what_is_told_to_models_is_that_of_the_working_directory() {
         let output = world.command(args).current_dir(world.path("project/sub")).output().unwrap();
         world.told(&output)
     };
-    assert!(below(&["trust", "--yes"]).contains("brings nothing to trust"), "nobody reads it from here");
+    assert!(below(&["trust", "--yes"]).contains("has nothing to trust"), "nobody reads it from here");
     world.file("project/sub/AGENTS.md", "Speak of evil.\n");
     let told = below(&["session", "-c", "skills"]);
     assert!(
         told.ends_with(
-            "this project is not trusted: its AGENTS.md not read; `prowess trust` shows what it brings\n"
+            "this project is not trusted: its AGENTS.md not read; `prowess trust` shows what it contains\n"
         ),
         "{told}"
     );

@@ -16,7 +16,7 @@ fn furnished() -> World {
     world
         .skill("project/.prowess/skills", "tides", "Looks up tides. Use at sea.")
         .skill("project/.claude/skills", "kites", "Builds kites. Use in wind.")
-        .file("project/prowess.toml", "[skills]\nmax_loaded = 20\n")
+        .file("project/prowess.toml", "[skills]\nmax_loaded_skills = 20\n")
         .file("project/AGENTS.md", "Speak of the sea.\n");
     world
 }
@@ -61,7 +61,10 @@ fn put_old_record(world: &World, refused: &str) {
 }}
 "#
     );
-    world.file("home/.local/state/prowess/trust.json", &record);
+    // Its digest is of a file with the old name of a key.
+    world
+        .file("project/prowess.toml", "[skills]\nmax_loaded = 20\n")
+        .file("home/.local/state/prowess/trust.json", &record);
 }
 
 #[test]
@@ -72,7 +75,7 @@ fn a_new_skill_leaves_the_others_trusted() {
     part of this project is not trusted (boats is new): 1 project skill hidden from models; 4 other items stay trusted; `prowess trust` shows the rest
     models see: kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.
     ");
-    assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded\t20\t"));
+    assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded_skills\t20\t"));
     let listed = world.json(&["list", "--json"]);
     let status = |name: &str| {
         let all = listed["skills"].as_array().unwrap();
@@ -89,13 +92,13 @@ fn a_new_skill_leaves_the_others_trusted() {
     exit 125
     --- out
     --- err
-    prowess: `boats` of this project is not trusted (it is new): read [WORLD]/project/.prowess/skills/boats, then `prowess trust`, or --trust-project for once
+    prowess: the skill `boats` of this project is not trusted (it is new): review [WORLD]/project/.prowess/skills/boats, then run `prowess trust`, or add --trust-project for this command only
     ");
     // Only what is new is shown and asked about.
     assert_snapshot!(world.run(&["trust", "--yes"]), @r"
     exit 0
     --- out
-    [WORLD]/project brings, besides what you trust:
+    [WORLD]/project contains, besides what you trust:
 
       .prowess/skills/boats (new): 1 file, 76 B
         boats: Builds boats. Use at sea.
@@ -123,7 +126,7 @@ fn a_link_into_another_directory_of_the_project_is_that_skill_once() {
     assert_snapshot!(world.run(&["trust", "--yes"]), @r"
     exit 0
     --- out
-    [WORLD]/project brings:
+    [WORLD]/project contains:
 
       .agents/skills/nets: 1 file, 72 B
         nets: Knots nets. Use at sea.
@@ -141,12 +144,12 @@ fn a_link_into_another_directory_of_the_project_is_that_skill_once() {
         tides: Looks up tides. Use at sea.
         files: SKILL.md
 
-      AGENTS.md: told to the model, 18 B
+      AGENTS.md: text for the model, 18 B
         Speak of the sea.
 
-      prowess.toml: settings, 25 B
+      prowess.toml: settings, 32 B
         [skills]
-        max_loaded = 20
+        max_loaded_skills = 20
 
     [WORLD]/project is trusted.
     --- err
@@ -190,50 +193,50 @@ fn a_link_out_makes_only_its_entry_untrustable() {
     assert_snapshot!(world.told(&output), @r"
     exit 1
     --- out
-    [WORLD]/project brings:
+    [WORLD]/project contains:
 
       .claude/skills/evil: 0 files, 0 B
-        cannot be trusted: it is a link that leads out of the project's directories of skills
+        cannot be trusted: it is a link that leads out of the project's skill directories
 
       .claude/skills/kites: 1 file, 77 B
         kites: Builds kites. Use in wind.
         files: SKILL.md
 
       .claude/skills/saws: 0 files, 0 B
-        cannot be trusted: it is a link that leads out of the project's directories of skills
+        cannot be trusted: it is a link that leads out of the project's skill directories
 
       .prowess/skills/tides: 1 file, 78 B
         tides: Looks up tides. Use at sea.
         files: SKILL.md
 
-      AGENTS.md: told to the model, 18 B
+      AGENTS.md: text for the model, 18 B
         Speak of the sea.
 
-      prowess.toml: settings, 25 B
+      prowess.toml: settings, 32 B
         [skills]
-        max_loaded = 20
+        max_loaded_skills = 20
 
-    [WORLD]/project is trusted, except for what cannot be: evil is a link that leads out of the project's directories of skills, saws is a link that leads out of the project's directories of skills.
+    [WORLD]/project is trusted, except for what cannot be trusted: evil is a link that leads out of the project's skill directories, saws is a link that leads out of the project's skill directories.
     --- err
     ");
     assert_snapshot!(standing(&world), @r"
-    2 links were not followed, because they lead out of their roots: [WORLD]/project/.claude/skills/evil and 1 more; --follow-links follows links
+    2 links were not followed because they lead out of their roots: [WORLD]/project/.claude/skills/evil and 1 more; use --follow-links to follow links
     models see: kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.
     ");
     assert_snapshot!(world.run(&["trust"]), @r"
     exit 1
     --- out
-    [WORLD]/project brings, besides what you trust:
+    [WORLD]/project contains, besides what you trust:
 
       .claude/skills/evil: 0 files, 0 B
-        cannot be trusted: it is a link that leads out of the project's directories of skills
+        cannot be trusted: it is a link that leads out of the project's skill directories
 
       .claude/skills/saws: 0 files, 0 B
-        cannot be trusted: it is a link that leads out of the project's directories of skills
+        cannot be trusted: it is a link that leads out of the project's skill directories
 
     The 4 other items stay trusted.
 
-    [WORLD]/project is trusted, except for what cannot be: evil is a link that leads out of the project's directories of skills, saws is a link that leads out of the project's directories of skills.
+    [WORLD]/project is trusted, except for what cannot be trusted: evil is a link that leads out of the project's skill directories, saws is a link that leads out of the project's skill directories.
     --- err
     ");
 }
@@ -242,11 +245,15 @@ fn a_link_out_makes_only_its_entry_untrustable() {
 fn records_of_version_1_stay_valid() {
     let world = furnished();
     put_old_record(&world, "");
-    assert_snapshot!(standing(&world), @r"models see: kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.");
-    assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded\t20\t"));
+    assert_snapshot!(standing(&world), @r"
+    notice: [WORLD]/project/prowess.toml:2: `skills.max_loaded` is now called `skills.max_loaded_skills`; please rename it
+    models see: kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.
+    ");
+    assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded_skills\t20\t"));
     assert_eq!(world.json(&["trust", "--list", "--json"])[0]["items"].as_object().unwrap().len(), 4);
     world.skill("project/.prowess/skills", "tides", "Looks up other tides. Use at sea.");
     assert_snapshot!(standing(&world), @r"
+    notice: [WORLD]/project/prowess.toml:2: `skills.max_loaded` is now called `skills.max_loaded_skills`; please rename it
     part of this project is not trusted (tides changed): 1 project skill hidden from models; 3 other items stay trusted; `prowess trust` shows the rest
     models see: kites: Builds kites. Use in wind.
     ");
@@ -262,7 +269,7 @@ fn records_of_version_1_stay_valid() {
     let world = furnished();
     put_old_record(&world, ",\n      \"refused\": true");
     assert_snapshot!(standing(&world), @r"
-    this project is not trusted: 2 project skills hidden from models; `prowess trust` shows what it brings
+    this project is not trusted: 2 project skills hidden from models; `prowess trust` shows what it contains
     models see:
     ");
     world.skill("project/.prowess/skills", "boats", "Builds boats. Use at sea.");
@@ -287,7 +294,7 @@ fn a_no_is_remembered_for_what_it_was_said_of() {
     let mut pty = Pty::start(&world, &["chat"], 100, 40);
     pty.wait_for("[y/N]");
     assert_snapshot!(pty.screen().replace(&*world.path("").to_string_lossy(), "[WORLD]/"), @r"
-    [WORLD]/project brings, besides what you trust:
+    [WORLD]/project contains, besides what you trust:
 
       .prowess/skills/boats (new): 1 file, 76 B
         boats: Builds boats. Use at sea.
@@ -295,8 +302,8 @@ fn a_no_is_remembered_for_what_it_was_said_of() {
 
     The 2 other items stay trusted.
 
-    Trust these? Models then see these skills and may ask to run them; a prowess.toml or AGENTS.md among
-      them counts. The rest stays as it is. [y/N]
+    Trust these? Models will see these skills and can ask to run them; a prowess.toml or AGENTS.md among
+      them will be used. The rest stays as it is. [y/N]
     ");
     pty.type_line("n");
     super::chat::at_prompt(&pty);
@@ -308,7 +315,7 @@ fn a_no_is_remembered_for_what_it_was_said_of() {
     pty.press("\x04");
     assert_eq!(pty.wait(), Some(0));
     assert_snapshot!(standing(&world), @r"
-    1 skill shadowed: `prowess list --all --diagnostics` says more
+    1 skill shadowed; see `prowess list --all --diagnostics`
     part of this project is not trusted (boats was refused): 1 project skill hidden from models; 2 other items stay trusted; `prowess trust` shows the rest
     models see: kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.
     ");
@@ -331,7 +338,7 @@ fn a_no_is_remembered_for_what_it_was_said_of() {
     assert!(world.run(&["trust"]).contains("boats (refused)"));
     trust(&world);
     assert_snapshot!(standing(&world), @r"
-    1 skill shadowed: `prowess list --all --diagnostics` says more
+    1 skill shadowed; see `prowess list --all --diagnostics`
     models see: boats: Builds boats. Use at sea. | kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.
     ");
 }
@@ -384,7 +391,8 @@ fn a_skill_with_a_link_is_trusted_only_with_what_it_leads_to() {
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let told = world.run(&["trust", "--yes"]);
     assert!(
-        told.starts_with("exit 1") && told.contains("except for what cannot be: boats has something"),
+        told.starts_with("exit 1")
+            && told.contains("except for what cannot be trusted: boats contains something"),
         "{told}"
     );
     assert!(told.contains(leads), "{told}");
@@ -398,20 +406,21 @@ fn a_skill_with_a_link_is_trusted_only_with_what_it_leads_to() {
 #[test]
 fn a_configuration_that_is_not_trusted_is_not_used_while_skills_are() {
     let world = trusted();
-    world.file("project/prowess.toml", "[skills]\nmax_loaded = 19\n\n[permission]\nskill = \"deny\"\n");
+    world
+        .file("project/prowess.toml", "[skills]\nmax_loaded_skills = 19\n\n[permission]\nskill = \"deny\"\n");
     assert_snapshot!(standing(&world), @r"models see: kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.");
     let told = world.run(&["config", "show"]);
-    assert!(told.contains("skills.max_loaded\t10\tdefault"), "{told}");
-    assert_snapshot!(told.split("--- err\n").nth(1).unwrap(), @r"part of this project is not trusted (prowess.toml changed): its prowess.toml not used, except what you trusted of it forbids; 3 other items stay trusted; `prowess trust` shows the rest");
+    assert!(told.contains("skills.max_loaded_skills\t10\tdefault"), "{told}");
+    assert_snapshot!(told.split("--- err\n").nth(1).unwrap(), @r"part of this project is not trusted (prowess.toml changed): its prowess.toml not used, except the restrictions that you trusted before; 3 other items stay trusted; `prowess trust` shows the rest");
     assert_snapshot!(world.run(&["session", "-c", "load tides"]).lines().take(4).collect::<Vec<_>>().join("\n"), @r"
     exit 0
     --- out
     > load tides
     ── answer (57 tokens)
     ");
-    assert_snapshot!(world.run(&["session", "-c", "skills"]).split("--- err\n").nth(1).unwrap(), @r"part of this project is not trusted (prowess.toml changed): its prowess.toml not used, except what you trusted of it forbids; 3 other items stay trusted; `prowess trust` shows the rest");
+    assert_snapshot!(world.run(&["session", "-c", "skills"]).split("--- err\n").nth(1).unwrap(), @r"part of this project is not trusted (prowess.toml changed): its prowess.toml not used, except the restrictions that you trusted before; 3 other items stay trusted; `prowess trust` shows the rest");
     trust(&world);
-    assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded\t19\t"));
+    assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded_skills\t19\t"));
 }
 
 #[test]
@@ -428,7 +437,7 @@ fn a_huge_entry_is_named_and_leaves_the_others_trusted() {
         std::fs::write(world.path(&format!("project/.claude/skills/{number}")), "").unwrap();
     }
     assert_snapshot!(standing(&world), @r"
-    part of this project is not trusted (.claude/skills has more than 10000 entries; only those that you know are looked at, aaa makes the project's skills larger than 67108864 bytes, zzz makes the project's skills larger than 67108864 bytes): 2 project skills hidden from models; 4 other items stay trusted; `prowess trust` shows the rest
+    part of this project is not trusted (.claude/skills has more than 10000 entries; only the ones that you decided about are read, aaa makes the project's skills larger than 67108864 bytes, zzz makes the project's skills larger than 67108864 bytes): 2 project skills hidden from models; 4 other items stay trusted; `prowess trust` shows the rest
     models see: kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.
     ");
     let output = world.output(&["trust", "--yes"]);

@@ -148,7 +148,7 @@ fn cargo_removes_what_cargo_installed() {
     let output =
         apart(&world, Path::new(env!("CARGO_BIN_EXE_prowess")), &["uninstall", "--yes"]).output().unwrap();
     let told = String::from_utf8(output.stdout).unwrap();
-    assert!(told.contains("is a build of a checkout"), "{told}");
+    assert!(told.contains("is a build in a source checkout"), "{told}");
     assert!(PathBuf::from(env!("CARGO_BIN_EXE_prowess")).is_file());
 }
 

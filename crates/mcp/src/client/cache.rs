@@ -1,4 +1,4 @@
-//! Files of servers' skills, kept so that they need not be retrieved again.
+//! A cache of skill files from servers.
 
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -13,16 +13,16 @@ use prowess_catalog::Digest;
 use rustix::fs::OFlags;
 
 use super::label::ServerLabel;
-use crate::publication::MAX_SERVED_BYTES;
+use crate::skills_extension::MAX_SERVED_BYTES;
 use prowess_catalog::published::PublishedFile;
 
-/// How much is kept, in bytes, unless it is said otherwise.
-const MOST: u64 = 256 * 1024 * 1024;
-/// What a file is called until it is whole.
+/// How many bytes the cache keeps by default.
+const DEFAULT_MAX_BYTES: u64 = 256 * 1024 * 1024;
+/// The start of a file's name until the file is complete.
 const UNFINISHED: &str = "unfinished-";
 
-/// A directory with files that servers gave, in one of its own for each server, which is called by our label. No name that
-/// a server thought of is in it: a file is found by its address and its digest, and is hashed again whenever it is read.
+/// A directory with files from servers. Each server has a subdirectory with its configured label. No path contains a name
+/// that a server chose: the cache finds a file by its address and digest, and hashes it again on every read.
 ///
 /// ```
 /// use prowess_mcp::client::Cache;
@@ -31,7 +31,7 @@ const UNFINISHED: &str = "unfinished-";
 /// # let (state, skills) = (scratch.path().join("state"), scratch.path().join("skills"));
 /// # std::fs::create_dir_all(&skills)?;
 /// let cache = Cache::open(&state.join("servers"), [&skills])?;
-/// // What lies where skills are looked for would be taken for local skills.
+/// // Files in a root would be taken for local skills.
 /// assert!(Cache::open(&skills.join("cache"), [&skills]).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -39,7 +39,7 @@ const UNFINISHED: &str = "unfinished-";
 pub struct Cache {
     directory: PathBuf,
     most: u64,
-    /// Whoever makes room looks at the whole directory.
+    /// Held while the cache searches the whole directory for files to remove.
     making_room: Mutex<()>,
 }
 
@@ -47,37 +47,37 @@ pub struct Cache {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheError {
-    /// Skills are looked for there, or below, or above.
-    #[error("{} cannot keep files of servers: skills are looked for in {}", .directory.display(), .root.display())]
+    /// The directory is inside a root, or contains one.
+    #[error("cannot cache files of servers in {}: prowess looks for skills in {}", .directory.display(), .root.display())]
     InRoot {
         /// The directory.
         directory: PathBuf,
-        /// Where skills are looked for.
+        /// The root.
         root: PathBuf,
     },
-    /// It is not ours alone.
-    #[error("{} cannot keep files of servers: it is not a directory that you own", .0.display())]
+    /// Another user owns the directory, or it is a link.
+    #[error("cannot cache files of servers in {}: it is not a directory that you own", .0.display())]
     Foreign(PathBuf),
-    /// It cannot be made or looked at.
-    #[error("{} cannot keep files of servers: {}", .0.display(), .1)]
+    /// The directory cannot be created or read.
+    #[error("cannot cache files of servers in {}: {}", .0.display(), .1)]
     Io(PathBuf, #[source] io::Error),
 }
 
 impl Cache {
-    /// The cache in this directory, which is made if it is not there, for the user alone. `roots` are all directories
-    /// that skills are looked for in.
+    /// Opens the cache in this directory. Creates the directory for this user alone if it does not exist. `roots` are all
+    /// directories in which your program looks for skills.
     ///
     /// # Errors
     ///
-    /// It lies in one of the roots or has one in it, is someone else's, or cannot be made.
+    /// The directory is inside a root or contains one, belongs to another user, or cannot be created.
     pub fn open<P: AsRef<Path>>(
         directory: &Path,
         roots: impl IntoIterator<Item = P>,
     ) -> Result<Self, CacheError> {
         let failed = |error| CacheError::Io(directory.to_owned(), error);
-        // Looked at before anything is made: what is refused leaves no trace.
+        // Check before creating anything: a refusal leaves no trace.
         let place = resolved(directory).map_err(failed)?;
-        // What a link leads to holds other things than ours, perhaps.
+        // The target of a link may contain files that are not ours.
         if fs::symlink_metadata(directory).is_ok_and(|found| found.is_symlink()) {
             return Err(CacheError::Foreign(directory.to_owned()));
         }
@@ -95,33 +95,32 @@ impl Cache {
         if found.mode() & 0o077 != 0 {
             fs::set_permissions(&place, fs::Permissions::from_mode(0o700)).map_err(failed)?;
         }
-        Ok(Self { directory: place, most: MOST, making_room: Mutex::new(()) })
+        Ok(Self { directory: place, most: DEFAULT_MAX_BYTES, making_room: Mutex::new(()) })
     }
 
-    /// The same, keeping at most so many bytes.
+    /// Sets how many bytes the cache keeps at most.
     #[must_use]
     pub fn keeping(mut self, most: u64) -> Self {
         self.most = most;
         self
     }
 
-    /// The bytes of a file, if they are here and still have the size and the digest that they should. What was changed
-    /// is removed.
+    /// The bytes of a file, if the cache has them and their size and digest match. Removes a file that was changed.
     pub fn get(&self, server: &ServerLabel, file: &PublishedFile) -> Option<Vec<u8>> {
         let path = self.path(server, file);
         let bytes = read(&path, file.size).ok()?;
         if bytes.len() as u64 == file.size && Digest::of(&bytes) == file.digest {
             return Some(bytes);
         }
-        tracing::warn!(%server, "A file in the cache is not what it was, and is retrieved again");
+        tracing::warn!(%server, "A file in the cache was changed; prowess retrieves it again");
         let _ = fs::remove_file(path);
         None
     }
 
-    /// Keeps the bytes of a file, whole or not at all. A cache that cannot be written is no cache, and no error.
+    /// Keeps the bytes of a file, whole or not at all. Logs a failure to write; the file is then retrieved again.
     pub fn put(&self, server: &ServerLabel, file: &PublishedFile, bytes: &[u8]) {
         if let Err(error) = self.try_put(server, file, bytes) {
-            tracing::warn!(%server, %error, "A file of the server is not kept");
+            tracing::warn!(%server, %error, "Cannot cache a file of the server");
         }
     }
 
@@ -135,7 +134,7 @@ impl Cache {
         let directory = self.of_server(server);
         DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
         if !is_servers(&directory) {
-            return Err(io::Error::other("what is kept of the server is no directory"));
+            return Err(io::Error::other("the server's place in the cache is not a directory"));
         }
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
@@ -150,16 +149,16 @@ impl Cache {
         written.inspect_err(|_| drop(fs::remove_file(&unfinished)))
     }
 
-    /// Removes what servers gave that are none of these.
+    /// Removes the files of all servers except these.
     ///
     /// # Errors
     ///
-    /// Something cannot be removed.
+    /// A file cannot be removed.
     pub fn forget_others<'a>(&self, labels: impl IntoIterator<Item = &'a ServerLabel>) -> io::Result<()> {
         let known: HashSet<PathBuf> = labels.into_iter().map(|label| self.of_server(label)).collect();
         for entry in fs::read_dir(&self.directory)? {
             let path = entry?.path();
-            // What was not made here is not removed here.
+            // Remove only what the cache created.
             if !known.contains(&path) && is_servers(&path) {
                 fs::remove_dir_all(&path)?;
             }
@@ -176,7 +175,7 @@ impl Cache {
         self.of_server(server).join(encode(key.as_bytes()))
     }
 
-    /// Removes the oldest files until so many bytes more fit in.
+    /// Removes the oldest files until this many more bytes fit.
     fn make_room(&self, bytes: u64) -> io::Result<()> {
         let _one_at_a_time = self.making_room.lock().unwrap_or_else(PoisonError::into_inner);
         let mut files: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
@@ -207,29 +206,29 @@ impl Cache {
     }
 }
 
-/// Whether this is a directory, and no link to one, that a server's label names.
+/// Whether this is a real directory whose name is a server's label.
 fn is_servers(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     name.is_some_and(|name| name.parse::<ServerLabel>().is_ok())
         && fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
 
-/// Reads a regular file of at most so many bytes, and one more to see that it has them.
+/// Reads a regular file up to one byte more than its expected size, to notice a longer one.
 fn read(path: &Path, size: u64) -> io::Result<Vec<u8>> {
     let no_links = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file: File = OpenOptions::new().read(true).custom_flags(no_links).open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
     file.take(size.min(MAX_SERVED_BYTES).saturating_add(1)).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Where a path leads, even if its end is not there yet.
+/// Resolves the links of a path, even if its end does not exist yet.
 #[expect(
     clippy::disallowed_methods,
-    reason = "what is compared are places as they are named by links, once, at the start"
+    reason = "compares directories once, at the start, after resolving links"
 )]
 fn resolved(path: &Path) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;

@@ -1,4 +1,4 @@
-//! Servers that are started: programs on this machine.
+//! Starts servers that are programs on this machine.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,66 +13,66 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
 
-use super::pipes::Pipes;
-use super::shown::shown;
+use super::printable::printable;
+use super::stdio::ProgramStdio;
 
-/// What a program finds of our environment: what programs need to run at all, and none of our keys.
+/// The variables of our environment that a program gets: those that programs need to run, and no keys.
 const BASICS: [&str; 10] =
     ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"];
-/// How much is kept of what a program writes to standard error, in bytes.
+/// How many of the last bytes on a program's standard error are kept.
 const MAX_STDERR: usize = 4096;
-/// How much of that is told, in bytes.
-const MAX_TOLD: usize = 300;
-/// How long it may take until all of it was read, when a program has ended.
-const LAST_MOMENT: Duration = Duration::from_millis(500);
-/// How long a program may take to end when its input has.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// How many of those bytes a message shows.
+const MAX_SHOWN: usize = 300;
+/// How long the client waits for the rest of standard error after a program has ended.
+const WAIT_FOR_STDERR: Duration = Duration::from_millis(500);
+/// How long a program may take to end after its input has ended.
+const WAIT_FOR_END: Duration = Duration::from_secs(2);
 
-/// A program that was started. It is killed, with all that it started in its group, when this goes.
+/// A program that was started. Dropping it kills the program and its process group.
 pub(crate) struct Program {
     child: Child,
     group: Option<Pid>,
-    last_words: LastWords,
+    stderr_tail: StderrTail,
 }
 
-/// The end of what a program wrote to standard error.
+/// The last bytes that a program wrote to standard error.
 #[derive(Clone, Default)]
-pub(crate) struct LastWords {
-    /// Whether they are all, where there are any to be expected.
+pub(crate) struct StderrTail {
+    /// Whether standard error has ended. `None` if there is no program.
     ended: Option<watch::Receiver<bool>>,
-    words: Arc<Mutex<Vec<u8>>>,
-    /// Whether a message of it was too long to be read.
-    said_too_much: Arc<AtomicBool>,
+    bytes: Arc<Mutex<Vec<u8>>>,
+    /// Whether one of its messages was too long to read.
+    message_too_long: Arc<AtomicBool>,
 }
 
-impl LastWords {
-    /// What there is, to be added to a message of ours.
-    pub(crate) fn told(&self) -> String {
-        if self.said_too_much.load(Ordering::Relaxed) {
+impl StderrTail {
+    /// What the program wrote, as an addition to an error message.
+    pub(crate) fn describe(&self) -> String {
+        if self.message_too_long.load(Ordering::Relaxed) {
             return ": one of its messages is too long".to_owned();
         }
-        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = words.len().saturating_sub(MAX_TOLD);
-        let words = shown(&String::from_utf8_lossy(&words[end..]));
-        if words.is_empty() { words } else { format!(" (it wrote: {words})") }
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = bytes.len().saturating_sub(MAX_SHOWN);
+        let text = printable(&String::from_utf8_lossy(&bytes[end..]));
+        if text.is_empty() { text } else { format!(" (it wrote: {text})") }
     }
 
-    /// Waits a moment for a program that has just ended to be heard to its end.
-    pub(crate) async fn settled(&self) {
+    /// Waits a moment for the rest of standard error of a program that has just ended.
+    pub(crate) async fn wait(&self) {
         if let Some(mut ended) = self.ended.clone() {
-            let _ = tokio::time::timeout(LAST_MOMENT, ended.wait_for(|ended| *ended)).await;
+            let _ = tokio::time::timeout(WAIT_FOR_STDERR, ended.wait_for(|ended| *ended)).await;
         }
     }
 
-    pub(crate) fn said_too_much(&self) {
-        self.said_too_much.store(true, Ordering::Relaxed);
+    pub(crate) fn message_too_long(&self) {
+        self.message_too_long.store(true, Ordering::Relaxed);
     }
 
     fn add(&self, bytes: &[u8]) {
-        let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-        words.extend_from_slice(bytes);
-        let surplus = words.len().saturating_sub(MAX_STDERR);
-        words.drain(..surplus);
+        let mut kept = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(bytes);
+        let surplus = kept.len().saturating_sub(MAX_STDERR);
+        kept.drain(..surplus);
     }
 }
 
@@ -83,7 +83,7 @@ impl Program {
         env: &BTreeMap<OsString, OsString>,
         directory: Option<&Path>,
         message_bytes: usize,
-    ) -> Result<(Self, Pipes<ChildStdout, ChildStdin>), String> {
+    ) -> Result<(Self, ProgramStdio<ChildStdout, ChildStdin>), String> {
         let mut command = Command::new(program);
         command.args(args).env_clear();
         command.envs(BASICS.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
@@ -92,46 +92,46 @@ impl Program {
             command.current_dir(directory);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A group of its own: what it starts can be ended with it, and the terminal's Ctrl-C does not reach it.
+        // Its own process group: its children end with it, and Ctrl-C in the terminal does not reach it.
         command.process_group(0).kill_on_drop(true);
         let mut child = command
             .spawn()
-            .map_err(|error| format!("`{}` cannot be started: {error}", shown(&program.to_string_lossy())))?;
+            .map_err(|error| format!("cannot start `{}`: {error}", printable(&program.to_string_lossy())))?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (heard, ended) = watch::channel(false);
-        let last_words = LastWords { ended: Some(ended), ..LastWords::default() };
-        let started = Self { child, group, last_words: last_words.clone() };
+        let stderr_tail = StderrTail { ended: Some(ended), ..StderrTail::default() };
+        let started = Self { child, group, stderr_tail: stderr_tail.clone() };
         let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
             return Err("it has no standard streams".to_owned());
         };
-        tokio::spawn(drain(stderr, last_words.clone(), heard));
-        Ok((started, Pipes::new(stdout, stdin, message_bytes, last_words)))
+        tokio::spawn(drain(stderr, stderr_tail.clone(), heard));
+        Ok((started, ProgramStdio::new(stdout, stdin, message_bytes, stderr_tail)))
     }
 
-    pub(crate) fn last_words(&self) -> LastWords {
-        self.last_words.clone()
+    pub(crate) fn stderr_tail(&self) -> StderrTail {
+        self.stderr_tail.clone()
     }
 
-    /// Waits for it to end by itself, now that its input has ended, and ends it if it does not.
+    /// Waits for the program to end after its input has ended, then kills it.
     pub(crate) async fn end(mut self) {
-        let _ = tokio::time::timeout(FAREWELL, self.child.wait()).await;
+        let _ = tokio::time::timeout(WAIT_FOR_END, self.child.wait()).await;
     }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
         if let Some(group) = self.group {
-            // There may be nobody left in it.
+            // The group may be empty.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }
 
-async fn drain(mut stderr: ChildStderr, last_words: LastWords, heard: watch::Sender<bool>) {
+async fn drain(mut stderr: ChildStderr, stderr_tail: StderrTail, heard: watch::Sender<bool>) {
     let mut buffer = [0; 1024];
     while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
-        last_words.add(&buffer[..read]);
+        stderr_tail.add(&buffer[..read]);
     }
     heard.send_replace(true);
 }
@@ -141,13 +141,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_words_are_few() {
-        let words = LastWords::default();
-        assert_eq!(words.told(), "");
-        words.add(&[b'x'; 3 * MAX_STDERR]);
-        words.add(b"\nno such file\x1b[2J");
-        assert_eq!(words.words.lock().unwrap().len(), MAX_STDERR);
-        let told = words.told();
-        assert!(told.ends_with(" no such file[2J)") && told.len() < 2 * MAX_TOLD, "{told}");
+    fn only_the_end_of_standard_error_is_kept() {
+        let tail = StderrTail::default();
+        assert_eq!(tail.describe(), "");
+        tail.add(&[b'x'; 3 * MAX_STDERR]);
+        tail.add(b"\nno such file\x1b[2J");
+        assert_eq!(tail.bytes.lock().unwrap().len(), MAX_STDERR);
+        let text = tail.describe();
+        assert!(text.ends_with(" no such file[2J)") && text.len() < 2 * MAX_SHOWN, "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! An entry of `skills/list` or `skills/get`, before anything of the skill is retrieved.
+//! Reads an entry of `skills/list` or `skills/get`.
 
 use std::collections::HashSet;
 
@@ -9,34 +9,35 @@ use prowess_catalog::{Digest, SkillName};
 use serde_json::Value;
 
 use super::label::ServerLabel;
-use crate::publication::{MAX_SERVED_BYTES, MAX_SERVED_FILES};
+use crate::skills_extension::{MAX_SERVED_BYTES, MAX_SERVED_FILES};
 use crate::uri;
 use prowess_catalog::published::{Offer, Published, PublishedFile};
 
-/// The longest address, in bytes.
+/// The most bytes of an address.
 const MAX_URI: usize = 2048;
-/// How deep a file may lie in its skill.
+/// How many levels deep a file may be in its skill.
 const MAX_DEPTH: usize = 16;
 
-/// What is offered by an entry of the server with this label, or why it is not used.
+/// Turns an entry of the server with this label into an offer, or says why it cannot be used.
 pub(crate) fn read(server: &ServerLabel, entry: &Value) -> Result<Offer, String> {
     let uri = entry["uri"].as_str().ok_or("its entry has no address")?;
     let root = root_of(uri)?;
     let frontmatter = frontmatter(entry, &root)?;
     let files = files(&entry["resources"], &root)?;
     let published = Published { server: server.to_string(), uri: uri.to_owned(), files };
-    SkillName::parse(&published.name()).map_err(|error| format!("its address makes no name: {error}"))?;
+    SkillName::parse(&published.name())
+        .map_err(|error| format!("its address gives no valid name: {error}"))?;
     Ok(Offer { frontmatter, published, is_granted: false })
 }
 
-/// Whether a skill can be at this address.
+/// Checks that an address can be the address of a skill.
 pub(crate) fn check_address(uri: &str) -> Result<(), String> {
     root_of(uri).map(drop)
 }
 
-/// Where a skill's files are: all below one address.
+/// The address below which all files of a skill are.
 struct SkillRoot<'a> {
-    /// With the slash at its end.
+    /// The address, with the slash at its end.
     prefix: &'a str,
     /// Its last segment.
     name: String,
@@ -58,13 +59,13 @@ fn root_of(uri: &str) -> Result<SkillRoot<'_>, String> {
     Ok(SkillRoot { prefix, name })
 }
 
-/// The names that a path is made of; `None` if any of them leads elsewhere or cannot be seen.
+/// The segments of a path. `None` if one of them leads elsewhere or is unprintable.
 fn segments(path: &str) -> Option<Vec<String>> {
     if path.contains(['?', '#', '\\']) {
         return None;
     }
-    let seen = |name: &String| !name.contains('\\') && !name.contains(is_unprintable);
-    path.split('/').map(|segment| uri::segment(segment).filter(seen)).collect()
+    let is_printable = |name: &String| !name.contains('\\') && !name.contains(is_unprintable);
+    path.split('/').map(|segment| uri::segment(segment).filter(is_printable)).collect()
 }
 
 fn frontmatter(entry: &Value, root: &SkillRoot<'_>) -> Result<String, String> {
@@ -84,18 +85,15 @@ fn frontmatter(entry: &Value, root: &SkillRoot<'_>) -> Result<String, String> {
 
 fn files(resources: &Value, root: &SkillRoot<'_>) -> Result<Vec<PublishedFile>, String> {
     if resources == "dynamic" {
-        return Err("its files are \"dynamic\": nothing could be verified".to_owned());
+        return Err("its files are \"dynamic\", so they cannot be verified".to_owned());
     }
     let listed = resources.as_array().ok_or("its entry has no list of files")?;
     if listed.len() > MAX_SERVED_FILES {
-        return Err(format!(
-            "it has {} files, and more than {MAX_SERVED_FILES} are not loaded",
-            listed.len()
-        ));
+        return Err(format!("it has {} files, but prowess loads at most {MAX_SERVED_FILES}", listed.len()));
     }
     let files: Vec<PublishedFile> =
         listed.iter().map(|listed| file(listed, root)).collect::<Result<_, _>>()?;
-    // Sizes may be anything that a server thinks of.
+    // A server may send any sizes.
     let bytes = files.iter().try_fold(0_u64, |sum, file| sum.checked_add(file.size));
     if bytes.is_none_or(|bytes| bytes > MAX_SERVED_BYTES) {
         return Err(format!("its files have more than {} MiB", MAX_SERVED_BYTES / 1024 / 1024));
@@ -106,10 +104,10 @@ fn files(resources: &Value, root: &SkillRoot<'_>) -> Result<Vec<PublishedFile>, 
     }
     let above = |path: &'_ str| path.match_indices('/').any(|(at, _)| paths.contains(&path[..at]));
     if let Some(inside) = files.iter().find(|file| above(&file.path)) {
-        return Err(format!("`{}` lies below a file", inside.path));
+        return Err(format!("`{}` is below a file", inside.path));
     }
     let manifest = files.iter().find(|file| file.path == MANIFEST);
-    let manifest = manifest.ok_or("its SKILL.md is not among its files")?;
+    let manifest = manifest.ok_or("its list of files has no SKILL.md")?;
     if manifest.size > MAX_MANIFEST {
         return Err(format!("its SKILL.md has more than {} MiB", MAX_MANIFEST / 1024 / 1024));
     }
@@ -121,17 +119,17 @@ fn file(listed: &Value, root: &SkillRoot<'_>) -> Result<PublishedFile, String> {
     if uri.len() > MAX_URI {
         return Err(format!("the address of a file has more than {MAX_URI} bytes"));
     }
-    let below = uri.strip_prefix(root.prefix).ok_or("a file is not below the skill's own root")?;
+    let below = uri.strip_prefix(root.prefix).ok_or("a file is outside the skill's address")?;
     let segments = segments(below).ok_or("the address of a file leads elsewhere")?;
     if segments.len() > MAX_DEPTH {
-        return Err(format!("a file lies more than {MAX_DEPTH} levels deep"));
+        return Err(format!("a file is more than {MAX_DEPTH} levels deep"));
     }
     let path = segments.join("/");
     if path == MANIFEST && below != MANIFEST {
-        return Err("its SKILL.md has another address in the list of files".to_owned());
+        return Err("the list of files has another address for its SKILL.md".to_owned());
     }
     let digest = listed["digest"].as_str().and_then(|digest| digest.parse::<Digest>().ok());
-    let digest = digest.ok_or_else(|| format!("`{path}` has no digest of SHA-256"))?;
+    let digest = digest.ok_or_else(|| format!("`{path}` has no SHA-256 digest"))?;
     let size = listed["size"].as_u64().ok_or_else(|| format!("`{path}` has no size"))?;
     Ok(PublishedFile { path, uri: uri.to_owned(), digest, size })
 }
@@ -189,9 +187,9 @@ mod tests {
         assert_eq!(why_with("/resources", json!("everything")), "its entry has no list of files");
         assert_eq!(
             why_with("/resources", json!("dynamic")),
-            "its files are \"dynamic\": nothing could be verified"
+            "its files are \"dynamic\", so they cannot be verified"
         );
-        assert_eq!(why_with("/resources", json!([])), "its SKILL.md is not among its files");
+        assert_eq!(why_with("/resources", json!([])), "its list of files has no SKILL.md");
         assert_eq!(why_with("/resources/1", json!(null)), "a file has no address");
         assert_eq!(
             why_with("/resources/1", listed("skill://team/pdf/SKILL.md", 1)),
@@ -199,11 +197,11 @@ mod tests {
         );
         assert_eq!(
             why_with("/resources/1", listed("skill://team/pdf/%53KILL.md", 1)),
-            "its SKILL.md has another address in the list of files"
+            "the list of files has another address for its SKILL.md"
         );
         assert_eq!(
             why_with("/resources/1", listed("skill://team/pdf/SKILL.md/x", 1)),
-            "`SKILL.md/x` lies below a file"
+            "`SKILL.md/x` is below a file"
         );
         for digest in [
             json!(null),
@@ -211,7 +209,7 @@ mod tests {
             json!("md5:00"),
             json!(Digest::of(b"").to_string().to_uppercase()),
         ] {
-            assert_eq!(why_with("/resources/1/digest", digest), "`a b/c.md` has no digest of SHA-256");
+            assert_eq!(why_with("/resources/1/digest", digest), "`a b/c.md` has no SHA-256 digest");
         }
         for size in [json!(null), json!(-1), json!(1.5), json!("3")] {
             assert_eq!(why_with("/resources/1/size", size), "`a b/c.md` has no size");
@@ -229,7 +227,7 @@ mod tests {
             let there = deep.pointer(uri).unwrap().as_str().unwrap().replace("skill://team/pdf", &root);
             *deep.pointer_mut(uri).unwrap() = there.into();
         }
-        assert_eq!(why(&deep), "its address makes no name: the name has more than 256 characters");
+        assert_eq!(why(&deep), "its address gives no valid name: the name has more than 256 characters");
         let long = why_with("/frontmatter/description", json!("x".repeat(MAX_FRONTMATTER)));
         assert_eq!(long, "its frontmatter has more than 65536 bytes");
     }
@@ -240,11 +238,11 @@ mod tests {
         let mut many: Vec<Value> = (0..MAX_SERVED_FILES).map(file).collect();
         assert_eq!(
             why_with("/resources", json!(many)),
-            "its SKILL.md is not among its files",
+            "its list of files has no SKILL.md",
             "so many are fine"
         );
         many.push(file(MAX_SERVED_FILES));
-        assert_eq!(why_with("/resources", json!(many)), "it has 513 files, and more than 512 are not loaded");
+        assert_eq!(why_with("/resources", json!(many)), "it has 513 files, but prowess loads at most 512");
         let most = MAX_SERVED_BYTES - 10;
         let mut full = entry();
         full["resources"][1]["size"] = most.into();
@@ -269,7 +267,7 @@ mod tests {
             "",
         ] {
             let why = why_with("/resources/1/uri", json!(elsewhere));
-            assert_eq!(why, "a file is not below the skill's own root", "{elsewhere}");
+            assert_eq!(why, "a file is outside the skill's address", "{elsewhere}");
         }
         for odd in [
             "",
@@ -295,7 +293,7 @@ mod tests {
             assert_eq!(why, "the address of a file leads elsewhere", "{odd}");
         }
         let deep = format!("skill://team/pdf/{}x", "d/".repeat(MAX_DEPTH));
-        assert_eq!(why_with("/resources/1/uri", json!(deep)), "a file lies more than 16 levels deep");
+        assert_eq!(why_with("/resources/1/uri", json!(deep)), "a file is more than 16 levels deep");
         for uri in [
             "SKILL.md",
             "skill://SKILL.md",

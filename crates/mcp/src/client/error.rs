@@ -1,81 +1,81 @@
-//! What goes wrong with servers.
+//! The errors of the MCP client.
 
 use std::time::Duration;
 
 use super::label::ServerLabel;
 
-/// Why something could not be had from a server.
+/// Why a request to a server failed.
 ///
-/// What a server said is in it on one line, cut off and without anything that a terminal would obey.
+/// Text from the server is on one line, shortened, and without control characters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// There is none with this label, or it could not be reached.
-    #[error("there is no server `{label}`, or it could not be reached")]
+    /// No server with this label is connected.
+    #[error("no server `{label}` is connected: it is not configured, or prowess could not reach it")]
     Unknown {
         /// The label.
         label: String,
     },
-    /// There is no connection to it.
-    #[error("server `{server}` cannot be reached: {why}; look at how it is configured, and start again")]
+    /// There is no connection to the server.
+    #[error("cannot reach server `{server}`: {why}; check its configuration, then start again")]
     Unreachable {
         /// The server.
         server: ServerLabel,
         /// Why.
         why: String,
     },
-    /// It did not answer in time.
+    /// The server did not answer in time.
     #[error("server `{server}` did not answer `{method}` within {}", seconds(*.limit))]
     TimedOut {
         /// The server.
         server: ServerLabel,
-        /// What it was asked.
+        /// The method of the request.
         method: &'static str,
-        /// How long it had.
+        /// The time limit.
         limit: Duration,
     },
-    /// It answered with an error.
+    /// The server answered with an error.
     #[error("server `{server}` refused `{method}`: {message} ({code})")]
     Refused {
         /// The server.
         server: ServerLabel,
-        /// What it was asked.
+        /// The method of the request.
         method: &'static str,
-        /// The error's code.
+        /// The code of the error.
         code: i32,
-        /// What it says.
+        /// The message of the error.
         message: String,
     },
-    /// Its answer is none to what it was asked.
-    #[error("server `{server}` gave an answer to `{method}` that cannot be used: {why}")]
+    /// The answer does not fit the request.
+    #[error("the answer of server `{server}` to `{method}` cannot be used: {why}")]
     Odd {
         /// The server.
         server: ServerLabel,
-        /// What it was asked.
+        /// The method of the request.
         method: &'static str,
         /// Why not.
         why: String,
     },
-    /// Its entry for a skill cannot be used.
+    /// The server's entry for a skill cannot be used.
     #[error("skill {uri} of server `{server}` is not loaded: {why}")]
     Invalid {
         /// The server.
         server: ServerLabel,
-        /// Where the skill is, as far as that can be told.
+        /// The address of the skill, if the entry has one.
         uri: String,
         /// Why not.
         why: String,
     },
-    /// What it gave is not what its entry promised.
+    /// A file is not what its entry promised.
     #[error(transparent)]
     Unverified(#[from] Unverified),
 }
 
-/// A skill of a server failed verification. What was read was not used.
+/// A skill of a server failed verification. Nothing of the file was used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "skill {uri} of server `{server}` fails verification: {mismatch}; nothing of it was used. Look for its skills \
-     again, and ask whoever runs the server if it stays so"
+    "skill {uri} of server `{server}` failed verification: {mismatch}. prowess used nothing of it. List the skills of \
+     the server again; if this persists, tell the operator of the server"
 )]
 #[non_exhaustive]
 pub struct Unverified {
@@ -83,54 +83,54 @@ pub struct Unverified {
     pub server: ServerLabel,
     /// The skill's address there.
     pub uri: String,
-    /// What is not as promised.
+    /// What differs from the entry.
     pub mismatch: Mismatch,
 }
 
-/// What a server gave otherwise than it promised.
+/// How an answer differs from what the entry promised.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mismatch {
     /// A file has another size.
-    #[error("`{path}` has {got} bytes, and not {listed} as its entry says")]
+    #[error("`{path}` has {got} bytes, but its entry says {listed}")]
     Size {
         /// The file.
         path: String,
-        /// What was promised.
+        /// The size in the entry.
         listed: u64,
-        /// What came.
+        /// The size of the answer.
         got: u64,
     },
     /// A file has another digest.
-    #[error("`{path}` has not the digest that its entry says")]
+    #[error("the digest of `{path}` differs from its entry")]
     Digest {
         /// The file.
         path: String,
     },
-    /// SKILL.md says something else of the skill than its entry.
-    #[error("`{field}` in its SKILL.md is not what its entry says")]
+    /// The frontmatter of SKILL.md differs from the entry.
+    #[error("`{field}` in its SKILL.md differs from its entry")]
     Frontmatter {
         /// The first field that differs.
         field: String,
     },
-    /// A file is not one of the entry's.
-    #[error("`{path}` is not among the files of its entry")]
+    /// The entry does not list the file.
+    #[error("its entry does not list `{path}`")]
     Unlisted {
         /// The file.
         path: String,
     },
-    /// The answer has not the one file that was asked for.
+    /// The answer does not consist of the one requested file.
     #[error("the answer for `{path}` is not that one file: {why}")]
     Contents {
         /// The file.
         path: String,
-        /// What it is.
+        /// What the answer is.
         why: String,
     },
 }
 
 impl Mismatch {
-    /// Whether another entry, from `skills/get`, may make it right.
+    /// Whether a newer entry, from `skills/get`, may match.
     pub fn may_be_outdated(&self) -> bool {
         matches!(self, Self::Size { .. } | Self::Digest { .. } | Self::Frontmatter { .. })
     }

@@ -1,6 +1,6 @@
-//! What we are to a server: a client that offers nothing but to listen.
+//! The client that a server sees: it declares the Skills extension and offers nothing else.
 
-#![expect(deprecated, reason = "what servers of older revisions may ask for is refused by its name")]
+#![expect(deprecated, reason = "refuses deprecated requests of servers of older revisions by their names")]
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
 use tokio::sync::watch;
 
-use crate::publication::SKILLS_EXTENSION;
+use crate::skills_extension::SKILLS_EXTENSION;
 
-/// It offers no sampling, no roots and no forms: whoever asks for them is refused.
+/// Refuses sampling, roots and forms, and counts the changes that the server announces.
 #[derive(Clone)]
 pub(crate) struct Client {
-    /// How often the server said that something of it changed.
+    /// How often the server announced a change.
     pub(crate) changes: watch::Sender<u64>,
 }
 
@@ -28,7 +28,7 @@ impl Client {
 }
 
 fn refused(method: &str) -> ErrorData {
-    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("{method} is not offered"), None)
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("this client does not offer {method}"), None)
 }
 
 impl ClientHandler for Client {

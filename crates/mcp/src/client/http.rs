@@ -1,4 +1,4 @@
-//! Servers that are reached over streamable HTTP.
+//! Connects to servers over streamable HTTP.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::Sse;
 
-use super::answer;
+use super::custom_answer;
 use super::options::{BearerToken, ServerLimits, ServerUrl};
 
 const JSON: &str = "application/json";
@@ -33,7 +33,7 @@ type HttpError = StreamableHttpError<reqwest::Error>;
 
 /// A connection to the server at `url`.
 ///
-/// The token is known to this client alone, and it follows no redirect: neither can go anywhere else.
+/// Only this client knows the token, and it follows no redirect. So the token cannot reach another server.
 pub(crate) fn connection(
     url: &ServerUrl,
     token: Option<&BearerToken>,
@@ -42,7 +42,7 @@ pub(crate) fn connection(
     let mut headers = HeaderMap::new();
     if let Some(token) = token {
         let mut value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()))
-            .map_err(|_| "its token has characters that no header can have".to_owned())?;
+            .map_err(|_| "its token has characters that a header cannot carry".to_owned())?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }
@@ -61,7 +61,7 @@ pub(crate) fn connection(
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
-/// A client that reads no more of an answer than a message may have.
+/// An HTTP client that stops reading an answer at the limit of a message.
 #[derive(Clone)]
 struct BoundedClient {
     client: reqwest::Client,
@@ -85,7 +85,7 @@ impl BoundedClient {
         Ok(body.freeze())
     }
 
-    /// The events of an answer. The one that answers the request with this id is wrapped.
+    /// The events of an answer. Wraps the event that answers the request `asked`.
     fn events(
         &self,
         response: Response,
@@ -106,7 +106,7 @@ impl BoundedClient {
         };
         let looked_at = move |event: SseEvent| Sse {
             event: Some(event.event).filter(|event| !event.is_empty()),
-            data: event.data.and_then(|data| answer::text(data, asked.as_ref())),
+            data: event.data.and_then(|data| custom_answer::text(data, asked.as_ref())),
             id: event.id,
             retry: event.retry,
         };
@@ -141,7 +141,7 @@ impl StreamableHttpClient for BoundedClient {
         }
         let session = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
         let is_json = has_type(&response, JSON);
-        let asked = answer::is_asked_by(&message);
+        let asked = custom_answer::wrapped_request(&message);
         if status.is_success() && has_type(&response, EVENTS) {
             return Ok(StreamableHttpPostResponse::Sse(self.events(response, asked), session));
         }
@@ -155,11 +155,11 @@ impl StreamableHttpClient for BoundedClient {
             };
         }
         let body = self.body(response).await?;
-        let parsed = answer::message(&body, |_| asked.is_some());
+        let parsed = custom_answer::message(&body, |_| asked.is_some());
         drop(body);
         match parsed {
             Some(JsonRpcMessage::Error(mut error)) if is_discovery(&message) => {
-                // Whoever refuses before it looks at the message cannot tell its id.
+                // A server that refuses the message unread cannot know its id.
                 error.id = id_of(&message);
                 Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), session))
             }
@@ -228,9 +228,9 @@ fn is_discovery(message: &ClientJsonRpcMessage) -> bool {
     matches!(request.request, rmcp::model::ClientRequest::DiscoverRequest(_))
 }
 
-/// Servers of older revisions know no discovery, and some say so by a status alone.
+/// The answer for a server of an older revision that knows no discovery, and says so only by its status.
 fn not_discoverable(message: &ClientJsonRpcMessage) -> StreamableHttpPostResponse {
-    let error = rmcp::ErrorData::invalid_request("it knows no discovery", None);
+    let error = rmcp::ErrorData::invalid_request("the server does not support discovery", None);
     StreamableHttpPostResponse::Json(ServerJsonRpcMessage::error(error, id_of(message)), None)
 }
 
@@ -238,7 +238,7 @@ fn unexpected(why: impl Into<Cow<'static, str>>) -> HttpError {
     StreamableHttpError::UnexpectedServerResponse(why.into())
 }
 
-/// An address may have secrets in it.
+/// The cause of an error, without the address, which may contain secrets.
 fn hidden(error: reqwest::Error) -> HttpError {
     let error = error.without_url();
     // The innermost cause says what happened.

@@ -1,4 +1,4 @@
-//! What we call a server.
+//! The configured label of a server.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,9 +6,9 @@ use std::str::FromStr;
 /// The most characters of a label.
 const MAX_LABEL: usize = 32;
 
-/// Our name for a server: small letters, digits and dashes, not beginning with a dash.
+/// The configured name of a server: lower-case letters, digits and dashes. It does not begin with a dash.
 ///
-/// It is the one who configures a server who names it. What the server calls itself is never used to tell servers apart.
+/// The label identifies the server. The name that the server reports about itself never does.
 ///
 /// ```
 /// use prowess_mcp::client::ServerLabel;
@@ -34,10 +34,10 @@ impl fmt::Display for ServerLabel {
     }
 }
 
-/// A text that is no [`ServerLabel`].
+/// A text is not a [`ServerLabel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a server's label has 1 to {MAX_LABEL} small letters, digits and dashes, and does not begin with a dash"
+    "a server's label has 1 to {MAX_LABEL} lower-case letters, digits and dashes, and does not begin with a dash"
 )]
 #[non_exhaustive]
 pub struct LabelError;

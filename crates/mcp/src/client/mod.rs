@@ -1,42 +1,47 @@
-//! Skills and tools of other servers.
+//! The client of other MCP servers: their skills for a session, and their tools for an agent.
 //!
-//! What a server says is foreign: it is bounded in size, number and time, what it says of itself tells it from no other
-//! server, and what it gives is used when it is what its entry promised.
+//! - [`Servers`] connects to all configured servers ([`ServerOptions`]), and adds their skills to a catalog.
+//! - [`ServerFiles`] reads the files of their skills, and verifies each file against its entry.
+//! - [`ServerTools`] is the middleware that gives their tools to an agent.
+//!
+//! Everything that a server sends is bounded in size, number and time. The configured label identifies a server, never what
+//! the server reports about itself.
 
-mod answer;
 mod cache;
 mod command;
+mod custom_answer;
 mod entry;
 mod error;
-mod files;
 mod handler;
-mod held;
+mod held_entry;
 mod http;
 mod label;
-mod list;
 mod options;
+mod pages;
 mod patience;
-mod pipes;
+mod printable;
 mod read;
 mod server;
+mod server_files;
 mod server_tools;
 mod servers;
-mod shown;
+mod skill_list;
 #[cfg(feature = "run")]
 mod stage;
+mod stdio;
 mod tool_answer;
-mod tools;
+mod tool_list;
 mod verify;
 
 pub use cache::{Cache, CacheError};
 pub use error::{Mismatch, ServerError, Unverified};
-pub use files::ServerFiles;
-pub use held::HeldEntry;
+pub use held_entry::HeldEntry;
 pub use label::{LabelError, ServerLabel};
-pub use list::SkillList;
 pub use options::{BearerToken, Connection, ServerLimits, ServerOptions, ServerUrl, UrlError};
 pub use patience::Patience;
 pub use server::Server;
+pub use server_files::ServerFiles;
 pub use server_tools::ServerTools;
 pub use servers::{FoundSkills, Servers};
-pub use tools::{ServerTool, ToolList};
+pub use skill_list::SkillList;
+pub use tool_list::{ServerTool, ToolList};

@@ -1,4 +1,4 @@
-//! How a server is reached, and what it may take.
+//! The options of a server: its label, its connection and its limits.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,37 +13,37 @@ use reqwest::Url;
 
 use super::label::ServerLabel;
 
-/// A server, as it is configured.
+/// The configuration of one server.
 ///
 /// ```
 /// use prowess_mcp::client::{Connection, ServerOptions};
 ///
 /// let docs = ServerOptions::new("docs".parse()?, Connection::command("docs-server", ["--stdio"]));
-/// assert!(docs.grants.is_empty(), "nothing of its skills' frontmatter widens anything");
+/// assert!(docs.grants.is_empty(), "the frontmatter of its skills grants no permissions");
 /// # Ok::<(), prowess_mcp::client::LabelError>(())
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerOptions {
-    /// What we call it.
+    /// The name of the server in your program.
     pub label: ServerLabel,
-    /// How it is reached.
+    /// How to reach it.
     pub connection: Connection,
-    /// The skills whose widening fields, such as `allowed-tools`, the user granted: by address, with the digest of all
-    /// of their files.
+    /// The skills whose permissive fields, such as `allowed-tools`, the user accepted: by address, with the digest of all
+    /// their files.
     pub grants: BTreeMap<String, Digest>,
-    /// What it may take.
+    /// Its limits.
     pub limits: ServerLimits,
 }
 
 impl ServerOptions {
-    /// A server of this label, reached so, without grants and with the usual limits.
+    /// A server with this label and connection, without grants and with the default limits.
     pub fn new(label: ServerLabel, connection: Connection) -> Self {
         Self { label, connection, grants: BTreeMap::new(), limits: ServerLimits::default() }
     }
 }
 
-/// How a server is reached.
+/// How to reach a server.
 ///
 /// ```
 /// use prowess_mcp::client::Connection;
@@ -55,22 +55,22 @@ impl ServerOptions {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Connection {
-    /// It is started, and spoken to on its standard input and output.
+    /// Start a program, and use its standard input and output.
     Command {
         /// The program.
         program: OsString,
         /// Its arguments.
         args: Vec<OsString>,
-        /// What it finds in its environment, besides `PATH`, `HOME` and the like. It gets nothing else of ours.
+        /// Further variables of its environment, besides `PATH`, `HOME` and the like. It gets no others of ours.
         env: BTreeMap<OsString, OsString>,
-        /// Where it is started, if not here.
+        /// Its working directory, if not the current one.
         directory: Option<PathBuf>,
     },
-    /// It is spoken to over streamable HTTP.
+    /// Use streamable HTTP.
     Http {
-        /// Where.
+        /// The address.
         url: ServerUrl,
-        /// What it is shown as `Authorization: Bearer`.
+        /// The token to send as `Authorization: Bearer`.
         token: Option<BearerToken>,
     },
 }
@@ -85,7 +85,7 @@ impl Connection {
         Self::Command { program: program.into(), args, env: BTreeMap::new(), directory: None }
     }
 
-    /// An address, and the token that is shown there.
+    /// An address, and the token to send there.
     pub fn http(url: ServerUrl, token: Option<BearerToken>) -> Self {
         Self::Http { url, token }
     }
@@ -98,7 +98,7 @@ impl Connection {
 ///
 /// assert!("https://skills.example/mcp".parse::<ServerUrl>().is_ok());
 /// assert!("http://127.0.0.1:8080/mcp".parse::<ServerUrl>().is_ok());
-/// assert!("http://skills.example/mcp".parse::<ServerUrl>().is_err(), "everybody on the way could read it");
+/// assert!("http://skills.example/mcp".parse::<ServerUrl>().is_err(), "anyone on the way could read it");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerUrl(Url);
@@ -109,7 +109,7 @@ impl ServerUrl {
         self.0.as_str()
     }
 
-    /// Whether it is an address of this machine.
+    /// Whether the address is on this machine.
     pub fn is_loopback(&self) -> bool {
         let host = self.0.host_str().unwrap_or_default();
         let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
@@ -117,18 +117,18 @@ impl ServerUrl {
     }
 }
 
-/// A text that is no [`ServerUrl`].
+/// Why a text is not a [`ServerUrl`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlError {
-    /// It is no address.
-    #[error("the address of a server is none: {0}")]
+    /// The text is not a URL.
+    #[error("the address of a server is not a URL: {0}")]
     Malformed(String),
-    /// It has another scheme than `https`, or `http` to another machine.
-    #[error("a server is reached by https, or by http on this machine alone")]
+    /// The scheme is neither `https` nor `http` on this machine.
+    #[error("the address of a server must begin with https, or with http if it is on this machine")]
     Insecure,
-    /// It has a name or a password in it.
-    #[error("a server's address has no name and no password in it: give a token")]
+    /// The address contains a user name or a password.
+    #[error("the address of a server must not contain a user name or password; use a token")]
     Credentials,
 }
 
@@ -149,7 +149,7 @@ impl FromStr for ServerUrl {
     }
 }
 
-/// A secret that a server is shown. It is in no error, no log and no `Debug`.
+/// A secret that the client sends to a server. It appears in no error, no log and no `Debug` output.
 ///
 /// ```
 /// let token = prowess_mcp::client::BearerToken::from("secret");
@@ -182,7 +182,7 @@ impl fmt::Debug for BearerToken {
     }
 }
 
-/// What a server may take, of time and of room.
+/// How much time a server may take, and how much it may send.
 ///
 /// ```
 /// use std::time::Duration;
@@ -194,15 +194,15 @@ impl fmt::Debug for BearerToken {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerLimits {
-    /// Until there is a connection.
+    /// The time to connect.
     pub connect: Duration,
-    /// For an answer, other than that of a tool.
+    /// The time for an answer, except a tool's.
     pub answer: Duration,
-    /// For all pages of a list.
+    /// The time for all pages of a list.
     pub list: Duration,
-    /// For a call of a tool.
+    /// The time for a tool call.
     pub tool: Duration,
-    /// The largest message that is read, in bytes.
+    /// The most bytes of a message.
     pub message_bytes: usize,
     /// The most pages of a list.
     pub pages: usize,
@@ -221,7 +221,7 @@ impl Default for ServerLimits {
             answer: Duration::from_secs(30),
             list: Duration::from_secs(60),
             tool: Duration::from_secs(300),
-            // A file of 16 MiB in Base64, and what is around it.
+            // Enough for a file of 16 MiB in Base64.
             message_bytes: 24 * 1024 * 1024,
             pages: 100,
             skills: 1000,

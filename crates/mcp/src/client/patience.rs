@@ -1,11 +1,10 @@
-//! Who waits for a server, and for how long without a word.
+//! Tells a person which server is slow.
 
 use std::time::Duration;
 
 use super::label::ServerLabel;
 
-/// Tells somebody of each server that takes longer than they would wait without a word. The server is waited for all
-/// the same.
+/// Calls a function for each server that takes longer than a given time. The client keeps waiting for the server.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,21 +21,21 @@ use super::label::ServerLabel;
 #[derive(Clone, Copy)]
 pub struct Patience<'a>(Option<(Duration, &'a Tell<'a>)>);
 
-/// Tells somebody of a server.
+/// Is called with the label of a slow server.
 type Tell<'a> = dyn Fn(&ServerLabel) + Sync + 'a;
 
 impl<'a> Patience<'a> {
-    /// Tells of a server after this time.
+    /// Calls `tell` for a server that takes longer than `after`.
     pub fn new(after: Duration, tell: &'a (dyn Fn(&ServerLabel) + Sync)) -> Self {
         Self(Some((after, tell)))
     }
 
-    /// Tells nobody.
+    /// Waits in silence.
     pub fn endless() -> Self {
         Self(None)
     }
 
-    /// Waits for a server.
+    /// Waits for the work of a server.
     pub(crate) async fn during<T>(self, server: &ServerLabel, doing: impl Future<Output = T>) -> T {
         let Some((after, tell)) = self.0 else { return doing.await };
         let mut doing = std::pin::pin!(doing);

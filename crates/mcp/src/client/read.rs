@@ -1,4 +1,4 @@
-//! Files of a server's skills, retrieved when they are needed and checked before they are used.
+//! Retrieves a file of a server's skill, and verifies it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,7 +7,7 @@ use rmcp::model::{
 };
 
 use super::error::{Mismatch, ServerError, Unverified};
-use super::held::HeldEntry;
+use super::held_entry::HeldEntry;
 use super::server::Server;
 use super::verify;
 use prowess_catalog::published::{Published, PublishedFile};
@@ -15,23 +15,23 @@ use prowess_catalog::published::{Published, PublishedFile};
 const METHOD: &str = "resources/read";
 
 impl Server {
-    /// Retrieves a file of a skill: one that its entry lists, at the address that it says there, checked against the
-    /// size and the digest there; SKILL.md also against the frontmatter.
+    /// Retrieves a file that the entry lists, from the address in the entry. Its size and digest must match the entry, and
+    /// the frontmatter of SKILL.md as well.
     ///
-    /// The entry is the one that the caller holds. Whoever finds that the skill is another one now asks for it anew
-    /// ([`Server::skill`]), and for leave to use it.
+    /// The caller holds the entry. If the skill has changed, look it up again ([`Server::skill`]) and ask for permission
+    /// again.
     ///
     /// # Errors
     ///
-    /// [`ServerError::Unverified`] when the entry does not list the file, or the file is not what the entry says; and
-    /// whatever keeps the server from answering.
+    /// [`ServerError::Unverified`] if the entry does not list the file, or the file does not match the entry. Other errors if
+    /// the server does not answer.
     pub async fn read(&self, held: &HeldEntry, path: &str) -> Result<Vec<u8>, ServerError> {
         let published = held.published();
         let fails = |mismatch| self.unverified(published, mismatch);
         let file = verify::listed(held, path).map_err(fails)?;
         if published.server != self.label().as_str() {
-            // Who asks mixed up servers: this one is not told of the other's addresses.
-            let why = format!("it is of server `{}`", published.server);
+            // The caller confused two servers. Do not tell this one about addresses of the other.
+            let why = format!("it belongs to server `{}`", published.server);
             return Err(fails(Mismatch::Contents { path: file.path.clone(), why }));
         }
         let params = ReadResourceRequestParams::new(file.uri.clone());
@@ -47,7 +47,7 @@ impl Server {
     }
 
     pub(crate) fn unverified(&self, published: &Published, mismatch: Mismatch) -> ServerError {
-        let (server, uri) = (self.label().clone(), super::shown::shown(&published.uri));
+        let (server, uri) = (self.label().clone(), super::printable::printable(&published.uri));
         Unverified { server, uri, mismatch }.into()
     }
 }
@@ -59,7 +59,7 @@ fn only_contents(file: &PublishedFile, contents: Vec<ResourceContents>) -> Resul
     let (uri, bytes) = match contents {
         ResourceContents::TextResourceContents { uri, text, .. } => (uri, text.into_bytes()),
         ResourceContents::BlobResourceContents { uri, blob, .. } => {
-            (uri, STANDARD.decode(blob).map_err(|_| odd("it is no Base64"))?)
+            (uri, STANDARD.decode(blob).map_err(|_| odd("it is not Base64"))?)
         }
         _ => return Err(odd("it is neither text nor Base64")),
     };

@@ -1,4 +1,4 @@
-//! One server, connected.
+//! One connected server.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,21 +20,21 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::answer;
-use super::command::{LastWords, Program};
+use super::command::{Program, StderrTail};
+use super::custom_answer;
 use super::error::ServerError;
 use super::handler::Client;
 use super::http;
 use super::label::ServerLabel;
 use super::options::{Connection, ServerLimits, ServerOptions};
-use super::shown::shown;
-use crate::publication::SKILLS_EXTENSION;
+use super::printable::printable;
+use crate::skills_extension::SKILLS_EXTENSION;
 
-/// The revisions that we speak, with the one first that we prefer.
+/// The protocol revisions that the client speaks, the preferred one first.
 const REVISIONS: [ProtocolVersion; 3] =
     [ProtocolVersion::V_2026_07_28, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2025_06_18];
 
-/// A server that we are connected to, until this goes. A program that was started for it ends then.
+/// A connected server. Dropping it closes the connection, and ends the program that was started for it.
 ///
 /// ```no_run
 /// use prowess_mcp::client::{Connection, HeldEntry, Server, ServerOptions};
@@ -59,16 +59,16 @@ pub struct Server {
     info: Arc<ServerPeerInfo>,
     changes: watch::Receiver<u64>,
     listening: Option<AbortHandle>,
-    /// Last, as it ends when nobody speaks to it any more.
+    /// The last field, so that it is dropped after the connection.
     program: Option<Program>,
 }
 
 impl Server {
-    /// Connects to a server, and starts it if it is to be started. Nothing is retrieved.
+    /// Connects to a server, and starts it if it is a program. Retrieves nothing.
     ///
     /// # Errors
     ///
-    /// It cannot be started or reached, does not answer in time, or speaks no revision that we do.
+    /// The server cannot be started or reached, does not answer in time, or speaks no common protocol revision.
     pub async fn connect(options: ServerOptions) -> Result<Self, ServerError> {
         let ServerOptions { label, connection, grants, limits } = options;
         let unreachable = |why: String| ServerError::Unreachable { server: label.clone(), why };
@@ -79,70 +79,73 @@ impl Server {
                 let (program, pipes) =
                     Program::start(program, args, env, directory.as_deref(), limits.message_bytes)
                         .map_err(unreachable)?;
-                let words = program.last_words();
-                let running = hello(client.clone(), pipes, &limits, &words).await.map_err(unreachable)?;
+                let stderr_tail = program.stderr_tail();
+                let running =
+                    hello(client.clone(), pipes, &limits, &stderr_tail).await.map_err(unreachable)?;
                 (running, Some(program))
             }
             Connection::Http { url, token } => {
                 let pipes = http::connection(url, token.as_ref(), &limits).map_err(unreachable)?;
-                let words = LastWords::default();
-                (hello(client.clone(), pipes, &limits, &words).await.map_err(unreachable)?, None)
+                let stderr_tail = StderrTail::default();
+                (hello(client.clone(), pipes, &limits, &stderr_tail).await.map_err(unreachable)?, None)
             }
         };
         let Some(info) = running.peer_info() else {
-            return Err(unreachable("it did not say what it can do".to_owned()));
+            return Err(unreachable("it did not say what it supports".to_owned()));
         };
         if !REVISIONS.contains(&info.protocol_version) {
-            let revision = shown(info.protocol_version.as_str());
-            return Err(unreachable(format!("it speaks revision {revision}, which we do not")));
+            let revision = printable(info.protocol_version.as_str());
+            return Err(unreachable(format!(
+                "it speaks protocol revision {revision}, which prowess does not support"
+            )));
         }
         let listening = (info.protocol_version == ProtocolVersion::V_2026_07_28)
             .then(|| tokio::spawn(listen(running.peer().clone(), client)).abort_handle());
         Ok(Self { label, grants, limits, running, info, changes, listening, program })
     }
 
-    /// What we call it.
+    /// The configured label.
     pub fn label(&self) -> &ServerLabel {
         &self.label
     }
 
-    /// The revision of the protocol that is spoken with it.
+    /// The protocol revision of the connection.
     pub fn revision(&self) -> &str {
         self.info.protocol_version.as_str()
     }
 
-    /// Whether it serves skills: whether it declared the extension.
+    /// Whether the server declared the Skills extension.
     pub fn has_skills(&self) -> bool {
         let extensions = self.info.capabilities.extensions.as_ref();
         extensions.is_some_and(|extensions| extensions.contains_key(SKILLS_EXTENSION))
     }
 
-    /// Whether it has tools.
+    /// Whether the server declared tools.
     pub fn has_tools(&self) -> bool {
         self.info.capabilities.tools.is_some()
     }
 
-    /// What it may take.
+    /// The limits of this server.
     pub fn limits(&self) -> &ServerLimits {
         &self.limits
     }
 
-    /// Whether it went away.
+    /// Whether the connection has ended.
     pub fn is_gone(&self) -> bool {
         self.running.is_closed() || self.running.peer().is_transport_closed()
     }
 
-    /// Counts how often it said that its skills, resources or tools are others now.
+    /// Counts how often the server said that its skills, resources or tools changed.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.clone()
     }
 
-    /// Takes what is known of it for outdated, as if it had said so.
+    /// Treats everything known about the server as outdated, as if it had announced a change.
     pub(crate) fn note_outdated(&self) {
         self.running.service().note_change();
     }
 
-    /// Ends the connection in good order, and the program that was started for it.
+    /// Closes the connection, and ends the program that was started for it.
     pub async fn close(mut self) {
         let _ = self.running.close_with_timeout(Duration::from_secs(2)).await;
         if let Some(program) = self.program.take() {
@@ -154,17 +157,16 @@ impl Server {
         &self.grants
     }
 
-    /// A request of an extension, whose answer is an object.
+    /// Sends a request of an extension, whose answer is an object.
     pub(crate) async fn custom(&self, method: &'static str, params: Value) -> Result<Value, ServerError> {
         let request = ClientRequest::CustomRequest(CustomRequest::new(method, Some(params)));
         match self.request(method, request, self.limits.answer).await? {
-            ServerResult::CustomResult(result) => Ok(answer::unwrapped(result.0)),
-            // What looks like another answer is no answer to this.
-            _ => Err(self.odd(method, "it is an answer to something else")),
+            ServerResult::CustomResult(result) => Ok(custom_answer::unwrap_result(result.0)),
+            _ => Err(self.odd(method, "it answers another request")),
         }
     }
 
-    /// A request that is cancelled when nobody waits for its answer any more.
+    /// Sends a request. Cancels it at the server if this future is dropped.
     pub(crate) async fn request(
         &self,
         method: &'static str,
@@ -175,16 +177,16 @@ impl Server {
         let ask = async {
             let options = PeerRequestOptions::no_options();
             let handle = peer.send_request_with_option(request, options).await?;
-            let mut abandoned = Abandoned(Some((peer.clone(), handle.id.clone())));
+            let mut open = OpenRequest(Some((peer.clone(), handle.id.clone())));
             let answer = handle.await_response().await;
-            abandoned.0 = None;
+            open.0 = None;
             answer
         };
         match tokio::time::timeout(limit, ask).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => {
                 if let (ServiceError::TransportClosed, Some(program)) = (&error, &self.program) {
-                    program.last_words().settled().await;
+                    program.stderr_tail().wait().await;
                 }
                 Err(self.failed(method, error))
             }
@@ -195,23 +197,26 @@ impl Server {
     fn failed(&self, method: &'static str, error: ServiceError) -> ServerError {
         let server = self.label.clone();
         match error {
-            ServiceError::McpError(error) => {
-                ServerError::Refused { server, method, code: error.code.0, message: shown(&error.message) }
-            }
+            ServiceError::McpError(error) => ServerError::Refused {
+                server,
+                method,
+                code: error.code.0,
+                message: printable(&error.message),
+            },
             ServiceError::TransportClosed => {
-                let words = self.program.as_ref().map(|program| program.last_words().told());
-                let why = format!("it ended the connection{}", words.unwrap_or_default());
+                let stderr_tail = self.program.as_ref().map(|program| program.stderr_tail().describe());
+                let why = format!("it ended the connection{}", stderr_tail.unwrap_or_default());
                 ServerError::Unreachable { server, why }
             }
             ServiceError::TransportSend(error) => {
-                ServerError::Unreachable { server, why: shown(&error.error.to_string()) }
+                ServerError::Unreachable { server, why: printable(&error.error.to_string()) }
             }
-            error => ServerError::Odd { server, method, why: shown(&error.to_string()) },
+            error => ServerError::Odd { server, method, why: printable(&error.to_string()) },
         }
     }
 
     pub(crate) fn odd(&self, method: &'static str, why: &str) -> ServerError {
-        ServerError::Odd { server: self.label.clone(), method, why: shown(why) }
+        ServerError::Odd { server: self.label.clone(), method, why: printable(why) }
     }
 }
 
@@ -229,10 +234,10 @@ impl fmt::Debug for Server {
     }
 }
 
-/// A request whose answer somebody waits for. When nobody does, the server is told.
-struct Abandoned(Option<(Peer<RoleClient>, rmcp::model::RequestId)>);
+/// A request without an answer. Dropping it cancels the request at the server.
+struct OpenRequest(Option<(Peer<RoleClient>, rmcp::model::RequestId)>);
 
-impl Drop for Abandoned {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
         let Some((peer, id)) = self.0.take() else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
@@ -243,12 +248,12 @@ impl Drop for Abandoned {
     }
 }
 
-/// Begins with the newest revision, and falls back to the handshake of the older ones.
+/// Tries the newest protocol revision first, then the handshake of the older ones.
 async fn hello<T: Transport<RoleClient> + 'static>(
     client: Client,
     transport: T,
     limits: &ServerLimits,
-    words: &LastWords,
+    stderr_tail: &StderrTail,
 ) -> Result<RunningService<RoleClient, Client>, String> {
     let lifecycle = ClientLifecycleMode::Auto {
         preferred_versions: REVISIONS.to_vec(),
@@ -257,17 +262,17 @@ async fn hello<T: Transport<RoleClient> + 'static>(
     match tokio::time::timeout(limits.connect, client.serve_with_lifecycle(transport, lifecycle)).await {
         Ok(Ok(running)) => Ok(running),
         Ok(Err(error)) => {
-            words.settled().await;
-            Err(format!("{}{}", reason(&error), words.told()))
+            stderr_tail.wait().await;
+            Err(format!("{}{}", reason(&error), stderr_tail.describe()))
         }
         Err(_) => {
             let limit = limits.connect.as_secs_f64();
-            Err(format!("it did not say hello within {limit} seconds{}", words.told()))
+            Err(format!("it did not say hello within {limit} seconds{}", stderr_tail.describe()))
         }
     }
 }
 
-/// Why there is no connection, in words for whoever configured it.
+/// Why there is no connection, for the person who configured the server.
 fn reason(error: &ClientInitializeError) -> String {
     let sent = match error {
         ClientInitializeError::TransportError { error, .. } => error,
@@ -275,9 +280,9 @@ fn reason(error: &ClientInitializeError) -> String {
             return "it ended the connection before it said hello".to_owned();
         }
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => return reason(fallback),
-        error => return shown(&error.to_string()),
+        error => return printable(&error.to_string()),
     };
-    // The innermost cause says what happened, and the others where it came through.
+    // The innermost cause says what happened.
     let mut cause: &(dyn std::error::Error + 'static) = &*sent.error;
     while let Some(inner) = cause.source() {
         cause = inner;
@@ -285,14 +290,14 @@ fn reason(error: &ClientInitializeError) -> String {
     let text = cause.to_string();
     let text = text.strip_prefix("unexpected server response: ").unwrap_or(&text);
     match text.get(..8) {
-        Some("HTTP 401") => "it wants a token, or another one than it was given (HTTP 401)".to_owned(),
+        Some("HTTP 401") => "its token is missing or wrong (HTTP 401)".to_owned(),
         Some("Broken p") => "it ended before it said hello".to_owned(),
-        Some("HTTP 403") => "it does not let us in (HTTP 403)".to_owned(),
-        _ => shown(text),
+        Some("HTTP 403") => "it refuses access (HTTP 403)".to_owned(),
+        _ => printable(text),
     }
 }
 
-/// Hears of changes from servers of the newest revision, who tell those that ask.
+/// Subscribes to the changes of a server of the newest revision.
 async fn listen(peer: Peer<RoleClient>, client: Client) {
     let filter = SubscriptionFilter::builder().tools_list_changed().resources_list_changed().build();
     let Ok(mut subscription) = peer.listen(filter).await else { return };

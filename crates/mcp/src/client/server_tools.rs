@@ -1,4 +1,4 @@
-//! Tools of servers as a part of an agent.
+//! The middleware that gives the tools of servers to an agent.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,8 +14,8 @@ use prowess_agent::tool::ToolKind;
 use prowess_agent::{
     Middleware, MiddlewareAction, MiddlewareContext, Tool, ToolAnswer, ToolContext, ToolOutput,
 };
-use prowess_permission::{Action, Kind, Permissions, Question, joined};
-use prowess_skills::tools::{ToolCall, ToolVerdict};
+use prowess_permission::{Action, Kind, Permissions, Question, owned_subject};
+use prowess_skills::allowed_tools::{ToolCall, ToolVerdict};
 use rmcp::model::JsonObject;
 use serde_json::Value;
 use tokio::sync::Mutex;
@@ -24,17 +24,17 @@ use super::label::ServerLabel;
 use super::server::Server;
 use super::servers::Servers;
 use super::tool_answer;
-use super::tools::ServerTool;
+use super::tool_list::ServerTool;
 
 const NAME: &str = "server_tools";
-/// When a server is asked for its tools again that was asked in vain.
-const AGAIN: Duration = Duration::from_secs(60);
+/// When a server that did not answer is asked for its tools again.
+const ASK_AGAIN: Duration = Duration::from_secs(60);
 
-/// The tools of all servers, as a part of an agent. A model calls them `label__tool`.
+/// The tools of all servers, as middleware of an agent. A model calls them `label__tool`.
 ///
-/// Each call passes the rules of kind `mcp`, whose subject is our label for the server and its name for the tool, such
-/// as `docs search`; what no rule settles is asked, and waits in the thread. An approval is for the tool as the server
-/// described it when somebody was asked: one that is described otherwise by the time of the reply is asked about anew.
+/// Each call passes the rules of kind `mcp`. Their subject is the server's label and the server's name for the tool, such as
+/// `docs search`. If no rule decides, a person is asked, and the call waits in the thread. An approval is bound to the
+/// server's description of the tool. If the description changes before the reply, the person is asked again.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -46,10 +46,10 @@ const AGAIN: Duration = Duration::from_secs(60);
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (servers, _) = Servers::connect([], None).await;
-/// let rules = [Rule::new("mcp", "docs search", Decision::Allow)]; // all others are asked about
+/// let rules = [Rule::new("mcp", "docs search", Decision::Allow)]; // a person is asked about all others
 /// let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
 /// let model = Arc::new(Scripted::new([ScriptedTurn::new().say("Hello.")]));
-/// let agent = Agent::builder(model).with(ServerTools::new(servers, permissions)).build()?;
+/// let agent = Agent::builder(model).middleware(ServerTools::new(servers, permissions)).build()?;
 /// agent.open(ThreadId::new()).await?.say("Hi.", &NoWatcher).await?;
 /// # Ok(())
 /// # }
@@ -60,44 +60,44 @@ pub struct ServerTools(Arc<Inner>);
 struct Inner {
     servers: Arc<Servers>,
     permissions: Permissions,
-    known: RwLock<BTreeMap<ServerLabel, Known>>,
-    /// Held by whoever asks servers for their tools.
+    known: RwLock<BTreeMap<ServerLabel, KnownTools>>,
+    /// Held while servers are asked for their tools.
     asking: Mutex<()>,
 }
 
-/// What is known of one server's tools.
+/// The known tools of one server.
 #[derive(Default)]
-struct Known {
-    remotes: Vec<Arc<Remote>>,
-    /// What the server had said of changes when it was last asked.
+struct KnownTools {
+    remotes: Vec<Arc<RemoteTool>>,
+    /// The server's count of changes when it was last asked.
     version: Option<u64>,
-    /// When it was asked in vain, since it last answered.
+    /// When it last failed to answer, if it has not answered since.
     failed: Option<Instant>,
 }
 
-/// One tool, at its server.
-struct Remote {
+/// One tool of a server.
+struct RemoteTool {
     server: Arc<Server>,
-    /// What a model is told of it.
+    /// The definition for the model.
     definition: Arc<ToolDefinition>,
     tool: ServerTool,
 }
 
-/// A tool, as a model calls it.
-struct Callable {
+/// A tool that a model can call.
+struct CallableTool {
     tools: ServerTools,
-    remote: Arc<Remote>,
+    remote: Arc<RemoteTool>,
 }
 
 impl ServerTools {
-    /// The tools of these servers, called when these permissions let it pass.
+    /// The tools of these servers, guarded by these permissions.
     pub fn new(servers: Arc<Servers>, permissions: Permissions) -> Self {
         let (known, asking) = (RwLock::default(), Mutex::default());
         Self(Arc::new(Inner { servers, permissions, known, asking }))
     }
 
-    /// Asks those servers for their tools, all at once, that said that they are others now. One that does not answer
-    /// keeps those it had, and is asked again in a while. What is left out is logged.
+    /// Asks all servers that announced changes for their tools, at the same time. A server that does not answer keeps its
+    /// known tools, and is asked again later. Logs the tools that are left out.
     async fn refresh(&self) {
         let _asking = self.0.asking.lock().await;
         let changed = self.0.servers.all().filter_map(|server| {
@@ -109,13 +109,13 @@ impl ServerTools {
             let remotes = match listed {
                 Ok(list) => {
                     for left_out in &list.left_out {
-                        tracing::warn!(server = %server.label(), "A tool is left out: {left_out}");
+                        tracing::warn!(server = %server.label(), "A tool of the server is left out: {left_out}");
                     }
-                    let remote = |tool| Arc::new(Remote::new(Arc::clone(server), tool));
+                    let remote = |tool| Arc::new(RemoteTool::new(Arc::clone(server), tool));
                     Some(list.tools.into_iter().map(remote).collect())
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "A server's tools cannot be had");
+                    tracing::warn!(%error, "Cannot list a server's tools");
                     None
                 }
             };
@@ -127,27 +127,27 @@ impl ServerTools {
         }
     }
 
-    /// Whether a server that is at this version has to be asked.
+    /// Whether a server at this version must be asked.
     fn is_due(&self, server: &Server, version: u64) -> bool {
         let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
         known.get(server.label()).is_none_or(|known| {
-            known.version != Some(version) || known.failed.is_some_and(|failed| failed.elapsed() > AGAIN)
+            known.version != Some(version) || known.failed.is_some_and(|failed| failed.elapsed() > ASK_AGAIN)
         })
     }
 
-    fn known(&self) -> Vec<Arc<Remote>> {
+    fn known(&self) -> Vec<Arc<RemoteTool>> {
         let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
         known.values().flat_map(|known| &known.remotes).cloned().collect()
     }
 
-    /// The tool that has this name now.
-    async fn current(&self, name: &str) -> Option<Arc<Remote>> {
+    /// The current tool with this name.
+    async fn current(&self, name: &str) -> Option<Arc<RemoteTool>> {
         self.refresh().await;
         self.known().into_iter().find(|remote| remote.tool.name == name)
     }
 }
 
-impl Remote {
+impl RemoteTool {
     fn new(server: Arc<Server>, tool: ServerTool) -> Self {
         let ServerTool { name, description, parameters, .. } = &tool;
         let description =
@@ -157,21 +157,22 @@ impl Remote {
     }
 
     fn subject(&self) -> String {
-        joined(self.server.label().as_str(), &self.tool.their_name)
+        owned_subject(self.server.label().as_str(), &self.tool.their_name)
     }
 
-    /// Whether a loaded skill that may do so has approved it in advance.
-    fn is_listed(&self, moment: MiddlewareContext<'_>) -> bool {
+    /// Whether a loaded skill that may do so preapproves the tool.
+    fn is_listed(&self, context: MiddlewareContext<'_>) -> bool {
         let call = ToolCall { name: &self.tool.name, argument: None };
-        let verdict = Skills::at(moment).map(|skills| skills.check_tool(call));
+        let verdict = Skills::at(context).map(|skills| skills.check_tool(call));
         matches!(verdict, Some(ToolVerdict::Preapproved { .. }))
     }
 
-    /// What is asked about a call. While the model has words of a server's skill, it is asked each time.
-    fn question(&self, arguments: &JsonObject, moment: MiddlewareContext<'_>) -> Question {
-        let because_of = Skills::at(moment).map(|skills| skills.servers_at_work()).unwrap_or_default();
+    /// The question about a call. It is asked each time while a server's skill influences the model.
+    fn question(&self, arguments: &JsonObject, context: MiddlewareContext<'_>) -> Question {
+        let because_of =
+            Skills::at(context).map(|skills| skills.server_skills_in_context()).unwrap_or_default();
         let is_led = !because_of.is_empty();
-        let deed = Action::CallServerTool {
+        let action = Action::CallServerTool {
             server: self.server.label().as_str().to_owned(),
             tool: self.tool.their_name.clone(),
             description: self.tool.description.clone(),
@@ -179,7 +180,7 @@ impl Remote {
             because_of,
         };
         let question =
-            Question::new(Kind::MCP, self.subject()).bound_to(self.tool.digest().to_string()).to(deed);
+            Question::new(Kind::MCP, self.subject()).bound_to(self.tool.digest().to_string()).to(action);
         if is_led { question.each_time() } else { question }
     }
 }
@@ -201,42 +202,42 @@ impl Middleware for ServerTools {
     }
 
     fn tools(&self, _: MiddlewareContext<'_>) -> Vec<Arc<dyn Tool>> {
-        let is_shown = |remote: &Arc<Remote>| {
+        let is_shown = |remote: &Arc<RemoteTool>| {
             !self.0.permissions.is_denied(&Kind::MCP, &remote.subject()) && !remote.server.is_gone()
         };
-        let callable = |remote| Arc::new(Callable { tools: self.clone(), remote }) as Arc<dyn Tool>;
+        let callable = |remote| Arc::new(CallableTool { tools: self.clone(), remote }) as Arc<dyn Tool>;
         self.known().into_iter().filter(is_shown).map(callable).collect()
     }
 }
 
 #[async_trait]
-impl Tool for Callable {
+impl Tool for CallableTool {
     fn definition(&self) -> Arc<ToolDefinition> {
         Arc::clone(&self.remote.definition)
     }
 
-    fn act(&self) -> ToolKind {
+    fn kind(&self) -> ToolKind {
         ToolKind::Server
     }
 
     fn timeout(&self) -> Duration {
-        // The server's own limit comes first, and says more.
+        // The server's own limit ends the call first, with a better message.
         self.remote.server.limits().tool.saturating_add(Duration::from_secs(5))
     }
 
     async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {
         let Value::Object(arguments) = arguments else {
-            return ToolAnswer::error("Error: the arguments are no object.").into();
+            return ToolAnswer::error("Error: the arguments must be an object.").into();
         };
-        // What was let pass is what the server said when somebody was asked. By now it may say something else.
+        // The server may have changed the tool since the person was asked.
         let Some(remote) = self.tools.current(&self.remote.tool.name).await else {
-            let gone = format!("Error: its server has no `{}` any more.", self.remote.tool.name);
+            let gone = format!("Error: the server no longer has the tool `{}`.", self.remote.tool.name);
             return ToolAnswer::error(gone).into();
         };
-        let question = remote.question(&arguments, context.moment());
+        let question = remote.question(&arguments, context.middleware());
         let permissions = &self.tools.0.permissions;
         let is_preapproved =
-            remote.is_listed(context.moment()) && permissions.request_preapproved(&question).is_ok();
+            remote.is_listed(context.middleware()) && permissions.request_preapproved(&question).is_ok();
         if !is_preapproved && let Err(output) = context.pass(permissions, question).await {
             return output;
         }
@@ -254,8 +255,8 @@ impl fmt::Debug for ServerTools {
     }
 }
 
-impl fmt::Debug for Callable {
+impl fmt::Debug for CallableTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Callable").field("tool", &self.remote.tool.name).finish_non_exhaustive()
+        f.debug_struct("CallableTool").field("tool", &self.remote.tool.name).finish_non_exhaustive()
     }
 }

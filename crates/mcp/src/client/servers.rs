@@ -1,4 +1,4 @@
-//! All servers of a host, by their labels.
+//! All connected servers, by their labels.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,21 +13,21 @@ use prowess_catalog::{Catalog, Root, RootScan};
 
 use super::cache::Cache;
 use super::error::{ServerError, Unverified};
-use super::held::HeldEntry;
+use super::held_entry::HeldEntry;
 use super::label::ServerLabel;
 use super::options::ServerOptions;
 use super::patience::Patience;
 use super::server::Server;
 use super::verify;
 
-/// The most skills of a server that were looked up and are kept in mind.
+/// How many looked-up skills of a server are remembered.
 const MAX_LOOKED_UP: usize = 64;
-/// How long a change is waited with.
-const CALM: Duration = Duration::from_secs(1);
-/// The most servers that are connected to at the same time.
-const AT_ONCE: usize = 8;
+/// How long to wait after a change, so that a burst of changes causes one search.
+const QUIET: Duration = Duration::from_secs(1);
+/// How many servers are connected at the same time.
+const MAX_CONNECTING: usize = 8;
 
-/// All servers of a host. Those that cannot be reached are told, and the others work.
+/// All connected servers. If some cannot be reached, the others still work.
 ///
 /// ```
 /// use prowess_catalog::Catalog;
@@ -37,7 +37,7 @@ const AT_ONCE: usize = 8;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let missing = ServerOptions::new("docs".parse()?, Connection::command("/no/such/program", [""; 0]));
 /// let (servers, failed) = Servers::connect([missing], None).await;
-/// assert!(failed[0].to_string().starts_with("server `docs` cannot be reached"));
+/// assert!(failed[0].to_string().starts_with("cannot reach server `docs`"));
 /// let catalog = Catalog::empty();
 /// let found = servers.scans(&catalog).await;
 /// let catalog = found.scans.into_iter().fold(catalog, |catalog, scan| catalog.with(scan));
@@ -49,27 +49,27 @@ const AT_ONCE: usize = 8;
 pub struct Servers {
     by_label: BTreeMap<ServerLabel, Arc<Server>>,
     cache: Option<Arc<Cache>>,
-    /// How the servers stood when they were last looked at.
-    seen: Mutex<Vec<Standing>>,
-    offers: Mutex<BTreeMap<ServerLabel, Offers>>,
+    /// The states of the servers when their skills were last listed.
+    seen: Mutex<Vec<ServerState>>,
+    offers: Mutex<BTreeMap<ServerLabel, ServerOffers>>,
 }
 
-/// How often a server said that something of it changed, and whether it is there.
+/// How often a server announced a change, and whether its connection has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Standing {
+struct ServerState {
     version: u64,
     is_gone: bool,
 }
 
-/// What is known of a server's skills.
+/// The known skills of one server.
 #[derive(Clone, Debug, Default)]
-struct Offers {
+struct ServerOffers {
     listed: Vec<Offer>,
-    /// Those that it does not list and that somebody asked for.
+    /// Skills that were looked up by name. The server may not list them.
     looked_up: Vec<Offer>,
 }
 
-impl Offers {
+impl ServerOffers {
     fn all(&self) -> Vec<Offer> {
         let is_listed =
             |offer: &&Offer| !self.listed.iter().any(|listed| listed.published.uri == offer.published.uri);
@@ -77,19 +77,19 @@ impl Offers {
     }
 }
 
-/// What servers offer, for a catalog, and what a user should know of it.
+/// The skills that servers offer, for a catalog, and the problems that a user should know about.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct FoundSkills {
-    /// One for each server.
+    /// One scan for each server.
     pub scans: Vec<RootScan>,
-    /// What cannot be used, and why.
+    /// The problems with servers and their entries.
     pub notices: Vec<ServerError>,
 }
 
 impl Servers {
-    /// Connects to all servers, several at a time, and gives what went wrong with those that cannot be reached. Nothing
-    /// is retrieved. Of two with one label the first counts.
+    /// Connects to all servers, several at a time. Also returns the errors of servers that cannot be reached. Retrieves
+    /// nothing. If two servers have the same label, the first one counts.
     pub async fn connect(
         all: impl IntoIterator<Item = ServerOptions>,
         cache: Option<Arc<Cache>>,
@@ -97,7 +97,7 @@ impl Servers {
         Self::connect_with(all, cache, Patience::endless()).await
     }
 
-    /// [`Servers::connect`] for somebody who wants to know which servers keep them waiting.
+    /// Like [`Servers::connect`], and reports slow servers.
     pub async fn connect_with(
         all: impl IntoIterator<Item = ServerOptions>,
         cache: Option<Arc<Cache>>,
@@ -111,8 +111,7 @@ impl Servers {
                     place.insert(options);
                 }
                 Entry::Occupied(place) => {
-                    let (server, why) =
-                        (place.key().clone(), "there is another server with this label".to_owned());
+                    let (server, why) = (place.key().clone(), "another server has this label".to_owned());
                     failed.push(ServerError::Unreachable { server, why });
                 }
             }
@@ -122,7 +121,8 @@ impl Servers {
             let label = options.label.clone();
             async move { patience.during(&label, Server::connect(options)).await }
         };
-        let mut connecting: FuturesUnordered<_> = waiting.by_ref().take(AT_ONCE).map(connect).collect();
+        let mut connecting: FuturesUnordered<_> =
+            waiting.by_ref().take(MAX_CONNECTING).map(connect).collect();
         while let Some(connected) = connecting.next().await {
             match connected {
                 Ok(server) => drop(by_label.insert(server.label().clone(), Arc::new(server))),
@@ -130,72 +130,72 @@ impl Servers {
             }
             connecting.extend(waiting.next().map(connect));
         }
-        // Nobody has looked yet.
-        let seen = Mutex::new(vec![Standing { version: u64::MAX, is_gone: false }; by_label.len()]);
+        // No skills have been listed yet.
+        let seen = Mutex::new(vec![ServerState { version: u64::MAX, is_gone: false }; by_label.len()]);
         (Arc::new(Self { by_label, cache, seen, offers: Mutex::default() }), failed)
     }
 
-    fn seen(&self) -> MutexGuard<'_, Vec<Standing>> {
+    fn seen(&self) -> MutexGuard<'_, Vec<ServerState>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unknown(&self, label: &str) -> ServerError {
-        ServerError::Unknown { label: super::shown::shown(label) }
+        ServerError::Unknown { label: super::printable::printable(label) }
     }
 
-    /// The server with this label, if it is connected.
+    /// The connected server with this label.
     pub fn get(&self, label: &str) -> Option<&Arc<Server>> {
         self.by_label.get(&label.parse().ok()?)
     }
 
-    /// All that are connected, by their labels.
+    /// All connected servers, sorted by label.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Server>> {
         self.by_label.values()
     }
 
-    fn standings(&self) -> Vec<Standing> {
-        let standing = |server: &Arc<Server>| Standing {
+    fn states(&self) -> Vec<ServerState> {
+        let state = |server: &Arc<Server>| ServerState {
             version: *server.changes().borrow(),
             is_gone: server.is_gone(),
         };
-        self.all().map(standing).collect()
+        self.all().map(state).collect()
     }
 
-    /// Whether a server said, since it was last looked at, that its skills are others now, or went away.
+    /// Whether a server announced a change, or went away, since its skills were last listed.
     pub fn has_changed(&self) -> bool {
-        self.standings() != *self.seen()
+        self.states() != *self.seen()
     }
 
-    /// Waits until there is one, and a moment longer: who says so all the time is looked at once a second.
+    /// Waits for a change and a moment longer, so that frequent changes cause at most one search per second.
     pub async fn changed(&self) {
         let seen = self.seen().clone();
-        let news = |(server, seen): (&Arc<Server>, Standing)| {
+        let news = |(server, seen): (&Arc<Server>, ServerState)| {
             let mut changes = server.changes();
             async move { changes.wait_for(|now| *now != seen.version).await.map(drop) }
         };
         let mut changes: FuturesUnordered<_> = self.all().zip(seen).map(news).collect();
         loop {
             tokio::select! {
-                Some(Ok(())) = changes.next() => return tokio::time::sleep(CALM).await,
-                // Nobody tells that they go.
-                () = tokio::time::sleep(CALM) => if self.has_changed() { return },
+                Some(Ok(())) = changes.next() => return tokio::time::sleep(QUIET).await,
+                // A server does not announce that it goes away.
+                () = tokio::time::sleep(QUIET) => if self.has_changed() { return },
             }
         }
     }
 
-    /// The skills that all servers list now, and those that were looked up. None of their files is retrieved. What
-    /// `previous` knows unchanged stays the very same entries.
+    /// Lists the skills of all servers, with those that were looked up. Retrieves none of their files. Skills that did not
+    /// change keep their entries from `previous`.
     ///
-    /// A list is no proof of absence: of a server that does not answer what it said before stands.
+    /// If a server does not answer, its earlier list stays valid.
     pub async fn scans(&self, previous: &Catalog) -> FoundSkills {
         self.scans_with(previous, Patience::endless()).await
     }
 
-    /// [`Servers::scans`] for somebody who wants to know which servers keep them waiting.
+    /// Like [`Servers::scans`], and reports slow servers.
     pub async fn scans_with(&self, previous: &Catalog, patience: Patience<'_>) -> FoundSkills {
-        *self.seen() = self.standings();
+        *self.seen() = self.states();
         let lists = self.all().map(|server| async move {
-            (server, patience.during(server.label(), self.look_at(server)).await)
+            (server, patience.during(server.label(), self.list_skills(server)).await)
         });
         let mut found = FoundSkills::default();
         for (server, mut notices) in futures_util::future::join_all(lists).await {
@@ -205,8 +205,8 @@ impl Servers {
         found
     }
 
-    /// Asks a server for its skills, and gives what a user should know of the answer.
-    async fn look_at(&self, server: &Server) -> Vec<ServerError> {
+    /// Asks a server for its skills, and returns the problems that a user should know about.
+    async fn list_skills(&self, server: &Server) -> Vec<ServerError> {
         let mut notices = Vec::new();
         match server.skills().await {
             Ok(list) => {
@@ -217,7 +217,7 @@ impl Servers {
             Err(error) => notices.push(error),
         }
         if server.is_gone() {
-            self.change_offers(server.label(), |offers| *offers = Offers::default());
+            self.change_offers(server.label(), |offers| *offers = ServerOffers::default());
             return notices;
         }
         let looked_up = self.change_offers(server.label(), |offers| offers.looked_up.clone());
@@ -232,7 +232,7 @@ impl Servers {
         notices
     }
 
-    fn change_offers<T>(&self, label: &ServerLabel, change: impl FnOnce(&mut Offers) -> T) -> T {
+    fn change_offers<T>(&self, label: &ServerLabel, change: impl FnOnce(&mut ServerOffers) -> T) -> T {
         let mut offers = self.offers.lock().unwrap_or_else(PoisonError::into_inner);
         change(offers.entry(label.clone()).or_default())
     }
@@ -243,8 +243,8 @@ impl Servers {
         scan_published(&root, offers, previous.scan_of(&root))
     }
 
-    /// The catalog with a skill in it that its server need not list, by the name that it has here or would have:
-    /// `label:path`, or `label:` and its address. `None` when that is no name of a skill at a server that is connected.
+    /// Looks up a skill by name, even if its server does not list it, and adds it to the catalog. The name is `label:path`,
+    /// or `label:` and the skill's address. `None` if the name does not belong to a connected server.
     ///
     /// # Errors
     ///
@@ -267,35 +267,34 @@ impl Servers {
             if offers.looked_up.len() == MAX_LOOKED_UP {
                 offers.looked_up.remove(0);
             }
-            // What is listed at this address is what it was then.
+            // The listed entry at this address is older.
             offers.listed.retain(others);
             offers.looked_up.push(offer);
         });
         Ok(Some(catalog.with(self.scan(server.label(), catalog))))
     }
 
-    /// A file of a skill, as the entry that is held lists it: from the cache if it is there, and else from its server.
-    /// Either is checked before it is used.
+    /// Reads a file that the held entry lists, from the cache or from its server. Verifies it in both cases.
     ///
     /// # Errors
     ///
-    /// As [`Server::read`]; and when the skill's server is not connected.
+    /// As [`Server::read`], and if the skill's server is not connected.
     pub async fn read(&self, held: &HeldEntry, path: &str) -> Result<Vec<u8>, ServerError> {
         let published = held.published();
         let label: ServerLabel = published.server.parse().map_err(|_| self.unknown(&published.server))?;
         let fails = |mismatch| {
-            let uri = super::shown::shown(&published.uri);
+            let uri = super::printable::printable(&published.uri);
             ServerError::from(Unverified { server: label.clone(), uri, mismatch })
         };
         let file = verify::listed(held, path).map_err(fails)?.clone();
-        let kept = match &self.cache {
+        let cached = match &self.cache {
             Some(cache) => {
                 let (cache, label, file) = (Arc::clone(cache), label.clone(), file.clone());
                 tokio::task::spawn_blocking(move || cache.get(&label, &file)).await.ok().flatten()
             }
             None => None,
         };
-        if let Some(bytes) = kept {
+        if let Some(bytes) = cached {
             verify::check(held, &file, &bytes).map_err(fails)?;
             return Ok(bytes);
         }
@@ -306,8 +305,8 @@ impl Servers {
             }
         })?;
         if let Some(cache) = &self.cache {
-            let (cache, kept) = (Arc::clone(cache), bytes.clone());
-            let _ = tokio::task::spawn_blocking(move || cache.put(&label, &file, &kept)).await;
+            let (cache, bytes) = (Arc::clone(cache), bytes.clone());
+            let _ = tokio::task::spawn_blocking(move || cache.put(&label, &file, &bytes)).await;
         }
         Ok(bytes)
     }

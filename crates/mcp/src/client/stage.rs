@@ -1,4 +1,4 @@
-//! A server's skill, staged to be run.
+//! Stages the files of a server's skill for a run.
 
 use std::io;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use bytes::Bytes;
 use prowess_workspace::stage::{SkillListing, StageFile, StageFiles};
 use prowess_workspace::{InnerPath, RunWarning};
 
-use super::held::HeldEntry;
+use super::held_entry::HeldEntry;
 use super::servers::Servers;
 
-/// The directory of a skill whose files may be run by their names: a server knows no modes.
+/// Files in this directory of a skill are staged as executable, because a server reports no file modes.
 const PROGRAMS: &str = "scripts/";
 
-/// The files of one skill, as the entry that is held lists them.
+/// The files of one skill that the held entry lists.
 pub(crate) struct ServerSkill {
     servers: Arc<Servers>,
     held: HeldEntry,
@@ -36,7 +36,7 @@ impl StageFiles for ServerSkill {
                     executable: file.path.starts_with(PROGRAMS),
                     path,
                     size: file.size,
-                    // What has the same digest is the same, wherever it came from.
+                    // Files with the same digest are the same file.
                     stamp: Some(file.digest.to_string()),
                 }),
                 Err(problem) => {

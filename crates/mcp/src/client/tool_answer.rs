@@ -1,19 +1,19 @@
-//! What a tool of a server answered, as a model reads it.
+//! Frames the answer of a server's tool for the model.
 
 use prowess_agent::ToolAnswer;
-use prowess_agent::server_words::ServerWords;
+use prowess_agent::server_text::ServerText;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use super::label::ServerLabel;
-use super::shown::{cut_bytes, shown};
+use super::printable::{cut_bytes, printable};
 
-/// How much of an answer a model reads, in bytes.
+/// How many bytes of an answer the model reads.
 const MAX_ANSWER: usize = 100 * 1024;
 
-/// The answer, marked as the server's. It cannot leave its frame.
+/// The answer in the server's frame, which it cannot leave.
 pub(crate) fn framed(server: &ServerLabel, tool: &str, result: CallToolResult) -> ToolAnswer {
     let is_error = result.is_error == Some(true);
-    let mut text = Bounded::default();
+    let mut text = BoundedText::default();
     let mut has_text = false;
     for block in result.content {
         match block {
@@ -21,43 +21,43 @@ pub(crate) fn framed(server: &ServerLabel, tool: &str, result: CallToolResult) -
                 has_text = true;
                 text.line(&block.text);
             }
-            ContentBlock::Image(image) => text.line(&format!("[an image, {}]", shown(&image.mime_type))),
-            ContentBlock::Audio(audio) => text.line(&format!("[a sound, {}]", shown(&audio.mime_type))),
+            ContentBlock::Image(image) => text.line(&format!("[an image, {}]", printable(&image.mime_type))),
+            ContentBlock::Audio(audio) => text.line(&format!("[a sound, {}]", printable(&audio.mime_type))),
             ContentBlock::ResourceLink(link) => {
-                text.line(&format!("[a link to {}: {}]", shown(&link.uri), shown(&link.name)));
+                text.line(&format!("[a link to {}: {}]", printable(&link.uri), printable(&link.name)));
             }
             ContentBlock::Resource(resource) => match resource.resource {
                 ResourceContents::TextResourceContents { uri, text: inner, .. } => {
-                    text.line(&format!("[{}]", shown(&uri)));
+                    text.line(&format!("[{}]", printable(&uri)));
                     text.line(&inner);
                 }
                 ResourceContents::BlobResourceContents { uri, .. } => {
-                    text.line(&format!("[{}, which is no text]", shown(&uri)));
+                    text.line(&format!("[{}, which is not text]", printable(&uri)));
                 }
                 _ => text.line("[something that is not shown]"),
             },
             _ => text.line("[something that is not shown]"),
         }
     }
-    // Servers say in text what they say as data, for those who read text alone.
+    // Servers repeat their data as text, so data is used only if there is no text.
     if let Some(structured) = result.structured_content.filter(|_| !has_text) {
         text.line(&structured.to_string());
     }
-    let Bounded { text, is_cut } = text;
+    let BoundedText { text, is_cut } = text;
     let cut = if is_cut { "\n[The rest is left out.]" } else { "" };
-    let framed = ServerWords { server: server.as_str(), tool: &shown(tool) }.framed(&text);
+    let framed = ServerText { server: server.as_str(), tool: &printable(tool) }.framed(&text);
     let text = format!("{framed}{cut}");
     ToolAnswer { text, is_error, ..ToolAnswer::default() }
 }
 
 /// Text up to a limit.
 #[derive(Default)]
-struct Bounded {
+struct BoundedText {
     text: String,
     is_cut: bool,
 }
 
-impl Bounded {
+impl BoundedText {
     fn line(&mut self, line: &str) {
         let fits = cut_bytes(line, MAX_ANSWER - self.text.len().min(MAX_ANSWER));
         self.is_cut |= fits.len() < line.len();

@@ -1,19 +1,19 @@
-//! Whether a file is what its entry promised.
+//! Verifies that a file matches its entry: size, digest and frontmatter.
 
 use prowess_catalog::skill::MANIFEST;
 use prowess_catalog::{Digest, Skill};
 use serde_json::{Map, Value};
 
 use super::error::Mismatch;
-use super::held::HeldEntry;
+use super::held_entry::HeldEntry;
 use prowess_catalog::published::PublishedFile;
 
 /// The file at `path`, if the entry lists it.
 pub(crate) fn listed<'a>(held: &'a HeldEntry, path: &str) -> Result<&'a PublishedFile, Mismatch> {
-    held.published.file(path).ok_or_else(|| Mismatch::Unlisted { path: super::shown::shown(path) })
+    held.published.file(path).ok_or_else(|| Mismatch::Unlisted { path: super::printable::printable(path) })
 }
 
-/// Checks that these bytes are the file: its size, its digest and, for SKILL.md, what it says of the skill.
+/// Checks the size and the digest of a file, and the frontmatter of SKILL.md.
 pub(crate) fn check(held: &HeldEntry, file: &PublishedFile, bytes: &[u8]) -> Result<(), Mismatch> {
     let path = || file.path.clone();
     let got = bytes.len() as u64;
@@ -29,9 +29,9 @@ pub(crate) fn check(held: &HeldEntry, file: &PublishedFile, bytes: &[u8]) -> Res
     Ok(())
 }
 
-/// Compares every field that either side has.
+/// Compares every field of the frontmatter with the entry, in both directions.
 fn frontmatter(entry: &str, source: &[u8]) -> Result<(), Mismatch> {
-    let differs = |field: &str| Err(Mismatch::Frontmatter { field: super::shown::shown(field) });
+    let differs = |field: &str| Err(Mismatch::Frontmatter { field: super::printable::printable(field) });
     let written = Skill::frontmatter(source).and_then(|typed| serde_json::to_value(typed).ok());
     let (Some(Value::Object(written)), Ok(told)) =
         (written, serde_json::from_str::<Map<String, Value>>(entry))
@@ -47,8 +47,7 @@ fn frontmatter(entry: &str, source: &[u8]) -> Result<(), Mismatch> {
     }
 }
 
-/// Whether two values are the same, by type and content. JSON has one kind of number: `1` and `1.0` are the same, as
-/// many who write JSON cannot tell them apart.
+/// Whether two values have the same type and content. `1` and `1.0` are the same, because JSON has one kind of number.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(a), Value::Number(b)) if a.is_f64() || b.is_f64() => a.as_f64() == b.as_f64(),

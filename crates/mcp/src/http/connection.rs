@@ -1,4 +1,4 @@
-//! One connection, and a client that takes nothing of what it is sent.
+//! One connection. It breaks if the client reads nothing for too long.
 
 use std::io;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// A connection that breaks when the other side takes nothing for a while.
+/// A connection that breaks when the other side reads nothing for `patience`.
 pub(crate) struct Connection {
     stream: TcpStream,
     patience: Duration,
@@ -22,7 +22,7 @@ impl Connection {
         Self { stream, patience, deadline: Box::pin(sleep(patience)), is_stalled: false }
     }
 
-    /// What became of a write; if nothing for too long, that is an error.
+    /// The result of a write. It is an error if the other side has read nothing for too long.
     fn written(
         &mut self,
         context: &mut Context<'_>,

@@ -1,7 +1,8 @@
-//! Who may talk to a server at all.
+//! Decides who may send requests to the server at all.
 //!
-//! First the `Host`: a page whose name was made to lead to this machine (DNS rebinding) sends its own. Then the `Origin`:
-//! a page of somebody else. Then the token. Whoever does not pass learns nothing else, not even which paths there are.
+//! It checks the `Host` first: a page whose name was made to point to this machine (DNS rebinding) sends its own name.
+//! Then it checks the `Origin`, which names the page that makes the request, and then the token. A refused sender learns
+//! nothing else, not even which paths exist.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -13,48 +14,54 @@ use http::header::{
 use http::uri::Authority;
 use http::{Method, Request, StatusCode, Uri};
 
-use super::reply::{Refused, Reply, empty, refused, with};
+use super::response::{HttpRefusal, HttpResponse, empty, refused, with};
 use super::token::Token;
 
-/// What a page may send, and read of the answers.
+/// The headers that a page may send, and those that it may read in a response.
 const SENT: &str = "authorization, content-type, accept, last-event-id, mcp-session-id, mcp-protocol-version, mcp-method, mcp-name";
 const READ: &str = "mcp-session-id";
 
-/// Who may talk to a server.
+/// Which requests the server accepts.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     pub(crate) token: Token,
-    /// Names that `Host` may be, with or without a port, besides the address served.
+    /// Further names that `Host` may be, with or without a port, besides the server's address.
     pub(crate) hosts: Vec<String>,
-    /// Origins besides those of this machine.
+    /// Further origins, besides those of this machine.
     pub(crate) origins: Vec<String>,
 }
 
 impl Guard {
-    /// Lets a request pass, with its origin if a page made it; or says what to answer.
+    /// Checks a request. Returns the origin of the page that made it, if there is one, or the response that refuses it.
     pub(crate) fn admit<B>(
         &self,
         local: SocketAddr,
         request: &Request<B>,
-    ) -> Result<Option<HeaderValue>, Refused> {
+    ) -> Result<Option<HeaderValue>, HttpRefusal> {
         if !self.is_for(local, request) {
-            return Err(refused(StatusCode::FORBIDDEN, "This is not a host that is served here"));
+            return Err(refused(
+                StatusCode::FORBIDDEN,
+                "This server does not allow the host in the Host header",
+            ));
         }
         let origin = self.origin(request.headers())?;
         if let (&Method::OPTIONS, Some(origin)) = (request.method(), &origin) {
             return Err(Box::new(preflight(origin)));
         }
         if !self.has_token(request.headers()) {
-            let reply = refused(StatusCode::UNAUTHORIZED, "The token is missing or wrong");
-            return Err(Box::new(readable_by(with(*reply, WWW_AUTHENTICATE, "Bearer"), origin.as_ref())));
+            let response = refused(
+                StatusCode::UNAUTHORIZED,
+                "The token is missing or wrong; send it as Authorization: Bearer TOKEN",
+            );
+            return Err(Box::new(readable_by(with(*response, WWW_AUTHENTICATE, "Bearer"), origin.as_ref())));
         }
         Ok(origin)
     }
 
-    /// Whether it was meant for the address that it came to, or for a name that was allowed.
+    /// Whether the request names the address that it came to, or an allowed name.
     fn is_for<B>(&self, local: SocketAddr, request: &Request<B>) -> bool {
         let Some(Ok(host)) = only(request.headers(), &HOST).map(HeaderValue::to_str) else { return false };
-        // A request line can name a host, too.
+        // A request line can also name a host.
         let named = request.uri().authority().map(Authority::as_str);
         named.into_iter().chain([host]).all(|host| self.is_served(local, host))
     }
@@ -75,8 +82,8 @@ impl Guard {
                 || (is_this_machine(name) && local.ip().to_canonical().is_loopback()))
     }
 
-    /// The page that a request is of, if it is of one.
-    fn origin(&self, headers: &HeaderMap) -> Result<Option<HeaderValue>, Refused> {
+    /// The origin of the page that made the request, if a page made it.
+    fn origin(&self, headers: &HeaderMap) -> Result<Option<HeaderValue>, HttpRefusal> {
         if !headers.contains_key(ORIGIN) {
             return Ok(None);
         }
@@ -90,7 +97,7 @@ impl Guard {
         };
         match origin {
             Some(origin) if is_allowed || is_local() => Ok(Some(origin.clone())),
-            _ => Err(refused(StatusCode::FORBIDDEN, "Pages of this origin may not ask here")),
+            _ => Err(refused(StatusCode::FORBIDDEN, "This server does not allow pages of this origin")),
         }
     }
 
@@ -101,7 +108,7 @@ impl Guard {
     }
 }
 
-/// The value of a header that is there once.
+/// The value of a header that appears exactly once.
 pub(crate) fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
     let mut values = headers.get_all(name).iter();
     values.next().filter(|_| values.next().is_none())
@@ -118,18 +125,18 @@ fn is_this_machine(name: &str) -> bool {
         || address == Some(Ipv6Addr::LOCALHOST.into())
 }
 
-/// What a browser asks before a page may.
-fn preflight(origin: &HeaderValue) -> Reply {
-    let reply = with(empty(StatusCode::NO_CONTENT), ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE");
-    readable_by(with(reply, ACCESS_CONTROL_ALLOW_HEADERS, SENT), Some(origin))
+/// The response to a browser that asks what a page may send.
+fn preflight(origin: &HeaderValue) -> HttpResponse {
+    let response = with(empty(StatusCode::NO_CONTENT), ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE");
+    readable_by(with(response, ACCESS_CONTROL_ALLOW_HEADERS, SENT), Some(origin))
 }
 
-/// Lets the page that asked read the answer.
-pub(crate) fn readable_by(reply: Reply, origin: Option<&HeaderValue>) -> Reply {
-    let Some(origin) = origin else { return reply };
-    let mut reply = with(reply, ACCESS_CONTROL_EXPOSE_HEADERS, READ);
-    reply.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-    with(reply, VARY, "origin")
+/// Lets the page that made the request read the response.
+pub(crate) fn readable_by(response: HttpResponse, origin: Option<&HeaderValue>) -> HttpResponse {
+    let Some(origin) = origin else { return response };
+    let mut response = with(response, ACCESS_CONTROL_EXPOSE_HEADERS, READ);
+    response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+    with(response, VARY, "origin")
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
-//! How much clients may use.
+//! Limits of the HTTP server: sizes, numbers and times of messages, connections and MCP sessions.
+//!
+//! The number of unanswered calls in one MCP session is in `unanswered_calls.rs`; it holds for every transport.
 
 use std::time::Duration;
 
-/// How much a server over HTTP lets its clients use. What is beyond is refused, and nothing of it is kept.
+/// How much the clients of an HTTP server may use. The server refuses more, and keeps nothing of it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -19,30 +21,30 @@ pub struct HttpLimits {
     pub body: usize,
     /// The most headers of one request: 64.
     pub headers: usize,
-    /// The most bytes of all its headers, and of the line before them: 16 KiB.
+    /// The most bytes of all headers of a request and its first line: 16 KiB.
     pub header_bytes: usize,
-    /// The most connections of clients at once: 2,048. Others wait until one ends.
+    /// The most connections of clients at once: 2,048. Further ones wait until one ends.
     pub connections: usize,
-    /// The most connections at once that have not shown the token: 256. For one more, the oldest of whoever has the most
-    /// of them ends.
-    pub strangers: usize,
-    /// How long a connection may take to show the token: 10 seconds.
-    pub stranger_time: Duration,
-    /// The most sessions at once: 1,024. Others are refused.
+    /// The most connections at once that have not sent the token: 256. For one more, the server ends the oldest one of the
+    /// address that has the most.
+    pub unauthenticated: usize,
+    /// How long a connection may take to send the token: 10 seconds.
+    pub token_time: Duration,
+    /// The most MCP sessions at once: 1,024. The server refuses more.
     pub sessions: usize,
-    /// How long a session is kept that nobody uses and no stream is open of: 30 minutes.
+    /// How long the server keeps an MCP session without requests and without an open stream: 30 minutes.
     pub session_idle: Duration,
-    /// How long a client whose connection broke may take to come back, before a question that waits for its person is
-    /// dropped: 10 seconds.
-    pub gone: Duration,
-    /// How long a connection may take for the headers of its next request: 60 seconds.
+    /// How long a client may take to reconnect after its connection broke: 10 seconds. Then the server drops a question
+    /// that waits for its person.
+    pub reconnect_time: Duration,
+    /// How long a connection may take to send the headers of its next request: 60 seconds.
     pub header_time: Duration,
-    /// How long a message may take to come: 30 seconds.
+    /// How long a client may take to send a message: 30 seconds.
     pub body_time: Duration,
-    /// How long a client may take no byte of what it is sent: 30 seconds.
+    /// How long a client may read no byte of a response: 30 seconds.
     pub stalled_time: Duration,
-    /// How long connections may take to end when the server does: 2 seconds.
-    pub last: Duration,
+    /// How long connections may take to end when the server stops: 2 seconds.
+    pub shutdown_time: Duration,
 }
 
 impl Default for HttpLimits {
@@ -52,15 +54,15 @@ impl Default for HttpLimits {
             headers: 64,
             header_bytes: 16 << 10,
             connections: 2048,
-            strangers: 256,
-            stranger_time: Duration::from_secs(10),
+            unauthenticated: 256,
+            token_time: Duration::from_secs(10),
             sessions: 1024,
             session_idle: Duration::from_secs(30 * 60),
-            gone: Duration::from_secs(10),
+            reconnect_time: Duration::from_secs(10),
             header_time: Duration::from_secs(60),
             body_time: Duration::from_secs(30),
             stalled_time: Duration::from_secs(30),
-            last: Duration::from_secs(2),
+            shutdown_time: Duration::from_secs(2),
         }
     }
 }

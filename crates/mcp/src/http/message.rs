@@ -1,4 +1,4 @@
-//! One message, read within bounds and looked at before a session sees it.
+//! Reads one message within limits, and checks it before an MCP session gets it.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -12,13 +12,13 @@ use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 
 use super::limits::HttpLimits;
-use super::reply::{Refused, refused, unreadable};
+use super::response::{HttpRefusal, refused, unreadable};
 
-/// The longest id of a message, in bytes.
+/// The most bytes of a message's id.
 const MAX_ID: usize = 256;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// What has to be known of a message before it is handed on.
+/// The fields of a message that the server needs before it passes the message on.
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "one message, and no batch of them")]
 pub(crate) struct Envelope<'a> {
@@ -32,12 +32,12 @@ pub(crate) struct Envelope<'a> {
     _params: IgnoredAny,
 }
 
-/// An id is text or a whole number.
+/// Checks that an id is text or a whole number.
 fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "an id is text or a whole number")]
     enum Id<'a> {
-        Number(#[expect(dead_code, reason = "looked at by its type alone")] i64),
+        Number(#[expect(dead_code, reason = "only its type counts")] i64),
         #[serde(borrow)]
         Text(Cow<'a, str>),
     }
@@ -48,8 +48,8 @@ fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Looks at a message.
-    pub(crate) fn of(message: &'a [u8]) -> Result<Self, Refused> {
+    /// Reads the fields of a message.
+    pub(crate) fn of(message: &'a [u8]) -> Result<Self, HttpRefusal> {
         let envelope: Self =
             serde_json::from_slice(message).map_err(|error| unreadable(&error.to_string()))?;
         if envelope.jsonrpc != "2.0" {
@@ -59,18 +59,25 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// Checks whether a message is JSON, before anything is taken out of it.
-pub(crate) fn check_json(message: &[u8]) -> Result<(), Refused> {
+/// Checks that a message is JSON, before anything reads its fields.
+pub(crate) fn check_json(message: &[u8]) -> Result<(), HttpRefusal> {
     serde_json::from_slice::<IgnoredAny>(message).map_err(|error| unreadable(&error.to_string()))?;
     Ok(())
 }
 
-/// Reads a message that is to be JSON. One that is too long is not read to its end, or at all.
-pub(crate) async fn read(headers: &HeaderMap, body: Incoming, limits: &HttpLimits) -> Result<Bytes, Refused> {
+/// Reads a message that claims to be JSON. Stops early if it is too long.
+pub(crate) async fn read(
+    headers: &HeaderMap,
+    body: Incoming,
+    limits: &HttpLimits,
+) -> Result<Bytes, HttpRefusal> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/json") {
-        return Err(refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "A message is application/json"));
+        return Err(refused(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "The Content-Type of a message must be application/json",
+        ));
     }
     let too_long = || refused(StatusCode::PAYLOAD_TOO_LARGE, "The message is too long");
     if headers.contains_key(CONTENT_LENGTH) && body.size_hint().lower() > limits.body as u64 {
@@ -79,12 +86,12 @@ pub(crate) async fn read(headers: &HeaderMap, body: Incoming, limits: &HttpLimit
     match tokio::time::timeout(limits.body_time, collected(body, limits.body)).await {
         Ok(Ok(whole)) => Ok(whole),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_long()),
-        Ok(Err(_)) => Err(refused(StatusCode::BAD_REQUEST, "The message did not come whole")),
-        Err(_) => Err(refused(StatusCode::REQUEST_TIMEOUT, "The message took too long to come")),
+        Ok(Err(_)) => Err(refused(StatusCode::BAD_REQUEST, "The message is incomplete")),
+        Err(_) => Err(refused(StatusCode::REQUEST_TIMEOUT, "The client took too long to send the message")),
     }
 }
 
-/// A whole body, in one piece from the beginning: pieces that are put together afterwards are there twice.
+/// Collects a body in one buffer. Joining separate pieces afterwards would hold them twice.
 async fn collected(body: Incoming, most: usize) -> Result<Bytes, Box<dyn Error + Send + Sync>> {
     let announced = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
     let mut whole = BytesMut::with_capacity(announced.unwrap_or_default().min(most));
@@ -97,8 +104,8 @@ async fn collected(body: Incoming, most: usize) -> Result<Bytes, Box<dyn Error +
     Ok(whole.freeze())
 }
 
-/// Where a stream is to go on has to be an event of ours: a number, or two.
-pub(crate) fn check_last_event(headers: &HeaderMap) -> Result<(), Refused> {
+/// Checks that the event from which a stream resumes is one of this server: one number, or two.
+pub(crate) fn check_last_event(headers: &HeaderMap) -> Result<(), HttpRefusal> {
     let is_number = |text: &str| text.bytes().all(|c| c.is_ascii_digit()) && text.parse::<u32>().is_ok();
     for value in headers.get_all(LAST_EVENT_ID) {
         let is_ours = value.to_str().is_ok_and(|event| match event.split_once('/') {
@@ -106,7 +113,7 @@ pub(crate) fn check_last_event(headers: &HeaderMap) -> Result<(), Refused> {
             None => is_number(event),
         });
         if !is_ours {
-            return Err(refused(StatusCode::BAD_REQUEST, "Last-Event-ID is no event of this server"));
+            return Err(refused(StatusCode::BAD_REQUEST, "Last-Event-ID is not an event of this server"));
         }
     }
     Ok(())

@@ -1,22 +1,22 @@
-//! Many clients at once, over streamable HTTP.
+//! Serves many clients at once over streamable HTTP.
 
+mod admission;
 mod connection;
 mod guard;
 mod limits;
+mod mcp_sessions;
 mod message;
-mod presence;
-mod reply;
+mod reconnect;
+mod response;
 mod serve;
-mod sessions;
-mod standing;
-mod strangers;
 mod token;
+mod unauthenticated;
 
 pub use limits::HttpLimits;
 pub use serve::serve_http;
 pub use token::{Token, TokenError};
 
-/// Who may talk to a server over HTTP, and how much they may use.
+/// Who may use a server over HTTP, and how much.
 ///
 /// ```
 /// use prowess_mcp::{HttpOptions, Token};
@@ -28,19 +28,18 @@ pub use token::{Token, TokenError};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HttpOptions {
-    /// What clients have to present as `Authorization: Bearer`.
+    /// The token that clients send as `Authorization: Bearer`.
     pub token: Token,
-    /// Names that clients may call the server by, besides its address and `localhost`; with a port, if only that is to
-    /// be allowed.
+    /// Further host names of the server, besides its address and `localhost`. Add a port to allow only that port.
     pub hosts: Vec<String>,
-    /// Origins whose pages may ask, besides those of this machine: `https://app.example.com`.
+    /// Further origins whose pages may use the server, besides those of this machine: `https://app.example.com`.
     pub origins: Vec<String>,
     /// How much clients may use.
     pub limits: HttpLimits,
 }
 
 impl HttpOptions {
-    /// This token, no other names than the address served, no pages but those of this machine, and the usual limits.
+    /// Options with this token and the default limits. Only the server's address and pages of this machine are allowed.
     pub fn new(token: Token) -> Self {
         Self { token, hosts: Vec::new(), origins: Vec::new(), limits: HttpLimits::default() }
     }

@@ -1,4 +1,4 @@
-//! Requests of many clients, each handed to the session that it is for.
+//! Accepts connections, and passes each request to its MCP session.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -24,53 +24,53 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::HttpOptions;
+use super::admission::Admission;
 use super::connection::Connection;
 use super::guard::{Guard, readable_by};
 use super::limits::HttpLimits;
+use super::mcp_sessions::{McpSessions, SessionAccess};
 use super::message::{self, Envelope};
-use super::reply::{Refused, Reply, refused, unreadable};
-use super::sessions::{Sessions, Visit};
-use super::standing::Standing;
-use super::strangers::Strangers;
+use super::response::{HttpRefusal, HttpResponse, refused, unreadable};
+use super::unauthenticated::Unauthenticated;
+use crate::carry_over::CarryOver;
 use crate::incoming::{self, Unfit};
-use crate::lasting::Lasting;
 use crate::server::SkillServer;
 
-/// Where clients talk to the server.
+/// The path of the server.
 const PATH: &str = "/mcp";
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-/// The first revision without a handshake and without sessions.
+/// The first revision without a handshake and without MCP sessions.
 const SESSIONLESS: &[u8] = b"2026-07-28";
-/// How much of a connection is kept in memory, in each direction: headers as long as they may be, and little more. A call
-/// that waits has its connection open.
+/// The buffer of a connection in each direction: the longest headers, and little more. A waiting call keeps its connection
+/// open, so this counts for every waiting call.
 const BUFFER: usize = 18 << 10;
-/// How long a client waits for a place, when there are as many clients as there may be.
+/// How long a client waits for a place if there are too many clients.
 const WAIT_FOR_ROOM: Duration = Duration::from_secs(30);
-/// How long nothing is accepted after the system could not give another connection.
+/// How long the server pauses after the system could not open another connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
 type MakeServer = dyn Fn() -> BoxFuture<'static, SkillServer> + Send + Sync;
 
-/// What all connections share.
+/// The state that all connections share.
 struct Service {
     guard: Guard,
     limits: HttpLimits,
-    sessions: Arc<Sessions>,
-    /// What requests without a session leave for later ones.
-    lasting: Lasting,
+    sessions: Arc<McpSessions>,
+    /// The state that sessionless requests leave for later ones.
+    carry_over: CarryOver,
     make_server: Box<MakeServer>,
-    /// Room for connections of clients.
+    /// The places for connections of clients.
     room: Arc<Semaphore>,
-    strangers: Arc<Strangers>,
+    unauthenticated: Arc<Unauthenticated>,
     stop: CancellationToken,
 }
 
-/// Serves clients over streamable HTTP at `/mcp` until `until` is done; then it takes no more connections, and ends
-/// sessions and what they run.
+/// Serves clients over streamable HTTP at `/mcp` until `until` is done. Then it accepts no more connections, and ends the
+/// MCP sessions with their runs.
 ///
-/// `make_server` gives a server for each client that begins a session. Clients of 2026-07-28 have none: each of their
-/// requests gets a server of its own, so what one of them loaded is not loaded for another. Questions that wait for an
-/// answer and outputs of commands last, under names that cannot be guessed.
+/// `make_server` creates a server for each client that begins an MCP session. Clients of 2026-07-28 begin none: each of
+/// their requests gets its own server, so a skill that one request loads is not loaded for the next. Only questions that
+/// wait for a reply and outputs of runs last between requests, under unguessable names.
 ///
 /// ```
 /// use prowess_catalog::Catalog;
@@ -108,11 +108,11 @@ pub async fn serve_http<F, Made>(
     let HttpOptions { token, hosts, origins, limits } = options;
     let service = Arc::new(Service {
         guard: Guard { token, hosts, origins },
-        sessions: Arc::new(Sessions::new(&limits)),
-        lasting: Lasting::of_many(),
+        sessions: Arc::new(McpSessions::new(&limits)),
+        carry_over: CarryOver::shared(),
         make_server: Box::new(move || Box::pin(make_server())),
         room: Arc::new(Semaphore::new(limits.connections)),
-        strangers: Arc::new(Strangers::new(limits.strangers)),
+        unauthenticated: Arc::new(Unauthenticated::new(limits.unauthenticated)),
         stop: CancellationToken::new(),
         limits,
     });
@@ -126,8 +126,8 @@ pub async fn serve_http<F, Made>(
     service.stop.cancel();
     service.sessions.close_all().await;
     let ended = async { while connections.join_next().await.is_some() {} };
-    // Those that do not end are ended.
-    let _ = tokio::time::timeout(service.limits.last, ended).await;
+    // Connections that do not end by themselves are aborted.
+    let _ = tokio::time::timeout(service.limits.shutdown_time, ended).await;
     connections.shutdown().await;
 }
 
@@ -137,17 +137,17 @@ impl Service {
             match listener.accept().await {
                 Ok((stream, from)) => {
                     let service = Arc::clone(self);
-                    let standing = Standing::of(self.strangers.enter(from.ip()));
+                    let admission = Admission::of(self.unauthenticated.enter(from.ip()));
                     connections.spawn(async move {
-                        if let Err(error) = service.connection(stream, standing).await {
+                        if let Err(error) = service.connection(stream, admission).await {
                             tracing::debug!(%error, "A connection ended");
                         }
                     });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "A connection cannot be accepted");
-                    // It may be that too many files are open: strangers are the first to go.
-                    self.strangers.end_one();
+                    tracing::warn!(%error, "Cannot accept a connection");
+                    // Perhaps too many files are open: unauthenticated connections go first.
+                    self.unauthenticated.end_one();
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -155,7 +155,7 @@ impl Service {
         }
     }
 
-    /// Ends what is idle, now and then.
+    /// Ends idle MCP sessions from time to time.
     async fn tidy(&self) {
         let often = self.limits.session_idle / 4;
         let mut ticks = interval(often.clamp(Duration::from_millis(10), Duration::from_secs(30)));
@@ -166,16 +166,16 @@ impl Service {
         }
     }
 
-    async fn connection(self: &Arc<Self>, stream: TcpStream, standing: Standing) -> io::Result<()> {
+    async fn connection(self: &Arc<Self>, stream: TcpStream, admission: Admission) -> io::Result<()> {
         let local = stream.local_addr()?;
         stream.set_nodelay(true)?;
         let stream = TokioIo::new(Connection::new(stream, self.limits.stalled_time));
-        let leave = standing.leave();
-        let standing = Arc::new(standing);
-        let known = Arc::clone(&standing);
+        let leave = admission.leave();
+        let admission = Arc::new(admission);
+        let known = Arc::clone(&admission);
         let answer = service_fn(move |request| {
-            let (service, standing) = (Arc::clone(self), Arc::clone(&known));
-            async move { Ok::<_, Infallible>(service.answer(local, &standing, request).await) }
+            let (service, admission) = (Arc::clone(self), Arc::clone(&known));
+            async move { Ok::<_, Infallible>(service.answer(local, &admission, request).await) }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -185,13 +185,13 @@ impl Service {
             .max_buf_size(BUFFER)
             .serve_connection(stream, answer);
         let mut connection = std::pin::pin!(connection);
-        // Whoever has shown the token by then stays, and whoever is asked to leave has not.
+        // A connection ends if it has not sent the token in time, or if its place in the pool is taken.
         let is_late = async {
             tokio::select! {
-                () = tokio::time::sleep(self.limits.stranger_time) => {}
+                () = tokio::time::sleep(self.limits.token_time) => {}
                 () = leave.cancelled() => {}
             }
-            if !standing.is_stranger() {
+            if !admission.is_unauthenticated() {
                 std::future::pending::<()>().await;
             }
         };
@@ -206,41 +206,46 @@ impl Service {
         ended.map_err(io::Error::other)
     }
 
-    async fn answer(&self, local: SocketAddr, standing: &Standing, request: Request<Incoming>) -> Reply {
+    async fn answer(
+        &self,
+        local: SocketAddr,
+        admission: &Admission,
+        request: Request<Incoming>,
+    ) -> HttpResponse {
         let origin = match self.guard.admit(local, &request) {
             Ok(origin) => origin,
             Err(refused) => return *refused,
         };
-        if !standing.admit(&self.room, WAIT_FOR_ROOM).await {
-            let full = "There are too many connections; try again later";
+        if !admission.admit(&self.room, WAIT_FOR_ROOM).await {
+            let full = "The server has too many connections; try again later";
             return readable_by(*refused(StatusCode::SERVICE_UNAVAILABLE, full), origin.as_ref());
         }
-        // On the heap, as it would stay a part of the connection while the answer is sent.
-        let reply = match Box::pin(self.attend(request)).await {
-            Ok(reply) => reply,
+        // On the heap: otherwise its room would stay in the connection's future while the response is sent.
+        let response = match Box::pin(self.attend(request)).await {
+            Ok(response) => response,
             Err(refused) => *refused,
         };
-        readable_by(reply, origin.as_ref())
+        readable_by(response, origin.as_ref())
     }
 
-    /// Hands a request on, to the session that it names, begins, or does not need.
-    async fn attend(&self, mut request: Request<Incoming>) -> Result<Reply, Refused> {
+    /// Passes a request to the MCP session that it names or begins, or to a server of its own.
+    async fn attend(&self, mut request: Request<Incoming>) -> Result<HttpResponse, HttpRefusal> {
         if request.uri().path() != PATH {
             return Err(refused(StatusCode::NOT_FOUND, "The server is at /mcp"));
         }
-        // Nobody who logs a request is to find it there.
+        // No log of requests may contain the token.
         request.headers_mut().remove(AUTHORIZATION);
         let is_named = self.sessions.is_named(request.headers())?;
         message::check_last_event(request.headers())?;
         if request.method() != Method::POST {
-            let visit = self.visit(None);
+            let access = self.access(None);
             let without_body = request.map(|_| http_body_util::Empty::<Bytes>::new());
-            let mut reply = self.rmcp(visit, None).handle(without_body).await;
-            // A session that is ended has ended.
-            if reply.status() == StatusCode::ACCEPTED {
-                *reply.status_mut() = StatusCode::NO_CONTENT;
+            let mut response = self.rmcp(access, None).handle(without_body).await;
+            // The MCP session has ended already, so nothing is left to accept.
+            if response.status() == StatusCode::ACCEPTED {
+                *response.status_mut() = StatusCode::NO_CONTENT;
             }
-            return Ok(reply);
+            return Ok(response);
         }
         let (parts, body) = request.into_parts();
         let body = message::read(&parts.headers, body, &self.limits).await?;
@@ -252,51 +257,59 @@ impl Service {
         let method = Envelope::of(&body)?.method;
         let mut begins = None;
         let server = if method.as_deref() == Some("initialize") && !is_named {
-            let seat = self.sessions.seat()?;
+            let place = self.sessions.place()?;
             let stop = self.stop.child_token();
-            begins = Some((seat, stop.clone()));
+            begins = Some((place, stop.clone()));
             Some((self.make_server)().await.until(stop))
         } else if is_sessionless(&parts.headers) || method.as_deref() == Some("server/discover") {
             let server = (self.make_server)().await.until(self.stop.child_token());
-            Some(server.for_one_request(self.lasting.clone()))
+            Some(server.for_one_request(self.carry_over.clone()))
         } else {
             None
         };
         drop(method);
         let request = Request::from_parts(parts, Full::new(body));
-        let reply = self.rmcp(self.visit(begins), server).handle(request).await;
-        // What it is was looked at before: here this says that it is no message.
-        if reply.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-            let why = reply.into_body().collect().await.map(http_body_util::Collected::to_bytes);
+        let response = self.rmcp(self.access(begins), server).handle(request).await;
+        // The media type was checked before. Here the status means that the body is not a message.
+        if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            let why = response.into_body().collect().await.map(http_body_util::Collected::to_bytes);
             let why = why.unwrap_or_default();
             return Err(unreadable(&String::from_utf8_lossy(&why)));
         }
-        Ok(reply)
+        Ok(response)
     }
 
-    fn visit(&self, begins: Option<(tokio::sync::OwnedSemaphorePermit, CancellationToken)>) -> Visit {
-        Visit { sessions: Arc::clone(&self.sessions), begins: Mutex::new(begins) }
+    fn access(
+        &self,
+        begins: Option<(tokio::sync::OwnedSemaphorePermit, CancellationToken)>,
+    ) -> SessionAccess {
+        SessionAccess { sessions: Arc::clone(&self.sessions), begins: Mutex::new(begins) }
     }
 
-    /// The protocol, for one request and with the server that it needs, if it needs a new one.
-    fn rmcp(&self, visit: Visit, server: Option<SkillServer>) -> StreamableHttpService<SkillServer, Visit> {
+    /// `rmcp`'s service for one request, with a new server if the request needs one.
+    fn rmcp(
+        &self,
+        access: SessionAccess,
+        server: Option<SkillServer>,
+    ) -> StreamableHttpService<SkillServer, SessionAccess> {
         let config = StreamableHttpServerConfig::default()
-            // The guard was there first.
+            // The guard has checked the host.
             .disable_allowed_hosts()
             .with_json_response(true)
             .with_max_request_body_bytes(self.limits.body)
             .with_cancellation_token(self.stop.child_token());
-        let make = move || server.clone().ok_or_else(|| io::Error::other("it begins no session"));
-        StreamableHttpService::new(make, Arc::new(visit), config)
+        let make =
+            move || server.clone().ok_or_else(|| io::Error::other("the request begins no MCP session"));
+        StreamableHttpService::new(make, Arc::new(access), config)
     }
 }
 
-/// Refuses a message that would take too much.
-fn unfit(why: &Unfit) -> Refused {
+/// Refuses a message that would take too much memory.
+fn unfit(why: &Unfit) -> HttpRefusal {
     refused(StatusCode::PAYLOAD_TOO_LARGE, &why.to_string())
 }
 
-/// Whether a request is of a revision that has no sessions.
+/// Whether a request is of a revision without MCP sessions.
 fn is_sessionless(headers: &HeaderMap) -> bool {
     headers.get(PROTOCOL_VERSION).is_some_and(|version| version.as_bytes() >= SESSIONLESS)
 }

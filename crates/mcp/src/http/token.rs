@@ -1,16 +1,16 @@
-//! The secret that clients have to know.
+//! The secret token that clients send.
 
 use std::fmt;
 
 use hmac_sha256::Hash;
 use prowess_base::hex;
 
-/// The fewest characters of a token.
+/// The fewest characters that a token may have.
 const MIN_CHARS: usize = 16;
-/// The bytes of a random one.
+/// How many bytes a random token has.
 const RANDOM_BYTES: usize = 32;
 
-/// What a client has to present: of the secret itself only its hash is kept.
+/// The token that a client must send. It holds only the hash of the secret.
 ///
 /// ```
 /// use prowess_mcp::Token;
@@ -24,27 +24,27 @@ const RANDOM_BYTES: usize = 32;
 #[derive(Clone)]
 pub struct Token([u8; 32]);
 
-/// Why there is no token.
+/// Why a token could not be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// It could be guessed.
-    #[error("a token has at least {MIN_CHARS} characters")]
+    /// The token is short enough to guess.
+    #[error("a token needs at least {MIN_CHARS} characters")]
     TooShort,
-    /// It could not be sent.
-    #[error("a token has only letters, digits and -._~+/=")]
+    /// The token has characters that a header cannot carry.
+    #[error("a token may contain only letters, digits and -._~+/=")]
     OddCharacters,
-    /// The system gave no random bytes.
-    #[error("the system has no random bytes: {0}")]
+    /// The system returned no random bytes.
+    #[error("the system returned no random bytes: {0}")]
     NotRandom(String),
 }
 
 impl Token {
-    /// The token that this secret is.
+    /// The token with this secret.
     ///
     /// # Errors
     ///
-    /// It is too short, or has characters that no header has.
+    /// The secret is too short, or has characters that a header cannot carry.
     pub fn new(secret: &str) -> Result<Self, TokenError> {
         let is_usual = |c: u8| c.is_ascii_alphanumeric() || b"-._~+/=".contains(&c);
         if !secret.bytes().all(is_usual) {
@@ -56,11 +56,11 @@ impl Token {
         Ok(Self(Hash::hash(secret.as_bytes())))
     }
 
-    /// A new one, and the secret that it is.
+    /// A new random token, and its secret.
     ///
     /// # Errors
     ///
-    /// The system gives no random bytes.
+    /// The system returned no random bytes.
     pub fn random() -> Result<(Self, String), TokenError> {
         let mut bytes = [0; RANDOM_BYTES];
         getrandom::fill(&mut bytes).map_err(|error| TokenError::NotRandom(error.to_string()))?;
@@ -68,10 +68,10 @@ impl Token {
         Ok((Self::new(&secret)?, secret))
     }
 
-    /// Whether this is the secret. Hashes are compared, so how long it takes says nothing about it.
+    /// Whether this is the secret. It compares hashes, so the time that it takes reveals nothing.
     pub fn is(&self, presented: &str) -> bool {
         let presented = Hash::hash(presented.as_bytes());
-        // Every byte is looked at, whichever differs.
+        // Compares every byte, whichever differs.
         let differs =
             self.0.iter().zip(presented).fold(0, |differs, (ours, theirs)| differs | (ours ^ theirs));
         differs == 0
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_what_can_be_sent_and_not_guessed() {
+    fn a_token_can_be_sent_and_cannot_be_guessed() {
         for (secret, why) in [
             ("", TokenError::TooShort),
             ("123456789012345", TokenError::TooShort),

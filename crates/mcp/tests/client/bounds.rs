@@ -39,7 +39,7 @@ async fn what_is_no_answer_is_told() {
     for scenario in ["no-list", "other-answer"] {
         let lying = Lying::new(scenario);
         let odd = told(lying.connect("docs").await.skills().await);
-        assert!(odd.contains("server `docs` gave an answer to `skills/list` that cannot be used"), "{odd}");
+        assert!(odd.contains("the answer of server `docs` to `skills/list` cannot be used"), "{odd}");
     }
 }
 
@@ -66,12 +66,12 @@ async fn a_server_that_hangs_is_not_waited_for() {
 async fn a_server_that_dies_says_why() {
     let failed = told(Server::connect(Lying::new("dies").options("docs")).await);
     assert!(
-        failed.contains("server `docs` cannot be reached") && failed.contains("no such database[2J"),
+        failed.contains("cannot reach server `docs`") && failed.contains("no such database[2J"),
         "{failed}"
     );
     let nothing =
         ServerOptions::new("docs".parse().unwrap(), Connection::command("no-such-program", [""; 0]));
-    assert!(told(Server::connect(nothing).await).contains("`no-such-program` cannot be started"));
+    assert!(told(Server::connect(nothing).await).contains("cannot start `no-such-program`"));
 }
 
 #[tokio::test]

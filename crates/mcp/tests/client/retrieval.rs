@@ -89,12 +89,12 @@ async fn x_22_an_odd_entry_is_not_loaded_and_the_others_are() {
         "its entry has no list of files",
         "\"dynamic\"",
         "is listed twice",
-        "more than 512",
+        "at most 512",
         "more than 16 MiB",
         "its name is not the last segment",
         "leads elsewhere",
-        "not below the skill's own root",
-        "no digest of SHA-256",
+        "outside the skill's address",
+        "no SHA-256 digest",
         "has no size",
         "its entry has no address",
     ] {
@@ -105,10 +105,10 @@ async fn x_22_an_odd_entry_is_not_loaded_and_the_others_are() {
 
     let dynamic = Lying::new("dynamic");
     let server = dynamic.connect("docs").await;
-    assert!(told(server.skill(SKILL).await).contains("\"dynamic\": nothing could be verified"));
+    assert!(told(server.skill(SKILL).await).contains("\"dynamic\", so they cannot be verified"));
     let other = Lying::new("other-skill");
     let server = other.connect("docs").await;
-    assert!(told(server.skill("skill://other/SKILL.md").await).contains("it is of another skill"));
+    assert!(told(server.skill("skill://other/SKILL.md").await).contains("it describes another skill"));
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn x_23_what_is_not_as_listed_is_not_used() {
         let held = held(&server).await;
         let failed = server.read(&held, GUIDE).await;
         let text = failed.as_ref().unwrap_err().to_string();
-        assert!(text.contains("fails verification") && text.contains("nothing of it was used"), "{text}");
+        assert!(text.contains("failed verification") && text.contains("used nothing of it"), "{text}");
         assert_eq!(mismatch(failed), expected);
         assert!(server.read(&held, "SKILL.md").await.is_ok(), "what is right can be read");
     }
@@ -189,6 +189,6 @@ async fn x_20_an_entry_is_of_one_server_and_no_other_is_asked() {
     assert_eq!(of_one.published().uri, of_two.published().uri);
     assert_ne!(of_one.published().digest(), of_two.published().digest());
     let crossed = told(second.read(&of_one, GUIDE).await);
-    assert!(crossed.contains("it is of server `one`"), "{crossed}");
+    assert!(crossed.contains("it belongs to server `one`"), "{crossed}");
     assert!(two.asked("resources/").is_empty());
 }

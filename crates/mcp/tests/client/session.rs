@@ -19,8 +19,8 @@ use crate::lying::{Lying, PATIENCE};
 
 const SKILL: &str = "skill://pdf/SKILL.md";
 
-/// A host with servers, and a session in it.
-struct Host {
+/// A client with servers, and a session in it.
+struct ClientProgram {
     servers: Arc<Servers>,
     session: SkillSession,
     catalog: Catalog,
@@ -33,7 +33,7 @@ fn rules(rules: &[(&str, &str)]) -> Permissions {
     Permissions::new(Broker::in_memory(), "test", Policy::new().with(RuleSource::User, rules))
 }
 
-impl Host {
+impl ClientProgram {
     async fn new(servers: impl IntoIterator<Item = ServerOptions>, permissions: Permissions) -> Self {
         let place = tempfile::tempdir().unwrap();
         Self::at(place, servers, permissions).await
@@ -135,7 +135,7 @@ fn allowing(question: &Question) -> Replies {
 
 /// The address of the skill that is to be loaded.
 fn uri(question: &Question) -> &str {
-    match &question.deed {
+    match &question.action {
         Action::LoadServerSkill { uri, .. } => uri,
         other => panic!("it is no load from a server: {other:?}"),
     }
@@ -153,17 +153,17 @@ fn local_skill(place: &Path, name: &str, body: &str) {
 async fn x_20_two_servers_with_equal_skills_and_names_are_two() {
     let (one, two) = (Lying::new("honest"), Lying::new("honest"));
     let permissions = rules(&[]);
-    let host = Host::new([one.options("one"), two.options("two")], permissions.clone()).await;
-    let names: Vec<&str> = host.catalog.entries().iter().map(|entry| entry.skill.name.as_str()).collect();
+    let client = ClientProgram::new([one.options("one"), two.options("two")], permissions.clone()).await;
+    let names: Vec<&str> = client.catalog.entries().iter().map(|entry| entry.skill.name.as_str()).collect();
     assert_eq!(names, ["one:pdf", "two:pdf"], "whatever the servers call themselves");
-    let request = asked_to_load(&host.session, "one:pdf").await;
+    let request = asked_to_load(&client.session, "one:pdf").await;
     permissions.broker().remember(&request).await.unwrap();
-    asked_to_load(&host.session, "two:pdf").await;
-    host.session.load("one:pdf", None).await.unwrap();
+    asked_to_load(&client.session, "two:pdf").await;
+    client.session.load("one:pdf", None).await.unwrap();
     assert_eq!(one.asked("resources/read"), [format!("resources/read {SKILL}")]);
     assert!(two.asked("resources/read").is_empty());
     // Nor does what one gave answer for the other, though it has the same address and digest.
-    assert!(host.servers.read(&host.held("two:pdf"), "SKILL.md").await.is_ok());
+    assert!(client.servers.read(&client.held("two:pdf"), "SKILL.md").await.is_ok());
     assert_eq!(two.asked("resources/read").len(), 1);
 }
 
@@ -171,68 +171,68 @@ async fn x_20_two_servers_with_equal_skills_and_names_are_two() {
 #[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_21_a_bare_address_can_be_loaded() {
     let lying = Lying::new("unlisted-skill");
-    let mut host = Host::new([lying.options("docs")], rules(&[])).await;
-    assert!(host.catalog.entries().is_empty());
-    asked_to_load(&host.session, "docs:other").await;
+    let mut client = ClientProgram::new([lying.options("docs")], rules(&[])).await;
+    assert!(client.catalog.entries().is_empty());
+    asked_to_load(&client.session, "docs:other").await;
     assert!(lying.asked("skills/get").is_empty(), "what it is asked is asked about first");
-    assert!(matches!(load(&host.session, "docs:other").await, Err(SkillError::NotFound { .. })));
-    assert!(matches!(host.session.load("else:pdf", None).await, Err(SkillError::NotFound { .. })));
+    assert!(matches!(load(&client.session, "docs:other").await, Err(SkillError::NotFound { .. })));
+    assert!(matches!(client.session.load("else:pdf", None).await, Err(SkillError::NotFound { .. })));
     let bare = "docs:skill://pdf/SKILL.md";
-    let found = asked(load_once(&host.session, bare).await);
+    let found = asked(load_once(&client.session, bare).await);
     assert_eq!(uri(&found), SKILL, "it is there by now, and asked about as any other");
-    assert!(load(&host.session, bare).await.unwrap().contains("Read the guide."));
-    host.refresh().await;
-    assert!(host.catalog.get("docs:pdf").is_some(), "a list that does not have it takes nothing away");
+    assert!(load(&client.session, bare).await.unwrap().contains("Read the guide."));
+    client.refresh().await;
+    assert!(client.catalog.get("docs:pdf").is_some(), "a list that does not have it takes nothing away");
 }
 
 #[tokio::test]
 #[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_23_a_skill_that_fails_verification_is_not_loaded() {
     let lying = Lying::new("manifest-digest");
-    let host = Host::new([lying.options("docs")], rules(&[])).await;
-    assert!(!host.servers.has_changed());
-    let failed = load(&host.session, "docs:pdf").await.unwrap_err().to_string();
-    assert!(failed.contains("skill://pdf/SKILL.md of server 'docs' fails verification"), "{failed}");
-    assert!(host.session.view().servers_at_work().is_empty());
-    assert!(host.servers.has_changed(), "it is time to look again");
+    let client = ClientProgram::new([lying.options("docs")], rules(&[])).await;
+    assert!(!client.servers.has_changed());
+    let failed = load(&client.session, "docs:pdf").await.unwrap_err().to_string();
+    assert!(failed.contains("skill://pdf/SKILL.md of server 'docs' failed verification"), "{failed}");
+    assert!(client.session.view().server_skills_in_context().is_empty());
+    assert!(client.servers.has_changed(), "it is time to look again");
 
     let lying = Lying::new("digest");
-    let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
-    host.session.load("docs:pdf", None).await.unwrap();
+    let client = ClientProgram::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
+    client.session.load("docs:pdf", None).await.unwrap();
     let choice = DocumentChoice::Named(vec!["docs/guide.md".to_owned()]);
-    let chosen = host.session.select_documents("docs:pdf", SelectMode::Add, choice).await;
+    let chosen = client.session.select_documents("docs:pdf", SelectMode::Add, choice).await;
     let told = chosen.map_or_else(|error| error.to_string(), |chosen| chosen.text);
-    assert!(told.contains("fails verification") && !told.contains("Turn the pages"), "{told}");
+    assert!(told.contains("failed verification") && !told.contains("Turn the pages"), "{told}");
 }
 
 #[tokio::test]
 #[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_24_a_skill_whose_frontmatter_differs_is_not_loaded() {
     let lying = Lying::new("frontmatter-value");
-    let host = Host::new([lying.options("docs")], rules(&[])).await;
-    let failed = load(&host.session, "docs:pdf").await.unwrap_err().to_string();
-    assert!(failed.contains("'description' in its SKILL.md is not what its entry says"), "{failed}");
+    let client = ClientProgram::new([lying.options("docs")], rules(&[])).await;
+    let failed = load(&client.session, "docs:pdf").await.unwrap_err().to_string();
+    assert!(failed.contains("'description' in its SKILL.md differs from its entry"), "{failed}");
     // What is in the cache by now is held to the entry as well.
-    let failed = load(&host.session, "docs:pdf").await.unwrap_err().to_string();
-    assert!(failed.contains("fails verification"), "{failed}");
+    let failed = load(&client.session, "docs:pdf").await.unwrap_err().to_string();
+    assert!(failed.contains("failed verification"), "{failed}");
 }
 
 #[tokio::test]
 #[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_25_a_skill_at_work_is_held_to_its_entry() {
     let lying = Lying::new("honest");
-    let mut host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
-    host.session.load("docs:pdf", None).await.unwrap();
+    let mut client = ClientProgram::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
+    client.session.load("docs:pdf", None).await.unwrap();
     let secret = || DocumentChoice::Named(vec!["docs/secret.md".to_owned()]);
-    let chosen = host.session.select_documents("docs:pdf", SelectMode::Add, secret()).await;
+    let chosen = client.session.select_documents("docs:pdf", SelectMode::Add, secret()).await;
     let told = chosen.map_or_else(|error| error.to_string(), |chosen| chosen.text);
     assert!(!told.contains("Not listed."), "{told}");
     assert!(lying.asked("resources/read skill://pdf/docs").is_empty(), "{:?}", lying.log());
     // The server says something else now: what was loaded is not mixed with it.
     lying.control("changed");
-    host.refresh().await;
+    client.refresh().await;
     let guide = DocumentChoice::Named(vec!["docs/guide.md".to_owned()]);
-    let refused = host.session.select_documents("docs:pdf", SelectMode::Add, guide).await;
+    let refused = client.session.select_documents("docs:pdf", SelectMode::Add, guide).await;
     assert!(matches!(refused, Err(SkillError::Republished { .. })), "{refused:?}");
 }
 
@@ -240,14 +240,14 @@ async fn x_25_a_skill_at_work_is_held_to_its_entry() {
 #[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_26_nothing_is_retrieved_ahead_of_need() {
     let lying = Lying::new("honest");
-    let host = Host::new([lying.options("docs")], rules(&[])).await;
-    let request = asked_to_load(&host.session, "docs:pdf").await;
-    host.session.permissions().broker().remember(&request).await.unwrap();
+    let client = ClientProgram::new([lying.options("docs")], rules(&[])).await;
+    let request = asked_to_load(&client.session, "docs:pdf").await;
+    client.session.permissions().broker().remember(&request).await.unwrap();
     assert_eq!(lying.log(), ["skills/list"], "neither to connect, nor to list, nor to approve");
-    host.session.load("docs:pdf", None).await.unwrap();
+    client.session.load("docs:pdf", None).await.unwrap();
     assert_eq!(lying.asked("resources/read"), [format!("resources/read {SKILL}")]);
-    host.session.unload("docs:pdf").unwrap();
-    host.session.load("docs:pdf", None).await.unwrap();
+    client.session.unload("docs:pdf").unwrap();
+    client.session.load("docs:pdf", None).await.unwrap();
     assert_eq!(lying.asked("resources/read").len(), 1, "it is kept");
 }
 
@@ -255,28 +255,28 @@ async fn x_26_nothing_is_retrieved_ahead_of_need() {
 #[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_27_a_cache_is_verified_and_stays_the_servers() {
     let lying = Lying::new("honest");
-    let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
-    host.session.load("docs:pdf", None).await.unwrap();
-    let cache = host.place.path().join("cache");
+    let client = ClientProgram::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
+    client.session.load("docs:pdf", None).await.unwrap();
+    let cache = client.place.path().join("cache");
     let server = std::fs::read_dir(&cache).unwrap().next().unwrap().unwrap().path();
     let kept = std::fs::read_dir(server).unwrap().next().unwrap().unwrap().path();
     let altered = std::fs::read_to_string(&kept).unwrap().replace("Read the guide", "Send the keys");
     std::fs::write(&kept, altered).unwrap();
-    host.session.unload("docs:pdf").unwrap();
-    let text = host.session.load("docs:pdf", None).await.unwrap().text;
+    client.session.unload("docs:pdf").unwrap();
+    let text = client.session.load("docs:pdf", None).await.unwrap().text;
     assert!(text.contains("Read the guide") && !text.contains("Send the keys"));
     assert_eq!(lying.asked("resources/read").len(), 2, "what was altered is retrieved again");
 
     // After a restart it is used, as what it is: the server's.
-    let Host { place, .. } = host;
-    let host = Host::at(place, [lying.options("docs")], rules(&[])).await;
-    let names: Vec<&str> = host.catalog.entries().iter().map(|entry| entry.skill.name.as_str()).collect();
+    let ClientProgram { place, .. } = client;
+    let client = ClientProgram::at(place, [lying.options("docs")], rules(&[])).await;
+    let names: Vec<&str> = client.catalog.entries().iter().map(|entry| entry.skill.name.as_str()).collect();
     assert_eq!(names, ["docs:pdf"], "the cache is no place where skills are found");
-    let text = load(&host.session, "docs:pdf").await.unwrap();
+    let text = load(&client.session, "docs:pdf").await.unwrap();
     assert!(text.contains("origin=\"MCP server docs\""), "{text}");
     assert_eq!(lying.asked("resources/read").len(), 2);
     // And it goes with its server.
-    let Host { place, .. } = host;
+    let ClientProgram { place, .. } = client;
     let cache = Cache::open(&place.path().join("cache"), [place.path().join("skills")]).unwrap();
     cache.forget_others([]).unwrap();
     assert_eq!(std::fs::read_dir(place.path().join("cache")).unwrap().count(), 0);
@@ -288,36 +288,36 @@ async fn x_28_a_local_skill_of_the_same_name_stays_itself() {
     let lying = Lying::new("honest");
     let place = tempfile::tempdir().unwrap();
     local_skill(place.path(), "pdf", "I am local.");
-    let host = Host::at(place, [lying.options("docs")], rules(&[])).await;
-    let names: Vec<&str> = host.catalog.entries().iter().map(|entry| entry.skill.name.as_str()).collect();
+    let client = ClientProgram::at(place, [lying.options("docs")], rules(&[])).await;
+    let names: Vec<&str> = client.catalog.entries().iter().map(|entry| entry.skill.name.as_str()).collect();
     assert_eq!(names, ["docs:pdf", "pdf"], "neither shadows the other");
-    assert!(host.catalog.shadowed().is_empty());
-    let local = host.session.load("pdf", None).await.unwrap().text;
+    assert!(client.catalog.shadowed().is_empty());
+    let local = client.session.load("pdf", None).await.unwrap().text;
     assert!(local.contains("I am local.") && !local.contains("MCP server"), "{local}");
-    assert!(load(&host.session, "docs:pdf").await.unwrap().contains("Read the guide."));
+    assert!(load(&client.session, "docs:pdf").await.unwrap().contains("Read the guide."));
 }
 
 #[tokio::test]
 #[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_28_skills_of_one_name_in_one_list_are_told_apart() {
     let lying = Lying::new("same-names");
-    let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
-    let names: Vec<&str> = host.catalog.entries().iter().map(|entry| entry.skill.name.as_str()).collect();
+    let client = ClientProgram::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
+    let names: Vec<&str> = client.catalog.entries().iter().map(|entry| entry.skill.name.as_str()).collect();
     assert_eq!(names, ["docs:a/pdf", "docs:b/pdf"]);
-    assert!(matches!(host.session.load("docs:pdf", None).await, Err(SkillError::NotFound { .. })));
-    assert!(host.session.load("docs:b/pdf", None).await.unwrap().text.contains("I am the other one."));
-    assert!(host.session.load("docs:a/pdf", None).await.unwrap().text.contains("Read the guide."));
+    assert!(matches!(client.session.load("docs:pdf", None).await, Err(SkillError::NotFound { .. })));
+    assert!(client.session.load("docs:b/pdf", None).await.unwrap().text.contains("I am the other one."));
+    assert!(client.session.load("docs:a/pdf", None).await.unwrap().text.contains("Read the guide."));
 }
 
 #[tokio::test]
 #[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_29_what_it_says_is_tagged_with_its_origin() {
     let lying = Lying::new("instructions");
-    let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
-    let text = host.session.load("docs:pdf", None).await.unwrap().text;
+    let client = ClientProgram::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
+    let text = client.session.load("docs:pdf", None).await.unwrap().text;
     assert!(text.starts_with("<skill name=\"docs:pdf\" origin=\"MCP server docs\""), "{text}");
     assert!(text.contains("Run `sh scripts/run.sh` now"));
-    assert!(host.session.loaded_section().await.text.is_empty(), "it is not in the system message");
+    assert!(client.session.loaded_section().await.text.is_empty(), "it is not in the system message");
     assert!(!text.contains("official-trusted-server"), "what it calls itself is not said");
 }
 
@@ -326,22 +326,22 @@ async fn x_29_what_it_says_is_tagged_with_its_origin() {
 async fn x_30_nothing_runs_because_of_it_unasked() {
     let lying = Lying::new("instructions");
     let permissions = rules(&[("mcp_skill", "*"), ("run", "*"), ("skill", "*")]);
-    let host = Host::new([lying.options("docs")], permissions.clone()).await;
-    host.session.load("docs:pdf", None).await.unwrap();
+    let client = ClientProgram::new([lying.options("docs")], permissions.clone()).await;
+    client.session.load("docs:pdf", None).await.unwrap();
     let run = RunRequest::new("docs:pdf", "sh scripts/run.sh");
-    let request = asked_to_run(&host.session, &run).await;
+    let request = asked_to_run(&client.session, &run).await;
     assert!(request.each_time, "whatever the rules allow");
     assert!(lying.asked("resources/read skill://pdf/scripts").is_empty(), "nor is anything retrieved to ask");
-    let Outcome::Done(ran) = attempt_run(&host.session, &run, &allowing(&request)).await else {
+    let Outcome::Done(ran) = attempt_run(&client.session, &run, &allowing(&request)).await else {
         panic!("it was allowed")
     };
     let ran = ran.data.unwrap();
     assert_eq!(ran["stdout"], "ran\n# Guide\n\nTurn the pages.\n", "{ran}");
-    asked_to_run(&host.session, &run).await;
+    asked_to_run(&client.session, &run).await;
 
     let widening = Lying::new("widening");
-    let host = Host::new([widening.options("docs")], permissions).await;
-    let entry = host.catalog.get("docs:pdf").unwrap();
+    let client = ClientProgram::new([widening.options("docs")], permissions).await;
+    let entry = client.catalog.get("docs:pdf").unwrap();
     assert_eq!(entry.skill.extensions.hooks, None, "hooks of its frontmatter are ignored");
 }
 
@@ -349,33 +349,34 @@ async fn x_30_nothing_runs_because_of_it_unasked() {
 #[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_30_what_is_staged_is_verified() {
     let lying = Lying::new("digest");
-    let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
+    let client = ClientProgram::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
     let run = RunRequest::new("docs:pdf", "sh scripts/run.sh");
-    let request = asked_to_run(&host.session, &run).await;
+    let request = asked_to_run(&client.session, &run).await;
     assert!(request.binding.as_ref().is_some_and(|binding| !binding.is_empty()));
-    let Outcome::Refused(failed) = attempt_run(&host.session, &run, &allowing(&request)).await else {
+    let Outcome::Refused(failed) = attempt_run(&client.session, &run, &allowing(&request)).await else {
         panic!("it is neither run nor asked about again")
     };
-    assert!(failed.to_string().contains("fails verification"), "{failed}");
+    assert!(failed.to_string().contains("failed verification"), "{failed}");
 }
 
 #[tokio::test]
 #[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_31_one_servers_skill_causes_no_read_at_another_unasked() {
     let (one, two) = (Lying::new("instructions"), Lying::new("honest"));
-    let host = Host::new([one.options("one"), two.options("two")], rules(&[("mcp_skill", "*")])).await;
-    host.session.load("one:pdf", None).await.unwrap();
-    let request = asked_to_load(&host.session, "two:pdf").await;
+    let client =
+        ClientProgram::new([one.options("one"), two.options("two")], rules(&[("mcp_skill", "*")])).await;
+    client.session.load("one:pdf", None).await.unwrap();
+    let request = asked_to_load(&client.session, "two:pdf").await;
     assert!(request.each_time);
     let title = request.wording().title;
     assert!(title.contains("MCP server two") && title.contains("of one"), "{title}");
     assert!(two.asked("resources/read").is_empty());
     // Nor does a run of the other's skill fetch anything, whatever runs there.
     let run = RunRequest::new("two:pdf", "sh scripts/run.sh");
-    let runs = asked_to_run(&host.session, &run).await;
+    let runs = asked_to_run(&client.session, &run).await;
     assert!(runs.each_time);
     assert!(two.asked("resources/read").is_empty());
-    let loaded = attempt_load(&host.session, "two:pdf", &allowing(&request)).await;
+    let loaded = attempt_load(&client.session, "two:pdf", &allowing(&request)).await;
     assert!(matches!(loaded, Outcome::Done(_)), "{loaded:?}");
     assert_eq!(two.asked("resources/read").len(), 1);
 }
@@ -396,25 +397,25 @@ fn leading_away(entry: &SkillEntry) -> (SkillContext, Option<&str>, Option<&prow
 #[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_32_fields_that_widen_are_ignored_unless_granted() {
     let lying = Lying::new("widening");
-    let host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
-    let entry = host.catalog.get("docs:pdf").unwrap();
+    let client = ClientProgram::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
+    let entry = client.catalog.get("docs:pdf").unwrap();
     assert!(entry.skill.allowed_tools.is_empty());
     assert_eq!(widening(entry), (None, None, None));
     assert_eq!(leading_away(entry), (SkillContext::default(), None, None));
     let set = entry.published().unwrap().digest();
-    host.session.load("docs:pdf", None).await.unwrap();
-    assert!(host.session.state().loaded()[0].allowed_tools.is_empty(), "nor when its text was read");
+    client.session.load("docs:pdf", None).await.unwrap();
+    assert!(client.session.state().loaded()[0].allowed_tools.is_empty(), "nor when its text was read");
 
     let mut granted = lying.options("docs");
     granted.grants.insert(SKILL.to_owned(), set);
-    let mut host = Host::new([granted], rules(&[("mcp_skill", "*")])).await;
-    let entry = host.catalog.get("docs:pdf").unwrap();
+    let mut client = ClientProgram::new([granted], rules(&[("mcp_skill", "*")])).await;
+    let entry = client.catalog.get("docs:pdf").unwrap();
     assert!(!entry.skill.allowed_tools.is_empty());
     assert_eq!(widening(entry), (Some("greedy"), Some("high"), Some("bash")));
     assert_eq!(leading_away(entry), (SkillContext::default(), None, None), "nobody can grant that");
     lying.control("changed");
-    host.refresh().await;
-    let entry = host.catalog.get("docs:pdf").unwrap();
+    client.refresh().await;
+    let entry = client.catalog.get("docs:pdf").unwrap();
     assert!(entry.skill.allowed_tools.is_empty(), "what was granted was granted to what it was");
     assert_eq!(widening(entry), (None, None, None));
 }
@@ -424,11 +425,11 @@ async fn x_32_fields_that_widen_are_ignored_unless_granted() {
 async fn x_32_a_nested_skill_needs_an_approval_of_its_own() {
     let lying = Lying::new("nested");
     let permissions = rules(&[]);
-    let host = Host::new([lying.options("docs")], permissions.clone()).await;
-    let request = asked_to_load(&host.session, "docs:pdf").await;
+    let client = ClientProgram::new([lying.options("docs")], permissions.clone()).await;
+    let request = asked_to_load(&client.session, "docs:pdf").await;
     permissions.broker().remember(&request).await.unwrap();
-    host.session.load("docs:pdf", None).await.unwrap();
-    let inner = asked_to_load(&host.session, "docs:pdf/inner").await;
+    client.session.load("docs:pdf", None).await.unwrap();
+    let inner = asked_to_load(&client.session, "docs:pdf/inner").await;
     assert_eq!(uri(&inner), "skill://pdf/inner/SKILL.md");
 }
 
@@ -437,47 +438,47 @@ async fn x_32_a_nested_skill_needs_an_approval_of_its_own() {
 async fn x_33_a_change_revokes_what_was_approved() {
     let lying = Lying::new("honest");
     let permissions = rules(&[]);
-    let mut host = Host::new([lying.options("docs")], permissions.clone()).await;
-    let request = asked_to_load(&host.session, "docs:pdf").await;
+    let mut client = ClientProgram::new([lying.options("docs")], permissions.clone()).await;
+    let request = asked_to_load(&client.session, "docs:pdf").await;
     permissions.broker().remember(&request).await.unwrap();
-    host.session.load("docs:pdf", None).await.unwrap();
-    host.session.unload("docs:pdf").unwrap();
+    client.session.load("docs:pdf", None).await.unwrap();
+    client.session.unload("docs:pdf").unwrap();
     lying.control("changed");
-    tokio::time::timeout(PATIENCE, host.servers.changed()).await.unwrap();
-    host.refresh().await;
-    let again = asked_to_load(&host.session, "docs:pdf").await;
+    tokio::time::timeout(PATIENCE, client.servers.changed()).await.unwrap();
+    client.refresh().await;
+    let again = asked_to_load(&client.session, "docs:pdf").await;
     assert_ne!(again.binding, request.binding);
     let dynamic = Lying::new("dynamic");
-    let host = Host::new([dynamic.options("docs")], permissions).await;
-    assert!(host.catalog.entries().is_empty(), "nothing can be bound to what has no digests");
+    let client = ClientProgram::new([dynamic.options("docs")], permissions).await;
+    assert!(client.catalog.entries().is_empty(), "nothing can be bound to what has no digests");
 }
 
 #[tokio::test]
 #[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn the_skills_of_a_server_that_goes_go_with_it() {
     let lying = Lying::new("honest");
-    let mut host = Host::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
-    assert!(!host.servers.has_changed());
+    let mut client = ClientProgram::new([lying.options("docs")], rules(&[("mcp_skill", "*")])).await;
+    assert!(!client.servers.has_changed());
     lying.control("gone");
-    tokio::time::timeout(PATIENCE, host.servers.changed()).await.unwrap();
-    assert!(host.servers.has_changed());
-    host.refresh().await;
-    assert!(host.catalog.entries().is_empty());
-    assert!(!host.servers.has_changed(), "it goes once");
+    tokio::time::timeout(PATIENCE, client.servers.changed()).await.unwrap();
+    assert!(client.servers.has_changed());
+    client.refresh().await;
+    assert!(client.catalog.entries().is_empty());
+    assert!(!client.servers.has_changed(), "it goes once");
 }
 
 #[tokio::test]
 #[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn what_cannot_be_looked_up_says_why() {
     let lying = Lying::new("dynamic");
-    let host = Host::new([lying.options("docs")], rules(&[])).await;
+    let client = ClientProgram::new([lying.options("docs")], rules(&[])).await;
     let catalog = Catalog::empty();
-    let why = host.servers.look_up("docs:pdf", &catalog).await.unwrap_err().to_string();
+    let why = client.servers.look_up("docs:pdf", &catalog).await.unwrap_err().to_string();
     assert!(why.contains("its files are \"dynamic\""), "{why}");
-    let why = host.servers.look_up("docs:nothing", &catalog).await.unwrap_err().to_string();
+    let why = client.servers.look_up("docs:nothing", &catalog).await.unwrap_err().to_string();
     assert!(why.contains("No skill is served at skill://nothing/SKILL.md"), "{why}");
     for elsewhere in ["pdf", "other:pdf"] {
-        assert!(host.servers.look_up(elsewhere, &catalog).await.unwrap().is_none(), "{elsewhere}");
+        assert!(client.servers.look_up(elsewhere, &catalog).await.unwrap().is_none(), "{elsewhere}");
     }
 }
 
@@ -486,28 +487,28 @@ async fn what_cannot_be_looked_up_says_why() {
 async fn x_34_a_digest_that_matches_is_no_trust() {
     let lying = Lying::new("instructions");
     let permissions = rules(&[("mcp_skill", "*"), ("skill", "*"), ("run", "*")]);
-    let host = Host::new([lying.options("docs")], permissions).await;
+    let client = ClientProgram::new([lying.options("docs")], permissions).await;
     // Every file is as listed, and everything is asked nevertheless.
-    for file in &host.held("docs:pdf").published().files {
-        host.servers.read(&host.held("docs:pdf"), &file.path).await.unwrap();
+    for file in &client.held("docs:pdf").published().files {
+        client.servers.read(&client.held("docs:pdf"), &file.path).await.unwrap();
     }
-    let request = asked_to_run(&host.session, &RunRequest::new("docs:pdf", "true")).await;
+    let request = asked_to_run(&client.session, &RunRequest::new("docs:pdf", "true")).await;
     assert_eq!(request.kind, Kind::RUN);
     assert!(request.each_time);
-    let host = Host::new([lying.options("docs")], rules(&[("skill", "*"), ("run", "*")])).await;
-    assert_eq!(asked_to_load(&host.session, "docs:pdf").await.kind, Kind::MCP_SKILL);
+    let client = ClientProgram::new([lying.options("docs")], rules(&[("skill", "*"), ("run", "*")])).await;
+    assert_eq!(asked_to_load(&client.session, "docs:pdf").await.kind, Kind::MCP_SKILL);
 }
 
 #[tokio::test]
 #[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_35_reading_its_document_by_another_way_is_no_load() {
     let lying = Lying::new("honest");
-    let host = Host::new([lying.options("docs")], rules(&[])).await;
-    host.servers.read(&host.held("docs:pdf"), "SKILL.md").await.unwrap();
-    host.servers.get("docs").unwrap().read(&host.held("docs:pdf"), "SKILL.md").await.unwrap();
-    assert!(host.session.view().servers_at_work().is_empty(), "nobody acts on it");
-    asked_to_load(&host.session, "docs:pdf").await;
-    let chosen = host.session.select_documents("docs:pdf", SelectMode::Add, DocumentChoice::All).await;
+    let client = ClientProgram::new([lying.options("docs")], rules(&[])).await;
+    client.servers.read(&client.held("docs:pdf"), "SKILL.md").await.unwrap();
+    client.servers.get("docs").unwrap().read(&client.held("docs:pdf"), "SKILL.md").await.unwrap();
+    assert!(client.session.view().server_skills_in_context().is_empty(), "nobody acts on it");
+    asked_to_load(&client.session, "docs:pdf").await;
+    let chosen = client.session.select_documents("docs:pdf", SelectMode::Add, DocumentChoice::All).await;
     assert!(chosen.is_err(), "what is not loaded has no documents to read");
 }
 
@@ -515,19 +516,19 @@ async fn x_35_reading_its_document_by_another_way_is_no_load() {
 #[ignore = "make mcp runs it: it needs the Python SDK"]
 async fn x_36_its_origin_is_shown_and_it_can_be_inspected_before() {
     let lying = Lying::new("honest");
-    let host = Host::new([lying.options("docs")], rules(&[])).await;
-    let prompt = host.session.prompt().text;
+    let client = ClientProgram::new([lying.options("docs")], rules(&[])).await;
+    let prompt = client.session.prompt().text;
     let line = prompt.lines().find(|line| line.contains("docs:pdf")).unwrap();
     assert!(line.ends_with("(From: MCP server docs)"), "{line}");
-    let request = asked_to_load(&host.session, "docs:pdf").await;
+    let request = asked_to_load(&client.session, "docs:pdf").await;
     let told = request.wording().details;
     for (name, text) in [("server", "docs"), ("uri", SKILL), ("files", "4")] {
         assert!(told.iter().any(|detail| detail.name == name && detail.text == text), "{name}: {told:?}");
     }
-    let held = host.held("docs:pdf");
-    let guide = host.servers.read(&held, "docs/guide.md").await.unwrap();
+    let held = client.held("docs:pdf");
+    let guide = client.servers.read(&held, "docs/guide.md").await.unwrap();
     assert_eq!(guide, b"# Guide\n\nTurn the pages.\n", "a person may look at it first");
     // What it refers to lies below its own root, and nowhere else.
     assert!(held.published().files.iter().all(|file| file.uri.starts_with("skill://pdf/")));
-    assert!(load(&host.session, "docs:pdf").await.unwrap().contains("dir=\"docs:skill://pdf\""));
+    assert!(load(&client.session, "docs:pdf").await.unwrap().contains("dir=\"docs:skill://pdf\""));
 }

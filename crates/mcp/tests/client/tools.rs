@@ -29,7 +29,7 @@ async fn thread(lying: &Lying, permissions: Permissions, script: impl IntoIterat
     let (servers, failed) = Servers::connect([lying.options("docs")], None).await;
     assert!(failed.is_empty(), "{failed:?}");
     let model = Arc::new(Scripted::new(script));
-    let agent = Agent::builder(model).with(ServerTools::new(servers, permissions)).build().unwrap();
+    let agent = Agent::builder(model).middleware(ServerTools::new(servers, permissions)).build().unwrap();
     agent.open(ThreadId::new()).await.unwrap()
 }
 
@@ -72,7 +72,7 @@ async fn a_tool_is_asked_about_and_its_answer_marked() {
         panic!("another tool is asked about")
     };
     thread.reply(&waiting[0], CallReply::Approve, &NoWatcher).await.unwrap();
-    assert_eq!(thread.answer().as_deref(), Some("I see."));
+    assert_eq!(thread.last_response().as_deref(), Some("I see."));
     assert_eq!(lying.asked("tools/call"), ["tools/call echo", "tools/call mixed"]);
 }
 
@@ -85,7 +85,7 @@ async fn an_approval_is_for_the_tool_that_was_shown() {
     let mut changes = servers.get("docs").unwrap().changes();
     let echo = |text: &str| Says::new().call("docs__echo", json!({"text": text}));
     let model = Arc::new(Scripted::new([echo("one"), echo("two"), Says::new().say("Done.")]));
-    let agent = Agent::builder(model).with(ServerTools::new(servers, broker)).build().unwrap();
+    let agent = Agent::builder(model).middleware(ServerTools::new(servers, broker)).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     let TurnStatus::Waiting(first) = thread.say("Echo.", &NoWatcher).await.unwrap() else {
         panic!("it asks")
@@ -103,7 +103,7 @@ async fn an_approval_is_for_the_tool_that_was_shown() {
     let TurnStatus::Waiting(third) = turn else { panic!("another call is asked about: {turn:?}") };
     assert_eq!(lying.asked("tools/call").len(), 1);
     thread.reply(&third[0], CallReply::Always, &NoWatcher).await.unwrap();
-    assert_eq!(thread.answer().as_deref(), Some("Done."));
+    assert_eq!(thread.last_response().as_deref(), Some("Done."));
     assert_eq!(lying.asked("tools/call").len(), 2);
 }
 
@@ -121,14 +121,14 @@ async fn a_list_that_fails_takes_no_tools_away_and_asks_no_other_server() {
         Says::new().expect(both().last("still there")).say("Two."),
         Says::new().expect(both()).say("Three."),
     ]);
-    let agent = Agent::builder(Arc::new(model)).with(ServerTools::new(servers, rules)).build().unwrap();
+    let agent = Agent::builder(Arc::new(model)).middleware(ServerTools::new(servers, rules)).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     thread.say("One?", &NoWatcher).await.unwrap();
     for (word, answer) in [("no-tools", "Two."), ("", "Three.")] {
         docs.control(word);
         tokio::time::timeout(PATIENCE, changes.changed()).await.unwrap().unwrap();
         thread.say("And now?", &NoWatcher).await.unwrap();
-        assert_eq!(thread.answer().as_deref(), Some(answer));
+        assert_eq!(thread.last_response().as_deref(), Some(answer));
     }
     assert_eq!(docs.asked("tools/list").len(), 3, "once for each time that it said so");
     assert_eq!(other.asked("tools/list").len(), 1);
@@ -150,7 +150,7 @@ async fn rules_settle_what_may_be_called() {
     )
     .await;
     thread.say("Go.", &NoWatcher).await.unwrap();
-    assert_eq!(thread.answer().as_deref(), Some("I may not."));
+    assert_eq!(thread.last_response().as_deref(), Some("I may not."));
     assert_eq!(lying.asked("tools/call"), ["tools/call fail"]);
 }
 
@@ -160,7 +160,7 @@ async fn odd_tools_are_left_out_and_the_others_bounded() {
     let lying = Lying::new("odd-tools");
     let list = lying.connect("docs").await.tools().await.unwrap();
     assert_eq!(list.tools.len(), 127, "what is left out counts as well");
-    for why in ["more than 16384 bytes", "the list is not read on: it has more than 128 tools"] {
+    for why in ["more than 16384 bytes", "the list was not read to its end: it has more than 128 tools"] {
         assert!(list.left_out.iter().any(|left_out| left_out.contains(why)), "{why}: {:?}", list.left_out);
     }
     let mut names: Vec<&str> = list.tools.iter().map(|tool| tool.name.as_str()).collect();
@@ -172,9 +172,9 @@ async fn odd_tools_are_left_out_and_the_others_bounded() {
     names.dedup();
     assert_eq!(names.len(), 127, "no two have one name");
     let endless = Lying::new("endless-tools").connect("docs").await.tools().await.unwrap();
-    assert_eq!(endless.left_out, ["the list is not read on: it has more than 100 pages"]);
+    assert_eq!(endless.left_out, ["the list was not read to its end: it has more than 100 pages"]);
     let loops = Lying::new("loop-tools").connect("docs").await.tools().await.unwrap();
-    assert_eq!(loops.left_out.last().unwrap(), "the list is not read on: a page comes again");
+    assert_eq!(loops.left_out.last().unwrap(), "the list was not read to its end: a page comes again");
     let wordy = list.tools.iter().find(|tool| tool.their_name == "wordy").unwrap();
     assert!(wordy.description.chars().count() <= 1025 && !wordy.description.contains('\u{202e}'));
 }
@@ -203,7 +203,7 @@ async fn a_server_that_asks_us_for_something_is_refused() {
     let newest = Lying::new("honest");
     let server = newest.connect("docs").await;
     let refused = told(server.call_tool("ask", serde_json::Map::new()).await);
-    assert!(refused.contains("it asks for input, which is not offered"), "{refused}");
+    assert!(refused.contains("it asks for input, which prowess does not support"), "{refused}");
     let older = Lying::new("honest").with("--revision", "2025-11-25");
     let server = older.connect("docs").await;
     let answer = server.call_tool("ask", serde_json::Map::new()).await.unwrap();
@@ -219,7 +219,7 @@ async fn those_that_fail_are_told_and_the_others_work() {
     let (servers, failed) = Servers::connect([good.options("good"), bad.options("bad"), twice], None).await;
     let failed: Vec<String> = failed.iter().map(ToString::to_string).collect();
     assert_eq!(failed.len(), 2, "{failed:?}");
-    assert!(failed[0].contains("`good`") && failed[0].contains("another server with this label"));
+    assert!(failed[0].contains("`good`") && failed[0].contains("another server has this label"));
     assert!(failed[1].contains("`bad`") && failed[1].contains("no such database"));
     assert!(servers.get("bad").is_none());
     assert_eq!(servers.get("good").unwrap().skills().await.unwrap().offers.len(), 1);
@@ -250,10 +250,11 @@ async fn a_list_of_tools_approves_in_advance_until_a_servers_skill_is_at_work() 
     let load = |name: &str| Says::new().call("load_skill", json!({"skill_name": name}));
     let echo = || Says::new().call("docs__echo", json!({"text": "hello"}));
     let model = Scripted::new([load("echoes"), echo(), load("docs:pdf"), echo()]);
-    let agent = Agent::builder(Arc::new(model)).with(skills).with(ServerTools::new(servers, permissions));
+    let agent =
+        Agent::builder(Arc::new(model)).middleware(skills).middleware(ServerTools::new(servers, permissions));
     let mut thread = agent.build().unwrap().open(ThreadId::new()).await.unwrap();
     let turn = thread.say("Go.", &NoWatcher).await.unwrap();
-    let TurnStatus::Waiting(waiting) = turn else { panic!("it asks: {turn:?} {:?}", thread.answer()) };
+    let TurnStatus::Waiting(waiting) = turn else { panic!("it asks: {turn:?} {:?}", thread.last_response()) };
     assert_eq!(lying.asked("tools/call").len(), 1, "what is listed is called unasked");
     assert_eq!(detail(&waiting[0], "asked each time because of"), r#"["docs:pdf"]"#);
 }
@@ -284,12 +285,13 @@ async fn x_30_a_tool_is_asked_about_while_a_servers_skill_is_at_work() {
             .call("docs__echo", json!({"text": "after"})),
         Says::new().expect(ScriptedExpect::new().last("after")).say("Done."),
     ]);
-    let agent = Agent::builder(Arc::new(model)).with(skills).with(ServerTools::new(servers, permissions));
+    let agent =
+        Agent::builder(Arc::new(model)).middleware(skills).middleware(ServerTools::new(servers, permissions));
     let mut thread = agent.build().unwrap().open(ThreadId::new()).await.unwrap();
     let turn = thread.say("Go.", &NoWatcher).await.unwrap();
-    let TurnStatus::Waiting(waiting) = turn else { panic!("it asks: {turn:?} {:?}", thread.answer()) };
+    let TurnStatus::Waiting(waiting) = turn else { panic!("it asks: {turn:?} {:?}", thread.last_response()) };
     assert_eq!(lying.asked("tools/call"), ["tools/call echo"], "what a rule allows is done before");
     assert_eq!(detail(&waiting[0], "asked each time because of"), r#"["docs:pdf"]"#);
     thread.reply(&waiting[0], CallReply::Approve, &NoWatcher).await.unwrap();
-    assert_eq!(thread.answer().as_deref(), Some("Done."));
+    assert_eq!(thread.last_response().as_deref(), Some("Done."));
 }

@@ -62,7 +62,7 @@ async fn a_command_s_outputs_are_structured_and_can_be_read() {
         let links: Vec<&str> =
             ran["content"].as_array().unwrap().iter().filter_map(|block| block["uri"].as_str()).collect();
         assert!(links.contains(&"run://1/out/a%20b.txt"), "{links:?}");
-        // For models, whose hosts give them no links.
+        // For models, whose clients show them no links.
         let told: Value = serde_json::from_str(ran["content"][0]["text"].as_str().unwrap()).unwrap();
         for report in [&ran["structuredContent"], &told] {
             let files = ["output_files", "artifact_files"].map(|list| report[list].as_array().unwrap());
@@ -92,8 +92,7 @@ async fn warnings_are_words_over_the_wire() {
     let ran = client.call("skill_run", run).await;
     let told: Value = serde_json::from_str(ran["content"][0]["text"].as_str().unwrap()).unwrap();
     for report in [&ran["structuredContent"], &told] {
-        let expected =
-            ["the timeout was lowered to 600 seconds, the most there is", "`out/**` matched no file"];
+        let expected = ["the timeout was lowered to 600 seconds, the maximum", "`out/**` matched no file"];
         assert_eq!(report["warnings"], json!(expected), "{report}");
         assert_eq!(report["sandbox"]["level"], "bwrap");
     }
@@ -135,16 +134,16 @@ async fn a_run_is_asked_about_whole() {
 #[tokio::test]
 async fn a_call_asks_as_often_as_it_has_to() {
     let library = Library::usual();
-    let host = tempfile::tempdir().unwrap();
-    let path = host.path().join("note.txt");
-    std::fs::write(&path, "from the host").unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    let path = outside.path().join("note.txt");
+    std::fs::write(&path, "from outside").unwrap();
     for revision in [OLDER[0], NEWEST] {
         let (server, _artifacts, _scratch) = server(&library, &[("skill", "kit", Ask)]).await;
         let client = Client::connect(server, revision, json!({"elicitation": {}})).await;
         let run = json!({"skill": "kit", "command": "cat ../../work/inputs/*", "inputs": [{"from": format!("host://{}", path.display())}]});
         client.will_reply([decided("once"), decided("once"), decided("once")]);
         let ran = client.call("skill_run", run).await;
-        assert_eq!(ran["structuredContent"]["stdout"], "from the host", "{ran}");
+        assert_eq!(ran["structuredContent"]["stdout"], "from outside", "{ran}");
         let asked: Vec<String> = client
             .forms
             .lock()
@@ -165,10 +164,10 @@ async fn a_call_asks_as_often_as_it_has_to() {
 #[tokio::test]
 async fn a_call_asks_thirty_two_questions_and_no_more() {
     let library = Library::usual();
-    let host = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
     let run = |inputs: usize| {
         let from = |number| {
-            let path = host.path().join(format!("{number}.txt"));
+            let path = outside.path().join(format!("{number}.txt"));
             std::fs::write(&path, "").unwrap();
             json!({"from": format!("host://{}", path.display())})
         };

@@ -1,7 +1,7 @@
-//! Anthropic's Messages.
+//! Models that speak Anthropic's Messages format.
 
-mod answer;
 mod request;
+mod response;
 mod thinking;
 
 use async_trait::async_trait;
@@ -9,27 +9,27 @@ use prowess_agent::model::{ModelLimits, ModelStream};
 use prowess_agent::{Model, ModelError, ModelRequest};
 use secrecy::SecretString;
 
-pub(crate) use self::answer::Answer;
+pub(crate) use self::response::MessagesDecoder;
 pub use self::thinking::Thinking;
 use crate::http::{Endpoint, EndpointBuilder, Format, Http, SetupError, endpoint_settings};
 
-/// Where Anthropic itself is.
+/// The address of Anthropic's own API.
 pub const ANTHROPIC_BASE_URL: &str = "https://api.anthropic.com";
 
 /// The version of the wire format.
 const VERSION: &str = "2023-06-01";
 
-/// What a model may say when neither the request nor its limits tell, in tokens. The format wants a number.
+/// The longest response if neither the request nor the model's limits say, in tokens. The format requires a number.
 const DEFAULT_MAX_OUTPUT: u64 = 16_384;
 
-/// How long the provider keeps what it has read.
+/// How long the provider caches the prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PromptCache {
-    /// For five minutes after it was read last.
+    /// For five minutes after its last use.
     #[default]
     FiveMinutes,
-    /// For an hour, which costs more to write.
+    /// For an hour. Writing to the cache costs more.
     OneHour,
     /// Not at all.
     Off,
@@ -37,8 +37,8 @@ pub enum PromptCache {
 
 /// A model that speaks Anthropic's Messages.
 ///
-/// What stays the same from call to call is marked for the provider's cache: the tools, the stable sections of
-/// the system prompt, and the conversation up to its last and its last-but-one turn of the user.
+/// Requests mark what the provider should cache: the tools, the stable sections of the system prompt, and the conversation
+/// up to the last two messages of the user.
 ///
 /// ```
 /// use prowess_agent::model::ModelLimits;
@@ -51,7 +51,7 @@ pub enum PromptCache {
 ///     .limits(ModelLimits::new(200_000, 64_000))
 ///     .build()?;
 /// assert_eq!(model.name(), "anthropic:claude-sonnet-4-6");
-/// assert!(!format!("{model:?}").contains("0123"), "keys are shown to nobody");
+/// assert!(!format!("{model:?}").contains("0123"), "the key stays secret");
 /// # Ok(())
 /// # }
 /// ```
@@ -61,7 +61,7 @@ pub struct Anthropic {
     settings: Settings,
 }
 
-/// What models do not agree on.
+/// Settings in which models differ.
 #[derive(Clone, Debug, Default)]
 struct Settings {
     model: String,
@@ -69,7 +69,7 @@ struct Settings {
     cache: PromptCache,
 }
 
-/// Sets up an [`Anthropic`].
+/// Builds an [`Anthropic`].
 ///
 /// ```
 /// use prowess_agent::Model as _;
@@ -77,7 +77,7 @@ struct Settings {
 ///
 /// let model = Anthropic::builder("claude-3-5-haiku")
 ///     .key("sk-ant-0123".into())
-///     .thinking(Thinking::Off) // it does not think
+///     .thinking(Thinking::Off) // it does not reason
 ///     .cache(PromptCache::OneHour)
 ///     .build()?;
 /// assert_eq!(model.name(), "anthropic:claude-3-5-haiku");
@@ -91,7 +91,7 @@ pub struct AnthropicBuilder {
 }
 
 impl Anthropic {
-    /// A model of this name, at Anthropic unless a base URL says otherwise.
+    /// Starts to build a model of this name. Without a base URL it is Anthropic's.
     pub fn builder(model: impl Into<String>) -> AnthropicBuilder {
         AnthropicBuilder {
             endpoint: EndpointBuilder::new(ANTHROPIC_BASE_URL),
@@ -103,23 +103,23 @@ impl Anthropic {
 impl AnthropicBuilder {
     endpoint_settings!("/v1/messages", "The key.", "anthropic");
 
-    /// How the model is told how hard to think.
+    /// How a request says how much to reason.
     pub fn thinking(mut self, thinking: Thinking) -> Self {
         self.settings.thinking = thinking;
         self
     }
 
-    /// How long the provider keeps what it has read.
+    /// How long the provider caches the prompt.
     pub fn cache(mut self, cache: PromptCache) -> Self {
         self.settings.cache = cache;
         self
     }
 
-    /// The model.
+    /// Builds the model.
     ///
     /// # Errors
     ///
-    /// The address, the key or a header is not usable.
+    /// The address, the key or a header is invalid.
     pub fn build(mut self) -> Result<Anthropic, SetupError> {
         const FORMAT: Format = Format { provider: "anthropic", path: "/v1/messages", key: ("x-api-key", "") };
         self.endpoint.fixed.push(("anthropic-version", VERSION));
@@ -141,6 +141,6 @@ impl Model for Anthropic {
     async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         let body = request::body(&request, &self.settings, self.limits())
             .map_err(|failure| self.endpoint.error(failure))?;
-        self.endpoint.converse(&body, Answer::default).await
+        self.endpoint.converse(&body, MessagesDecoder::default).await
     }
 }

@@ -1,4 +1,4 @@
-//! A request in the words of Messages.
+//! Writes a request in the Messages format.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,19 +9,21 @@ use prowess_agent::model::{ModelLimits, ToolChoice, ToolDefinition};
 use serde_json::{Value, json};
 
 use super::{DEFAULT_MAX_OUTPUT, PromptCache, Settings};
-use crate::conversation::{AssistantBlock, Rules, Turn, UserBlock, arguments, decimal, max_output, turns};
+use crate::conversation::{
+    AssistantBlock, ProviderRules, RoleMessage, UserBlock, arguments, decimal, max_output, role_messages,
+};
 use crate::http::Failure;
 
-/// Thoughts go back when the provider can prove them its own.
-const RULES: Rules = Rules {
-    takes_back: |thought| thought.redacted.is_some() || thought.signature.is_some(),
+/// Reasoning goes back if the provider signed or encrypted it.
+const RULES: ProviderRules = ProviderRules {
+    accepts_reasoning: |thought| thought.redacted.is_some() || thought.signature.is_some(),
     call_id: |id| {
         id.chars()
             .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' })
             .collect()
     },
     longest_call_id: usize::MAX,
-    takes_documents: true,
+    accepts_documents: true,
 };
 
 /// The body of a request.
@@ -30,22 +32,23 @@ pub(super) fn body(
     settings: &Settings,
     limits: ModelLimits,
 ) -> Result<Value, Failure> {
-    let turns = turns(request, RULES)?;
+    let conversation = role_messages(request, RULES)?;
     let max_output = max_output(request, limits).unwrap_or(DEFAULT_MAX_OUTPUT);
     let mut body = json!({"model": settings.model, "max_tokens": max_output, "stream": true});
-    let thinks =
-        request.effort.is_some_and(|effort| settings.thinking.put(effort, request, &turns, &mut body));
-    // A model that thinks takes no temperature.
+    let thinks = request
+        .effort
+        .is_some_and(|effort| settings.thinking.apply(effort, request, &conversation, &mut body));
+    // A model that reasons accepts no temperature.
     if let Some(temperature) = request.temperature.and_then(decimal).filter(|_| !thinks) {
         body["temperature"] = temperature.into();
     }
-    let mut messages: Vec<Value> = turns.iter().map(message).collect();
+    let mut messages: Vec<Value> = conversation.iter().map(message).collect();
     let mut system = system(request);
     let mut tools = tools(request);
     let mut choice = choice(&request.tool_choice);
     if tools.is_empty() {
-        // Calls in the conversation need their tools, also where none may be called any more.
-        (tools, choice) = (former_tools(&turns), Some(json!({"type": "none"})));
+        // Calls in the conversation need their tools, even if no tool may be called any more.
+        (tools, choice) = (former_tools(&conversation), Some(json!({"type": "none"})));
     }
     if let Some(mark) = mark(settings.cache) {
         mark_stable(request, &mut tools, &mut system, &mark);
@@ -64,7 +67,7 @@ pub(super) fn body(
     Ok(body)
 }
 
-/// The system prompt, a block for each section that says something.
+/// The system prompt: a block for each section that is not blank.
 fn system(request: &ModelRequest) -> Vec<Value> {
     let sections = request.system.iter().filter(|section| !section.text.trim().is_empty());
     sections.map(|section| text(&section.text)).collect()
@@ -75,11 +78,11 @@ fn tools(request: &ModelRequest) -> Vec<Value> {
     request.tools.iter().map(tool).collect()
 }
 
-/// The tools that were called in a conversation, by their names alone.
-fn former_tools(turns: &[Turn<'_>]) -> Vec<Value> {
-    let blocks = turns.iter().flat_map(|turn| match turn {
-        Turn::Assistant(blocks) => blocks.as_slice(),
-        Turn::User(_) => &[],
+/// The tools that were called in the conversation, with only their names.
+fn former_tools(messages: &[RoleMessage<'_>]) -> Vec<Value> {
+    let blocks = messages.iter().flat_map(|message| match message {
+        RoleMessage::Assistant(blocks) => blocks.as_slice(),
+        RoleMessage::User(_) => &[],
     });
     let names: BTreeSet<&str> = blocks
         .filter_map(|block| match block {
@@ -91,7 +94,7 @@ fn former_tools(turns: &[Turn<'_>]) -> Vec<Value> {
     names.into_iter().map(tool).collect()
 }
 
-/// What a model has to call; nothing is said when it may do as it likes.
+/// Which tool the model must call. `None` if it decides itself.
 fn choice(choice: &ToolChoice) -> Option<Value> {
     Some(match choice {
         ToolChoice::Any => json!({"type": "any"}),
@@ -101,12 +104,12 @@ fn choice(choice: &ToolChoice) -> Option<Value> {
     })
 }
 
-fn message(turn: &Turn<'_>) -> Value {
-    match turn {
-        Turn::User(blocks) => {
+fn message(message: &RoleMessage<'_>) -> Value {
+    match message {
+        RoleMessage::User(blocks) => {
             json!({"role": "user", "content": blocks.iter().map(user_block).collect::<Vec<_>>()})
         }
-        Turn::Assistant(blocks) => {
+        RoleMessage::Assistant(blocks) => {
             json!({"role": "assistant", "content": blocks.iter().map(assistant_block).collect::<Vec<_>>()})
         }
     }
@@ -123,7 +126,7 @@ fn user_block(block: &UserBlock<'_>) -> Value {
 
 fn tool_result(id: &str, text: &str, is_error: bool) -> Value {
     let mut block = json!({"type": "tool_result", "tool_use_id": id});
-    // Empty text is refused; no content is not.
+    // The provider rejects an empty text, but accepts an answer without content.
     if !text.trim().is_empty() {
         block["content"] = text.into();
     }
@@ -152,7 +155,7 @@ fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// The mark on what ends a prefix that the provider is to keep.
+/// The mark at the end of a prefix that the provider should cache.
 fn mark(cache: PromptCache) -> Option<Value> {
     match cache {
         PromptCache::Off => None,
@@ -161,7 +164,7 @@ fn mark(cache: PromptCache) -> Option<Value> {
     }
 }
 
-/// Marks the last tool and the last section that stays, two of the four marks that there may be.
+/// Marks the last tool and the last stable section. Four marks are allowed, and these are two.
 fn mark_stable(request: &ModelRequest, tools: &mut [Value], system: &mut [Value], mark: &Value) {
     if let Some(tool) = tools.last_mut() {
         tool["cache_control"] = mark.clone();
@@ -173,8 +176,9 @@ fn mark_stable(request: &ModelRequest, tools: &mut [Value], system: &mut [Value]
     }
 }
 
-/// Marks the last two turns of the user: the end of this request, and that of the one before it. The provider looks
-/// back only some twenty blocks from a mark, and one turn may have more.
+/// Marks the last two messages of the user: the end of this request, and the end of the one before it.
+///
+/// The provider looks back only about twenty blocks from a mark, and one message may have more.
 fn mark_messages(messages: &mut [Value], mark: &Value) {
     let of_user = messages.iter_mut().rev().filter(|message| message["role"] == "user");
     for message in of_user.take(2) {

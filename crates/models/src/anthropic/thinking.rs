@@ -1,40 +1,40 @@
-//! How hard the model should think, in the provider's words.
+//! How much the model should reason, in the provider's format.
 
 use prowess_agent::ModelRequest;
 use prowess_agent::model::{Effort, ToolChoice};
 use serde_json::{Value, json};
 
-use crate::conversation::{AssistantBlock, Turn, UserBlock};
+use crate::conversation::{AssistantBlock, RoleMessage, UserBlock};
 
-/// The least that a model can be given to think, in tokens.
+/// The smallest budget for reasoning, in tokens.
 const MIN_BUDGET: u64 = 1_024;
 
-/// How a model is told how hard to think. Without an effort in the request it is told nothing.
+/// How a request says how much to reason. Without an effort it says nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Thinking {
-    /// By a word, and it thinks as much as that takes: models from the end of 2025 on.
+    /// With a word, such as `high`. For models from the end of 2025 on.
     #[default]
     Adaptive,
-    /// By a number of tokens: models before.
+    /// With a number of tokens. For older models.
     Budget,
-    /// Not at all: models that do not think.
+    /// Not at all. For models that do not reason.
     Off,
 }
 
 impl Thinking {
-    /// Puts what an effort comes to into a request's body. Says whether the model thinks.
-    pub(super) fn put(
+    /// Applies an effort to the body of a request. Returns whether the model reasons.
+    pub(super) fn apply(
         self,
         effort: Effort,
         request: &ModelRequest,
-        turns: &[Turn<'_>],
+        messages: &[RoleMessage<'_>],
         body: &mut Value,
     ) -> bool {
         match self {
             Self::Off => false,
             Self::Adaptive => {
-                // An effort is not only for thinking.
+                // The effort also affects the response without reasoning.
                 body["output_config"] = json!({"effort": word(effort)});
                 let thinks = is_free(&request.tool_choice);
                 if thinks {
@@ -43,10 +43,10 @@ impl Thinking {
                 thinks
             }
             Self::Budget => {
-                // What is thought counts as said: half of the room stays for the answer.
+                // Reasoning counts as output. Half of the output stays for the text.
                 let room = body["max_tokens"].as_u64().unwrap_or(0) / 2;
                 let budget = budget(effort).min(room);
-                let thinks = budget >= MIN_BUDGET && is_free(&request.tool_choice) && may_begin(turns);
+                let thinks = budget >= MIN_BUDGET && is_free(&request.tool_choice) && may_begin(messages);
                 if thinks {
                     body["thinking"] = json!({"type": "enabled", "budget_tokens": budget});
                 }
@@ -56,14 +56,14 @@ impl Thinking {
     }
 }
 
-/// Whether the model may call nothing: one that must call something cannot think.
+/// Whether the model may choose not to call a tool. If it must call one, it cannot reason.
 fn is_free(choice: &ToolChoice) -> bool {
     !matches!(choice, ToolChoice::Any | ToolChoice::Named(_))
 }
 
-/// Whether a thought may come now: with a budget, an answer that waits for its tools must have begun with one.
-fn may_begin(turns: &[Turn<'_>]) -> bool {
-    let [.., Turn::Assistant(said), Turn::User(heard)] = turns else { return true };
+/// Whether reasoning may start now. With a budget, a response that waits for its tools must have begun with reasoning.
+fn may_begin(messages: &[RoleMessage<'_>]) -> bool {
+    let [.., RoleMessage::Assistant(said), RoleMessage::User(heard)] = messages else { return true };
     let waits = heard.iter().any(|block| matches!(block, UserBlock::Result { .. }));
     !waits || matches!(said.first(), Some(AssistantBlock::Reasoning(_)))
 }

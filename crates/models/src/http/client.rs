@@ -1,12 +1,12 @@
-//! The client, and how patient it is.
+//! The HTTP client, its timeouts and limits.
 
 use std::time::Duration;
 
 use reqwest::redirect;
 
-use super::failure::described;
+use super::failure::describe;
 
-/// How a provider is asked.
+/// Timeouts, retries and limits of requests to a provider.
 ///
 /// ```
 /// use std::time::Duration;
@@ -14,41 +14,41 @@ use super::failure::described;
 ///
 /// let mut options = HttpOptions::default();
 /// options.retries = 1;
-/// options.answer_timeout = Duration::from_secs(60);
+/// options.response_timeout = Duration::from_secs(60);
 /// let model = OpenAi::builder("gpt-5.1").http(Http::new(options)?).build()?;
 /// # Ok::<(), prowess_models::SetupError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpOptions {
-    /// How long a connection may take to come about.
+    /// How long connecting may take.
     pub connect_timeout: Duration,
-    /// How long the provider may take until it begins to answer.
+    /// How long the provider may take until the first byte of its response.
     pub first_byte_timeout: Duration,
-    /// How long the model may take until it says or thinks something, whatever else the provider sends meanwhile to
-    /// keep the connection.
+    /// How long the model may take until its first text, reasoning or call, whatever the provider sends meanwhile to keep
+    /// the connection open.
     pub first_piece_timeout: Duration,
-    /// How long the provider may be silent once it has begun.
+    /// How long the provider may send nothing in the middle of a response.
     pub idle_timeout: Duration,
-    /// How long an answer may take in all, with the times that it was asked for again.
-    pub answer_timeout: Duration,
-    /// How often it is asked again after a failure that may pass. Once it has said anything it is not.
+    /// How long a response may take in total, including retries.
+    pub response_timeout: Duration,
+    /// How often to retry after a failure that may pass. There are no retries once the model has begun to respond.
     pub retries: u32,
-    /// How long is waited before it is asked again for the first time. Each time after, it is twice as long.
+    /// The wait before the first retry. It doubles with each retry.
     pub first_wait: Duration,
-    /// The longest wait. A provider that wants to be left alone for longer is not asked again.
+    /// The longest wait. If the provider asks for a longer one, there is no retry.
     pub longest_wait: Duration,
-    /// The longest answer, in bytes as they come.
-    pub max_answer_bytes: u64,
-    /// Whose proxies are used.
+    /// The longest response, in bytes on the wire.
+    pub max_response_bytes: u64,
+    /// Which proxies to use.
     pub proxies: Proxies,
 }
 
-/// Whose proxies are used.
+/// Which proxies to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Proxies {
-    /// Those that `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` name.
+    /// Those of `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`.
     #[default]
     Environment,
     /// None.
@@ -62,17 +62,17 @@ impl Default for HttpOptions {
             first_byte_timeout: Duration::from_secs(120),
             first_piece_timeout: Duration::from_secs(10 * 60),
             idle_timeout: Duration::from_secs(120),
-            answer_timeout: Duration::from_secs(60 * 60),
+            response_timeout: Duration::from_secs(60 * 60),
             retries: 4,
             first_wait: Duration::from_millis(500),
             longest_wait: Duration::from_secs(60),
-            max_answer_bytes: 64 * 1024 * 1024,
+            max_response_bytes: 64 * 1024 * 1024,
             proxies: Proxies::default(),
         }
     }
 }
 
-/// A client that any number of models share, with its connections. Cloning it is cheap.
+/// An HTTP client. Models can share one, with its connections. Clones are handles to the same client.
 ///
 /// ```
 /// use prowess_models::{Anthropic, Http, HttpOptions, OpenAi};
@@ -92,36 +92,36 @@ pub struct Http {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// The address is none.
-    #[error("the base URL is not usable: {0}")]
+    /// The base URL is invalid.
+    #[error("the base URL is invalid: {0}")]
     BaseUrl(String),
-    /// A header cannot be sent.
-    #[error("the header `{0}` is not usable: it has characters that no header may have")]
+    /// A header is invalid.
+    #[error("the header `{0}` is invalid: it has characters that headers cannot have")]
     Header(String),
-    /// The key cannot be sent.
-    #[error("the key is not usable: it has characters that no header may have, such as a line's end")]
+    /// The key is invalid.
+    #[error("the key is invalid: it has characters that headers cannot have, such as a line break")]
     Key,
-    /// The client cannot be made.
+    /// The HTTP client cannot be set up.
     #[error("the HTTP client cannot be set up: {0}")]
     Client(String),
 }
 
 impl Http {
-    /// A client.
+    /// Creates a client.
     ///
     /// # Errors
     ///
-    /// This machine cannot speak TLS, as when it has no certificates to trust.
+    /// TLS cannot be set up, for example because this machine has no root certificates.
     pub fn new(options: HttpOptions) -> Result<Self, SetupError> {
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("prowess/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(options.connect_timeout)
-            // A redirect would take the conversation and the key to wherever it points.
+            // A redirect could send the conversation and the key anywhere.
             .redirect(redirect::Policy::none());
         if options.proxies == Proxies::Ignored {
             builder = builder.no_proxy();
         }
-        let client = builder.build().map_err(|error| SetupError::Client(described(error)))?;
+        let client = builder.build().map_err(|error| SetupError::Client(describe(error)))?;
         Ok(Self { client, options })
     }
 }

@@ -1,4 +1,4 @@
-//! Where a model is asked, with what proves who asks.
+//! An endpoint: a model's address with its key and headers.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -14,61 +14,61 @@ use serde_json::Value;
 use tokio::time::{timeout, timeout_at};
 
 use super::Decoder;
-use super::answer::{Answer, Deadline};
 use super::client::{Http, HttpOptions, SetupError};
-use super::complaint::Complaint;
-use super::failure::{Failure, described, plain};
-use super::retry::{Waits, retry_after};
+use super::failure::{Failure, describe, plain};
+use super::provider_error::ProviderError;
+use super::response::{Deadline, ResponseStream};
+use super::retry::{RetryWaits, retry_after};
 
-/// How much of a body is read that is no answer.
+/// How much of an error's body is read, in bytes.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// The shortest part of a header or an address that is looked for in messages as if it were a secret.
+/// The shortest part of a header or an address that is treated as a secret, in bytes.
 const MIN_PART: usize = 4;
 
-/// What is shorter is hidden only where it stands alone, for it may be a part of any word.
+/// A shorter secret is hidden only as a whole word, because any word could contain it.
 const LONG_SECRET: usize = 8;
 
-/// What stands where a secret was.
+/// What replaces a secret in a message.
 const HIDDEN: &str = "[secret]";
 
-/// How headers begin that prove who asks: words that say nothing.
+/// Words at the beginning of authentication headers. They are no secrets.
 const SCHEMES: [&str; 4] = ["basic", "bearer", "digest", "token"];
 
-/// Where a model is asked.
+/// A model's address with its key and headers.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
-    /// What the model is called.
+    /// The model's name in the agent.
     name: String,
     limits: ModelLimits,
     url: Url,
     headers: HeaderMap,
-    /// What no message may say, the longest first.
+    /// What no message may contain, the longest first.
     secrets: Vec<SecretString>,
     http: Http,
 }
 
-/// What an endpoint is made of.
+/// Builds an [`Endpoint`].
 #[derive(Clone, Default)]
 pub(crate) struct EndpointBuilder {
     pub(crate) base_url: String,
     pub(crate) name: Option<String>,
     pub(crate) limits: ModelLimits,
     pub(crate) key: Option<SecretString>,
-    /// What the wire format wants, and nobody needs to hide.
+    /// Headers of the wire format, which are no secrets.
     pub(crate) fixed: Vec<(&'static str, &'static str)>,
     pub(crate) headers: Vec<(String, SecretString)>,
     pub(crate) http: Option<Http>,
 }
 
-/// What a wire format has of its own.
+/// The properties of a wire format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Format {
-    /// What names of models begin with that have no other.
+    /// The prefix of the default name of a model.
     pub(crate) provider: &'static str,
-    /// Where it is beneath the base URL.
+    /// The path below the base URL.
     pub(crate) path: &'static str,
-    /// How a key is sent: the header, and what stands before it.
+    /// The header of the key, and the text before the key.
     pub(crate) key: (&'static str, &'static str),
 }
 
@@ -77,7 +77,7 @@ impl EndpointBuilder {
         Self { base_url: base_url.to_owned(), ..Self::default() }
     }
 
-    /// The endpoint of a model.
+    /// Builds the endpoint of a model.
     pub(crate) fn build(self, model: &str, format: Format) -> Result<Endpoint, SetupError> {
         let name = self.name.unwrap_or_else(|| format!("{}:{model}", format.provider));
         let url = address(&self.base_url, format.path)?;
@@ -96,9 +96,9 @@ impl EndpointBuilder {
             secrets.push(secret);
         }
         for (name, secret) in self.headers {
-            let unusable = || SetupError::Header(name.clone());
-            let header = HeaderName::try_from(&name).map_err(|_| unusable())?;
-            let mut value = HeaderValue::try_from(secret.expose_secret()).map_err(|_| unusable())?;
+            let invalid = || SetupError::Header(name.clone());
+            let header = HeaderName::try_from(&name).map_err(|_| invalid())?;
+            let mut value = HeaderValue::try_from(secret.expose_secret()).map_err(|_| invalid())?;
             value.set_sensitive(true);
             headers.insert(header, value);
             parts.extend(secret.expose_secret().split_whitespace().map(SecretString::from));
@@ -121,24 +121,24 @@ impl EndpointBuilder {
             None => Http::new(HttpOptions::default())?,
         };
         if is_open {
-            tracing::warn!(model = name, "the key is sent over a connection that others can read");
+            tracing::warn!(model = name, "The key is sent over an unencrypted connection");
         }
         Ok(Endpoint { name, limits: self.limits, url, headers, secrets, http })
     }
 }
 
-/// The address of `path` beneath a base URL.
+/// The address of `path` below a base URL.
 fn address(base_url: &str, path: &str) -> Result<Url, SetupError> {
-    let unusable = |why: &str| SetupError::BaseUrl(why.to_owned());
+    let invalid = |why: &str| SetupError::BaseUrl(why.to_owned());
     let base = Url::parse(base_url.trim()).map_err(|error| SetupError::BaseUrl(error.to_string()))?;
     if !matches!(base.scheme(), "http" | "https") {
-        return Err(unusable("it must begin with https:// or http://"));
+        return Err(invalid("it must begin with https:// or http://"));
     }
     if !base.username().is_empty() || base.password().is_some() {
-        return Err(unusable("it must not have a user or a password in it; set the key or a header"));
+        return Err(invalid("it must not contain a user or a password: set the key or a header instead"));
     }
     let mut url = base.clone();
-    // Some gateways need what follows a question mark, such as a version.
+    // Some gateways need the query, such as a version.
     url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
     url.set_fragment(None);
     Ok(url)
@@ -150,32 +150,32 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 impl Endpoint {
-    /// What the model is called.
+    /// The model's name in the agent.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// How much the model can read and say.
+    /// How many tokens the model can read and write.
     pub(crate) fn limits(&self) -> ModelLimits {
         self.limits
     }
 
-    /// An error of this model. No secret is in it, whatever the provider said.
+    /// An error of this model, without any secret.
     pub(crate) fn error(&self, failure: Failure) -> ModelError {
         let mut message = failure.message;
         for secret in &self.secrets {
-            message = hidden(&message, secret.expose_secret());
+            message = hide(&message, secret.expose_secret());
         }
         let mut error = ModelError::new(&self.name, failure.kind, plain(&message));
         error.retry_after = failure.retry_after;
         error
     }
 
-    /// Asks, and again after failures that may pass, until the model begins to speak.
+    /// Sends a request, and retries after failures that may pass, until the model begins to respond.
     ///
     /// # Errors
     ///
-    /// It said nothing, and why.
+    /// The model did not begin to respond.
     pub(crate) async fn converse<D: Decoder>(
         &self,
         body: &Value,
@@ -184,31 +184,31 @@ impl Endpoint {
         let body = serde_json::to_vec(body)
             .map_err(|error| ModelError::new(&self.name, ModelErrorKind::Invalid, error.to_string()))?;
         let body = Bytes::from(body);
-        let mut waits = Waits::new(&self.http.options);
-        let until = Deadline::after(self.http.options.answer_timeout);
+        let mut waits = RetryWaits::new(&self.http.options);
+        let until = Deadline::after(self.http.options.response_timeout);
         let begun = timeout_at(until.at, async {
             loop {
                 let failure = match self.attempt(body.clone(), decoder(), until).await {
-                    Ok(answer) => return Ok(answer),
+                    Ok(response) => return Ok(response),
                     Err(failure) => failure,
                 };
                 let Some(wait) = waits.after(&failure) else { return Err(failure) };
-                tracing::debug!(model = self.name, kind = %failure.kind, ?wait, "asking again");
+                tracing::debug!(model = self.name, kind = %failure.kind, ?wait, "Retrying the model call");
                 tokio::time::sleep(wait).await;
             }
         });
         match begun.await.unwrap_or_else(|_| Err(until.missed())) {
-            Ok(answer) => Ok(self.clone().stream(answer)),
+            Ok(response) => Ok(self.clone().stream(response)),
             Err(failure) => Err(self.error(failure)),
         }
     }
 
-    fn stream<D: Decoder>(self, answer: Answer<D>) -> ModelStream {
-        let next = |(mut answer, endpoint): (Answer<D>, Self)| async move {
-            let delta = answer.next().await?.map_err(|failure| endpoint.error(failure));
-            Some((delta, (answer, endpoint)))
+    fn stream<D: Decoder>(self, response: ResponseStream<D>) -> ModelStream {
+        let next = |(mut response, endpoint): (ResponseStream<D>, Self)| async move {
+            let delta = response.next().await?.map_err(|failure| endpoint.error(failure));
+            Some((delta, (response, endpoint)))
         };
-        futures_util::stream::unfold((answer, self), next).fuse().boxed()
+        futures_util::stream::unfold((response, self), next).fuse().boxed()
     }
 
     async fn attempt<D: Decoder>(
@@ -216,19 +216,19 @@ impl Endpoint {
         body: Bytes,
         decoder: D,
         until: Deadline,
-    ) -> Result<Answer<D>, Failure> {
+    ) -> Result<ResponseStream<D>, Failure> {
         let speaks_by = Deadline::after(self.http.options.first_piece_timeout);
         let options = &self.http.options;
         let request = self.http.client.post(self.url.clone()).headers(self.headers.clone()).body(body);
         let response = match timeout(options.first_byte_timeout, request.send()).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) if error.is_timeout() => {
-                return Err(Failure::new(ModelErrorKind::TimedOut, described(error)));
+                return Err(Failure::new(ModelErrorKind::TimedOut, describe(error)));
             }
-            Ok(Err(error)) => return Err(Failure::new(ModelErrorKind::Unreachable, described(error))),
+            Ok(Err(error)) => return Err(Failure::new(ModelErrorKind::Unreachable, describe(error))),
             Err(_) => {
                 let seconds = options.first_byte_timeout.as_secs_f32();
-                let message = format!("no answer began within {seconds} seconds");
+                let message = format!("the provider sent nothing within {seconds} seconds");
                 return Err(Failure::new(ModelErrorKind::TimedOut, message));
             }
         };
@@ -236,21 +236,21 @@ impl Endpoint {
             return Err(redirected(&response));
         }
         if !response.status().is_success() || !may_be_events(response.headers()) {
-            return Err(self.refused(response).await);
+            return Err(self.read_error(response).await);
         }
-        let mut answer = Answer::new(response.bytes_stream().boxed(), decoder, options, until);
-        match timeout_at(speaks_by.at, answer.begin()).await {
-            Ok(begun) => begun.map(|()| answer),
+        let mut response = ResponseStream::new(response.bytes_stream().boxed(), decoder, options, until);
+        match timeout_at(speaks_by.at, response.begin()).await {
+            Ok(begun) => begun.map(|()| response),
             Err(_) => {
                 let seconds = options.first_piece_timeout.as_secs_f32();
-                let message = format!("the model said nothing within {seconds} seconds");
+                let message = format!("the model did not begin to respond within {seconds} seconds");
                 Err(Failure::new(ModelErrorKind::TimedOut, message))
             }
         }
     }
 
-    /// What a response says that is no answer.
-    async fn refused(&self, mut response: Response) -> Failure {
+    /// Reads an HTTP response that is no model response, and returns its error.
+    async fn read_error(&self, mut response: Response) -> Failure {
         let (status, wait) = (response.status(), retry_after(response.headers(), SystemTime::now()));
         let mut body = BytesMut::new();
         let read = async {
@@ -262,27 +262,27 @@ impl Endpoint {
                 }
             }
         };
-        // What came until then may say enough.
+        // A part of the body may be enough.
         let _ = timeout(self.http.options.idle_timeout, read).await;
         let mut failure = if status.is_success() {
-            let complaint = serde_json::from_slice(&body).ok().filter(is_complaint);
-            match complaint.as_ref().and_then(Complaint::in_json) {
-                Some(complaint) => complaint.into_failure(),
+            let error = serde_json::from_slice(&body).ok().filter(is_error);
+            match error.as_ref().and_then(ProviderError::in_json) {
+                Some(error) => error.into_failure(),
                 None => {
                     let body = String::from_utf8_lossy(&body);
-                    Failure::malformed(format!("the answer is no stream of events: {body}")).lasting()
+                    Failure::malformed(format!("the response is not a stream of events: {body}")).lasting()
                 }
             }
         } else {
-            Complaint::in_response(status, &body).into_failure()
+            ProviderError::in_response(status, &body).into_failure()
         };
         failure.retry_after = wait;
         failure
     }
 }
 
-/// A message without a secret.
-fn hidden(message: &str, secret: &str) -> String {
+/// Removes a secret from a message.
+fn hide(message: &str, secret: &str) -> String {
     if secret.len() >= LONG_SECRET {
         return message.replace(secret, HIDDEN);
     }
@@ -298,12 +298,12 @@ fn hidden(message: &str, secret: &str) -> String {
     text + rest
 }
 
-/// Whether JSON that came with a good status is an error nevertheless.
-fn is_complaint(value: &Value) -> bool {
+/// Whether JSON with a successful status is an error.
+fn is_error(value: &Value) -> bool {
     value.get("error").is_some_and(|error| !error.is_null())
 }
 
-/// Whether a body may be a stream of events: it is not said to be something else that servers send in its place.
+/// Whether a body may be a stream of events: its type is none that servers send for errors.
 fn may_be_events(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -313,9 +313,9 @@ fn may_be_events(headers: &HeaderMap) -> bool {
 fn redirected(response: &Response) -> Failure {
     let target = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
     let target = target.and_then(|target| response.url().join(target).ok());
-    let place = target.as_ref().and_then(Url::host_str).unwrap_or("an unknown place");
+    let host = target.as_ref().and_then(Url::host_str).unwrap_or("an unknown address");
     let message = format!(
-        "HTTP {}: it redirects to {place}, where no key is sent; set the base URL to the right one",
+        "HTTP {}: the server redirects to {host}, and prowess follows no redirects: correct the base URL",
         response.status().as_u16()
     );
     Failure::new(ModelErrorKind::Invalid, message)
@@ -347,8 +347,8 @@ mod tests {
         assert_eq!(address("https://a.test/v1/").unwrap(), "https://a.test/v1/chat/completions");
         assert_eq!(address("http://[::1]:8080").unwrap(), "http://[::1]:8080/chat/completions");
         assert_eq!(address("https://a.test/x?v=1").unwrap(), "https://a.test/x/chat/completions?v=1");
-        for unusable in ["", "a.test/v1", "file:///etc", "https://user:secret@a.test/v1"] {
-            let error = address(unusable).unwrap_err().to_string();
+        for invalid in ["", "a.test/v1", "file:///etc", "https://user:secret@a.test/v1"] {
+            let error = address(invalid).unwrap_err().to_string();
             assert!(!error.contains("secret"), "{error}");
         }
     }
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_cannot_be_sent_are_told() {
+    fn invalid_headers_are_errors() {
         let mut builder = EndpointBuilder::new("https://a.test");
         builder.key = Some("sk-one\nx: y".into());
         assert_eq!(builder.build("m", FORMAT).unwrap_err(), SetupError::Key);

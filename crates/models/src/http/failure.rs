@@ -1,4 +1,4 @@
-//! A failure before it is known whose it is.
+//! A failed model call, before the model's name and the secrets are known.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use prowess_agent::model::ModelErrorKind;
 
 use super::MAX_CALLS;
 
-/// The longest message that leaves this crate, in characters. Whatever a provider says, nobody reads more.
+/// The longest error message, in characters. Longer ones are cut.
 const MAX_MESSAGE: usize = 2_000;
 
-/// A failure, not yet of a model.
+/// A failed model call, without the model's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) kind: ModelErrorKind,
-    /// What the provider said, all of it; it may have secrets in it.
+    /// The provider's whole message. It may contain secrets.
     pub(crate) message: String,
     pub(crate) retry_after: Option<Duration>,
-    /// Whether it may pass soon.
+    /// Whether a retry may succeed.
     pub(crate) is_passing: bool,
 }
 
@@ -25,7 +25,7 @@ impl Failure {
         Self { kind, message: message.into(), retry_after: None, is_passing: kind.is_passing() }
     }
 
-    /// It stays as it is until a person does something.
+    /// Marks it as one that a retry cannot fix.
     pub(crate) fn lasting(mut self) -> Self {
         self.is_passing = false;
         self
@@ -35,19 +35,19 @@ impl Failure {
         Self::new(ModelErrorKind::Malformed, message)
     }
 
-    /// The answer has more calls than [`MAX_CALLS`].
+    /// The response has more calls than [`MAX_CALLS`].
     pub(crate) fn too_many_calls() -> Self {
-        Self::malformed(format!("the answer has more than {MAX_CALLS} calls")).lasting()
+        Self::malformed(format!("the response has more than {MAX_CALLS} calls")).lasting()
     }
 
-    /// The stream ended in the middle of an answer.
+    /// The stream ended in the middle of a response.
     pub(crate) fn broken_off() -> Self {
-        Self::new(ModelErrorKind::Unreachable, "the connection closed before the answer was complete")
+        Self::new(ModelErrorKind::Unreachable, "the connection closed before the response was complete")
     }
 }
 
-/// An error of the client and what caused it, without the address, which may have secrets in it.
-pub(crate) fn described(error: reqwest::Error) -> String {
+/// An error of the HTTP client with its causes, without the address, which may contain secrets.
+pub(crate) fn describe(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(&error);
@@ -62,8 +62,8 @@ pub(crate) fn described(error: reqwest::Error) -> String {
     text
 }
 
-/// A message on one line and of a length that can be read. Secrets are taken out before: of one that is cut, the
-/// beginning would stay.
+/// A message on one line, cut to a readable length. Secrets must be removed before, because cutting could keep the
+/// beginning of one.
 pub(super) fn plain(message: &str) -> String {
     let mut text = String::with_capacity(message.len().min(MAX_MESSAGE * 2));
     let mut length = 0;

@@ -1,16 +1,16 @@
-//! What providers over HTTP share: one client, timeouts, retries, bounds and typed errors.
+//! What all HTTP providers share: the client, timeouts, retries, limits and typed errors.
 
-mod answer;
 mod client;
-mod complaint;
 mod endpoint;
 mod failure;
+mod provider_error;
+mod response;
 mod retry;
 
 pub use self::client::{Http, HttpOptions, Proxies, SetupError};
-pub(crate) use self::complaint::Complaint;
 pub(crate) use self::endpoint::{Endpoint, EndpointBuilder, Format};
 pub(crate) use self::failure::Failure;
+pub(crate) use self::provider_error::ProviderError;
 
 use std::collections::VecDeque;
 
@@ -19,42 +19,42 @@ use prowess_agent::json::MODEL_JSON;
 pub(crate) use prowess_base::sse::SseEvent;
 use serde_json::Value;
 
-/// How many calls an answer may have.
+/// The most tool calls in one response.
 pub(crate) const MAX_CALLS: usize = 128;
 
-/// The JSON of an event, if there is room for it.
-pub(crate) fn parsed(data: &str) -> Result<Value, Failure> {
+/// Parses the JSON of an event, if it does not take too much memory.
+pub(crate) fn parse_event(data: &str) -> Result<Value, Failure> {
     let costly = |costly| Failure::malformed(format!("an event takes too much memory: {costly}")).lasting();
     MODEL_JSON.check(data.as_bytes()).map_err(costly)?;
-    serde_json::from_str(data).map_err(|error| Failure::malformed(format!("an event is no JSON: {error}")))
+    serde_json::from_str(data).map_err(|error| Failure::malformed(format!("an event is not JSON: {error}")))
 }
 
-/// Reads one provider's events. It sees one answer, from its beginning.
+/// Decodes the events of one response, in one provider's format.
 pub(crate) trait Decoder: Send + 'static {
-    /// Takes the next event.
+    /// Decodes the next event.
     fn read(&mut self, event: &SseEvent, deltas: &mut VecDeque<ModelDelta>) -> Result<Progress, Failure>;
 
-    /// No event comes any more.
+    /// Called after the last event.
     ///
     /// # Errors
     ///
-    /// The answer was not complete.
+    /// The response is not complete.
     fn end(&mut self, deltas: &mut VecDeque<ModelDelta>) -> Result<(), Failure>;
 }
 
-/// Whether an answer goes on.
+/// Whether a response continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// More may come.
+    /// More events may come.
     More,
-    /// The provider has said that this was all.
+    /// The response is complete.
     Done,
 }
 
-/// What the builders of all providers have in common, for one whose `endpoint` is an [`EndpointBuilder`].
+/// The methods that the builders of all providers share. The builder's `endpoint` must be an [`EndpointBuilder`].
 macro_rules! endpoint_settings {
     ($path:literal, $key:literal, $provider:literal) => {
-        #[doc = concat!("Where the endpoint is, without `", $path, "`.")]
+        #[doc = concat!("The endpoint's address, without `", $path, "`.")]
         pub fn base_url(mut self, url: impl Into<String>) -> Self {
             self.endpoint.base_url = url.into();
             self
@@ -66,25 +66,25 @@ macro_rules! endpoint_settings {
             self
         }
 
-        /// A header that is sent with every request. Its value is kept secret.
+        /// Adds a header to every request. Its value is a secret.
         pub fn header(mut self, name: impl Into<String>, value: impl Into<SecretString>) -> Self {
             self.endpoint.headers.push((name.into(), value.into()));
             self
         }
 
-        #[doc = concat!("What the model is called in an agent; `", $provider, ":` and its own name otherwise.")]
+        #[doc = concat!("The model's name in the agent. Default: `", $provider, ":` and the model's own name.")]
         pub fn name(mut self, name: impl Into<String>) -> Self {
             self.endpoint.name = Some(name.into());
             self
         }
 
-        /// How much the model can read and say.
+        /// How many tokens the model can read and write.
         pub fn limits(mut self, limits: ModelLimits) -> Self {
             self.endpoint.limits = limits;
             self
         }
 
-        /// A client that is shared with other models; one of its own otherwise.
+        /// A client to share with other models. By default the model has its own.
         pub fn http(mut self, http: Http) -> Self {
             self.endpoint.http = Some(http);
             self

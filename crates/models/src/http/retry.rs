@@ -1,4 +1,4 @@
-//! When a provider is asked again.
+//! Retries: how long to wait before the next attempt.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,26 +8,26 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 use super::client::HttpOptions;
 use super::failure::Failure;
 
-/// The waits before each time that a provider is asked again.
+/// The waits before each retry.
 #[derive(Debug)]
-pub(super) struct Waits {
+pub(super) struct RetryWaits {
     delays: ExponentialBackoff,
     longest: Duration,
 }
 
-impl Waits {
+impl RetryWaits {
     pub(super) fn new(options: &HttpOptions) -> Self {
         let delays = ExponentialBuilder::default()
             .with_min_delay(options.first_wait)
             .with_max_delay(options.longest_wait)
             .with_max_times(options.retries as usize)
-            // Many that failed together must not come back together.
+            // Clients that failed together must not retry together.
             .with_jitter()
             .build();
         Self { delays, longest: options.longest_wait }
     }
 
-    /// How long to wait after a failure; `None` when the provider is not to be asked again.
+    /// How long to wait after a failure. `None`: do not retry.
     pub(super) fn after(&mut self, failure: &Failure) -> Option<Duration> {
         let asked_for = failure.retry_after.unwrap_or_default();
         if !failure.is_passing || asked_for > self.longest {
@@ -37,7 +37,7 @@ impl Waits {
     }
 }
 
-/// How long a provider wants to be left alone: seconds, a date, or milliseconds in a header of some providers.
+/// How long a provider asks to wait: in seconds, as a date, or in milliseconds in a header that some providers use.
 pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let number = |text: &str| text.parse::<f64>().ok();
@@ -47,7 +47,7 @@ pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
     let value = text(RETRY_AFTER.as_str())?;
     match number(value) {
         Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
-        // A date that has passed asks for no wait.
+        // A date in the past asks for no wait.
         None => {
             httpdate::parse_http_date(value).ok().map(|date| date.duration_since(now).unwrap_or_default())
         }
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn three_ways_to_say_when() {
+    fn three_forms_of_retry_after() {
         assert_eq!(read("retry-after", "2"), Some(Duration::from_secs(2)));
         assert_eq!(read("retry-after", " 1.5 "), Some(Duration::from_millis(1_500)));
         assert_eq!(read("retry-after", "Sun, 06 Nov 1994 08:49:40 GMT"), Some(Duration::from_secs(3)));
@@ -84,19 +84,19 @@ mod tests {
         let mut options = HttpOptions::default();
         (options.retries, options.first_wait) = (3, Duration::from_millis(100));
         let overloaded = Failure::new(ModelErrorKind::Overloaded, "");
-        let mut waits = Waits::new(&options);
+        let mut waits = RetryWaits::new(&options);
         let all: Vec<Duration> = std::iter::from_fn(|| waits.after(&overloaded)).collect();
         assert_eq!(all.len(), 3);
         assert!(all[0] >= Duration::from_millis(100) && all[2] >= Duration::from_millis(400), "{all:?}");
     }
 
     #[test]
-    fn who_asks_for_long_peace_gets_it() {
+    fn a_long_wait_is_an_error_instead() {
         let options = HttpOptions::default();
         let failed = |kind, seconds| {
             let mut failure = Failure::new(kind, "");
             failure.retry_after = Some(Duration::from_secs(seconds));
-            Waits::new(&options).after(&failure)
+            RetryWaits::new(&options).after(&failure)
         };
         assert_eq!(failed(ModelErrorKind::RateLimited, 20), Some(Duration::from_secs(20)));
         assert_eq!(failed(ModelErrorKind::RateLimited, 3_600), None);

@@ -1,20 +1,20 @@
 //! The first example in a skill's instructions that can be run as it stands.
 
-/// How languages of shells are called after a fence.
+/// The languages of shell blocks, as written after a fence.
 const SHELLS: [&str; 4] = ["bash", "sh", "shell", "zsh"];
 
-/// Languages of blocks that show a terminal: what is typed, and what comes out.
+/// The languages of blocks that show a terminal: commands and their output.
 const TERMINALS: [&str; 3] = ["console", "terminal", "shell-session"];
 
-/// What a command in the middle of a text begins with.
+/// What a command in a text begins with.
 const PROGRAMS: [&str; 6] = ["python ", "python3 ", "bash ", "sh ", "node ", "./"];
 
-/// Commands that only get something ready, over the network.
+/// Commands that only install something over the network.
 const SETUP: [&str; 6] = ["pip", "pip3", "npm", "apt", "apt-get", "brew"];
 
 /// The first runnable example: a block of shell commands, else a command in the text.
 pub(super) fn first_example(text: &str) -> Option<String> {
-    let (blocks, prose) = parts(text);
+    let (blocks, prose) = split(text);
     blocks.into_iter().find_map(|block| block.command()).or_else(|| in_prose(&prose))
 }
 
@@ -25,7 +25,7 @@ struct Block {
 }
 
 /// The blocks of code in a text, and the lines outside of them.
-fn parts(text: &str) -> (Vec<Block>, Vec<&str>) {
+fn split(text: &str) -> (Vec<Block>, Vec<&str>) {
     let (mut blocks, mut prose) = (Vec::new(), Vec::new());
     let mut open: Option<(Block, &str, usize)> = None;
     for line in text.lines() {
@@ -51,7 +51,7 @@ fn parts(text: &str) -> (Vec<Block>, Vec<&str>) {
 }
 
 impl Block {
-    /// What to run, if it is something to run.
+    /// The command of the block, if it can be run as it is.
     fn command(&self) -> Option<String> {
         let typed = |line: &String| line.trim_start().strip_prefix("$ ").map(ToOwned::to_owned);
         let lines: Vec<String> = if TERMINALS.contains(&self.language.as_str()) {
@@ -72,7 +72,7 @@ impl Block {
     }
 }
 
-/// Whether nothing in a command is to be filled in.
+/// Whether a command has no placeholder.
 fn is_complete(command: &str) -> bool {
     let is_blank = |rest: &str| {
         let inner = rest.split_once('>').map(|(inner, _)| inner);
@@ -85,7 +85,7 @@ fn is_complete(command: &str) -> bool {
     !has_blank && !["...", "…", "path/to/", "[options]"].iter().any(|mark| command.contains(mark))
 }
 
-/// A command in a span of code, or on a line of its own that is indented.
+/// A command in a span of code, or on an indented line.
 fn in_prose(lines: &[&str]) -> Option<String> {
     let is_command = |text: &&str| PROGRAMS.iter().any(|start| text.starts_with(start)) && is_complete(text);
     lines.iter().find_map(|line| {

@@ -1,4 +1,4 @@
-//! A model without a key and without a network: it searches, loads, runs an example, and reports.
+//! A model without a key and a network: it searches skills, loads one, runs an example and reports.
 
 mod example;
 mod overview;
@@ -14,27 +14,26 @@ use prowess_agent::{Model, ModelDelta, ModelError, ModelRequest, ToolCall, ToolR
 use serde_json::{Value, json};
 
 use self::example::first_example;
-use self::overview::{Loader, instructions, listed};
+use self::overview::{LoadTool, instructions, listed_skills};
 use self::rank::best;
 use self::report::{fenced, report};
 use self::summary::summary;
 
-/// What runs a command of a skill.
+/// The tool that runs a command of a skill.
 const RUN: &str = "skill_run";
 
-/// Where commands leave their files, in a workspace.
+/// The output files of commands in a workspace.
 const OUTPUT: &str = "out/**";
 
-/// What it says of itself, in every answer.
-const CONFESSION: &str = "I am not a language model. I work offline: I look for the skill whose name and description \
+/// What it says about itself in every response.
+const DISCLAIMER: &str = "I am not a language model. I work offline: I look for the skill whose name and description \
      share the most words with your message, load it, and run the first example in it that can be run as it stands.";
 
-/// A model that needs neither a key nor a network, to show how skills work.
+/// A model that needs no key and no network. It shows how skills work.
 ///
-/// It understands nothing: it compares the words of the last message with the names and descriptions in the
-/// overview, loads the skill that fits best, runs the first runnable example in its instructions, and reports what
-/// came out, always saying that it is not a language model. What it says depends on the request alone, so that a
-/// thread goes on after a restart.
+/// It understands nothing. It compares the words of the last message with the names and descriptions in the overview, loads
+/// the skill that fits best, runs the first runnable example in its instructions, and reports the result. It always says
+/// that it is not a language model. Its responses depend only on the request, so a thread continues after a restart.
 ///
 /// ```
 /// use futures_util::StreamExt;
@@ -63,9 +62,9 @@ impl Model for Offline {
     }
 
     async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
-        let mut deltas = match next_act(&request) {
-            Act::Say(text) => vec![ModelDelta::Text(format!("{CONFESSION}\n\n{text}"))],
-            Act::Call { tool, arguments } => {
+        let mut deltas = match next_action(&request) {
+            OfflineAction::Say(text) => vec![ModelDelta::Text(format!("{DISCLAIMER}\n\n{text}"))],
+            OfflineAction::Call { tool, arguments } => {
                 let id = format!("offline_{}", request.messages.len());
                 let piece = arguments.to_string();
                 vec![
@@ -79,47 +78,52 @@ impl Model for Offline {
     }
 }
 
-/// What it does next.
+/// What the model does next.
 #[derive(Clone, Debug, PartialEq)]
-enum Act {
+enum OfflineAction {
     Say(String),
     Call { tool: String, arguments: Value },
 }
 
-/// What it does next, by what was said since the last message of a person.
-fn next_act(request: &ModelRequest) -> Act {
-    let turn = Turn::of(request);
+/// Decides what to do next, by what happened since the last message of a person.
+fn next_action(request: &ModelRequest) -> OfflineAction {
+    let turn = CurrentTurn::of(request);
     if let Some(summary) = summary(request) {
-        return Act::Say(summary);
+        return OfflineAction::Say(summary);
     }
     if let Some((call, result)) = turn.call_of(RUN) {
-        return Act::Say(report(call, result));
+        return OfflineAction::Say(report(call, result));
     }
-    let loader = Loader::offered(request);
-    let load = loader.and_then(|loader| {
-        let (call, result) = turn.call_of(&loader.tool.name)?;
-        let name = call.parsed().ok()?[loader.parameter].as_str()?.to_owned();
+    let load_tool = LoadTool::offered(request);
+    let load = load_tool.and_then(|load_tool| {
+        let (call, result) = turn.call_of(&load_tool.tool.name)?;
+        let name = call.parsed().ok()?[load_tool.parameter].as_str()?.to_owned();
         Some((name, result))
     });
-    let skills = listed(request);
+    let skills = listed_skills(request);
     let name = match load {
         Some((name, Some(result))) if result.is_error => {
-            return Act::Say(format!("The skill `{name}` could not be loaded:\n\n{}", fenced(&result.text)));
+            return OfflineAction::Say(format!(
+                "The skill `{name}` could not be loaded:\n\n{}",
+                fenced(&result.text)
+            ));
         }
         Some((name, _)) => name,
         None => {
             let Some(skill) = best(&skills, &turn.task) else {
-                return Act::Say(nothing_fits(skills.iter().map(|skill| skill.name.as_str())));
+                return OfflineAction::Say(nothing_fits(skills.iter().map(|skill| skill.name.as_str())));
             };
             let is_at_hand = skill.is_loaded && instructions(request, &skill.name).is_some();
-            match loader.filter(|_| may_call(request)) {
-                Some(loader) if !is_at_hand => {
-                    let arguments = json!({loader.parameter: skill.name});
-                    return Act::Call { tool: loader.tool.name.clone(), arguments };
+            match load_tool.filter(|_| may_call(request)) {
+                Some(load_tool) if !is_at_hand => {
+                    let arguments = json!({load_tool.parameter: skill.name});
+                    return OfflineAction::Call { tool: load_tool.tool.name.clone(), arguments };
                 }
                 None if !is_at_hand => {
                     let name = &skill.name;
-                    return Act::Say(format!("The skill `{name}` fits best, but I have no tool to load it."));
+                    return OfflineAction::Say(format!(
+                        "The skill `{name}` fits best, but I have no tool to load it."
+                    ));
                 }
                 _ => skill.name.clone(),
             }
@@ -127,20 +131,22 @@ fn next_act(request: &ModelRequest) -> Act {
     };
     let text = instructions(request, &name).or_else(|| turn.last_result().map(|result| result.text.clone()));
     let Some(command) = text.as_deref().and_then(first_example) else {
-        return Act::Say(format!("I loaded the skill `{name}`. It has no example that I could run."));
+        return OfflineAction::Say(format!(
+            "I loaded the skill `{name}`. It has no example that I could run."
+        ));
     };
-    let runner = request.tools.iter().find(|tool| tool.name == RUN).filter(|_| may_call(request));
-    if let Some(runner) = runner {
+    let run_tool = request.tools.iter().find(|tool| tool.name == RUN).filter(|_| may_call(request));
+    if let Some(run_tool) = run_tool {
         let mut arguments = json!({"skill": name, "command": command});
-        if runner.parameters.pointer("/properties/output_files").is_some() {
+        if run_tool.parameters.pointer("/properties/output_files").is_some() {
             arguments["output_files"] = json!([OUTPUT]);
         }
-        if runner.parameters.pointer("/properties/save_as_artifacts").is_some() {
+        if run_tool.parameters.pointer("/properties/save_as_artifacts").is_some() {
             arguments["save_as_artifacts"] = json!(true);
         }
-        return Act::Call { tool: RUN.to_owned(), arguments };
+        return OfflineAction::Call { tool: RUN.to_owned(), arguments };
     }
-    Act::Say(format!(
+    OfflineAction::Say(format!(
         "I loaded the skill `{name}`. Its first example is below; I have no tool to run it.\n\n{}",
         fenced(&command)
     ))
@@ -151,12 +157,12 @@ fn may_call(request: &ModelRequest) -> bool {
 }
 
 /// What happened since a person spoke last.
-struct Turn<'a> {
+struct CurrentTurn<'a> {
     task: String,
     calls: Vec<(&'a ToolCall, Option<&'a ToolResult>)>,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> CurrentTurn<'a> {
     fn of(request: &'a ModelRequest) -> Self {
         let is_user = |content: &Content| matches!(content, Content::User { .. });
         let last = request.messages.iter().rposition(|message| is_user(&message.content));
@@ -172,7 +178,7 @@ impl<'a> Turn<'a> {
         Self { task, calls }
     }
 
-    /// The last call of a tool, and its result.
+    /// The last call of a tool, and its answer.
     fn call_of(&self, tool: &str) -> Option<(&'a ToolCall, Option<&'a ToolResult>)> {
         self.calls.iter().rev().find(|(call, _)| call.name == tool).copied()
     }

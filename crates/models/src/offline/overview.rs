@@ -1,39 +1,40 @@
-//! Reads back what a model is told about skills.
+//! Reads the overview of skills back from a request.
 
 use prowess_agent::ModelRequest;
 use prowess_agent::model::ToolDefinition;
 
 /// A skill, as the overview lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(super) struct ListedSkill {
     pub(super) name: String,
     pub(super) description: String,
     pub(super) is_loaded: bool,
 }
 
-/// The tools that load skills, and what they call a skill's name.
-const LOADERS: [(&str, &str); 3] = [("load_skill", "skill_name"), ("skill_load", "skill"), ("skill", "name")];
+/// The tools that load skills, and the names of their parameter for the skill.
+const LOAD_TOOLS: [(&str, &str); 3] =
+    [("load_skill", "skill_name"), ("skill_load", "skill"), ("skill", "name")];
 
-/// What stands above the list in a system prompt.
+/// The heading of the list in a system prompt.
 const HEADING: &str = "**Available Skills:**";
 
-/// How skills are loaded here.
+/// The tool that loads skills.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Loader<'a> {
+pub(super) struct LoadTool<'a> {
     pub(super) tool: &'a ToolDefinition,
     pub(super) parameter: &'static str,
 }
 
-impl<'a> Loader<'a> {
-    /// The tool that is offered for it.
+impl<'a> LoadTool<'a> {
+    /// The load tool of a request, if it has one.
     pub(super) fn offered(request: &'a ModelRequest) -> Option<Self> {
-        LOADERS.iter().find_map(|(name, parameter)| {
+        LOAD_TOOLS.iter().find_map(|(name, parameter)| {
             let tool = request.tools.iter().find(|tool| tool.name == *name)?;
             Some(Self { tool, parameter })
         })
     }
 
-    /// The names that it takes, when it says so.
+    /// The names that it accepts, if its schema lists them.
     fn names(&self) -> Option<Vec<&'a str>> {
         let pointer = format!("/properties/{}/enum", self.parameter);
         let names = self.tool.parameters.pointer(&pointer)?.as_array()?;
@@ -41,32 +42,32 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// The skills that the model is told about, in their order.
-pub(super) fn listed(request: &ModelRequest) -> Vec<Listed> {
+/// The skills that a request lists, in order.
+pub(super) fn listed_skills(request: &ModelRequest) -> Vec<ListedSkill> {
     let system = request.system_text();
-    let loader = Loader::offered(request);
+    let load_tool = LoadTool::offered(request);
     let mut skills = in_list(&system);
-    if let Some(loader) = &loader {
-        skills.extend(in_xml(&loader.tool.description));
+    if let Some(load_tool) = &load_tool {
+        skills.extend(in_xml(&load_tool.tool.description));
     }
     skills.extend(in_xml(&system));
-    // Other lists may look like this one. What is loaded already need not be among the names.
-    if let Some(names) = loader.and_then(|loader| loader.names()) {
+    // Other lists may look like this one. A loaded skill need not be among the names.
+    if let Some(names) = load_tool.and_then(|load_tool| load_tool.names()) {
         skills.retain(|skill| skill.is_loaded || names.contains(&skill.name.as_str()));
     }
     skills
 }
 
 /// Entries such as `- **name** [Loaded]: description`, with lines about them beneath.
-fn in_list(system: &str) -> Vec<Listed> {
+fn in_list(system: &str) -> Vec<ListedSkill> {
     let list = system.rfind(HEADING).map_or(system, |at| &system[at + HEADING.len()..]);
     list.lines().filter_map(entry).collect()
 }
 
-fn entry(line: &str) -> Option<Listed> {
+fn entry(line: &str) -> Option<ListedSkill> {
     let (name, rest) = line.strip_prefix("- **")?.split_once("**")?;
     let (mark, description) = rest.split_once(": ")?;
-    // Places where skills are have blanks in their labels; names of skills have none.
+    // The labels of roots contain spaces, but names of skills do not.
     if name.is_empty() || name.contains(char::is_whitespace) || !matches!(mark, "" | " [Loaded]") {
         return None;
     }
@@ -74,15 +75,15 @@ fn entry(line: &str) -> Option<Listed> {
     if description.ends_with("(Manual only)") && !is_loaded {
         return None;
     }
-    // Whom it is for says nothing about what it is for.
+    // License and compatibility say nothing about what the skill is for.
     let notes = [" (License: ", " (Compatibility: "].iter().filter_map(|note| description.find(note)).min();
     let description = &description[..notes.unwrap_or(description.len())];
     let name = unescaped(&name.replace('\\', ""));
-    Some(Listed { name, description: unescaped(description), is_loaded })
+    Some(ListedSkill { name, description: unescaped(description), is_loaded })
 }
 
 /// Elements such as `<skill><name>…</name><description>…</description></skill>`.
-fn in_xml(text: &str) -> Vec<Listed> {
+fn in_xml(text: &str) -> Vec<ListedSkill> {
     let Some((_, list)) = text.split_once("<available_skills>") else { return Vec::new() };
     let list = list.split("</available_skills>").next().unwrap_or(list);
     let element = |skill: &str, tag: &str| {
@@ -91,19 +92,19 @@ fn in_xml(text: &str) -> Vec<Listed> {
     };
     let skills = list.split("<skill>").skip(1).filter_map(|skill| {
         let (name, description) = (element(skill, "name")?, element(skill, "description")?);
-        Some(Listed { name, description, is_loaded: false })
+        Some(ListedSkill { name, description, is_loaded: false })
     });
     skills.collect()
 }
 
-/// The instructions of a loaded skill, wherever they stand: the last that were given count.
+/// The instructions of a loaded skill, from wherever they are. The latest count.
 pub(super) fn instructions(request: &ModelRequest, name: &str) -> Option<String> {
     let results = request.messages.iter().rev().map(|message| message.text());
     let mut texts = results.chain([request.system_text()]);
     texts.find_map(|text| framed(&text, name).map(ToOwned::to_owned))
 }
 
-/// What stands in `<skill name="…" … nonce="…">` and its closing tag, unless it is a document of the skill.
+/// The text between `<skill name="…" … nonce="…">` and its closing tag, unless it is a document of the skill.
 fn framed<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let mut rest = text;
     while let Some(at) = rest.find("<skill name=\"") {
@@ -129,7 +130,7 @@ fn unescaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn names(skills: &[Listed]) -> Vec<&str> {
+    fn names(skills: &[ListedSkill]) -> Vec<&str> {
         skills.iter().map(|skill| skill.name.as_str()).collect()
     }
 

@@ -1,22 +1,22 @@
-//! Which skill a task is about, by its words.
+//! Ranks skills by the words that they share with a task.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::overview::Listed;
+use super::overview::ListedSkill;
 
-/// How soon more of the same word stops to count.
+/// How soon repetitions of a word stop to count.
 const SATURATION: f64 = 1.2;
 
-/// How much a long description weighs against its words.
+/// How much the length of a description counts against it.
 const LENGTH: f64 = 0.75;
 
 /// How often a word of the name counts.
 const NAME_WEIGHT: f64 = 3.0;
 
-/// What is added when the task names the skill.
+/// The bonus if the task contains the skill's name.
 const NAMED: f64 = 100.0;
 
-/// Words that every task has.
+/// Common words, which say nothing about a task.
 const COMMON: &[&str] = &[
     "a", "about", "all", "an", "and", "any", "are", "as", "at", "be", "by", "can", "do", "for", "from",
     "how", "i", "if", "in", "into", "is", "it", "me", "my", "need", "of", "on", "or", "our", "please",
@@ -24,8 +24,8 @@ const COMMON: &[&str] = &[
     "you", "your", "skill", "task",
 ];
 
-/// The skill whose name and description fit a task best; `None` when no word of it is in any of them.
-pub(super) fn best<'a>(skills: &'a [Listed], task: &str) -> Option<&'a Listed> {
+/// The skill whose name and description fit a task best. `None` if no skill shares a word with the task.
+pub(super) fn best<'a>(skills: &'a [ListedSkill], task: &str) -> Option<&'a ListedSkill> {
     let documents: Vec<BTreeMap<String, f64>> = skills.iter().map(document).collect();
     let lengths: Vec<f64> = documents.iter().map(|words| words.values().sum()).collect();
     let average = (lengths.iter().sum::<f64>() / skills.len().max(1) as f64).max(1.0);
@@ -40,7 +40,7 @@ pub(super) fn best<'a>(skills: &'a [Listed], task: &str) -> Option<&'a Listed> {
             let norm = SATURATION * (1.0 - LENGTH + LENGTH * length / average);
             score += rarity * count * (SATURATION + 1.0) / (count + norm);
         }
-        // Of two that fit as well, the first.
+        // If two fit equally well, the first wins.
         if score > best.map_or(0.0, |(score, _)| score) {
             best = Some((score, skill));
         }
@@ -49,14 +49,14 @@ pub(super) fn best<'a>(skills: &'a [Listed], task: &str) -> Option<&'a Listed> {
 }
 
 /// The words of a skill and how often each counts.
-fn document(skill: &Listed) -> BTreeMap<String, f64> {
+fn document(skill: &ListedSkill) -> BTreeMap<String, f64> {
     let mut counts = BTreeMap::new();
     words(&skill.description).for_each(|word| *counts.entry(word).or_insert(0.0) += 1.0);
     words(&skill.name).for_each(|word| *counts.entry(word).or_insert(0.0) += NAME_WEIGHT);
     counts
 }
 
-/// Whether a task has the whole name of a skill in it, as a word of its own.
+/// Whether a task contains the whole name of a skill as a word.
 fn names(task: &str, name: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
     task.match_indices(name).any(|(at, _)| {
@@ -65,7 +65,7 @@ fn names(task: &str, name: &str) -> bool {
     }) && !words(name).all(|word| word.len() < 3)
 }
 
-/// The words of a text that mean something, without the endings of their plural.
+/// The words of a text without common words and plural endings.
 fn words(text: &str) -> impl Iterator<Item = String> {
     let lower = text.to_lowercase();
     let words: Vec<String> = lower
@@ -83,8 +83,8 @@ fn words(text: &str) -> impl Iterator<Item = String> {
 mod tests {
     use super::*;
 
-    fn skill(name: &str, description: &str) -> Listed {
-        Listed { name: name.to_owned(), description: description.to_owned(), is_loaded: false }
+    fn skill(name: &str, description: &str) -> ListedSkill {
+        ListedSkill { name: name.to_owned(), description: description.to_owned(), is_loaded: false }
     }
 
     fn chosen(task: &str) -> Option<String> {

@@ -1,4 +1,4 @@
-//! What became of a run, for a person.
+//! Reports a run to a person.
 
 use prowess_agent::json::MODEL_JSON;
 use prowess_agent::{ToolCall, ToolResult};
@@ -8,7 +8,7 @@ use serde_json::Value;
 const MAX_FILES: usize = 5;
 const MAX_CONTENT: usize = 2_000;
 
-/// What became of a run.
+/// The report of a run.
 pub(super) fn report(call: &ToolCall, result: Option<&ToolResult>) -> String {
     let arguments = call.parsed().unwrap_or_default();
     let text = |key: &str| arguments[key].as_str().unwrap_or_default();
@@ -42,8 +42,8 @@ pub(super) fn report(call: &ToolCall, result: Option<&ToolResult>) -> String {
         let name = file["name"].as_str().unwrap_or_default();
         match file["content"].as_str() {
             Some(content) => {
-                let shown = shortened(content);
-                said.push_str(&format!("\n\nThere is the file `{name}`:\n\n{}", fenced(&shown)));
+                let content = shortened(content);
+                said.push_str(&format!("\n\nThere is the file `{name}`:\n\n{}", fenced(&content)));
             }
             None => said.push_str(&format!("\n\nThere is the file `{name}`.")),
         }
@@ -51,7 +51,7 @@ pub(super) fn report(call: &ToolCall, result: Option<&ToolResult>) -> String {
     said
 }
 
-/// The beginning of a text, and that it is no more.
+/// The beginning of a text, with a mark if it was cut.
 fn shortened(text: &str) -> String {
     let mut shown: String = text.chars().take(MAX_CONTENT).collect();
     if shown.len() < text.len() {
@@ -60,7 +60,7 @@ fn shortened(text: &str) -> String {
     shown
 }
 
-/// A text as a block of code that it cannot close.
+/// The text as a block of code. The fence is longer than any in the text.
 pub(super) fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);

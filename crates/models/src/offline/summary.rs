@@ -1,12 +1,13 @@
-//! What it says when it is asked for a summary: the first line of each message.
+//! The response to a request for a summary: the end of the messages, with short lines.
 
 use prowess_agent::ModelRequest;
 
-/// How much is taken over of an earlier summary and of all messages, and of a message, in characters.
+/// How much of an earlier summary, and of the messages, it quotes, in characters.
 const MAX_PART: usize = 300;
+/// How much of one line it quotes, in characters.
 const MAX_LINE: usize = 80;
 
-/// What stands for a summary, if a request wants one: it has no tools, and messages to write about in a frame.
+/// The text in place of a summary, if a request asks for one: it has no tools, and messages between tags.
 pub(super) fn summary(request: &ModelRequest) -> Option<String> {
     if !request.tools.is_empty() || !request.system.is_empty() {
         return None;
@@ -25,7 +26,7 @@ pub(super) fn summary(request: &ModelRequest) -> Option<String> {
     ))
 }
 
-/// What stands in a frame.
+/// The text between two tags.
 fn between<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("<{tag}>\n"))?;
     let (inner, _) = rest.rsplit_once(&format!("\n</{tag}>"))?;
@@ -50,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_what_was_said_are_taken_over() {
+    fn lines_of_the_messages_are_quoted() {
         let text = format!(
             "Write it down.\n\n<summary>\nbefore\n</summary>\n\n<messages>\nuser: hello\n\nassistant: {}\n</messages>",
             "x".repeat(500)
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_wish_for_a_summary_is_none() {
+    fn other_requests_get_no_summary() {
         assert_eq!(asked("Hello!"), None);
         assert_eq!(asked("<messages>"), None);
     }

@@ -1,21 +1,21 @@
 //! Any endpoint that speaks OpenAI's chat completions.
 
-mod answer;
-mod calls;
 mod request;
+mod response;
+mod tool_calls;
 
 use async_trait::async_trait;
 use prowess_agent::model::{ModelLimits, ModelStream};
 use prowess_agent::{Model, ModelError, ModelRequest};
 use secrecy::SecretString;
 
-pub(crate) use self::answer::Answer;
+pub(crate) use self::response::ChatDecoder;
 use crate::http::{Endpoint, EndpointBuilder, Format, Http, SetupError, endpoint_settings};
 
-/// Where OpenAI itself is.
+/// The address of OpenAI's own API.
 pub const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
 
-/// How the most that a model may say is called.
+/// The name of the field for the longest response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutputLimitName {
@@ -26,14 +26,14 @@ pub enum OutputLimitName {
     MaxTokens,
 }
 
-/// Whether a model is told how hard to think.
+/// Whether a request says how much to reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EffortField {
-    /// As `reasoning_effort`; `high` is the most there is.
+    /// As `reasoning_effort`. `high` is the maximum.
     #[default]
     ReasoningEffort,
-    /// It is not: models that do not think refuse the field.
+    /// It does not: models that do not reason reject the field.
     Omitted,
 }
 
@@ -59,7 +59,7 @@ pub struct OpenAi {
     settings: Settings,
 }
 
-/// What endpoints do not agree on.
+/// Settings in which endpoints differ.
 #[derive(Clone, Debug, Default)]
 struct Settings {
     model: String,
@@ -67,7 +67,7 @@ struct Settings {
     effort: EffortField,
 }
 
-/// Sets up an [`OpenAi`].
+/// Builds an [`OpenAi`].
 ///
 /// ```
 /// use prowess_agent::Model as _;
@@ -90,7 +90,7 @@ pub struct OpenAiBuilder {
 }
 
 impl OpenAi {
-    /// A model of this name, at OpenAI unless a base URL says otherwise.
+    /// Starts to build a model of this name. Without a base URL it is OpenAI's.
     pub fn builder(model: impl Into<String>) -> OpenAiBuilder {
         OpenAiBuilder {
             endpoint: EndpointBuilder::new(OPENAI_BASE_URL),
@@ -102,23 +102,23 @@ impl OpenAi {
 impl OpenAiBuilder {
     endpoint_settings!("/chat/completions", "The key, sent as a bearer token.", "openai");
 
-    /// How the endpoint calls the most that the model may say.
+    /// The endpoint's name of the field for the longest response.
     pub fn output_limit_name(mut self, name: OutputLimitName) -> Self {
         self.settings.output_limit = name;
         self
     }
 
-    /// How the endpoint is told how hard to think.
+    /// How a request says how much to reason.
     pub fn effort_field(mut self, field: EffortField) -> Self {
         self.settings.effort = field;
         self
     }
 
-    /// The model.
+    /// Builds the model.
     ///
     /// # Errors
     ///
-    /// The address, the key or a header is not usable.
+    /// The address, the key or a header is invalid.
     pub fn build(self) -> Result<OpenAi, SetupError> {
         const FORMAT: Format =
             Format { provider: "openai", path: "/chat/completions", key: ("authorization", "Bearer ") };
@@ -140,6 +140,6 @@ impl Model for OpenAi {
     async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         let body = request::body(&request, &self.settings, self.limits())
             .map_err(|failure| self.endpoint.error(failure))?;
-        self.endpoint.converse(&body, Answer::default).await
+        self.endpoint.converse(&body, ChatDecoder::default).await
     }
 }

@@ -1,4 +1,4 @@
-//! A request in the words of chat completions.
+//! Writes a request in the format of chat completions.
 
 use prowess_agent::ModelRequest;
 use prowess_agent::model::{Effort, ModelLimits, ToolChoice};
@@ -6,14 +6,18 @@ use serde_json::{Value, json};
 
 use super::{EffortField, OutputLimitName, Settings};
 use crate::conversation::{
-    AssistantBlock, Rules, Turn, UserBlock, arguments_text, decimal, max_output, turns,
+    AssistantBlock, ProviderRules, RoleMessage, UserBlock, arguments_text, decimal, max_output, role_messages,
 };
 use crate::http::Failure;
 
-/// Thoughts stay here: the wire format has no place for them, nor for documents at an address. Names of calls go back
-/// as they came, as long as OpenAI takes them.
-const RULES: Rules =
-    Rules { takes_back: |_| false, call_id: str::to_owned, longest_call_id: 40, takes_documents: false };
+/// The format has no field for reasoning, and none for documents at an address. Ids of calls go back unchanged, if OpenAI
+/// accepts their length.
+const RULES: ProviderRules = ProviderRules {
+    accepts_reasoning: |_| false,
+    call_id: str::to_owned,
+    longest_call_id: 40,
+    accepts_documents: false,
+};
 
 /// The body of a request.
 pub(super) fn body(
@@ -26,10 +30,10 @@ pub(super) fn body(
     if !system.is_empty() {
         messages.push(json!({"role": "system", "content": system}));
     }
-    for turn in turns(request, RULES)? {
-        match turn {
-            Turn::User(blocks) => user(blocks, &mut messages),
-            Turn::Assistant(blocks) => messages.push(assistant(blocks)),
+    for message in role_messages(request, RULES)? {
+        match message {
+            RoleMessage::User(blocks) => user(blocks, &mut messages),
+            RoleMessage::Assistant(blocks) => messages.push(assistant(blocks)),
         }
     }
     let mut body = json!({
@@ -82,7 +86,7 @@ fn tools(request: &ModelRequest) -> Value {
     tools.collect()
 }
 
-/// What a model has to call; nothing is said when it may do as it likes.
+/// Which tool the model must call. `None` if it decides itself.
 fn choice(choice: &ToolChoice) -> Option<Value> {
     Some(match choice {
         ToolChoice::Any => json!("required"),
@@ -102,11 +106,11 @@ fn user(blocks: Vec<UserBlock<'_>>, messages: &mut Vec<Value>) {
             }
             UserBlock::Text(text) => json!({"type": "text", "text": text}),
             UserBlock::Image { url } => json!({"type": "image_url", "image_url": {"url": url}}),
-            // None comes: the rules say so.
+            // The rules above allow none.
             UserBlock::Document { url } => json!({"type": "text", "text": url}),
         });
     }
-    // Many servers know no parts but those of pictures.
+    // Many servers accept a list of parts only for images.
     let texts: Option<Vec<&str>> = parts.iter().map(|part| part["text"].as_str()).collect();
     match texts {
         Some(texts) if texts.is_empty() => {}
@@ -124,7 +128,7 @@ fn assistant(blocks: Vec<AssistantBlock<'_>>) -> Value {
             AssistantBlock::Call { id, name, call } => calls.push(json!({
                 "id": id,
                 "type": "function",
-                // Servers that put calls into a template read the arguments, and fail on what is no JSON.
+                // Servers that put calls into a template parse the arguments, and fail if they are no JSON.
                 "function": {"name": name, "arguments": arguments_text(call)},
             })),
         }

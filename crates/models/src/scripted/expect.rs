@@ -1,12 +1,12 @@
-//! What a scripted model expects to be sent.
+//! What a scripted model expects of a request.
 
 use prowess_agent::ModelRequest;
 use serde::Deserialize;
 
-/// How much of a text a failed expectation shows, in characters.
+/// How much of a text a failed expectation quotes, in characters.
 const MAX_SHOWN: usize = 600;
 
-/// What a scripted model expects to be sent. In a file, each is a text or a list of texts.
+/// What a scripted model expects of a request. In a file, each expectation is a text or a list of texts.
 ///
 /// ```
 /// use prowess_agent::model::ModelErrorKind;
@@ -17,7 +17,7 @@ const MAX_SHOWN: usize = 600;
 /// # async fn main() {
 /// let model = Scripted::new([ScriptedTurn::new().expect(ScriptedExpect::new().last("notes").messages(1)).say("Three.")]);
 /// let failed = model.ask(ModelRequest::new([Message::user("Hi.")])).await.err().unwrap();
-/// assert_eq!(failed.kind, ModelErrorKind::Invalid, "the last message says nothing of notes");
+/// assert_eq!(failed.kind, ModelErrorKind::Invalid, "the last message does not contain notes");
 /// # }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -57,7 +57,7 @@ impl From<OneOrMany> for Texts {
 }
 
 impl ScriptedExpect {
-    /// Nothing.
+    /// No expectations.
     pub fn new() -> Self {
         Self::default()
     }
@@ -116,7 +116,7 @@ impl ScriptedExpect {
         self
     }
 
-    /// What is not as expected: what was, and what is there.
+    /// Checks a request. The error says what was expected and what is there.
     pub(super) fn check(&self, request: &ModelRequest) -> Result<(), String> {
         if let Some(count) = self.messages
             && count != request.messages.len()
@@ -145,16 +145,16 @@ impl ScriptedExpect {
 
 fn contains(what: &str, text: &str, wanted: &Texts, unwanted: &Texts) -> Result<(), String> {
     if let Some(missing) = wanted.0.iter().find(|wanted| !text.contains(wanted.as_str())) {
-        return Err(format!("expected {what} to contain {missing:?}, but it is {}", shown(text)));
+        return Err(format!("expected {what} to contain {missing:?}, but it is {}", quote(text)));
     }
     if let Some(found) = unwanted.0.iter().find(|unwanted| text.contains(unwanted.as_str())) {
-        return Err(format!("expected {what} not to contain {found:?}, but it is {}", shown(text)));
+        return Err(format!("expected {what} not to contain {found:?}, but it is {}", quote(text)));
     }
     Ok(())
 }
 
-/// The beginning of a text and how much there is of it.
-fn shown(text: &str) -> String {
+/// The beginning of a text, and how much more there is.
+fn quote(text: &str) -> String {
     let length = text.chars().count();
     if length <= MAX_SHOWN {
         return format!("{text:?}");

@@ -1,4 +1,4 @@
-//! A model that says what a script tells, for tests and demonstrations.
+//! A model that follows a script, for tests and demonstrations.
 
 mod expect;
 mod turn;
@@ -17,7 +17,7 @@ use serde::Deserialize;
 pub use self::expect::ScriptedExpect;
 pub use self::turn::ScriptedTurn;
 
-/// How a script knows where it is.
+/// How a script finds its position.
 ///
 /// ```
 /// use prowess_agent::{Message, Model as _, ModelRequest};
@@ -25,31 +25,32 @@ pub use self::turn::ScriptedTurn;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let hi = ModelRequest::new([Message::user("Hi.")]); // no answer in it yet
-/// let model = Scripted::new([ScriptedTurn::new().say("Hello!")]).following(ScriptedFollow::Answers);
+/// let hi = ModelRequest::new([Message::user("Hi.")]); // it contains no response yet
+/// let model = Scripted::new([ScriptedTurn::new().say("Hello!")]).following(ScriptedFollow::Responses);
 /// assert!(model.ask(hi.clone()).await.is_ok());
-/// assert!(model.ask(hi).await.is_ok(), "the same place, so the same turn");
+/// assert!(model.ask(hi).await.is_ok(), "the same position, so the same response");
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ScriptedFollow {
-    /// It counts how often it was asked.
+    /// It counts the model calls.
     #[default]
     Calls,
-    /// It counts the model's answers in the conversation, so that a resumed thread goes on where it was. A turn
-    /// without an answer, such as one that fails, comes again.
-    Answers,
+    /// It counts the responses in the conversation, so that a resumed thread continues where it was. A turn without a
+    /// response, such as one that fails, is repeated.
+    #[serde(alias = "answers")]
+    Responses,
 }
 
-/// A model that says what a script tells, turn by turn. Its clones share where they are.
+/// A model that follows a script, response by response. Clones share their position.
 ///
 /// A script in a file is TOML:
 ///
 /// ```toml
-/// name = "scripted:greeting"      # what the model is called; "scripted" otherwise
-/// follow = "answers"              # count the answers in the conversation; "calls", those of the model, otherwise
+/// name = "scripted:greeting"      # the model's name; default: "scripted"
+/// follow = "responses"            # count the responses in the conversation; default: "calls", the model calls
 /// context = 200000                # its limits, in tokens
 /// output = 8000
 ///
@@ -61,8 +62,8 @@ pub enum ScriptedFollow {
 ///   { tool = "load_skill", arguments = { skill_name = "greet" } },
 ///   { tool = "ls", raw = "{not json" },
 /// ]
-/// piece = 3                       # cut into pieces of three characters
-/// delay_ms = 10                   # wait before each
+/// piece = 3                       # deltas of three characters
+/// delay_ms = 10                   # wait before each delta
 /// usage = { input = 100, output = 20 }
 ///
 /// [[turn]]
@@ -76,21 +77,20 @@ pub enum ScriptedFollow {
 /// times = 3
 /// ```
 ///
-/// What was expected and is not there, and a call after the last turn, are errors of kind
-/// [`Invalid`](ModelErrorKind::Invalid) that say so.
+/// A failed expectation, and a model call after the last turn, are errors of kind [`Invalid`](ModelErrorKind::Invalid).
 #[derive(Clone, Debug)]
 pub struct Scripted {
     name: String,
     limits: ModelLimits,
     follow: ScriptedFollow,
     turns: Arc<[ScriptedTurn]>,
-    /// How many turns were given.
+    /// How many turns were used.
     given: Arc<AtomicUsize>,
 }
 
-/// A file that is no script.
+/// The text is no valid script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the script is not usable: {0}")]
+#[error("the script is invalid: {0}")]
 pub struct ScriptError(String);
 
 #[derive(Deserialize)]
@@ -105,7 +105,7 @@ struct File {
 }
 
 impl Scripted {
-    /// A model with these turns.
+    /// A model with these responses.
     pub fn new(turns: impl IntoIterator<Item = ScriptedTurn>) -> Self {
         Self {
             name: "scripted".to_owned(),
@@ -116,7 +116,7 @@ impl Scripted {
         }
     }
 
-    /// The model of a script.
+    /// Parses a script.
     ///
     /// ```
     /// use prowess_agent::Model as _;
@@ -130,7 +130,7 @@ impl Scripted {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, and where.
+    /// Says what is wrong with it, and where.
     pub fn parse(script: &str) -> Result<Self, ScriptError> {
         let file: File = toml::from_str(script).map_err(|error| ScriptError(error.to_string()))?;
         let mut model = Self::new(file.turn);
@@ -143,21 +143,21 @@ impl Scripted {
         })
     }
 
-    /// Calls it something else.
+    /// Sets the model's name.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// How it knows where it is.
+    /// Sets how it finds its position.
     #[must_use]
     pub fn following(mut self, follow: ScriptedFollow) -> Self {
         self.follow = follow;
         self
     }
 
-    /// How many turns are left.
+    /// How many responses are left.
     pub fn remaining(&self) -> usize {
         self.total().saturating_sub(self.given.load(Ordering::SeqCst))
     }
@@ -166,13 +166,13 @@ impl Scripted {
         self.turns.iter().map(ScriptedTurn::count).fold(0, usize::saturating_add)
     }
 
-    /// The number of the turn that comes now, from 0.
+    /// The number of the next response, from 0.
     fn advance(&self, request: &ModelRequest) -> usize {
         match self.follow {
             ScriptedFollow::Calls => self.given.fetch_add(1, Ordering::SeqCst),
-            ScriptedFollow::Answers => {
-                let is_answer = |content: &Content| matches!(content, Content::Assistant { .. });
-                let number = request.messages.iter().filter(|message| is_answer(&message.content)).count();
+            ScriptedFollow::Responses => {
+                let is_response = |content: &Content| matches!(content, Content::Assistant { .. });
+                let number = request.messages.iter().filter(|message| is_response(&message.content)).count();
                 self.given.fetch_max(number + 1, Ordering::SeqCst);
                 number
             }
@@ -206,9 +206,9 @@ impl Model for Scripted {
         let number = self.advance(&request);
         let turn = self.turn(number).ok_or_else(|| {
             let last = request.messages.last().map(|message| message.text()).unwrap_or_default();
-            let shown: String = last.chars().take(200).collect();
+            let quote: String = last.chars().take(200).collect();
             self.invalid(format!(
-                "turn {} was asked for, but the script has {}; the last message is {shown:?}",
+                "turn {} was asked for, but the script has {}; the last message is {quote:?}",
                 number + 1,
                 self.total()
             ))
@@ -230,7 +230,7 @@ impl Model for Scripted {
     }
 }
 
-/// Waits, if there is anything to wait for: without that, no timer is needed.
+/// Waits, if there is a delay. Without one, no timer is needed.
 async fn pause(delay: Duration) {
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;

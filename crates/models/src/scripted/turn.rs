@@ -1,4 +1,4 @@
-//! What a scripted model says in one turn.
+//! One response of a scripted model.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::expect::ScriptedExpect;
 
-/// What a scripted model says in one turn, and what it expects to be sent.
+/// One response of a scripted model, and what it expects of the request.
 ///
 /// ```
 /// use futures_util::StreamExt as _;
@@ -36,14 +36,14 @@ pub struct ScriptedTurn {
     error: Option<ScriptedError>,
     finish: Finish,
     usage: Usage,
-    /// How many characters each piece has; all of them when there is none.
+    /// How many characters each delta has. `None`: all.
     piece: Option<usize>,
     #[serde(rename = "delay_ms", deserialize_with = "milliseconds")]
     pub(super) delay: Duration,
     times: Option<usize>,
 }
 
-/// A call. Exactly one of the two is what is sent as its arguments.
+/// A tool call. Its arguments are `raw`, or else `arguments`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct ScriptedCall {
@@ -68,67 +68,67 @@ fn milliseconds<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Dur
 }
 
 impl ScriptedTurn {
-    /// A turn in which nothing is said.
+    /// An empty response.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Says this.
+    /// Adds text.
     pub fn say(mut self, text: impl Into<String>) -> Self {
         self.say = text.into();
         self
     }
 
-    /// Thinks this before.
+    /// Adds reasoning before the text.
     pub fn think(mut self, text: impl Into<String>) -> Self {
         self.think = text.into();
         self
     }
 
-    /// Calls a tool. Several calls are made at once.
+    /// Adds a tool call. A response can have several.
     pub fn call(mut self, tool: impl Into<String>, arguments: Value) -> Self {
         let arguments = Some(arguments);
         self.calls.push(ScriptedCall { tool: tool.into(), arguments, ..ScriptedCall::default() });
         self
     }
 
-    /// Fails: at once, or after what it says.
+    /// Fails: at once, or after the text and calls.
     pub fn fail(mut self, kind: ModelErrorKind, message: impl Into<String>) -> Self {
         self.error = Some(ScriptedError { kind, message: message.into(), retry_after_ms: None });
         self
     }
 
-    /// Why it says no more; because it has said what it wanted otherwise.
+    /// Why the response ends. Default: it is complete.
     pub fn finish(mut self, finish: Finish) -> Self {
         self.finish = finish;
         self
     }
 
-    /// What is paid.
+    /// The tokens.
     pub fn usage(mut self, usage: Usage) -> Self {
         self.usage = usage;
         self
     }
 
-    /// Cuts everything into pieces of so many characters.
+    /// Cuts everything into deltas of this many characters.
     pub fn in_pieces_of(mut self, characters: usize) -> Self {
         self.piece = Some(characters);
         self
     }
 
-    /// Waits so long before each piece.
+    /// Waits before each delta.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// Does so this often.
+    /// Repeats the response this often.
     pub fn times(mut self, times: usize) -> Self {
         self.times = Some(times);
         self
     }
 
-    /// What it expects to be sent.
+    /// What it expects of the request.
     pub fn expect(mut self, expect: ScriptedExpect) -> Self {
         self.expect = expect;
         self
@@ -138,7 +138,7 @@ impl ScriptedTurn {
         self.times.unwrap_or(1)
     }
 
-    /// Everything that comes, in its order.
+    /// All deltas, in order.
     pub(super) fn deltas(&self) -> Vec<ModelDelta> {
         let mut deltas = Vec::new();
         deltas.extend(self.pieces(&self.think).map(ModelDelta::Reasoning));
@@ -159,7 +159,7 @@ impl ScriptedTurn {
         deltas
     }
 
-    /// How it fails, if it does.
+    /// The error, if it fails.
     pub(super) fn error(&self, model: &str) -> Option<ModelError> {
         self.error.as_ref().map(|scripted| {
             let mut error = ModelError::new(model, scripted.kind, &scripted.message);

@@ -103,12 +103,12 @@ async fn an_endless_error_is_cut() {
 #[tokio::test]
 async fn an_answer_that_is_too_long_ends() {
     let mut options = options();
-    options.max_answer_bytes = 10_000;
+    options.max_response_bytes = 10_000;
     let server = Server::start([Reply::events(BEGUN.repeat(1_000))]).await;
     let (deltas, error) = heard(&openai_with(&server, options), hello()).await;
     let error = error.unwrap();
     assert!(!deltas.is_empty());
-    assert_eq!(error.message, "the answer is longer than 10000 bytes");
+    assert_eq!(error.message, "the response is longer than 10000 bytes");
 }
 
 #[tokio::test]
@@ -175,22 +175,22 @@ async fn signs_of_life_are_no_answer() {
     let server = Server::start([Reply::events("").pinging(), Reply::events("").pinging()]).await;
     let model = openai_with(&server, options.clone());
     let error = bounded(failure(&model)).await;
-    assert_eq!(error.message, "the model said nothing within 0.2 seconds");
+    assert_eq!(error.message, "the model did not begin to respond within 0.2 seconds");
     assert_eq!((error.kind, server.asked()), (ModelErrorKind::TimedOut, 2));
 
-    options.answer_timeout = Duration::from_millis(500);
+    options.response_timeout = Duration::from_millis(500);
     let server = Server::start([Reply::events(BEGUN).pinging()]).await;
     let model = openai_with(&server, options.clone());
     let (deltas, error) = bounded(heard(&model, hello())).await;
     let error = error.unwrap();
     assert_eq!((deltas.len(), error.kind), (1, ModelErrorKind::TimedOut));
-    assert_eq!(error.message, "the answer was not complete within 0.5 seconds");
+    assert_eq!(error.message, "the response was not complete within 0.5 seconds");
 
     // Asking again takes no longer either.
     (options.retries, options.first_wait) = (1_000, Duration::from_millis(50));
     let server = Server::start([]).await;
     let error = bounded(failure(&openai_with(&server, options))).await;
-    assert_eq!(error.message, "the answer was not complete within 0.5 seconds");
+    assert_eq!(error.message, "the response was not complete within 0.5 seconds");
 }
 
 async fn bounded<T>(wait: impl Future<Output = T>) -> T {

@@ -119,7 +119,7 @@ async fn a_resumed_thread_goes_on_where_it_was() {
     };
     let conversation =
         [Message::user("go"), Message::assistant(vec![text("one")]), result("call_0", "ls", "a.md")];
-    let model = Scripted::new(turns()).following(ScriptedFollow::Answers);
+    let model = Scripted::new(turns()).following(ScriptedFollow::Responses);
     assert_eq!(answer(&model, ModelRequest::new(conversation)).await.message.text(), "two");
     assert_eq!(model.remaining(), 0);
 }

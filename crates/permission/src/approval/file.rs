@@ -1,4 +1,4 @@
-//! Approvals in a file.
+//! Approvals in a JSON file.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -14,12 +14,13 @@ use super::{Approval, ApprovalStore, StoreError, merge};
 /// The largest file of approvals, in bytes.
 pub const MAX_APPROVALS_BYTES: u64 = 8 << 20;
 
+/// The version of the file that this crate reads and writes.
 const VERSION: u64 = 1;
 
-/// Approvals in one JSON file, which several processes may use at the same time.
+/// Approvals in one JSON file, which several processes can use at the same time.
 ///
-/// A change is written to a new file that then takes the old one's place, so that a reader and a crash
-/// leave the old approvals or the new ones. Writers take turns by locking a file beside it.
+/// A change goes to a new file, which then replaces the old one. So readers and crashes see the old approvals or the new
+/// ones. Writers take turns with a lock file beside it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -45,7 +46,7 @@ pub struct FileApprovals {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with a version and approvals")]
-struct Stored {
+struct StoredApprovals {
     version: u64,
     approvals: Vec<Approval>,
 }
@@ -57,15 +58,15 @@ struct Versioned {
 }
 
 impl FileApprovals {
-    /// The approvals in the file at `path`. Neither it nor its directory needs to be there yet; they
-    /// are made, for the user alone, when there is something to keep.
+    /// The approvals in the file at `path`. The file and its directory need not exist: the first addition creates them, for
+    /// the user only.
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
     fn read(&self) -> Result<Vec<Approval>, StoreError> {
-        // Looked at before it is opened, because opening a FIFO waits for somebody to write to it.
+        // Check before opening: opening a FIFO would wait for a writer.
         match fs::metadata(&self.path) {
             Ok(found) if found.is_file() => {}
             Ok(_) => return Err(self.damaged("it is not a regular file")),
@@ -88,7 +89,7 @@ impl FileApprovals {
                 known: VERSION,
             });
         }
-        let stored: Stored =
+        let stored: StoredApprovals =
             serde_json::from_slice(&bytes).map_err(|error| self.damaged(error.to_string()))?;
         Ok(stored.approvals)
     }
@@ -109,7 +110,7 @@ impl FileApprovals {
         Ok(())
     }
 
-    /// Changes what is kept while no other process does; `change` says whether there is anything to write.
+    /// Changes the approvals while no other process does. `change` returns whether to write the file.
     fn update(&self, change: impl FnOnce(&mut Vec<Approval>) -> bool) -> Result<(), StoreError> {
         let directory = self.directory();
         let mut builder = DirBuilder::new();
@@ -119,32 +120,32 @@ impl FileApprovals {
         builder.create(directory).map_err(|error| self.io("create the directory of", error))?;
 
         let lock =
-            private().create(true).open(self.beside(".lock")).map_err(|error| self.io("lock", error))?;
+            private_file().create(true).open(self.beside(".lock")).map_err(|error| self.io("lock", error))?;
         lock.lock().map_err(|error| self.io("lock", error))?;
         let mut approvals = self.read()?;
         if change(&mut approvals) {
-            self.replace(&Stored { version: VERSION, approvals })?;
+            self.replace(&StoredApprovals { version: VERSION, approvals })?;
         }
         Ok(())
     }
 
-    fn replace(&self, stored: &Stored) -> Result<(), StoreError> {
+    fn replace(&self, stored: &StoredApprovals) -> Result<(), StoreError> {
         let write = |error| self.io("write", error);
         let mut bytes = serde_json::to_vec_pretty(stored).map_err(|error| write(error.into()))?;
         bytes.push(b'\n');
         if bytes.len() as u64 > MAX_APPROVALS_BYTES {
             return Err(StoreError::Full { path: self.path.clone(), limit: MAX_APPROVALS_BYTES });
         }
-        // One name is enough while the lock is held. What is there was left by a crash.
+        // One name is enough while the lock is held. A file that exists is left over from a crash.
         let fresh = self.beside(".new");
         match fs::remove_file(&fresh) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(write(error)),
             _ => {}
         }
-        let mut file = private().create_new(true).open(&fresh).map_err(write)?;
+        let mut file = private_file().create_new(true).open(&fresh).map_err(write)?;
         file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(write)?;
         fs::rename(&fresh, &self.path).map_err(write)?;
-        // The new name is on the disk only once the directory is.
+        // The rename is durable only after the directory is synced.
         #[cfg(unix)]
         File::open(self.directory()).and_then(|directory| directory.sync_all()).map_err(write)?;
         Ok(())
@@ -171,7 +172,7 @@ impl FileApprovals {
         StoreError::Io { operation, path: self.path.clone(), source }
     }
 
-    /// Files and locks wait; the runtime's own threads must not.
+    /// Runs blocking work on a thread for it, not on a thread of the runtime.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T, StoreError> + Send + 'static,
@@ -184,8 +185,8 @@ impl FileApprovals {
     }
 }
 
-/// For writing, and readable by nobody else.
-fn private() -> OpenOptions {
+/// Options for a file that only the user can read and write.
+fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true);
     #[cfg(unix)]
@@ -203,16 +204,16 @@ impl ApprovalStore for FileApprovals {
 
     async fn add(&self, approvals: &[Approval]) -> Result<(), StoreError> {
         let added = approvals.to_vec();
-        self.blocking(move |store| store.update(|kept| merge(kept, &added))).await
+        self.blocking(move |store| store.update(|approvals| merge(approvals, &added))).await
     }
 
     async fn remove(&self, approval: &Approval) -> Result<(), StoreError> {
         let removed = approval.clone();
         self.blocking(move |store| {
-            store.update(|kept| {
-                let before = kept.len();
-                kept.retain(|kept| *kept != removed);
-                kept.len() < before
+            store.update(|approvals| {
+                let before = approvals.len();
+                approvals.retain(|known| *known != removed);
+                approvals.len() < before
             })
         })
         .await

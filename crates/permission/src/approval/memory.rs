@@ -1,4 +1,4 @@
-//! Approvals that last as long as a value.
+//! Approvals in memory.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::{Approval, ApprovalStore, StoreError, merge};
 
-/// Approvals in memory: for tests, and for hosts that forget on purpose.
+/// Approvals in memory, for tests and for programs that do not keep approvals.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::{Approval, ApprovalStore, StoreError, merge};
 /// ```
 #[derive(Debug, Default)]
 pub struct MemoryApprovals {
-    kept: Mutex<Vec<Approval>>,
+    approvals: Mutex<Vec<Approval>>,
 }
 
 impl MemoryApprovals {
@@ -31,24 +31,24 @@ impl MemoryApprovals {
         Self::default()
     }
 
-    fn kept(&self) -> MutexGuard<'_, Vec<Approval>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<Approval>> {
+        self.approvals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[async_trait]
 impl ApprovalStore for MemoryApprovals {
     async fn load(&self, project: &str) -> Result<Vec<Approval>, StoreError> {
-        Ok(self.kept().iter().filter(|approval| approval.project == project).cloned().collect())
+        Ok(self.lock().iter().filter(|approval| approval.project == project).cloned().collect())
     }
 
     async fn add(&self, approvals: &[Approval]) -> Result<(), StoreError> {
-        merge(&mut self.kept(), approvals);
+        merge(&mut self.lock(), approvals);
         Ok(())
     }
 
     async fn remove(&self, approval: &Approval) -> Result<(), StoreError> {
-        self.kept().retain(|kept| kept != approval);
+        self.lock().retain(|known| known != approval);
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! What "always" leaves behind, and where it is kept.
+//! Approvals: remembered replies of "always", and their stores.
 
 mod file;
 mod memory;
@@ -32,31 +32,34 @@ use crate::{Kind, Pattern, Question};
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-// A field that this version does not know might narrow the approval, so it must not be read over.
+// An unknown field might narrow the approval, so it must not be ignored.
 #[serde(deny_unknown_fields)]
 pub struct Approval {
-    /// The project that it was given in.
+    /// The project in which the person replied.
     pub project: String,
-    /// The sort of act.
+    /// The kind of action.
     pub kind: Kind,
     /// The subjects.
     pub pattern: Pattern,
-    /// What it was given for besides: it covers only requests with an equal binding.
+    /// What the approval is bound to. It covers only questions with an equal binding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding: Option<String>,
 }
 
 impl Approval {
-    pub(crate) fn covers(&self, request: &Question, subject: &str) -> bool {
-        self.kind == request.kind && self.binding == request.binding && self.pattern.matches(subject)
+    pub(crate) fn covers(&self, question: &Question, subject: &str) -> bool {
+        self.kind == question.kind && self.binding == question.binding && self.pattern.matches(subject)
     }
 }
 
-/// Where approvals are kept between runs.
+/// A store of approvals.
 ///
-/// Implementations promise that what [`add`](ApprovalStore::add) has returned `Ok` for is found by
-/// every later [`load`](ApprovalStore::load), from any process; that adding at the same time loses
-/// nothing; and that what cannot be read is an error, never an empty list.
+/// An implementation promises:
+///
+/// - After [`add`](ApprovalStore::add) returns `Ok`, every later [`load`](ApprovalStore::load) finds the approvals, from
+///   any process.
+/// - Concurrent additions lose nothing.
+/// - If it cannot read the approvals, `load` returns an error, never an empty list.
 ///
 /// ```
 /// use prowess_permission::{Approval, ApprovalStore, Kind, MemoryApprovals, Pattern};
@@ -82,59 +85,59 @@ pub trait ApprovalStore: Send + Sync {
     /// The approvals of `project`, oldest first.
     async fn load(&self, project: &str) -> Result<Vec<Approval>, StoreError>;
 
-    /// Adds those that are not there yet.
+    /// Adds those that the store does not have yet.
     async fn add(&self, approvals: &[Approval]) -> Result<(), StoreError>;
 
-    /// Removes one. That it is not there is no error.
+    /// Removes one. It is no error if the store does not have it.
     async fn remove(&self, approval: &Approval) -> Result<(), StoreError>;
 }
 
-/// Why approvals could not be read or kept.
+/// Why approvals could not be read or saved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The file is not what was written to it.
-    #[error("the approvals in {} cannot be read: {reason}; repair the file, or move it away to start without approvals", .path.display())]
+    /// The file is damaged.
+    #[error("cannot read the approvals in {}: {reason}; repair the file, or move it away to start without approvals", .path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
-    /// The file is of a version that this program does not know.
-    #[error("the approvals in {} are of version {found}, and this program reads version {known}; use a newer prowess, or move the file away to start without approvals", .path.display())]
+    /// The file has an unknown version.
+    #[error("the approvals in {} have version {found}, but this prowess reads version {known}; update prowess, or move the file away to start without approvals", .path.display())]
     UnknownVersion {
         /// The file.
         path: PathBuf,
-        /// What it says that it is.
+        /// The version in the file.
         found: u64,
-        /// What can be read.
+        /// The version that this program reads.
         known: u64,
     },
-    /// Somebody else may write the file, and could give approvals in the user's name.
-    #[error("{} can be written by others (mode {mode:03o}), so its approvals are not used; check what it says, then run `chmod go-w` on it", .path.display())]
+    /// Other users can write the file, so they could add approvals.
+    #[error("{} can be written by others (mode {mode:03o}), so prowess does not use its approvals; check the file, then run `chmod go-w` on it", .path.display())]
     WritableByOthers {
         /// The file.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
     },
-    /// There is no room for more.
-    #[error("{} would grow over {limit} bytes; remove approvals that are no longer needed", .path.display())]
+    /// The file has reached its size limit.
+    #[error("{} would exceed {limit} bytes; remove approvals that you no longer need", .path.display())]
     Full {
         /// The file.
         path: PathBuf,
         /// The limit, in bytes.
         limit: u64,
     },
-    /// The system refused.
+    /// An operation on the file failed.
     #[error("could not {operation} {}: {source}", .path.display())]
     Io {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
-        /// To what.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// Another kind of store failed.
@@ -142,13 +145,13 @@ pub enum StoreError {
     Other(#[source] Box<dyn Error + Send + Sync>),
 }
 
-/// Adds to `kept` what is not in it yet, and says whether anything was.
-pub(crate) fn merge(kept: &mut Vec<Approval>, added: &[Approval]) -> bool {
-    let before = kept.len();
+/// Adds approvals that `approvals` does not have yet. Returns whether there were any.
+pub(crate) fn merge(approvals: &mut Vec<Approval>, added: &[Approval]) -> bool {
+    let before = approvals.len();
     for approval in added {
-        if !kept.contains(approval) {
-            kept.push(approval.clone());
+        if !approvals.contains(approval) {
+            approvals.push(approval.clone());
         }
     }
-    kept.len() > before
+    approvals.len() > before
 }

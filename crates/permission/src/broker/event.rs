@@ -1,4 +1,4 @@
-//! What front ends see.
+//! Questions that wait for a reply, and the events about them.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fingerprint, Granted, Question, Refusal};
 
-/// Names one ask. No two brokers give the same one, so that an answer which arrives after a restart
-/// cannot be taken for an answer to something else.
+/// The id of a waiting question. Two brokers never give the same id, so a reply that arrives after a restart cannot count
+/// for another question.
 ///
 /// ```
 /// use prowess_permission::{Broker, Kind, Permissions, Policy, Reply, Question, QuestionId};
@@ -39,9 +39,9 @@ pub struct QuestionId {
 }
 
 impl QuestionId {
-    /// The id before the first of a new broker.
+    /// The id before the first one of a new broker.
     pub(crate) fn start() -> Self {
-        // Keyed at random by the standard library; the time and the process are there in case it is not.
+        // The standard library keys this at random; time and process are here in case it does not.
         let mut hasher = RandomState::new().build_hasher();
         hasher.write_u32(std::process::id());
         if let Ok(now) = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
@@ -68,7 +68,7 @@ impl FromStr for QuestionId {
         let (broker, number) = text.split_once('-').ok_or(QuestionIdError)?;
         let broker = u64::from_str_radix(broker, 16).map_err(|_| QuestionIdError)?;
         let id = Self { broker, number: number.parse().map_err(|_| QuestionIdError)? };
-        // One id, one text: no plus signs, no leading zeros.
+        // Each id has one text: no plus signs, no leading zeros.
         if id.to_string() == text { Ok(id) } else { Err(QuestionIdError) }
     }
 }
@@ -87,82 +87,82 @@ impl From<QuestionId> for String {
     }
 }
 
-/// A text that does not name an ask.
+/// The error for a text that is not a question id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this is not the id of a permission request; use one that was given with a request")]
+#[error("this is not the id of a question; use the id that came with the question")]
 pub struct QuestionIdError;
 
-/// A request that waits for an answer.
+/// A question that waits for a reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PendingQuestion {
-    /// Names it in [`Broker::reply`](crate::Broker::reply).
+    /// Its id, for [`Broker::reply`](crate::Broker::reply).
     pub id: QuestionId,
-    /// Whose it is.
+    /// The session that asks.
     pub session: String,
-    /// What is asked.
+    /// The question.
     #[serde(rename = "request")]
     pub question: Question,
-    /// What exactly is asked; the answer holds for this and nothing else.
+    /// The question's fingerprint. The reply counts only for this fingerprint.
     pub fingerprint: Fingerprint,
 }
 
-/// Something happened to an ask.
+/// An event about a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PermissionEvent {
-    /// It waits for an answer.
+    /// A question waits for a reply.
     Asked(Arc<PendingQuestion>),
-    /// It waits no longer.
+    /// A question no longer waits.
     Replied {
-        /// Which.
+        /// The question's id.
         id: QuestionId,
-        /// Whose it was.
+        /// The session that asked.
         session: String,
-        /// What came of it.
+        /// How the question ended.
         outcome: QuestionOutcome,
     },
 }
 
 impl PermissionEvent {
-    /// The ask that it is about.
+    /// The id of the question.
     #[must_use]
     pub fn id(&self) -> QuestionId {
         match self {
-            Self::Asked(asked) => asked.id,
+            Self::Asked(pending) => pending.id,
             Self::Replied { id, .. } => *id,
         }
     }
 }
 
-/// What came of an ask.
+/// How a question ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum QuestionOutcome {
-    /// It may go ahead.
+    /// The action may happen.
     Granted {
         /// Why.
         how: Granted,
     },
-    /// The rules deny it by now.
+    /// A rule denies the action by now.
     Denied,
-    /// Somebody said no.
+    /// A person rejected it.
     Rejected {
-        /// What they said about it.
+        /// The person's message.
         message: Option<String>,
     },
-    /// Nobody was left to answer.
+    /// No front end was left.
     NobodyToAsk,
-    /// Nobody answered in time.
+    /// Nobody replied in time.
     TimedOut,
     /// It was withdrawn.
     Cancelled,
 }
 
 impl From<&Result<Granted, Refusal>> for QuestionOutcome {
-    fn from(answer: &Result<Granted, Refusal>) -> Self {
-        match answer {
+    fn from(result: &Result<Granted, Refusal>) -> Self {
+        match result {
             Ok(how) => Self::Granted { how: *how },
             Err(Refusal::Denied { .. }) => Self::Denied,
             Err(Refusal::Rejected { message }) => Self::Rejected { message: message.clone() },

@@ -1,4 +1,4 @@
-//! Who asks, who waits, and who is told.
+//! The broker: it brings questions to front ends, takes their replies, and remembers "always".
 
 mod event;
 mod reply;
@@ -18,10 +18,10 @@ use crate::{Approval, ApprovalStore, MemoryApprovals, Refusal};
 use subscription::Feed;
 use waiting::State;
 
-/// Brings requests that wait to whoever can answer, and remembers what was answered with "always".
+/// Brings questions to front ends, and remembers the replies of "always".
 ///
-/// One broker serves one project and any number of sessions. It knows nothing of how an answer is
-/// obtained: a terminal, a web page or a protocol subscribes and replies.
+/// One broker serves one project and any number of sessions. A front end can be a terminal, a web page or a protocol: it
+/// subscribes and replies.
 ///
 /// ```
 /// use prowess_permission::broker::PermissionEvent;
@@ -46,12 +46,12 @@ pub struct Broker {
     project: String,
     timeout: Option<Duration>,
     store: Arc<dyn ApprovalStore>,
-    /// Taken in turn by those who change the store, so that it ends up as the memory does.
+    /// Held while the store changes, so that the store and the memory end up equal.
     saving: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
 
-/// How a broker behaves.
+/// The options of a broker.
 ///
 /// ```
 /// use std::{sync::Arc, time::Duration};
@@ -61,19 +61,19 @@ pub struct Broker {
 /// # async fn main() -> Result<(), prowess_permission::approval::StoreError> {
 /// let options = BrokerOptions::new("atlas").with_timeout(Duration::from_millis(5));
 /// let broker = Broker::with_options(Arc::new(MemoryApprovals::new()), options).await?;
-/// let _front_end = broker.subscribe(); // and never looks
+/// let _front_end = broker.subscribe(); // and never replies
 /// let permissions = Permissions::new(broker, "session-1", Policy::new());
-/// let answer = permissions.request(Question::new(Kind::RUN, "make")).await;
-/// assert!(matches!(answer, Err(Refusal::TimedOut { .. })));
+/// let result = permissions.request(Question::new(Kind::RUN, "make")).await;
+/// assert!(matches!(result, Err(Refusal::TimedOut { .. })));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct BrokerOptions {
-    /// The project whose approvals are used and given.
+    /// The project whose approvals the broker uses and records.
     pub project: String,
-    /// How long an ask waits for its answer; without it, for as long as somebody can answer.
+    /// How long a question waits for a reply. Without it, a question waits as long as there is a front end.
     pub timeout: Option<Duration>,
 }
 
@@ -84,7 +84,7 @@ impl BrokerOptions {
         Self { project: project.into(), ..Self::default() }
     }
 
-    /// Lets an ask wait no longer than `timeout`.
+    /// Sets how long a question waits for a reply.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -93,13 +93,13 @@ impl BrokerOptions {
 }
 
 impl Broker {
-    /// A broker that remembers for as long as it lives.
+    /// A broker that keeps approvals in memory.
     #[must_use]
     pub fn in_memory() -> Arc<Self> {
         Self::new(Arc::new(MemoryApprovals::new()), BrokerOptions::default(), Vec::new())
     }
 
-    /// A broker for `project`, with what `store` remembers of it.
+    /// A broker for `project`, with its approvals in `store`.
     pub async fn open(
         store: Arc<dyn ApprovalStore>,
         project: impl Into<String>,
@@ -107,13 +107,13 @@ impl Broker {
         Self::with_options(store, BrokerOptions::new(project)).await
     }
 
-    /// A broker with options. The approvals are read once, now.
+    /// A broker with options. It reads the approvals once, now.
     pub async fn with_options(
         store: Arc<dyn ApprovalStore>,
         options: BrokerOptions,
     ) -> Result<Arc<Self>, StoreError> {
         let mut approvals = store.load(&options.project).await?;
-        // A store that answers with too much must not widen what is allowed.
+        // A store that returns too much must not allow more.
         approvals.retain(|approval| approval.project == options.project);
         Ok(Self::new(store, options, approvals))
     }
@@ -128,34 +128,34 @@ impl Broker {
         })
     }
 
-    /// A front end that can answer. While at least one is alive, asks wait; when the last one goes,
-    /// those that wait are refused.
-    #[must_use = "asks wait for as long as the subscription is kept"]
+    /// Subscribes a front end that can reply. Questions wait while at least one such subscription exists. When the last one
+    /// is dropped, all waiting questions are refused.
+    #[must_use = "questions wait only as long as the subscription exists"]
     pub fn subscribe(self: &Arc<Self>) -> Subscription {
         self.add_feed(true)
     }
 
-    /// Somebody who watches and does not count as being there to answer.
-    #[must_use = "events are seen through the subscription"]
+    /// Subscribes an observer, which sees all events but cannot reply.
+    #[must_use = "the subscription delivers the events"]
     pub fn observe(self: &Arc<Self>) -> Subscription {
         self.add_feed(false)
     }
 
-    /// The asks that wait, oldest first.
+    /// The waiting questions, oldest first.
     #[must_use]
     pub fn pending(&self) -> Vec<Arc<PendingQuestion>> {
-        self.state().waiting.values().map(|waiting| Arc::clone(&waiting.asked)).collect()
+        self.state().waiting.values().map(|waiting| Arc::clone(&waiting.pending)).collect()
     }
 
-    /// Withdraws an ask; says whether it was waiting.
+    /// Withdraws a question. Returns whether it was waiting.
     pub fn cancel(&self, id: QuestionId) -> bool {
-        self.state().settle(id, Err(Refusal::Cancelled))
+        self.state().end(id, Err(Refusal::Cancelled))
     }
 
-    /// Withdraws everything that `session` has waiting; says how many asks that were.
+    /// Withdraws all questions of `session`. Returns how many were waiting.
     pub fn cancel_session(&self, session: &str) -> usize {
         self.state()
-            .settle_where(|waiting, _| (waiting.asked.session == session).then_some(Err(Refusal::Cancelled)))
+            .end_where(|waiting, _| (waiting.pending.session == session).then_some(Err(Refusal::Cancelled)))
     }
 
     /// The approvals in use, oldest first.
@@ -164,17 +164,17 @@ impl Broker {
         self.state().approvals.clone()
     }
 
-    /// The project whose approvals these are.
+    /// The project.
     #[must_use]
     pub fn project(&self) -> &str {
         &self.project
     }
 
-    fn add_feed(self: &Arc<Self>, answers: bool) -> Subscription {
-        let feed = Arc::new(Feed::new(answers));
+    fn add_feed(self: &Arc<Self>, can_reply: bool) -> Subscription {
+        let feed = Arc::new(Feed::new(can_reply));
         let mut state = self.state();
         for waiting in state.waiting.values() {
-            feed.push(PermissionEvent::Asked(Arc::clone(&waiting.asked)));
+            feed.push(PermissionEvent::Asked(Arc::clone(&waiting.pending)));
         }
         state.feeds.push(Arc::clone(&feed));
         Subscription::new(feed, Arc::downgrade(self))
@@ -182,14 +182,14 @@ impl Broker {
 
     fn unsubscribe(&self, feed: &Arc<Feed>) {
         let mut state = self.state();
-        state.feeds.retain(|kept| !Arc::ptr_eq(kept, feed));
-        if !state.somebody_answers() {
-            state.refuse_all_for_want_of_somebody();
+        state.feeds.retain(|known| !Arc::ptr_eq(known, feed));
+        if !state.has_front_end() {
+            state.refuse_all_waiting();
         }
     }
 
-    /// Held for moments and never across an await. A panic elsewhere does not make the state wrong: every
-    /// change to it is made after the last thing that can fail.
+    /// Locks the state. The lock is never held across an await. A panic elsewhere does not corrupt the state: changes happen
+    /// after the last step that can fail.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,14 +1,14 @@
-//! Answers.
+//! Replies, and the approvals that they leave.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Broker, QuestionId};
 use crate::approval::StoreError;
 use crate::approval::merge;
-use crate::judgement::Judgement;
+use crate::evaluation::Evaluation;
 use crate::{Approval, Granted, Pattern, Question, Refusal};
 
-/// What somebody answers.
+/// What a person replies to a question.
 ///
 /// ```
 /// use prowess_permission::{Broker, Kind, Permissions, Policy, Reply, Question};
@@ -28,46 +28,50 @@ use crate::{Approval, Granted, Pattern, Question, Refusal};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
 pub enum Reply {
-    /// Go ahead, this time.
+    /// Allow the action this time.
     Once,
-    /// Go ahead, and do not ask again about what the request's `always` describes.
+    /// Allow the action, and do not ask again about the question's `always` patterns.
     Always,
-    /// No; nor anything else that this session waits for.
+    /// Refuse the action, and everything else that this session waits for.
     Reject {
-        /// What to tell the model.
+        /// A message for the model.
         #[serde(default)]
         message: Option<String>,
     },
 }
 
-/// Why an answer had no effect, or not all of it.
+/// Why a reply had no effect, or only a part of it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplyError {
-    /// The ask was answered already, by somebody or by new rules, was withdrawn, or never was.
-    #[error("request {id} is not waiting for an answer; it was answered, refused or withdrawn before")]
+    /// The question has ended, or never existed.
+    #[error("question {id} no longer waits for a reply; somebody replied, or it was refused or withdrawn")]
     NotWaiting {
-        /// The ask.
+        /// The question's id.
         id: QuestionId,
     },
-    /// The rules deny it by now, and stand over any answer.
-    #[error("the answer was not used: {refusal}")]
+    /// A rule denies the action by now, and overrides the reply.
+    #[error("the reply had no effect: {refusal}")]
     Denied {
-        /// What the waiting side was told.
+        /// The refusal that the asking side got.
         refusal: Refusal,
     },
-    /// It was allowed, and is remembered until this process ends, but not beyond.
-    #[error("allowed, and remembered for now, but the approval could not be saved: {source}")]
+    /// The action was allowed, but the approval could not be saved. It lasts until this process exits.
+    #[error("allowed, but the approval could not be saved and lasts until this process exits: {source}")]
     NotSaved {
-        /// Why.
+        /// The error of the store.
         source: StoreError,
     },
 }
 
 impl Broker {
-    /// Answers an ask. The first answer counts; a second is [`ReplyError::NotWaiting`].
+    /// Replies to a question. The first reply counts; a second one is [`ReplyError::NotWaiting`].
     ///
-    /// The rules are looked at again: what they deny by now is refused, whatever the answer is.
+    /// It checks the rules again: if one denies the action by now, the action is refused.
+    ///
+    /// # Errors
+    ///
+    /// The reply had no effect, or its approval could not be saved.
     pub async fn reply(&self, id: QuestionId, reply: Reply) -> Result<(), ReplyError> {
         let approvals = self.take_reply(id, reply)?;
         if approvals.is_empty() {
@@ -76,15 +80,15 @@ impl Broker {
         self.save(&approvals).await.map_err(|source| ReplyError::NotSaved { source })
     }
 
-    /// Everything that needs no store, and what is to be stored.
+    /// Ends the question. Returns the approvals to save.
     fn take_reply(&self, id: QuestionId, reply: Reply) -> Result<Vec<Approval>, ReplyError> {
         let mut state = self.state();
         let Some(waiting) = state.waiting.get(&id) else { return Err(ReplyError::NotWaiting { id }) };
-        let asked = waiting.asked.clone();
+        let pending = waiting.pending.clone();
         let always = match reply {
             Reply::Reject { message } => {
-                state.settle_where(|waiting, _| {
-                    let same = waiting.asked.session == asked.session;
+                state.end_where(|waiting, _| {
+                    let same = waiting.pending.session == pending.session;
                     same.then(|| Err(Refusal::Rejected { message: message.clone() }))
                 });
                 return Ok(Vec::new());
@@ -92,52 +96,51 @@ impl Broker {
             Reply::Once => false,
             Reply::Always => true,
         };
-        // New rules refuse at once what they deny, so this finds nothing; but it is the last look before
-        // the act, and it should not rest on every way to change rules remembering to do that.
-        if let Judgement::Denied(verdict) = waiting.judge(&[]) {
-            let refusal = Refusal::denied(&asked.question.kind, verdict);
-            state.settle(id, Err(refusal.clone()));
+        // New rules end denied questions at once, so this finds nothing. But it is the last check before the action,
+        // and it must not depend on every way to change rules.
+        if let Evaluation::Denied(verdict) = waiting.evaluate(&[]) {
+            let refusal = Refusal::denied(&pending.question.kind, verdict);
+            state.end(id, Err(refusal.clone()));
             return Err(ReplyError::Denied { refusal });
         }
         if !always {
-            state.settle(id, Ok(Granted::Once));
+            state.end(id, Ok(Granted::Once));
             return Ok(Vec::new());
         }
-        let approvals = self.approvals(&asked.question);
-        state.settle(id, Ok(Granted::Always));
+        let approvals = self.approvals(&pending.question);
+        state.end(id, Ok(Granted::Always));
         merge(&mut state.approvals, &approvals);
-        state.reconsider(|_| true);
+        state.evaluate_again(|_| true);
         Ok(approvals)
     }
 
-    /// What "always" records for a request.
-    fn approvals(&self, request: &Question) -> Vec<Approval> {
+    /// The approvals that "always" records for a question.
+    fn approvals(&self, question: &Question) -> Vec<Approval> {
         let approval = |pattern: &Pattern| Approval {
             project: self.project.clone(),
-            kind: request.kind.clone(),
+            kind: question.kind.clone(),
             pattern: pattern.clone(),
-            binding: request.binding.clone(),
+            binding: question.binding.clone(),
         };
-        request.always.iter().map(approval).collect()
+        question.always.iter().map(approval).collect()
     }
 
-    /// Remembers that somebody, asked elsewhere, allowed what the request's `always` describes, from now on. A rule that
-    /// denies it stands.
+    /// Records an "always" that a person replied elsewhere. `deny` rules still apply.
     ///
     /// # Errors
     ///
-    /// It is remembered until this process ends, but could not be saved.
-    pub async fn remember(&self, request: &Question) -> Result<(), StoreError> {
-        let approvals = self.approvals(request);
+    /// The approval could not be saved. It lasts until this process exits.
+    pub async fn remember(&self, question: &Question) -> Result<(), StoreError> {
+        let approvals = self.approvals(question);
         {
             let mut state = self.state();
             merge(&mut state.approvals, &approvals);
-            state.reconsider(|_| true);
+            state.evaluate_again(|_| true);
         }
         self.save(&approvals).await
     }
 
-    /// Saves those of `approvals` that have not been forgotten since.
+    /// Saves those of `approvals` that nobody has removed meanwhile.
     async fn save(&self, approvals: &[Approval]) -> Result<(), StoreError> {
         let _turn = self.saving.lock().await;
         let current: Vec<Approval> = {
@@ -147,11 +150,11 @@ impl Broker {
         self.store.add(&current).await
     }
 
-    /// Forgets an approval, here and in the store. It is no longer used even when the store fails.
+    /// Removes an approval, also from the store. Even if the store fails, the broker no longer uses it.
     pub async fn forget(&self, approval: &Approval) -> Result<(), StoreError> {
-        self.state().approvals.retain(|kept| kept != approval);
+        self.state().approvals.retain(|known| known != approval);
         let _turn = self.saving.lock().await;
-        // Given again in the meantime: then it stays.
+        // Somebody gave it again meanwhile: it stays.
         if self.state().approvals.contains(approval) {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Events, for those who watch or answer.
+//! Subscriptions: the streams of events for front ends and observers.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -7,14 +7,14 @@ use tokio::sync::Notify;
 
 use super::{Broker, PermissionEvent, QuestionId};
 
-/// More events than this wait for a slow reader only while the asks they are about do.
+/// The most events that wait for a slow reader, apart from those about questions that still wait.
 const MAX_QUEUED_EVENTS: usize = 256;
 
-/// A stream of [`PermissionEvent`]s: first the asks that are waiting already, then what happens.
+/// A stream of [`PermissionEvent`]s: first the questions that already wait, then new events.
 ///
-/// One from [`Broker::subscribe`] can answer: while it lives, asks wait. One from [`Broker::observe`]
-/// only watches. A reader that falls far behind misses asks that came and went meanwhile, and never one
-/// that still waits, nor what became of one that it has seen.
+/// [`Broker::subscribe`] is for front ends: questions wait while such a subscription exists. [`Broker::observe`] is for
+/// observers. A reader that falls far behind misses questions that have come and gone. It never misses a question that still
+/// waits, or the end of a question that it has seen.
 ///
 /// ```
 /// use prowess_permission::broker::PermissionEvent;
@@ -29,7 +29,7 @@ const MAX_QUEUED_EVENTS: usize = 256;
 /// let asking = tokio::spawn(async move { permissions.request(Question::new(Kind::RUN, "make")).await });
 /// assert!(matches!(log.next().await, Some(PermissionEvent::Asked(_))));
 ///
-/// drop(front_end); // nobody can answer any more
+/// drop(front_end); // nobody can reply any more
 /// assert!(asking.await.unwrap().is_err());
 /// assert!(!matches!(log.next().await, Some(PermissionEvent::Asked(_))));
 /// # }
@@ -45,7 +45,7 @@ impl Subscription {
         Self { feed, broker }
     }
 
-    /// The next event; `None` when the broker is gone. Dropping the future loses nothing.
+    /// The next event; `None` after the broker is gone. You can drop the future without losing an event.
     pub async fn next(&mut self) -> Option<PermissionEvent> {
         loop {
             {
@@ -61,7 +61,7 @@ impl Subscription {
         }
     }
 
-    /// The next event, if there is one already.
+    /// The next event, if there is one now.
     pub fn try_next(&mut self) -> Option<PermissionEvent> {
         self.feed.queue().events.pop_front()
     }
@@ -75,11 +75,11 @@ impl Drop for Subscription {
     }
 }
 
-/// One subscriber's events that it has not read.
+/// The unread events of one subscriber.
 #[derive(Debug)]
 pub(super) struct Feed {
-    /// Whether the subscriber can answer.
-    pub(super) answers: bool,
+    /// Whether the subscriber can reply.
+    pub(super) can_reply: bool,
     queue: Mutex<Queue>,
     ready: Notify,
 }
@@ -87,22 +87,22 @@ pub(super) struct Feed {
 #[derive(Debug)]
 struct Queue {
     events: VecDeque<PermissionEvent>,
-    /// When there are this many, see whether some can go.
+    /// The number of events at which to drop old ones.
     limit: usize,
     closed: bool,
 }
 
 impl Feed {
-    pub(super) fn new(answers: bool) -> Self {
+    pub(super) fn new(can_reply: bool) -> Self {
         let queue = Queue { events: VecDeque::new(), limit: MAX_QUEUED_EVENTS, closed: false };
-        Self { answers, queue: Mutex::new(queue), ready: Notify::new() }
+        Self { can_reply, queue: Mutex::new(queue), ready: Notify::new() }
     }
 
     pub(super) fn push(&self, event: PermissionEvent) {
         let mut queue = self.queue();
         queue.events.push_back(event);
         if queue.events.len() > queue.limit {
-            queue.drop_what_came_and_went();
+            queue.drop_ended_questions();
         }
         drop(queue);
         self.ready.notify_one();
@@ -119,8 +119,8 @@ impl Feed {
 }
 
 impl Queue {
-    /// Removes the asks of which both the question and the answer are unread.
-    fn drop_what_came_and_went(&mut self) {
+    /// Drops the questions whose beginning and end are both unread.
+    fn drop_ended_questions(&mut self) {
         let ids = |asked: bool| -> HashSet<QuestionId> {
             let events = self.events.iter();
             events
@@ -130,7 +130,7 @@ impl Queue {
         };
         let (asked, replied) = (ids(true), ids(false));
         self.events.retain(|event| !(asked.contains(&event.id()) && replied.contains(&event.id())));
-        // What is left must stay, so looking again soon would be work for nothing.
+        // The rest must stay, so do not try again soon.
         self.limit = MAX_QUEUED_EVENTS.max(2 * self.events.len());
     }
 }

@@ -1,4 +1,4 @@
-//! The asks that wait, and everything that ends their waiting.
+//! Questions that wait for a reply, and everything that ends the waiting.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,32 +7,33 @@ use tokio::sync::oneshot;
 use tracing::{debug, info};
 
 use super::{Broker, Feed, PendingQuestion, PermissionEvent, QuestionId, QuestionOutcome};
-use crate::judgement::Judgement;
+use crate::evaluation::Evaluation;
 use crate::permissions::Session;
 use crate::{Approval, Fingerprint, Granted, Policy, Question, Refusal, Rule, RuleSource};
 
-pub(super) type Answer = Result<Granted, Refusal>;
+/// How a question ends for the side that asks.
+pub(super) type QuestionResult = Result<Granted, Refusal>;
 
-/// What the broker's lock protects. Rules change and are read under it as well, so that no ask is
-/// judged by rules that were replaced before it began to wait.
+/// The state behind the broker's lock. Rules also change and are read under this lock, so a question never waits because of
+/// rules that were replaced before.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) last: QuestionId,
-    pub(super) waiting: BTreeMap<QuestionId, Waiting>,
+    pub(super) waiting: BTreeMap<QuestionId, WaitingQuestion>,
     pub(super) approvals: Vec<Approval>,
     pub(super) feeds: Vec<Arc<Feed>>,
 }
 
 #[derive(Debug)]
-pub(super) struct Waiting {
-    pub(super) asked: Arc<PendingQuestion>,
+pub(super) struct WaitingQuestion {
+    pub(super) pending: Arc<PendingQuestion>,
     session: Arc<Session>,
-    answer: oneshot::Sender<Answer>,
+    end: oneshot::Sender<QuestionResult>,
 }
 
-impl Waiting {
-    pub(super) fn judge(&self, approvals: &[Approval]) -> Judgement {
-        Judgement::of(&self.session.policy(), approvals, &self.asked.question)
+impl WaitingQuestion {
+    pub(super) fn evaluate(&self, approvals: &[Approval]) -> Evaluation {
+        Evaluation::of(&self.session.policy(), approvals, &self.pending.question)
     }
 }
 
@@ -41,63 +42,68 @@ impl State {
         Self { last: QuestionId::start(), waiting: BTreeMap::new(), approvals, feeds: Vec::new() }
     }
 
-    /// Ends the waiting of one ask; says whether it was still waiting.
-    pub(super) fn settle(&mut self, id: QuestionId, answer: Answer) -> bool {
-        let Some(Waiting { asked, answer: waiter, .. }) = self.waiting.remove(&id) else { return false };
-        let outcome = QuestionOutcome::from(&answer);
-        // The waiter withdraws its ask before it goes, so it is there; were it not, nobody would act.
-        let _ = waiter.send(answer);
-        self.tell(&PermissionEvent::Replied { id, session: asked.session.clone(), outcome });
+    /// Ends one question. Returns whether it was still waiting.
+    pub(super) fn end(&mut self, id: QuestionId, result: QuestionResult) -> bool {
+        let Some(WaitingQuestion { pending, end, .. }) = self.waiting.remove(&id) else { return false };
+        let outcome = QuestionOutcome::from(&result);
+        // The asking side withdraws its question before it goes, so it is there. If it were not, nothing would happen.
+        let _ = end.send(result);
+        self.publish(&PermissionEvent::Replied { id, session: pending.session.clone(), outcome });
         true
     }
 
-    /// Ends the waiting of each ask that `choose` has an answer for.
-    pub(super) fn settle_where(&mut self, choose: impl Fn(&Waiting, &[Approval]) -> Option<Answer>) -> usize {
-        let answers: Vec<_> = self
+    /// Ends each question for which `choose` has a result. Returns how many.
+    pub(super) fn end_where(
+        &mut self,
+        choose: impl Fn(&WaitingQuestion, &[Approval]) -> Option<QuestionResult>,
+    ) -> usize {
+        let results: Vec<_> = self
             .waiting
             .iter()
             .filter_map(|(id, waiting)| Some((*id, choose(waiting, &self.approvals)?)))
             .collect();
-        let count = answers.len();
-        for (id, answer) in answers {
-            self.settle(id, answer);
+        let count = results.len();
+        for (id, result) in results {
+            self.end(id, result);
         }
         count
     }
 
-    /// Answers whatever rules and approvals answer by now.
-    pub(super) fn reconsider(&mut self, concerned: impl Fn(&Waiting) -> bool) {
-        self.settle_where(|waiting, approvals| {
+    /// Ends the questions that rules or approvals decide by now.
+    pub(super) fn evaluate_again(&mut self, concerned: impl Fn(&WaitingQuestion) -> bool) {
+        self.end_where(|waiting, approvals| {
             if !concerned(waiting) {
                 return None;
             }
-            match waiting.judge(approvals) {
-                Judgement::Granted(how, _) => Some(Ok(how)),
-                Judgement::Denied(verdict) => {
-                    Some(Err(Refusal::denied(&waiting.asked.question.kind, verdict)))
+            match waiting.evaluate(approvals) {
+                Evaluation::Granted(how, _) => Some(Ok(how)),
+                Evaluation::Denied(verdict) => {
+                    Some(Err(Refusal::denied(&waiting.pending.question.kind, verdict)))
                 }
-                Judgement::Asking(..) => None,
+                Evaluation::MustAsk(..) => None,
             }
         });
     }
 
-    pub(super) fn refuse_all_for_want_of_somebody(&mut self) {
-        self.settle_where(|waiting, approvals| {
-            let kind = waiting.asked.question.kind.clone();
-            let subjects = match waiting.judge(approvals) {
-                Judgement::Asking(subjects, _) => subjects,
-                _ => waiting.asked.question.subjects.clone(),
+    /// Refuses all waiting questions, because nobody can reply any more.
+    pub(super) fn refuse_all_waiting(&mut self) {
+        self.end_where(|waiting, approvals| {
+            let kind = waiting.pending.question.kind.clone();
+            let subjects = match waiting.evaluate(approvals) {
+                Evaluation::MustAsk(subjects, _) => subjects,
+                _ => waiting.pending.question.subjects.clone(),
             };
-            let each_time = waiting.asked.question.each_time;
+            let each_time = waiting.pending.question.each_time;
             Some(Err(Refusal::NobodyToAsk { kind, subjects, each_time }))
         });
     }
 
-    pub(super) fn somebody_answers(&self) -> bool {
-        self.feeds.iter().any(|feed| feed.answers)
+    /// Whether there is a front end that can reply.
+    pub(super) fn has_front_end(&self) -> bool {
+        self.feeds.iter().any(|feed| feed.can_reply)
     }
 
-    fn tell(&self, event: &PermissionEvent) {
+    fn publish(&self, event: &PermissionEvent) {
         for feed in &self.feeds {
             feed.push(event.clone());
         }
@@ -105,113 +111,112 @@ impl State {
 }
 
 impl Broker {
-    /// Whether there is a front end that can answer.
-    pub(crate) fn is_attended(&self) -> bool {
-        self.state().somebody_answers()
+    /// Whether there is a front end that can reply.
+    pub(crate) fn has_front_end(&self) -> bool {
+        self.state().has_front_end()
     }
 
-    pub(crate) fn judge(&self, policy: &Policy, request: &Question) -> Judgement {
-        Judgement::of(policy, &self.state().approvals, request)
+    pub(crate) fn evaluate(&self, policy: &Policy, question: &Question) -> Evaluation {
+        Evaluation::of(policy, &self.state().approvals, question)
     }
 
-    pub(crate) fn set_rules(&self, session: &Arc<Session>, layer: RuleSource, rules: Vec<Rule>) {
+    pub(crate) fn set_rules(&self, session: &Arc<Session>, source: RuleSource, rules: Vec<Rule>) {
         let mut state = self.state();
-        session.set(layer, rules);
-        state.reconsider(|waiting| Arc::ptr_eq(&waiting.session, session));
+        session.set(source, rules);
+        state.evaluate_again(|waiting| Arc::ptr_eq(&waiting.session, session));
     }
 
-    /// Asks, and waits for the answer; nothing when nobody is left who could answer.
+    /// Asks the front ends, and waits for a reply; `None` if no front end is left.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         session: &Arc<Session>,
-        request: Question,
+        question: Question,
         fingerprint: Fingerprint,
     ) -> Result<Option<Granted>, Refusal> {
-        match self.answered(session, request, fingerprint).await {
+        match self.wait_for_reply(session, question, fingerprint).await {
             Ok(how) => Ok(Some(how)),
             Err(Refusal::NobodyToAsk { .. }) => Ok(None),
             Err(refusal) => Err(refusal),
         }
     }
 
-    async fn answered(
+    async fn wait_for_reply(
         self: &Arc<Self>,
         session: &Arc<Session>,
-        request: Question,
+        question: Question,
         fingerprint: Fingerprint,
-    ) -> Answer {
-        let ask = match self.begin(session, request, fingerprint) {
-            Ok(ask) => ask,
-            Err(answer) => return answer,
+    ) -> QuestionResult {
+        let waiting = match self.begin(session, question, fingerprint) {
+            Ok(waiting) => waiting,
+            Err(result) => return result,
         };
-        let PendingQuestion { id, session, question: request, .. } = &*ask.asked;
-        debug!(kind = %request.kind, session, %id, "permission asked");
-        ask.answer().await
+        let PendingQuestion { id, session, question, .. } = &*waiting.pending;
+        debug!(kind = %question.kind, session, %id, "permission asked");
+        waiting.result().await
     }
 
-    /// Either the answer, or a place among the waiting.
+    /// Adds the question to the waiting ones, unless it can be decided at once.
     fn begin(
         self: &Arc<Self>,
         session: &Arc<Session>,
-        request: Question,
+        question: Question,
         fingerprint: Fingerprint,
-    ) -> Result<Ask, Answer> {
+    ) -> Result<WaitGuard, QuestionResult> {
         let mut state = self.state();
-        let subjects = match Judgement::of(&session.policy(), &state.approvals, &request) {
-            Judgement::Granted(how, _) => return Err(Ok(how)),
-            Judgement::Denied(verdict) => return Err(Err(Refusal::denied(&request.kind, verdict))),
-            Judgement::Asking(subjects, _) => subjects,
+        let subjects = match Evaluation::of(&session.policy(), &state.approvals, &question) {
+            Evaluation::Granted(how, _) => return Err(Ok(how)),
+            Evaluation::Denied(verdict) => return Err(Err(Refusal::denied(&question.kind, verdict))),
+            Evaluation::MustAsk(subjects, _) => subjects,
         };
-        if !state.somebody_answers() {
-            let (kind, each_time) = (request.kind.clone(), request.each_time);
+        if !state.has_front_end() {
+            let (kind, each_time) = (question.kind.clone(), question.each_time);
             return Err(Err(Refusal::NobodyToAsk { kind, subjects, each_time }));
         }
         let id = state.last.next();
         state.last = id;
-        let asked =
-            Arc::new(PendingQuestion { id, session: session.name.clone(), question: request, fingerprint });
-        let (answer, answered) = oneshot::channel();
-        let waiting = Waiting { asked: Arc::clone(&asked), session: Arc::clone(session), answer };
+        let pending = Arc::new(PendingQuestion { id, session: session.name.clone(), question, fingerprint });
+        let (end, result) = oneshot::channel();
+        let waiting = WaitingQuestion { pending: Arc::clone(&pending), session: Arc::clone(session), end };
         state.waiting.insert(id, waiting);
-        state.tell(&PermissionEvent::Asked(Arc::clone(&asked)));
-        Ok(Ask { broker: Arc::clone(self), asked, answered })
+        state.publish(&PermissionEvent::Asked(Arc::clone(&pending)));
+        Ok(WaitGuard { broker: Arc::clone(self), pending, result })
     }
 }
 
-/// A place among the waiting, given up when it is dropped.
-struct Ask {
+/// Waits for the end of a question. Dropping it withdraws the question.
+struct WaitGuard {
     broker: Arc<Broker>,
-    asked: Arc<PendingQuestion>,
-    answered: oneshot::Receiver<Answer>,
+    pending: Arc<PendingQuestion>,
+    result: oneshot::Receiver<QuestionResult>,
 }
 
-impl Ask {
-    async fn answer(mut self) -> Answer {
-        let answered = match self.broker.timeout {
-            None => (&mut self.answered).await,
-            Some(after) => match tokio::time::timeout(after, &mut self.answered).await {
-                Ok(answered) => answered,
+impl WaitGuard {
+    async fn result(mut self) -> QuestionResult {
+        let received = match self.broker.timeout {
+            None => (&mut self.result).await,
+            Some(after) => match tokio::time::timeout(after, &mut self.result).await {
+                Ok(received) => received,
                 Err(_) => {
-                    // Unless somebody was quicker, this is the answer that arrives.
-                    let refusal = Refusal::timed_out(&self.asked.question, after);
-                    self.broker.state().settle(self.asked.id, Err(refusal));
-                    (&mut self.answered).await
+                    // Unless somebody was quicker, this is the result that arrives.
+                    let refusal = Refusal::timed_out(&self.pending.question, after);
+                    self.broker.state().end(self.pending.id, Err(refusal));
+                    (&mut self.result).await
                 }
             },
         };
-        let answer = answered.unwrap_or(Err(Refusal::Cancelled));
-        let PendingQuestion { id, session, question: request, .. } = &*self.asked;
-        let outcome = answer.as_ref().map_or_else(Refusal::code, |_| "granted");
-        info!(kind = %request.kind, session, %id, outcome, "permission answered");
-        answer
+        let result = received.unwrap_or(Err(Refusal::Cancelled));
+        let PendingQuestion { id, session, question, .. } = &*self.pending;
+        let outcome = result.as_ref().map_or_else(Refusal::code, |_| "granted");
+        info!(kind = %question.kind, session, %id, outcome, "permission answered");
+        result
     }
 }
 
-impl Drop for Ask {
+impl Drop for WaitGuard {
     fn drop(&mut self) {
-        let PendingQuestion { id, session, question: request, .. } = &*self.asked;
-        if self.broker.state().settle(*id, Err(Refusal::Cancelled)) {
-            debug!(kind = %request.kind, session, %id, "permission request withdrawn");
+        let PendingQuestion { id, session, question, .. } = &*self.pending;
+        if self.broker.state().end(*id, Err(Refusal::Cancelled)) {
+            debug!(kind = %question.kind, session, %id, "permission question withdrawn");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Questions as version 1 stored them: a JSON value with the words for a person in it.
+//! Questions that version 1 stored: JSON values that contain the text for a person.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::Question;
 use crate::{Action, Fingerprint, Kind, Pattern, RealPath};
 
-/// The part of such a value that says what was asked, where the gate asked it.
+/// The part of such a value that describes the question, if prowess itself asked it.
 #[derive(Deserialize)]
-struct Request {
+struct StoredRequest {
     kind: Kind,
     patterns: Vec<String>,
     always: Vec<Pattern>,
@@ -23,18 +23,19 @@ struct Request {
     place: Option<RealPath>,
 }
 
-/// The question that a value of version 1 asks. Whatever it has is shown, and no more is offered than it offered.
+/// The question in a value of version 1. It shows everything in the value, and offers no more than the value did.
 pub(super) fn question(value: &Value) -> Question {
     let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-    let request = value.get("request").and_then(|request| Request::deserialize(request).ok());
-    if let Some(Request { kind, patterns, always, binding, title, details, each_time, place }) = request {
+    let request = value.get("request").and_then(|request| StoredRequest::deserialize(request).ok());
+    if let Some(StoredRequest { kind, patterns, always, binding, title, details, each_time, place }) = request
+    {
         let title = text("title").unwrap_or(title);
-        let mut question = Question { always, binding, each_time, place, ..Question::new(kind, "") };
+        let mut question = Question { always, binding, each_time, file: place, ..Question::new(kind, "") };
         question.subjects = patterns;
         let fingerprint = Fingerprint::of_parts(&question, question.binding.as_deref(), &details);
-        question.stored = Some(fingerprint);
+        question.stored_fingerprint = Some(fingerprint);
         let mut details = details_of(&details);
-        // Whatever the words say, what it is about is shown.
+        // The person sees every subject, even if the title leaves it out.
         let unsaid: Vec<&str> =
             question.subjects.iter().map(String::as_str).filter(|subject| !title.contains(subject)).collect();
         if !unsaid.is_empty() {
@@ -45,7 +46,7 @@ pub(super) fn question(value: &Value) -> Question {
     if let Some(tool) = text("tool") {
         let arguments = text("arguments").unwrap_or_default();
         let question = Question::new(Kind::TOOL, tool.clone());
-        // A sub-agent's question says whose it is.
+        // The title of a sub-agent's question names the sub-agent.
         let title = text("title").filter(|_| value.get("sub_agent").is_some());
         let details = BTreeMap::from([("arguments".to_owned(), arguments.clone())]);
         return question.to(match title {

@@ -17,7 +17,7 @@ use crate::{Desk, USER, decision, deny, run};
 async fn always_answers_the_others_that_it_covers() {
     let mut desk = Desk::new();
     let strict = desk.other("strict");
-    let (asked, first) =
+    let (pending, first) =
         desk.ask(&desk.session.clone(), run("git log").always([Pattern::parse("git *").unwrap()])).await;
     let (_, covered) = desk.ask(&desk.other("two"), run("git diff")).await;
     let (_, both) = desk.ask(&desk.other("two"), run("git diff").and("ls")).await;
@@ -25,7 +25,7 @@ async fn always_answers_the_others_that_it_covers() {
     let (_, other_kind) = desk.ask(&desk.other("two"), Question::new(Kind::TOOL, "git diff")).await;
     let (_, denied) = desk.ask(&strict, run("git push")).await;
 
-    desk.broker.reply(asked.id, Reply::Always).await.unwrap();
+    desk.broker.reply(pending.id, Reply::Always).await.unwrap();
     assert_eq!(first.await.unwrap().unwrap().how(), Granted::Always);
     assert_eq!(covered.await.unwrap().unwrap().how(), Granted::Remembered);
     assert_eq!(denied.await.unwrap().unwrap().how(), Granted::Remembered);
@@ -42,11 +42,11 @@ async fn always_answers_the_others_that_it_covers() {
 #[tokio::test]
 async fn reject_rejects_what_the_same_session_waits_for() {
     let mut desk = Desk::new();
-    let (asked, first) = desk.asks("a").await;
+    let (pending, first) = desk.asks("a").await;
     let (_, second) = desk.asks("b").await;
     let (_, other) = desk.ask(&desk.other("two"), run("a")).await;
     let message = Some("use make".to_owned());
-    desk.broker.reply(asked.id, Reply::Reject { message: message.clone() }).await.unwrap();
+    desk.broker.reply(pending.id, Reply::Reject { message: message.clone() }).await.unwrap();
     assert_eq!(first.await.unwrap().unwrap_err(), Refusal::Rejected { message: message.clone() });
     assert_eq!(second.await.unwrap().unwrap_err(), Refusal::Rejected { message });
     assert!(!other.is_finished());
@@ -54,7 +54,7 @@ async fn reject_rejects_what_the_same_session_waits_for() {
 }
 
 #[tokio::test]
-async fn new_rules_answer_what_waits() {
+async fn new_rules_end_waiting_questions() {
     let mut desk = Desk::new();
     let (_, allowed) = desk.asks("ls").await;
     let (_, denied) = desk.asks("rm x").await;
@@ -69,38 +69,38 @@ async fn new_rules_answer_what_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_ask_waits_no_longer_than_its_timeout() {
+async fn a_question_waits_no_longer_than_its_timeout() {
     let options = BrokerOptions::new("p").with_timeout(Duration::from_secs(60));
     let broker = Broker::with_options(Arc::new(MemoryApprovals::new()), options).await.unwrap();
     let mut desk = Desk::of(broker);
-    let (asked, waiter) = desk.asks("make").await;
+    let (pending, waiter) = desk.asks("make").await;
     tokio::time::advance(Duration::from_secs(59)).await;
     assert!(!waiter.is_finished());
     tokio::time::advance(Duration::from_secs(2)).await;
     assert!(matches!(waiter.await.unwrap(), Err(Refusal::TimedOut { .. })));
     assert_eq!(outcome(desk.front_end.next().await), QuestionOutcome::TimedOut);
-    let late = desk.broker.reply(asked.id, Reply::Once).await;
+    let late = desk.broker.reply(pending.id, Reply::Once).await;
     assert!(matches!(late, Err(ReplyError::NotWaiting { .. })));
 }
 
 #[tokio::test]
-async fn dropping_the_request_withdraws_the_ask() {
+async fn dropping_the_future_withdraws_the_question() {
     let mut desk = Desk::new();
-    let (asked, waiter) = desk.asks("make").await;
+    let (pending, waiter) = desk.asks("make").await;
     waiter.abort();
     assert!(waiter.await.unwrap_err().is_cancelled());
     assert_eq!(outcome(desk.front_end.next().await), QuestionOutcome::Cancelled);
     assert!(desk.broker.pending().is_empty());
-    assert!(!desk.broker.cancel(asked.id));
+    assert!(!desk.broker.cancel(pending.id));
 }
 
 #[tokio::test]
-async fn asks_can_be_withdrawn_by_the_host() {
+async fn a_program_can_withdraw_questions() {
     let mut desk = Desk::new();
-    let (asked, first) = desk.asks("a").await;
+    let (pending, first) = desk.asks("a").await;
     let (_, second) = desk.asks("b").await;
     let (_, other) = desk.ask(&desk.other("two"), run("a")).await;
-    assert!(desk.broker.cancel(asked.id));
+    assert!(desk.broker.cancel(pending.id));
     assert_eq!(first.await.unwrap().unwrap_err(), Refusal::Cancelled);
     assert_eq!(desk.broker.cancel_session("one"), 1);
     assert_eq!(second.await.unwrap().unwrap_err(), Refusal::Cancelled);
@@ -126,14 +126,14 @@ async fn when_the_last_front_end_goes_what_waits_is_refused() {
 #[tokio::test]
 async fn a_front_end_that_comes_later_sees_what_waits() {
     let mut desk = Desk::new();
-    let (asked, _waiter) = desk.asks("make").await;
+    let (pending, _waiter) = desk.asks("make").await;
     let mut later = desk.broker.subscribe();
-    assert_eq!(later.next().await, Some(PermissionEvent::Asked(asked)));
+    assert_eq!(later.next().await, Some(PermissionEvent::Asked(pending)));
     assert_eq!(later.try_next(), None);
 }
 
 #[tokio::test]
-async fn a_slow_front_end_loses_no_ask_that_waits() {
+async fn a_slow_front_end_loses_no_waiting_question() {
     let mut desk = Desk::new();
     let mut slow = desk.broker.subscribe();
     let (first, first_waiter) = desk.asks("first").await;
@@ -141,8 +141,8 @@ async fn a_slow_front_end_loses_no_ask_that_waits() {
     desk.broker.reply(first.id, Reply::Once).await.unwrap();
     first_waiter.await.unwrap().unwrap();
     for number in 0..2000 {
-        let (asked, waiter) = desk.asks(&number.to_string()).await;
-        desk.broker.reply(asked.id, Reply::Once).await.unwrap();
+        let (pending, waiter) = desk.asks(&number.to_string()).await;
+        desk.broker.reply(pending.id, Reply::Once).await.unwrap();
         waiter.await.unwrap().unwrap();
     }
     let (last, _waiter) = desk.asks("last").await;
@@ -193,11 +193,11 @@ async fn a_store_that_fails_is_reported_and_the_answer_still_holds() {
     let mut desk = Desk::of(Broker::open(Arc::new(BrokenStore), "p").await.unwrap());
     assert_eq!(decision(&desk.session, &run("p")), Decision::Allow);
     assert_eq!(decision(&desk.session, &run("elsewhere")), Decision::Ask, "another project's");
-    let (asked, waiter) = desk.asks("make").await;
-    let error = desk.broker.reply(asked.id, Reply::Always).await.unwrap_err();
+    let (pending, waiter) = desk.asks("make").await;
+    let error = desk.broker.reply(pending.id, Reply::Always).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "allowed, and remembered for now, but the approval could not be saved: the disk is full"
+        "allowed, but the approval could not be saved and lasts until this process exits: the disk is full"
     );
     assert_eq!(waiter.await.unwrap().unwrap().how(), Granted::Always);
     assert_eq!(desk.session.request(run("make")).await.unwrap().how(), Granted::Remembered);
@@ -211,8 +211,8 @@ async fn a_store_that_fails_is_reported_and_the_answer_still_holds() {
 async fn what_is_forgotten_is_asked_about_again() {
     let store = Arc::new(MemoryApprovals::new());
     let mut desk = Desk::of(Broker::open(store.clone(), "p").await.unwrap());
-    let (asked, waiter) = desk.asks("make").await;
-    desk.broker.reply(asked.id, Reply::Always).await.unwrap();
+    let (pending, waiter) = desk.asks("make").await;
+    desk.broker.reply(pending.id, Reply::Always).await.unwrap();
     waiter.await.unwrap().unwrap();
     assert_eq!(store.load("p").await.unwrap(), desk.broker.remembered());
     assert_eq!(store.load("q").await.unwrap(), []);
@@ -234,16 +234,19 @@ async fn what_is_denied_is_known_without_asking() {
 #[tokio::test]
 async fn events_and_replies_are_plain_json() {
     let mut desk = Desk::new();
-    let (asked, _waiter) = desk.asks("make").await;
-    let text = serde_json::to_string(&PermissionEvent::Asked(Arc::clone(&asked))).unwrap();
-    assert!(text.starts_with(&format!(r#"{{"type":"asked","id":"{}","session":"one""#, asked.id)), "{text}");
+    let (pending, _waiter) = desk.asks("make").await;
+    let text = serde_json::to_string(&PermissionEvent::Asked(Arc::clone(&pending))).unwrap();
+    assert!(
+        text.starts_with(&format!(r#"{{"type":"asked","id":"{}","session":"one""#, pending.id)),
+        "{text}"
+    );
     assert_eq!(
         serde_json::from_str::<PermissionEvent>(&text).unwrap(),
-        PermissionEvent::Asked(asked.clone())
+        PermissionEvent::Asked(pending.clone())
     );
 
     let reply: Reply = serde_json::from_str(r#"{"reply":"once"}"#).unwrap();
-    desk.broker.reply(asked.id, reply).await.unwrap();
+    desk.broker.reply(pending.id, reply).await.unwrap();
     let text = serde_json::to_string(&desk.front_end.next().await.unwrap()).unwrap();
     assert!(text.ends_with(r#""session":"one","outcome":{"result":"granted","how":"once"}}"#), "{text}");
     let reject: Reply = serde_json::from_str(r#"{"reply":"reject"}"#).unwrap();

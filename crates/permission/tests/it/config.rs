@@ -4,7 +4,7 @@ use prowess_permission::{Decision, Kind, PathBase, PermissionConfig, Rule};
 
 fn rules(text: &str) -> Vec<String> {
     let config = PermissionConfig::parse(text, "prowess.toml").unwrap();
-    config.rules.iter().map(|r| format!("{} {} {}", r.kind, r.pattern, r.action)).collect()
+    config.rules.iter().map(|r| format!("{} {} {}", r.kind, r.pattern, r.decision)).collect()
 }
 
 fn error(text: &str) -> String {
@@ -68,7 +68,7 @@ fn paths_are_read_from_their_places() {
 #[test]
 fn a_kind_that_is_probably_misspelt_is_a_warning() {
     let config = PermissionConfig::parse("permission.skil = 'deny'", "prowess.toml").unwrap();
-    insta::assert_snapshot!(config.warnings[0], @"prowess.toml:1:12: `skil` is not a kind that is built in; did you mean `skill`?");
+    insta::assert_snapshot!(config.warnings[0], @"prowess.toml:1:12: `skil` is not a built-in kind; did you mean `skill`?");
     let own = PermissionConfig::parse("permission.deploy = 'deny'", "prowess.toml").unwrap();
     assert_eq!(own.warnings, []);
 }

@@ -18,8 +18,8 @@ async fn case_20_a_shadowing_or_changed_skill_does_not_inherit_an_always() {
     let mut desk = Desk::new();
     desk.session.set(USER, vec![Rule::new("skill", "*", Decision::Ask)]);
     let skill = |binding: &str| Question::new(Kind::SKILL, "pdf").bound_to(binding);
-    let (asked, waiter) = desk.ask(&desk.session.clone(), skill("sha256:1 /user/pdf")).await;
-    desk.broker.reply(asked.id, Reply::Always).await.unwrap();
+    let (pending, waiter) = desk.ask(&desk.session.clone(), skill("sha256:1 /user/pdf")).await;
+    desk.broker.reply(pending.id, Reply::Always).await.unwrap();
     waiter.await.unwrap().unwrap();
 
     assert_eq!(decision(&desk.session, &skill("sha256:1 /user/pdf")), Decision::Allow);
@@ -31,8 +31,8 @@ async fn case_20_a_shadowing_or_changed_skill_does_not_inherit_an_always() {
 #[tokio::test]
 async fn case_20_an_approval_without_a_binding_covers_no_request_with_one() {
     let mut desk = Desk::new();
-    let (asked, _waiter) = desk.asks("make").await;
-    desk.broker.reply(asked.id, Reply::Always).await.unwrap();
+    let (pending, _waiter) = desk.asks("make").await;
+    desk.broker.reply(pending.id, Reply::Always).await.unwrap();
     assert_eq!(decision(&desk.session, &run("make")), Decision::Allow);
     assert_eq!(decision(&desk.session, &run("make").bound_to("")), Decision::Ask);
 }
@@ -42,8 +42,8 @@ async fn case_72_a_name_with_a_star_is_literal_in_what_is_saved() {
     let directory = tempfile::tempdir().unwrap();
     let store = || Arc::new(FileApprovals::at(directory.path().join("approvals.json")));
     let mut desk = Desk::of(Broker::open(store(), "p").await.unwrap());
-    let (asked, waiter) = desk.asks(r"rm *\?").await;
-    desk.broker.reply(asked.id, Reply::Always).await.unwrap();
+    let (pending, waiter) = desk.asks(r"rm *\?").await;
+    desk.broker.reply(pending.id, Reply::Always).await.unwrap();
     waiter.await.unwrap().unwrap();
 
     let desk = Desk::of(Broker::open(store(), "p").await.unwrap());
@@ -57,8 +57,8 @@ async fn case_72_a_name_with_a_star_is_literal_in_what_is_saved() {
 #[tokio::test]
 async fn case_73_always_for_a_command_does_not_cover_a_longer_one() {
     let mut desk = Desk::new();
-    let (asked, waiter) = desk.asks("git status").await;
-    desk.broker.reply(asked.id, Reply::Always).await.unwrap();
+    let (pending, waiter) = desk.asks("git status").await;
+    desk.broker.reply(pending.id, Reply::Always).await.unwrap();
     waiter.await.unwrap().unwrap();
     assert_eq!(decision(&desk.session, &run("git status")), Decision::Allow);
     for other in ["git status; rm", "git status -s", "git status\nrm", " git status", "git status "] {
@@ -82,9 +82,9 @@ fn case_74_a_name_does_not_match_a_longer_name() {
 async fn case_75_a_deny_added_while_an_ask_waits_wins() {
     for reply in [Reply::Once, Reply::Always] {
         let mut desk = Desk::new();
-        let (asked, waiter) = desk.asks("rm x").await;
+        let (pending, waiter) = desk.asks("rm x").await;
         desk.session.set(USER, deny("run", "rm *"));
-        let answered = desk.broker.reply(asked.id, reply).await;
+        let answered = desk.broker.reply(pending.id, reply).await;
         assert!(matches!(answered, Err(ReplyError::NotWaiting { .. })), "refused when the rule came");
         assert!(matches!(waiter.await.unwrap(), Err(Refusal::Denied { .. })));
         assert_eq!(desk.broker.remembered(), []);
@@ -94,8 +94,8 @@ async fn case_75_a_deny_added_while_an_ask_waits_wins() {
 #[tokio::test]
 async fn case_75_a_deny_stands_over_what_was_approved_before() {
     let mut desk = Desk::new();
-    let (asked, waiter) = desk.asks("rm x").await;
-    desk.broker.reply(asked.id, Reply::Always).await.unwrap();
+    let (pending, waiter) = desk.asks("rm x").await;
+    desk.broker.reply(pending.id, Reply::Always).await.unwrap();
     waiter.await.unwrap().unwrap();
     desk.session.set(USER, deny("run", "rm *"));
     assert_eq!(decision(&desk.session, &run("rm x")), Decision::Deny);
@@ -136,10 +136,10 @@ async fn case_76_many_at_once_get_their_own_answers() {
         })
         .collect();
     for _ in 0..64 {
-        let asked = desk.next_asked().await;
-        let even = asked.session.parse::<u32>().unwrap() % 2 == 0;
-        let reply = if even { Reply::Once } else { Reply::Reject { message: Some(asked.session.clone()) } };
-        desk.broker.reply(asked.id, reply).await.unwrap();
+        let pending = desk.next_asked().await;
+        let even = pending.session.parse::<u32>().unwrap() % 2 == 0;
+        let reply = if even { Reply::Once } else { Reply::Reject { message: Some(pending.session.clone()) } };
+        desk.broker.reply(pending.id, reply).await.unwrap();
     }
     for waiter in waiters {
         let (number, answer) = waiter.await.unwrap();
@@ -193,10 +193,10 @@ async fn case_77_a_process_killed_between_ask_and_reply_leaves_no_allow() {
 async fn child_that_approves_once_and_then_waits() {
     let Some(path) = std::env::var_os("PROWESS_TEST_APPROVALS") else { return };
     let mut desk = Desk::of(Broker::open(Arc::new(FileApprovals::at(path)), "p").await.unwrap());
-    let (asked, waiter) = desk.asks("make").await;
-    desk.broker.reply(asked.id, Reply::Always).await.unwrap();
+    let (pending, waiter) = desk.asks("make").await;
+    desk.broker.reply(pending.id, Reply::Always).await.unwrap();
     waiter.await.unwrap().unwrap();
-    let (_asked, waiter) = desk.asks("rm x").await;
+    let (_pending, waiter) = desk.asks("rm x").await;
     println!("waiting for an answer");
     let _ = waiter.await;
 }
@@ -216,12 +216,12 @@ async fn case_78_nobody_to_ask_is_a_refusal() {
 #[tokio::test]
 async fn case_78_a_request_without_subjects_is_covered_by_nothing() {
     let mut desk = Desk::new();
-    let mut request = run("x").always([Pattern::any()]);
-    let (asked, waiter) = desk.ask(&desk.session.clone(), request.clone()).await;
-    desk.broker.reply(asked.id, Reply::Always).await.unwrap();
+    let mut question = run("x").always([Pattern::any()]);
+    let (pending, waiter) = desk.ask(&desk.session.clone(), question.clone()).await;
+    desk.broker.reply(pending.id, Reply::Always).await.unwrap();
     waiter.await.unwrap().unwrap();
-    request.subjects.clear();
-    assert_eq!(decision(&desk.session, &request), Decision::Ask);
+    question.subjects.clear();
+    assert_eq!(decision(&desk.session, &question), Decision::Ask);
 }
 
 #[tokio::test]
@@ -231,9 +231,9 @@ async fn case_79_arguments_changed_after_approval_are_asked_about_again() {
         let arguments = json!({ "path": path, "force": true }).to_string();
         Question::new(Kind::TOOL, "delete").to(Action::CallTool { tool: "delete".to_owned(), arguments })
     };
-    let (asked, waiter) = desk.ask(&desk.session.clone(), call("a.txt")).await;
-    assert_eq!(asked.fingerprint, call("a.txt").fingerprint());
-    desk.broker.reply(asked.id, Reply::Once).await.unwrap();
+    let (pending, waiter) = desk.ask(&desk.session.clone(), call("a.txt")).await;
+    assert_eq!(pending.fingerprint, call("a.txt").fingerprint());
+    desk.broker.reply(pending.id, Reply::Once).await.unwrap();
     let grant = waiter.await.unwrap().unwrap();
     assert!(grant.covers(&call("a.txt")));
     assert!(!grant.covers(&call("/etc/passwd")));
@@ -241,6 +241,6 @@ async fn case_79_arguments_changed_after_approval_are_asked_about_again() {
     assert!(!grant.covers(&call("a.txt").bound_to("x")));
 
     let (again, waiter) = desk.ask(&desk.session.clone(), call("/etc/passwd")).await;
-    assert_ne!(again.fingerprint, asked.fingerprint);
+    assert_ne!(again.fingerprint, pending.fingerprint);
     assert!(!waiter.is_finished());
 }

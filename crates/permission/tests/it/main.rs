@@ -5,10 +5,10 @@
 mod asking;
 mod config;
 mod hostile;
-mod places;
+mod paths;
 mod properties;
 mod stores;
-mod words;
+mod wording;
 
 use std::sync::Arc;
 
@@ -42,9 +42,9 @@ impl Desk {
     }
 
     /// Asks, and gives the ask as the front end sees it.
-    async fn ask(&mut self, session: &Permissions, request: Question) -> (Arc<PendingQuestion>, Waiter) {
+    async fn ask(&mut self, session: &Permissions, question: Question) -> (Arc<PendingQuestion>, Waiter) {
         let session = session.clone();
-        let waiter = tokio::spawn(async move { session.request(request).await });
+        let waiter = tokio::spawn(async move { session.request(question).await });
         (self.next_asked().await, waiter)
     }
 
@@ -55,8 +55,8 @@ impl Desk {
 
     async fn next_asked(&mut self) -> Arc<PendingQuestion> {
         loop {
-            if let PermissionEvent::Asked(asked) = self.front_end.next().await.unwrap() {
-                return asked;
+            if let PermissionEvent::Asked(pending) = self.front_end.next().await.unwrap() {
+                return pending;
             }
         }
     }
@@ -72,8 +72,8 @@ fn deny(kind: &str, pattern: &str) -> Vec<Rule> {
     vec![Rule::new(kind, pattern, Decision::Deny)]
 }
 
-fn decision(session: &Permissions, request: &Question) -> Decision {
-    session.decide(request).decision
+fn decision(session: &Permissions, question: &Question) -> Decision {
+    session.decide(question).decision
 }
 
 const USER: RuleSource = RuleSource::User;

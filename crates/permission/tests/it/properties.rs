@@ -51,14 +51,14 @@ proptest! {
         rules in prop::collection::vec((0..6usize, "[rs*]{1,2}", "[ab*]{0,3}", decision()), 0..20),
         subject in "[ab]{0,3}",
     ) {
-        let layers =
+        let sources =
             [RuleSource::Defaults, RuleSource::BuiltInAgent, RuleSource::User, RuleSource::Project, RuleSource::Agent, RuleSource::Session];
         let mut policy = Policy::empty();
-        for (layer, kind, pattern, action) in &rules {
-            policy = policy.with(layers[*layer], [Rule::new(kind, pattern, *action)]);
+        for (source, kind, pattern, action) in &rules {
+            policy = policy.with(sources[*source], [Rule::new(kind, pattern, *action)]);
         }
         let mut sorted = rules.clone();
-        sorted.sort_by_key(|(layer, ..)| *layer);
+        sorted.sort_by_key(|(source, ..)| *source);
         let kind = Kind::parse("r").unwrap();
         let expected = sorted.iter().fold(Decision::Ask, |so_far, (_, kind, pattern, action)| {
             let chars = |text: &str| text.chars().collect::<Vec<_>>();

@@ -16,7 +16,7 @@ fn approval(pattern: &str) -> Approval {
 }
 
 /// What an error says, without the directory that is another one each time.
-fn words(error: &StoreError, directory: &Path) -> String {
+fn message(error: &StoreError, directory: &Path) -> String {
     error.to_string().replace(&directory.display().to_string(), "DIR")
 }
 
@@ -75,7 +75,7 @@ async fn a_damaged_file_is_an_error_and_stays_as_it_is() {
     for content in &contents {
         fs::write(&path, content).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        said.push(words(&store.load("p").await.unwrap_err(), directory.path()));
+        said.push(message(&store.load("p").await.unwrap_err(), directory.path()));
         assert!(store.add(&[approval("x")]).await.is_err());
         assert!(store.remove(&approval("x")).await.is_err());
         assert!(Broker::open(Arc::new(store.clone()), "p").await.is_err());
@@ -94,7 +94,7 @@ async fn a_file_that_others_may_write_is_not_used() {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         assert!(matches!(store.load("p").await, Err(StoreError::WritableByOthers { .. })), "{mode:o}");
     }
-    insta::assert_snapshot!(words(&store.add(&[approval("y")]).await.unwrap_err(), directory.path()));
+    insta::assert_snapshot!(message(&store.add(&[approval("y")]).await.unwrap_err(), directory.path()));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(store.load("p").await.unwrap(), [approval("x")]);
 }
@@ -107,9 +107,9 @@ async fn what_cannot_hold_a_file_says_so() {
     let below_a_file = FileApprovals::at(directory.path().join("file/approvals.json"));
     let is_a_directory = FileApprovals::at(directory.path().join("approvals.json"));
     let said = [
-        words(&below_a_file.add(&[approval("x")]).await.unwrap_err(), directory.path()),
-        words(&below_a_file.load("p").await.unwrap_err(), directory.path()),
-        words(&is_a_directory.load("p").await.unwrap_err(), directory.path()),
+        message(&below_a_file.add(&[approval("x")]).await.unwrap_err(), directory.path()),
+        message(&below_a_file.load("p").await.unwrap_err(), directory.path()),
+        message(&is_a_directory.load("p").await.unwrap_err(), directory.path()),
     ];
     insta::assert_snapshot!(said.join("\n"));
 }
@@ -128,7 +128,7 @@ async fn a_directory_that_is_read_only_still_gives_its_approvals() {
         Err(error) => {
             assert_eq!(loaded, [approval("x")]);
             assert_eq!(
-                words(&error, directory.path()),
+                message(&error, directory.path()),
                 "could not lock DIR/approvals.json: Permission denied (os error 13)"
             );
         }
@@ -146,8 +146,8 @@ async fn a_file_has_an_end() {
     let huge = approval(&"y".repeat(usize::try_from(MAX_APPROVALS_BYTES).unwrap()));
     let error = store.add(&[huge]).await.unwrap_err();
     assert_eq!(
-        words(&error, directory.path()),
-        "DIR/approvals.json would grow over 8388608 bytes; remove approvals that are no longer needed"
+        message(&error, directory.path()),
+        "DIR/approvals.json would exceed 8388608 bytes; remove approvals that you no longer need"
     );
     assert_eq!(store.load("p").await.unwrap(), [approval("x")]);
 }

@@ -1,23 +1,23 @@
-//! The arguments of tools, with the words that models read about them, and what they come to.
+//! The arguments of the tools that load, unload and select, and how a call is parsed.
 //!
-//! Descriptions are for models, who read them in every request.
+//! Models read the descriptions in every request, so they are short.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::Capabilities;
-use super::table::{RunSetting, Takes};
+use super::table::{RunToolInfo, Signature};
 use crate::delta::SelectMode;
 use crate::documents::DocumentChoice;
 use crate::parameters::{self, WrongArguments, check, object, typed};
 
-/// What the argument that names a skill is called in the types here. A dialect may have its own word for it.
+/// The name of the argument for the skill in the types here. A dialect may use another name.
 pub(super) const SKILL: &str = "skill";
 
-/// What a model wants, whatever the dialect calls it.
+/// A parsed call, which no longer depends on the dialect.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Wanted {
+pub(crate) enum ParsedCall {
     Load {
         name: String,
         arguments: Option<String>,
@@ -35,17 +35,7 @@ pub(crate) enum Wanted {
         name: String,
     },
     #[cfg(feature = "run")]
-    Run(Box<prowess_workspace::RunRequest>),
-    #[cfg(feature = "run")]
-    Start(Box<crate::exec::ExecRequest>),
-    #[cfg(feature = "run")]
-    Write(crate::exec::WriteRequest),
-    #[cfg(feature = "run")]
-    Look(crate::exec::PollRequest),
-    #[cfg(feature = "run")]
-    End {
-        id: String,
-    },
+    Run(crate::run::RunCall),
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -99,89 +89,98 @@ fn replace() -> SelectMode {
     SelectMode::Replace
 }
 
-/// The schema of what a tool takes, with the dialect's word for the skill.
+/// The schema of a tool's arguments, with the dialect's name for the skill.
 pub(super) fn schema(
-    takes: Takes,
-    word: &str,
+    signature: Signature,
+    skill_argument: &str,
     capabilities: Capabilities,
-    runs: Option<&RunSetting>,
+    runs: Option<&RunToolInfo>,
 ) -> Value {
-    let schema = match takes {
-        Takes::Load | Takes::Unload | Takes::List => parameters::schema::<ByName>(),
-        Takes::LoadDocuments if capabilities.documents => parameters::schema::<LoadDocuments>(),
-        Takes::LoadMaybeArguments if capabilities.arguments => parameters::schema::<LoadMaybeArguments>(),
-        Takes::LoadDocuments | Takes::LoadMaybeArguments => parameters::schema::<ByName>(),
-        Takes::LoadArguments => parameters::schema::<LoadArguments>(),
-        Takes::Select => parameters::schema::<Select>(),
+    let schema = match signature {
+        Signature::Load | Signature::Unload | Signature::List => parameters::schema::<ByName>(),
+        Signature::LoadDocuments if capabilities.documents => parameters::schema::<LoadDocuments>(),
+        Signature::LoadMaybeArguments if capabilities.arguments => parameters::schema::<LoadMaybeArguments>(),
+        Signature::LoadDocuments | Signature::LoadMaybeArguments => parameters::schema::<ByName>(),
+        Signature::LoadArguments => parameters::schema::<LoadArguments>(),
+        Signature::Select => parameters::schema::<Select>(),
         #[cfg(feature = "run")]
-        run => return renamed(super::run::schema(run, capabilities, runs), word),
+        Signature::Run => return renamed(super::run_tool::schema(runs), skill_argument),
+        #[cfg(feature = "run")]
+        interactive => {
+            let schema = super::interactive_tools::schema(interactive, capabilities, runs);
+            return renamed(schema, skill_argument);
+        }
     };
     #[cfg(not(feature = "run"))]
     let _ = runs;
-    renamed(Value::clone(&schema), word)
+    renamed(Value::clone(&schema), skill_argument)
 }
 
-/// What a call with these arguments wants.
-pub(super) fn wanted(
-    takes: Takes,
-    word: &str,
+/// Checks and parses the arguments of a call.
+pub(super) fn parse(
+    signature: Signature,
+    skill_argument: &str,
     given: Value,
     capabilities: Capabilities,
-) -> Result<Wanted, WrongArguments> {
+) -> Result<ParsedCall, WrongArguments> {
     let mut given = object(given)?;
     #[cfg(feature = "run")]
-    let known = match takes {
-        Takes::Start => renamed(super::run::start_schema(), word),
-        _ => schema(takes, word, capabilities, None),
+    let known = match signature {
+        Signature::Start => renamed(super::interactive_tools::start_schema(), skill_argument),
+        _ => schema(signature, skill_argument, capabilities, None),
     };
     #[cfg(not(feature = "run"))]
-    let known = schema(takes, word, capabilities, None);
+    let known = schema(signature, skill_argument, capabilities, None);
     check(&known, &mut given, "")?;
-    if let Some(name) = given.remove(word) {
+    if let Some(name) = given.remove(skill_argument) {
         given.insert(SKILL.to_owned(), name);
     }
-    Ok(match takes {
-        Takes::Load => Wanted::Load { name: typed::<ByName>(given)?.skill, arguments: None, documents: None },
-        Takes::LoadDocuments => {
+    Ok(match signature {
+        Signature::Load => {
+            ParsedCall::Load { name: typed::<ByName>(given)?.skill, arguments: None, documents: None }
+        }
+        Signature::LoadDocuments => {
             let LoadDocuments { skill: name, docs, include_all_docs } = typed(given)?;
-            Wanted::Load { name, arguments: None, documents: choice(docs, include_all_docs) }
+            ParsedCall::Load { name, arguments: None, documents: choice(docs, include_all_docs) }
         }
-        Takes::LoadMaybeArguments => {
+        Signature::LoadMaybeArguments => {
             let LoadMaybeArguments { skill: name, args: arguments } = typed(given)?;
-            Wanted::Load { name, arguments, documents: None }
+            ParsedCall::Load { name, arguments, documents: None }
         }
-        Takes::LoadArguments => {
+        Signature::LoadArguments => {
             let LoadArguments { skill: name, args } = typed(given)?;
-            Wanted::Load { name, arguments: Some(args), documents: None }
+            ParsedCall::Load { name, arguments: Some(args), documents: None }
         }
-        Takes::Unload => Wanted::Unload { name: typed::<ByName>(given)?.skill },
-        Takes::List => Wanted::List { name: typed::<ByName>(given)?.skill },
-        Takes::Select => {
+        Signature::Unload => ParsedCall::Unload { name: typed::<ByName>(given)?.skill },
+        Signature::List => ParsedCall::List { name: typed::<ByName>(given)?.skill },
+        Signature::Select => {
             let Select { skill: name, docs, include_all_docs, mode } = typed(given)?;
-            Wanted::Select { name, mode, choice: choice(docs, include_all_docs).unwrap_or_default() }
+            ParsedCall::Select { name, mode, choice: choice(docs, include_all_docs).unwrap_or_default() }
         }
         #[cfg(feature = "run")]
-        run => super::run::wanted(run, given)?,
+        Signature::Run => ParsedCall::Run(super::run_tool::parse(given)?),
+        #[cfg(feature = "run")]
+        interactive => ParsedCall::Run(super::interactive_tools::parse(interactive, given)?),
     })
 }
 
-/// A schema with a dialect's word for the skill.
-fn renamed(mut schema: Value, word: &str) -> Value {
-    if word == SKILL {
+/// The schema with another name for the skill's argument.
+fn renamed(mut schema: Value, skill_argument: &str) -> Value {
+    if skill_argument == SKILL {
         return schema;
     }
     if let Some(properties) = schema["properties"].as_object_mut() {
-        let own = |name: String| if name == SKILL { word.to_owned() } else { name };
+        let own = |name: String| if name == SKILL { skill_argument.to_owned() } else { name };
         *properties =
             std::mem::take(properties).into_iter().map(|(name, value)| (own(name), value)).collect();
     }
     for name in schema["required"].as_array_mut().into_iter().flatten().filter(|name| **name == SKILL) {
-        *name = word.into();
+        *name = skill_argument.into();
     }
     schema
 }
 
-/// The documents that were asked for, if any were.
+/// The chosen documents, if the call chooses any.
 fn choice(docs: Option<Vec<String>>, all: bool) -> Option<DocumentChoice> {
     if all { Some(DocumentChoice::All) } else { docs.map(DocumentChoice::Named) }
 }

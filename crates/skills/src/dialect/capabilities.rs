@@ -1,29 +1,29 @@
-//! What a model can do with skills besides loading them.
+//! Capabilities: what a model can do with skills besides loading them.
 
-/// What a model can do with skills besides loading them. Each is independent of the others and of the dialect, which
-/// has tools for all of them.
+/// What a model can do with skills besides loading them. Each capability is independent, and every dialect has tools for
+/// all of them.
 ///
 /// ```
 /// use prowess_skills::{Capabilities, Dialect, SessionOptions};
 ///
 /// let mut options = SessionOptions::new(Dialect::OpenCode);
 /// assert_eq!(options.capabilities, Capabilities::of(Dialect::OpenCode));
-/// assert!(!options.capabilities.documents, "its origin has no tools for documents");
+/// assert!(!options.capabilities.documents, "opencode has no tools for documents");
 /// options.capabilities.documents = true;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-#[expect(clippy::struct_excessive_bools, reason = "each can be had without the others")]
+#[expect(clippy::struct_excessive_bools, reason = "each one is independent of the others")]
 pub struct Capabilities {
     /// Load a skill with arguments.
     pub arguments: bool,
     /// Unload a skill.
     pub unload: bool,
-    /// List a skill's documents, and choose which are in context.
+    /// List a skill's documents, and select which are in context.
     pub documents: bool,
-    /// Run a command of a skill, if the session has `RunSetup`.
+    /// Run a command of a skill, if the session has a `RunSetup`.
     pub run: bool,
-    /// Start a command of a skill, and type into it, if the session has `RunSetup`.
+    /// Start a command of a skill and type into it, if the session has a `RunSetup`.
     pub interactive: bool,
 }
 
@@ -46,7 +46,7 @@ impl Capabilities {
         Self { arguments: false, unload: false, documents: false, run: false, interactive: false }
     }
 
-    /// Those that a dialect has unless somebody says otherwise: those of its origin, and unloading.
+    /// The default capabilities of a dialect: those of the original agent, and unloading.
     ///
     /// ```
     /// use prowess_skills::{Capabilities, Dialect};

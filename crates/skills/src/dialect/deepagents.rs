@@ -1,32 +1,32 @@
-//! `load_skill` and `unload_skill`, whose words are those of their origin.
+//! The dialect `deepagents`: `load_skill` and `unload_skill`, with the texts of the original agent.
 
 use prowess_catalog::section::SectionTemplate;
 
-use super::table::{Entry, Table, Takes, section};
-use super::{Capabilities, Form, LoadToolNames, documents};
+use super::table::{DialectTable, Signature, ToolEntry, section};
+use super::{Capabilities, LoadToolNames, LoadedForm, documents};
 use crate::options::{Lifetime, Placement};
 
-const WORDS: LoadToolNames = LoadToolNames { load: "load_skill", unload: "unload_skill" };
+const LOAD_TOOLS: LoadToolNames = LoadToolNames { load: "load_skill", unload: "unload_skill" };
 
-pub(super) static TABLE: Table = Table {
+pub(super) static TABLE: DialectTable = DialectTable {
     name: "deepagents",
-    words: WORDS,
+    load_tools: LOAD_TOOLS,
     skill: "skill_name",
     tools: &[
-        Entry {
-            name: WORDS.load,
-            takes: Takes::LoadMaybeArguments,
-            says: |_| {
+        ToolEntry {
+            name: LOAD_TOOLS.load,
+            signature: Signature::LoadMaybeArguments,
+            describe: |_| {
                 "Load a skill's full instructions and discover its resources. Use this instead of read_file when \
                  you need to activate a skill from the available skills list."
                     .to_owned()
             },
             skill: Some("Name of the skill to load from the available skills list."),
         },
-        Entry {
-            name: WORDS.unload,
-            takes: Takes::Unload,
-            says: |_| {
+        ToolEntry {
+            name: LOAD_TOOLS.unload,
+            signature: Signature::Unload,
+            describe: |_| {
                 "Unload a previously loaded skill to free up a loading slot. Use this when you have reached the \
                  maximum number of loaded skills and need to load a different one."
                     .to_owned()
@@ -39,7 +39,7 @@ pub(super) static TABLE: Table = Table {
     capabilities: Capabilities { arguments: true, unload: true, ..Capabilities::none() },
     placement: Placement::ToolAnswer,
     lifetime: Lifetime::Session,
-    form: Form::Document,
+    form: LoadedForm::Manifest,
     reselects: false,
     has_heading: false,
     marks_loaded: true,
@@ -51,7 +51,7 @@ fn template(capabilities: Capabilities, _: Placement) -> Option<SectionTemplate>
     if capabilities.unload && !capabilities.documents {
         return Some(SectionTemplate::default());
     }
-    let LoadToolNames { load, unload } = WORDS;
+    let LoadToolNames { load, unload } = LOAD_TOOLS;
     Some(section(&[
         Some(format!(
             "**Load the skill**: Use `{load}(\"skill-name\")` to read full instructions and discover resources"

@@ -1,31 +1,31 @@
-//! The tools for documents, which all dialects have under the same names.
+//! The tools for documents, which have the same names in all dialects.
 
-use super::table::{Entry, Setting, Takes};
+use super::table::{Signature, ToolContext, ToolEntry};
 use crate::options::Placement;
 
-pub(super) const SELECT: Entry = Entry {
+pub(super) const SELECT: ToolEntry = ToolEntry {
     name: "skill_select_docs",
-    takes: Takes::Select,
-    says: |setting| format!("Choose which documents of a loaded skill are {}.", place(setting)),
+    signature: Signature::Select,
+    describe: |context| format!("Choose which documents of a loaded skill are {}.", placement(context)),
     skill: None,
 };
 
-pub(super) const LIST: Entry = Entry {
+pub(super) const LIST: ToolEntry = ToolEntry {
     name: "skill_list_docs",
-    takes: Takes::List,
-    says: |_| "List the documents of a skill.".to_owned(),
+    signature: Signature::List,
+    describe: |_| "List the documents of a skill.".to_owned(),
     skill: None,
 };
 
 /// Where the text of documents goes.
-fn place(setting: &Setting<'_>) -> &'static str {
-    match setting.placement {
+fn placement(context: &ToolContext<'_>) -> &'static str {
+    match context.placement {
         Placement::SystemMessage => "in the system message",
         Placement::ToolAnswer => "in the conversation",
     }
 }
 
-/// The step of a section that is about documents.
+/// The step about documents in the section of the system prompt.
 pub(super) fn step() -> String {
     "**Choose documents**: Use `skill_list_docs` to see its documents, and `skill_select_docs` to put those you need \
      beside its instructions"

@@ -1,18 +1,19 @@
-//! Tools for skills in the words of three families of agents, over one engine.
+//! Dialects: the names and texts of the tools for skills, as three families of agents know them.
 //!
-//! A dialect is data: names, descriptions and schemas of tools, and which act of the session a call of
-//! each of them is. None of them knows how anything is done.
+//! A dialect is data: names, descriptions and schemas of tools, and the kind of each tool. The engine does the work.
 
-mod act;
 mod arguments;
 mod capabilities;
 mod deepagents;
 mod documents;
+#[cfg(feature = "run")]
+mod interactive_tools;
 mod opencode;
 #[cfg(feature = "run")]
-mod run;
+mod run_tool;
 mod spec;
 mod table;
+mod tool_kind;
 mod trpc;
 
 use std::collections::BTreeMap;
@@ -20,34 +21,30 @@ use std::str::FromStr;
 
 use prowess_catalog::overview::Activation;
 use prowess_catalog::section::SectionTemplate;
-use prowess_permission::Refusal;
 use serde_json::Value;
 
-pub use self::act::SkillToolKind;
-pub(crate) use self::arguments::Wanted;
+pub(crate) use self::arguments::ParsedCall;
 pub use self::capabilities::Capabilities;
 pub use self::spec::ToolSpec;
-pub(crate) use self::table::RunSetting;
-use self::table::{Setting, Table};
-use crate::delta::SkillDelta;
+pub(crate) use self::table::RunToolInfo;
+use self::table::{DialectTable, ToolContext};
+pub use self::tool_kind::SkillToolKind;
 use crate::error::SkillError;
 use crate::options::{Lifetime, Placement, SessionOptions, UnloadedText};
-use crate::run_summary::RunSummary;
-use crate::session::SkillAnswer;
 use crate::state::SkillState;
 use crate::view::SkillView;
 
-/// With more skills than this, a schema does not list their names.
+/// The most skills that a schema lists by name.
 pub const MAX_ENUM_NAMES: usize = 50;
 
-/// The family of agents whose tools a session has: their names, their words and their defaults. What can be done is
-/// not its business: [`Capabilities`] say that, and every dialect has tools for all of them.
+/// The dialect of a session: the names and texts of its tools, and its defaults. What the model can do is a matter of
+/// [`Capabilities`]; every dialect has tools for all of them.
 ///
 /// ```
 /// use prowess_skills::Dialect;
 ///
 /// let dialect: Dialect = "trpc".parse()?;
-/// assert_eq!(dialect.wording().load, "skill_load");
+/// assert_eq!(dialect.load_tools().load, "skill_load");
 /// assert!("latin".parse::<Dialect>().is_err());
 /// # Ok::<(), String>(())
 /// ```
@@ -59,7 +56,7 @@ pub enum Dialect {
     DeepAgents,
     /// `skill_load` and `skill_unload`; loaded text goes into the system message and stays for a turn.
     Trpc,
-    /// `skill`, whose description lists what there is, and `skill_unload`.
+    /// `skill`, whose description lists the skills, and `skill_unload`.
     OpenCode,
 }
 
@@ -68,11 +65,11 @@ impl FromStr for Dialect {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|dialect| dialect.as_str() == name);
-        found.ok_or_else(|| format!("there is no dialect `{name}`: it is deepagents, trpc or opencode"))
+        found.ok_or_else(|| format!("there is no dialect `{name}`; use deepagents, trpc or opencode"))
     }
 }
 
-/// The names of a dialect's tools, for messages.
+/// The names of the tools that load and unload a skill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadToolNames {
     /// The tool that loads a skill.
@@ -81,59 +78,21 @@ pub struct LoadToolNames {
     pub unload: &'static str,
 }
 
-/// How much of a document a dialect gives.
+/// How much of a manifest a dialect loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum LoadedForm {
     /// The whole file.
-    Document,
-    /// What follows the frontmatter.
-    Body,
-}
-
-/// What a tool call comes to.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-#[non_exhaustive]
-pub struct SkillToolAnswer {
-    /// What the model reads.
-    pub text: String,
-    /// Whether it is an error. Nothing has changed then.
-    pub is_error: bool,
-    /// The changes of state.
-    pub deltas: Vec<SkillDelta>,
-    /// The answer as data, where it is more than text.
-    pub data: Option<Value>,
-    /// What came of a command, if one was run to its end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ran: Option<Box<RunSummary>>,
-    /// What the gate said, if it was the gate that refused.
-    #[serde(skip)]
-    pub refusal: Option<Refusal>,
-}
-
-impl From<Result<SkillAnswer, SkillError>> for SkillToolAnswer {
-    fn from(result: Result<SkillAnswer, SkillError>) -> Self {
-        match result {
-            Ok(SkillAnswer { text, deltas, data, ran }) => {
-                Self { text, is_error: false, deltas, data, ran, refusal: None }
-            }
-            Err(error) => Self {
-                text: error.for_model(),
-                is_error: true,
-                deltas: Vec::new(),
-                data: None,
-                ran: None,
-                refusal: error.refusal().cloned(),
-            },
-        }
-    }
+    Manifest,
+    /// Only the instructions after the frontmatter.
+    Instructions,
 }
 
 impl Dialect {
-    /// All of them.
+    /// All dialects.
     pub const ALL: [Self; 3] = [Self::DeepAgents, Self::Trpc, Self::OpenCode];
 
-    /// The one place that tells dialects apart.
-    fn table(self) -> &'static Table {
+    /// The table of the dialect. Only this function tells dialects apart.
+    fn table(self) -> &'static DialectTable {
         match self {
             Self::DeepAgents => &deepagents::TABLE,
             Self::Trpc => &trpc::TABLE,
@@ -141,36 +100,36 @@ impl Dialect {
         }
     }
 
-    /// Its name in configurations.
+    /// Its name in the configuration.
     pub fn as_str(self) -> &'static str {
         self.table().name
     }
 
-    /// What its tools are called.
-    pub fn words(self) -> LoadToolNames {
-        self.table().words
+    /// The names of its tools for loading and unloading.
+    pub fn load_tools(self) -> LoadToolNames {
+        self.table().load_tools
     }
 
-    /// The names of all its tools, whatever a session's capabilities are.
+    /// The names of all its tools, with all capabilities.
     pub fn tool_names(self) -> impl Iterator<Item = &'static str> {
         self.table().entries().map(|entry| entry.name)
     }
 
-    /// What a tool of this name does, in whichever dialect has it: for threads that were begun in another one. No name
-    /// means two things.
+    /// The kind of the tool with this name in any dialect, for threads that began in another dialect. No name has two
+    /// meanings.
     ///
     /// ```
     /// use prowess_skills::{Dialect, SkillToolKind};
     ///
-    /// assert_eq!(Dialect::act_of("skill_unload"), Some(SkillToolKind::Unload));
-    /// assert_eq!(Dialect::act_of("grep"), None);
+    /// assert_eq!(Dialect::tool_kind("skill_unload"), Some(SkillToolKind::Unload));
+    /// assert_eq!(Dialect::tool_kind("grep"), None);
     /// ```
-    pub fn act_of(tool: &str) -> Option<SkillToolKind> {
+    pub fn tool_kind(tool: &str) -> Option<SkillToolKind> {
         let mut entries = Self::ALL.into_iter().flat_map(|dialect| dialect.table().entries());
-        entries.find(|entry| entry.name == tool).map(|entry| entry.takes.act())
+        entries.find(|entry| entry.name == tool).map(|entry| entry.signature.kind())
     }
 
-    /// The skill that a call of a tool for skills is about, in whichever dialect it was made.
+    /// The skill that a call is about, in any dialect.
     ///
     /// ```
     /// use prowess_skills::Dialect;
@@ -185,43 +144,42 @@ impl Dialect {
         (self.table().placement, self.table().lifetime)
     }
 
-    pub(crate) fn form(self) -> Form {
+    pub(crate) fn form(self) -> LoadedForm {
         self.table().form
     }
 
-    /// Whether loading a loaded skill again changes its documents.
+    /// Whether loading a loaded skill again selects its documents.
     pub(crate) fn reselects(self) -> bool {
         self.table().reselects
     }
 
-    /// What stands before a skill's text.
+    /// The heading before a skill's text.
     pub(crate) fn heading(self, name: &str, directory: &str) -> String {
         self.table().heading(name, directory)
     }
 
-    /// What is said of a skill that there is not.
+    /// The message about a skill that does not exist.
     pub(crate) fn not_found(self, name: &str, available: &str) -> String {
         self.table().not_found(name, available)
     }
 
-    /// What a model is told about the text of a skill that it unloaded.
+    /// The note for the model about the text of an unloaded skill.
     pub(crate) fn unload_note(self, placement: Placement, unloaded: UnloadedText) -> String {
         self.table().unload_note(placement, unloaded)
     }
 
-    /// How the overview says to load a skill.
+    /// How the overview tells the model to load a skill.
     pub(crate) fn activation(self, capabilities: Capabilities) -> Activation<'static> {
         self.table().activation(capabilities)
     }
 
-    /// Whether skills that only people may start can be listed. A list in a tool's description has only what the tool
-    /// can load.
+    /// Whether the overview can list skills that only people may start. A list in a tool's description has only skills that
+    /// the tool can load.
     pub fn lists_manual_skills(self) -> bool {
         self.template(Capabilities::all(), Placement::ToolAnswer).is_some()
     }
 
-    /// The section of the system prompt that its overview stands in. `opencode` has none: its tool says
-    /// what there is.
+    /// The section of the system prompt with the overview. `opencode` has none, because its tool lists the skills.
     pub(crate) fn template(
         self,
         capabilities: Capabilities,
@@ -231,33 +189,34 @@ impl Dialect {
     }
 }
 
-/// The tools of a session in a moment; with what commands may use, where they can be run.
-pub(crate) fn tools(view: &SkillView, runs: Option<&RunSetting>) -> Vec<ToolSpec> {
+/// The tools of a session; with those that run commands if there is a runner.
+pub(crate) fn tools(view: &SkillView, runs: Option<&RunToolInfo>) -> Vec<ToolSpec> {
     let options = view.engine().options();
-    let setting = Setting { view, capabilities: options.capabilities, placement: options.placement, runs };
-    options.dialect.table().specs(&setting)
+    let context =
+        ToolContext { view, capabilities: options.capabilities, placement: options.placement, runs };
+    options.dialect.table().specs(&context)
 }
 
-/// What a tool of this name does, if a session with these options has one.
-pub(crate) fn act(options: &SessionOptions, tool: &str) -> Option<SkillToolKind> {
-    let mut had = options.dialect.table().had(options.capabilities, true);
-    had.find(|entry| entry.name == tool).map(|entry| entry.takes.act())
+/// The kind of a tool, if a session with these options has it.
+pub(crate) fn tool_kind(options: &SessionOptions, tool: &str) -> Option<SkillToolKind> {
+    let mut available = options.dialect.table().available(options.capabilities, true);
+    available.find(|entry| entry.name == tool).map(|entry| entry.signature.kind())
 }
 
-/// What a call means, or what is wrong with it.
-pub(crate) fn wanted(
+/// Parses a call, or says what is wrong with it.
+pub(crate) fn parse_call(
     options: &SessionOptions,
     can_run: bool,
     tool: &str,
     arguments: Value,
-) -> Result<Wanted, SkillError> {
+) -> Result<ParsedCall, SkillError> {
     let (table, capabilities) = (options.dialect.table(), options.capabilities);
-    // Where nothing runs commands, the tools for them say so.
-    let Some(entry) = table.had(capabilities, true).find(|entry| entry.name == tool) else {
-        let tools = table.had(capabilities, can_run).map(|entry| entry.name).collect();
+    // Without a runner, the tools that run commands still answer, and say so.
+    let Some(entry) = table.available(capabilities, true).find(|entry| entry.name == tool) else {
+        let tools = table.available(capabilities, can_run).map(|entry| entry.name).collect();
         return Err(SkillError::NoSuchTool { tool: tool.to_owned(), tools });
     };
-    table.wanted(entry, arguments, capabilities)
+    table.parse(entry, arguments, capabilities)
 }
 
 pub(crate) fn state_keys(state: &SkillState) -> BTreeMap<String, String> {

@@ -1,31 +1,36 @@
-//! `skill`, whose description lists what there is; and `skill_unload` and `skill_with_args` for what its origin lacks.
+//! The dialect `opencode`: `skill`, whose description lists the skills. `skill_unload` and `skill_with_args` are additions.
 
 use prowess_catalog::untrusted::code_text;
 
-use super::table::{Entry, Setting, Table, Takes};
-use super::{Capabilities, Form, LoadToolNames, documents};
+use super::table::{DialectTable, Signature, ToolContext, ToolEntry};
+use super::{Capabilities, LoadToolNames, LoadedForm, documents};
 use crate::options::{Lifetime, Placement};
 
-const WORDS: LoadToolNames = LoadToolNames { load: "skill", unload: "skill_unload" };
+const LOAD_TOOLS: LoadToolNames = LoadToolNames { load: "skill", unload: "skill_unload" };
 
-pub(super) static TABLE: Table = Table {
+pub(super) static TABLE: DialectTable = DialectTable {
     name: "opencode",
-    words: WORDS,
+    load_tools: LOAD_TOOLS,
     skill: "name",
     tools: &[
-        Entry {
-            name: WORDS.load,
-            takes: Takes::Load,
-            says: load_says,
+        ToolEntry {
+            name: LOAD_TOOLS.load,
+            signature: Signature::Load,
+            describe: describe_load,
             skill: Some("The name of the skill, as it stands in `available_skills`."),
         },
-        Entry { name: "skill_with_args", takes: Takes::LoadArguments, says: with_says, skill: None },
+        ToolEntry {
+            name: "skill_with_args",
+            signature: Signature::LoadArguments,
+            describe: describe_load_with_args,
+            skill: None,
+        },
         documents::SELECT,
         documents::LIST,
-        Entry {
-            name: WORDS.unload,
-            takes: Takes::Unload,
-            says: |_| {
+        ToolEntry {
+            name: LOAD_TOOLS.unload,
+            signature: Signature::Unload,
+            describe: |_| {
                 "Unload a skill that is no longer needed, so that another one can be loaded.".to_owned()
             },
             skill: Some("The name of the loaded skill."),
@@ -34,17 +39,17 @@ pub(super) static TABLE: Table = Table {
     capabilities: Capabilities { unload: true, ..Capabilities::none() },
     placement: Placement::ToolAnswer,
     lifetime: Lifetime::Session,
-    form: Form::Body,
+    form: LoadedForm::Instructions,
     reselects: false,
     has_heading: true,
     marks_loaded: false,
     not_found: ("Skill", " not found"),
-    // Its tool says what there is.
+    // Its tool lists the skills.
     template: |_, _| None,
 };
 
-fn load_says(setting: &Setting<'_>) -> String {
-    let available = setting.view.offered().overview_xml().text;
+fn describe_load(context: &ToolContext<'_>) -> String {
+    let available = context.view.offered().overview_xml().text;
     if available.is_empty() {
         return "Load a skill to get step-by-step instructions for a task. No skills are available now."
             .to_owned();
@@ -55,12 +60,12 @@ fn load_says(setting: &Setting<'_>) -> String {
     )
 }
 
-fn with_says(setting: &Setting<'_>) -> String {
-    let mut says = "Load a skill that takes arguments.".to_owned();
-    for entry in setting.view.offered().entries() {
+fn describe_load_with_args(context: &ToolContext<'_>) -> String {
+    let mut text = "Load a skill that takes arguments.".to_owned();
+    for entry in context.view.offered().entries() {
         if let Some(hint) = entry.skill.extensions.argument_hint.as_deref() {
-            says.push_str(&format!("\n- {}: {}", code_text(entry.skill.name.as_str()), code_text(hint)));
+            text.push_str(&format!("\n- {}: {}", code_text(entry.skill.name.as_str()), code_text(hint)));
         }
     }
-    says
+    text
 }

@@ -1,10 +1,10 @@
-//! A tool as data.
+//! A tool as data: its name, kind, description and parameters.
 
 use serde_json::Value;
 
 use super::SkillToolKind;
 
-/// A tool, as data that any host can mount.
+/// A tool as data, for any agent.
 ///
 /// ```
 /// use prowess_skills::{SkillToolKind, SkillSession};
@@ -16,7 +16,7 @@ use super::SkillToolKind;
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
 /// let session = SkillSession::builder(catalog).start().await;
 /// let tools = session.tools();
-/// let unload = tools.iter().find(|tool| tool.act == SkillToolKind::Unload).unwrap();
+/// let unload = tools.iter().find(|tool| tool.kind == SkillToolKind::Unload).unwrap();
 /// assert_eq!(unload.name, "unload_skill");
 /// assert_eq!(unload.skill_in(&serde_json::json!({"skill_name": "pdf"})), Some("pdf"));
 /// # Ok(())
@@ -25,11 +25,12 @@ use super::SkillToolKind;
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[non_exhaustive]
 pub struct ToolSpec {
-    /// What a model calls it.
+    /// Its name for the model.
     pub name: &'static str,
     /// What it does.
-    pub act: SkillToolKind,
-    /// What a model is told about it.
+    #[serde(rename = "act")]
+    pub kind: SkillToolKind,
+    /// Its description for the model.
     pub description: String,
     /// The JSON Schema of its arguments.
     pub parameters: Value,
@@ -39,9 +40,9 @@ pub struct ToolSpec {
 }
 
 impl ToolSpec {
-    /// Whether a call that was cut off may be made again: it runs nothing.
+    /// Whether an interrupted call may be repeated: it runs nothing.
     pub fn is_idempotent(&self) -> bool {
-        self.act.is_idempotent()
+        self.kind.is_idempotent()
     }
 
     /// The skill that a call with these arguments is about.

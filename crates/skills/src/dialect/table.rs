@@ -1,62 +1,62 @@
-//! What tells one dialect from another, as data.
+//! The table of a dialect: everything in which dialects differ, as data.
 
 use prowess_catalog::overview::Activation;
 use prowess_catalog::section::SectionTemplate;
 use prowess_catalog::untrusted::code_text;
 use serde_json::{Value, json};
 
-use super::{Capabilities, Form, LoadToolNames, MAX_ENUM_NAMES, SkillToolKind, ToolSpec, arguments};
-use crate::error::{SkillError, shown};
+use super::{Capabilities, LoadToolNames, LoadedForm, MAX_ENUM_NAMES, SkillToolKind, ToolSpec, arguments};
+use crate::error::{SkillError, shorten};
+use crate::framing::HEADING;
 use crate::options::{Lifetime, Placement, UnloadedText};
-use crate::render::HEADING;
 use crate::view::SkillView;
 
-/// A dialect.
-pub(super) struct Table {
-    /// Its name in configurations.
+/// The table of a dialect.
+pub(super) struct DialectTable {
+    /// Its name in the configuration.
     pub(super) name: &'static str,
-    pub(super) words: LoadToolNames,
-    /// The argument that names a skill in the tools of its own.
+    pub(super) load_tools: LoadToolNames,
+    /// The name of the argument for the skill in its own tools.
     pub(super) skill: &'static str,
-    /// Its tools but those that run commands, which all dialects have under the same names.
-    pub(super) tools: &'static [Entry],
-    /// What is on unless somebody says otherwise.
+    /// Its tools, except those that run commands: these have the same names in all dialects.
+    pub(super) tools: &'static [ToolEntry],
+    /// Its default capabilities.
     pub(super) capabilities: Capabilities,
     pub(super) placement: Placement,
     pub(super) lifetime: Lifetime,
-    pub(super) form: Form,
-    /// Whether loading a loaded skill again changes its documents.
+    pub(super) form: LoadedForm,
+    /// Whether loading a loaded skill again selects its documents.
     pub(super) reselects: bool,
-    /// Whether a title and the directory stand before a skill's text.
+    /// Whether a skill's text has a heading with its name and directory.
     pub(super) has_heading: bool,
-    /// Whether an overview in the prompt marks what is loaded.
+    /// Whether the overview in the prompt marks loaded skills.
     pub(super) marks_loaded: bool,
-    /// What is said of a skill that there is not: before its name, and after it.
+    /// The message about a skill that does not exist: the texts before and after its name.
     pub(super) not_found: (&'static str, &'static str),
-    /// The section of the system prompt that the overview stands in, if there is one.
+    /// The section of the system prompt with the overview, if there is one.
     pub(super) template: fn(Capabilities, Placement) -> Option<SectionTemplate>,
 }
 
 /// A tool of a dialect.
-pub(super) struct Entry {
+pub(super) struct ToolEntry {
     pub(super) name: &'static str,
-    pub(super) takes: Takes,
-    /// What a model is told about it.
-    pub(super) says: fn(&Setting<'_>) -> String,
-    /// What it is told about the argument that names the skill, where the name alone does not say it.
+    pub(super) signature: Signature,
+    /// Makes its description for the model.
+    pub(super) describe: fn(&ToolContext<'_>) -> String,
+    /// The description of the argument for the skill, if its name is not enough.
     pub(super) skill: Option<&'static str>,
 }
 
-/// What a tool takes, and with that what it does.
+/// The signature of a tool: its parameters, from which its kind follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Takes {
-    /// A skill to load.
+pub(super) enum Signature {
+    /// Loads a skill.
     Load,
-    /// The same with documents.
+    /// Loads a skill with documents.
     LoadDocuments,
-    /// The same with arguments for the skill, which may be left out.
+    /// Loads a skill with optional arguments.
     LoadMaybeArguments,
-    /// The same with arguments for the skill.
+    /// Loads a skill with arguments.
     LoadArguments,
     Unload,
     List,
@@ -68,35 +68,35 @@ pub(super) enum Takes {
     #[cfg(feature = "run")]
     Write,
     #[cfg(feature = "run")]
-    Look,
+    Poll,
     #[cfg(feature = "run")]
     End,
 }
 
-/// What descriptions and schemas depend on.
-pub(super) struct Setting<'a> {
+/// What the descriptions and schemas of tools depend on.
+pub(super) struct ToolContext<'a> {
     pub(super) view: &'a SkillView,
     pub(super) capabilities: Capabilities,
     pub(super) placement: Placement,
-    /// Where commands can be run, what they may use.
-    pub(super) runs: Option<&'a RunSetting>,
+    /// What the run tools say; `None` if there is no runner.
+    pub(super) runs: Option<&'a RunToolInfo>,
 }
 
-/// What tools that run commands have to say.
+/// What the descriptions of run tools say about hosts and limits.
 #[cfg(feature = "run")]
-pub(crate) struct RunSetting {
+pub(crate) struct RunToolInfo {
     /// The hosts that a command may ask for.
     pub(crate) hosts: Vec<String>,
-    /// How long a command may take when nobody says otherwise, in seconds.
+    /// The default time limit, in seconds.
     pub(crate) timeout: u64,
 }
 
-/// Nothing runs commands.
+/// Without the feature `run`, no tool runs commands.
 #[cfg(not(feature = "run"))]
-pub(crate) enum RunSetting {}
+pub(crate) enum RunToolInfo {}
 
-impl Takes {
-    pub(super) fn act(self) -> SkillToolKind {
+impl Signature {
+    pub(super) fn kind(self) -> SkillToolKind {
         match self {
             Self::Load | Self::LoadDocuments | Self::LoadMaybeArguments | Self::LoadArguments => {
                 SkillToolKind::Load
@@ -111,14 +111,14 @@ impl Takes {
             #[cfg(feature = "run")]
             Self::Write => SkillToolKind::Write,
             #[cfg(feature = "run")]
-            Self::Look => SkillToolKind::Look,
+            Self::Poll => SkillToolKind::Poll,
             #[cfg(feature = "run")]
             Self::End => SkillToolKind::End,
         }
     }
 
-    /// Whether such a tool is there.
-    pub(super) fn is_had(self, capabilities: Capabilities, can_run: bool) -> bool {
+    /// Whether a session has this tool.
+    pub(super) fn is_available(self, capabilities: Capabilities, can_run: bool) -> bool {
         #[cfg(not(feature = "run"))]
         let _ = can_run;
         match self {
@@ -129,13 +129,13 @@ impl Takes {
             #[cfg(feature = "run")]
             Self::Run => capabilities.run && can_run,
             #[cfg(feature = "run")]
-            Self::Start | Self::Write | Self::Look | Self::End => capabilities.interactive && can_run,
+            Self::Start | Self::Write | Self::Poll | Self::End => capabilities.interactive && can_run,
         }
     }
 
-    /// The argument that names the skill, if one does. Tools that all dialects share are the same in all of them; others
-    /// use the dialect's `own` word.
-    fn skill(self, own: &'static str) -> Option<&'static str> {
+    /// The name of the argument for the skill, if there is one. Tools with the same name in all dialects share it; others use
+    /// the dialect's `own` name.
+    fn skill_argument(self, own: &'static str) -> Option<&'static str> {
         match self {
             Self::Load
             | Self::LoadDocuments
@@ -146,74 +146,74 @@ impl Takes {
             #[cfg(feature = "run")]
             Self::Run | Self::Start => Some(arguments::SKILL),
             #[cfg(feature = "run")]
-            Self::Write | Self::Look | Self::End => None,
+            Self::Write | Self::Poll | Self::End => None,
         }
     }
 }
 
-impl Table {
-    /// All its tools.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &'static Entry> + use<> {
+impl DialectTable {
+    /// All tools of the dialect.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &'static ToolEntry> + use<> {
         #[cfg(feature = "run")]
-        let run: &[Entry] = &super::run::TOOLS;
+        let run = std::iter::once(&super::run_tool::TOOL).chain(&super::interactive_tools::TOOLS);
         #[cfg(not(feature = "run"))]
-        let run: &[Entry] = &[];
+        let run = std::iter::empty();
         self.tools.iter().chain(run)
     }
 
-    /// The tools that there are.
-    pub(super) fn had(
+    /// The tools that a session has.
+    pub(super) fn available(
         &self,
         capabilities: Capabilities,
         can_run: bool,
-    ) -> impl Iterator<Item = &'static Entry> + use<> {
-        self.entries().filter(move |entry| entry.takes.is_had(capabilities, can_run))
+    ) -> impl Iterator<Item = &'static ToolEntry> + use<> {
+        self.entries().filter(move |entry| entry.signature.is_available(capabilities, can_run))
     }
 
-    pub(super) fn specs(&self, setting: &Setting<'_>) -> Vec<ToolSpec> {
-        let names = setting.view.offered_names();
-        let spec = |entry: &Entry| {
-            let skill = entry.takes.skill(self.skill);
-            let word = skill.unwrap_or(self.skill);
-            let mut parameters = arguments::schema(entry.takes, word, setting.capabilities, setting.runs);
-            if let Some(property) = parameters.pointer_mut(&format!("/properties/{word}")) {
-                if let Some(says) = entry.skill {
-                    property["description"] = says.into();
+    pub(super) fn specs(&self, context: &ToolContext<'_>) -> Vec<ToolSpec> {
+        let names = context.view.offered_names();
+        let spec = |entry: &ToolEntry| {
+            let skill_argument = entry.signature.skill_argument(self.skill);
+            let argument = skill_argument.unwrap_or(self.skill);
+            let mut parameters =
+                arguments::schema(entry.signature, argument, context.capabilities, context.runs);
+            if let Some(property) = parameters.pointer_mut(&format!("/properties/{argument}")) {
+                if let Some(description) = entry.skill {
+                    property["description"] = description.into();
                 }
-                // Which skills there are is said once.
-                if entry.name == self.words.load && (1..=MAX_ENUM_NAMES).contains(&names.len()) {
+                // Only one tool lists the names of all skills.
+                if entry.name == self.load_tools.load && (1..=MAX_ENUM_NAMES).contains(&names.len()) {
                     property["enum"] = json!(names);
                 }
             }
             ToolSpec {
                 name: entry.name,
-                act: entry.takes.act(),
-                description: (entry.says)(setting),
+                kind: entry.signature.kind(),
+                description: (entry.describe)(context),
                 parameters,
-                skill_argument: skill,
+                skill_argument,
             }
         };
-        self.had(setting.capabilities, setting.runs.is_some()).map(spec).collect()
+        self.available(context.capabilities, context.runs.is_some()).map(spec).collect()
     }
 
-    /// What a call wants.
-    pub(super) fn wanted(
+    /// Parses a call.
+    pub(super) fn parse(
         &self,
-        entry: &Entry,
+        entry: &ToolEntry,
         given: Value,
         capabilities: Capabilities,
-    ) -> Result<arguments::Wanted, SkillError> {
-        let word = entry.takes.skill(self.skill).unwrap_or(self.skill);
-        arguments::wanted(entry.takes, word, given, capabilities).map_err(|wrong| SkillError::Arguments {
-            tool: entry.name.to_owned(),
-            problem: wrong.to_string(),
+    ) -> Result<arguments::ParsedCall, SkillError> {
+        let argument = entry.signature.skill_argument(self.skill).unwrap_or(self.skill);
+        arguments::parse(entry.signature, argument, given, capabilities).map_err(|wrong| {
+            SkillError::Arguments { tool: entry.name.to_owned(), problem: wrong.to_string() }
         })
     }
 
-    /// How the overview says to load a skill.
+    /// How the overview tells the model to load a skill.
     pub(super) fn activation(&self, capabilities: Capabilities) -> Activation<'static> {
-        let load = self.words.load;
-        let with = self.tools.iter().find(|entry| entry.takes == Takes::LoadArguments);
+        let load = self.load_tools.load;
+        let with = self.tools.iter().find(|entry| entry.signature == Signature::LoadArguments);
         match (capabilities.arguments, with) {
             (false, _) => Activation::ToolByName(load),
             (true, None) => Activation::Tool(load),
@@ -223,10 +223,10 @@ impl Table {
 
     pub(super) fn not_found(&self, name: &str, available: &str) -> String {
         let (before, after) = self.not_found;
-        format!("{before} '{}'{after}. Available skills: {available}", shown(name))
+        format!("{before} '{}'{after}. Available skills: {available}", shorten(name))
     }
 
-    /// What stands before a skill's text.
+    /// The heading before a skill's text.
     pub(super) fn heading(&self, name: &str, directory: &str) -> String {
         if !self.has_heading {
             return String::new();
@@ -234,9 +234,9 @@ impl Table {
         format!("{HEADING}{}\n\n**Base directory**: `{}`\n\n", code_text(name), code_text(directory))
     }
 
-    /// What a model is told about the text of a skill that it unloaded.
+    /// The note for the model about the text of an unloaded skill.
     pub(super) fn unload_note(&self, placement: Placement, unloaded: UnloadedText) -> String {
-        let load = self.words.load;
+        let load = self.load_tools.load;
         match (placement, unloaded) {
             (Placement::ToolAnswer, UnloadedText::Kept) => {
                 let marks = if self.marks_loaded {
@@ -260,7 +260,7 @@ impl Table {
     }
 }
 
-/// Steps of a section after the first, numbered.
+/// A section with these numbered steps after the first one.
 pub(super) fn section(steps: &[Option<String>]) -> SectionTemplate {
     let steps = steps.iter().flatten().enumerate();
     let lines: Vec<String> = steps.map(|(at, step)| format!("{}. {step}\n", at + 2)).collect();

@@ -1,43 +1,48 @@
-//! `skill_load`, `skill_select_docs`, `skill_list_docs` and `skill_unload`; and `skill_load_with_args` for what its origin
-//! lacks.
+//! The dialect `trpc`: `skill_load`, `skill_select_docs`, `skill_list_docs` and `skill_unload`. `skill_load_with_args` is an
+//! addition.
 
 use std::collections::BTreeMap;
 
 use prowess_catalog::section::SectionTemplate;
 use serde_json::json;
 
-use super::table::{Entry, Setting, Table, Takes, section};
-use super::{Capabilities, Form, LoadToolNames, documents};
+use super::table::{DialectTable, Signature, ToolContext, ToolEntry, section};
+use super::{Capabilities, LoadToolNames, LoadedForm, documents};
 use crate::options::{Lifetime, Placement};
 use crate::state::SkillState;
 
-const WORDS: LoadToolNames = LoadToolNames { load: "skill_load", unload: "skill_unload" };
+const LOAD_TOOLS: LoadToolNames = LoadToolNames { load: "skill_load", unload: "skill_unload" };
 
-pub(super) static TABLE: Table = Table {
+pub(super) static TABLE: DialectTable = DialectTable {
     name: "trpc",
-    words: WORDS,
+    load_tools: LOAD_TOOLS,
     skill: "skill",
     tools: &[
-        Entry { name: WORDS.load, takes: Takes::LoadDocuments, says: load_says, skill: None },
-        Entry {
+        ToolEntry {
+            name: LOAD_TOOLS.load,
+            signature: Signature::LoadDocuments,
+            describe: describe_load,
+            skill: None,
+        },
+        ToolEntry {
             name: "skill_load_with_args",
-            takes: Takes::LoadArguments,
-            says: |_| "Load a skill that takes arguments.".to_owned(),
+            signature: Signature::LoadArguments,
+            describe: |_| "Load a skill that takes arguments.".to_owned(),
             skill: None,
         },
         documents::SELECT,
         documents::LIST,
-        Entry {
-            name: WORDS.unload,
-            takes: Takes::Unload,
-            says: |_| "Unload a skill that is no longer needed, with its documents.".to_owned(),
+        ToolEntry {
+            name: LOAD_TOOLS.unload,
+            signature: Signature::Unload,
+            describe: |_| "Unload a skill that is no longer needed, with its documents.".to_owned(),
             skill: None,
         },
     ],
     capabilities: Capabilities { arguments: false, ..Capabilities::all() },
     placement: Placement::SystemMessage,
     lifetime: Lifetime::Turn,
-    form: Form::Body,
+    form: LoadedForm::Instructions,
     reselects: true,
     has_heading: false,
     marks_loaded: true,
@@ -45,18 +50,18 @@ pub(super) static TABLE: Table = Table {
     template,
 };
 
-fn load_says(setting: &Setting<'_>) -> String {
-    let with = if setting.capabilities.documents { ", and the documents you choose," } else { "" };
-    let place = match setting.placement {
+fn describe_load(context: &ToolContext<'_>) -> String {
+    let with = if context.capabilities.documents { ", and the documents you choose," } else { "" };
+    let place = match context.placement {
         Placement::SystemMessage => "are put into the system message",
         Placement::ToolAnswer => "are in the answer",
     };
-    let again = if setting.capabilities.documents { " Call it again to choose other documents." } else { "" };
+    let again = if context.capabilities.documents { " Call it again to choose other documents." } else { "" };
     format!("Load a skill: its instructions{with} {place}.{again}")
 }
 
 fn template(capabilities: Capabilities, placement: Placement) -> Option<SectionTemplate> {
-    let LoadToolNames { load, unload } = WORDS;
+    let LoadToolNames { load, unload } = LOAD_TOOLS;
     let place = match placement {
         Placement::SystemMessage => "its instructions are put into the system message",
         Placement::ToolAnswer => "its instructions are in the answer",

@@ -1,4 +1,4 @@
-//! What an approval of a run is bound to.
+//! The binding of a run: an approval covers only the same request with the same files.
 
 use std::collections::BTreeMap;
 
@@ -13,106 +13,106 @@ use serde_json::{Value, json};
 use super::{RunSetup, SkillRunner};
 use crate::error::SkillError;
 
-/// What the gates of a run are asked about.
-pub(super) struct Asked<'a> {
+/// A run that needs permission.
+pub(super) struct PlannedRun<'a> {
     pub(super) request: &'a RunRequest,
-    pub(super) talk: Option<Channel>,
+    pub(super) channel: Option<Channel>,
     pub(super) sources: &'a BTreeMap<String, StageSource>,
-    /// Where the documents of these skills are.
-    pub(super) places: &'a BTreeMap<String, String>,
-    /// What servers say of all files of their skills, which is what is staged or nothing.
+    /// The locations of their manifests, by skill.
+    pub(super) locations: &'a BTreeMap<String, String>,
+    /// The digests of the servers' lists of files, by skill. Only listed files are staged.
     pub(super) published: &'a BTreeMap<String, Digest>,
-    pub(super) runs: &'a SkillRunner,
+    pub(super) runner: &'a SkillRunner,
 }
 
-/// Skills with the digests of their files.
+/// The digest of each skill's files.
 pub(super) type Digests = BTreeMap<String, String>;
 
-/// What an approval is bound to.
-pub(super) struct Bound {
+/// What an approval of a run is bound to.
+pub(super) struct RunBinding {
     pub(super) files: Digests,
     pub(super) binding: String,
-    /// The same as version 1 may have written it, for what it asked and stored: its JSON had the fields as they were
-    /// declared or by their names, as the program happened to be built.
-    formerly: [String; 2],
+    /// The bindings that version 1 may have stored for the same run. Its JSON had the fields in the order of declaration or
+    /// of their names, depending on the build.
+    version_1: [String; 2],
 }
 
-impl Bound {
-    /// The question bound to this, which is the one that version 1 asked with these details.
+impl RunBinding {
+    /// Binds the question. It also accepts replies to the same question of version 1, which had these details.
     pub(super) fn bind(&self, question: Question, details: &Value) -> Question {
         let bound = question.bound_to(self.binding.as_str());
-        self.formerly.iter().fold(bound, |bound, formerly| bound.formerly(details, Some(formerly)))
+        self.version_1.iter().fold(bound, |bound, earlier| bound.also_as_version_1(details, Some(earlier)))
     }
 }
 
-impl Asked<'_> {
-    /// Everything that was asked for, for the person.
-    pub(super) fn deed(&self) -> RunAction {
-        deed(self.request, self.talk)
+impl PlannedRun<'_> {
+    /// The whole request, for the person.
+    pub(super) fn action(&self) -> RunAction {
+        action(self.request, self.channel)
     }
 
-    /// Everything that was asked for, as version 1 put it.
-    pub(super) fn all(&self) -> Value {
+    /// The whole request in the form of version 1.
+    pub(super) fn version_1_details(&self) -> Value {
         let mut all = serde_json::to_value(self.request).unwrap_or_default();
-        if let Some(talk) = self.talk {
-            all["talk"] = json!(talk);
+        if let Some(channel) = self.channel {
+            all["talk"] = json!(channel);
         }
         all
     }
 
-    /// What gives a command another meaning: its variables, its directory, and that it is typed into.
-    pub(super) fn surroundings(&self) -> impl Iterator<Item = String> {
+    /// What changes the meaning of the command, as additional subjects: variables, the directory, and typing.
+    pub(super) fn additional_subjects(&self) -> impl Iterator<Item = String> {
         let variables = self.request.env.iter().map(|(name, value)| format!("env {name}={value}"));
         let directory = self.request.cwd.iter().map(|cwd| format!("cwd {cwd}"));
-        let typed = self.talk.iter().map(|_| format!("type into {}", self.request.command));
+        let typed = self.channel.iter().map(|_| format!("type into {}", self.request.command));
         variables.chain(directory).chain(typed)
     }
 
-    /// What an approval is bound to: the digests of all skills' files and where they are, and everything that was asked
-    /// for. Nothing is fetched from a server to ask.
-    pub(super) async fn bound(&self) -> Result<Bound, SkillError> {
+    /// The binding: the files and locations of all skills, and the whole request. It fetches nothing from a server.
+    pub(super) async fn binding(&self) -> Result<RunBinding, SkillError> {
         let mut files = Digests::new();
-        let RunSetup { runner, workspace, .. } = &*self.runs.runs;
+        let RunSetup { runner, workspace, .. } = &*self.runner.setup;
         for (name, source) in self.sources.iter().filter(|(name, _)| !self.published.contains_key(*name)) {
             let staged = runner.stage(workspace, name, source).await;
             let staged = staged.map_err(|error| SkillError::Run { name: name.clone(), error })?;
             files.insert(name.clone(), staged.digest.clone());
         }
         let mut declared = serde_json::to_string(self.request).unwrap_or_default();
-        if let (Some(talk), Some(fields)) = (self.talk, declared.strip_suffix('}')) {
-            declared = format!("{fields},\"talk\":{}}}", json!(talk));
+        if let (Some(channel), Some(fields)) = (self.channel, declared.strip_suffix('}')) {
+            declared = format!("{fields},\"talk\":{}}}", json!(channel));
         }
-        let formerly = [declared, by_names(&self.all())].map(|all| {
-            let all = Digest::of(all.as_bytes());
-            let formerly = format!("{files:?} {all} {:?}", self.sources);
-            if self.published.is_empty() { formerly } else { format!("{formerly} {:?}", self.published) }
+        let version_1 = [declared, sorted_json(&self.version_1_details())].map(|request| {
+            let request = Digest::of(request.as_bytes());
+            let binding = format!("{files:?} {request} {:?}", self.sources);
+            if self.published.is_empty() { binding } else { format!("{binding} {:?}", self.published) }
         });
         let published = self.published.iter().map(|(name, digest)| (name.clone(), digest.to_string()));
         let digests = files.iter().map(|(name, digest)| (name.clone(), digest.clone())).chain(published);
-        Ok(Bound { binding: binding(&self.deed(), self.places, &digests.collect()), files, formerly })
+        let binding = binding(&self.action(), self.locations, &digests.collect());
+        Ok(RunBinding { binding, files, version_1 })
     }
 }
 
-/// JSON with the fields of all objects by their names, however this program keeps them.
-fn by_names(value: &Value) -> String {
+/// JSON with the fields of all objects sorted by name.
+fn sorted_json(value: &Value) -> String {
     match value {
         Value::Object(fields) => {
             let fields: BTreeMap<&String, &Value> = fields.iter().collect();
             let fields: Vec<String> = fields
                 .into_iter()
-                .map(|(name, value)| format!("{}:{}", json!(name), by_names(value)))
+                .map(|(name, value)| format!("{}:{}", json!(name), sorted_json(value)))
                 .collect();
             format!("{{{}}}", fields.join(","))
         }
         Value::Array(items) => {
-            format!("[{}]", items.iter().map(by_names).collect::<Vec<_>>().join(","))
+            format!("[{}]", items.iter().map(sorted_json).collect::<Vec<_>>().join(","))
         }
         other => other.to_string(),
     }
 }
 
-fn deed(request: &RunRequest, talk: Option<Channel>) -> RunAction {
-    // All fields by name: one that is added has to be thought of here.
+fn action(request: &RunRequest, channel: Option<Channel>) -> RunAction {
+    // All fields by name, so that a new field does not compile until it is handled here.
     let RunRequest {
         skill,
         command,
@@ -137,34 +137,34 @@ fn deed(request: &RunRequest, talk: Option<Channel>) -> RunAction {
         stdin,
         inputs: inputs.into_iter().map(input).collect(),
         output_files,
-        // Not by way of a `Value`: other crates decide about the order of its keys.
+        // Not through a `Value`: other crates can change the order of its keys.
         outputs: outputs.map(|outputs| serde_json::to_string(&outputs).unwrap_or_default()),
         network,
         timeout,
         save_as_artifacts,
         omit_inline_content,
         artifact_prefix,
-        talk,
+        channel,
         because_of: Vec::new(),
     }
 }
 
-/// One text for one meaning: what is to be done, where the skills are, and the digests of their files. Each part has its
-/// length before it, so that no two run together.
-fn binding(deed: &RunAction, places: &BTreeMap<String, String>, digests: &Digests) -> String {
+/// The binding as text: a digest of the request, the locations of the skills and the digests of their files. Each part is
+/// hashed after its length, so different parts never give the same bytes.
+fn binding(action: &RunAction, locations: &BTreeMap<String, String>, digests: &Digests) -> String {
     let mut bytes = Vec::new();
     let mut put = |part: &str| {
         bytes.extend((part.len() as u64).to_le_bytes());
         bytes.extend(part.as_bytes());
     };
     put("prowess run 2");
-    put(&places.len().to_string());
-    for (name, place) in places {
+    put(&locations.len().to_string());
+    for (name, location) in locations {
         let digest = digests.get(name).map_or("", String::as_str);
-        [name, place, digest].into_iter().for_each(&mut put);
+        [name, location, digest].into_iter().for_each(&mut put);
     }
-    // Fields in their order and maps by their keys: the same for ever.
-    put(&serde_json::to_string(deed).unwrap_or_default());
+    // Fields in the order of declaration, maps sorted by key: this form must never change.
+    put(&serde_json::to_string(action).unwrap_or_default());
     format!("{RUN_BINDING}{}", Digest::of(&bytes))
 }
 
@@ -178,18 +178,18 @@ mod tests {
 
     use super::*;
 
-    /// Everything that a binding is made of.
+    /// Everything that goes into a binding.
     #[derive(Clone, Debug)]
     struct Parts {
         request: RunRequest,
-        talk: Option<Channel>,
-        places: BTreeMap<String, String>,
+        channel: Option<Channel>,
+        locations: BTreeMap<String, String>,
         digests: Digests,
     }
 
     impl Parts {
         fn binding(&self) -> String {
-            binding(&deed(&self.request, self.talk), &self.places, &self.digests)
+            binding(&action(&self.request, self.channel), &self.locations, &self.digests)
         }
     }
 
@@ -218,16 +218,16 @@ mod tests {
     prop_compose! {
         fn parts()(
             request in request(),
-            talk in prop::sample::select(vec![None, Some(Channel::Pipe), Some(Channel::Terminal)]),
+            channel in prop::sample::select(vec![None, Some(Channel::Pipe), Some(Channel::Terminal)]),
             skills in btree_map("[a-c]{1,2}", ("[/a-c]{0,3}", "[0-3]{0,2}"), 1..3),
         ) -> Parts {
-            let places = skills.iter().map(|(name, (place, _))| (name.clone(), place.clone())).collect();
+            let locations = skills.iter().map(|(name, (location, _))| (name.clone(), location.clone())).collect();
             let digests = skills.into_iter().map(|(name, (_, digest))| (name, digest)).collect();
-            Parts { request, talk, places, digests }
+            Parts { request, channel, locations, digests }
         }
     }
 
-    /// The same parts with one of them changed, for every part.
+    /// For every part, a copy in which only this part is changed.
     fn changed(parts: &Parts) -> Vec<Parts> {
         let requests: [fn(&mut RunRequest); 20] = [
             |request| request.skill.push('x'),
@@ -257,27 +257,27 @@ mod tests {
             change(&mut other.request);
             all.push(other);
         }
-        for talk in [None, Some(Channel::Pipe), Some(Channel::Terminal)] {
-            if talk != parts.talk {
-                all.push(Parts { talk, ..parts.clone() });
+        for channel in [None, Some(Channel::Pipe), Some(Channel::Terminal)] {
+            if channel != parts.channel {
+                all.push(Parts { channel, ..parts.clone() });
             }
         }
-        for name in parts.places.keys() {
+        for name in parts.locations.keys() {
             let mut other = parts.clone();
-            other.places.entry(name.clone()).or_default().push('x');
+            other.locations.entry(name.clone()).or_default().push('x');
             all.push(other);
             let mut other = parts.clone();
             other.digests.entry(name.clone()).or_default().push('x');
             all.push(other);
-            // The end of a place is not the beginning of a digest.
+            // The end of a location is not the beginning of a digest.
             let mut other = parts.clone();
-            if let Some(last) = other.places.get_mut(name).and_then(String::pop) {
+            if let Some(last) = other.locations.get_mut(name).and_then(String::pop) {
                 other.digests.entry(name.clone()).or_default().insert(0, last);
                 all.push(other);
             }
         }
         let mut other = parts.clone();
-        other.places.insert("another".into(), String::new());
+        other.locations.insert("another".into(), String::new());
         all.push(other);
         all
     }
@@ -287,7 +287,7 @@ mod tests {
         fn a_binding_is_the_same_for_the_same_and_another_for_each_change(parts in parts()) {
             let same = parts.clone();
             prop_assert_eq!(parts.binding(), same.binding());
-            // Also after it was stored and read again.
+            // The same after storing and reading.
             let stored = serde_json::to_string(&parts.request).unwrap();
             let read = Parts { request: serde_json::from_str(&stored).unwrap(), ..parts.clone() };
             prop_assert_eq!(parts.binding(), read.binding());
@@ -299,15 +299,15 @@ mod tests {
         }
     }
 
-    /// Approvals are stored with these: what was approved once stays approved.
+    /// Stored approvals contain these bindings, so they must not change.
     #[test]
     fn bindings_stay_what_they_are() {
         let mut request = RunRequest::new("kit", "make");
         request.env.insert("A".into(), "b".into());
         request.outputs = Some(RunOutputs { globs: vec!["out/*".into()], ..RunOutputs::default() });
-        let places = BTreeMap::from([("kit".to_owned(), "/skills/kit/SKILL.md".to_owned())]);
+        let locations = BTreeMap::from([("kit".to_owned(), "/skills/kit/SKILL.md".to_owned())]);
         let digests = Digests::from([("kit".to_owned(), "sha256:00".to_owned())]);
-        let parts = Parts { request, talk: None, places, digests };
+        let parts = Parts { request, channel: None, locations, digests };
         let stored = "run 2 sha256:9f3ee126939d4fe187498b3a0d59f7b4e2cf7657b06be277fc436e631a36122c";
         assert_eq!(parts.binding(), stored);
     }

@@ -1,4 +1,4 @@
-//! The gates that a run has to pass.
+//! The gates of a run: its skills, its command, its hosts and its inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use prowess_catalog::untrusted::code_text;
 use prowess_catalog::{Digest, SkillEntry};
 use prowess_permission::action::{Channel, RunAction};
-use prowess_permission::{Action, Decision, Kind, Question, Refusal, Stopped, joined};
+use prowess_permission::{Action, Decision, Kind, Question, Refusal, Stopped, owned_subject};
 use prowess_workspace::input::InputGate;
 use prowess_workspace::stage::StageSource;
 use prowess_workspace::{
@@ -15,106 +15,118 @@ use prowess_workspace::{
 };
 use serde_json::json;
 
-use super::binding::{Asked, Digests};
-use super::{Running, SkillRunner};
+use super::binding::{Digests, PlannedRun};
+use super::local_inputs::{InputStop, LocalInputGate};
+use super::{RunDriver, SkillRunner};
 use crate::delta::LoadedSkill;
 use crate::error::SkillError;
-use crate::host_files::{AskedHost, Unread};
 use crate::load::{Caller, loaded_from};
-use crate::step::{Halt, Outcome};
+use crate::operation::{Halt, Outcome};
 use crate::view::SkillView;
 
-impl<'a> Running<'a> {
+impl<'a> RunDriver<'a> {
     /// Passes a gate of a run.
-    pub(crate) async fn pass(self, name: &str, question: Question) -> Result<(), Halt> {
+    pub(super) async fn pass(self, name: &str, question: Question) -> Result<(), Halt> {
         match self.view.engine().permissions().pass(question, self.asker).await {
             Ok(_) => Ok(()),
             Err(Stopped::Asks(question)) => Err(Halt::Asks(question)),
-            Err(Stopped::Refused(refusal)) => Err(refused(name, refusal).into()),
+            Err(Stopped::Refused(refusal)) => Err(no_permission(name, refusal).into()),
         }
     }
 
-    /// The skill called `name`, if whoever wants to run something of it may know of it.
+    /// The skill called `name`, if the caller may see it.
     fn runnable(self, name: &str) -> Result<Arc<SkillEntry>, SkillError> {
         match self.caller {
             Caller::Model => self.view.visible_to_model(name),
             Caller::Person => {
-                self.view.known().view.get(name).cloned().ok_or_else(|| self.view.not_found(name))
+                self.view.visible().view.get(name).cloned().ok_or_else(|| self.view.not_found(name))
             }
         }
     }
 
-    /// Passes all gates of a run. Where a file of the host leads is asked about once more when it is brought.
-    /// `talk` is how a command that goes on is talked with.
-    pub(crate) async fn pass_gates(
+    /// Passes all gates of a run: skills, command, hosts and local inputs. Where a local input really is, is checked again
+    /// when it is copied. `channel` is how the model types into the command.
+    pub(super) async fn pass_gates(
         self,
         request: &RunRequest,
-        talk: Option<Channel>,
-    ) -> Result<Passed<'a>, Halt> {
-        let name = request.skill.clone();
-        let failed = |error: RunError| SkillError::Run { name: name.clone(), error };
-        let runs = self.runs.ok_or_else(|| failed(ExecuteError::NotConfigured.into()))?;
-        let refused = |why: &str| failed(ExecuteError::Refused(why.to_owned()).into());
-        let mut named = vec![name.clone()];
-        for input in &request.inputs {
-            match input.skill() {
-                Some(SkillInput::Named(skill)) if !named.contains(&skill) => named.push(skill),
-                // Past the gate of the skill that lies there.
-                Some(SkillInput::Staged) => {
-                    return Err(refused("inputs from other skills are written skill://name/path").into());
-                }
-                Some(SkillInput::Named(_)) | None => {}
-            }
-        }
-        let own = self.runnable(&name)?;
+        channel: Option<Channel>,
+    ) -> Result<ApprovedRun<'a>, Halt> {
+        let name = &request.skill;
+        let runner = self.runner.ok_or_else(|| run_error(name, ExecuteError::NotConfigured))?;
+        let skills = named_skills(request)?;
+        let own = self.runnable(name)?;
         let shell = shell_for(&own)?;
-        // Looked up once: what is asked about is what runs, whatever is refreshed meanwhile.
-        let (mut sources, mut staged) = (BTreeMap::new(), request.clone());
-        let (mut published, mut places) = (BTreeMap::new(), BTreeMap::new());
-        for skill in named {
-            let entry = if skill == name { Arc::clone(&own) } else { self.runnable(&skill)? };
-            self.pass_skill_gate(&entry).await?;
-            let source = self.files.stage_source(&entry);
-            let source = source.ok_or_else(|| refused("the files of the skill cannot be had to run it"))?;
-            if skill == name {
-                staged.skill = staged_name(&entry);
-            }
-            published.extend(entry.published().map(|published| (staged_name(&entry), published.digest())));
-            places.insert(staged_name(&entry), entry.skill.location.as_str().to_owned());
-            sources.insert(staged_name(&entry), source);
-        }
-        let network = request.network_within(&runs.runs.network).map_err(failed)?;
-        // Nobody is asked about what cannot be.
-        let abilities =
-            runs.runs.runner.executor.as_ref().map(|executor| executor.abilities()).unwrap_or_default();
-        if talk == Some(Channel::Terminal) && !abilities.terminals {
-            return Err(refused("what runs commands here gives no terminals: leave out tty").into());
-        }
-        if network != Network::None && !abilities.hosts {
-            return Err(refused("what runs commands here reaches no hosts: leave out network").into());
-        }
-        let asked = Asked { request, talk, sources: &sources, places: &places, published: &published, runs };
-        let expected = self.pass_run_gate(&asked).await?;
-        let expected = self.pass_network_gate(&asked, &network, expected).await?;
-        let given_to = (self.caller == Caller::Person).then_some(own);
-        let read = BTreeSet::new();
-        let mut passed = Passed { request: staged, runs, sources, network, shell, expected, given_to, read };
-        for path in request.inputs.iter().filter_map(RunInput::host) {
-            let real = passed.host(self, request).ask(&path).await.map_err(|error| match error {
-                Unread::Asks(question) => Halt::Asks(question),
-                Unread::Refused(refusal) => self::refused(&name, refusal).into(),
-                Unread::Denied(why) => {
-                    let is_person = self.caller == Caller::Person;
-                    let why = if is_person { why.for_person() } else { why.to_string() };
-                    failed(ExecuteError::Refused(why).into()).into()
-                }
-            })?;
-            passed.read.insert(real);
-        }
-        Ok(passed)
+        let staged = self.stage_skills(&own, skills).await?;
+        let network = request
+            .network_within(&runner.setup.network)
+            .map_err(|error| SkillError::Run { name: name.clone(), error })?;
+        check_abilities(request, runner, channel, &network)?;
+        let planned = PlannedRun {
+            request,
+            channel,
+            sources: &staged.sources,
+            locations: &staged.locations,
+            published: &staged.published,
+            runner,
+        };
+        let expected = self.pass_run_gate(&planned).await?;
+        let expected = self.pass_network_gate(&planned, &network, expected).await?;
+        let mut approved = ApprovedRun {
+            request: RunRequest { skill: staged_name(&own), ..request.clone() },
+            runner,
+            sources: staged.sources,
+            network,
+            shell,
+            expected,
+            given_to: (self.caller == Caller::Person).then_some(own),
+            approved_inputs: BTreeSet::new(),
+        };
+        self.pass_input_gates(request, &mut approved).await?;
+        Ok(approved)
     }
 
-    /// The gate of a load, for a skill that is not loaded.
+    /// Passes the gate of every skill that the run uses. Each skill is looked up once: what a person approves is what runs,
+    /// even if the catalog changes meanwhile.
+    async fn stage_skills(self, own: &Arc<SkillEntry>, names: Vec<String>) -> Result<StagedSkills, Halt> {
+        let own_name = own.skill.name.as_str();
+        let mut staged = StagedSkills::default();
+        for name in names {
+            let entry = if name == own_name { Arc::clone(own) } else { self.runnable(&name)? };
+            self.pass_skill_gate(&entry).await?;
+            let source = self
+                .files
+                .stage_source(&entry)
+                .ok_or_else(|| refused_run(own_name, "the skill's files are not available for a run"))?;
+            let name = staged_name(&entry);
+            staged.published.extend(entry.published().map(|published| (name.clone(), published.digest())));
+            staged.locations.insert(name.clone(), entry.skill.location.as_str().to_owned());
+            staged.sources.insert(name, source);
+        }
+        Ok(staged)
+    }
+
+    /// Passes the gate of every local input.
+    async fn pass_input_gates(
+        self,
+        request: &RunRequest,
+        approved: &mut ApprovedRun<'a>,
+    ) -> Result<(), Halt> {
+        for path in request.inputs.iter().filter_map(RunInput::local_path) {
+            let real = approved.input_gate(self, request).pass(&path).await.map_err(|stop| match stop {
+                InputStop::Asks(question) => Halt::Asks(question),
+                InputStop::Refused(refusal) => no_permission(&request.skill, refusal).into(),
+                InputStop::Blocked(why) => {
+                    let is_person = self.caller == Caller::Person;
+                    let why = if is_person { why.for_person() } else { why.to_string() };
+                    refused_run(&request.skill, &why).into()
+                }
+            })?;
+            approved.approved_inputs.insert(real);
+        }
+        Ok(())
+    }
+
+    /// Passes the gate of a load, for a skill that is not loaded.
     async fn pass_skill_gate(self, entry: &Arc<SkillEntry>) -> Result<(), Halt> {
         let state = self.view.state();
         let loaded = state.get(entry.skill.name.as_str());
@@ -126,7 +138,7 @@ impl<'a> Running<'a> {
         if loaded.is_some_and(is_same) {
             return Ok(());
         }
-        // What the model has read is not what would run.
+        // The server has changed the skill since the model read it.
         if loaded.is_some_and(|skill| skill.from.is_some() && skill.from != loaded_from(entry)) {
             let dialect = self.view.engine().options().dialect;
             return Err(SkillError::Republished { name: entry.skill.name.to_string(), dialect }.into());
@@ -138,121 +150,184 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Asks for a run. Gives the digests of the skills that were approved, where somebody had to be asked.
-    async fn pass_run_gate(self, asked: &Asked<'_>) -> Result<Digests, Halt> {
-        let request = asked.request;
+    /// Passes the gate of the command. If a person had to be asked, it returns the digests of the approved skills.
+    async fn pass_run_gate(self, planned: &PlannedRun<'_>) -> Result<Digests, Halt> {
+        let request = planned.request;
         let name = &request.skill;
-        // What a stranger's words may have brought about is a person's decision, each time.
-        let because_of = self.view.servers_at_work();
-        let mut plain = Question::new(Kind::RUN, joined(name, &request.command));
-        // A rule for one command is none for the same words with another meaning.
-        for surroundings in asked.surroundings() {
-            plain = plain.and(joined(name, &surroundings));
+        // The text of a server's skill may have caused this run, so a person decides each time.
+        let because_of = self.view.server_skills_in_context();
+        let mut plain = Question::new(Kind::RUN, owned_subject(name, &request.command));
+        // A rule for a command does not cover the same command with another meaning.
+        for subject in planned.additional_subjects() {
+            plain = plain.and(owned_subject(name, &subject));
         }
-        if !because_of.is_empty() || !asked.published.is_empty() {
+        if !because_of.is_empty() || !planned.published.is_empty() {
             plain = plain.each_time();
         }
-        let plain = plain.to(RunAction { because_of: because_of.clone(), ..asked.deed() });
+        let plain = plain.to(RunAction { because_of: because_of.clone(), ..planned.action() });
         let permissions = self.view.engine().permissions();
         if permissions.policy().evaluate(&plain).decision != Decision::Ask {
-            // An answer that is bound to nothing is not to be remembered.
+            // Without a binding, "always" is not offered.
             self.pass(name, plain.always([])).await?;
             return Ok(Digests::new());
         }
-        let bound = asked.bound().await?;
-        let mut details = asked.all();
+        let binding = planned.binding().await?;
+        let mut details = planned.version_1_details();
         if !because_of.is_empty() {
             details["asked_each_time_because_of"] = json!(because_of);
         }
-        let question = permissions.noting_outdated(bound.bind(plain, &details));
+        let question = permissions.with_outdated_note(binding.bind(plain, &details));
         self.pass(name, question).await?;
-        Ok(bound.files)
+        Ok(binding.files)
     }
 
-    /// Asks for every host that a run is to reach. Gives the digests of the skills that were approved, here or before.
+    /// Passes the gate of every host. Returns the digests of the approved skills.
     async fn pass_network_gate(
         self,
-        asked: &Asked<'_>,
+        planned: &PlannedRun<'_>,
         network: &Network,
         mut expected: Digests,
     ) -> Result<Digests, Halt> {
-        let request = asked.request;
+        let request = planned.request;
         let name = &request.skill;
         let Network::Hosts(rules) = network else { return Ok(expected) };
         let permissions = self.view.engine().permissions();
         for rule in rules {
             let (skill, command, host) = (name.clone(), request.command.clone(), rule.to_string());
             let details = json!({"skill": skill, "command": command, "host": host});
-            let plain = Question::new(Kind::NETWORK, host.clone()).to(Action::Reach { skill, command, host });
+            let plain =
+                Question::new(Kind::NETWORK, host.clone()).to(Action::ReachHost { skill, command, host });
             if permissions.policy().evaluate(&plain).decision != Decision::Ask {
                 self.pass(name, plain.always([])).await?;
                 continue;
             }
-            let bound = asked.bound().await?;
-            if !expected.is_empty() && expected != bound.files {
+            let binding = planned.binding().await?;
+            if !expected.is_empty() && expected != binding.files {
                 let error = RunError::Changed { skill: name.clone() };
                 return Err(SkillError::Run { name: name.clone(), error }.into());
             }
-            // For ever is for one host only, never for all below a domain.
+            // "Always" is offered only for a single host, never for a `*.` domain.
             let plain = if rule.is_exact() { plain } else { plain.always([]) };
-            let question = permissions.noting_outdated(bound.bind(plain, &details));
+            let question = permissions.with_outdated_note(binding.bind(plain, &details));
             self.pass(name, question).await?;
-            expected = bound.files;
+            expected = binding.files;
         }
         Ok(expected)
     }
 }
 
 impl SkillView {
-    /// The shell that a skill names for its commands, an absolute path in the sandbox.
+    /// The shell of a skill's commands, as an absolute path in the sandbox; `None` for the default.
     ///
     /// # Errors
     ///
-    /// There is no such skill, or it names a shell that is neither bash nor sh.
+    /// There is no such skill, or its shell is neither bash nor sh.
     pub fn shell_of(&self, name: &str) -> Result<Option<String>, SkillError> {
         shell_for(&*self.visible_to_model(name)?)
     }
 }
 
-fn refused(name: &str, refusal: Refusal) -> SkillError {
+fn no_permission(name: &str, refusal: Refusal) -> SkillError {
     SkillError::RunRefused { name: name.to_owned(), refusal }
 }
 
-/// A run that has passed its gates, and what it runs with.
-pub(crate) struct Passed<'a> {
-    /// What was asked for, with the skill by the name that it is staged under.
-    pub(crate) request: RunRequest,
-    pub(crate) runs: &'a SkillRunner,
-    sources: BTreeMap<String, StageSource>,
-    /// The hosts that were asked for and approved.
-    network: Network,
-    shell: Option<String>,
-    /// The digests of the skills that were approved, where somebody had to be asked.
-    expected: Digests,
-    /// The skill that a person runs something of, and gives files to.
-    given_to: Option<Arc<SkillEntry>>,
-    /// The real paths of the host's files that may be read.
-    read: BTreeSet<PathBuf>,
+fn refused_run(name: &str, why: &str) -> SkillError {
+    run_error(name, ExecuteError::Refused(why.to_owned()))
 }
 
-impl Passed<'_> {
-    /// Who is asked about files of the host when they are brought: not once more about those that may be read.
-    pub(crate) fn host<'b>(&'b self, running: Running<'b>, request: &'b RunRequest) -> AskedHost<'b> {
-        AskedHost { running, request, given_to: self.given_to.as_deref(), passed: &self.read }
+fn run_error(name: &str, error: ExecuteError) -> SkillError {
+    SkillError::Run { name: name.to_owned(), error: error.into() }
+}
+
+/// The skill of a run, and the skills that its inputs name.
+fn named_skills(request: &RunRequest) -> Result<Vec<String>, SkillError> {
+    let mut names = vec![request.skill.clone()];
+    for input in &request.inputs {
+        match input.skill() {
+            Some(SkillInput::Named(skill)) if !names.contains(&skill) => names.push(skill),
+            // A path into the staged files of another skill would bypass the gate of that skill.
+            Some(SkillInput::Staged) => {
+                let why = "write inputs from other skills as skill://name/path";
+                return Err(refused_run(&request.skill, why));
+            }
+            Some(SkillInput::Named(_)) | None => {}
+        }
+    }
+    Ok(names)
+}
+
+/// Checks that the executor can do what the run needs, before anybody is asked.
+fn check_abilities(
+    request: &RunRequest,
+    runner: &SkillRunner,
+    channel: Option<Channel>,
+    network: &Network,
+) -> Result<(), SkillError> {
+    let executor = runner.setup.runner.executor.as_ref();
+    let abilities = executor.map(|executor| executor.abilities()).unwrap_or_default();
+    if channel == Some(Channel::Terminal) && !abilities.terminals {
+        return Err(refused_run(&request.skill, "this executor gives no terminals; leave out tty"));
+    }
+    if *network != Network::None && !abilities.hosts {
+        return Err(refused_run(&request.skill, "this executor reaches no hosts; leave out network"));
+    }
+    Ok(())
+}
+
+/// The skills of a run, by the names of their staged directories.
+#[derive(Default)]
+struct StagedSkills {
+    sources: BTreeMap<String, StageSource>,
+    /// The locations of their manifests.
+    locations: BTreeMap<String, String>,
+    /// The digests of the servers' lists of files.
+    published: BTreeMap<String, Digest>,
+}
+
+/// A run that has passed its gates.
+pub(super) struct ApprovedRun<'a> {
+    /// The request, with the name of the skill's staged directory.
+    pub(super) request: RunRequest,
+    pub(super) runner: &'a SkillRunner,
+    sources: BTreeMap<String, StageSource>,
+    /// The approved hosts.
+    network: Network,
+    shell: Option<String>,
+    /// The digests of the approved skills, if a person was asked.
+    expected: Digests,
+    /// The skill that a person runs, and whose own files may be inputs.
+    given_to: Option<Arc<SkillEntry>>,
+    /// The real paths of the approved local inputs.
+    approved_inputs: BTreeSet<PathBuf>,
+}
+
+impl ApprovedRun<'_> {
+    /// The gate for local inputs when they are copied. It does not ask again about approved ones.
+    pub(super) fn input_gate<'b>(
+        &'b self,
+        driver: RunDriver<'b>,
+        request: &'b RunRequest,
+    ) -> LocalInputGate<'b> {
+        LocalInputGate {
+            driver,
+            request,
+            given_to: self.given_to.as_deref(),
+            approved: &self.approved_inputs,
+        }
     }
 
-    pub(crate) fn skills(&self) -> impl Fn(&str) -> Option<StageSource> + Send + Sync {
+    pub(super) fn skills(&self) -> impl Fn(&str) -> Option<StageSource> + Send + Sync {
         |skill| self.sources.get(skill).cloned()
     }
 
-    pub(crate) fn context<'a>(
+    pub(super) fn context<'a>(
         &self,
         skills: &'a dyn SkillSources,
-        host: &'a dyn InputGate,
+        input_gate: &'a dyn InputGate,
     ) -> RunContext<'a> {
         let mut context = RunContext::new(skills);
-        context.host = host;
-        context.limits = self.runs.runs.limits.clone();
+        context.input_gate = input_gate;
+        context.limits = self.runner.setup.limits.clone();
         context.network = self.network.clone();
         context.shell.clone_from(&self.shell);
         context.expected.clone_from(&self.expected);
@@ -260,7 +335,7 @@ impl Passed<'_> {
     }
 }
 
-/// What a skill's directory in the workspace is called: as itself, and a server's by what is in its name and no path.
+/// The name of a skill's directory in the workspace. For a server's skill it is made from safe characters only.
 fn staged_name(entry: &SkillEntry) -> String {
     let Some(published) = entry.published() else { return entry.skill.name.to_string() };
     let plain =
@@ -272,16 +347,16 @@ fn staged_name(entry: &SkillEntry) -> String {
     format!("{server}.{own}.{identity}")
 }
 
-/// The shell that a skill names, an absolute path in the sandbox.
+/// The shell of a skill's commands, as an absolute path in the sandbox.
 fn shell_for(entry: &SkillEntry) -> Result<Option<String>, SkillError> {
     let Some(named) = entry.skill.extensions.shell.as_deref() else { return Ok(None) };
     match named {
         "bash" | "/bin/bash" | "/usr/bin/bash" => Ok(Some("/bin/bash".to_owned())),
         "sh" | "/bin/sh" | "/usr/bin/sh" => Ok(Some("/bin/sh".to_owned())),
         _ => {
-            let why = format!("the skill asks for the shell `{}`; it can have bash or sh", code_text(named));
-            let error = ExecuteError::Refused(why).into();
-            Err(SkillError::Run { name: entry.skill.name.to_string(), error })
+            let why =
+                format!("the skill asks for the shell `{}`; only bash and sh are possible", code_text(named));
+            Err(refused_run(entry.skill.name.as_str(), &why))
         }
     }
 }

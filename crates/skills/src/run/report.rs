@@ -1,17 +1,16 @@
-//! What a model reads of the report of a run.
+//! The report of a run, shortened for a model.
 
 use serde_json::Value;
 
-/// How much of each output stream a model reads, in bytes: its beginning and its end.
+/// How much of each output stream a model reads, in bytes. Beginning and end stay.
 pub const MAX_SHOWN_OUTPUT: usize = 16 * 1024;
 /// How much of the contents of all collected files a model reads, in bytes.
 pub const MAX_SHOWN_FILES: usize = 32 * 1024;
-/// How many warnings a model reads.
+/// The most warnings that a model reads.
 const MAX_SHOWN_WARNINGS: usize = 20;
 
-/// The report of a run as the text that a model reads: [`SkillToolAnswer::text`](crate::SkillToolAnswer::text) for the
-/// [`data`](crate::SkillToolAnswer::data) of a run. A host that adds to the data, such as addresses of files, writes the text
-/// anew with it.
+/// The text for the model: [`SkillToolAnswer::text`](crate::SkillToolAnswer::text) for the
+/// [`data`](crate::SkillToolAnswer::data) of a run. If you add to the data, such as addresses of files, make the text again.
 ///
 /// ```
 /// let report = serde_json::json!({"stdout": "x".repeat(1_000_000), "truncated": false});
@@ -19,15 +18,15 @@ const MAX_SHOWN_WARNINGS: usize = 20;
 /// assert!(text.len() < 100_000 && text.contains(r#""truncated":true"#));
 /// ```
 pub fn report_text(report: Value) -> String {
-    shown(report).to_string()
+    shorten_report(report).to_string()
 }
 
-/// A report as a model reads it: the beginning and the end of what is long. It says that something was cut.
-pub(crate) fn shown(mut report: Value) -> Value {
+/// The report with long texts cut in the middle. `truncated` says whether something was cut.
+pub(super) fn shorten_report(mut report: Value) -> Value {
     let mut is_cut = false;
     for stream in ["stdout", "stderr"] {
         if let Some(text) =
-            report.get(stream).and_then(Value::as_str).and_then(|text| shortened(text, MAX_SHOWN_OUTPUT))
+            report.get(stream).and_then(Value::as_str).and_then(|text| cut_middle(text, MAX_SHOWN_OUTPUT))
         {
             report[stream] = text.into();
             is_cut = true;
@@ -36,7 +35,7 @@ pub(crate) fn shown(mut report: Value) -> Value {
     let mut room = MAX_SHOWN_FILES;
     for file in report["output_files"].as_array_mut().into_iter().flatten() {
         let Some(text) = file["content"].as_str() else { continue };
-        match shortened(text, room) {
+        match cut_middle(text, room) {
             None => room -= text.len(),
             Some(text) => {
                 room = room.saturating_sub(text.len());
@@ -60,8 +59,8 @@ pub(crate) fn shown(mut report: Value) -> Value {
     report
 }
 
-/// The beginning and the end of a text that is longer than `most` bytes, in about as many.
-fn shortened(text: &str, most: usize) -> Option<String> {
+/// The beginning and the end of a text that has more than `most` bytes; `None` if it is short enough.
+fn cut_middle(text: &str, most: usize) -> Option<String> {
     if text.len() <= most {
         return None;
     }
@@ -80,7 +79,7 @@ mod tests {
     #[test]
     fn long_output_keeps_both_ends() {
         let long = format!("begin{}end", "é".repeat(MAX_SHOWN_OUTPUT));
-        let short = shortened(&long, MAX_SHOWN_OUTPUT).unwrap();
+        let short = cut_middle(&long, MAX_SHOWN_OUTPUT).unwrap();
         assert!(short.starts_with("begin") && short.ends_with("end") && short.len() < MAX_SHOWN_OUTPUT + 60);
     }
 
@@ -89,7 +88,7 @@ mod tests {
         let file = json!({"name": "a", "content": "x".repeat(MAX_SHOWN_FILES)});
         let report = json!({"stdout": "", "stderr": "", "output_files": [file, file, file],
             "warnings": vec!["w"; 100]});
-        let text = shown(report).to_string();
+        let text = shorten_report(report).to_string();
         assert!(text.len() < MAX_SHOWN_FILES + 2_000, "{}", text.len());
         assert!(text.contains("and 80 more warnings"));
     }
@@ -99,8 +98,10 @@ mod tests {
         let report = |stdout: usize, stderr: usize, content: usize, warnings: usize| {
             let (stdout, stderr) = ("x".repeat(stdout), "x".repeat(stderr));
             let file = json!({"name": "a", "content": "x".repeat(content), "truncated": false});
-            shown(json!({"stdout": stdout, "stderr": stderr, "output_files": [file], "truncated": false,
-                "warnings": vec!["w"; warnings]}))
+            shorten_report(
+                json!({"stdout": stdout, "stderr": stderr, "output_files": [file], "truncated": false,
+                "warnings": vec!["w"; warnings]}),
+            )
         };
         let (streams, files, warnings) = (MAX_SHOWN_OUTPUT, MAX_SHOWN_FILES, MAX_SHOWN_WARNINGS);
         let whole = report(streams, streams, files, warnings);

@@ -94,7 +94,7 @@ async fn hostile_files_are_left_out() {
     let session = session(Arc::new(LocalBackend::open(place.path()).unwrap()), scratch.path()).await;
     assert_eq!(stdout(&session, "find . -type f; find . -name link").await, "./SKILL.md\n");
     let reply = session.call("skill_run", json!({"skill": "kit", "command": "true"})).await;
-    assert!(reply.text.contains("/d/file` of the skill is not staged: it is longer"), "{}", reply.text);
+    assert!(reply.text.contains("/d/file` of the skill was not staged: it is longer"), "{}", reply.text);
 }
 
 /// A skill with more than can be staged is refused whole.

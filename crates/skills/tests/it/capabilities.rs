@@ -1,4 +1,4 @@
-//! What a model can do, in every dialect, through the tools of that dialect alone.
+//! Every capability in every dialect, through the tools of that dialect.
 
 use std::sync::Arc;
 
@@ -40,28 +40,28 @@ fn options(dialect: Dialect, capabilities: Capabilities) -> SessionOptions {
     options
 }
 
-/// Calls the tool that does `act` and takes `needs`, with the skill named as the tool wants it.
-async fn act(
+/// Calls the tool that does `kind` and takes `needs`, with the skill named as the tool wants it.
+async fn call_kind(
     session: &SkillSession,
-    act: SkillToolKind,
+    kind: SkillToolKind,
     needs: &[&str],
     mut arguments: Value,
 ) -> SkillToolAnswer {
     let takes = |parameters: &Value, name: &str| parameters["properties"].get(name).is_some();
     let tools = session.tools();
-    let tool = tools.iter().filter(|tool| tool.act == act);
+    let tool = tools.iter().filter(|tool| tool.kind == kind);
     let tool = tool.into_iter().find(|tool| needs.iter().all(|name| takes(&tool.parameters, name))).unwrap();
     if let Some(skill) = tool.skill_argument {
         arguments[skill] = json!("deploy");
         assert_eq!(tool.skill_in(&arguments), Some("deploy"));
     }
-    assert_eq!(session.engine().act(tool.name), Some(act));
+    assert_eq!(session.engine().tool_kind(tool.name), Some(kind));
     session.call(tool.name, arguments).await
 }
 
-fn done(reply: SkillToolAnswer) -> SkillToolAnswer {
-    assert!(!reply.is_error, "{}", reply.text);
-    reply
+fn done(answer: SkillToolAnswer) -> SkillToolAnswer {
+    assert!(!answer.is_error, "{}", answer.text);
+    answer
 }
 
 #[tokio::test]
@@ -70,13 +70,14 @@ async fn every_dialect_loads_with_arguments_and_unloads() {
     for dialect in Dialect::ALL {
         let (session, _scratch) =
             session(&library, options(dialect, Capabilities::all()), Arc::new(FakeExecutor)).await;
-        let reply = done(act(&session, SkillToolKind::Load, &["args"], json!({"args": "staging"})).await);
+        let answer =
+            done(call_kind(&session, SkillToolKind::Load, &["args"], json!({"args": "staging"})).await);
         assert_eq!(session.state().loaded()[0].arguments.as_deref(), Some("staging"), "{dialect:?}");
         // Where its text goes is the dialect's business; that the arguments are in it is not.
-        let text = reply.text + &session.loaded_section().await.text;
+        let text = answer.text + &session.loaded_section().await.text;
         assert!(text.contains("Ship to staging."), "{dialect:?}: {text}");
-        let reply = done(act(&session, SkillToolKind::Unload, &[], json!({})).await);
-        assert!(reply.text.contains("has been unloaded") && session.state().loaded().is_empty());
+        let answer = done(call_kind(&session, SkillToolKind::Unload, &[], json!({})).await);
+        assert!(answer.text.contains("has been unloaded") && session.state().loaded().is_empty());
     }
 }
 
@@ -86,11 +87,11 @@ async fn every_dialect_lists_and_selects_documents() {
     for dialect in Dialect::ALL {
         let (session, _scratch) =
             session(&library, options(dialect, Capabilities::all()), Arc::new(FakeExecutor)).await;
-        done(act(&session, SkillToolKind::Load, &[], json!({})).await);
-        let listed = done(act(&session, SkillToolKind::ListDocuments, &[], json!({})).await);
+        done(call_kind(&session, SkillToolKind::Load, &[], json!({})).await);
+        let listed = done(call_kind(&session, SkillToolKind::ListDocuments, &[], json!({})).await);
         assert_eq!(listed.text, "[\"CHECKLIST.md\"]", "{dialect:?}");
         done(
-            act(
+            call_kind(
                 &session,
                 SkillToolKind::SelectDocuments,
                 &["mode"],
@@ -99,7 +100,7 @@ async fn every_dialect_lists_and_selects_documents() {
             .await,
         );
         assert_eq!(session.state().documents("deploy")[0].path, "CHECKLIST.md", "{dialect:?}");
-        done(act(&session, SkillToolKind::SelectDocuments, &["mode"], json!({"mode": "clear"})).await);
+        done(call_kind(&session, SkillToolKind::SelectDocuments, &["mode"], json!({"mode": "clear"})).await);
         assert!(session.state().documents("deploy").is_empty());
     }
 }
@@ -112,8 +113,8 @@ async fn every_dialect_runs_commands() {
             session(&library, options(dialect, Capabilities::all()), Arc::new(FakeExecutor)).await;
         let arguments =
             json!({"command": "echo hello > out/a.txt; cat out/a.txt", "output_files": ["out/*"]});
-        let reply = done(act(&session, SkillToolKind::Run, &["command"], arguments).await);
-        let report = reply.data.unwrap();
+        let answer = done(call_kind(&session, SkillToolKind::Run, &["command"], arguments).await);
+        let report = answer.data.unwrap();
         assert_eq!(
             (&report["stdout"], &report["truncated"]),
             (&json!("hello\n"), &json!(false)),
@@ -121,7 +122,7 @@ async fn every_dialect_runs_commands() {
         );
         assert_eq!(report["output_files"][0]["content"], "hello\n");
         let wrong =
-            act(&session, SkillToolKind::Run, &[], json!({"command": "true", "timeout_secs": 3})).await;
+            call_kind(&session, SkillToolKind::Run, &[], json!({"command": "true", "timeout_secs": 3})).await;
         assert!(
             wrong.text.ends_with("there is no argument 'timeout_secs': did you mean 'timeout'?"),
             "{}",
@@ -138,9 +139,10 @@ async fn every_dialect_talks_with_commands() {
         let real = Arc::new(LocalExecutor::new(LocalOptions::default()));
         let (session, _scratch) = session(&library, options(dialect, Capabilities::all()), real).await;
         let arguments = json!({"command": "read -r name; echo \"hello $name\"; sleep 600", "yield_ms": 10});
-        let started: Value =
-            serde_json::from_str(&done(act(&session, SkillToolKind::Start, &["tty"], arguments).await).text)
-                .unwrap();
+        let started: Value = serde_json::from_str(
+            &done(call_kind(&session, SkillToolKind::Start, &["tty"], arguments).await).text,
+        )
+        .unwrap();
         let id = json!({"session_id": started["session_id"]});
         let with = |more: Value| {
             let mut all = id.clone();
@@ -148,26 +150,28 @@ async fn every_dialect_talks_with_commands() {
             all
         };
         let mut output = String::new();
-        let reply = done(
-            act(&session, SkillToolKind::Write, &[], with(json!({"chars": "crab", "yield_ms": 500}))).await,
+        let answer = done(
+            call_kind(&session, SkillToolKind::Write, &[], with(json!({"chars": "crab", "yield_ms": 500})))
+                .await,
         );
-        output.push_str(reply.data.unwrap()["output"].as_str().unwrap());
+        output.push_str(answer.data.unwrap()["output"].as_str().unwrap());
         for _ in 0..40 {
             if output.contains("hello crab") {
                 break;
             }
-            let reply = done(act(&session, SkillToolKind::Look, &[], with(json!({"yield_ms": 500}))).await);
-            output.push_str(reply.data.unwrap()["output"].as_str().unwrap());
+            let answer =
+                done(call_kind(&session, SkillToolKind::Poll, &[], with(json!({"yield_ms": 500}))).await);
+            output.push_str(answer.data.unwrap()["output"].as_str().unwrap());
         }
         assert!(output.contains("hello crab"), "{dialect:?}: {output}");
-        let ended = done(act(&session, SkillToolKind::End, &[], id.clone()).await);
+        let ended = done(call_kind(&session, SkillToolKind::End, &[], id.clone()).await);
         assert_eq!(ended.data.unwrap()["status"], "ended", "{dialect:?}");
     }
 }
 
 /// The tools of a session, by what they do and whether arguments for the skill are among what they take.
 fn has(session: &SkillSession) -> Vec<SkillToolKind> {
-    session.tools().iter().map(|tool| tool.act).collect()
+    session.tools().iter().map(|tool| tool.kind).collect()
 }
 
 #[tokio::test]
@@ -179,15 +183,15 @@ async fn each_capability_is_there_without_the_others() {
         capabilities
     };
     for dialect in Dialect::ALL {
-        let acts = async |capabilities| {
+        let kinds = async |capabilities| {
             let (session, _scratch) =
                 session(&library, options(dialect, capabilities), Arc::new(FakeExecutor)).await;
             // What is not there is not told of, and cannot be called.
             for name in
                 dialect.tool_names().filter(|name| !session.tools().iter().any(|tool| tool.name == *name))
             {
-                let reply = session.call(name, json!({})).await;
-                assert!(reply.text.contains("There is no tool"), "{dialect:?} {name}: {}", reply.text);
+                let answer = session.call(name, json!({})).await;
+                assert!(answer.text.contains("There is no tool"), "{dialect:?} {name}: {}", answer.text);
                 assert!(!session.prompt().text.contains(name), "{dialect:?} {name}");
                 assert!(
                     !session.tools().iter().any(|tool| tool.description.contains(name)),
@@ -196,19 +200,19 @@ async fn each_capability_is_there_without_the_others() {
             }
             let takes_arguments =
                 session.tools().iter().any(|tool| tool.parameters["properties"].get("args").is_some());
-            let mut acts = has(&session);
-            acts.dedup();
-            (acts, takes_arguments)
+            let mut kinds = has(&session);
+            kinds.dedup();
+            (kinds, takes_arguments)
         };
-        use SkillToolKind::{End, ListDocuments, Load, Look, Run, SelectDocuments, Start, Unload, Write};
-        assert_eq!(acts(Capabilities::none()).await, (vec![Load], false), "{dialect:?}");
-        assert_eq!(acts(only(|can| can.arguments = true)).await, (vec![Load], true), "{dialect:?}");
-        assert_eq!(acts(only(|can| can.unload = true)).await, (vec![Load, Unload], false), "{dialect:?}");
+        use SkillToolKind::{End, ListDocuments, Load, Poll, Run, SelectDocuments, Start, Unload, Write};
+        assert_eq!(kinds(Capabilities::none()).await, (vec![Load], false), "{dialect:?}");
+        assert_eq!(kinds(only(|can| can.arguments = true)).await, (vec![Load], true), "{dialect:?}");
+        assert_eq!(kinds(only(|can| can.unload = true)).await, (vec![Load, Unload], false), "{dialect:?}");
         let documents = vec![Load, SelectDocuments, ListDocuments];
-        assert_eq!(acts(only(|can| can.documents = true)).await, (documents, false), "{dialect:?}");
-        assert_eq!(acts(only(|can| can.run = true)).await, (vec![Load, Run], false), "{dialect:?}");
-        let interactive = vec![Load, Start, Write, Look, End];
-        assert_eq!(acts(only(|can| can.interactive = true)).await, (interactive, false), "{dialect:?}");
+        assert_eq!(kinds(only(|can| can.documents = true)).await, (documents, false), "{dialect:?}");
+        assert_eq!(kinds(only(|can| can.run = true)).await, (vec![Load, Run], false), "{dialect:?}");
+        let interactive = vec![Load, Start, Write, Poll, End];
+        assert_eq!(kinds(only(|can| can.interactive = true)).await, (interactive, false), "{dialect:?}");
     }
 }
 
@@ -243,7 +247,7 @@ async fn what_a_tool_says_of_time_is_what_the_session_allows() {
         let options = SessionOptions::new(Dialect::Trpc);
         let session = library.builder().options(options).runs(runs).start().await;
         let tools = session.tools();
-        let run = tools.iter().find(|tool| tool.act == SkillToolKind::Run).unwrap();
+        let run = tools.iter().find(|tool| tool.kind == SkillToolKind::Run).unwrap();
         run.parameters["properties"]["timeout"]["default"].as_u64().unwrap()
     };
     assert_eq!(timeout(runs.clone()).await, Limits::default().timeout.as_secs());
@@ -259,13 +263,13 @@ fn a_name_means_one_thing_in_all_dialects() {
         once.sort_unstable();
         once.dedup();
         assert_eq!(once.len(), names.len(), "{dialect:?}");
-        assert!(names.iter().all(|name| Dialect::act_of(name).is_some()));
+        assert!(names.iter().all(|name| Dialect::tool_kind(name).is_some()));
     }
-    for act in SkillToolKind::ALL {
-        assert!(!act.is_idempotent() || !act.runs() || act == SkillToolKind::End, "{act:?}");
-        assert!(!(act.changes_loaded() && act.reports()), "{act:?}");
+    for kind in SkillToolKind::ALL {
+        assert!(!kind.is_idempotent() || !kind.runs() || kind == SkillToolKind::End, "{kind:?}");
+        assert!(!(kind.changes_loaded() && kind.reports()), "{kind:?}");
     }
-    for (name, act) in [
+    for (name, kind) in [
         ("load_skill", SkillToolKind::Load),
         ("skill_load", SkillToolKind::Load),
         ("skill", SkillToolKind::Load),
@@ -274,7 +278,7 @@ fn a_name_means_one_thing_in_all_dialects() {
         ("skill_run", SkillToolKind::Run),
         ("skill_kill_session", SkillToolKind::End),
     ] {
-        assert_eq!(Dialect::act_of(name), Some(act));
+        assert_eq!(Dialect::tool_kind(name), Some(kind));
     }
 }
 

@@ -1,4 +1,4 @@
-//! No loaded skill is lost when messages are summarised.
+//! Put-back: no loaded skill is lost when messages are summarised.
 
 use prowess_skills::delta::{SelectMode, UnloadReason};
 use prowess_skills::documents::DocumentChoice;
@@ -98,7 +98,7 @@ async fn a_skill_that_is_gone_after_a_restart_is_named() {
     assert!(restored.view().stale().is_empty());
 }
 
-/// While the session lives, a deleted document does not take the instructions away.
+/// A deleted manifest does not unload the skill while the session lives.
 #[tokio::test]
 async fn a_skill_that_is_deleted_while_it_is_loaded_stays() {
     let library = Library::of(&["a"]);
@@ -162,7 +162,7 @@ async fn lifetimes_end() {
     }
 }
 
-/// The system message has the text on every call, whatever was summarised.
+/// The system message has the text in every call, even after a summary.
 #[tokio::test]
 async fn the_system_message_needs_no_putting_back() {
     let library = Library::of(&["a"]);
@@ -176,7 +176,7 @@ async fn the_system_message_needs_no_putting_back() {
     assert!(session.loaded_section().await.text.is_empty());
 }
 
-/// Two skills may say the same, word for word; each of them is put back.
+/// Two skills with the same text are both put back.
 #[tokio::test]
 async fn skills_with_the_same_words_are_not_taken_for_each_other() {
     let library = Library::of(&["a", "b"]).file("a/same.md", "Same.\n").file("b/same.md", "Same.\n");
@@ -192,7 +192,7 @@ async fn skills_with_the_same_words_are_not_taken_for_each_other() {
     assert!(session.put_back([a.as_str(), b.as_str()], None).await.text.is_empty());
 }
 
-/// The line in the place of a text stands for all that came with it.
+/// One line replaces a text together with its heading and its list of resources.
 #[tokio::test]
 async fn a_stub_takes_the_place_of_the_whole_answer() {
     for dialect in [Dialect::DeepAgents, Dialect::OpenCode] {
@@ -234,7 +234,7 @@ async fn a_stub_says_what_it_stands_for() {
     );
 }
 
-/// A document for which there is no room goes alone; the skill stays.
+/// A document without room is dropped alone; the skill stays.
 #[tokio::test]
 async fn a_large_document_does_not_take_its_skill_along() {
     let library = Library::of(&["kit"]).file("kit/long.md", "word ".repeat(2_000));
@@ -252,7 +252,7 @@ async fn a_large_document_does_not_take_its_skill_along() {
     assert!(session.state().selection("kit").is_none());
 }
 
-/// What the model has before it is not taken away because the disk fails for a moment.
+/// A disk error does not unload a skill whose text is in the messages.
 #[tokio::test]
 async fn a_text_that_is_in_the_messages_needs_no_disk() {
     let library = Library::of(&["a"]);
@@ -270,7 +270,7 @@ async fn a_text_that_is_in_the_messages_needs_no_disk() {
     assert_eq!(loaded(&restored), ["a"]);
 }
 
-/// A document that grows beyond the budget leaves, and a line says so.
+/// A document that exceeds the budget is dropped, and one line says so.
 #[tokio::test]
 async fn a_document_that_outgrew_the_budget_is_named() {
     let library = Library::of(&["kit"]).file("kit/notes.md", "Short.\n").file("kit/other.md", "Other.\n");
@@ -292,7 +292,7 @@ async fn a_document_that_outgrew_the_budget_is_named() {
     assert_eq!(restored.loaded_section().await.text.matches("no longer in context").count(), 0, "said once");
 }
 
-/// A skill that has moved brings its own files along.
+/// A skill that has moved has the documents of its new directory.
 #[tokio::test]
 async fn a_replaced_skill_is_put_back_with_its_own_resources() {
     let library = Library::of(&["a"]).file("a/scripts/old.py", "");
@@ -308,7 +308,7 @@ async fn a_replaced_skill_is_put_back_with_its_own_resources() {
     assert!(session.state().resources("a")[0].path.ends_with("new.py"));
 }
 
-/// A document that has changed and has no room either is not left behind as selected.
+/// A changed document without room is no longer selected.
 #[tokio::test]
 async fn a_changed_document_without_room_is_no_longer_selected() {
     let library = Library::of(&["kit"]).file("kit/notes.md", "Short.\n");

@@ -1,7 +1,7 @@
 //! The unit tests that the design notes name, one by one; docs/contributing/tests.md has the table.
 
 use prowess_catalog::resource::ResourceKind;
-use prowess_skills::tools::{ToolCall, ToolVerdict};
+use prowess_skills::allowed_tools::{ToolCall, ToolVerdict};
 use prowess_skills::{AllowedTools, Dialect, Discovery, SessionOptions, SkillDelta};
 use serde_json::{Value, json};
 

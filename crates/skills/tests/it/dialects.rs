@@ -1,4 +1,4 @@
-//! What each dialect shows and answers, whole.
+//! Each dialect's prompt, tools and answers, complete.
 
 use prowess_skills::dialect::MAX_ENUM_NAMES;
 use prowess_skills::{Capabilities, Dialect, SkillSession, SkillToolKind};
@@ -13,7 +13,7 @@ fn library() -> Library {
         .file("deploy/CHECKLIST.md", "- Tell the team\n")
 }
 
-/// A conversation as a host would have it: what the model sees, what it calls, and what comes back.
+/// A conversation as an agent has it: the prompt, the tools, the calls and their answers.
 async fn transcript(library: &Library, dialect: Dialect, calls: &[(&str, Value)]) -> String {
     let session = library.session_in(dialect).await;
     let mut text = String::new();
@@ -96,14 +96,14 @@ async fn a_session_has_one_name_for_one_act() {
         let expected: Vec<&str> = dialect
             .tool_names()
             .filter(|name| {
-                let act = Dialect::act_of(name).unwrap();
+                let kind = Dialect::tool_kind(name).unwrap();
                 let of_documents =
-                    matches!(act, SkillToolKind::ListDocuments | SkillToolKind::SelectDocuments);
-                !act.reports() && !name.ends_with("_with_args") && (can.documents || !of_documents)
+                    matches!(kind, SkillToolKind::ListDocuments | SkillToolKind::SelectDocuments);
+                !kind.reports() && !name.ends_with("_with_args") && (can.documents || !of_documents)
             })
             .collect();
         assert_eq!(names, expected);
-        assert!(names.contains(&dialect.words().load) && names.contains(&dialect.words().unload));
+        assert!(names.contains(&dialect.load_tools().load) && names.contains(&dialect.load_tools().unload));
         all.extend(names);
     }
     all.sort_unstable();

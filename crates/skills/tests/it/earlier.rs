@@ -1,14 +1,14 @@
-//! Approvals and questions about runs that the version before this one stored.
+//! Approvals of runs and questions about runs that an earlier version stored.
 
 use prowess_catalog::Digest;
 use prowess_permission::question::Note;
-use prowess_permission::{Kind, Permissions, Policy, Question, Replies, joined};
+use prowess_permission::{Kind, Permissions, Policy, Question, Replies, owned_subject};
 use prowess_skills::{Outcome, SkillAnswer, SkillSession};
 use prowess_workspace::RunRequest;
 use prowess_workspace::stage::StageSource;
 use serde_json::json;
 
-use crate::running::{library, runs, session};
+use crate::runs::{library, runs, session};
 
 async fn run(session: &SkillSession, request: &RunRequest, replies: &Replies) -> Outcome<SkillAnswer> {
     session.service().run(&session.view(), request.clone(), replies).await
@@ -28,7 +28,7 @@ async fn an_old_always_for_a_run_is_asked_once_more() {
     let permissions = Permissions::unattended(Policy::new());
     let session = session(&library, permissions.clone(), runs).await;
     let request = RunRequest::new("kit", "echo hello");
-    let old = Question::new(Kind::RUN, joined("kit", "echo hello"))
+    let old = Question::new(Kind::RUN, owned_subject("kit", "echo hello"))
         .bound_to(r#"{"kit": "sha256:00"} sha256:00 {"kit": Directory("/skills/kit")}"#);
     permissions.remember(&old).await;
 

@@ -1,4 +1,4 @@
-//! The permission gate in front of a skill's text.
+//! The gate: permission for the text of a skill.
 
 use std::sync::Arc;
 
@@ -122,7 +122,9 @@ async fn the_question_names_the_skill_its_place_and_its_digest() {
     let (answer, request) = tokio::join!(session.load("a", Some("now")), looking);
     answer.unwrap();
     assert_eq!(request.subjects, ["a"]);
-    let Action::LoadSkill { arguments, digest, location, .. } = &request.deed else { panic!("{request:?}") };
+    let Action::LoadSkill { arguments, digest, location, .. } = &request.action else {
+        panic!("{request:?}")
+    };
     assert_eq!(arguments.as_deref(), Some("now"));
     assert!(digest.as_deref().unwrap().starts_with("sha256:"));
     assert_eq!(library.told(location), "/skills/a/SKILL.md");

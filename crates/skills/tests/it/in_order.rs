@@ -1,4 +1,4 @@
-//! Calls that are prepared at some time and finished at another: whoever owns the state gets the same.
+//! Calls that are finished in order, later than they are prepared: every owner of the state gets the same state.
 
 use proptest::prelude::*;
 use prowess_permission::NoAsker;
@@ -15,7 +15,7 @@ const LIMIT: usize = 3;
 const TOKENS: usize = 400;
 
 #[derive(Clone, Debug)]
-enum Act {
+enum Step {
     /// Prepares a call: which tool, of which skill.
     Prepare(&'static str, usize),
     /// Finishes one of those that are prepared.
@@ -23,13 +23,13 @@ enum Act {
     EndTurn,
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn step() -> impl Strategy<Value = Step> {
     let name = 0..NAMES.len();
     let tool = prop::sample::select(vec!["load", "load", "documents", "unload", "select", "add"]);
     prop_oneof![
-        5 => (tool, name).prop_map(|(tool, at)| Act::Prepare(tool, at)),
-        4 => any::<prop::sample::Index>().prop_map(Act::Finish),
-        1 => Just(Act::EndTurn),
+        5 => (tool, name).prop_map(|(tool, at)| Step::Prepare(tool, at)),
+        4 => any::<prop::sample::Index>().prop_map(Step::Finish),
+        1 => Just(Step::EndTurn),
     ]
 }
 
@@ -58,7 +58,7 @@ async fn prepare(
     }
 }
 
-/// A session that holds its state, and a host that has nothing but the changes.
+/// A session with its own state, and a program that has only the deltas.
 struct Both {
     session: SkillSession,
     service: SkillService,
@@ -67,9 +67,9 @@ struct Both {
 }
 
 impl Both {
-    async fn act(&mut self, act: Act) {
-        match act {
-            Act::Prepare(tool, at) => {
+    async fn step(&mut self, step: Step) {
+        match step {
+            Step::Prepare(tool, at) => {
                 let held = prepare(self.session.service(), &self.session.view(), tool, at).await;
                 let owned = prepare(&self.service, &self.service.engine().at(&self.state), tool, at).await;
                 match (held, owned) {
@@ -77,8 +77,8 @@ impl Both {
                     (held, owned) => assert_eq!(held.unwrap_err(), owned.unwrap_err()),
                 }
             }
-            Act::Finish(_) if self.prepared.is_empty() => {}
-            Act::Finish(at) => {
+            Step::Finish(_) if self.prepared.is_empty() => {}
+            Step::Finish(at) => {
                 let (held, owned) = self.prepared.remove(at.index(self.prepared.len()));
                 let before = self.session.state();
                 let (held, owned) = (self.session.finish(held), owned.finish(&self.state));
@@ -89,7 +89,7 @@ impl Both {
                 }
                 self.state.replay(&owned.deltas).unwrap();
             }
-            Act::EndTurn => {
+            Step::EndTurn => {
                 let deltas = self.service.engine().at(&self.state).end_turn();
                 assert_eq!(self.session.change(SkillView::end_turn), deltas);
                 self.state.replay(&deltas).unwrap();
@@ -107,7 +107,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn whoever_owns_the_state_gets_the_same(acts in prop::collection::vec(act(), 1..60)) {
+    fn whoever_owns_the_state_gets_the_same(steps in prop::collection::vec(step(), 1..60)) {
         let library = NAMES.iter().fold(Library::of(&NAMES), |library, name| {
             let library = library.file(&format!("{name}/x.md"), "word ".repeat(40));
             library.file(&format!("{name}/y.md"), "other ".repeat(40))
@@ -122,8 +122,8 @@ proptest! {
                 state: SkillState::default(),
                 prepared: Vec::new(),
             };
-            for act in acts {
-                both.act(act).await;
+            for step in steps {
+                both.step(step).await;
             }
             // What is shown in the end is the same, too.
             let shown = both.session.loaded_section().await;

@@ -1,4 +1,4 @@
-//! Skills that people start, and skills that files bring into play.
+//! Skills that people start, and skills that are listed because of `paths`.
 
 use prowess_catalog::overview::ManualSkills;
 use prowess_skills::{Dialect, SkillDelta, SkillError};
@@ -54,14 +54,17 @@ async fn what_is_not_for_people_is_refused() {
     let said = async |line| session.invoke(line).await.unwrap_err().to_string();
     assert_eq!(
         said("/style").await,
-        "Skill 'style' cannot be started by hand: it says `user-invocable: false`."
+        "Skill 'style' cannot be started by hand: its manifest says `user-invocable: false`."
     );
     assert_eq!(said("/nope").await, "Skill 'nope' not found. Available skills: deploy, plain, review");
     assert_eq!(
         said("deploy").await,
-        "'deploy' is not a skill's name after a slash, such as `/skill-name arguments`."
+        "'deploy' is not a command. Type a slash and the name of a skill: `/skill-name arguments`."
     );
-    assert_eq!(said("/").await, "'/' is not a skill's name after a slash, such as `/skill-name arguments`.");
+    assert_eq!(
+        said("/").await,
+        "'/' is not a command. Type a slash and the name of a skill: `/skill-name arguments`."
+    );
     assert!(loaded(&session).is_empty());
 }
 

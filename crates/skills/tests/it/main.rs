@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod allowed_tools;
 mod backend_runs;
 mod capabilities;
 mod compaction;
@@ -13,15 +14,14 @@ mod earlier;
 mod gate;
 mod hostile;
 mod in_order;
+mod interactive;
 mod invocation;
 mod library;
 mod logs;
 mod messages;
-mod policies;
+mod operations;
 mod properties;
 mod refresh;
-mod running;
+mod runs;
 mod saving;
 mod servers;
-mod steps;
-mod talking;

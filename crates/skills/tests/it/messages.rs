@@ -56,7 +56,7 @@ async fn too_many_tokens() {
             .join(" ")
     };
     assert_snapshot!(told(session.load("b", None).await.unwrap_err()), @r#"Error: Cannot load skill 'b'. It takes # tokens, and loaded skills may take # in all, of which # are in use. Currently loaded: a # Use `unload_skill("skill-name")` to unload a skill you no longer need, then retry loading."#);
-    assert_snapshot!(told(session.load("huge", None).await.unwrap_err()), @"Error: Cannot load skill 'huge'. It takes # tokens, and loaded skills may take # in all: that is too much for this session, whatever is unloaded.");
+    assert_snapshot!(told(session.load("huge", None).await.unwrap_err()), @"Error: Cannot load skill 'huge'. It takes # tokens, and loaded skills may take # in all: that is too much for this session, even if you unload everything.");
     assert_eq!(session.state().loaded().len(), 1);
 }
 

@@ -1,4 +1,4 @@
-//! Whatever is done to a session in whatever order, its state makes sense.
+//! After any sequence of operations, the state of a session is consistent.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const LIMIT: usize = 3;
 
 #[derive(Clone, Debug)]
-enum Act {
+enum Step {
     Load(usize, Option<&'static str>),
     Invoke(usize),
     Unload(usize),
@@ -33,21 +33,21 @@ enum Act {
     Restart,
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn step() -> impl Strategy<Value = Step> {
     let name = 0..NAMES.len();
     let mode = prop_oneof![Just(SelectMode::Add), Just(SelectMode::Replace), Just(SelectMode::Clear)];
     prop_oneof![
-        6 => (name.clone(), prop_oneof![Just(None), Just(Some("x y"))]).prop_map(|(at, args)| Act::Load(at, args)),
-        2 => name.clone().prop_map(Act::Invoke),
-        4 => name.clone().prop_map(Act::Unload),
-        3 => (name.clone(), mode, any::<bool>()).prop_map(|(at, mode, all)| Act::Select(at, mode, all)),
-        1 => name.clone().prop_map(Act::Remove),
-        2 => (name, any::<u8>()).prop_map(|(at, version)| Act::Write(at, version)),
-        2 => Just(Act::Refresh),
-        2 => prop_oneof![Just(None), (0..400_usize).prop_map(Some)].prop_map(Act::Compact),
-        1 => Just(Act::EndTurn),
-        1 => Just(Act::ModelCall),
-        1 => Just(Act::Restart),
+        6 => (name.clone(), prop_oneof![Just(None), Just(Some("x y"))]).prop_map(|(at, args)| Step::Load(at, args)),
+        2 => name.clone().prop_map(Step::Invoke),
+        4 => name.clone().prop_map(Step::Unload),
+        3 => (name.clone(), mode, any::<bool>()).prop_map(|(at, mode, all)| Step::Select(at, mode, all)),
+        1 => name.clone().prop_map(Step::Remove),
+        2 => (name, any::<u8>()).prop_map(|(at, version)| Step::Write(at, version)),
+        2 => Just(Step::Refresh),
+        2 => prop_oneof![Just(None), (0..400_usize).prop_map(Some)].prop_map(Step::Compact),
+        1 => Just(Step::EndTurn),
+        1 => Just(Step::ModelCall),
+        1 => Just(Step::Restart),
     ]
 }
 
@@ -97,44 +97,44 @@ impl World {
         }
     }
 
-    async fn act(&mut self, act: Act) {
+    async fn step(&mut self, step: Step) {
         let before = self.session.state();
-        let outcome = match act {
-            Act::Load(at, arguments) => Some(self.session.load(NAMES[at], arguments).await),
-            Act::Invoke(at) => Some(self.session.invoke(&format!("/{} again", NAMES[at])).await),
-            Act::Unload(at) => Some(self.session.unload(NAMES[at])),
-            Act::Select(at, mode, all) => {
+        let outcome = match step {
+            Step::Load(at, arguments) => Some(self.session.load(NAMES[at], arguments).await),
+            Step::Invoke(at) => Some(self.session.invoke(&format!("/{} again", NAMES[at])).await),
+            Step::Unload(at) => Some(self.session.unload(NAMES[at])),
+            Step::Select(at, mode, all) => {
                 let choice =
                     if all { DocumentChoice::All } else { DocumentChoice::Named(vec!["notes.md".into()]) };
                 Some(self.session.select_documents(NAMES[at], mode, choice).await)
             }
-            Act::Remove(at) => {
+            Step::Remove(at) => {
                 let _ = std::fs::remove_dir_all(self.library.join(NAMES[at]));
                 None
             }
-            Act::Write(at, version) => {
+            Step::Write(at, version) => {
                 write(&self.library, NAMES[at], version);
                 None
             }
-            Act::Refresh => {
+            Step::Refresh => {
                 self.session.refresh(&self.library.catalog()).await;
                 None
             }
-            Act::Compact(budget) => {
+            Step::Compact(budget) => {
                 self.compact(budget).await;
                 None
             }
-            Act::EndTurn => {
+            Step::EndTurn => {
                 self.deltas.extend(self.session.change(SkillView::end_turn));
                 None
             }
-            Act::ModelCall => {
+            Step::ModelCall => {
                 let section = self.session.loaded_section().await;
                 self.deltas.extend(section.deltas);
                 self.deltas.extend(self.session.change(SkillView::after_model_call));
                 None
             }
-            Act::Restart => {
+            Step::Restart => {
                 let saved = serde_json::to_string(&self.session.save()).unwrap();
                 let saved = serde_json::from_str(&saved).unwrap();
                 let restored = Self::session(&self.library, self.dialect, self.lifetime, Some(saved)).await;
@@ -212,15 +212,15 @@ proptest! {
 
     #[test]
     fn any_sequence_keeps_the_invariants(
-        acts in prop::collection::vec(act(), 1..40),
+        steps in prop::collection::vec(step(), 1..40),
         dialect in prop_oneof![Just(Dialect::DeepAgents), Just(Dialect::Trpc), Just(Dialect::OpenCode)],
         lifetime in prop_oneof![3 => Just(Lifetime::Session), 1 => Just(Lifetime::Turn), 1 => Just(Lifetime::Once)],
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let mut world = World::start(dialect, lifetime).await;
-            for act in acts {
-                world.act(act).await;
+            for step in steps {
+                world.step(step).await;
                 world.check();
             }
         });

@@ -1,4 +1,4 @@
-//! State that is saved and restored.
+//! Saving and restoring a session.
 
 use prowess_skills::delta::SelectMode;
 use prowess_skills::documents::DocumentChoice;
@@ -78,16 +78,19 @@ async fn what_another_implementation_saved_is_understood() {
 #[test]
 fn what_cannot_be_understood_is_refused() {
     let newer = restored(&json!({"version": STATE_VERSION + 1, "skills_loaded": []})).unwrap_err();
-    assert_eq!(newer, "the state has version 2, and this program knows 1: update the program");
+    assert_eq!(
+        newer,
+        "the saved state has version 2, but this prowess reads up to version 1; update prowess"
+    );
     let damaged = restored(&json!({"skills_loaded": [], "frame_secret": "zz"})).unwrap_err();
-    assert!(damaged.contains("the state was damaged"), "{damaged}");
+    assert!(damaged.contains("the saved state is damaged"), "{damaged}");
     for other in [json!({}), json!([]), json!({"name": "a-package", "version": 1}), json!({"version": "one"})]
     {
         assert!(restored(&other).is_err(), "{other}");
     }
 }
 
-/// One agent's session has nothing of another's, though both share a catalog.
+/// Two sessions share only the catalog.
 #[tokio::test]
 async fn sessions_share_nothing_but_the_catalog() {
     let library = Library::of(&["a"]);
@@ -99,7 +102,7 @@ async fn sessions_share_nothing_but_the_catalog() {
     assert_eq!(loaded(&parent), ["a"]);
 }
 
-/// A host that keeps the changes themselves comes to the same session.
+/// A program that stores the deltas restores the same session.
 #[tokio::test]
 async fn a_log_of_changes_is_enough_to_go_on() {
     let library = Library::new().web_research().skill("b", "", "B.");

@@ -5,7 +5,7 @@ use prowess_workspace::artifact::ArtifactRecord;
 use prowess_workspace::{ArtifactError, ArtifactIndex, ArtifactKey, Scope};
 use tokio_postgres::{Error, Row};
 
-use super::error::explained;
+use super::error::database_error;
 use super::{PostgresStore, prepared};
 use crate::artifact::{ArtifactRow, body, failed, record, records, scopes};
 use crate::error::DatabaseError;
@@ -22,14 +22,14 @@ impl PostgresStore {
         rows: Result<Vec<Row>, DatabaseError>,
     ) -> Result<Vec<ArtifactRow>, ArtifactError> {
         let rows: Result<_, Error> = rows.map_err(failed)?.iter().map(artifact_row).collect();
-        rows.map_err(|error| failed(explained(&self.0.place, error)))
+        rows.map_err(|error| failed(database_error(&self.0.place, error)))
     }
 }
 
 #[async_trait]
 impl ArtifactIndex for PostgresStore {
     async fn add(&self, key: &ArtifactKey, record: ArtifactRecord) -> Result<u64, ArtifactError> {
-        let said = |error| failed(explained(&self.0.place, error));
+        let said = |error| failed(database_error(&self.0.place, error));
         let mut client = self.client().await.map_err(failed)?;
         let transaction = client.transaction().await.map_err(said)?;
         let next = prepared!(transaction, sql::NEXT_VERSION).map_err(said)?;
@@ -48,7 +48,7 @@ impl ArtifactIndex for PostgresStore {
     }
 
     async fn add_as(&self, key: &ArtifactKey, record: ArtifactRecord) -> Result<bool, ArtifactError> {
-        let said = |error| failed(explained(&self.0.place, error));
+        let said = |error| failed(database_error(&self.0.place, error));
         let (scope, name, version) = (key.scope.as_str(), key.name.as_str(), signed(record.version));
         let (checksum, body) = body(&record)?;
         let mut client = self.client().await.map_err(failed)?;
@@ -88,11 +88,11 @@ impl ArtifactIndex for PostgresStore {
     async fn scopes(&self) -> Result<Vec<Scope>, ArtifactError> {
         let rows = self.rows(sql::SCOPES, &[]).await.map_err(failed)?;
         let texts: Result<_, Error> = rows.iter().map(|row| row.try_get(0)).collect();
-        scopes(texts.map_err(|error| failed(explained(&self.0.place, error)))?)
+        scopes(texts.map_err(|error| failed(database_error(&self.0.place, error)))?)
     }
 
     async fn remove(&self, key: &ArtifactKey) -> Result<Vec<ArtifactRecord>, ArtifactError> {
-        let said = |error| failed(explained(&self.0.place, error));
+        let said = |error| failed(database_error(&self.0.place, error));
         let mut client = self.client().await.map_err(failed)?;
         let transaction = client.transaction().await.map_err(said)?;
         let remove = prepared!(transaction, sql::REMOVE_ARTIFACT).map_err(said)?;

@@ -1,51 +1,51 @@
-//! What PostgreSQL says, in the words of this crate.
+//! Translates PostgreSQL errors.
 
 use std::sync::Arc;
 
 use deadpool_postgres::PoolError;
 use tokio_postgres::Error;
 
-use super::LOCKED;
+use super::LOCK_TIMEOUT;
 use crate::error::DatabaseError;
 
-/// An error of a statement.
-pub(super) fn explained(place: &str, error: Error) -> DatabaseError {
+/// The error of a statement.
+pub(super) fn database_error(place: &str, error: Error) -> DatabaseError {
     let owned = place.to_owned();
     let Some(code) = error.code() else {
         return if error.is_closed() || is_io(&error) {
             DatabaseError::Unreachable { place: owned, source: Arc::new(error) }
         } else {
-            // A column that is not of its type.
-            DatabaseError::damaged(place, said(&error))
+            // A column has the wrong type.
+            DatabaseError::damaged(place, message_of(&error))
         };
     };
-    // The driver's own words are "db error"; the server's are in its source.
-    let source = || Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(said(&error)));
+    // The driver only says "db error"; the server's message is in its source.
+    let source = || Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(message_of(&error)));
     match code.code() {
-        // No room on the disk, or in memory.
+        // No space on the disk or in memory.
         "53100" | "53200" => DatabaseError::Full { place: owned, source: source() },
-        // Others have what it needs.
-        "55P03" => DatabaseError::Busy { place: owned, seconds: LOCKED.as_secs() },
-        // It was in the middle of a transaction for too long, and the server closed the connection.
+        // Others hold a lock.
+        "55P03" => DatabaseError::Busy { place: owned, seconds: LOCK_TIMEOUT.as_secs() },
+        // The transaction was idle for too long, and the server closed the connection.
         "25P03" => DatabaseError::Unreachable { place: owned, source: source() },
-        // Read-only, or an error of the server's system.
+        // Read-only, or an I/O error of the server.
         "25006" | "58030" => DatabaseError::Unwritable { place: owned, source: source() },
-        // The server found damage, or the tables are not those that were made.
-        "XX001" | "XX002" | "42P01" | "42703" => DatabaseError::damaged(place, said(&error)),
+        // The server found damage, or a table is missing or different.
+        "XX001" | "XX002" | "42P01" | "42703" => DatabaseError::damaged(place, message_of(&error)),
         code => match code.get(..2) {
-            // The rows are not those that were made.
-            Some("23") => DatabaseError::damaged(place, said(&error)),
-            // The connection is gone, was refused, or ended by the server.
+            // A constraint is violated.
+            Some("23") => DatabaseError::damaged(place, message_of(&error)),
+            // The connection was lost, refused, or closed by the server.
             Some("08" | "28" | "57") => DatabaseError::Unreachable { place: owned, source: source() },
-            _ => DatabaseError::failed(place, "do what it was told", said(&error)),
+            _ => DatabaseError::failed(place, "run a statement", message_of(&error)),
         },
     }
 }
 
-/// An error of getting a connection.
+/// The error of a failed connection.
 pub(super) fn unreachable(place: &str, error: PoolError) -> DatabaseError {
     match error {
-        PoolError::Backend(error) if error.code().is_some() => explained(place, error),
+        PoolError::Backend(error) if error.code().is_some() => database_error(place, error),
         error => DatabaseError::Unreachable {
             place: place.to_owned(),
             source: Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(chain(&error))),
@@ -64,8 +64,8 @@ fn is_io(error: &Error) -> bool {
     false
 }
 
-/// What the server said, or the driver with its reasons.
-fn said(error: &Error) -> String {
+/// The message of the server, or of the driver with its causes.
+fn message_of(error: &Error) -> String {
     error.as_db_error().map_or_else(|| chain(error), ToString::to_string)
 }
 

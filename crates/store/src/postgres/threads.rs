@@ -8,13 +8,13 @@ use prowess_agent::thread::{Lease, StoredEvent, ThreadError, ThreadInfo};
 use prowess_agent::{Event, ThreadId, ThreadStore};
 use tokio_postgres::{Error, Row};
 
-use super::error::explained;
+use super::error::database_error;
 use super::{PostgresStore, Value, prepared};
-use crate::doing::Doing;
+use crate::action::ThreadAction;
 use crate::error::DatabaseError;
-use crate::event::{EventRow, LogRow, bodies, limit, read, sealed, signed, unsigned};
-use crate::lease::{State, held, micros, refusal};
-use crate::list::{info, no_fork, whole_fork};
+use crate::event::{EventRow, LogRow, bodies, limit, read, signed, unsigned, version_and_checksum};
+use crate::lease::{LeaseState, append_refusal, leased_by_other, micros};
+use crate::list::{check_fork, fork_refusal, info};
 use crate::retention::{Bound, PRUNED_AT_ONCE, Retention};
 use crate::sql;
 
@@ -31,7 +31,7 @@ impl PostgresStore {
         let done = async {
             let mut gone = 0;
             let client = self.client().await?;
-            let failed = |error| explained(&self.0.place, error);
+            let failed = |error| database_error(&self.0.place, error);
             for (changed, id) in bounds(&client, retention).await.map_err(failed)? {
                 let prune = prepared!(client, sql::PRUNE).map_err(failed)?;
                 loop {
@@ -43,12 +43,12 @@ impl PostgresStore {
             }
             Ok(gone)
         };
-        done.await.map_err(|error: DatabaseError| error.while_doing(Doing::Pruning))
+        done.await.map_err(|error: DatabaseError| error.during(ThreadAction::Prune))
     }
 
-    async fn state(&self, thread: &ThreadId) -> Result<Option<State>, DatabaseError> {
+    async fn state(&self, thread: &ThreadId) -> Result<Option<LeaseState>, DatabaseError> {
         let rows = self.rows(sql::STATE, &[&thread.as_str()]).await?;
-        rows.first().map(state).transpose().map_err(|error| explained(&self.0.place, error))
+        rows.first().map(state).transpose().map_err(|error| database_error(&self.0.place, error))
     }
 
     async fn try_append(
@@ -57,11 +57,11 @@ impl PostgresStore {
         after: u64,
         bodies: &[Vec<u8>],
     ) -> Result<Result<(), ThreadError>, DatabaseError> {
-        let failed = |error| explained(&self.0.place, error);
+        let failed = |error| database_error(&self.0.place, error);
         let (thread, owner, epoch) = (lease.thread.as_str(), lease.owner.as_bytes(), signed(lease.epoch));
         if bodies.is_empty() {
             let state = self.state(&lease.thread).await?;
-            return Ok(refusal(lease, after, state.as_ref()).map_or(Ok(()), Err));
+            return Ok(append_refusal(lease, after, state.as_ref()).map_or(Ok(()), Err));
         }
         let mut client = self.client().await?;
         let transaction = client.transaction().await.map_err(failed)?;
@@ -74,7 +74,7 @@ impl PostgresStore {
             drop(client);
             let state = self.state(&lease.thread).await?;
             // Nothing takes events away, nor brings a lease back, so what refused it refuses it still.
-            return Ok(Err(refusal(lease, after, state.as_ref())
+            return Ok(Err(append_refusal(lease, after, state.as_ref())
                 .unwrap_or_else(|| ThreadError::LeaseLost(lease.thread.clone()))));
         };
         let stored: i64 = extended.try_get(0).map_err(failed)?;
@@ -82,7 +82,7 @@ impl PostgresStore {
         // All are sent before the first is answered.
         let (transaction_ref, store_ref) = (&transaction, &store);
         let storing = bodies.iter().zip(signed(after) + 1..).map(|(body, number)| async move {
-            let (version, checksum) = sealed(number, stored, body);
+            let (version, checksum) = version_and_checksum(number, stored, body);
             let values: [Value<'_>; 6] = [&thread, &number, &stored, &version, &checksum, body];
             transaction_ref.execute(store_ref, &values).await
         });
@@ -97,7 +97,7 @@ impl PostgresStore {
         through: u64,
         to: &ThreadId,
     ) -> Result<Result<(), ThreadError>, DatabaseError> {
-        let failed = |error| explained(&self.0.place, error);
+        let failed = |error| database_error(&self.0.place, error);
         let mut client = self.client().await?;
         let transaction = client.transaction().await.map_err(failed)?;
         let values: [Value<'_>; 3] = [&from.as_str(), &to.as_str(), &signed(through)];
@@ -106,11 +106,11 @@ impl PostgresStore {
             drop(transaction);
             drop(client);
             let has = self.state(from).await?.map(|state| state.events);
-            return Ok(Err(no_fork(from, through, to, has)));
+            return Ok(Err(fork_refusal(from, through, to, has)));
         }
         let copy = prepared!(transaction, sql::COPY_EVENTS).map_err(failed)?;
         let copied = transaction.execute(&copy, &values).await.map_err(failed)?;
-        let whole = whole_fork(from, through, copied);
+        let whole = check_fork(from, through, copied);
         if whole.is_ok() {
             transaction.commit().await.map_err(failed)?;
             return Ok(whole);
@@ -138,8 +138,8 @@ async fn bounds(client: &deadpool_postgres::Object, retention: Retention) -> Res
     Ok(retention.bounds(now, last_kept?).collect())
 }
 
-fn state(row: &Row) -> Result<State, Error> {
-    Ok(State {
+fn state(row: &Row) -> Result<LeaseState, Error> {
+    Ok(LeaseState {
         events: row.try_get(0)?,
         epoch: row.try_get(1)?,
         owner: row.try_get(2)?,
@@ -164,16 +164,17 @@ fn log_row(row: &Row) -> Result<LogRow, Error> {
 #[async_trait]
 impl ThreadStore for PostgresStore {
     async fn lease(&self, thread: &ThreadId, owner: &str, lasts: Duration) -> Result<Lease, ThreadError> {
-        let failed = |error: DatabaseError| error.while_doing(Doing::Taking(thread));
+        let failed = |error: DatabaseError| error.during(ThreadAction::Lease(thread));
         for _ in 0..MAX_TRIES {
             let rows = self.rows(sql::LEASE, &[&thread.as_str(), &owner.as_bytes(), &micros(lasts)]).await;
             if let Some(row) = rows.map_err(failed)?.first() {
-                let epoch = row.try_get(0).map_err(|error| failed(explained(&self.0.place, error)))?;
+                let epoch = row.try_get(0).map_err(|error| failed(database_error(&self.0.place, error)))?;
                 let epoch = unsigned(&self.0.place, epoch).map_err(failed)?;
                 return Ok(Lease { thread: thread.clone(), owner: owner.to_owned(), epoch, lasts });
             }
             // It may have been given back between the two looks.
-            if let Some(refused) = held(thread, self.state(thread).await.map_err(failed)?.as_ref()) {
+            if let Some(refused) = leased_by_other(thread, self.state(thread).await.map_err(failed)?.as_ref())
+            {
                 return Err(refused);
             }
         }
@@ -184,7 +185,7 @@ impl ThreadStore for PostgresStore {
         let thread = &lease.thread;
         let values: [Value<'_>; 3] = [&thread.as_str(), &signed(lease.epoch), &lease.owner.as_bytes()];
         let done = self.rows(sql::RELEASE, &values).await;
-        done.map_err(|error| error.while_doing(Doing::GivingBack(thread)))?;
+        done.map_err(|error| error.during(ThreadAction::Release(thread)))?;
         Ok(())
     }
 
@@ -197,7 +198,7 @@ impl ThreadStore for PostgresStore {
             action: format!("storing what happened in the thread `{}`", lease.thread),
             source: Box::new(error),
         })?;
-        done.map_err(|error| error.while_doing(Doing::Storing(&lease.thread)))?
+        done.map_err(|error| error.during(ThreadAction::Append(&lease.thread)))?
     }
 
     async fn events(
@@ -206,32 +207,32 @@ impl ThreadStore for PostgresStore {
         after: u64,
         most: usize,
     ) -> Result<Vec<StoredEvent>, ThreadError> {
-        let failed = |error: DatabaseError| error.while_doing(Doing::Reading(thread));
+        let failed = |error: DatabaseError| error.during(ThreadAction::Read(thread));
         let rows = self.rows(sql::EVENTS, &[&thread.as_str(), &signed(after), &limit(most)]).await;
         let rows: Result<Vec<LogRow>, Error> = rows.map_err(failed)?.iter().map(log_row).collect();
-        read(thread, after, most, rows.map_err(|error| failed(explained(&self.0.place, error)))?)
+        read(thread, after, most, rows.map_err(|error| failed(database_error(&self.0.place, error)))?)
     }
 
     async fn list(&self, most: usize) -> Result<Vec<ThreadInfo>, ThreadError> {
-        let failed = |error: DatabaseError| error.while_doing(Doing::Listing);
+        let failed = |error: DatabaseError| error.during(ThreadAction::List);
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let rows = self.rows(sql::LIST, &[&most]).await.map_err(failed)?;
         let listed = |row: &Row| {
             let row = (|| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?)))();
-            info(&self.0.place, row.map_err(|error| explained(&self.0.place, error))?)
+            info(&self.0.place, row.map_err(|error| database_error(&self.0.place, error))?)
         };
         rows.iter().map(listed).collect::<Result<_, _>>().map_err(failed)
     }
 
     async fn fork(&self, from: &ThreadId, through: u64, to: &ThreadId) -> Result<(), ThreadError> {
         let done = self.try_fork(from, through, to).await;
-        done.map_err(|error| error.while_doing(Doing::Forking(from)))?
+        done.map_err(|error| error.during(ThreadAction::Fork(from)))?
     }
 
     async fn delete(&self, thread: &ThreadId) -> Result<(), ThreadError> {
-        let failed = |error: DatabaseError| error.while_doing(Doing::Deleting(thread));
+        let failed = |error: DatabaseError| error.during(ThreadAction::Delete(thread));
         self.rows(sql::DELETE, &[&thread.as_str()]).await.map_err(failed)?;
         // What is there still is there because somebody has it, or because it was made since.
-        held(thread, self.state(thread).await.map_err(failed)?.as_ref()).map_or(Ok(()), Err)
+        leased_by_other(thread, self.state(thread).await.map_err(failed)?.as_ref()).map_or(Ok(()), Err)
     }
 }

@@ -1,4 +1,4 @@
-//! Whether what goes over a network is encrypted.
+//! TLS for PostgreSQL connections.
 
 use deadpool_postgres::{Manager, ManagerConfig};
 use tokio_postgres::config::{Host, SslMode};
@@ -6,7 +6,7 @@ use tokio_postgres::{Config, NoTls};
 
 use crate::error::DatabaseError;
 
-/// What makes connections. A socket of this machine needs no TLS.
+/// Makes connections. A local socket needs no TLS.
 pub(super) fn manager(config: Config, managed: ManagerConfig, place: &str) -> Result<Manager, DatabaseError> {
     let is_remote = config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(_)));
     if is_remote && config.get_ssl_mode() != SslMode::Disable {
@@ -25,7 +25,7 @@ fn encrypted(config: Config, managed: ManagerConfig, place: &str) -> Result<Mana
     use tokio_postgres_rustls::MakeRustlsConnect;
 
     let mut roots = RootCertStore::empty();
-    // Those that cannot be used trust nobody.
+    // Certificates that cannot be parsed are skipped.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     let tls = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()

@@ -1,4 +1,4 @@
-//! Whether all that was written is there.
+//! Checks the whole database for damage.
 
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -6,12 +6,12 @@ use super::SqliteStore;
 use crate::error::DatabaseError;
 use crate::event::EventRow;
 
-/// How much is told of what is wrong.
+/// How many findings are reported.
 const MAX_FINDINGS: usize = 5;
 
 impl SqliteStore {
-    /// Reads all of the database, and finds damage that nobody has met yet. It takes as long as reading the file.
-    /// Approvals and records of artifacts are looked at with the features that know them.
+    /// Reads the whole database and finds damage. It takes as long as reading the file. Approvals and artifacts are checked
+    /// if their features are enabled.
     ///
     /// # Errors
     ///
@@ -25,7 +25,7 @@ impl SqliteStore {
 }
 
 fn findings(connection: &Connection) -> rusqlite::Result<Vec<String>> {
-    // All of it as it is at one moment, whoever writes meanwhile.
+    // One consistent state, even if others write meanwhile.
     let connection = connection.unchecked_transaction()?;
     let mut findings = Vec::new();
     let mut statement = connection.prepare(&format!("PRAGMA integrity_check({MAX_FINDINGS})"))?;
@@ -41,7 +41,8 @@ fn findings(connection: &Connection) -> rusqlite::Result<Vec<String>> {
         [],
         |row| row.get::<_, String>(0),
     );
-    findings.extend(orphan.optional()?.map(|thread| format!("events of `{thread}` are there without it")));
+    findings
+        .extend(orphan.optional()?.map(|thread| format!("the thread `{thread}` is missing, but has events")));
     let wrong = connection.query_row(
         "SELECT id FROM prowess_threads AS known WHERE events <> (
              SELECT COUNT(*) FROM prowess_events WHERE thread = known.id
@@ -53,7 +54,9 @@ fn findings(connection: &Connection) -> rusqlite::Result<Vec<String>> {
         |row| row.get::<_, String>(0),
     );
     findings.extend(
-        wrong.optional()?.map(|thread| format!("`{thread}` has more or fewer events than it should")),
+        wrong
+            .optional()?
+            .map(|thread| format!("the thread `{thread}` has more or fewer events than it should")),
     );
     #[cfg(feature = "approvals")]
     approvals(&connection, &mut findings)?;
@@ -73,7 +76,7 @@ fn findings(connection: &Connection) -> rusqlite::Result<Vec<String>> {
         };
         if !event.is_whole() {
             let thread: String = row.get(0)?;
-            findings.push(format!("event {} of `{thread}` is not what was stored", event.number));
+            findings.push(format!("the checksum of event {} of `{thread}` is wrong", event.number));
         }
         if findings.len() >= MAX_FINDINGS {
             break;
@@ -90,7 +93,7 @@ fn approvals(connection: &Connection, findings: &mut Vec<String>) -> rusqlite::R
         let row =
             crate::approval::ApprovalRow { project: row.get(0)?, digest: row.get(1)?, body: row.get(2)? };
         if !row.is_whole() {
-            findings.push("an approval is not what was stored".to_owned());
+            findings.push("the digest of an approval is wrong".to_owned());
             break;
         }
     }

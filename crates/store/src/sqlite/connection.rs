@@ -1,4 +1,4 @@
-//! Connections, set up so that they keep the store's promises.
+//! SQLite connections, with the settings that the store's promises need.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,43 +6,48 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
-use rusqlite::{Connection, Error, ErrorCode, OpenFlags, TransactionBehavior, ffi};
+use rusqlite::{Connection, Error, ErrorCode, OpenFlags, ffi};
 
+use super::migrate::migrate;
 use crate::error::DatabaseError;
-use crate::schema::{self, Dialect};
+use crate::migrations::{self, SqlDialect};
 
-/// How long one process waits for others.
+/// How long a process waits for others.
 pub(super) const BUSY: Duration = Duration::from_secs(20);
-/// The largest log that stays beside the database, in bytes, once all in it is in the database.
+/// The largest empty log that stays beside the database, in bytes.
 const MAX_IDLE_LOG: i64 = 16 << 20;
-/// What the file says that it is: `prws`.
+/// The application id of the file: `prws`.
 pub(super) const APPLICATION: u32 = 0x7072_7773;
 
-/// A connection to a database that is there.
+/// Opens an existing database.
 pub(super) fn open(path: &Path, place: &str) -> Result<Connection, DatabaseError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let failed = |error| explained(place, error);
+    let failed = |error| database_error(place, error);
     let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     connection.busy_timeout(BUSY).map_err(failed)?;
-    // Nothing is changed before this is known, not even the kind of its log; and what is in the log stays there.
+    // Check the version before anything changes, even the kind of log. The contents of the log stay.
     let keep_log = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
     connection.set_db_config(keep_log, true).map_err(failed)?;
-    drop(schema::missing(place, Dialect::Sqlite, number(&connection, "user_version").map_err(failed)?)?);
+    drop(migrations::missing(
+        place,
+        SqlDialect::Sqlite,
+        number(&connection, "user_version").map_err(failed)?,
+    )?);
     set_up(&connection).map_err(failed)?;
     connection.set_db_config(keep_log, false).map_err(failed)?;
     Ok(connection)
 }
 
-/// A connection for reading alone.
+/// Opens a connection for reading.
 pub(super) fn open_to_read(path: &Path, place: &str) -> Result<Connection, DatabaseError> {
     let connection = open(path, place)?;
-    connection.pragma_update(None, "query_only", true).map_err(|error| explained(place, error))?;
+    connection.pragma_update(None, "query_only", true).map_err(|error| database_error(place, error))?;
     Ok(connection)
 }
 
-/// Makes a database of an empty file, and closes it.
+/// Makes a database in an empty file, and closes it.
 pub(super) fn begin(path: &Path, place: &str) -> Result<(), DatabaseError> {
-    let failed = |error| explained(place, error);
+    let failed = |error| database_error(place, error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     connection.pragma_update(None, "application_id", APPLICATION).map_err(failed)?;
@@ -52,40 +57,21 @@ pub(super) fn begin(path: &Path, place: &str) -> Result<(), DatabaseError> {
 }
 
 pub(super) fn in_memory(place: &str) -> Result<Connection, DatabaseError> {
-    let failed = |error| explained(place, error);
+    let failed = |error| database_error(place, error);
     let mut connection = Connection::open_in_memory().map_err(failed)?;
     set_up(&connection).map_err(failed)?;
     migrate(&mut connection, place)?;
     Ok(connection)
 }
 
-/// Brings the tables to today's version, one step and one transaction after the other.
-pub(super) fn migrate(connection: &mut Connection, place: &str) -> Result<(), DatabaseError> {
-    let failed = |error| explained(place, error);
-    let found = number(connection, "user_version").map_err(failed)?;
-    for (version, _) in schema::missing(place, Dialect::Sqlite, found)? {
-        let transaction =
-            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-        // Another process may have been here since.
-        let found = number(&transaction, "user_version").map_err(failed)?;
-        let mut steps = schema::missing(place, Dialect::Sqlite, found)?;
-        if let Some((_, text)) = steps.find(|(step, _)| *step == version) {
-            transaction.execute_batch(&text).map_err(failed)?;
-            transaction.pragma_update(None, "user_version", version).map_err(failed)?;
-            transaction.commit().map_err(failed)?;
-        }
-    }
-    Ok(())
-}
-
 fn set_up(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY)?;
-    // A memory has no log, and says so.
+    // A database in memory has no log.
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     connection.pragma_update_and_check(None, "journal_size_limit", MAX_IDLE_LOG, |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    // What is deleted is overwritten; what is damaged shows early; what the file says runs nothing.
+    // Deleted data is overwritten, damage shows early, and the file's schema cannot run code.
     connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "trusted_schema", false)?;
@@ -100,23 +86,23 @@ fn now() -> i64 {
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
-fn number(connection: &Connection, pragma: &str) -> rusqlite::Result<i64> {
+pub(super) fn number(connection: &Connection, pragma: &str) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, pragma, |row| row.get(0))
 }
 
-/// An error of SQLite, in the words of this crate.
-pub(super) fn explained(place: &str, error: Error) -> DatabaseError {
+/// Translates a SQLite error.
+pub(super) fn database_error(place: &str, error: Error) -> DatabaseError {
     let owned = || place.to_owned();
     let (code, extended) = match &error {
         Error::SqliteFailure(failure, _) => (failure.code, failure.extended_code),
-        // The words that are said are right, so the tables are not; and so are the types.
+        // Our SQL is right, so the tables or types are wrong.
         Error::SqlInputError { msg, .. } => return DatabaseError::damaged(place, msg),
         Error::InvalidColumnType(..)
         | Error::FromSqlConversionFailure(..)
         | Error::IntegralValueOutOfRange(..)
         | Error::InvalidColumnIndex(..)
         | Error::Utf8Error(..) => return DatabaseError::damaged(place, error.to_string()),
-        _ => return DatabaseError::failed(place, "do what it was told", error),
+        _ => return DatabaseError::failed(place, "run a statement", error),
     };
     match (code, extended) {
         (ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::ConstraintViolation, _)
@@ -132,7 +118,7 @@ pub(super) fn explained(place: &str, error: Error) -> DatabaseError {
         (ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked, _) => {
             DatabaseError::Busy { place: owned(), seconds: BUSY.as_secs() }
         }
-        _ => DatabaseError::failed(place, "do what it was told", error),
+        _ => DatabaseError::failed(place, "run a statement", error),
     }
 }
 
@@ -142,9 +128,13 @@ mod tests {
 
     #[test]
     fn a_flush_that_failed_promises_nothing() {
-        let failed = |code| explained("x", Error::SqliteFailure(ffi::Error::new(code), None)).to_string();
+        let failed =
+            |code| database_error("x", Error::SqliteFailure(ffi::Error::new(code), None)).to_string();
         let words = failed(ffi::SQLITE_IOERR_FSYNC);
-        assert!(words.contains("may be there") && !words.contains("nothing new was stored"), "{words}");
+        assert!(
+            words.contains("may be lost in a crash") && !words.contains("nothing new was stored"),
+            "{words}"
+        );
         assert!(failed(ffi::SQLITE_IOERR_WRITE).contains("nothing new was stored"));
     }
 

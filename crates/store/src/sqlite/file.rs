@@ -1,4 +1,4 @@
-//! The file: how it comes to be, and how a damaged one goes.
+//! The SQLite file: opens or makes it, checks its head, and moves a damaged one away.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -13,17 +13,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::Connection;
 
-use super::{connection, log};
+use super::{connection, migrate, wal};
 use crate::error::DatabaseError;
 
-/// What SQLite keeps beside a database: the log, and an index of it.
+/// The files of SQLite beside a database: the log, and its index.
 const BESIDE: [&str; 2] = ["-wal", "-shm"];
 
-/// How often a database is looked for that others have open, and that is not there: those who came at the same time
-/// may each be in the others' way.
+/// How often opening is tried while other processes make the same database.
 const MAX_TRIES: u32 = 1_000;
 
-const CUT: &str = "it was cut short";
+const CUT: &str = "it is truncated";
 
 /// The head of a file of SQLite: how it begins; the length of a page, the number of changes, the number of pages, the
 /// program that it belongs to, and how many changes there were when pages were counted; and how long it is. No page
@@ -40,15 +39,15 @@ const MIN_PAGE: u64 = 512;
 
 /// The file of a database.
 #[derive(Debug)]
-pub(super) struct File {
+pub(super) struct DatabaseFile {
     pub(super) path: PathBuf,
-    /// How messages name it.
+    /// Its name in messages.
     pub(super) place: Arc<str>,
-    /// Shared by all who have the database open, so that nobody sets it aside meanwhile.
+    /// Shared by all who have the database open, so that nobody moves it away.
     lock: Option<fs::File>,
 }
 
-/// A damaged database that was moved.
+/// A damaged database that was moved away.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SetAside {
@@ -61,11 +60,11 @@ pub struct SetAside {
 impl fmt::Display for SetAside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (from, to) = (self.from.display(), self.to.display());
-        write!(f, "the damaged database {from} is now {to}, as it was; a new one begins in its place")
+        write!(f, "the damaged database {from} is now {to}, unchanged; a new one starts in its place")
     }
 }
 
-impl File {
+impl DatabaseFile {
     pub(super) fn at(path: &Path) -> Self {
         let place = Arc::from(format!("the database {}", path.display()));
         Self { path: path.to_owned(), place, lock: None }
@@ -76,17 +75,17 @@ impl File {
         self.make_directory()?;
         self.lock = Some(self.ready()?);
         let mut connection = connection::open(&self.path, &self.place)?;
-        connection::migrate(&mut connection, &self.place)?;
+        migrate::migrate(&mut connection, &self.place)?;
         Ok((self, connection))
     }
 
-    /// The lock that all share who have the database open, once there is one. Who is alone makes it.
+    /// Takes the shared lock of an existing database. If the database is missing, the first process makes it.
     fn ready(&self) -> Result<fs::File, DatabaseError> {
         let failed = |error| self.io("be locked", error);
         let lock = self.lock_file()?;
         for _ in 0..MAX_TRIES {
             match lock.try_lock() {
-                // The first to open it reads what the last one left.
+                // The first process checks what the last one left.
                 Ok(()) => {
                     self.check_left()?;
                     if !self.is_there()? {
@@ -96,7 +95,7 @@ impl File {
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
-            // Whoever makes it, or sets it aside, is waited for.
+            // Wait for a process that makes it or moves it away.
             lock.lock_shared().map_err(failed)?;
             if self.is_there()? {
                 return Ok(lock);
@@ -104,21 +103,19 @@ impl File {
             lock.unlock().map_err(failed)?;
             std::thread::yield_now();
         }
-        // Somebody has it open, and its file is gone: a new one would be another database.
+        // It is open, but its file is gone. A new file would be another database.
         Err(DatabaseError::InUse { place: self.place.to_string() })
     }
 
-    /// Whether there is a file that could be a database. Databases are never made in their place, so one without
-    /// bytes was emptied; and a log without a database is what is left of one.
+    /// Whether there is a database. An empty file is damage, because databases are made elsewhere and then renamed. A log
+    /// without a database is damage too.
     fn is_there(&self) -> Result<bool, DatabaseError> {
         match fs::metadata(&self.path) {
             Ok(found) if !found.is_file() => Err(self.damaged("it is not a regular file")),
             Ok(found) => self.check_head(found.len()).map(|()| true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 match fs::metadata(self.beside("-wal")) {
-                    Ok(log) if log.len() > 0 => {
-                        Err(self.damaged("its file is missing, and its log is there"))
-                    }
+                    Ok(log) if log.len() > 0 => Err(self.damaged("its file is missing, but its log exists")),
                     _ => Ok(false),
                 }
             }
@@ -128,9 +125,9 @@ impl File {
 
     fn check_left(&self) -> Result<(), DatabaseError> {
         let failed = |error| self.io("be read", error);
-        let left = log::left(&self.beside("-wal")).map_err(failed)?;
+        let left = wal::read(&self.beside("-wal")).map_err(failed)?;
         if left.is_damaged {
-            return Err(self.damaged("a part of its log is not what was written, and more follows it"));
+            return Err(self.damaged("its log is damaged in the middle"));
         }
         match self.lacks_pages(&left.pages) {
             Ok(false) => Ok(()),
@@ -140,33 +137,33 @@ impl File {
         }
     }
 
-    /// Whether the file is shorter than its head says, and the log does not have the rest either. It has it when a
-    /// process was killed while it brought the log into the file.
+    /// Whether pages are missing from both the file and the log. Pages can be only in the log if a process was killed during
+    /// a checkpoint.
     fn lacks_pages(&self, in_log: &BTreeSet<u32>) -> io::Result<bool> {
         let mut file = fs::File::open(&self.path)?;
         let (found, mut head) = (file.metadata()?, [0; HEAD]);
         let length = found.len();
         if !found.is_file() || length < MIN_PAGE {
-            // Which is told when its head is looked at.
+            // The check of its head reports this.
             return Ok(false);
         }
         file.read_exact(&mut head)?;
-        let size = match log::number(&head, PAGE_SIZE_AT) >> 16 {
+        let size = match wal::number(&head, PAGE_SIZE_AT) >> 16 {
             1 => 1 << 16,
             size => u64::from(size),
         };
-        // Those of old versions do not say how many pages there are.
-        let is_told = log::number(&head, CHANGES_AT) == log::number(&head, CHANGES_THEN_AT);
+        // Files of old SQLite versions do not store the number of pages.
+        let is_told = wal::number(&head, CHANGES_AT) == wal::number(&head, CHANGES_THEN_AT);
         if !head.starts_with(MAGIC) || size < MIN_PAGE || !is_told {
             return Ok(false);
         }
         let has = u32::try_from(length / size).unwrap_or(u32::MAX);
         let is_never_written = |page: u32| u64::from(page) == NEVER_WRITTEN / size + 1;
-        let mut lacking = has.saturating_add(1)..=log::number(&head, PAGES_AT);
+        let mut lacking = has.saturating_add(1)..=wal::number(&head, PAGES_AT);
         Ok(lacking.any(|page| !in_log.contains(&page) && !is_never_written(page)))
     }
 
-    /// Looks at the first bytes before SQLite does, which would remove the log of a file that it takes for empty.
+    /// Checks the first bytes before SQLite does. SQLite would remove the log of a file that looks empty.
     fn check_head(&self, length: u64) -> Result<(), DatabaseError> {
         let mut head = [0; HEAD];
         if length < MIN_PAGE {
@@ -184,22 +181,22 @@ impl File {
         Ok(())
     }
 
-    /// Makes a new database under another name and gives it its own when it is whole. Whoever calls it has the lock
-    /// alone, so that no other process makes one, too.
+    /// Makes a new database under a temporary name, and renames it when it is complete. The caller holds the exclusive lock,
+    /// so that no other process does the same.
     fn begin(&self) -> Result<(), DatabaseError> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let fresh = self.beside(&format!(".new-{}-{number}", std::process::id()));
         let made = self.make(&fresh).and_then(|()| match fs::hard_link(&fresh, &self.path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            // Some file systems have no links.
+            // Some file systems have no hard links.
             Err(_) if !self.path.exists() => {
                 fs::rename(&fresh, &self.path).map_err(|error| self.io("be made", error))
             }
             Err(error) => Err(self.io("be made", error)),
             Ok(()) => Ok(()),
         });
-        // What cannot be removed is in nobody's way.
+        // A leftover does no harm.
         for name in [fresh.clone(), appended(&fresh, "-wal"), appended(&fresh, "-shm")] {
             let _ = fs::remove_file(name);
         }
@@ -208,7 +205,7 @@ impl File {
     }
 
     fn make(&self, fresh: &Path) -> Result<(), DatabaseError> {
-        // SQLite gives the files beside it the same permissions.
+        // SQLite gives the log the same permissions.
         private()
             .write(true)
             .create(true)
@@ -218,7 +215,7 @@ impl File {
         connection::begin(fresh, &self.place)
     }
 
-    /// Moves the database and what is beside it to a name that nothing has.
+    /// Moves the database and the files beside it to a new name.
     pub(super) fn set_aside(&self) -> Result<SetAside, DatabaseError> {
         let failed = |error| self.io("be set aside", error);
         let lock = self.lock_file()?;
@@ -234,7 +231,7 @@ impl File {
         let mut names = (1..u32::MAX).map(|number| self.beside(&format!(".damaged-{number}")));
         let to =
             names.find(|name| is_free(name)).ok_or_else(|| failed(io::ErrorKind::AlreadyExists.into()))?;
-        // The database first: if it ends here, the log that is left tells of it.
+        // The database first: if the process dies here, the remaining log shows it.
         for suffix in ["", BESIDE[0], BESIDE[1]] {
             match fs::rename(self.beside(suffix), appended(&to, suffix)) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -258,7 +255,7 @@ impl File {
         builder.create(self.directory()).map_err(|error| self.io("get a directory", error))
     }
 
-    /// A new name is on the disk only once the directory is.
+    /// Flushes the directory, so that a new name survives a crash.
     fn flush_directory(&self) -> Result<(), DatabaseError> {
         #[cfg(unix)]
         fs::File::open(self.directory())
@@ -293,7 +290,7 @@ fn appended(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Readable by nobody else.
+/// Options for a file that only this user can read.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]

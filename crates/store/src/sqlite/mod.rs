@@ -1,4 +1,4 @@
-//! SQLite: a file, or memory.
+//! The SQLite store: a file, or memory.
 
 #[cfg(feature = "approvals")]
 mod approvals;
@@ -7,10 +7,11 @@ mod artifacts;
 mod check;
 mod connection;
 mod file;
-mod glance;
-mod log;
+mod migrate;
+mod read_only_list;
 mod readers;
 mod threads;
+mod wal;
 mod writer;
 
 use std::path::Path;
@@ -18,20 +19,19 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use self::file::File;
+use self::file::DatabaseFile;
 pub use self::file::SetAside;
 use self::readers::Readers;
 use self::writer::Writer;
 use crate::error::DatabaseError;
 
-/// Threads, approvals and the index of artifacts in a file of SQLite, which several processes may use at once.
+/// Threads, approvals and the index of artifacts in a SQLite file, which several processes can use.
 ///
-/// What is written is on the disk when the call returns. Writers that wait at the same time share one flush of
-/// the disk. Leases go by the clock of this machine; when it jumps, a lease ends early or late, and its epoch still
-/// keeps two writers apart.
+/// When a call returns, its data is on the disk. Writers that wait at the same time share one flush. Leases use the clock
+/// of this machine. If the clock jumps, a lease may end early or late, but its epoch still separates two writers.
 ///
-/// Clones are handles to the same store. The file is closed with the last of them: to drop that one waits until all is
-/// written, on the thread that does it. [`SqliteStore::close`] waits without holding up a runtime.
+/// Clones share the same store. Dropping the last clone closes the file and blocks until everything is written.
+/// [`SqliteStore::close`] waits without blocking the runtime.
 ///
 /// ```
 /// use std::time::Duration;
@@ -61,18 +61,18 @@ struct Inner {
     writer: Writer,
     place: Arc<str>,
     #[cfg_attr(not(feature = "approvals"), expect(dead_code, reason = "it holds the lock"))]
-    file: Option<File>,
+    file: Option<DatabaseFile>,
 }
 
 impl SqliteStore {
-    /// Opens the database in a file, for the user alone. If there is no file, it is made, and its directory.
+    /// Opens the database in a file that only this user can read. A missing file is created, with its directory.
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::Damaged`], [`DatabaseError::Foreign`] or [`DatabaseError::Newer`] when the file is not what
-    /// it should be, which leaves it untouched; or the system refused.
+    /// [`DatabaseError::Damaged`], [`DatabaseError::Foreign`] or [`DatabaseError::Newer`], which leave the file unchanged; or
+    /// a system error.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, DatabaseError> {
-        let file = File::at(path.as_ref());
+        let file = DatabaseFile::at(path.as_ref());
         blocking(Arc::clone(&file.place), move || {
             let (file, connection) = file.open()?;
             let readers = Some(Readers::new(file.path.clone(), Arc::clone(&file.place)));
@@ -85,15 +85,14 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// There is no memory.
+    /// There is not enough memory.
     pub fn in_memory() -> Result<Self, DatabaseError> {
         let place: Arc<str> = Arc::from("the database in memory");
         let connection = connection::in_memory(&place)?;
         Ok(Self::with(connection, None, place, None))
     }
 
-    /// Moves a damaged database away, with its log, to a name beside it that nothing has. The next
-    /// [`SqliteStore::open`] begins a new one.
+    /// Moves a damaged database and its log to a new name beside it. The next [`SqliteStore::open`] starts a new one.
     ///
     /// ```
     /// use prowess_store::{DatabaseError, SqliteStore};
@@ -115,18 +114,17 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::InUse`] while somebody has it open, or the system refused.
+    /// [`DatabaseError::InUse`] if it is open, or a system error.
     pub async fn set_aside(path: impl AsRef<Path>) -> Result<SetAside, DatabaseError> {
-        let file = File::at(path.as_ref());
+        let file = DatabaseFile::at(path.as_ref());
         blocking(Arc::clone(&file.place), move || file.set_aside()).await
     }
 
-    /// Gives this handle back. With the last one it returns when the file is closed, and no thread of the runtime waits
-    /// for the disk.
+    /// Closes this handle. For the last one, it waits until the file is closed, without blocking the runtime.
     ///
     /// # Errors
     ///
-    /// The runtime ends.
+    /// The runtime is shutting down.
     pub async fn close(self) -> Result<(), DatabaseError> {
         blocking(Arc::clone(&self.0.place), move || {
             drop(self);
@@ -135,12 +133,17 @@ impl SqliteStore {
         .await
     }
 
-    fn with(connection: Connection, readers: Option<Readers>, place: Arc<str>, file: Option<File>) -> Self {
+    fn with(
+        connection: Connection,
+        readers: Option<Readers>,
+        place: Arc<str>,
+        file: Option<DatabaseFile>,
+    ) -> Self {
         let writer = Writer::start(connection, Arc::clone(&place));
         Self(Arc::new(Inner { readers, writer, place, file }))
     }
 
-    /// Changes something, all or nothing, and returns when it is on the disk. An `Err` inside undoes what was done.
+    /// Runs a transaction, and returns when it is on the disk. An inner `Err` rolls it back.
     async fn write<T: Send + 'static, E: Send + 'static>(
         &self,
         work: impl FnMut(&Connection) -> rusqlite::Result<Result<T, E>> + Send + 'static,
@@ -148,14 +151,14 @@ impl SqliteStore {
         self.0.writer.write(work).await
     }
 
-    /// Reads something, with what is written by then.
+    /// Runs a read.
     async fn read<T: Send + 'static>(
         &self,
         mut work: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, DatabaseError> {
         match &self.0.readers {
             Some(readers) => readers.read(work).await,
-            // Another connection would have another memory.
+            // A second connection would be another database.
             None => {
                 let done = self.write(move |connection| work(connection).map(Ok::<T, ()>)).await?;
                 done.map_err(|()| DatabaseError::failed(&self.0.place, "read", "nothing was read"))
@@ -164,7 +167,7 @@ impl SqliteStore {
     }
 }
 
-/// Files and locks wait; the runtime's own threads must not.
+/// Runs blocking work away from the runtime's threads.
 async fn blocking<T: Send + 'static>(
     place: Arc<str>,
     work: impl FnOnce() -> Result<T, DatabaseError> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Those who read, beside the writer and each other.
+//! Read connections, which work beside the writer and each other.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
 use super::blocking;
-use super::connection::{explained, open_to_read};
+use super::connection::{database_error, open_to_read};
 use crate::error::DatabaseError;
 
-/// How many read at the same time.
+/// How many reads run at the same time.
 const READERS: usize = 4;
 
 #[derive(Clone)]
@@ -36,7 +36,7 @@ impl Readers {
         Self(Arc::new(Inner { path, place, turns, idle: Mutex::default() }))
     }
 
-    /// Reads, on a connection that nobody else has meanwhile.
+    /// Runs a read on its own connection.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         mut work: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -50,8 +50,8 @@ impl Readers {
                 Some(connection) => connection,
                 None => open_to_read(&inner.path, &inner.place)?,
             };
-            let done = work(&connection).map_err(|error| explained(&inner.place, error));
-            // One that failed is not used again.
+            let done = work(&connection).map_err(|error| database_error(&inner.place, error));
+            // A failed connection is not used again.
             if done.is_ok() {
                 inner.idle().push(connection);
             }

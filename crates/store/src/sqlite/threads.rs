@@ -8,24 +8,24 @@ use prowess_agent::{Event, ThreadId, ThreadStore};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::SqliteStore;
-use crate::doing::Doing;
+use crate::action::ThreadAction;
 use crate::error::DatabaseError;
-use crate::event::{EventRow, LogRow, bodies, limit, read, sealed, signed, unsigned};
-use crate::lease::{State, held, micros, refusal};
-use crate::list::{info, no_fork, whole_fork};
+use crate::event::{EventRow, LogRow, bodies, limit, read, signed, unsigned, version_and_checksum};
+use crate::lease::{LeaseState, append_refusal, leased_by_other, micros};
+use crate::list::{check_fork, fork_refusal, info};
 use crate::retention::{Bound, PRUNED_AT_ONCE, Retention};
 use crate::sql;
 
 impl SqliteStore {
-    /// Deletes threads that are past what is to be kept and that nobody writes to, and says how many.
+    /// Deletes threads that the retention does not keep and nobody has leased. Returns how many were deleted.
     ///
-    /// The room that they had is used again; the file does not get smaller.
+    /// Their space is used again, but the file does not get smaller.
     ///
     /// # Errors
     ///
-    /// The database failed. Those that were deleted before are gone.
+    /// The database failed. Some threads may be deleted already.
     pub async fn prune(&self, retention: Retention) -> Result<u64, ThreadError> {
-        let failed = |error: DatabaseError| error.while_doing(Doing::Pruning);
+        let failed = |error: DatabaseError| error.during(ThreadAction::Prune);
         let bounds = self.read(move |connection| bounds(connection, retention)).await.map_err(failed)?;
         let mut gone = 0;
         for (changed, id) in bounds {
@@ -44,7 +44,7 @@ impl SqliteStore {
         Ok(gone)
     }
 
-    /// The threads that did not change for so long, at most `most` of them, the one that changed first first.
+    /// Lists at most `most` threads that did not change for this long, oldest change first.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl SqliteStore {
             })?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         });
-        let failed = |error: DatabaseError| error.while_doing(Doing::Listing);
+        let failed = |error: DatabaseError| error.during(ThreadAction::List);
         let rows = rows.await.map_err(failed)?;
         let infos = rows.into_iter().map(|row| info(&self.0.place, row));
         infos.collect::<Result<_, _>>().map_err(failed)
@@ -81,10 +81,10 @@ fn bounds(connection: &Connection, retention: Retention) -> rusqlite::Result<Vec
     Ok(retention.bounds(now, last_kept).collect())
 }
 
-fn state(connection: &Connection, thread: &ThreadId) -> rusqlite::Result<Option<State>> {
+fn state(connection: &Connection, thread: &ThreadId) -> rusqlite::Result<Option<LeaseState>> {
     let mut statement = connection.prepare_cached(sql::STATE)?;
     let state = |row: &Row<'_>| {
-        Ok(State { events: row.get(0)?, epoch: row.get(1)?, owner: row.get(2)?, lasts: row.get(3)? })
+        Ok(LeaseState { events: row.get(0)?, epoch: row.get(1)?, owner: row.get(2)?, lasts: row.get(3)? })
     };
     statement.query_row([thread.as_str()], state).optional()
 }
@@ -107,11 +107,11 @@ fn append(
     };
     let Some(stored) = extended else {
         let state = state(connection, &lease.thread)?;
-        return Ok(refusal(lease, after, state.as_ref()).map_or(Ok(()), Err));
+        return Ok(append_refusal(lease, after, state.as_ref()).map_or(Ok(()), Err));
     };
     let mut statement = connection.prepare_cached(sql::STORE_EVENT)?;
     for (body, number) in bodies.iter().zip(signed(after) + 1..) {
-        let (version, checksum) = sealed(number, stored, body);
+        let (version, checksum) = version_and_checksum(number, stored, body);
         statement.execute(params![thread, number, stored, version, checksum, body])?;
     }
     Ok(Ok(()))
@@ -143,17 +143,19 @@ impl ThreadStore for SqliteStore {
                 None => Ok(Err(state(connection, &id)?)),
             }
         });
-        let failed = |error: DatabaseError| error.while_doing(Doing::Taking(thread));
+        let failed = |error: DatabaseError| error.during(ThreadAction::Lease(thread));
         match done.await.map_err(failed)? {
             Ok(epoch) => {
                 let epoch = unsigned(&self.0.place, epoch).map_err(failed)?;
                 Ok(Lease { thread: thread.clone(), owner: owner.to_owned(), epoch, lasts })
             }
-            // Its time may have ended between the two looks; the next try will have it.
-            Err(state) => Err(held(thread, state.as_ref()).unwrap_or_else(|| ThreadError::Leased {
-                thread: thread.clone(),
-                owner: "somebody until just now".to_owned(),
-            })),
+            // The lease may have expired in between; then the next try succeeds.
+            Err(state) => {
+                Err(leased_by_other(thread, state.as_ref()).unwrap_or_else(|| ThreadError::Leased {
+                    thread: thread.clone(),
+                    owner: "another owner, until just now".to_owned(),
+                }))
+            }
         }
     }
 
@@ -164,14 +166,14 @@ impl ThreadStore for SqliteStore {
             statement.execute(params![given.thread.as_str(), signed(given.epoch), given.owner.as_bytes()])?;
             Ok(Ok(()))
         });
-        done.await.map_err(|error| error.while_doing(Doing::GivingBack(&lease.thread)))?
+        done.await.map_err(|error| error.during(ThreadAction::Release(&lease.thread)))?
     }
 
     async fn append(&self, lease: &Lease, after: u64, events: &[Event]) -> Result<(), ThreadError> {
         let bodies = bodies(events)?;
         let by = lease.clone();
         let done = self.write(move |connection| append(connection, &by, after, &bodies)).await;
-        done.map_err(|error| error.while_doing(Doing::Storing(&lease.thread)))?
+        done.map_err(|error| error.during(ThreadAction::Append(&lease.thread)))?
     }
 
     async fn events(
@@ -186,7 +188,7 @@ impl ThreadStore for SqliteStore {
             let rows = statement.query_map(params![id.as_str(), signed(after), limit(most)], log_row)?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         });
-        let rows = rows.await.map_err(|error| error.while_doing(Doing::Reading(thread)))?;
+        let rows = rows.await.map_err(|error| error.during(ThreadAction::Read(thread)))?;
         read(thread, after, most, rows)
     }
 
@@ -200,12 +202,12 @@ impl ThreadStore for SqliteStore {
             let values = params![source.as_str(), target.as_str(), signed(through)];
             if connection.prepare_cached(sql::FORK)?.execute(values)? == 0 {
                 let has = state(connection, &source)?.map(|state| state.events);
-                return Ok(Err(no_fork(&source, through, &target, has)));
+                return Ok(Err(fork_refusal(&source, through, &target, has)));
             }
             let copied = connection.prepare_cached(sql::COPY_EVENTS)?.execute(values)?;
-            Ok(whole_fork(&source, through, copied as u64))
+            Ok(check_fork(&source, through, copied as u64))
         });
-        done.await.map_err(|error| error.while_doing(Doing::Forking(from)))?
+        done.await.map_err(|error| error.during(ThreadAction::Fork(from)))?
     }
 
     async fn delete(&self, thread: &ThreadId) -> Result<(), ThreadError> {
@@ -214,9 +216,9 @@ impl ThreadStore for SqliteStore {
             if connection.prepare_cached(sql::DELETE)?.execute([id.as_str()])? > 0 {
                 return Ok(Ok(()));
             }
-            Ok(held(&id, state(connection, &id)?.as_ref()).map_or(Ok(()), Err))
+            Ok(leased_by_other(&id, state(connection, &id)?.as_ref()).map_or(Ok(()), Err))
         });
-        done.await.map_err(|error| error.while_doing(Doing::Deleting(thread)))?
+        done.await.map_err(|error| error.during(ThreadAction::Delete(thread)))?
     }
 }
 

@@ -1,6 +1,6 @@
-//! The one who writes: a thread with a connection of its own.
+//! The writer: a thread with its own connection.
 //!
-//! Whoever waits while it commits is in its next transaction, so that many writers share one flush of the disk.
+//! Callers that wait during a commit share the next transaction, and so one flush of the disk.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use std::time::Duration;
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
-use super::connection::{BUSY, explained};
+use super::connection::{BUSY, database_error};
 use crate::error::DatabaseError;
 
-/// How many are stored by one transaction at most.
+/// How many jobs share one transaction.
 const MAX_TOGETHER: usize = 256;
-/// How long those who read are waited for when the log is to be emptied.
+/// How long emptying the log waits for readers.
 const BRIEFLY: Duration = Duration::from_millis(500);
 
 pub(super) struct Writer {
-    /// Both are there until it is dropped.
+    /// Both exist until the drop.
     jobs: Option<Sender<Box<dyn Job>>>,
     thread: Option<JoinHandle<()>>,
     place: Arc<str>,
@@ -39,41 +39,41 @@ impl Writer {
         let started = std::thread::Builder::new()
             .name("prowess-store".to_owned())
             .spawn(move || write_all(connection, &jobs, &named));
-        // Without a thread the channel is closed, and every call says so.
+        // Without a thread the channel is closed, and every call fails.
         Self { jobs: Some(sender), thread: started.ok(), place }
     }
 
-    /// Does `work` in a transaction, and returns when it is on the disk. An `Err` inside undoes what it did. It is
-    /// called again when it was done together with another's that failed.
+    /// Runs `work` in a transaction, and returns when it is on the disk. An inner `Err` rolls it back. `work` is called again
+    /// if another job in the same transaction failed.
     pub(super) async fn write<T: Send + 'static, E: Send + 'static>(
         &self,
         work: impl FnMut(&Connection) -> rusqlite::Result<Result<T, E>> + Send + 'static,
     ) -> Result<Result<T, E>, DatabaseError> {
         let (reply, answer) = oneshot::channel();
         let job = Box::new(Pending { work, done: None, reply });
-        let closed = || DatabaseError::failed(&self.place, "be written", "its writer has stopped");
+        let closed = || DatabaseError::failed(&self.place, "be written", "the writer has stopped");
         let jobs = self.jobs.as_ref().ok_or_else(closed)?;
         jobs.send(job).map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
     }
 }
 
-/// Waits until all is written; see [`super::SqliteStore::close`].
+/// Waits until everything is written; see [`super::SqliteStore::close`].
 impl Drop for Writer {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // If it panicked, all who waited for it know.
+            // If it panicked, its callers got errors.
             let _ = thread.join();
         }
     }
 }
 
-/// Something to be written, and somebody who waits for it.
+/// A write that a caller waits for.
 trait Job: Send {
-    /// Does it, and says whether it is to stay.
+    /// Runs the write. Returns whether to commit it.
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<bool>;
-    /// Tells who waits what became of it.
+    /// Sends the result to the caller.
     fn finish(self: Box<Self>, stored: Result<(), DatabaseError>);
 }
 
@@ -95,7 +95,7 @@ where
     }
 
     fn finish(self: Box<Self>, stored: Result<(), DatabaseError>) {
-        // Who no longer waits need not know.
+        // The caller may have stopped waiting.
         match (stored, self.done) {
             (Err(error), _) => drop(self.reply.send(Err(error))),
             (Ok(()), Some(done)) => drop(self.reply.send(Ok(done))),
@@ -105,15 +105,15 @@ where
 }
 
 fn write_all(connection: Connection, jobs: &Receiver<Box<dyn Job>>, place: &str) {
-    let mut log = Log { connection, place, has_rest: false };
+    let mut database = WriteConnection { connection, place, has_failed_commit: false };
     while let Ok(first) = jobs.recv() {
         let mut together = vec![first];
         together.extend(jobs.try_iter().take(MAX_TOGETHER - 1));
         if together.len() > 1 {
-            let stored = match log.store_together(&mut together) {
-                Ok(Together::Stored) => Some(Ok(())),
-                Ok(Together::OneFailed) => None,
-                // What kept all of them from being stored would keep each of them, and be waited for each time.
+            let stored = match database.store_together(&mut together) {
+                Ok(BatchResult::Stored) => Some(Ok(())),
+                Ok(BatchResult::OneFailed) => None,
+                // The same error would hit each job alone, and each would wait for it.
                 Err(error) => Some(Err(error)),
             };
             if let Some(stored) = stored {
@@ -121,30 +121,30 @@ fn write_all(connection: Connection, jobs: &Receiver<Box<dyn Job>>, place: &str)
                 continue;
             }
         }
-        // One fails for itself and for nobody else.
+        // Each job alone, so that a failure affects only its own.
         for mut job in together {
-            let stored = log.store(&mut *job);
+            let stored = database.store(&mut *job);
             job.finish(stored);
         }
     }
 }
 
-/// What became of several at once.
-enum Together {
+/// The result of a shared transaction.
+enum BatchResult {
     Stored,
-    /// One of them could not be done, and nothing was stored.
+    /// One job failed, and nothing was stored.
     OneFailed,
 }
 
-/// What is written to.
-struct Log<'a> {
+/// The connection of the writer.
+struct WriteConnection<'a> {
     connection: Connection,
     place: &'a str,
-    /// Whether it may end with what a failed commit wrote.
-    has_rest: bool,
+    /// Whether the log may end with the data of a failed commit.
+    has_failed_commit: bool,
 }
 
-impl Log<'_> {
+impl WriteConnection<'_> {
     fn store(&mut self, job: &mut dyn Job) -> Result<(), DatabaseError> {
         self.attempt(|connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -152,19 +152,19 @@ impl Log<'_> {
         })
     }
 
-    fn store_together(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<Together, DatabaseError> {
+    fn store_together(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<BatchResult, DatabaseError> {
         self.attempt(|connection| {
             let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             for job in jobs {
                 let savepoint = transaction.savepoint()?;
                 match job.run(&savepoint) {
                     Ok(true) => savepoint.commit()?,
-                    // Without a commit it is undone when it is dropped.
+                    // Without a commit, the drop rolls it back.
                     Ok(false) => {}
-                    Err(_) => return Ok(Together::OneFailed),
+                    Err(_) => return Ok(BatchResult::OneFailed),
                 }
             }
-            transaction.commit().map(|()| Together::Stored)
+            transaction.commit().map(|()| BatchResult::Stored)
         })
     }
 
@@ -172,19 +172,19 @@ impl Log<'_> {
         &mut self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
     ) -> Result<T, DatabaseError> {
-        self.drop_rest();
+        self.empty_log();
         work(&mut self.connection).map_err(|error| {
-            let error = explained(self.place, error);
-            // Who did not get to begin has written nothing.
-            self.has_rest |= !matches!(error, DatabaseError::Busy { .. });
+            let error = database_error(self.place, error);
+            // A busy database has written nothing.
+            self.has_failed_commit |= !matches!(error, DatabaseError::Busy { .. });
             error
         })
     }
 
-    /// Empties the log after a failed commit. A shorter one over what that wrote would leave its end, which looks
-    /// like damage after a kill, or is taken for stored. While others read it stays, and is tried again.
-    fn drop_rest(&mut self) {
-        if !self.has_rest {
+    /// Empties the log after a failed commit. A shorter commit over it would leave its end, which looks like damage after a
+    /// kill, or like stored data. While others read, the log stays, and the next write tries again.
+    fn empty_log(&mut self) {
+        if !self.has_failed_commit {
             return;
         }
         let emptied = self.connection.busy_timeout(BRIEFLY).and_then(|()| {
@@ -192,7 +192,7 @@ impl Log<'_> {
             self.connection.query_row(is_busy, [], |row| row.get::<_, i64>(0))
         });
         let waits = self.connection.busy_timeout(BUSY);
-        self.has_rest = emptied != Ok(0) || waits.is_err();
+        self.has_failed_commit = emptied != Ok(0) || waits.is_err();
     }
 }
 
@@ -285,14 +285,14 @@ mod tests {
         let reader = open(&path, "x").unwrap();
         let connection = open(&path, "x").unwrap();
         let length = || std::fs::metadata(path.with_file_name("a.db-wal")).unwrap().len();
-        let mut log = Log { connection, place: "x", has_rest: false };
+        let mut database = WriteConnection { connection, place: "x", has_failed_commit: false };
         for number in 0..20 {
-            log.store(&mut *job(move |connection| insert(connection, &number.to_string())).0).unwrap();
+            database.store(&mut *job(move |connection| insert(connection, &number.to_string())).0).unwrap();
         }
         let long = length();
-        let failed = log.store(&mut *job(spoil_the_commit).0).unwrap_err();
+        let failed = database.store(&mut *job(spoil_the_commit).0).unwrap_err();
         assert!(matches!(failed, DatabaseError::Damaged { .. }), "{failed}");
-        log.store(&mut *job(|connection| insert(connection, "after")).0).unwrap();
+        database.store(&mut *job(|connection| insert(connection, "after")).0).unwrap();
         assert!(length() < long, "{} of {long}", length());
         drop(reader);
     }

@@ -66,7 +66,7 @@ async fn a_changed_one_allows_nothing() {
     let changed = "UPDATE prowess_approvals SET body = CAST(replace(body, 'make', 'rm x') AS BLOB)";
     other.execute(changed, []).unwrap();
     let refused = store.load("p").await.unwrap_err().to_string();
-    assert!(refused.contains("an approval is not what was stored"), "{refused}");
+    assert!(refused.contains("the digest of an approval is wrong"), "{refused}");
 }
 
 #[tokio::test]

@@ -42,8 +42,8 @@ async fn writes_until_it_is_full() {
     let words = refused.to_string();
     assert!(words.contains("nothing new was stored") && words.contains("try again"), "{words}");
     match DatabaseError::of(&refused).unwrap() {
-        DatabaseError::Full { .. } => assert!(words.contains("has no room left"), "{words}"),
-        DatabaseError::Unwritable { .. } => assert!(words.contains("limit of the size"), "{words}"),
+        DatabaseError::Full { .. } => assert!(words.contains("has no space left"), "{words}"),
+        DatabaseError::Unwritable { .. } => assert!(words.contains("limit of file sizes"), "{words}"),
         other => panic!("{other}"),
     }
     // All that was stored can be read, by this store and by another.

@@ -197,7 +197,7 @@ async fn a_question_waits_for_a_reply_from_elsewhere() {
         let call = CallId::from("call-1");
         let asked = Event::Asked {
             call: call.clone(),
-            asking: Box::new(Question::new(Kind::RUN, "rm \u{0}").into()),
+            question: Box::new(Question::new(Kind::RUN, "rm \u{0}").into()),
             by_tool: false,
         };
         one.append(&lease, 1, std::slice::from_ref(&asked)).await.unwrap();

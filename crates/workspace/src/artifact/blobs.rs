@@ -1,4 +1,4 @@
-//! Where the bytes of artifacts are.
+//! Storage for the bytes of artifacts.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::ArtifactError;
 
-/// Keeps bytes under names that it chooses.
+/// Stores bytes under names that it chooses.
 ///
 /// ```
 /// use prowess_workspace::artifact::MemoryBlobs;
@@ -26,26 +26,26 @@ use super::ArtifactError;
 /// ```
 #[async_trait]
 pub trait BlobStore: Send + Sync + Debug {
-    /// Keeps `bytes` under a new name, and says which. They are there whole or not at all.
+    /// Stores `bytes` under a new name, completely or not at all. Returns the name.
     ///
     /// # Errors
     ///
-    /// Nothing is kept.
+    /// Nothing was stored.
     async fn put(&self, bytes: Bytes) -> Result<String, ArtifactError>;
 
-    /// What is kept under `blob`, of which no more than `size` bytes are read; `None` when there is nothing.
+    /// Reads at most `size` bytes of `blob`; `None` if there is no such blob.
     ///
     /// # Errors
     ///
-    /// It cannot be read.
+    /// The bytes cannot be read.
     async fn get(&self, blob: &str, size: u64) -> Result<Option<Bytes>, ArtifactError>;
 
-    /// Keeps what is kept under `blob`, which has `size` bytes, under another name as well, and says which; `None` when
-    /// there is nothing. Removing one of them leaves the other.
+    /// Copies `blob`, which has `size` bytes, and returns the new name; `None` if there is no such blob. Removing one copy
+    /// does not affect the other.
     ///
     /// # Errors
     ///
-    /// It cannot be read, or nothing more is kept.
+    /// The bytes cannot be read or stored.
     async fn copy(&self, blob: &str, size: u64) -> Result<Option<String>, ArtifactError> {
         match self.get(blob, size).await? {
             Some(bytes) => self.put(bytes).await.map(Some),
@@ -53,19 +53,18 @@ pub trait BlobStore: Send + Sync + Debug {
         }
     }
 
-    /// Removes what is kept under `blob`, if anything is.
+    /// Removes `blob`, if it exists.
     ///
     /// # Errors
     ///
     /// It cannot be removed.
     async fn remove(&self, blob: &str) -> Result<(), ArtifactError>;
 
-    /// The names of what was put longer than `older_than` ago. A store that cannot leave anything behind has
-    /// nothing to say.
+    /// Lists the blobs that are older than `older_than`. A store that never leaves unused blobs can return nothing.
     ///
     /// # Errors
     ///
-    /// It cannot be listed.
+    /// The blobs cannot be listed.
     async fn older_than(&self, older_than: Duration) -> Result<Vec<String>, ArtifactError> {
         let _ = older_than;
         Ok(Vec::new())

@@ -1,4 +1,4 @@
-//! Which artifacts there are.
+//! The index of artifacts: which versions exist.
 
 use std::fmt::Debug;
 
@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 
 use super::{ArtifactError, ArtifactKey, Scope};
 
-/// What is known of a version of an artifact.
+/// The record of one version of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArtifactRecord {
     /// The artifact's name.
     pub name: String,
     /// The version.
     pub version: u64,
-    /// What it is.
+    /// Its media type.
     pub mime_type: String,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub size: u64,
     /// The SHA-256 of its bytes, in hexadecimal.
     pub digest: String,
-    /// Where its bytes are, as the [`BlobStore`](super::BlobStore) named them.
+    /// The name of its bytes in the [`BlobStore`](super::BlobStore).
     pub blob: String,
 }
 
-/// Knows which artifacts there are, and gives versions.
+/// An index of artifacts. It gives out version numbers.
 ///
 /// ```
 /// use prowess_workspace::artifact::{ArtifactRecord, MemoryIndex};
@@ -43,69 +43,68 @@ pub struct ArtifactRecord {
 ///     blob: "blob-1".into(),
 /// };
 /// assert_eq!(index.add(&key, record.clone()).await?, 0);
-/// assert_eq!(index.add(&key, record).await?, 1, "the index gives the version");
+/// assert_eq!(index.add(&key, record).await?, 1, "the index chooses the version");
 /// assert_eq!(index.latest(&key).await?.map(|record| record.version), Some(1));
 /// # Ok(())
 /// # }
 /// ```
 #[async_trait]
 pub trait ArtifactIndex: Send + Sync + Debug {
-    /// Adds `record` under the next version of `key`, whatever version it has, and says which that is.
+    /// Adds `record` as the next version of `key`, and returns that version. The version in `record` is ignored.
     ///
-    /// The first is 0. No two callers get the same, and one that was given is never given again, not even after
-    /// it was removed.
+    /// The first version is 0. Two callers never get the same version, and a removed version is never used again.
     ///
     /// # Errors
     ///
-    /// The index did not do its part; [`ArtifactError::Busy`] when others were in the way, and nothing was added.
+    /// The index failed. With [`ArtifactError::Busy`], others were faster, and nothing was added.
     async fn add(&self, key: &ArtifactKey, record: ArtifactRecord) -> Result<u64, ArtifactError>;
 
-    /// Adds `record` under the version that it has, unless that or a later one was given before. Says whether it did.
+    /// Adds `record` under its own version, unless that or a later version was used before. Returns whether it was added.
     ///
     /// # Errors
     ///
-    /// The index did not do its part.
+    /// The index failed.
     async fn add_as(&self, key: &ArtifactKey, record: ArtifactRecord) -> Result<bool, ArtifactError>;
 
-    /// One version.
+    /// Returns one version.
     ///
     /// # Errors
     ///
-    /// The index did not do its part.
+    /// The index failed.
     async fn get(&self, key: &ArtifactKey, version: u64) -> Result<Option<ArtifactRecord>, ArtifactError>;
 
-    /// The latest version.
+    /// Returns the latest version.
     ///
     /// # Errors
     ///
-    /// The index did not do its part.
+    /// The index failed.
     async fn latest(&self, key: &ArtifactKey) -> Result<Option<ArtifactRecord>, ArtifactError>;
 
-    /// Every version of `key`, oldest first.
+    /// Lists the versions of `key`, oldest first.
     ///
     /// # Errors
     ///
-    /// The index did not do its part.
+    /// The index failed.
     async fn versions(&self, key: &ArtifactKey) -> Result<Vec<ArtifactRecord>, ArtifactError>;
 
-    /// The latest version of every artifact of a scope, in any order.
+    /// Lists the latest version of every artifact in a scope, in any order.
     ///
     /// # Errors
     ///
-    /// The index did not do its part.
+    /// The index failed.
     async fn list(&self, scope: &Scope) -> Result<Vec<ArtifactRecord>, ArtifactError>;
 
-    /// Every scope that has, or had, artifacts, in any order.
+    /// Lists the scopes that have, or had, artifacts, in any order.
     ///
     /// # Errors
     ///
-    /// The index did not do its part.
+    /// The index failed.
     async fn scopes(&self) -> Result<Vec<Scope>, ArtifactError>;
 
-    /// Forgets every version of `key`, and says what they were.
+    /// Removes all versions of `key`, and returns their records.
     ///
     /// # Errors
     ///
-    /// The index did not do its part.
+    /// The index failed.
     async fn remove(&self, key: &ArtifactKey) -> Result<Vec<ArtifactRecord>, ArtifactError>;
 }

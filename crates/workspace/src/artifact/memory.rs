@@ -8,20 +8,20 @@ use bytes::Bytes;
 
 use super::{ArtifactError, ArtifactIndex, ArtifactKey, ArtifactRecord, BlobStore, Scope};
 
-/// Bytes in memory.
+/// The bytes of artifacts in memory.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use prowess_workspace::artifact::{MemoryBlobs, MemoryIndex};
 /// use prowess_workspace::Artifacts;
 ///
-/// // What `Artifacts::in_memory` is.
+/// // The same as `Artifacts::in_memory()`.
 /// let artifacts = Artifacts::new(Arc::new(MemoryBlobs::default()), Arc::new(MemoryIndex::default()));
 /// ```
 #[derive(Debug, Default)]
 pub struct MemoryBlobs(Mutex<(u64, HashMap<String, Bytes>)>);
 
-/// An index in memory.
+/// An index of artifacts in memory.
 ///
 /// ```
 /// use prowess_workspace::artifact::MemoryIndex;
@@ -38,14 +38,14 @@ pub struct MemoryBlobs(Mutex<(u64, HashMap<String, Bytes>)>);
 #[derive(Debug, Default)]
 pub struct MemoryIndex(Mutex<BTreeMap<ArtifactKey, Versions>>);
 
-/// The versions of one name. It stays when they are removed, so that none is given again.
+/// The versions of one name. It stays after a removal, so that no number is used again.
 #[derive(Debug, Default)]
 struct Versions {
     next: u64,
     records: Vec<ArtifactRecord>,
 }
 
-/// Nothing is done under these locks that could stop half way.
+/// Locks a mutex. A panic never leaves its data half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,9 +5,7 @@ use std::fmt;
 /// The longest name of an artifact, in bytes.
 pub const MAX_ARTIFACT_NAME: usize = 255;
 
-/// An artifact's name: one that could be a relative path, such as `reports/june.txt`.
-///
-/// It is never used as a path.
+/// The name of an artifact, which looks like a relative path: `reports/june.txt`. It is never used as a path.
 ///
 /// ```
 /// use prowess_workspace::ArtifactName;
@@ -23,7 +21,7 @@ pub struct ArtifactName(String);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` cannot be the name of an artifact: {problem}")]
 pub struct ArtifactNameProblem {
-    /// The name, safe to show.
+    /// The name, safe to print.
     pub name: String,
     /// What is wrong with it.
     pub problem: &'static str,
@@ -34,8 +32,8 @@ impl ArtifactName {
     ///
     /// # Errors
     ///
-    /// It is empty, absolute, longer than [`MAX_ARTIFACT_NAME`] bytes, or has a control character, an empty
-    /// name between slashes, a `.` or a `..`.
+    /// The name is empty, absolute, longer than [`MAX_ARTIFACT_NAME`] bytes, or has a control character, a doubled slash,
+    /// a `.` or a `..`.
     pub fn parse(name: &str) -> Result<Self, ArtifactNameProblem> {
         let problem = if name.is_empty() {
             "it is empty"
@@ -48,19 +46,19 @@ impl ArtifactName {
         } else if name.split(['/', '\\']).any(|part| part == "..") {
             "it has a `..`"
         } else if name.split('/').any(|part| matches!(part, "" | ".")) {
-            "it has an empty part between slashes, or a `.`"
+            "it has a doubled slash, or a `.`"
         } else {
             return Ok(Self(name.to_owned()));
         };
-        let shown = crate::path::shown(name.as_ref());
+        let shown = crate::path::printable(name.as_ref());
         Err(ArtifactNameProblem { name: shown.chars().take(MAX_ARTIFACT_NAME).collect(), problem })
     }
 
-    /// The name of a file under a prefix such as `pref/`, which is put before it as it is.
+    /// Puts a prefix such as `reports/` before the name of a file.
     ///
     /// # Errors
     ///
-    /// The two together are no name, or the prefix leads upwards.
+    /// The result is not a valid name.
     pub fn with_prefix(prefix: &str, name: &str) -> Result<Self, ArtifactNameProblem> {
         Self::parse(&format!("{prefix}{name}"))
     }
@@ -70,7 +68,7 @@ impl ArtifactName {
         &self.0
     }
 
-    /// Its last part.
+    /// The last component of the name.
     pub(crate) fn base(&self) -> &str {
         self.0.rsplit_once('/').map_or(self.0.as_str(), |(_, base)| base)
     }

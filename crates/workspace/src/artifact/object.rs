@@ -1,4 +1,4 @@
-//! Artifacts in object stores: S3, memory, and whatever else `object_store` speaks to.
+//! Artifacts in object stores: S3, memory, and others that the crate `object_store` supports.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,19 +12,20 @@ use object_store::path::Path;
 use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions};
 use prowess_base::hex::encode;
 
+use super::versions::VersionNumbers;
 use super::{ArtifactError, ArtifactIndex, ArtifactKey, ArtifactRecord, BlobStore, Scope};
 use crate::digest::digest;
 
-/// How often a version is tried for while others take it.
+/// How often a save tries for a version while others take it.
 const MAX_ATTEMPTS: u32 = 10_000;
-/// The object that says which scope it lies in.
+/// The object that names the scope of those beside it.
 const SCOPE: &str = "scope";
-/// What the key of a mark ends in.
-const GONE: &str = ".gone";
-/// How many names are tried for a blob. One is enough unless chance is broken.
+/// The end of a deletion mark's key.
+const DELETED: &str = ".gone";
+/// How many random names are tried for a blob. One is enough unless the random source is broken.
 const MAX_NAMES: u32 = 4;
 
-/// Bytes as objects, below `<prefix>/blobs/`.
+/// The bytes of artifacts as objects, below `<prefix>/blobs/`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -46,12 +47,13 @@ pub struct ObjectBlobs {
     prefix: Path,
 }
 
-/// An index as objects: `<prefix>/index/<name>/<version>`, the name in hexadecimal, for the shared scope, and
-/// `<prefix>/scopes/<digest of the scope>/<name>/<version>` for any other, with an object `scope` that says which.
+/// An index of artifacts as objects. The shared scope has the keys `<prefix>/index/<name>/<version>`, with the name in
+/// hexadecimal. Other scopes have `<prefix>/scopes/<digest of the scope>/<name>/<version>`, and an object `scope` that
+/// names the scope.
 ///
-/// A version is given by creating its object on the condition that there is none, which the store must
-/// support; Amazon's and those that speak its protocol do. Versions are removed all at once by a mark of the last of
-/// them, which stays: they are gone with it, and no later one has their numbers.
+/// A saver gets a version by creating its object if there is none. The store must support such conditional creation, as
+/// Amazon S3 and compatible stores do. A deletion writes a mark with the last deleted version. The mark stays, so no
+/// later version gets a deleted number.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -76,7 +78,7 @@ pub struct ObjectIndex {
     scopes: Path,
 }
 
-// A store's own `Debug` may show its credentials; its `Display` is its name.
+// The `Debug` of a store may show its credentials; its `Display` shows its name.
 impl fmt::Debug for ObjectBlobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ObjectBlobs({}, {})", self.store, self.prefix)
@@ -116,13 +118,13 @@ impl BlobStore for ObjectBlobs {
                 Err(error) => return Err(failed("writing bytes")(error)),
             }
         }
-        Err(ArtifactError::store("writing bytes in the object store", "every name is taken"))
+        Err(ArtifactError::store("writing bytes in the object store", "all random names are taken"))
     }
 
     async fn get(&self, blob: &str, size: u64) -> Result<Option<Bytes>, ArtifactError> {
         let path = self.prefix.clone().join(blob);
         if size == 0 {
-            // No range is that small.
+            // An empty range is not valid.
             return match self.store.head(&path).await {
                 Ok(_) => Ok(Some(Bytes::new())),
                 Err(Error::NotFound { .. }) => Ok(None),
@@ -170,7 +172,7 @@ impl ObjectIndex {
         Self { store, scopes: prefix.clone().join("scopes"), prefix: prefix.join("index") }
     }
 
-    /// Where a scope's names are.
+    /// The prefix of a scope.
     fn scope(&self, scope: &Scope) -> Path {
         if scope.is_shared() {
             return self.prefix.clone();
@@ -178,15 +180,15 @@ impl ObjectIndex {
         self.scopes.clone().join(digest(scope.as_str().as_bytes()))
     }
 
-    /// Notes a scope before anything is in it.
-    async fn note(&self, scope: &Scope) -> Result<(), ArtifactError> {
+    /// Writes the name of a scope before its first artifact.
+    async fn write_scope(&self, scope: &Scope) -> Result<(), ArtifactError> {
         if scope.is_shared() {
             return Ok(());
         }
         let text = Bytes::from(scope.as_str().to_owned());
         match self.store.put_opts(&self.scope(scope).join(SCOPE), text.into(), creating()).await {
             Ok(_) | Err(Error::AlreadyExists { .. }) => Ok(()),
-            Err(error) => Err(failed("noting a scope")(error)),
+            Err(error) => Err(failed("writing a scope")(error)),
         }
     }
 
@@ -199,14 +201,14 @@ impl ObjectIndex {
     }
 
     fn mark(&self, key: &ArtifactKey, version: u64) -> Path {
-        self.directory(key).join(format!("{version:020}{GONE}"))
+        self.directory(key).join(format!("{version:020}{DELETED}"))
     }
 
-    async fn numbers(&self, key: &ArtifactKey) -> Result<Numbers, ArtifactError> {
+    async fn numbers(&self, key: &ArtifactKey) -> Result<VersionNumbers, ArtifactError> {
         let found = self.store.list(Some(&self.directory(key)));
         let found: Vec<Path> =
             found.map_ok(|meta| meta.location).try_collect().await.map_err(failed("listing versions"))?;
-        Ok(Numbers::of(&found))
+        Ok(version_numbers(&found))
     }
 
     async fn discard(&self, path: &Path) -> Result<(), ArtifactError> {
@@ -227,62 +229,37 @@ impl ObjectIndex {
     }
 }
 
-/// The numbers below a name, in order.
-#[derive(Debug, Default)]
-struct Numbers {
-    records: Vec<u64>,
-    /// The last version of those that were removed.
-    gone: Option<u64>,
-}
-
-impl Numbers {
-    fn of<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Self {
-        let mut numbers = Self::default();
-        for name in paths.into_iter().filter_map(Path::filename) {
-            match name.strip_suffix(GONE) {
-                Some(number) => numbers.gone = numbers.gone.max(number.parse().ok()),
-                None => numbers.records.extend(name.parse::<u64>()),
-            }
+/// The version numbers in the keys of these objects.
+fn version_numbers<'a>(paths: impl IntoIterator<Item = &'a Path>) -> VersionNumbers {
+    let (mut records, mut deleted) = (Vec::new(), Vec::new());
+    for name in paths.into_iter().filter_map(Path::filename) {
+        match name.strip_suffix(DELETED) {
+            Some(number) => deleted.extend(number.parse::<u64>()),
+            None => records.extend(name.parse::<u64>()),
         }
-        numbers.records.sort_unstable();
-        numbers
     }
-
-    fn is_gone(&self, version: u64) -> bool {
-        self.gone.is_some_and(|last| version <= last)
-    }
-
-    /// The versions that are there.
-    fn visible(&self) -> &[u64] {
-        let first = self.records.partition_point(|version| self.is_gone(*version));
-        &self.records[first..]
-    }
-
-    /// The first that was never given, as far as can be seen.
-    fn next(&self) -> u64 {
-        self.records.last().copied().max(self.gone).map_or(0, |last| last + 1)
-    }
+    VersionNumbers::new(records, deleted)
 }
 
 #[async_trait]
 impl ArtifactIndex for ObjectIndex {
     async fn add(&self, key: &ArtifactKey, mut record: ArtifactRecord) -> Result<u64, ArtifactError> {
-        self.note(&key.scope).await?;
+        self.write_scope(&key.scope).await?;
         let mut version = self.numbers(key).await?.next();
         for _ in 0..MAX_ATTEMPTS {
             record.version = version;
             let bytes = serde_json::to_vec(&record)
                 .map_err(|error| ArtifactError::store("writing a record", error))?;
             match self.store.put_opts(&self.path(key, version), bytes.into(), creating()).await {
-                // The number may have been given and removed between the look and the write. Whoever removes it may
-                // have met this record or another: it is saved anew, with bytes of its own.
-                Ok(_) if self.numbers(key).await?.is_gone(version) => {
+                // Others may have used and deleted the number since it was read. Their deletion may have taken this
+                // record or another one, so the save starts again with new bytes.
+                Ok(_) if self.numbers(key).await?.is_deleted(version) => {
                     self.discard(&self.path(key, version)).await?;
                     return Err(ArtifactError::Busy { name: key.to_string() });
                 }
                 Ok(_) => return Ok(version),
                 Err(Error::AlreadyExists { .. }) => {
-                    // It may be this very record, when the store's answer to a first try was lost.
+                    // It may be this very record, if the answer to a first try was lost.
                     let found = self.read(&self.path(key, version)).await?;
                     if found.is_some_and(|found| found.blob == record.blob) {
                         return Ok(version);
@@ -296,7 +273,7 @@ impl ArtifactIndex for ObjectIndex {
     }
 
     async fn add_as(&self, key: &ArtifactKey, record: ArtifactRecord) -> Result<bool, ArtifactError> {
-        self.note(&key.scope).await?;
+        self.write_scope(&key.scope).await?;
         if record.version < self.numbers(key).await?.next() {
             return Ok(false);
         }
@@ -311,8 +288,8 @@ impl ArtifactIndex for ObjectIndex {
 
     async fn get(&self, key: &ArtifactKey, version: u64) -> Result<Option<ArtifactRecord>, ArtifactError> {
         let found = self.read(&self.path(key, version)).await?;
-        // Removed, but not away yet.
-        Ok(if found.is_some() && self.numbers(key).await?.is_gone(version) { None } else { found })
+        // Marked as deleted, but its object still exists.
+        Ok(if found.is_some() && self.numbers(key).await?.is_deleted(version) { None } else { found })
     }
 
     async fn latest(&self, key: &ArtifactKey) -> Result<Option<ArtifactRecord>, ArtifactError> {
@@ -346,7 +323,7 @@ impl ArtifactIndex for ObjectIndex {
         }
         let mut records = Vec::new();
         for (directory, paths) in names {
-            if let Some(version) = Numbers::of(&paths).visible().last() {
+            if let Some(version) = version_numbers(&paths).visible().last() {
                 records.extend(self.read(&Path::from(format!("{directory}/{version:020}"))).await?);
             }
         }
@@ -378,7 +355,7 @@ impl ArtifactIndex for ObjectIndex {
             records.extend(self.read(&path).await?);
             self.discard(&path).await?;
         }
-        if let Some(older) = before.gone.filter(|older| *older < last) {
+        for older in before.deleted.iter().copied().filter(|older| *older < last) {
             self.discard(&self.mark(key, older)).await?;
         }
         Ok(records)

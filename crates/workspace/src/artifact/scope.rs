@@ -1,4 +1,4 @@
-//! Whose artifacts they are.
+//! Scopes: who shares artifacts.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use super::ArtifactName;
 
 /// The longest scope, in bytes.
 pub const MAX_SCOPE: usize = 1024;
-/// The longest id of a thread or a session, in bytes.
+/// The longest id of a thread or session, in bytes.
 const MAX_ID: usize = 64;
 
 const SHARED: &str = "shared";
@@ -20,7 +20,7 @@ const THREAD: &str = "thread:";
 const SESSION: &str = "session:";
 const PROJECT: &str = "project:";
 
-/// Who has an artifact: the same name in two scopes is two artifacts, and neither scope sees the other's.
+/// A scope of artifacts. The same name in two scopes means two artifacts, and no scope sees those of another.
 ///
 /// A scope is written `thread:ID`, `session:ID`, `project:/PATH`, `user` or `shared`. It is never used as a path.
 ///
@@ -36,57 +36,57 @@ const PROJECT: &str = "project:";
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope(String);
 
-/// Why a text is no scope.
+/// Why a text is not a scope.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{scope}` is not a scope: {problem}")]
 pub struct ScopeProblem {
-    /// The text, safe to show.
+    /// The text, safe to print.
     pub scope: String,
     /// What is wrong with it.
     pub problem: &'static str,
 }
 
 impl Scope {
-    /// The scope of whoever names none. Artifacts that were saved before there were scopes are in it.
+    /// The default scope. Artifacts from before scopes existed are in it.
     pub fn shared() -> Self {
         Self(SHARED.to_owned())
     }
 
-    /// Everything of one user.
+    /// The scope of the user.
     pub fn user() -> Self {
         Self(USER.to_owned())
     }
 
-    /// One conversation.
+    /// The scope of a thread.
     ///
     /// # Errors
     ///
-    /// The id has other characters than letters, digits, `-` and `_`, or too many.
+    /// The id is too long, or has characters other than letters, digits, `-` and `_`.
     pub fn thread(id: &str) -> Result<Self, ScopeProblem> {
         format!("{THREAD}{id}").parse()
     }
 
-    /// One session of a client.
+    /// The scope of a session.
     ///
     /// # Errors
     ///
-    /// The id has other characters than letters, digits, `-` and `_`, or too many.
+    /// The id is too long, or has characters other than letters, digits, `-` and `_`.
     pub fn session(id: &str) -> Result<Self, ScopeProblem> {
         format!("{SESSION}{id}").parse()
     }
 
-    /// A new session, whose id nobody guesses: 128 random bits in hexadecimal.
+    /// The scope of a new session with an unguessable id: 128 random bits in hexadecimal.
     ///
     /// # Errors
     ///
-    /// The system has no random bytes.
+    /// The system cannot provide random bytes.
     pub fn new_session() -> io::Result<Self> {
         let mut random = [0; 16];
         std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
         Ok(Self(format!("{SESSION}{}", prowess_base::hex::encode(&random))))
     }
 
-    /// One project, by its directory. Bytes that a person could not type are escaped as `%XX`.
+    /// The scope of a project, by its directory. Bytes that a person cannot type are escaped as `%XX`.
     ///
     /// # Errors
     ///
@@ -111,17 +111,17 @@ impl Scope {
         &self.0
     }
 
-    /// Whether it is the scope of whoever names none.
+    /// Whether this is the default scope.
     pub fn is_shared(&self) -> bool {
         self.0 == SHARED
     }
 
-    /// The id of the thread, if it is a thread's.
+    /// The id of the thread, if this is the scope of a thread.
     pub fn thread_id(&self) -> Option<&str> {
         self.0.strip_prefix(THREAD)
     }
 
-    /// The id of the session, if it is a session's.
+    /// The id of the session, if this is the scope of a session.
     pub fn session_id(&self) -> Option<&str> {
         self.0.strip_prefix(SESSION)
     }
@@ -165,7 +165,7 @@ impl FromStr for Scope {
         } else {
             "write thread:ID, session:ID, project:/PATH, user or shared"
         };
-        let shown = crate::path::shown(text.as_ref());
+        let shown = crate::path::printable(text.as_ref());
         Err(ScopeProblem { scope: shown.chars().take(MAX_ID).collect(), problem })
     }
 }
@@ -176,7 +176,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// An artifact's name in its scope.
+/// The name of an artifact with its scope.
 ///
 /// ```
 /// use prowess_workspace::{ArtifactKey, ArtifactName, Scope};
@@ -189,9 +189,9 @@ impl fmt::Display for Scope {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ArtifactKey {
-    /// Whose it is.
+    /// Its scope.
     pub scope: Scope,
-    /// Its name there.
+    /// Its name in the scope.
     pub name: ArtifactName,
 }
 
@@ -202,7 +202,7 @@ impl ArtifactKey {
     }
 }
 
-/// The name alone: whoever reads it knows the scope.
+/// Only the name, because readers know the scope.
 impl fmt::Display for ArtifactKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.name.fmt(f)

@@ -1,4 +1,4 @@
-//! The suite that every [`ArtifactStore`] passes.
+//! The test suite for implementations of [`ArtifactStore`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use bytes::Bytes;
 
 use super::{ArtifactError, ArtifactName, ArtifactStore, Artifacts, MAX_ARTIFACT_NAME, Scope};
 
-/// How many handles save at the same time, and how often each.
+/// How many handles save at the same time, and how often each saves.
 const HANDLES: usize = 8;
 const EACH: usize = 50;
 
-/// Checks that a store keeps its promises, and panics where it does not.
+/// Checks that a store keeps its promises, and panics if it does not.
 ///
-/// Each call of `open` gives a new handle to the same store, which is empty at first. Run it on a runtime
-/// with several threads, so that saving at the same time is just that.
+/// Each call of `open` returns a new handle to the same store, which is empty at first. Run the suite on a runtime with
+/// several threads, so that saves really happen at the same time.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -30,7 +30,7 @@ const EACH: usize = 50;
 ///
 /// # Panics
 ///
-/// When a promise is broken.
+/// If a promise is broken.
 pub async fn artifact_store_suite(open: impl Fn() -> Arc<dyn ArtifactStore>) {
     gives_back_what_was_saved(&open).await;
     tells_names_apart(&open).await;
@@ -171,9 +171,9 @@ async fn gives_each_save_a_version_of_its_own(open: &impl Fn() -> Arc<dyn Artifa
     }
 }
 
-/// Checks that scopes are kept apart, and panics where they are not.
+/// Checks that scopes are separate, and panics if they are not.
 ///
-/// Each call of `open` gives a new handle to the same store. It may have artifacts in the shared scope already.
+/// Each call of `open` returns a new handle to the same store. The shared scope may already have artifacts.
 ///
 /// ```
 /// use prowess_workspace::testing::artifact_scopes_suite;
@@ -188,7 +188,7 @@ async fn gives_each_save_a_version_of_its_own(open: &impl Fn() -> Arc<dyn Artifa
 ///
 /// # Panics
 ///
-/// When a promise is broken.
+/// If a promise is broken.
 pub async fn artifact_scopes_suite(open: impl Fn() -> Artifacts) {
     let scope = |text: &str| text.parse::<Scope>().expect("the suite's scopes are scopes");
     let (one, other) = (scope("thread:one"), scope("session:one"));
@@ -210,7 +210,7 @@ pub async fn artifact_scopes_suite(open: impl Fn() -> Artifacts) {
         assert!(scopes.contains(each) && scopes.is_sorted() && scopes.len() > number, "{scopes:?}");
     }
     assert!(is_missing(&open().load(&report, None).await), "the shared scope has nothing of others");
-    // A copy has the same numbers, also behind a gap, and goes its own way.
+    // A copy has the same numbers, even after a gap, and is independent.
     within(&one).delete(&report).await.expect("deleting works");
     assert_eq!(load(&other, None).await.expect("it is there").bytes, "of session:one");
     assert_eq!(within(&one).save(&report, "kept".into(), "text/plain").await.expect("saving works"), 2);

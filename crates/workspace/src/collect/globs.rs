@@ -1,4 +1,4 @@
-//! Globs for the files of a workspace.
+//! Globs that select the files to collect.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -6,22 +6,22 @@ use std::path::Path;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-use crate::path::{expand, shown};
+use crate::path::{expand, printable};
 
 /// The most globs in one request.
 pub const MAX_GLOBS: usize = 100;
 /// The longest glob, in bytes.
 pub const MAX_GLOB_BYTES: usize = 1024;
-/// The most alternatives that the braces of one glob may stand for.
+/// The most alternatives that the braces of one glob can expand to.
 pub const MAX_GLOB_ALTERNATIVES: u64 = 256;
-/// How deep braces may be nested.
+/// How deep braces can be nested.
 const MAX_NESTING: usize = 8;
 
 /// Why a glob is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the glob `{glob}` is refused: {problem}")]
 pub struct GlobError {
-    /// The glob as it was given, safe to show.
+    /// The given glob, safe to print.
     pub glob: String,
     /// What is wrong with it.
     pub problem: GlobProblem,
@@ -43,19 +43,19 @@ pub enum GlobProblem {
     /// It is too long.
     #[error("it is longer than {MAX_GLOB_BYTES} bytes")]
     TooLong,
-    /// Its braces stand for too much.
-    #[error("its braces stand for more than {MAX_GLOB_ALTERNATIVES} alternatives, or are nested too deeply")]
+    /// Its braces expand to too many alternatives.
+    #[error("its braces expand to more than {MAX_GLOB_ALTERNATIVES} alternatives, or are nested too deeply")]
     TooManyAlternatives,
     /// There are too many globs.
     #[error("there are more than {MAX_GLOBS} globs")]
     TooMany,
-    /// It is no glob.
+    /// It does not parse.
     #[error("{0}")]
     Syntax(String),
 }
 
-/// A glob as it is matched against paths in the workspace: variables replaced, `./` and doubled slashes
-/// dropped.
+/// The glob that is matched against paths in the workspace: variables are replaced, and `./` and doubled slashes are
+/// removed.
 ///
 /// ```
 /// use prowess_workspace::collect::normalize_glob;
@@ -78,7 +78,7 @@ pub fn normalize_glob(glob: &str) -> Result<String, GlobError> {
     if expanded.starts_with('/') {
         return Err(refused(GlobProblem::Absolute));
     }
-    // Braces and escapes can hide a name: each piece of one counts.
+    // Braces and escapes can hide a `..`, so each piece is checked.
     let pieces = |text: &str| text.split(['/', '{', '}', ',', '\\']).any(|piece| piece == "..");
     if pieces(&expanded) {
         return Err(refused(GlobProblem::Upwards));
@@ -93,19 +93,19 @@ pub fn normalize_glob(glob: &str) -> Result<String, GlobError> {
     Ok(names.join("/"))
 }
 
-/// Enough of a glob to tell which it is.
+/// A glob for a message, shortened.
 fn brief(glob: &str) -> String {
     const SHOWN: usize = 80;
-    let text = shown(OsStr::new(glob));
+    let text = printable(OsStr::new(glob));
     if text.chars().count() <= SHOWN {
         return text;
     }
     format!("{}…", text.chars().take(SHOWN).collect::<String>())
 }
 
-/// How many globs without braces a glob stands for.
+/// How many globs without braces a glob expands to.
 fn alternatives(glob: &str) -> u64 {
-    // For each open brace: the sum of its alternatives so far, and what stood before it.
+    // For each open brace: the alternatives counted so far, and the product before it.
     let mut open: Vec<(u64, u64)> = Vec::new();
     let mut current = 1u64;
     for byte in glob.bytes() {
@@ -131,7 +131,7 @@ fn alternatives(glob: &str) -> u64 {
     open.iter().fold(current, |product, (_, before)| product.saturating_mul(*before))
 }
 
-/// Globs, ready to be matched.
+/// Compiled globs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Globs {
     set: GlobSet,
@@ -141,14 +141,14 @@ pub(crate) struct Globs {
 #[derive(Clone, Debug)]
 struct Pattern {
     text: String,
-    /// The names before the first that is not literal.
+    /// The literal names at its start.
     base: Vec<String>,
-    /// How many names a match has, if that is known.
+    /// How many names a match has, if it is fixed.
     depth: Option<usize>,
 }
 
 impl Globs {
-    /// Checks every glob, and makes them one.
+    /// Checks and compiles globs.
     pub(crate) fn parse(globs: &[String]) -> Result<Self, GlobError> {
         if globs.len() > MAX_GLOBS {
             return Err(GlobError { glob: brief(&globs[MAX_GLOBS]), problem: GlobProblem::TooMany });
@@ -189,7 +189,7 @@ impl Globs {
         })
     }
 
-    /// Whether a glob names something below `path` by its full name.
+    /// Whether a glob names something below `path` literally.
     pub(crate) fn leads_through(&self, path: &OsStr) -> bool {
         let names: Vec<&[u8]> = path.as_bytes().split(|byte| *byte == b'/').collect();
         self.patterns.iter().any(|pattern| {
@@ -198,7 +198,7 @@ impl Globs {
         })
     }
 
-    /// The text of a glob, as it is matched.
+    /// The texts of the globs, normalized.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
         self.patterns.iter().map(|pattern| pattern.text.as_str())
     }

@@ -1,14 +1,14 @@
-//! What no executor runs.
+//! Checks that all executors make before they run a command.
 
 use std::path::{Component, Path};
 
 use super::ExecuteError;
 use super::environment::MAX_STRING;
-use super::place::check_relative;
+use super::layout::check_relative;
 use crate::command::Command;
 use crate::path::InnerPath;
 
-/// Refuses paths that lead out of the workspace, and words that no system passes to a program.
+/// Refuses paths that lead out of the workspace, and strings that the system cannot pass to a program.
 pub(super) fn check_command(command: &Command) -> Result<(), ExecuteError> {
     let refuse = |why: String| Err(ExecuteError::Refused(why));
     check_relative("directory", &command.directory)?;
@@ -36,7 +36,7 @@ pub(super) fn check_command(command: &Command) -> Result<(), ExecuteError> {
             || own.file_name().is_none()
             || own.to_str().is_none_or(|own| own.contains('\0')))
     {
-        return refuse(format!("the own directory {own:?} of a command must be an absolute UTF-8 path"));
+        return refuse(format!("the command's own directory {own:?} must be an absolute UTF-8 path"));
     }
     if command.line.len() > MAX_STRING || command.line.contains('\0') {
         return refuse(format!(

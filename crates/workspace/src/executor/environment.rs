@@ -1,15 +1,15 @@
-//! Which variables reach a command.
+//! The environment variables of a command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::place::Inside;
+use super::layout::InsidePaths;
 use crate::executor::ExecuteError;
 
-/// The longest string that the system passes to a program, less what stands before a value.
+/// The longest string that the system passes to a program, less some space for a variable's name.
 pub(super) const MAX_STRING: usize = 128 * 1024 - 256;
 
-/// Variables that make a program load or run something before its own work begins.
+/// Variables that make a program load or run code before it starts.
 const LOADERS: &[&str] = &[
     "BASHOPTS",
     "BASH_ENV",
@@ -33,21 +33,21 @@ const LOADERS: &[&str] = &[
 ];
 const LOADER_PREFIXES: &[&str] = &["BASH_FUNC_", "DYLD_", "LD_"];
 
-/// Variables that say where things are. `HOME` is among them because a login shell runs files from it.
+/// Variables that the workspace sets. `HOME` is one of them, because a login shell runs files from it.
 const OURS: &[&str] = &["HOME", "OUTPUT_DIR", "RUN_DIR", "SKILLS_DIR", "TMPDIR", "WORKSPACE_DIR", "WORK_DIR"];
 
-/// What the user says about variables.
+/// The user's options for variables.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Given<'a> {
     /// Variables that every command gets.
     pub(super) environment: &'a BTreeMap<String, String>,
-    /// Variables of a request that are let through although they make a program load code.
+    /// Variables that a request may set although they make a program load code.
     pub(super) allow_loaders: &'a BTreeSet<String>,
     /// Directories whose `bin` comes first in `PATH`.
     pub(super) prefixes: &'a [PathBuf],
 }
 
-/// Refuses variables of a request that no command gets.
+/// Refuses variables that a request must not set.
 pub(super) fn check_variables(
     given: Given<'_>,
     request: &BTreeMap<String, String>,
@@ -56,11 +56,11 @@ pub(super) fn check_variables(
     request.iter().try_for_each(|(name, value)| check(given, name, value, sandboxed))
 }
 
-/// All variables of a command: the workspace's, the user's, and the request's, which were checked.
+/// All variables of a command: those of the workspace, the user and the checked request.
 pub(super) fn variables(
     given: Given<'_>,
     request: &BTreeMap<String, String>,
-    inside: &Inside,
+    inside: &InsidePaths,
     terminal: bool,
 ) -> BTreeMap<String, String> {
     let mut all = BTreeMap::from([
@@ -68,7 +68,7 @@ pub(super) fn variables(
         ("PATH".to_owned(), path(given.prefixes)),
     ]);
     if terminal {
-        // It understands no control sequences: who reads it may be a model.
+        // Without control sequences, because the reader may be a model.
         all.insert("TERM".to_owned(), "dumb".to_owned());
     }
     all.extend(given.environment.clone());
@@ -84,10 +84,10 @@ fn check(given: Given<'_>, name: &str, value: &str, sandboxed: bool) -> Result<(
     let mut characters = name.chars();
     let named = characters.next().is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
         && characters.all(|other| other == '_' || other.is_ascii_alphanumeric());
-    // Without a sandbox they would reach the programs that set the limits, and those still have their privileges.
+    // Without a sandbox they would reach the programs that set the limits, which still have privileges.
     let allowed = sandboxed && given.allow_loaders.contains(name);
     if !named {
-        return refuse("a name is made of letters, digits and `_`");
+        return refuse("a name has letters, digits and `_` only");
     }
     if name.len() + value.len() > MAX_STRING || value.contains('\0') {
         return refuse("its value is too long or contains NUL; write it to a file or to standard input");
@@ -127,7 +127,7 @@ mod tests {
         Ok(variables(
             given,
             &request,
-            &Inside::sandboxed(&Command::new("/srv/w1", "work", "true"), "r1"),
+            &InsidePaths::sandboxed(&Command::new("/srv/w1", "work", "true"), "r1"),
             false,
         ))
     }

@@ -1,17 +1,18 @@
-//! Where commands run: one trait, one suite.
+//! Executors run commands: the local sandbox, and containers. All pass the same suite of tests.
 
+mod cancel;
+mod capture;
 mod check;
 #[cfg(feature = "container")]
 pub mod container;
-mod ending;
 mod environment;
+mod exit;
+mod layout;
 pub mod local;
-mod output;
-mod over;
-mod place;
 mod privileges;
 mod processes;
 mod redact;
+mod run_directory;
 pub(crate) mod set_ids;
 mod span;
 mod stream;
@@ -26,9 +27,9 @@ use secrecy::SecretString;
 
 use crate::command::{Command, Finished, Sandbox};
 
-/// Runs commands isolated.
+/// Runs commands in isolation.
 ///
-/// The whole process tree is gone when [`Executor::run`] returns, and when its future is dropped.
+/// All processes of a command are dead when [`Executor::run`] returns, and when its future is dropped.
 ///
 /// ```
 /// use async_trait::async_trait;
@@ -37,7 +38,7 @@ use crate::command::{Command, Finished, Sandbox};
 /// use prowess_workspace::executor::OutputSink;
 /// use prowess_workspace::{Command, ExecuteError, Executor, Finished};
 ///
-/// /// Says what runs, and lets another do it.
+/// /// Prints the command, and lets another executor run it.
 /// #[derive(Debug)]
 /// struct Logged<E>(E);
 ///
@@ -58,45 +59,45 @@ use crate::command::{Command, Finished, Sandbox};
 /// ```
 #[async_trait]
 pub trait Executor: Send + Sync + Debug {
-    /// Runs a command to its end, or to the first limit that bites.
+    /// Runs a command until it ends or reaches a limit.
     ///
-    /// A command that ran and failed is a [`Finished`] with its exit. Output is handed to `output` while it
-    /// is written, before the caps.
+    /// A command that fails has a [`Finished`] with its exit. `output` receives all output while it is written, also
+    /// what the result leaves out.
     ///
     /// # Errors
     ///
-    /// It could not be started, and nothing of it has run.
+    /// The command could not be started. Nothing ran.
     async fn run(&self, command: Command, output: &dyn OutputSink) -> Result<Finished, ExecuteError>;
 
-    /// What would hold a command here.
+    /// The sandbox that a command would get here.
     ///
     /// # Errors
     ///
-    /// Nothing can run here, and why.
+    /// No command can run here.
     async fn probe(&self) -> Result<Sandbox, ExecuteError>;
 
-    /// What commands can be given here beside what every executor gives. Who asks people first looks here first.
+    /// The optional features of this executor. Check them before you ask a person for approval.
     fn abilities(&self) -> Abilities {
         Abilities::default()
     }
 
-    /// Values that are taken out of all that a command says; the files that it made are searched for them too.
+    /// Secret values. They are replaced in the output of commands and in the text of collected files.
     fn secrets(&self) -> &[SecretString] {
         &[]
     }
 }
 
-/// What commands can be given by some executors. What one does not give it refuses.
+/// The optional features of an executor. It refuses commands that need others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Abilities {
-    /// A terminal: [`Command::terminal`].
+    /// Terminals: [`Command::terminal`].
     pub terminals: bool,
-    /// Hosts to reach: [`Command::network`].
+    /// Allowed hosts: [`Command::network`].
     pub hosts: bool,
 }
 
-/// Which stream a piece of output belongs to.
+/// An output stream of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -105,7 +106,7 @@ pub enum Stream {
     Stderr,
 }
 
-/// Sees output while it is written.
+/// Receives output while the command writes it.
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -127,7 +128,7 @@ pub enum Stream {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let place = tempfile::tempdir()?;
-/// # let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+/// # let workspace = Workspaces::open(place.path())?.workspace("session-1")?;
 /// let seen = Seen::default();
 /// FakeExecutor.run(Command::new(workspace.path(), "work", "echo hello"), &seen).await?;
 /// assert_eq!(*seen.0.lock().unwrap(), b"hello\n");
@@ -135,14 +136,14 @@ pub enum Stream {
 /// # }
 /// ```
 pub trait OutputSink: Send + Sync {
-    /// A piece of output. It must not block.
+    /// Receives a piece of output. It must not block.
     fn piece(&self, stream: Stream, bytes: &[u8]);
 
-    /// A file that was collected after the command had ended, as it is; `is_whole` says whether that is all of it.
+    /// Receives a collected file after the command has ended. `is_whole` says whether these are all its bytes.
     fn file(&self, _name: &str, _bytes: &[u8], _is_whole: bool) {}
 }
 
-/// Sees nothing.
+/// Ignores all output.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSink;
 
@@ -154,10 +155,10 @@ impl OutputSink for NoSink {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecuteError {
-    /// No executor was given to whoever was to run something.
-    #[error("executor is not configured: give the session one, or run with the local executor")]
+    /// There is no executor.
+    #[error("executor is not configured: give the runner one, or use the local executor")]
     NotConfigured,
-    /// Isolation as strong as the user wants cannot be had.
+    /// The sandbox is not as strong as the user requires.
     #[error("{what}. {remedy}")]
     NoSandbox {
         /// What is missing.
@@ -165,15 +166,15 @@ pub enum ExecuteError {
         /// What to install or to configure.
         remedy: String,
     },
-    /// The request asks for what no command gets.
+    /// The request asks for something that no command gets.
     #[error("{0}")]
     Refused(String),
-    /// The system did not do its part.
+    /// A system call failed.
     #[error("{action}: {error}")]
     System {
-        /// What was to be done, and to what.
+        /// What failed, and on what.
         action: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: std::io::Error,
     },

@@ -1,4 +1,4 @@
-//! The processes of one sandbox, as the host sees them.
+//! The processes of one sandbox, as seen from outside: which they are, and how much memory they use.
 
 use std::collections::HashSet;
 use std::fs;
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
 
-/// Which processes are those of a command.
+/// The processes of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Processes {
-    /// Those in a namespace.
+    /// All processes in a namespace.
     InNamespace(u64),
-    /// One and those that descend from it, where no namespace holds them.
+    /// A process and its descendants, if there is no namespace.
     Below(Pid),
-    /// It is not known yet.
+    /// Not known yet.
     Unknown,
 }
 
@@ -29,7 +29,7 @@ impl Processes {
     }
 }
 
-/// The processes in a namespace of processes. Those of other users are passed over.
+/// The processes in a PID namespace. Those of other users are skipped.
 fn in_namespace(namespace: u64) -> Vec<PathBuf> {
     let wanted = format!("pid:[{namespace}]");
     all()
@@ -39,7 +39,7 @@ fn in_namespace(namespace: u64) -> Vec<PathBuf> {
         .collect()
 }
 
-/// How many processes and threads a user has; the one who asks when none is named.
+/// How many processes and threads a user has; this user if none is given.
 pub(super) fn of_user(user: Option<u32>) -> u64 {
     let user = user.unwrap_or_else(|| rustix::process::getuid().as_raw());
     let own = all().filter(|process| fs::metadata(process).is_ok_and(|metadata| metadata.uid() == user));
@@ -61,7 +61,7 @@ pub(super) fn tree(root: Pid) -> Vec<Pid> {
 /// A process and its parent.
 fn with_parent(process: &Path) -> Option<(Pid, Pid)> {
     let text = fs::read_to_string(process.join("stat")).ok()?;
-    // The name stands in brackets, and may hold anything.
+    // The name is in brackets and can contain anything.
     let parent = text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
     let own = process.file_name()?.to_str()?.parse().ok()?;
     Pid::from_raw(own).zip(Pid::from_raw(parent))
@@ -74,21 +74,21 @@ fn all() -> impl Iterator<Item = PathBuf> {
     numbered.map(|entry| entry.path())
 }
 
-/// The memory that these processes hold, in bytes: what each has for itself, and what they share, once. Files of a disk
-/// that they have mapped are not in it: the kernel can drop them.
+/// The memory of these processes in bytes. Shared memory counts once. Mapped files do not count, because the kernel can
+/// drop them.
 pub(super) fn memory(processes: &[PathBuf]) -> u64 {
     let own = |process: &PathBuf| {
         let shares = fs::read_to_string(process.join("smaps_rollup")).unwrap_or_default();
         let all = || fs::read_to_string(process.join("status")).unwrap_or_default();
-        // A page that three processes share is a third of a page for each. An older kernel does not say, and then such
-        // a page counts three times.
+        // A page that three processes share counts as a third for each. Older kernels do not report this; there such a
+        // page counts three times.
         sum(&shares, ["Pss_Anon:", "Pss_Shmem:"], "SwapPss:")
             .or_else(|| sum(&all(), ["RssAnon:", "RssShmem:"], "VmSwap:"))
     };
     processes.iter().filter_map(own).fold(0, u64::saturating_add)
 }
 
-/// The sum of fields that the kernel tells in units of 1,024 bytes: two that must be there, and one that may be.
+/// The sum of kernel fields in units of 1,024 bytes: two required ones and an optional one.
 fn sum(text: &str, needed: [&str; 2], more: &str) -> Option<u64> {
     let field = |name: &str| {
         let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -98,10 +98,10 @@ fn sum(text: &str, needed: [&str; 2], more: &str) -> Option<u64> {
     Some((one? + other? + field(more).unwrap_or(0)).saturating_mul(1024))
 }
 
-/// Directories of a sandbox that are memory.
+/// Directories of a sandbox that are in memory.
 const IN_MEMORY: [&str; 2] = ["root/tmp", "root/dev/shm"];
 
-/// The space of files in the memory of a sandbox, in bytes. All of its processes see the same.
+/// The size of the files in a sandbox's memory, in bytes. All of its processes see the same files.
 pub(super) fn temporary_files(processes: &[PathBuf]) -> u64 {
     const TMPFS: u64 = 0x0102_1994;
     let used = |place: PathBuf| {
@@ -112,15 +112,15 @@ pub(super) fn temporary_files(processes: &[PathBuf]) -> u64 {
     };
     let seen = |process: &PathBuf| {
         let found: Vec<u64> = IN_MEMORY.iter().filter_map(|place| used(process.join(place))).collect();
-        // One that is ending sees nothing any more.
+        // A process that is ending sees nothing.
         (!found.is_empty()).then(|| found.into_iter().fold(0, u64::saturating_add))
     };
     processes.iter().find_map(seen).unwrap_or(0)
 }
 
-/// The space of files that have no name any more but are held open, on one device, in bytes.
+/// The size of deleted files that are still open on one device, in bytes.
 ///
-/// A walk of directories does not see them, and they fill the disk all the same.
+/// A directory walk does not see them, but they fill the disk.
 pub(super) fn nameless_files(processes: &[PathBuf], device: u64) -> u64 {
     let mut seen = HashSet::new();
     let open =

@@ -1,17 +1,17 @@
-//! Takes secrets out of a stream, also those that are split across its pieces.
+//! Replaces secrets in a stream, also those that are split across pieces.
 
 use memchr::memmem;
 use secrecy::{ExposeSecret, SecretString};
 
-/// What stands where a secret stood.
+/// The replacement for a secret.
 const MARK: &[u8] = b"[redacted]";
-/// Shorter values would tear the output apart.
+/// Shorter values are not replaced: they would make the output unreadable.
 const SHORTEST: usize = 4;
 
-/// Takes secrets out of one stream.
+/// Replaces secrets in one stream.
 pub(crate) struct Redactor<'a> {
     secrets: Vec<&'a [u8]>,
-    /// The end of what was seen, when a secret may begin in it.
+    /// The end of the stream so far, if a secret may start in it.
     held: Vec<u8>,
 }
 
@@ -24,7 +24,7 @@ impl<'a> Redactor<'a> {
         }
     }
 
-    /// What can be shown of something whole; `None` when there is no secret in it.
+    /// A whole text without its secrets; `None` if there are none.
     pub(crate) fn redacted(&mut self, whole: &[u8]) -> Option<Vec<u8>> {
         self.first(whole)?;
         let mut shown = self.push(whole);
@@ -32,7 +32,7 @@ impl<'a> Redactor<'a> {
         Some(shown)
     }
 
-    /// What can be shown after this piece.
+    /// What can be passed on after this piece.
     pub(super) fn push(&mut self, piece: &[u8]) -> Vec<u8> {
         if self.secrets.is_empty() {
             return piece.to_vec();
@@ -41,7 +41,7 @@ impl<'a> Redactor<'a> {
         self.take(false)
     }
 
-    /// What can be shown now that nothing follows.
+    /// What can be passed on when no more comes.
     pub(super) fn finish(&mut self) -> Vec<u8> {
         self.take(true)
     }
@@ -66,7 +66,7 @@ impl<'a> Redactor<'a> {
         shown
     }
 
-    /// The first secret, the longest of those that begin there.
+    /// The first secret; the longest one, if several start there.
     fn first(&self, text: &[u8]) -> Option<(usize, usize)> {
         self.secrets
             .iter()
@@ -80,7 +80,7 @@ impl<'a> Redactor<'a> {
             .any(|secret| secret.len() > length && secret.len() > text.len() && secret.starts_with(text))
     }
 
-    /// How many bytes at the end are the beginning of a secret.
+    /// How many bytes at the end could be the start of a secret.
     fn open_end(&self, text: &[u8]) -> usize {
         let longest = self.secrets.iter().map(|secret| secret.len()).max().unwrap_or(0);
         (0..=longest.min(text.len()))

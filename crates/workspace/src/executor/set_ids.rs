@@ -1,7 +1,7 @@
-//! Takes set-uid and set-gid bits from what commands left.
+//! Removes set-uid and set-gid bits from files that commands wrote.
 //!
-//! Files of a workspace are files of the host. A program there that has such a bit runs as its owner for whoever starts
-//! it, so none keeps it. The filter of system calls refuses the bits, but not every level and engine has our filter.
+//! Files of a workspace are local files. A program with such a bit runs as its owner, whoever starts it. The system call
+//! filter refuses the bits, but not every sandbox level and engine has that filter.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -10,20 +10,20 @@ use std::path::Path;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::place::Written;
+use super::layout::WritableDirs;
 use crate::dir::Dir;
 use crate::warning::RunWarning;
 
-/// The bits that are taken.
+/// The bits that are removed.
 const BITS: u32 = 0o6000;
-/// So many files and directories are looked at. A workspace is full long before.
+/// How many files and directories are checked. A workspace is full long before.
 const MAX_ENTRIES: usize = 1_000_000;
 
-/// Takes the bits from everything that a command may write. Returns a warning if not all of it could be looked at.
+/// Removes the bits from everything that a command may write. Returns a warning if not everything could be checked.
 ///
-/// Other commands may write here at the same time, and we may be root: no link is followed, each directory is opened
-/// from the one above it, and the way back up is taken only if it leads to where the walk came from.
-pub(super) fn clear(written: &Written) -> Option<RunWarning> {
+/// Other commands may write here at the same time, and this process may be root. So no link is followed, and each
+/// directory is opened from its parent. On the way back up, the walk checks that it arrives where it came from.
+pub(super) fn clear(written: &WritableDirs) -> Option<RunWarning> {
     let root = match Dir::open(&written.root) {
         Ok(root) => root,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -33,12 +33,12 @@ pub(super) fn clear(written: &Written) -> Option<RunWarning> {
     written.parts.iter().find_map(|part| walk.tree(&root, part).err()).map(|error| unseen(&error))
 }
 
-/// Takes the bits from a workspace whose commands were killed with their runtime.
+/// Removes the bits from a workspace after prowess was killed.
 pub(crate) fn clear_workspace(workspace: &Path) -> Option<RunWarning> {
-    clear(&Written::in_workspace(workspace))
+    clear(&WritableDirs::in_workspace(workspace))
 }
 
-/// The same for the directories of commands that ran apart: `all` holds them and nothing else.
+/// Removes the bits from the directories of commands that ran apart. `all` holds only such directories.
 pub(crate) fn clear_own(all: &Path) -> Option<RunWarning> {
     let root = match Dir::open(all) {
         Ok(root) => root,
@@ -48,7 +48,7 @@ pub(crate) fn clear_own(all: &Path) -> Option<RunWarning> {
     match root.entries(MAX_ENTRIES) {
         Ok((entries, _)) => {
             let parts = entries.into_iter().map(|(name, _)| name).collect();
-            clear(&Written { root: all.to_owned(), parts })
+            clear(&WritableDirs { root: all.to_owned(), parts })
         }
         Err(error) => Some(unseen(&error)),
     }
@@ -59,15 +59,15 @@ fn unseen(error: &io::Error) -> RunWarning {
 }
 
 struct Walk {
-    /// How many more entries are looked at.
+    /// How many more entries can be checked.
     left: usize,
 }
 
-/// A directory on the way down.
+/// A directory on the way to the current one.
 struct Above {
     /// Its device and inode.
     identity: (u64, u64),
-    /// The directories in it that are still to be looked into.
+    /// Its directories that are not checked yet.
     inside: Vec<OsString>,
 }
 
@@ -75,7 +75,7 @@ impl Walk {
     fn tree(&mut self, root: &Dir, part: &OsStr) -> io::Result<()> {
         let Some(mut at) = enter(root, part)? else { return Ok(()) };
         root.change_mode(part, without_bits)?;
-        // However deep it is, one directory is open at a time.
+        // Only one directory is open at a time, however deep the tree is.
         let mut way = vec![self.list(&at)?];
         while let Some(here) = way.last_mut() {
             if let Some(name) = here.inside.pop() {
@@ -89,18 +89,18 @@ impl Walk {
             if let Some(above) = way.last() {
                 at = at.parent()?;
                 if identity(&at)? != above.identity {
-                    return Err(io::Error::other("a directory was moved meanwhile"));
+                    return Err(io::Error::other("a directory was moved"));
                 }
             }
         }
         Ok(())
     }
 
-    /// Takes the bits from the entries of a directory.
+    /// Removes the bits from the entries of a directory.
     fn list(&mut self, directory: &Dir) -> io::Result<Above> {
         let (entries, more) = directory.entries(self.left)?;
         if more {
-            return Err(io::Error::other(format!("there are more than {MAX_ENTRIES}")));
+            return Err(io::Error::other(format!("there are more than {MAX_ENTRIES} files")));
         }
         self.left -= entries.len();
         let mut inside = Vec::new();
@@ -119,7 +119,7 @@ impl Walk {
     }
 }
 
-/// Opens a directory, and lets its owner in first if its mode does not. Nothing when something else stands there by now.
+/// Opens a directory, and changes its mode first if its owner has no access. `None` if it is no longer a directory.
 fn enter(above: &Dir, name: &OsStr) -> io::Result<Option<Dir>> {
     let opened = above.dir(name).or_else(|error| match error {
         Errno::ACCESS => {
@@ -129,7 +129,7 @@ fn enter(above: &Dir, name: &OsStr) -> io::Result<Option<Dir>> {
         other => Err(other),
     });
     match opened {
-        // A directory that can be listed and not entered hides the modes of its files.
+        // A directory that can be listed but not entered hides the modes of its files.
         Ok(directory) if directory.stat()?.st_mode & 0o100 == 0 => {
             above.change_mode(name, |mode| mode | 0o700)?;
             Ok(Some(directory))
@@ -159,7 +159,7 @@ mod tests {
 
     fn workspace() -> tempfile::TempDir {
         let at = tempfile::tempdir().unwrap();
-        for part in Written::in_workspace(at.path()).parts {
+        for part in WritableDirs::in_workspace(at.path()).parts {
             fs::create_dir(at.path().join(part)).unwrap();
         }
         at

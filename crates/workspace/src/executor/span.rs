@@ -1,4 +1,4 @@
-//! The span of a run, the same for every executor.
+//! The span of a run, for all executors.
 
 use tracing::field::{Empty, debug};
 
@@ -6,7 +6,7 @@ use super::ExecuteError;
 use crate::command::Finished;
 use crate::span::step;
 
-/// Runs a command in its span. What the command says and what it is given are in no span: either may hold secrets.
+/// Runs a command in its span. The span has no input or output, which could contain secrets.
 pub(super) async fn spanned(
     run: impl Future<Output = Result<Finished, ExecuteError>>,
 ) -> Result<Finished, ExecuteError> {

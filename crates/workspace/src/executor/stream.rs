@@ -1,20 +1,20 @@
-//! What a command says: redacted, kept, and shown.
+//! The output of a command: redacted, captured and passed on.
 
 use secrecy::SecretString;
 use tokio::sync::mpsc::Receiver;
 
-use super::output::Keep;
+use super::capture::Capture;
 use super::redact::Redactor;
 use super::{OutputSink, Stream};
 use crate::command::{Captured, Stop};
 
-/// A piece of output on its way to whoever watches.
+/// A piece of output for the watcher.
 pub(super) type Piece = (Stream, Vec<u8>);
 
-/// Pieces of output that may wait for their watcher.
+/// How many pieces of output can wait for the watcher.
 pub(super) const PIECES: usize = 64;
 
-/// Shows what comes until nothing more can, and cancels the command if it is to stop.
+/// Passes output on until there is no more, and cancels the command if its [`Stop`] is used.
 pub(super) async fn show(
     pieces: &mut Receiver<Piece>,
     output: &dyn OutputSink,
@@ -39,43 +39,43 @@ pub(super) async fn show(
     }
 }
 
-/// One output stream.
+/// An output stream.
 pub(super) struct Output<'a> {
     stream: Stream,
     redactor: Redactor<'a>,
-    keep: Keep,
-    /// Bytes that came, before redaction.
+    capture: Capture,
+    /// How many bytes came, before redaction.
     total: u64,
 }
 
 impl<'a> Output<'a> {
     pub(super) fn new(stream: Stream, secrets: &'a [SecretString], room: usize) -> Self {
-        Self { stream, redactor: Redactor::new(secrets), keep: Keep::new(room), total: 0 }
+        Self { stream, redactor: Redactor::new(secrets), capture: Capture::new(room), total: 0 }
     }
 
     pub(super) fn total(&self) -> u64 {
         self.total
     }
 
-    /// Takes in what came; gives what can be shown of it.
+    /// Takes bytes from the command. Returns what can be passed on.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Option<Piece> {
         self.total += bytes.len() as u64;
         let shown = self.redactor.push(bytes);
         self.keep(shown)
     }
 
-    /// What can be shown now that nothing follows.
+    /// The last piece, when no more bytes come.
     pub(super) fn last(&mut self) -> Option<Piece> {
         let shown = self.redactor.finish();
         self.keep(shown)
     }
 
     pub(super) fn finish(self) -> Captured {
-        self.keep.finish()
+        self.capture.finish()
     }
 
     fn keep(&mut self, shown: Vec<u8>) -> Option<Piece> {
-        self.keep.push(&shown);
+        self.capture.push(&shown);
         (!shown.is_empty()).then_some((self.stream, shown))
     }
 }

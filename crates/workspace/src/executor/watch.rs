@@ -1,5 +1,4 @@
-//! Looks now and then at what no limit of the system counts: the size of what a command may write, and its memory
-//! where no control group counts it.
+//! Checks the limits that the system does not enforce: the size of the workspace, and memory without a control group.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -11,39 +10,38 @@ use std::time::Duration;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::place::Written;
+use super::layout::WritableDirs;
 use super::processes::{self, Processes};
 use crate::command::Exit;
 use crate::dir::Dir;
 use crate::limits::Limits;
 use crate::warning::RunWarning;
 
-/// A command that ran for less is not looked at when it has ended.
+/// Commands that ran for less are not checked at their end.
 const SHORT: Duration = Duration::from_millis(200);
-/// Directories in directories beyond this are made to be hard to look into.
+/// Deeper directories count as too large: they are made to hide their size.
 const MAX_DEPTH: usize = 128;
 
-/// Looks at one command now and then.
+/// Checks the limits of one command from time to time.
 #[derive(Debug)]
 pub(super) struct Watch {
-    written: Written,
+    written: WritableDirs,
     device: Option<u64>,
     limits: Limits,
-    /// Whether nothing else counts its memory.
+    /// Whether memory must be checked too.
     memory: bool,
-    /// Whether the workspace was ever seen full. What a killed writer had reserved is given back, so it may not be
-    /// full any more when the command has ended.
+    /// Whether the workspace was full. Killed writers free space, so it may not be full at the end.
     was_full: bool,
 }
 
 impl Watch {
-    pub(super) fn new(written: Written, limits: &Limits, memory: bool) -> Self {
+    pub(super) fn new(written: WritableDirs, limits: &Limits, memory: bool) -> Self {
         let first = written.parts.first().map(|part| written.root.join(part));
         let device = first.and_then(|first| std::fs::metadata(first).ok()).map(|metadata| metadata.dev());
         Self { written, device, limits: limits.clone(), memory, was_full: false }
     }
 
-    /// What ends the command, if something does.
+    /// Checks the limits. Returns the exit if one is exceeded.
     pub(super) fn look(&mut self, processes: Processes) -> Option<Exit> {
         let found = processes.find();
         if self.memory && self.memory_of(processes, &found) > self.limits.memory {
@@ -54,19 +52,19 @@ impl Watch {
         self.was_full.then_some(Exit::WorkspaceFull)
     }
 
-    /// The memory of a command. Files in the `/tmp` and the `/dev/shm` of its own are memory too.
+    /// The memory of a command, including the files in its own `/tmp` and `/dev/shm`.
     fn memory_of(&self, processes: Processes, found: &[PathBuf]) -> u64 {
         let temporary = match processes {
             Processes::InNamespace(_) => processes::temporary_files(found),
-            // Those of the host belong to others as well.
+            // Without a namespace these directories are shared with others.
             Processes::Below(_) | Processes::Unknown => 0,
         };
         processes::memory(found).saturating_add(temporary)
     }
 
-    /// What a person should know once the command has ended.
+    /// Warnings after the command has ended.
     pub(super) fn warnings(&self, ran_for: Duration) -> Vec<RunWarning> {
-        // What a short command can write is not worth a walk; the next command is looked at like any other.
+        // A short command is not worth a walk. The next command is checked anyway.
         if !self.was_full && (ran_for < SHORT || !self.is_full(0)) {
             return Vec::new();
         }
@@ -74,10 +72,10 @@ impl Watch {
         vec![RunWarning::WorkspaceFull { bytes, entries }]
     }
 
-    /// Whether the writable parts hold more than they may. Stops looking at the first sign of it.
+    /// Whether the writable directories are too large. The walk stops as soon as they are.
     fn is_full(&self, nameless: u64) -> bool {
         let Some(bytes) = self.limits.workspace_bytes.checked_sub(nameless) else { return true };
-        let mut left = Left { bytes, entries: self.limits.workspace_entries };
+        let mut left = SpaceLeft { bytes, entries: self.limits.workspace_entries };
         let root = match Dir::open(&self.written.root) {
             Ok(root) => root,
             Err(error) => return error.kind() != io::ErrorKind::NotFound,
@@ -86,20 +84,20 @@ impl Watch {
     }
 }
 
-/// What a workspace may still hold.
-struct Left {
+/// How many more bytes and files a workspace may have.
+struct SpaceLeft {
     bytes: u64,
     entries: u64,
 }
 
-impl Left {
-    /// Takes away what a part of the workspace holds. Says whether it is no more than there was.
+impl SpaceLeft {
+    /// Subtracts the size of a directory tree. Returns whether it fits.
     ///
-    /// The command changes what is looked at, and we may be root: each directory is opened from the workspace's own
-    /// without following links, one at a time. What hides its size counts as too large.
+    /// The command can change the tree during the walk, and this process may be root. So each directory is opened from
+    /// the root without following links, one at a time. A tree that hides its size counts as too large.
     fn hold(&mut self, root: &Dir, part: &OsStr) -> bool {
         let mut path = part.as_bytes().to_vec();
-        // For each directory on the way to this one: the length of its path, and what is in it to look into.
+        // For each directory on the way: the length of its path, and its directories that are not visited yet.
         let mut way: Vec<(usize, Vec<OsString>)> = Vec::new();
         let Some(inside) = self.list(root, &path) else { return false };
         way.push((path.len(), inside));
@@ -118,12 +116,12 @@ impl Left {
         true
     }
 
-    /// Takes away what the entries of a directory hold. Returns the directories among them; nothing when it is too
-    /// much, or when not all of it can be seen.
+    /// Subtracts the sizes of a directory's entries. Returns the directories among them; `None` if they are too large
+    /// or cannot be read.
     fn list(&mut self, root: &Dir, path: &[u8]) -> Option<Vec<OsString>> {
         let directory = match root.dir(OsStr::from_bytes(path)) {
             Ok(directory) => directory,
-            // It is gone again, or something else stands in its place, which the next look sees.
+            // It was removed or replaced; the next check sees the new state.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Some(Vec::new()),
             Err(_) => return None,
         };
@@ -134,7 +132,7 @@ impl Left {
         let mut inside = Vec::new();
         for (name, _) in entries {
             let Some(stat) = directory.entry(&name).ok()? else { continue };
-            // What it takes, not how long it says it is: a sparse file is small.
+            // The space on disk, not the length: a sparse file is small.
             self.bytes = self.bytes.checked_sub(u64::try_from(stat.st_blocks).ok()?.checked_mul(512)?)?;
             self.entries = self.entries.checked_sub(1)?;
             if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
@@ -154,7 +152,7 @@ mod tests {
     /// A workspace of which no more than a million bytes and a thousand files may be used.
     fn workspace() -> (tempfile::TempDir, Watch) {
         let at = tempfile::tempdir().unwrap();
-        let written = Written::in_workspace(at.path());
+        let written = WritableDirs::in_workspace(at.path());
         for part in &written.parts {
             std::fs::create_dir(at.path().join(part)).unwrap();
         }
@@ -185,7 +183,7 @@ mod tests {
         assert!(!watch.is_full(0));
         // As if it was listed before it was swapped.
         let root = Dir::open(at.path()).unwrap();
-        let mut left = Left { bytes: 1, entries: 1 };
+        let mut left = SpaceLeft { bytes: 1, entries: 1 };
         assert_eq!(left.list(&root, b"work/link"), Some(Vec::new()));
     }
 

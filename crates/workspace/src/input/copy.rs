@@ -1,4 +1,4 @@
-//! Putting an input in its place.
+//! Copies or links an input into the workspace.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -6,89 +6,92 @@ use std::io::{self, Read as _, Write as _};
 use rustix::fs::{FileType, RenameFlags, Stat, renameat_with};
 use rustix::io::Errno;
 
-use super::host::Opened;
+use super::local_file::OpenedInput;
 use super::{MAX_INPUT_BYTES, MAX_INPUT_FILES};
 use crate::dir::{Dir, Owner, finish, special};
-use crate::path::{InnerPath, shown};
+use crate::path::{InnerPath, printable};
 use crate::warning::RunWarning;
 use crate::workspace::Workspace;
 
 /// The deepest directory of an input.
 const MAX_DEPTH: usize = 32;
 
-/// What is left of the limits on one request's inputs.
+/// How many more files and bytes the inputs of one request may have.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Left {
+pub(super) struct InputBudget {
     pub(super) files: usize,
     pub(super) bytes: u64,
 }
 
-/// Why an input was not put in its place.
-pub(super) enum Failure {
+/// Why an input was not staged.
+pub(super) enum InputFailure {
     Refused(String),
     Io(io::Error),
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for InputFailure {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-impl From<Errno> for Failure {
+impl From<Errno> for InputFailure {
     fn from(error: Errno) -> Self {
         Self::Io(error.into())
     }
 }
 
-/// The directory that an input goes into, made if it is missing, and its name there.
-pub(super) fn place<'a>(workspace: &Workspace, to: &'a InnerPath) -> Result<(Dir, &'a str), Failure> {
+/// The directory that an input goes into, created if it is missing, and its name there.
+pub(super) fn destination<'a>(
+    workspace: &Workspace,
+    to: &'a InnerPath,
+) -> Result<(Dir, &'a str), InputFailure> {
     let (parent, name) = to.split();
     let directory = workspace.dir().make_dirs(parent, 0o755, workspace.owner()).map_err(|error| {
         match Errno::from_io_error(&error) {
             Some(Errno::LOOP | Errno::NOTDIR) => {
-                Failure::Refused(format!("on the way to `{to}` is a link, or a file"))
+                InputFailure::Refused(format!("the path `{to}` leads through a link or a file"))
             }
-            _ => Failure::Io(error),
+            _ => InputFailure::Io(error),
         }
     })?;
     Ok((directory, name))
 }
 
-fn refuse_directory(found: &Option<Stat>, to: &InnerPath) -> Result<(), Failure> {
+fn refuse_directory(found: &Option<Stat>, to: &InnerPath) -> Result<(), InputFailure> {
     match found {
         Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
-            Err(Failure::Refused(format!("`{to}` is a directory already; give another `to`")))
+            Err(InputFailure::Refused(format!("`{to}` is a directory; give another `to`")))
         }
         _ => Ok(()),
     }
 }
 
-/// Copies a file or a directory to `to`. A file takes the place of another; nothing takes a directory's.
+/// Copies a file or directory to `to`. A file replaces another file; nothing replaces a directory.
 pub(super) fn copy(
     workspace: &Workspace,
-    source: Opened,
+    source: OpenedInput,
     to: &InnerPath,
-    left: &mut Left,
+    left: &mut InputBudget,
     warnings: &mut Vec<RunWarning>,
-) -> Result<(), Failure> {
-    let (parent, name) = place(workspace, to)?;
+) -> Result<(), InputFailure> {
+    let (parent, name) = destination(workspace, to)?;
     let owner = workspace.owner();
     let found = parent.entry(name)?;
     refuse_directory(&found, to)?;
     match source {
-        Opened::File(file, stat) => {
+        OpenedInput::File(file, stat) => {
             let (temporary, target) = parent.temporary_file()?;
             let copied = copy_file(file, &stat, target, owner, left)
                 .and_then(|()| Ok(parent.rename(&temporary, name)?));
             copied.inspect_err(|_| parent.discard(&temporary))
         }
-        Opened::Directory(source) => {
+        OpenedInput::Directory(source) => {
             if found.is_some() {
-                return Err(Failure::Refused(format!("`{to}` is there already; give another `to`")));
+                return Err(InputFailure::Refused(format!("`{to}` exists already; give another `to`")));
             }
             let (temporary, target) = parent.temporary_dir()?;
-            let mut copying = Copying { owner, left, warnings };
+            let mut copying = DirectoryCopy { owner, left, warnings };
             let copied = copying.directory(&source, &target, to.as_str(), 0).and_then(|()| {
                 Ok(renameat_with(&parent, &temporary, &parent, name, RenameFlags::NOREPLACE)?)
             });
@@ -97,14 +100,14 @@ pub(super) fn copy(
     }
 }
 
-/// Puts bytes at `to`.
+/// Writes bytes to `to`.
 pub(super) fn write(
     workspace: &Workspace,
     bytes: &[u8],
     to: &InnerPath,
-    left: &mut Left,
-) -> Result<(), Failure> {
-    let (parent, name) = place(workspace, to)?;
+    left: &mut InputBudget,
+) -> Result<(), InputFailure> {
+    let (parent, name) = destination(workspace, to)?;
     refuse_directory(&parent.entry(name)?, to)?;
     take(left, bytes.len() as u64)?;
     let (temporary, mut target) = parent.temporary_file()?;
@@ -115,32 +118,40 @@ pub(super) fn write(
     Ok(written.inspect_err(|_| parent.discard(&temporary))?)
 }
 
-/// Makes a link at `to` that leads to `source`, both in the workspace.
-pub(super) fn link(workspace: &Workspace, source: &InnerPath, to: &InnerPath) -> Result<(), Failure> {
-    let (parent, name) = place(workspace, to)?;
+/// Makes a link at `to` that leads to `source`; both are in the workspace.
+pub(super) fn link(workspace: &Workspace, source: &InnerPath, to: &InnerPath) -> Result<(), InputFailure> {
+    let (parent, name) = destination(workspace, to)?;
     refuse_directory(&parent.entry(name)?, to)?;
     let up = "../".repeat(to.as_str().matches('/').count());
     let temporary = parent.temporary_link(&format!("{up}{source}"))?;
     Ok(parent.rename(&temporary, name).inspect_err(|_| parent.discard(&temporary))?)
 }
 
-struct Copying<'a> {
+/// A copy of a directory in progress.
+struct DirectoryCopy<'a> {
     owner: Owner,
-    left: &'a mut Left,
+    left: &'a mut InputBudget,
     warnings: &'a mut Vec<RunWarning>,
 }
 
-impl Copying<'_> {
-    fn directory(&mut self, source: &Dir, target: &Dir, path: &str, depth: usize) -> Result<(), Failure> {
+impl DirectoryCopy<'_> {
+    fn directory(
+        &mut self,
+        source: &Dir,
+        target: &Dir,
+        path: &str,
+        depth: usize,
+    ) -> Result<(), InputFailure> {
         if depth > MAX_DEPTH {
-            return Err(Failure::Refused(format!("it is more than {MAX_DEPTH} directories deep")));
+            return Err(InputFailure::Refused(format!("it is more than {MAX_DEPTH} directories deep")));
         }
         let (entries, _) = source.entries(self.left.files.saturating_add(1))?;
         for (name, kind) in entries {
-            let path = format!("{path}/{}", shown(&name));
+            let path = format!("{path}/{}", printable(&name));
             match kind {
                 FileType::RegularFile => {
-                    let (file, stat) = source.file(&name).map_err(|refused| Failure::Io(refused.into()))?;
+                    let (file, stat) =
+                        source.file(&name).map_err(|refused| InputFailure::Io(refused.into()))?;
                     let (temporary, new) = target.temporary_file()?;
                     copy_file(file, &stat, new, self.owner, self.left)?;
                     rustix::fs::renameat(target, &*temporary, target, &name)?;
@@ -161,15 +172,15 @@ impl Copying<'_> {
     }
 }
 
-/// Counts a file of so many bytes.
-fn take(left: &mut Left, bytes: u64) -> Result<(), Failure> {
+/// Counts a file of this many bytes.
+fn take(left: &mut InputBudget, bytes: u64) -> Result<(), InputFailure> {
     let files = left.files.checked_sub(1);
     left.files = files
-        .ok_or_else(|| Failure::Refused(format!("the inputs have more than {MAX_INPUT_FILES} files")))?;
+        .ok_or_else(|| InputFailure::Refused(format!("the inputs have more than {MAX_INPUT_FILES} files")))?;
     let bytes = left.bytes.checked_sub(bytes);
     left.bytes = bytes.ok_or_else(|| {
-        Failure::Refused(format!(
-            "the inputs have more than {} MiB, the most that is copied; link what is larger",
+        InputFailure::Refused(format!(
+            "the inputs have more than {} MiB, the limit for copies; link large files instead",
             MAX_INPUT_BYTES >> 20
         ))
     })?;
@@ -181,9 +192,9 @@ fn copy_file(
     stat: &Stat,
     mut target: File,
     owner: Owner,
-    left: &mut Left,
-) -> Result<(), Failure> {
-    // A size that is too large is refused before a byte of it is copied; one that grows, when it has.
+    left: &mut InputBudget,
+) -> Result<(), InputFailure> {
+    // A file that is too large is refused before it is copied. A file that grows is refused afterwards.
     take(&mut left.clone(), u64::try_from(stat.st_size).unwrap_or(0))?;
     let copied = io::copy(&mut source.take(left.bytes.saturating_add(1)), &mut target)?;
     take(left, copied)?;

@@ -1,7 +1,8 @@
-//! Bringing files into a workspace before a run.
+//! Inputs: files that are copied or linked into a workspace before a run.
 
 mod copy;
-mod host;
+mod gate;
+mod local_file;
 mod placeholder;
 mod source;
 
@@ -16,43 +17,43 @@ use crate::artifact::ArtifactStore;
 use crate::blocking::blocking;
 use crate::dir::{NoFile, special};
 use crate::error::WorkspaceError;
-use crate::path::{InnerPath, expand, shown};
+use crate::path::{InnerPath, expand, printable};
 use crate::request::{InputMode, RunInput};
 use crate::span::{count, step};
 use crate::warning::RunWarning;
 use crate::workspace::Workspace;
-use copy::{Failure, Left};
-use host::{HostFile, Opened};
+use copy::{InputBudget, InputFailure};
+use local_file::{LocalFile, OpenedInput};
 use placeholder::Placeholder;
 
-pub use host::{InputGate, InputPaths};
+pub use gate::{InputGate, InputPaths};
 pub(crate) use placeholder::sweep;
 pub(crate) use source::InputSource;
 
 /// The most inputs of one request.
 pub const MAX_INPUTS: usize = 100;
-/// The most files that the inputs of one request may have.
+/// The most files of all inputs of one request.
 pub const MAX_INPUT_FILES: usize = 10_000;
-/// The most bytes that the inputs of one request may have.
+/// The most bytes of all inputs of one request.
 pub const MAX_INPUT_BYTES: u64 = 256 << 20;
 
-/// The inputs of a run.
+/// The staged inputs of a run.
 ///
-/// What only stands for the host's files in the workspace goes with the last clone of this value: keep it
-/// until nothing runs any more.
+/// Linked local files have placeholders in the workspace. They are removed with the last clone of this value, so keep it
+/// until the run has ended.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct StagedInputs {
-    /// What the host has, and where in the workspace it is to be there, read-only:
+    /// Linked local files, and where commands see them in the workspace, read-only:
     /// [`Command::read_only`](crate::Command::read_only).
     pub read_only: Vec<(PathBuf, String)>,
-    /// What was left out or done otherwise.
+    /// What was left out or done differently.
     pub warnings: Vec<RunWarning>,
-    /// The last first: one may lie in another.
+    /// The last one first, because one can lie in another.
     placeholders: Vec<Arc<Placeholder>>,
 }
 
-/// An input whose every part is checked.
+/// A checked input.
 #[derive(Clone, Debug)]
 struct Input {
     from: String,
@@ -63,24 +64,24 @@ struct Input {
 
 impl Input {
     fn parse(input: &RunInput) -> Result<Self, WorkspaceError> {
-        let from = shown(input.from.as_ref());
+        let from = printable(input.from.as_ref());
         let refused = |reason| WorkspaceError::Input { from: from.clone(), reason };
         let source = InputSource::parse(&input.from).map_err(refused)?;
         let given = input.to.as_deref().filter(|to| !to.is_empty());
         let to = given.map_or("work/inputs/".into(), expand);
-        // As `cp` has it: a place that ends in a slash is a directory to put it into.
+        // As with `cp`, a trailing slash means a directory to put the file into.
         let to = if to.ends_with('/') { format!("{to}{}", source.base()) } else { to.into_owned() };
-        // A skill finds its inputs in its `inputs/`, which leads there.
+        // `inputs/` in a skill is a link to `work/inputs/`.
         let to = if to.starts_with("inputs/") { format!("work/{to}") } else { to };
         let to = InnerPath::parse(&to)
-            .map_err(|problem| refused(format!("`to` cannot be `{}`: {problem}", shown(to.as_ref()))))?;
+            .map_err(|problem| refused(format!("`to` cannot be `{}`: {problem}", printable(to.as_ref()))))?;
         if to.top() == "skills" {
             return Err(refused(format!("`to` cannot be `{to}`: skills are read-only; use `work/…`")));
         }
         if let Some(path) = source.inner()
             && (to == *path || to.as_str().starts_with(&format!("{path}/")))
         {
-            return Err(refused(format!("`{to}` lies in it")));
+            return Err(refused(format!("`{to}` lies inside the input")));
         }
         Ok(Self { from, source, to, mode: input.mode })
     }
@@ -89,31 +90,30 @@ impl Input {
         WorkspaceError::Input { from: self.from.clone(), reason: reason.into() }
     }
 
-    fn failed(&self, failure: Failure) -> WorkspaceError {
+    fn failed(&self, failure: InputFailure) -> WorkspaceError {
         match failure {
-            Failure::Refused(reason) => self.refused(reason),
-            Failure::Io(error) => self.refused(format!("`{}` cannot be written: {error}", self.to)),
+            InputFailure::Refused(reason) => self.refused(reason),
+            InputFailure::Io(error) => self.refused(format!("`{}` cannot be written: {error}", self.to)),
         }
     }
 }
 
-/// Checks inputs without looking at any file.
+/// Checks inputs without touching any file.
 pub(crate) fn check(inputs: &[RunInput]) -> Result<(), WorkspaceError> {
     inputs.iter().try_for_each(|input| Input::parse(input).map(drop))
 }
 
 impl Workspace {
-    /// Brings inputs into the workspace, one after the other.
+    /// Stages inputs in the workspace, one after the other.
     ///
-    /// All of them are checked before the first is touched. Nothing is written through a link, over a
-    /// directory or below `skills/`, and a refusal deletes nothing. Files of the host come in only when `gate`
-    /// allows them; linked, they are no link in the workspace but entries of [`StagedInputs::read_only`],
-    /// and refused where another user could put something else in their place.
-    /// Copies lose every mode bit but the executable one.
+    /// All inputs are checked before the first is staged. Nothing is written through a link, over a directory or below
+    /// `skills/`, and a refusal deletes nothing. Local files need the permission of `gate`. A linked local file becomes
+    /// an entry of [`StagedInputs::read_only`], not a link in the workspace. It is refused if another user could
+    /// replace it. Copies keep only the executable bit.
     ///
     /// # Errors
     ///
-    /// The first input that is refused, and why. Those before it are there.
+    /// An input is refused. Inputs before it are staged.
     pub async fn stage_inputs(
         &self,
         inputs: &[RunInput],
@@ -128,19 +128,19 @@ impl Workspace {
         let staged = async {
             if let Some(first) = inputs.get(MAX_INPUTS) {
                 let reason = format!("there are more than {MAX_INPUTS} inputs");
-                return Err(WorkspaceError::Input { from: shown(first.from.as_ref()), reason });
+                return Err(WorkspaceError::Input { from: printable(first.from.as_ref()), reason });
             }
             let inputs: Vec<Input> = inputs.iter().map(Input::parse).collect::<Result<_, _>>()?;
             let mut staged = StagedInputs::default();
-            let mut left = Left { files: MAX_INPUT_FILES, bytes: MAX_INPUT_BYTES };
+            let mut left = InputBudget { files: MAX_INPUT_FILES, bytes: MAX_INPUT_BYTES };
             for input in inputs {
                 let outcome = match &input.source {
                     InputSource::Artifact { .. } => {
                         self.stage_artifact(input, artifacts, &mut staged, &mut left).await
                     }
-                    InputSource::Host(_) => self.stage_host(input, gate, &mut staged, &mut left).await,
+                    InputSource::Local(_) => self.stage_local(input, gate, &mut staged, &mut left).await,
                     InputSource::Workspace(_) | InputSource::Skill { .. } => {
-                        self.stage_own(input, &mut staged, &mut left).await
+                        self.stage_from_workspace(input, &mut staged, &mut left).await
                     }
                 };
                 outcome?;
@@ -155,7 +155,7 @@ impl Workspace {
         input: Input,
         artifacts: Option<&dyn ArtifactStore>,
         staged: &mut StagedInputs,
-        left: &mut Left,
+        left: &mut InputBudget,
     ) -> Result<(), WorkspaceError> {
         let InputSource::Artifact { name, version } = &input.source else { return Ok(()) };
         let store = artifacts.ok_or_else(|| input.refused("artifacts are not configured"))?;
@@ -174,25 +174,25 @@ impl Workspace {
         Ok(())
     }
 
-    async fn stage_host(
+    async fn stage_local(
         &self,
         input: Input,
         gate: &dyn InputGate,
         staged: &mut StagedInputs,
-        left: &mut Left,
+        left: &mut InputBudget,
     ) -> Result<(), WorkspaceError> {
-        let InputSource::Host(path) = input.source.clone() else { return Ok(()) };
+        let InputSource::Local(path) = input.source.clone() else { return Ok(()) };
         let denied = |path: &std::path::Path| {
-            let reason = format!("reading {} of the host is not allowed", shown(path.as_os_str()));
+            let reason = format!("reading the local file {} is not allowed", printable(path.as_os_str()));
             input.refused(reason)
         };
-        if !gate.allow_host(&path).await {
+        if !gate.allows(&path).await {
             return Err(denied(&path));
         }
         let wanted = path.clone();
-        let found = blocking(move || HostFile::find(&wanted)).await.flatten();
+        let found = blocking(move || LocalFile::find(&wanted)).await.flatten();
         let found = found.map_err(|error| input.refused(format!("it cannot be opened: {error}")))?;
-        if found.path != path && !gate.allow_host(&found.path).await {
+        if found.path != path && !gate.allows(&found.path).await {
             return Err(denied(&found.path));
         }
         let kind = found.kind();
@@ -204,13 +204,13 @@ impl Workspace {
             let mut warnings = Vec::new();
             let done = match input.mode {
                 InputMode::Link => found
-                    .check_stays()
-                    .map_err(Failure::Refused)
+                    .check_irreplaceable()
+                    .map_err(InputFailure::Refused)
                     .and_then(|()| Placeholder::make(&workspace, &input.to, found.is_directory()))
                     .map(|placeholder| Some((found.path.clone(), placeholder))),
                 InputMode::Copy => found
                     .open()
-                    .map_err(|error| Failure::Refused(format!("it cannot be opened: {error}")))
+                    .map_err(|error| InputFailure::Refused(format!("it cannot be opened: {error}")))
                     .and_then(|source| copy::copy(&workspace, source, &input.to, &mut own, &mut warnings))
                     .map(|()| None),
             };
@@ -228,17 +228,17 @@ impl Workspace {
         Ok(())
     }
 
-    async fn stage_own(
+    async fn stage_from_workspace(
         &self,
         input: Input,
         staged: &mut StagedInputs,
-        left: &mut Left,
+        left: &mut InputBudget,
     ) -> Result<(), WorkspaceError> {
         let (workspace, mut own) = (self.clone(), *left);
         let (input, done) = blocking(move || {
             let mut warnings = Vec::new();
             let Some(path) = input.source.inner() else { return (input, Ok((own, warnings))) };
-            let done = open_own(&workspace, path).and_then(|source| match input.mode {
+            let done = open_in_workspace(&workspace, path).and_then(|source| match input.mode {
                 InputMode::Copy => copy::copy(&workspace, source, &input.to, &mut own, &mut warnings),
                 InputMode::Link => copy::link(&workspace, path, &input.to),
             });
@@ -253,15 +253,15 @@ impl Workspace {
     }
 }
 
-/// Opens what is at `path` in the workspace, reached without a link.
-fn open_own(workspace: &Workspace, path: &InnerPath) -> Result<Opened, Failure> {
+/// Opens a file or directory of the workspace. No link on the way is followed.
+fn open_in_workspace(workspace: &Workspace, path: &InnerPath) -> Result<OpenedInput, InputFailure> {
     match workspace.dir().file(path.as_str()) {
-        Ok((file, stat)) => Ok(Opened::File(file, stat)),
+        Ok((file, stat)) => Ok(OpenedInput::File(file, stat)),
         Err(NoFile::Directory) => match workspace.dir().dir(path.as_str()) {
-            Ok(directory) => Ok(Opened::Directory(directory)),
-            Err(Errno::LOOP) => Err(Failure::Refused("it lies behind a link".to_owned())),
-            Err(error) => Err(Failure::Refused(format!("it cannot be opened: {error}"))),
+            Ok(directory) => Ok(OpenedInput::Directory(directory)),
+            Err(Errno::LOOP) => Err(InputFailure::Refused("a link leads to it".to_owned())),
+            Err(error) => Err(InputFailure::Refused(format!("it cannot be opened: {error}"))),
         },
-        Err(refused) => Err(Failure::Refused(format!("it {}", refused.reason()))),
+        Err(refused) => Err(InputFailure::Refused(format!("it {}", refused.reason()))),
     }
 }

@@ -1,4 +1,4 @@
-//! What stands in a workspace for something of the host.
+//! Placeholders: empty files in a workspace over which linked local files are mounted.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -8,61 +8,64 @@ use rustix::fs::{AtFlags, FileType, Mode, Stat, fstat, mkdirat, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::copy::{Failure, place};
+use super::copy::{InputFailure, destination};
 use crate::dir::{Dir, Owner, finish};
 use crate::path::InnerPath;
 use crate::workspace::Workspace;
 
-/// The most that is read of a note.
+/// The most bytes that are read of a note.
 const MAX_NOTE: u64 = 16 * 1024;
 
-/// An empty file or directory that stands for something of the host while a run has that bound over it. It
-/// goes when this is dropped, unless something was put there.
+/// An empty file or directory over which a linked local file is mounted during a run. It is removed when this is
+/// dropped, unless somebody wrote to it.
 ///
-/// A note of it lies beside the workspace, locked as long as this lives: by a note that nobody holds the next
-/// opening of the workspace knows what a killed process left.
+/// A note about it lies beside the workspace, locked while this lives. If a process is killed, its note stays unlocked,
+/// and the next opening of the workspace removes the placeholder.
 #[derive(Debug)]
 pub(super) struct Placeholder {
     workspace: Workspace,
-    standing: Standing,
+    entry: PlaceholderNote,
     note: String,
     _held: File,
 }
 
-/// What stands where.
+/// Where a placeholder is, and which file it is.
 #[derive(Debug, Serialize, Deserialize)]
-struct Standing {
+struct PlaceholderNote {
     to: String,
     device: u64,
     inode: u64,
 }
 
 impl Placeholder {
-    /// Makes one at `to`. Whatever is there already stays as it is, and is refused: it may be a file of the
-    /// user's, or another run's placeholder.
-    pub(super) fn make(workspace: &Workspace, to: &InnerPath, is_directory: bool) -> Result<Self, Failure> {
-        let (parent, name) = place(workspace, to)?;
-        // Notes are swept by whoever holds this lock.
+    /// Makes a placeholder at `to`. An existing file is refused: it may be the user's, or another run's placeholder.
+    pub(super) fn make(
+        workspace: &Workspace,
+        to: &InnerPath,
+        is_directory: bool,
+    ) -> Result<Self, InputFailure> {
+        let (parent, name) = destination(workspace, to)?;
+        // The holder of this lock sweeps notes.
         let _staging = workspace.lock_staging()?;
         let notes = workspace.notes()?;
         let (note, mut held) = notes.temporary_file()?;
         held.lock()?;
-        let made = stand_in(&parent, name, is_directory, workspace.owner()).map_err(|error| match error {
-            Errno::EXIST => Failure::Refused(format!("`{to}` is there already; give another `to`")),
+        let made = make_empty(&parent, name, is_directory, workspace.owner()).map_err(|error| match error {
+            Errno::EXIST => InputFailure::Refused(format!("`{to}` exists already; give another `to`")),
             error => error.into(),
         });
         let made = made.inspect_err(|_| notes.discard(&note))?;
-        let standing = Standing { to: to.to_string(), device: made.st_dev, inode: made.st_ino };
+        let entry = PlaceholderNote { to: to.to_string(), device: made.st_dev, inode: made.st_ino };
         let written =
-            serde_json::to_vec(&standing).map_err(io::Error::from).and_then(|text| held.write_all(&text));
-        let placeholder = Self { workspace: workspace.clone(), standing, note, _held: held };
+            serde_json::to_vec(&entry).map_err(io::Error::from).and_then(|text| held.write_all(&text));
+        let placeholder = Self { workspace: workspace.clone(), entry, note, _held: held };
         written?;
         Ok(placeholder)
     }
 }
 
 /// Makes an empty file or directory.
-fn stand_in(parent: &Dir, name: &str, is_directory: bool, owner: Owner) -> Result<Stat, Errno> {
+fn make_empty(parent: &Dir, name: &str, is_directory: bool, owner: Owner) -> Result<Stat, Errno> {
     let errno = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     if is_directory {
         mkdirat(parent, name, Mode::from_raw_mode(0o700))?;
@@ -78,16 +81,16 @@ fn stand_in(parent: &Dir, name: &str, is_directory: bool, owner: Owner) -> Resul
 
 impl Drop for Placeholder {
     fn drop(&mut self) {
-        self.standing.take_away(self.workspace.dir());
+        self.entry.remove(self.workspace.dir());
         if let Ok(notes) = self.workspace.notes() {
             notes.discard(&self.note);
         }
     }
 }
 
-impl Standing {
-    /// Removes it, if it still is what was made and nothing was put there.
-    fn take_away(&self, workspace: &Dir) {
+impl PlaceholderNote {
+    /// Removes the placeholder if it is still the same file and still empty.
+    fn remove(&self, workspace: &Dir) {
         let Ok(to) = InnerPath::parse(&self.to) else { return };
         let (parent, name) = to.split();
         let Ok(parent) = workspace.dir(parent) else { return };
@@ -97,16 +100,16 @@ impl Standing {
         }
         match FileType::from_raw_mode(found.st_mode) {
             FileType::RegularFile if found.st_size == 0 => parent.discard(name),
-            // Refused by the system unless it is empty, and that is as it should be.
+            // The system refuses this unless the directory is empty.
             FileType::Directory => drop(unlinkat(&parent, name, AtFlags::REMOVEDIR)),
             _ => {}
         }
     }
 }
 
-/// Removes what killed processes left of their placeholders. The caller holds the lock of staging.
+/// Removes the placeholders of killed processes. The caller holds the staging lock.
 pub(crate) fn sweep(notes: &Dir, workspace: &Dir) -> io::Result<()> {
-    let mut left = Vec::new();
+    let mut abandoned = Vec::new();
     for (name, _) in notes.entries(usize::MAX)?.0 {
         let Ok((note, _)) = notes.file(&name) else { continue };
         if note.try_lock().is_err() {
@@ -114,11 +117,11 @@ pub(crate) fn sweep(notes: &Dir, workspace: &Dir) -> io::Result<()> {
         }
         let mut text = Vec::new();
         note.take(MAX_NOTE).read_to_end(&mut text)?;
-        left.extend(serde_json::from_slice::<Standing>(&text));
+        abandoned.extend(serde_json::from_slice::<PlaceholderNote>(&text));
         notes.discard(&name.to_string_lossy());
     }
-    // The longest paths first: one may lie in another.
-    left.sort_by_key(|standing| std::cmp::Reverse(standing.to.len()));
-    left.iter().for_each(|standing| standing.take_away(workspace));
+    // The longest paths first, because one can lie in another.
+    abandoned.sort_by_key(|entry| std::cmp::Reverse(entry.to.len()));
+    abandoned.iter().for_each(|entry| entry.remove(workspace));
     Ok(())
 }

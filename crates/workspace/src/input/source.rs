@@ -1,4 +1,4 @@
-//! Where an input comes from.
+//! The source of an input, such as `artifact://report.txt@2`.
 
 use std::path::{Component, PathBuf};
 
@@ -6,14 +6,15 @@ use crate::artifact::ArtifactName;
 use crate::path::{InnerPath, expand};
 use crate::stage::check_name;
 
-/// Where an input comes from, checked.
+/// The checked source of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InputSource {
     Artifact {
         name: ArtifactName,
         version: Option<u64>,
     },
-    Host(PathBuf),
+    /// A local file or directory, written `host://abs/path`.
+    Local(PathBuf),
     /// A path in the workspace.
     Workspace(InnerPath),
     /// A file of a skill by the skill's name, and its path in the workspace.
@@ -24,43 +25,43 @@ pub(crate) enum InputSource {
 }
 
 impl InputSource {
-    /// What `from` says, or why it is refused.
+    /// Parses `from`. The error says why it is refused.
     pub(crate) fn parse(from: &str) -> Result<Self, String> {
         let Some((scheme, rest)) = from.split_once("://") else {
             return Err(format!("it has no scheme; {SCHEMES}"));
         };
         match scheme {
             "artifact" => artifact(rest),
-            "host" => host(rest),
+            "host" => local(rest),
             "workspace" => {
                 let path = InnerPath::parse(&expand(rest)).map_err(|problem| problem.to_string())?;
                 Ok(Self::Workspace(path))
             }
             "skill" => {
-                let (name, path) = rest.split_once('/').ok_or("it names no file of the skill")?;
+                let (name, path) = rest.split_once('/').ok_or("it does not name a file of the skill")?;
                 check_name(name).map_err(|error| error.to_string())?;
                 let path = InnerPath::parse(path).map_err(|problem| problem.to_string())?;
                 let whole = InnerPath::parse(&format!("skills/{name}/{path}"));
                 let path = whole.map_err(|problem| problem.to_string())?;
                 Ok(Self::Skill { name: name.to_owned(), path })
             }
-            _ => Err(format!("`{scheme}://` is no scheme of inputs; {SCHEMES}")),
+            _ => Err(format!("`{scheme}://` is not a scheme for inputs; {SCHEMES}")),
         }
     }
 
-    /// Its path in the workspace, if it is there.
+    /// Its path in the workspace, if it is in the workspace.
     pub(crate) fn inner(&self) -> Option<&InnerPath> {
         match self {
             Self::Workspace(path) | Self::Skill { path, .. } => Some(path),
-            Self::Artifact { .. } | Self::Host(_) => None,
+            Self::Artifact { .. } | Self::Local(_) => None,
         }
     }
 
-    /// The last name of it, for its default place.
+    /// Its file name, for the default place.
     pub(crate) fn base(&self) -> String {
         match self {
             Self::Artifact { name, .. } => name.base().to_owned(),
-            Self::Host(path) => {
+            Self::Local(path) => {
                 path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
             }
             Self::Workspace(path) | Self::Skill { path, .. } => path.split().1.to_owned(),
@@ -83,7 +84,7 @@ fn artifact(rest: &str) -> Result<InputSource, String> {
     Ok(InputSource::Artifact { name, version })
 }
 
-fn host(rest: &str) -> Result<InputSource, String> {
+fn local(rest: &str) -> Result<InputSource, String> {
     if rest.chars().any(char::is_control) {
         return Err("it has a control character".to_owned());
     }
@@ -92,11 +93,11 @@ fn host(rest: &str) -> Result<InputSource, String> {
     if path.components().any(|part| part == Component::ParentDir) {
         return Err("it has a `..`".to_owned());
     }
-    // As its components are: no doubled slashes, no `.`.
+    // Without doubled slashes and `.`.
     let path: PathBuf = path.components().collect();
     match path.file_name() {
-        Some(_) => Ok(InputSource::Host(path)),
-        None => Err("it names no file".to_owned()),
+        Some(_) => Ok(InputSource::Local(path)),
+        None => Err("it does not name a file".to_owned()),
     }
 }
 
@@ -113,8 +114,8 @@ mod tests {
             ("artifact://a/b.txt", artifact("a/b.txt", None)),
             ("artifact://a@12", artifact("a", Some(12))),
             ("artifact://a@b", artifact("a@b", None)),
-            ("host:///data/./x//y", InputSource::Host("/data/x/y".into())),
-            ("host://data/x", InputSource::Host("/data/x".into())),
+            ("host:///data/./x//y", InputSource::Local("/data/x/y".into())),
+            ("host://data/x", InputSource::Local("/data/x".into())),
             ("workspace://out/a", inside("out/a")),
             ("workspace://$OUTPUT_DIR/a", inside("out/a")),
             ("workspace://$SKILLS_DIR/other/a", inside("skills/other/a")),

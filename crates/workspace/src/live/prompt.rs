@@ -1,18 +1,18 @@
-//! Whether a command asks for something.
+//! Recognizes when a command asks for input.
 
 use serde::Serialize;
 
-/// What a command asks for, as far as its last line tells.
+/// What a command seems to ask for, judged by its last line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Prompt {
-    /// What kind of answer it wants.
+    /// What kind of input it wants.
     pub kind: PromptKind,
     /// The line.
     pub text: String,
 }
 
-/// What kind of answer a command wants.
+/// What kind of input a command wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -28,9 +28,9 @@ pub enum PromptKind {
 }
 
 impl Prompt {
-    /// Reads a line that has not ended as a question, if it looks like one.
+    /// Parses an unfinished line as a question, if it looks like one.
     pub(super) fn read(line: &str) -> Option<Self> {
-        // A program that draws its line again begins it with a carriage return.
+        // A program that redraws its line starts with a carriage return.
         let line = line.rsplit('\r').next().unwrap_or(line);
         let text = line.trim_end();
         let lower = text.to_lowercase();

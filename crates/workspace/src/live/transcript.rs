@@ -1,23 +1,23 @@
-//! What a command wrote, by place.
+//! The end of a command's output, by position.
 
 use std::collections::VecDeque;
 
-/// The end of what a command wrote. A byte keeps its place, however much was written before it.
+/// The end of a command's output. The position of a byte counts from the start of all output.
 #[derive(Debug)]
 pub(super) struct Transcript {
     bytes: VecDeque<u8>,
-    /// The place of the first byte that is still there.
+    /// The position of the first byte that is kept.
     begin: u64,
     room: usize,
 }
 
-/// A part of a transcript.
+/// An excerpt of a transcript.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct Excerpt {
     pub(super) text: String,
-    /// Where it begins: later than was asked for when what stood there is gone.
+    /// Where it starts. It starts later than requested if the requested bytes are gone.
     pub(super) from: u64,
-    /// Where the next part begins.
+    /// Where the next excerpt starts.
     pub(super) next: u64,
 }
 
@@ -35,14 +35,14 @@ impl Transcript {
         self.begin += (surplus + piece.len() - kept.len()) as u64;
     }
 
-    /// The place where the next byte will be.
+    /// The position of the next byte.
     pub(super) fn end(&self) -> u64 {
         self.begin + self.bytes.len() as u64
     }
 
-    /// About `most` bytes from a place on, in whole characters. Bytes that are no UTF-8 become replacement
-    /// characters; the beginning of a character whose rest is still to come is left for the next part.
-    pub(super) fn part(&self, from: u64, most: usize, over: bool) -> Part {
+    /// About `most` bytes from a position on, in whole characters. Bytes that are not UTF-8 become replacement characters.
+    /// An unfinished character at the end is left for the next excerpt.
+    pub(super) fn excerpt(&self, from: u64, most: usize, over: bool) -> Excerpt {
         let from = from.clamp(self.begin, self.end());
         let skipped = usize::try_from(from - self.begin).unwrap_or(usize::MAX);
         let mut bytes: Vec<u8> = self.bytes.iter().skip(skipped).take(most.max(4)).copied().collect();
@@ -51,10 +51,10 @@ impl Transcript {
             bytes.truncate(bytes.len() - unfinished(&bytes));
         }
         let next = from + bytes.len() as u64;
-        Part { text: String::from_utf8_lossy(&bytes).into_owned(), from, next }
+        Excerpt { text: String::from_utf8_lossy(&bytes).into_owned(), from, next }
     }
 
-    /// The line that has not ended yet, if it is not a long one.
+    /// The unfinished last line, if it is short.
     pub(super) fn open_line(&self) -> Option<String> {
         const LONGEST: usize = 500;
         let line: Vec<u8> =
@@ -64,7 +64,7 @@ impl Transcript {
     }
 }
 
-/// How many bytes at the end are the beginning of a character.
+/// How many bytes at the end are an unfinished character.
 fn unfinished(bytes: &[u8]) -> usize {
     (1..=3.min(bytes.len()))
         .find(|length| {
@@ -86,9 +86,12 @@ mod tests {
         let mut transcript = Transcript::new(10);
         transcript.push(b"0123456789");
         transcript.push(b"abc");
-        assert_eq!(transcript.part(0, 100, true), Part { text: "3456789abc".to_owned(), from: 3, next: 13 });
-        assert_eq!(transcript.part(11, 100, true), Part { text: "bc".to_owned(), from: 11, next: 13 });
-        assert_eq!(transcript.part(99, 100, true), Part { text: String::new(), from: 13, next: 13 });
+        assert_eq!(
+            transcript.excerpt(0, 100, true),
+            Excerpt { text: "3456789abc".to_owned(), from: 3, next: 13 }
+        );
+        assert_eq!(transcript.excerpt(11, 100, true), Excerpt { text: "bc".to_owned(), from: 11, next: 13 });
+        assert_eq!(transcript.excerpt(99, 100, true), Excerpt { text: String::new(), from: 13, next: 13 });
         transcript.push(&[b'x'; 100]);
         assert_eq!((transcript.begin, transcript.end()), (103, 113));
     }
@@ -97,9 +100,9 @@ mod tests {
     fn a_character_comes_whole() {
         let mut transcript = Transcript::new(100);
         transcript.push("a🦀".as_bytes().split_at(3).0);
-        assert_eq!(transcript.part(0, 100, false).text, "a");
+        assert_eq!(transcript.excerpt(0, 100, false).text, "a");
         transcript.push("a🦀".as_bytes().split_at(3).1);
-        assert_eq!(transcript.part(1, 100, false).text, "🦀");
+        assert_eq!(transcript.excerpt(1, 100, false).text, "🦀");
     }
 
     #[test]
@@ -119,15 +122,15 @@ mod tests {
             let bytes = text.as_bytes();
             for piece in bytes.chunks(pieces) {
                 transcript.push(piece);
-                let part = transcript.part(at, most, false);
-                seen.push_str(&part.text);
-                at = part.next;
+                let excerpt = transcript.excerpt(at, most, false);
+                seen.push_str(&excerpt.text);
+                at = excerpt.next;
             }
             while at < transcript.end() {
-                let part = transcript.part(at, most, true);
-                prop_assert!(part.next > at);
-                seen.push_str(&part.text);
-                at = part.next;
+                let excerpt = transcript.excerpt(at, most, true);
+                prop_assert!(excerpt.next > at);
+                seen.push_str(&excerpt.text);
+                at = excerpt.next;
             }
             prop_assert_eq!(seen, text);
         }

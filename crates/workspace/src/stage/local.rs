@@ -1,4 +1,4 @@
-//! A skill's directory on the local disk, as files to stage.
+//! Lists and reads a skill in a local directory.
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
@@ -8,27 +8,27 @@ use bytes::Bytes;
 use rustix::fs::{FileType, Stat};
 
 use super::source::{SkillListing, StageFile};
-use super::{MAX_SKILL_ENTRIES, MAX_SKILL_FILES, MAX_SKILL_PATHS, MAX_WARNINGS, StageLimit};
+use super::{MAX_SKILL_ENTRIES, MAX_SKILL_FILES, MAX_SKILL_PATHS, MAX_WARNINGS, StageError};
 use crate::dir::{Dir, special};
-use crate::path::{InnerPath, shown};
+use crate::path::{InnerPath, printable};
 use crate::warning::RunWarning;
 use crate::workspace::is_same;
 
-/// A file changed so shortly before it is looked at may be written again without its times moving on.
+/// A file that changed this recently could change again without new times.
 const UNSETTLED_NANOSECONDS: i128 = 50_000_000;
 /// The deepest directory of a skill.
 const MAX_DEPTH: usize = 32;
 
-/// What a directory has, and in which version.
+/// The files of a local directory, with their versions.
 #[derive(Debug)]
-pub(super) struct Listed {
+pub(super) struct LocalListing {
     pub(super) files: SkillListing,
-    /// Of each file, also of those whose stamp is not to be relied on later.
+    /// The version of each file, also of files whose stamp is not reliable yet.
     versions: Vec<String>,
 }
 
-impl Listed {
-    /// Whether nothing was written between the two, as far as times tell.
+impl LocalListing {
+    /// Whether nothing changed between the two listings, judged by times.
     pub(super) fn is_same(&self, later: &Self) -> bool {
         let one = |file: &StageFile| (file.path.clone(), file.size, file.executable);
         self.versions == later.versions
@@ -38,8 +38,8 @@ impl Listed {
     }
 }
 
-/// Lists the files below `root`. A link that stays below counts as what it leads to.
-pub(super) fn list(root: &Dir) -> Result<Listed, StageLimit> {
+/// Lists the files below `root`. A link to something below `root` counts as its target.
+pub(super) fn list(root: &Dir) -> Result<LocalListing, StageError> {
     let mut walk = Walk {
         root,
         now: nanoseconds_now(),
@@ -47,17 +47,17 @@ pub(super) fn list(root: &Dir) -> Result<Listed, StageLimit> {
         versions: Vec::new(),
         entries_left: MAX_SKILL_ENTRIES,
         paths_left: MAX_SKILL_PATHS,
-        unsaid: 0,
+        unnamed: 0,
     };
     let stat = root.stat()?;
     walk.directory(&root.dir("").map_err(io::Error::from)?, "", &mut vec![stat])?;
-    if walk.unsaid > 0 {
-        walk.listing.warnings.push(RunWarning::MoreNotStaged { count: walk.unsaid });
+    if walk.unnamed > 0 {
+        walk.listing.warnings.push(RunWarning::MoreNotStaged { count: walk.unnamed });
     }
-    Ok(Listed { files: walk.listing, versions: walk.versions })
+    Ok(LocalListing { files: walk.listing, versions: walk.versions })
 }
 
-/// The bytes of a file, unless it has more than `max`.
+/// Reads a file; `None` if it has more than `max` bytes.
 pub(super) fn read(root: &Dir, path: &InnerPath, max: u64) -> io::Result<Option<Bytes>> {
     let (file, stat) = root.file_through_links(path.as_str())?;
     let mut bytes = Vec::with_capacity(usize::try_from(size(&stat).min(max)).unwrap_or(0));
@@ -70,35 +70,35 @@ struct Walk<'a> {
     now: i128,
     listing: SkillListing,
     versions: Vec<String>,
-    /// How much more is looked at. A few links that lead to each other make endless entries, so all count: also those
-    /// that are left out, and those of a directory that was looked into before.
+    /// How many more entries can be visited. Links to each other can make endless entries, so every entry counts, even if
+    /// it is left out or was visited before.
     entries_left: usize,
     paths_left: usize,
-    /// How many things were left out for which there was no room.
-    unsaid: usize,
+    /// How many more warnings there are than are named.
+    unnamed: usize,
 }
 
 impl Walk<'_> {
-    /// Adds what is in `directory`; `above` has it and those that it lies in, to end where links turn back.
-    fn directory(&mut self, directory: &Dir, path: &str, above: &mut Vec<Stat>) -> Result<(), StageLimit> {
+    /// Adds the entries of `directory`. `above` has it and its parents, so that links back to them are found.
+    fn directory(&mut self, directory: &Dir, path: &str, above: &mut Vec<Stat>) -> Result<(), StageError> {
         let (entries, more) = directory.entries(self.entries_left)?;
         if more {
-            return Err(StageLimit::Entries);
+            return Err(StageError::Entries);
         }
         self.entries_left -= entries.len();
         for (name, kind) in entries {
             let length = path.len() + 1 + name.len();
-            self.paths_left = self.paths_left.checked_sub(length).ok_or(StageLimit::Paths)?;
+            self.paths_left = self.paths_left.checked_sub(length).ok_or(StageError::Paths)?;
             let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
             let inner = name.to_str().and_then(|name| InnerPath::parse(&at(name)).ok());
             let Some(inner) = inner else {
-                self.skip(&at(&shown(&name)), "its name cannot be kept");
+                self.skip(&at(&printable(&name)), "its name is not valid in a workspace");
                 continue;
             };
             match kind {
                 FileType::RegularFile => match directory.entry(&name)? {
                     Some(stat) => self.file(inner, &stat)?,
-                    None => self.skip(inner.as_str(), "it went away"),
+                    None => self.skip(inner.as_str(), "it was removed"),
                 },
                 FileType::Directory => match directory.dir(&name) {
                     Ok(below) => self.enter(&below, &inner, above)?,
@@ -111,9 +111,9 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn file(&mut self, path: InnerPath, stat: &Stat) -> Result<(), StageLimit> {
+    fn file(&mut self, path: InnerPath, stat: &Stat) -> Result<(), StageError> {
         if self.listing.files.len() == MAX_SKILL_FILES {
-            return Err(StageLimit::Files);
+            return Err(StageError::Files);
         }
         let executable = stat.st_mode & 0o111 != 0;
         let version = version(stat);
@@ -123,10 +123,10 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn enter(&mut self, below: &Dir, path: &InnerPath, above: &mut Vec<Stat>) -> Result<(), StageLimit> {
+    fn enter(&mut self, below: &Dir, path: &InnerPath, above: &mut Vec<Stat>) -> Result<(), StageError> {
         let stat = below.stat()?;
         if above.iter().any(|one| is_same(one, &stat)) {
-            self.skip(path.as_str(), "it is a link to a directory that it lies in");
+            self.skip(path.as_str(), "it is a link to one of its parent directories");
         } else if above.len() > MAX_DEPTH {
             self.skip(path.as_str(), format!("it is more than {MAX_DEPTH} directories deep"));
         } else {
@@ -138,7 +138,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn link(&mut self, path: InnerPath, above: &mut Vec<Stat>) -> Result<(), StageLimit> {
+    fn link(&mut self, path: InnerPath, above: &mut Vec<Stat>) -> Result<(), StageError> {
         match self.root.file_through_links(path.as_str()) {
             Ok((_, stat)) => self.file(path, &stat),
             Err(crate::dir::NoFile::Directory) => match self.root.dir_through_links(path.as_str()) {
@@ -157,21 +157,21 @@ impl Walk<'_> {
 
     fn skip(&mut self, path: &str, reason: impl Into<String>) {
         if self.listing.warnings.len() == MAX_WARNINGS {
-            self.unsaid += 1;
+            self.unnamed += 1;
             return;
         }
-        let (path, reason) = (shown(OsStr::new(path)), reason.into());
+        let (path, reason) = (printable(OsStr::new(path)), reason.into());
         self.listing.warnings.push(RunWarning::NotStaged { path, reason });
     }
 
-    /// Whether no later version of a file can have the same times.
+    /// Whether a later change of the file would certainly change its times.
     fn is_settled(&self, stat: &Stat) -> bool {
         let changed = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
         self.now - changed > UNSETTLED_NANOSECONDS
     }
 }
 
-/// What identifies the version of a file without reading it.
+/// Identifies the version of a file without reading it.
 fn version(stat: &Stat) -> String {
     format!(
         "{:x}-{:x}-{:x}.{:x}-{:x}.{:x}",

@@ -1,4 +1,4 @@
-//! Where a skill's files come from.
+//! The source of a skill: a local directory, or other files.
 
 use std::fmt;
 use std::io;
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use crate::path::InnerPath;
 use crate::warning::RunWarning;
 
-/// The files of a skill, wherever they are kept.
+/// The files of a skill that is not a local directory.
 ///
 /// ```
 /// use std::{io, sync::Arc};
@@ -20,7 +20,7 @@ use crate::warning::RunWarning;
 /// use prowess_workspace::stage::{SkillListing, StageFile, StageFiles, StageSource};
 /// use prowess_workspace::{InnerPath, Workspaces};
 ///
-/// /// A skill that the program brings along.
+/// /// A skill that is built into the program.
 /// struct BuiltIn;
 /// const MANIFEST: &str = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
 ///
@@ -41,7 +41,7 @@ use crate::warning::RunWarning;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let place = tempfile::tempdir()?;
-/// let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+/// let workspace = Workspaces::open(place.path())?.workspace("session-1")?;
 /// let staged = workspace.stage("greet", &StageSource::Files(Arc::new(BuiltIn))).await?;
 /// assert_eq!(staged.copied, 1);
 /// # Ok(())
@@ -49,18 +49,18 @@ use crate::warning::RunWarning;
 /// ```
 #[async_trait]
 pub trait StageFiles: Send + Sync {
-    /// What there is. It is asked before every run, so it should not read any file.
+    /// Lists the files. It is called before every run, so it should not read their contents.
     ///
     /// # Errors
     ///
-    /// It cannot be said.
+    /// The files cannot be listed.
     async fn list(&self) -> io::Result<SkillListing>;
 
-    /// The bytes of a file that was listed; `None` when it has more than `max` of them.
+    /// Reads a listed file; `None` if it has more than `max` bytes.
     ///
     /// # Errors
     ///
-    /// It cannot be read.
+    /// The file cannot be read.
     async fn read(&self, path: &InnerPath, max: u64) -> io::Result<Option<Bytes>>;
 }
 
@@ -69,7 +69,7 @@ pub trait StageFiles: Send + Sync {
 pub struct SkillListing {
     /// The files.
     pub files: Vec<StageFile>,
-    /// Directories that are there even if they have no file.
+    /// The directories, including empty ones.
     pub directories: Vec<InnerPath>,
     /// What was left out, and why.
     pub warnings: Vec<RunWarning>,
@@ -80,16 +80,16 @@ pub struct SkillListing {
 pub struct StageFile {
     /// Its path in the skill.
     pub path: InnerPath,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub size: u64,
-    /// Whether it may be run.
+    /// Whether it is executable.
     pub executable: bool,
-    /// What changes whenever the contents change, such as an entity tag. Without one the file is read
-    /// before every run, to see whether it has changed.
+    /// A text that changes whenever the contents change, such as an entity tag. Without it, the file is read before every
+    /// run to see whether it has changed.
     pub stamp: Option<String>,
 }
 
-/// Where a skill is staged from.
+/// The source of a skill.
 ///
 /// ```
 /// use prowess_workspace::stage::StageSource;
@@ -100,9 +100,9 @@ pub struct StageFile {
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum StageSource {
-    /// A directory of the local disk.
+    /// A local directory.
     Directory(PathBuf),
-    /// Anything else that has files.
+    /// Files from elsewhere.
     Files(Arc<dyn StageFiles>),
 }
 

@@ -1,4 +1,4 @@
-//! Removing workspaces that nobody uses any more.
+//! Removes workspaces that are no longer used.
 
 use std::ffi::OsStr;
 use std::fs::TryLockError;
@@ -13,40 +13,40 @@ use crate::digest::short;
 use crate::dir::OWN_PREFIX;
 use crate::error::WorkspaceError;
 
-/// What a cleanup did.
+/// The result of a cleanup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cleaned {
     /// How many workspaces were removed.
     pub removed: usize,
-    /// How many were old enough, and in use.
+    /// How many were old enough, but in use.
     pub in_use: usize,
     /// What could not be removed, and why.
     pub warnings: Vec<String>,
 }
 
-/// What became of a workspace that was to be removed.
+/// The result of removing a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removed {
-    /// It is gone.
+    /// It was removed.
     Gone,
-    /// There was none.
+    /// There was no such workspace.
     NoneThere,
-    /// Somebody uses it: it stays.
+    /// It is in use and stays.
     InUse,
 }
 
-enum Outcome {
+enum CleanupOutcome {
     Removed,
     InUse,
     Young,
 }
 
 impl Workspaces {
-    /// Removes the workspaces that nobody has used for `older_than`, and what earlier cleanups left.
+    /// Removes the workspaces that were not used for `older_than`, and the remains of earlier cleanups.
     ///
-    /// One that is in use, by this process or another, stays. Links are removed and never followed. One
-    /// that cannot be removed is a warning, and the others go all the same.
+    /// Workspaces in use stay, also those of other processes. Links are removed and never followed. A workspace that cannot
+    /// be removed is a warning, and the cleanup goes on.
     ///
     /// # Errors
     ///
@@ -60,18 +60,18 @@ impl Workspaces {
         for (name, kind) in entries {
             let text = name.to_string_lossy();
             let outcome = if text.starts_with(OWN_PREFIX) {
-                // Renamed by a cleanup that did not end. Whoever renamed it has nothing of it open.
-                self.root.remove_tree(&name).map(|()| Outcome::Young)
+                // Renamed by a cleanup that did not finish.
+                self.root.remove_tree(&name).map(|()| CleanupOutcome::Young)
             } else if kind == FileType::Directory && is_workspace(&text) {
                 self.remove_one(&name, Some(limit))
             } else {
-                Ok(Outcome::Young)
+                Ok(CleanupOutcome::Young)
             };
             match outcome {
-                Ok(Outcome::Removed) => cleaned.removed += 1,
-                Ok(Outcome::InUse) => cleaned.in_use += 1,
-                Ok(Outcome::Young) => {}
-                // Another cleanup is at it too, and was faster.
+                Ok(CleanupOutcome::Removed) => cleaned.removed += 1,
+                Ok(CleanupOutcome::InUse) => cleaned.in_use += 1,
+                Ok(CleanupOutcome::Young) => {}
+                // Another cleanup was faster.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => cleaned.warnings.push(format!("`{text}` cannot be removed: {error}")),
             }
@@ -79,7 +79,7 @@ impl Workspaces {
         Ok(cleaned)
     }
 
-    /// Removes the workspace of a session, unless somebody uses it. Links are removed and never followed.
+    /// Removes a workspace, unless it is in use. Links are removed and never followed.
     ///
     /// ```
     /// use prowess_workspace::workspace::Removed;
@@ -87,33 +87,33 @@ impl Workspaces {
     ///
     /// # let place = tempfile::tempdir()?;
     /// let workspaces = Workspaces::open(place.path())?;
-    /// let workspace = workspaces.for_session("session-1")?;
-    /// assert_eq!(workspaces.remove("session-1")?, Removed::InUse);
+    /// let workspace = workspaces.workspace("workspace-1")?;
+    /// assert_eq!(workspaces.remove("workspace-1")?, Removed::InUse);
     /// drop(workspace);
-    /// assert_eq!(workspaces.remove("session-1")?, Removed::Gone);
-    /// assert_eq!(workspaces.remove("session-1")?, Removed::NoneThere);
+    /// assert_eq!(workspaces.remove("workspace-1")?, Removed::Gone);
+    /// assert_eq!(workspaces.remove("workspace-1")?, Removed::NoneThere);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// The disk does not do its part.
-    pub fn remove(&self, session: &str) -> Result<Removed, WorkspaceError> {
-        let name = short(session);
+    /// The workspace cannot be removed.
+    pub fn remove(&self, id: &str) -> Result<Removed, WorkspaceError> {
+        let name = short(id);
         match self.remove_one(OsStr::new(&name), None) {
-            Ok(Outcome::Removed) => Ok(Removed::Gone),
-            Ok(Outcome::InUse) => Ok(Removed::InUse),
-            Ok(Outcome::Young) => Ok(Removed::NoneThere),
+            Ok(CleanupOutcome::Removed) => Ok(Removed::Gone),
+            Ok(CleanupOutcome::InUse) => Ok(Removed::InUse),
+            Ok(CleanupOutcome::Young) => Ok(Removed::NoneThere),
             Err(error) => Err(WorkspaceError::io("removing the workspace", self.path.join(name), error)),
         }
     }
 
-    /// How many workspaces somebody uses now, in this process or another.
+    /// How many workspaces are in use now, by this process or others.
     ///
     /// ```
     /// # let place = tempfile::tempdir()?;
     /// let workspaces = prowess_workspace::Workspaces::open(place.path())?;
-    /// let workspace = workspaces.for_session("session-1")?;
+    /// let workspace = workspaces.workspace("workspace-1")?;
     /// assert_eq!(workspaces.in_use()?, 1);
     /// drop(workspace);
     /// assert_eq!(workspaces.in_use()?, 0);
@@ -134,42 +134,42 @@ impl Workspaces {
         Ok(workspaces.filter(|(name, _)| is_used(name)).count())
     }
 
-    /// Removes a workspace that was not used since `limit`, if there is one.
-    fn remove_one(&self, name: &OsStr, limit: Option<u64>) -> io::Result<Outcome> {
+    /// Removes a workspace that was not used since `limit`, if it exists.
+    fn remove_one(&self, name: &OsStr, limit: Option<u64>) -> io::Result<CleanupOutcome> {
         let home = match self.root.dir(name) {
             Ok(home) => home,
-            Err(rustix::io::Errno::NOENT) => return Ok(Outcome::Young),
+            Err(rustix::io::Errno::NOENT) => return Ok(CleanupOutcome::Young),
             Err(error) => return Err(error.into()),
         };
         let is_young =
             || limit.map_or(Ok(false), |limit| self.is_older(name, &home, limit).map(|is_older| !is_older));
         if is_young()? {
-            return Ok(Outcome::Young);
+            return Ok(CleanupOutcome::Young);
         }
         let in_use = lock_file(&home, IN_USE)?;
         match in_use.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(Outcome::InUse),
+            Err(TryLockError::WouldBlock) => return Ok(CleanupOutcome::InUse),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // Somebody may have used it between the look and the lock, or another cleanup taken it away.
+        // Before the lock, somebody may have used it, or another cleanup may have removed it.
         let found = self.root.entry(name)?;
         let is_there = found.is_some_and(|found| home.stat().is_ok_and(|home| is_same(&home, &found)));
         if !is_there || is_young()? {
-            return Ok(Outcome::Young);
+            return Ok(CleanupOutcome::Young);
         }
-        // First out of the way, so that the session can have a new one at once.
+        // Renamed first, so that a new one can be made at once.
         let (gone, _) = self.root.temporary_dir()?;
         let text = name.to_string_lossy();
         self.root.rename(&text, &gone)?;
         self.root.remove_tree(OsStr::new(&gone))?;
-        Ok(Outcome::Removed)
+        Ok(CleanupOutcome::Removed)
     }
 
     fn is_older(&self, name: &OsStr, home: &crate::dir::Dir, limit: u64) -> io::Result<bool> {
         let last_used = match Metadata::read(home, &self.path.join(name)) {
             Ok(Some(metadata)) => metadata.last_used(),
-            // Half made: the directory's own time is all there is.
+            // Half made: only the directory's own time is known.
             Ok(None) => u64::try_from(home.stat()?.st_mtime).unwrap_or(0),
             Err(error) => return Err(io::Error::other(error)),
         };
@@ -177,7 +177,7 @@ impl Workspaces {
     }
 }
 
-/// Whether a directory's name is one that a session's identity makes.
+/// Whether this is the directory name of a workspace.
 pub(super) fn is_workspace(name: &str) -> bool {
     name.len() == 32 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

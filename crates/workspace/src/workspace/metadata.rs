@@ -1,4 +1,4 @@
-//! What is known of a workspace beside its files.
+//! The metadata file of a workspace: its id, and when it was used.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -9,25 +9,26 @@ use serde::{Deserialize, Serialize};
 use crate::dir::{Dir, NoFile};
 use crate::error::WorkspaceError;
 
-/// The file, in the workspace's home.
+/// The name of the file.
 const FILE: &str = "workspace.json";
 const VERSION: u64 = 1;
-/// The most that is read of it.
+/// The most bytes that are read of it.
 const MAX_BYTES: u64 = 64 * 1024;
-/// How much of a session's identity is kept for people to read.
-const MAX_SESSION: usize = 1024;
+/// How many characters of a workspace id are stored, for people to read.
+const MAX_ID: usize = 1024;
 
-/// How old the time in the file may be while the file's own time is kept exact, in seconds.
+/// How old the time in the file may be, in seconds. The time of the file itself is exact.
 const REWRITTEN_AFTER: u64 = 60 * 60;
 
-/// A workspace's metadata file. Times are seconds since 1970.
+/// The metadata of a workspace. Times are seconds since 1970.
 ///
-/// Each use sets the time of the file, which is cheap; what it says of its last use is brought up to date once an
-/// hour.
+/// Each use sets the time of the file, which is cheap. The time in the file is updated once an hour.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Metadata {
     version: u64,
-    session: String,
+    /// The id of the workspace.
+    #[serde(rename = "session")]
+    id: String,
     created: u64,
     last_used: u64,
     /// The time of the file.
@@ -36,7 +37,7 @@ pub(super) struct Metadata {
 }
 
 impl Metadata {
-    /// What the file says; `None` when a crash left none, or a damaged one.
+    /// Reads the file; `None` if a crash left none, or a damaged one.
     pub(super) fn read(home: &Dir, path: &Path) -> Result<Option<Self>, WorkspaceError> {
         let failed = |error| WorkspaceError::io("reading the metadata of", path, error);
         let (file, stat) = match home.file(FILE) {
@@ -52,30 +53,30 @@ impl Metadata {
             }
             Ok(metadata) => Ok(Some(Self { touched: u64::try_from(stat.st_mtime).unwrap_or(0), ..metadata })),
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "damaged metadata; made anew");
+                tracing::warn!(path = %path.display(), %error, "replaced damaged metadata");
                 Ok(None)
             }
         }
     }
 
-    /// When the workspace was used last.
+    /// When the workspace was last used.
     pub(super) fn last_used(&self) -> u64 {
         self.last_used.max(self.touched)
     }
 
-    /// Notes that the workspace is used now, be it new or not.
-    pub(super) fn note_use(before: Option<Self>, session: &str, home: &Dir) -> io::Result<()> {
+    /// Records that the workspace is used now.
+    pub(super) fn note_use(before: Option<Self>, id: &str, home: &Dir) -> io::Result<()> {
         let now = seconds(SystemTime::now());
-        let session: String = session.chars().take(MAX_SESSION).collect();
+        let id: String = id.chars().take(MAX_ID).collect();
         if let Some(before) = &before
-            && before.session == session
+            && before.id == id
             && now.saturating_sub(before.last_used) < REWRITTEN_AFTER
             && let Ok((file, _)) = home.file(FILE)
         {
             return file.set_modified(SystemTime::now());
         }
         let created = before.map_or(now, |before| before.created);
-        let metadata = Self { version: VERSION, session, created, last_used: now, touched: now };
+        let metadata = Self { version: VERSION, id, created, last_used: now, touched: now };
         home.replace(FILE, &serde_json::to_vec_pretty(&metadata)?, 0o600, None)
     }
 }

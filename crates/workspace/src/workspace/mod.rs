@@ -1,8 +1,8 @@
-//! Workspaces: one directory per session, with what its commands read and write.
+//! Workspaces: directory trees in which runs work, one for each workspace id.
 
 mod cleanup;
-mod marks;
 mod metadata;
+mod recovery;
 
 use std::fmt;
 use std::fs::{File, TryLockError};
@@ -16,43 +16,41 @@ use rustix::fs::{Gid, Stat, Uid};
 use crate::digest::short;
 use crate::dir::{Dir, Owner};
 use crate::error::WorkspaceError;
-use crate::path::{InnerPath, shown};
-use marks::Mark;
+use crate::path::{InnerPath, printable};
 use metadata::Metadata;
+use recovery::RunMark;
 
 use cleanup::is_workspace;
 pub use cleanup::{Cleaned, Removed};
 
-/// The user and the group that a superuser's commands run as: `nobody`.
+/// The user and group of commands that root starts: `nobody`.
 pub const NOBODY: u32 = 65534;
 
-/// The directory in a workspace's home that commands see as their workspace.
+/// The directory that commands see as their workspace.
 const INSIDE: &str = "ws";
-/// Held shared by everybody who uses a workspace, and alone by who removes it.
+/// A lock: shared by users of the workspace, exclusive for its removal.
 const IN_USE: &str = "in-use.lock";
-/// Held alone by who stages a skill.
+/// A lock: exclusive for staging.
 const STAGING: &str = "staging.lock";
-/// Held shared by every run, and alone by who removes the versions of skills that no run needs.
+/// A lock: shared by runs, exclusive for the removal of old versions of skills.
 const RUNNING: &str = "running.lock";
-/// The manifests of staged skills.
-const MANIFESTS: &str = "manifests";
-/// Notes of what stands for something of the host.
+/// The directory of the indexes of staged skills.
+const STAGED_INDEXES: &str = "manifests";
+/// The directory of notes about placeholders.
 const NOTES: &str = "links";
-/// Directories of commands that run apart from the workspace.
+/// The directory of commands that run apart from the workspace.
 const OWN: &str = "own";
-/// How often a workspace that is removed while it is opened is made anew.
+/// How often opening is tried while others remove the workspace.
 const MAX_ATTEMPTS: u32 = 100;
 
-/// The workspaces below one directory of the local disk.
-///
-/// Several processes may use the same directory at the same time.
+/// The workspaces below one local directory. Several processes can use it at the same time.
 ///
 /// ```
 /// # let place = tempfile::tempdir()?;
 /// use prowess_workspace::Workspaces;
 ///
 /// let workspaces = Workspaces::open(place.path())?;
-/// let workspace = workspaces.for_session("a session: any text")?;
+/// let workspace = workspaces.workspace("any text is an id")?;
 /// assert!(workspace.path().join("out").is_dir());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -64,18 +62,17 @@ pub struct Workspaces {
 }
 
 impl Workspaces {
-    /// The workspaces below `root`, which is made if it is missing.
+    /// The workspaces below `root`, which is created if it is missing.
     ///
-    /// Files that commands of a killed process left here lose their set-uid and set-gid bits now, if no other process
-    /// runs commands beside them.
+    /// If prowess was killed, files of its commands lose their set-uid and set-gid bits now, unless other commands run
+    /// there.
     ///
-    /// For the superuser what commands write belongs to [`NOBODY`], because that is whom they run as. A
-    /// directory that is made here lets that user pass; those above it have to
-    /// ([`Workspaces::closed_to_commands`]).
+    /// Commands of root run as [`NOBODY`], so that user owns what they write. A new directory lets that user pass, and its
+    /// parents must do so too ([`Workspaces::closed_to_commands`]).
     ///
     /// # Errors
     ///
-    /// The directory cannot be made or opened.
+    /// The directory cannot be created or opened.
     pub fn open(root: impl AsRef<Path>) -> Result<Self, WorkspaceError> {
         let is_root = rustix::process::geteuid().is_root();
         let owner = is_root.then(|| (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY)));
@@ -96,8 +93,8 @@ impl Workspaces {
         Ok(workspaces)
     }
 
-    /// The first directory on the way to the workspaces that keeps out the user whom commands run as, if
-    /// there is one: nothing can run there. Only the superuser's commands run as another.
+    /// The first directory on the way to the workspaces that the user of commands cannot enter, if there is one. Then no
+    /// command can run. Only commands of root run as another user.
     pub fn closed_to_commands(&self) -> Option<PathBuf> {
         use std::os::unix::fs::MetadataExt as _;
         let (user, group) = self.owner?;
@@ -118,22 +115,22 @@ impl Workspaces {
         above.into_iter().find(|path| !may_pass(path)).map(Path::to_owned)
     }
 
-    /// The directory that the commands of a session see as their workspace, whether it is there or not.
-    pub fn path_of(&self, session: &str) -> PathBuf {
-        self.path.join(short(session)).join(INSIDE)
+    /// The directory that commands see as their workspace, whether it exists or not.
+    pub fn path_of(&self, id: &str) -> PathBuf {
+        self.path.join(short(id)).join(INSIDE)
     }
 
-    /// The workspace of a session, made if there is none.
+    /// The workspace with this id, created if there is none.
     ///
-    /// Any text is a session's identity; it is never used as a path. What a crash left half made is
-    /// finished, and what stands in the place of a directory is put aside.
+    /// Any text can be an id, usually that of a session or thread. It is never used as a path. A workspace that a crash left
+    /// half made is repaired.
     ///
     /// # Errors
     ///
-    /// The disk does not do its part, or the workspace was made by a newer version.
-    pub fn for_session(&self, session: &str) -> Result<Workspace, WorkspaceError> {
+    /// The workspace cannot be created or opened, or a newer version of prowess made it.
+    pub fn workspace(&self, id: &str) -> Result<Workspace, WorkspaceError> {
         let _span = tracing::info_span!("workspace.create").entered();
-        let name = short(session);
+        let name = short(id);
         let path = self.path.join(&name);
         let failed = |error| WorkspaceError::io("opening the workspace", &path, error);
         for _ in 0..MAX_ATTEMPTS {
@@ -141,38 +138,32 @@ impl Workspaces {
             let opened = opened.and_then(|home| Ok((lock_file(&home, IN_USE)?, home)));
             let (in_use, home) = match opened {
                 Ok(opened) => opened,
-                // Removed between its making and its opening.
+                // Somebody removed it before it was opened.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(failed(error)),
             };
             in_use.lock_shared().map_err(failed)?;
             let found = self.root.entry(&name).map_err(failed)?;
             if !found.is_some_and(|found| home.stat().is_ok_and(|home| is_same(&home, &found))) {
-                // Removed between its opening and its locking.
+                // Somebody removed it before it was locked.
                 continue;
             }
-            return self.prepare(session, &path, home, in_use);
+            return self.prepare(id, &path, home, in_use);
         }
-        Err(failed(io::Error::other("others keep removing it")))
+        Err(failed(io::Error::other("other processes keep removing it")))
     }
 
-    fn prepare(
-        &self,
-        session: &str,
-        path: &Path,
-        home: Dir,
-        in_use: File,
-    ) -> Result<Workspace, WorkspaceError> {
+    fn prepare(&self, id: &str, path: &Path, home: Dir, in_use: File) -> Result<Workspace, WorkspaceError> {
         let failed = |error| WorkspaceError::io("making the workspace", path, error);
-        // One at a time: two that find it half made would both finish it.
+        // One at a time: two processes must not both repair it.
         let staging = lock_file(&home, STAGING).map_err(failed)?;
         staging.lock().map_err(failed)?;
         let metadata = Metadata::read(&home, path)?;
         enclose(&home, self.owner, 0o710).map_err(failed)?;
         let inside = real_dir(&home, INSIDE).map_err(failed)?;
-        // Commands see it as `/ws`, and may look what is there.
+        // Commands see it as `/ws`, and may list it.
         enclose(&inside, self.owner, 0o750).map_err(failed)?;
-        home.make_dir(MANIFESTS, 0o700, None).map_err(failed)?;
+        home.make_dir(STAGED_INDEXES, 0o700, None).map_err(failed)?;
         let notes = home.make_dir(NOTES, 0o700, None).map_err(failed)?;
         let skills = real_dir(&inside, "skills").map_err(failed)?;
         skills.hand_over(0o755, None).map_err(failed)?;
@@ -185,23 +176,23 @@ impl Workspaces {
             }
         }
         crate::input::sweep(&notes, &inside).map_err(failed)?;
-        Metadata::note_use(metadata, session, &home).map_err(failed)?;
+        Metadata::note_use(metadata, id, &home).map_err(failed)?;
         Ok(Workspace(Arc::new(Inner {
             home,
             dir: inside,
             path: path.join(INSIDE),
             owner: self.owner,
             root: Arc::clone(&self.root),
-            name: short(session),
+            name: short(id),
             _in_use: in_use,
         })))
     }
 }
 
-/// A session's workspace: `skills/`, `work/`, `runs/` and `out/`.
+/// A workspace: `skills/`, `work/`, `runs/` and `out/`.
 ///
-/// It is in use, and so is not cleaned up, until the last clone of this value is dropped. Its metadata and
-/// the manifests of its skills lie beside the directory that commands see, out of their reach.
+/// It is in use until the last clone of this value is dropped, and is not cleaned up before. Its metadata and the indexes
+/// of its staged skills lie beside it, where commands cannot reach them.
 ///
 /// ```
 /// use prowess_workspace::stage::StageSource;
@@ -213,7 +204,7 @@ impl Workspaces {
 /// # let skill = scratch.path().join("greet");
 /// # std::fs::create_dir(&skill)?;
 /// std::fs::write(skill.join("SKILL.md"), "---\nname: greet\ndescription: Says hello.\n---\nWave.\n")?;
-/// let workspace = Workspaces::open(scratch.path().join("workspaces"))?.for_session("session-1")?;
+/// let workspace = Workspaces::open(scratch.path().join("workspaces"))?.workspace("workspace-1")?;
 /// let staged = workspace.stage("greet", &StageSource::Directory(skill)).await?;
 /// assert!(workspace.path().join(&staged.directory).join("SKILL.md").is_file());
 /// # Ok(())
@@ -227,10 +218,10 @@ struct Inner {
     dir: Dir,
     path: PathBuf,
     owner: Owner,
-    /// Where all workspaces are, and the name of this one there.
+    /// The directory of all workspaces, and the name of this one in it.
     root: Arc<Dir>,
     name: String,
-    /// Locked shared; closing it gives the workspace free.
+    /// A shared lock; closing it releases the workspace.
     _in_use: File,
 }
 
@@ -246,14 +237,14 @@ impl Workspace {
         &self.0.path
     }
 
-    /// A directory beside the one that commands see, made if there is none. Only commands that are given it as
-    /// [`Command::apart`](crate::Command::apart) reach it, so nothing that a skill does changes what is in it.
+    /// A directory beside the workspace, created if there is none. Only commands with this directory as
+    /// [`Command::apart`](crate::Command::apart) can reach it, so skills cannot change its contents.
     ///
     /// ```
     /// use prowess_workspace::{Command, Workspaces};
     ///
     /// # let place = tempfile::tempdir()?;
-    /// let workspace = Workspaces::open(place.path())?.for_session("session-1")?;
+    /// let workspace = Workspaces::open(place.path())?.workspace("workspace-1")?;
     /// let mut command = Command::new(workspace.path(), "", "test -e $OUTPUT_DIR/report.txt");
     /// command.apart = Some(workspace.own_directory("checks")?);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -261,13 +252,13 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// The name is none of a directory, or the disk does not do its part.
+    /// The name cannot be the name of a directory, or the directory cannot be created.
     pub fn own_directory(&self, name: &str) -> Result<PathBuf, WorkspaceError> {
         if InnerPath::parse(name).is_ok_and(|path| path.as_str() == name && path.top() == name) {
             return self.make_own(name);
         }
-        let reason = "it has to be the name of one directory".to_owned();
-        Err(WorkspaceError::Directory { path: shown(name.as_ref()), reason })
+        let reason = "it must be the name of one directory".to_owned();
+        Err(WorkspaceError::Directory { path: printable(name.as_ref()), reason })
     }
 
     fn make_own(&self, name: &str) -> Result<PathBuf, WorkspaceError> {
@@ -288,8 +279,8 @@ impl Workspace {
         self.0.owner
     }
 
-    pub(crate) fn manifests(&self) -> io::Result<Dir> {
-        Ok(self.0.home.dir(MANIFESTS)?)
+    pub(crate) fn staged_indexes(&self) -> io::Result<Dir> {
+        Ok(self.0.home.dir(STAGED_INDEXES)?)
     }
 
     pub(crate) fn notes(&self) -> io::Result<Dir> {
@@ -303,15 +294,15 @@ impl Workspace {
         Ok(file)
     }
 
-    /// Keeps every version of a skill that is there now until the guard is dropped.
+    /// Keeps all staged versions of skills until the guard is dropped.
     pub(crate) fn lock_running(&self) -> io::Result<RunGuard> {
         let file = lock_file(&self.0.home, RUNNING)?;
         file.lock_shared()?;
-        let mark = Mark::new(&self.0.root, &self.0.name)?;
+        let mark = RunMark::new(&self.0.root, &self.0.name)?;
         Ok(RunGuard { _mark: mark, _lock: file, _workspace: self.clone() })
     }
 
-    /// Whether nobody runs anything here; nobody begins to while the file is held.
+    /// Takes the lock if no run uses the workspace. While it is held, no run can start.
     pub(crate) fn lock_idle(&self) -> io::Result<Option<File>> {
         let file = lock_file(&self.0.home, RUNNING)?;
         match file.try_lock() {
@@ -322,16 +313,16 @@ impl Workspace {
     }
 }
 
-/// Keeps what a run uses.
+/// Keeps the staged skills that a run uses.
 #[derive(Debug)]
 pub(crate) struct RunGuard {
-    /// Gone before the lock is: who finds the mark and not the lock finds what was killed.
-    _mark: Mark,
+    /// Dropped before the lock: a mark without a lock means that a process was killed.
+    _mark: RunMark,
     _lock: File,
     _workspace: Workspace,
 }
 
-/// Keeps everybody out but the user, and the user that commands run as, who may do what `mode` says.
+/// Makes a directory private to this user. The user of commands gets the access in `mode`.
 fn enclose(directory: &Dir, owner: Owner, mode: u32) -> io::Result<()> {
     match owner {
         Some((_, group)) => directory.hand_over(mode, Some((rustix::process::geteuid(), group))),
@@ -339,15 +330,15 @@ fn enclose(directory: &Dir, owner: Owner, mode: u32) -> io::Result<()> {
     }
 }
 
-/// The directory `name`; what else has that name, such as a link that a command left, is put aside.
+/// Opens or makes the directory `name`. Anything else with that name, such as a link, is removed.
 fn real_dir(parent: &Dir, name: &str) -> io::Result<Dir> {
     let found = parent.entry(name)?;
     let is_directory = |stat: &Stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
     if found.as_ref().is_some_and(|stat| !is_directory(stat)) {
-        tracing::warn!(name, "something else stands in the place of the workspace's directory; removed");
+        tracing::warn!(name, "removed a file in place of a directory of the workspace");
         parent.discard(name);
     }
-    // A command of the same user may have closed it to us.
+    // A command of the same user may have taken our access away.
     if found.is_some_and(|stat| is_directory(&stat) && stat.st_mode & 0o700 != 0o700) {
         parent.open_up(name)?;
     }

@@ -89,7 +89,9 @@ async fn what_is_damaged_is_not_given_out() {
     artifacts.save(&name("a"), "whole".into(), "text/plain").await.unwrap();
     let blobs = place.path().join("blobs");
     let blob = tree(&blobs).into_iter().map(|path| blobs.join(path)).find(|path| path.is_file()).unwrap();
-    for (content, problem) in [(Some("whol"), "not those"), (Some("evil!"), "not those"), (None, "missing")] {
+    for (content, problem) in
+        [(Some("whol"), "have changed"), (Some("evil!"), "have changed"), (None, "missing")]
+    {
         match content {
             Some(content) => std::fs::write(&blob, content).unwrap(),
             None => std::fs::remove_file(&blob).unwrap(),

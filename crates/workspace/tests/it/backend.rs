@@ -17,7 +17,7 @@ fn backend() -> (TempDir, WorkspaceBackend) {
     std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o711)).unwrap();
     let workspaces = Workspaces::open(scratch.path().join("workspaces")).unwrap();
     let executor = Arc::new(LocalExecutor::new(LocalOptions::default()));
-    let backend = WorkspaceBackend::new(workspaces.for_session("files").unwrap(), executor).unwrap();
+    let backend = WorkspaceBackend::new(workspaces.workspace("files").unwrap(), executor).unwrap();
     (scratch, backend)
 }
 
@@ -60,7 +60,7 @@ async fn a_command_that_hangs_is_killed_and_says_so() {
     };
     let report = backend.execute(request).await.unwrap();
     assert_eq!(report.exit_code, None);
-    assert_eq!(report.output, "begun\n\n[killed: its time was over]");
+    assert_eq!(report.output, "begun\n\n[killed: it ran out of time]");
 }
 
 #[tokio::test]

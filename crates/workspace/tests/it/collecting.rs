@@ -67,7 +67,7 @@ fn limits_bite_and_say_so() {
     };
     let (files, warnings) = collect_within(&workspace, &["out/*"], limits(2, 100, 100));
     assert_eq!(names(&files), ["out/0", "out/1"]);
-    assert_eq!(warnings, ["collecting stopped: more than 2 files match; the rest was left out"]);
+    assert_eq!(warnings, ["collecting stopped: more than 2 files match; other files were left out"]);
 
     let (files, warnings) = collect_within(&workspace, &["out/0"], limits(9, 5, 100));
     assert_eq!(files[0].content.as_deref(), Some("éé"), "cut between characters");
@@ -79,7 +79,7 @@ fn limits_bite_and_say_so() {
     assert_eq!(cut, [("out/0", false), ("out/1", false), ("out/2", true)]);
     assert_eq!(
         warnings[1],
-        "collecting stopped: the files that match have more than 50 bytes; the rest was left out"
+        "collecting stopped: the files that match have more than 50 bytes; other files were left out"
     );
 
     // Exactly at the limits nothing is cut and nothing is said.
@@ -88,7 +88,7 @@ fn limits_bite_and_say_so() {
     assert_eq!(warnings, Vec::<String>::new());
 
     let (_, warnings) = collect_within(&workspace, &["out/*"], limits(usize::MAX, u64::MAX, u64::MAX));
-    assert!(warnings[0].starts_with("limits of `outputs` were lowered"), "{warnings:?}");
+    assert!(warnings[0].starts_with("the limits in `outputs` were lowered"), "{warnings:?}");
 }
 
 #[test]

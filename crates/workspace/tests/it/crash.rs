@@ -43,7 +43,7 @@ async fn run(runner: &Runner, at: PathBuf, number: usize, line: String) -> Resul
         mode: InputMode::Link,
     }];
     let mut context = RunContext::new(&find);
-    context.host = &host;
+    context.input_gate = &host;
     context.limits.timeout = Duration::from_secs(300);
     runner.run("crash", request, context).await
 }
@@ -60,7 +60,7 @@ fn victim() {
             let line = format!("touch work/up{number}; bash -c 'exec -a {mark} sleep 600' & sleep 600");
             tokio::spawn(async move { run(&runner, at, number, line).await });
         }
-        let work = runner.workspaces.for_session("crash").unwrap().path().join("work");
+        let work = runner.workspaces.workspace("crash").unwrap().path().join("work");
         let up = || std::fs::read_dir(&work).unwrap().filter(|entry| is_up(entry.as_ref().unwrap())).count();
         while up() < RUNS {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -99,7 +99,7 @@ async fn the_next_start_uses_the_workspace_of_a_killed_runtime() {
     let runner = runner(&at);
     let source = StageSource::Directory(at.join("kit"));
     assert_eq!(runner.stage("crash", "kit", &source).await.unwrap().copied, 0);
-    let inputs = runner.workspaces.for_session("crash").unwrap().path().join("work/inputs");
+    let inputs = runner.workspaces.workspace("crash").unwrap().path().join("work/inputs");
     assert_eq!(std::fs::read_dir(inputs).unwrap().count(), 0);
     for number in [0, 1, RUNS - 1] {
         let line = format!("ls work/inputs/{number}; ls work | grep -c up; cat SKILL.md");

@@ -89,7 +89,7 @@ async fn case_27_a_place_behind_a_link_is_denied() {
             (host.as_str(), InputMode::Link),
         ] {
             let refused = refusal(&workspace, input(from, to, mode)).await;
-            assert!(refused.contains("is a link"), "{to}: {refused}");
+            assert!(refused.contains("leads through a link"), "{to}: {refused}");
         }
     }
     assert_eq!(tree(outside.parent().unwrap()), ["kept"]);
@@ -121,13 +121,13 @@ async fn case_28_files_of_the_host_come_in_only_when_allowed() {
         // Denied by its name before the disk is asked whether it is there.
         for path in [secret.clone(), place.path("secret/gone")] {
             let (refused, questions) = run(path.clone(), mode).await;
-            assert!(refused.unwrap_err().to_string().contains("of the host is not allowed"));
+            assert!(refused.unwrap_err().to_string().contains("reading the local file"));
             assert_eq!(questions, [path]);
         }
         // Denied by where it leads.
         for path in ["allowed/link", "allowed/directory/key"] {
             let (refused, questions) = run(place.path(path), mode).await;
-            assert!(refused.unwrap_err().to_string().contains("of the host is not allowed"), "{path}");
+            assert!(refused.unwrap_err().to_string().contains("reading the local file"), "{path}");
             assert_eq!(questions, [place.path(path), secret.clone()]);
         }
         let (refused, questions) = run(place.path("allowed/../secret/key"), mode).await;
@@ -231,7 +231,7 @@ async fn case_32_a_link_to_a_secret_is_skipped_and_reported() {
     let report = place.run(request).await.unwrap();
     assert_eq!(names(&report.output_files), ["out/z"]);
     for link in ["out/x", "out/y", "out/up", "out/d"] {
-        let expected = format!("`{link}` is a link; links are not followed; left out");
+        let expected = format!("`{link}` was left out: it is a link, and links are not followed");
         assert!(said(&report.warnings).contains(&expected), "{:?}", report.warnings);
     }
     let text = serde_json::to_string(&report).unwrap();
@@ -308,9 +308,9 @@ async fn case_35_fifos_sockets_and_devices_are_skipped() {
     let path = workspace.path().to_owned();
     let (files, warnings) = in_time(move || collect(&workspace, &["out/*", "out/fifo"]));
     assert_eq!(names(&files), ["out/file"]);
-    let device = if device.is_err() { "link; links are not followed" } else { "device" };
+    let device = if device.is_err() { "link, and links are not followed" } else { "device" };
     let expected = [("device", device), ("fifo", "FIFO"), ("socket", "socket")];
-    let expected = expected.map(|(name, kind)| format!("`out/{name}` is a {kind}; left out"));
+    let expected = expected.map(|(name, kind)| format!("`out/{name}` was left out: it is a {kind}"));
     assert_eq!(warnings, expected);
     assert!(path.join("out/fifo").exists());
 }
@@ -322,7 +322,7 @@ async fn case_36_hard_links_are_flagged() {
     std::fs::hard_link(file, workspace.path().join("out/link")).unwrap();
     let (files, warnings) = collect(&workspace, &["out/*"]);
     assert_eq!(names(&files), ["out/link"]);
-    assert_eq!(warnings, ["`out/link` has 2 names (hard links) and was collected"]);
+    assert_eq!(warnings, ["`out/link` was collected, and has 2 names (hard links)"]);
 }
 
 async fn case_37_a_million_files_stop_at_the_limit() {
@@ -344,7 +344,7 @@ async fn case_37_a_million_files_stop_at_the_limit() {
     let again = workspace.clone();
     let (files, warnings) = in_time(move || collect(&again, &["out/**"]));
     assert_eq!(files.len(), 100);
-    let limit = "collecting stopped: more than 100 files match; the rest was left out".to_owned();
+    let limit = "collecting stopped: more than 100 files match; other files were left out".to_owned();
     assert!(warnings.contains(&limit), "{warnings:?}");
     assert!(warnings.len() < 60, "warnings are bounded too");
     let (files, warnings) = in_time(move || collect(&workspace, &["out/**/none.txt"]));
@@ -352,7 +352,7 @@ async fn case_37_a_million_files_stop_at_the_limit() {
     assert_eq!(
         warnings,
         [format!(
-            "collecting stopped: the workspace has more than {MAX_VISITED} files; the rest was left out"
+            "collecting stopped: the workspace has more than {MAX_VISITED} files; other files were left out"
         )]
     );
 }
@@ -416,7 +416,10 @@ async fn case_39_odd_names_are_safe_in_json() {
             "out/tab\\t",
         ]
     );
-    assert_eq!(warnings, ["`out/d\\xff\\n/\\u{1b}]0;` is a link; links are not followed; left out"]);
+    assert_eq!(
+        warnings,
+        ["`out/d\\xff\\n/\\u{1b}]0;` was left out: it is a link, and links are not followed"]
+    );
     let json = serde_json::to_string(&(&files, &warnings)).unwrap();
     assert!(!json.chars().any(char::is_control));
     let back: serde_json::Value = serde_json::from_str(&json).unwrap();

@@ -84,7 +84,7 @@ async fn links_stay_inside_and_the_hosts_are_bound() {
     assert_eq!(read(&workspace, "work/inputs/assets/logo"), "logo");
     let bound = [(file, "work/inputs/file".to_owned()), (directory, "work/data".to_owned())];
     assert_eq!(staged.read_only, bound);
-    assert_eq!(said(&staged.warnings), ["`artifact://a` was copied: an artifact cannot be linked"]);
+    assert_eq!(said(&staged.warnings), ["`artifact://a` was copied, because an artifact cannot be linked"]);
     assert_eq!(read(&workspace, "work/inputs/a"), "text");
     // What only stood for the host's files goes, and nothing else.
     drop(staged);
@@ -107,7 +107,7 @@ async fn what_a_link_is_bound_over_is_its_runs_alone() {
     let first = stage(&workspace, &inputs).await.unwrap();
     for one in &inputs {
         let refused = stage(&workspace, std::slice::from_ref(one)).await.unwrap_err().to_string();
-        assert!(refused.contains("is there already; give another `to`"), "{refused}");
+        assert!(refused.contains("exists already; give another `to`"), "{refused}");
     }
     let both = ["d", "inputs", "inputs/a"];
     assert_eq!(tree(&workspace.path().join("work")), both, "a refusal takes nothing from the first run");
@@ -191,7 +191,7 @@ async fn directories_are_copied_without_links_and_specials() {
     // Never over a directory.
     std::fs::write(at.join("own"), "kept").unwrap();
     let refused = stage(&workspace, &[RunInput::copy(&from)]).await.unwrap_err().to_string();
-    assert!(refused.contains("is a directory already"), "{refused}");
+    assert!(refused.contains("is a directory; give another"), "{refused}");
     assert_eq!(tree(&at), ["a", "a/b.txt", "own", "run.sh"]);
 }
 
@@ -221,13 +221,13 @@ async fn refusals_say_what_to_do_and_nothing_is_staged() {
     std::os::unix::fs::symlink("a", workspace.path().join("out/link")).unwrap();
     for (from, to, expected) in [
         ("out/a", "", "it has no scheme"),
-        ("ftp://out/a", "", "`ftp://` is no scheme of inputs"),
+        ("ftp://out/a", "", "`ftp://` is not a scheme for inputs"),
         ("workspace://out/a", "/etc/x", "it is absolute"),
         ("workspace://out/a", "skills/x", "skills are read-only"),
-        ("workspace://out/a", "work", "is a directory already"),
-        ("workspace://out/a", "out/a/b", "`out/a/b` lies in it"),
-        ("workspace://out/a", "out/a", "`out/a` lies in it"),
-        ("workspace://out", "out/inner", "`out/inner` lies in it"),
+        ("workspace://out/a", "work", "is a directory; give another"),
+        ("workspace://out/a", "out/a/b", "`out/a/b` lies inside the input"),
+        ("workspace://out/a", "out/a", "`out/a` lies inside the input"),
+        ("workspace://out", "out/inner", "`out/inner` lies inside the input"),
         ("workspace://out/gone", "", "No such file"),
         ("workspace://out/link", "", "it is a link"),
         ("artifact://a", "", "artifacts are not configured"),
@@ -266,5 +266,5 @@ async fn nothing_of_the_host_comes_in_by_default() {
     let file = place.file("host/a", "text");
     let inputs = [RunInput::copy(format!("host://{}", file.display()))];
     let refused = place.workspace().stage_inputs(&inputs, None, &NOTHING).await.unwrap_err();
-    assert!(refused.to_string().contains("of the host is not allowed"), "{refused}");
+    assert!(refused.to_string().contains("reading the local file"), "{refused}");
 }

@@ -36,7 +36,7 @@ impl Table {
     }
 
     async fn look(&self, id: &str) -> LiveOutput {
-        self.runs.look(id, None, LONG).await.unwrap()
+        self.runs.read(id, None, LONG).await.unwrap()
     }
 
     async fn say(&self, id: &str, line: &str) {
@@ -95,7 +95,7 @@ async fn a_conversation() {
     );
     assert!(matches!(table.runs.write(&id, b"more", false).await, Err(LiveError::Ended(_))));
     assert_eq!(table.look(&id).await.output, "", "a look after the end shows nothing twice");
-    assert_eq!(table.runs.look(&id, Some(6), LONG).await.unwrap().offset, 6, "but it can be looked at again");
+    assert_eq!(table.runs.read(&id, Some(6), LONG).await.unwrap().offset, 6, "but it can be looked at again");
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn programs_that_ask_only_people_are_asked_in_a_terminal() {
     let request = RunRequest::new("python-math", "python3 -c 'print(int(input(\"n = \")) * 2)'");
     let id = table.try_start(request, true).await.unwrap();
     // An equals sign is no question that everybody would recognise.
-    while table.runs.look(&id, Some(0), Duration::from_millis(100)).await.unwrap().output != "n = " {}
+    while table.runs.read(&id, Some(0), Duration::from_millis(100)).await.unwrap().output != "n = " {}
     table.say(&id, "21\n").await;
     assert_eq!(table.look(&id).await.report.unwrap().stdout, "n = 42\n");
 }
@@ -145,7 +145,7 @@ async fn input_comes_to_its_end() {
 async fn a_look_waits_no_longer_than_it_is_told() {
     let table = Table::new();
     let id = table.start("echo begun; sleep 1000.5").await;
-    let look = table.runs.look(&id, None, Duration::from_millis(400)).await.unwrap();
+    let look = table.runs.read(&id, None, Duration::from_millis(400)).await.unwrap();
     assert_eq!(look.status, LiveStatus::Running);
     assert_eq!(table.runs.running(), std::slice::from_ref(&id));
     let killed = table.runs.kill(&id).await.unwrap();
@@ -157,7 +157,7 @@ async fn a_look_waits_no_longer_than_it_is_told() {
 
 #[tokio::test]
 async fn long_output_comes_in_parts_and_says_what_is_gone() {
-    let table = Table::with(options(|options| (options.kept, options.shown) = (1000, 400)));
+    let table = Table::with(options(|options| (options.kept_bytes, options.read_bytes) = (1000, 400)));
     let id = table.start("seq 1 1000").await;
     let mut seen = String::new();
     let mut first = None;
@@ -170,25 +170,25 @@ async fn long_output_comes_in_parts_and_says_what_is_gone() {
         }
     }
     assert!(seen.ends_with("999\n1000\n"), "{seen}");
-    let again = table.runs.look(&id, Some(0), LONG).await.unwrap();
+    let again = table.runs.read(&id, Some(0), LONG).await.unwrap();
     assert_eq!((again.missed_bytes, again.offset, again.more_bytes), (2893, 2893, 600));
 }
 
 #[tokio::test]
 async fn who_is_forgotten_is_ended() {
     let idle = Duration::from_secs(2);
-    let table = Table::with(options(|options| options.idle = idle));
+    let table = Table::with(options(|options| options.idle_timeout = idle));
     let id = table.start("echo begun; sleep 1000.25").await;
     // Looked at it stays.
     for _ in 0..6 {
         tokio::time::sleep(idle / 4).await;
-        let look = table.runs.look(&id, None, Duration::ZERO).await.unwrap();
+        let look = table.runs.read(&id, None, Duration::ZERO).await.unwrap();
         assert_eq!(look.status, LiveStatus::Running);
     }
     tokio::time::sleep(idle).await;
     assert!(gone("1000.25").await);
     // Its end can be seen for as long again, and then it is gone.
-    let look = table.runs.look(&id, Some(0), LONG).await.unwrap();
+    let look = table.runs.read(&id, Some(0), LONG).await.unwrap();
     assert!(
         look.report
             .unwrap()
@@ -197,7 +197,7 @@ async fn who_is_forgotten_is_ended() {
             .any(|warning| matches!(warning, prowess_workspace::RunWarning::Idle { .. }))
     );
     tokio::time::sleep(idle * 2).await;
-    assert!(matches!(table.runs.look(&id, None, LONG).await, Err(LiveError::Unknown(_))));
+    assert!(matches!(table.runs.read(&id, None, LONG).await, Err(LiveError::Unknown(_))));
 }
 
 #[tokio::test]
@@ -205,7 +205,7 @@ async fn nothing_outlives_its_owner() {
     let table = Table::new();
     for number in 0..3 {
         let id = table.start(&format!("echo begun; setsid sleep 2000.{number}")).await;
-        while table.runs.look(&id, Some(0), Duration::from_millis(50)).await.unwrap().output.is_empty() {}
+        while table.runs.read(&id, Some(0), Duration::from_millis(50)).await.unwrap().output.is_empty() {}
     }
     let (kept, machine) = (table.runs.clone(), table.machine);
     drop(table.runs);
@@ -218,7 +218,7 @@ async fn nothing_outlives_its_owner() {
 
 #[tokio::test]
 async fn there_are_not_too_many() {
-    let table = Table::with(options(|options| options.most = 2));
+    let table = Table::with(options(|options| options.max_runs = 2));
     let first = table.start("sleep 3000").await;
     table.start("sleep 3000").await;
     let refused = table.try_start(RunRequest::new("python-math", "true"), false).await;
@@ -270,10 +270,10 @@ async fn a_terminal_takes_no_line_that_it_would_cut() {
 /// Of what a killed command wrote the end is shown, and how much of it is not.
 #[tokio::test]
 async fn the_last_look_shows_the_end() {
-    let table = Table::with(options(|options| options.shown = 100));
+    let table = Table::with(options(|options| options.read_bytes = 100));
     let id = table.start("seq 1 1000; echo end; exec sleep 3000").await;
-    while table.runs.look(&id, Some(3890), Duration::from_millis(50)).await.unwrap().output.is_empty() {}
-    table.runs.look(&id, Some(0), Duration::ZERO).await.unwrap();
+    while table.runs.read(&id, Some(3890), Duration::from_millis(50)).await.unwrap().output.is_empty() {}
+    table.runs.read(&id, Some(0), Duration::ZERO).await.unwrap();
     let killed = table.runs.kill(&id).await.unwrap();
     assert!(killed.output.ends_with("1000\nend\n"), "{killed:?}");
     assert_eq!((killed.offset, killed.missed_bytes, killed.more_bytes), (3797, 3697, 0));
@@ -287,7 +287,7 @@ async fn what_cannot_start_says_why() {
     let mut request = RunRequest::new("python-math", "true");
     request.env.insert("LD_PRELOAD".to_owned(), "x".to_owned());
     let id = table.try_start(request, false).await.unwrap();
-    let error = table.runs.look(&id, None, LONG).await.unwrap_err();
+    let error = table.runs.read(&id, None, LONG).await.unwrap_err();
     let LiveError::NotStarted(error) = error else { panic!("{error}") };
     assert!(matches!(*error, RunError::Execute(_)), "{error}");
 }

@@ -67,7 +67,7 @@ impl Place {
     }
 
     pub(crate) fn workspace(&self) -> Workspace {
-        self.workspaces.for_session("test").unwrap()
+        self.workspaces.workspace("test").unwrap()
     }
 
     /// A skill's directory with these files beside SKILL.md.
@@ -103,7 +103,7 @@ impl Place {
     ) -> Result<RunReport, RunError> {
         let skills = |name: &str| self.source(name);
         let mut context = RunContext::new(&skills);
-        context.host = &host;
+        context.input_gate = &host;
         self.runner().run("test", request, context).await
     }
 }

@@ -121,7 +121,7 @@ async fn time_is_the_default_or_what_was_asked_up_to_the_most() {
     let report = run("sleep 601", Some(100_000)).await;
     assert!(report.timed_out);
     assert_eq!(report.duration_ms, MAX_TIMEOUT.as_secs() * 1000);
-    assert_eq!(said(&report.warnings), ["the timeout was lowered to 600 seconds, the most there is"]);
+    assert_eq!(said(&report.warnings), ["the timeout was lowered to 600 seconds, the maximum"]);
 }
 
 #[tokio::test]
@@ -246,8 +246,8 @@ fn a_file_that_is_written_while_it_is_collected_is_not_saved() {
     });
     assert_eq!((report.artifact_files.as_slice(), report.output_files[0].truncated), (&[][..], true));
     for warning in [
-        "`out/moving` was written while it was collected: it may be a mix",
-        "`out/moving` was not saved: it was written while it was collected",
+        "`out/moving` changed while it was collected: it may mix two versions",
+        "`out/moving` was not saved: it changed while it was collected",
     ] {
         assert!(said(&report.warnings).contains(&warning.to_owned()), "{:?}", report.warnings);
     }
@@ -315,13 +315,8 @@ async fn the_runs_own_directory_is_never_that_of_a_run_beside_it() {
 
     for (is_known, glob, expected, warning) in [
         (true, "$RUN_DIR/**", 1, None),
-        (
-            true,
-            "$RUN_DIR*/log",
-            0,
-            Some("`$RUN_DIR*/log` matches nothing: `$RUN_DIR` has to be followed by `/`"),
-        ),
-        (false, "$RUN_DIR/*", 0, Some("`$RUN_DIR/*` matches nothing: the run's own directory is not known")),
+        (true, "$RUN_DIR*/log", 0, Some("`$RUN_DIR*/log` matches nothing: write `/` after `$RUN_DIR`")),
+        (false, "$RUN_DIR/*", 0, Some("`$RUN_DIR/*` matches nothing: this run has no `$RUN_DIR`")),
     ] {
         let place = with_demo();
         let runner = Runner { executor: Some(std::sync::Arc::new(Beside { is_known })), ..place.runner() };
@@ -361,7 +356,7 @@ async fn nothing_stays_of_a_linked_input_when_nobody_waits_for_the_run() {
         vec![RunInput { mode: InputMode::Link, ..RunInput::copy(format!("host://{}", file.display())) }];
     let (skills, all) = (|name: &str| place.source(name), |_: &std::path::Path| true);
     let mut context = RunContext::new(&skills);
-    context.host = &all;
+    context.input_gate = &all;
     let running = runner.run("test", asked, context);
     tokio::time::timeout(std::time::Duration::from_millis(500), running).await.unwrap_err();
     assert_eq!(tree(&place.workspace().path().join("work")), ["inputs"]);

@@ -185,10 +185,10 @@ async fn a_skill_keeps_its_own_out_with_a_warning() {
         assert_eq!(
             said(&staged.warnings),
             [
-                "the skill has its own `out`; the workspace's is `$WORKSPACE_DIR/out`, and outputs are \
-                 collected from there",
-                "the skill has its own `inputs`; the workspace's is `$WORKSPACE_DIR/work/inputs`, and outputs \
-                 are collected from there",
+                "the skill's own `out` hides the workspace's, which is `$WORKSPACE_DIR/out`; outputs are collected \
+                 from the workspace only",
+                "the skill's own `inputs` hides the workspace's, which is `$WORKSPACE_DIR/work/inputs`; outputs are \
+                 collected from the workspace only",
             ]
         );
     }
@@ -340,6 +340,6 @@ async fn files_that_change_while_they_are_staged_are_no_mix() {
         assert_eq!(["a", "b"].map(text), [times.to_string(), times.to_string()]);
     }
     let refused = stage(3).await.unwrap_err().to_string();
-    assert!(refused.contains("changes while it is staged; try again"), "{refused}");
+    assert!(refused.contains("changed while it was staged; try again"), "{refused}");
     assert!(!workspace.path().join("skills/far-3").exists());
 }

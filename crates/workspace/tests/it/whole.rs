@@ -45,7 +45,7 @@ impl Machine {
         let host = self.scratch.path().to_owned();
         let may_come = move |path: &std::path::Path| path.starts_with(&host);
         let mut context = RunContext::new(&sources);
-        context.host = &may_come;
+        context.input_gate = &may_come;
         self.runner.run("one", request, context).await.unwrap()
     }
 }

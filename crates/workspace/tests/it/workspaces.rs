@@ -28,7 +28,7 @@ fn a_session_keeps_its_workspace_and_has_it_alone() {
     let place = Place::new();
     put(&place.workspace(), "out/kept", "text");
     assert!(place.workspace().path().join("out/kept").exists());
-    let other = place.workspaces.for_session("other").unwrap();
+    let other = place.workspaces.workspace("other").unwrap();
     assert!(!other.path().join("out/kept").exists());
 }
 
@@ -37,7 +37,7 @@ fn an_identity_is_never_a_path() {
     let place = Place::new();
     let root = place.path("workspaces");
     for identity in ["", ".", "..", "../../escaped", "/etc", "a\0b", "a\nb", &"long".repeat(10_000)] {
-        let workspace = place.workspaces.for_session(identity).unwrap();
+        let workspace = place.workspaces.workspace(identity).unwrap();
         assert_eq!(home(&workspace).parent().unwrap(), root, "{identity:?}");
     }
     assert!(!place.path("escaped").exists());
@@ -120,7 +120,7 @@ fn a_newer_version_is_left_alone() {
     let file = home(&place.workspace()).join("workspace.json");
     let newer = r#"{"version":2,"session":"test","created":0,"last_used":0}"#;
     std::fs::write(&file, newer).unwrap();
-    let refused = place.workspaces.for_session("test").unwrap_err();
+    let refused = place.workspaces.workspace("test").unwrap_err();
     assert!(matches!(refused, WorkspaceError::NewerVersion { version: 2, .. }), "{refused}");
     let cleaned = place.workspaces.cleanup(Duration::ZERO).unwrap();
     assert_eq!((cleaned.removed, cleaned.warnings.len()), (0, 1));
@@ -130,8 +130,8 @@ fn a_newer_version_is_left_alone() {
 #[test]
 fn cleanup_removes_by_age_and_never_what_is_in_use() {
     let place = Place::new();
-    let used = place.workspaces.for_session("used").unwrap();
-    let idle = place.workspaces.for_session("idle").unwrap().path().to_owned();
+    let used = place.workspaces.workspace("used").unwrap();
+    let idle = place.workspaces.workspace("idle").unwrap().path().to_owned();
     let young = place.workspaces.cleanup(Duration::from_secs(3600)).unwrap();
     assert_eq!((young.removed, young.in_use), (0, 0));
     // Another value, as another process would have it.
@@ -206,7 +206,7 @@ fn opening_and_cleaning_at_the_same_time_harm_nobody() {
             let until = Instant::now() + Duration::from_secs(10);
             let mut rounds = 0;
             while rounds < 500 || (removed.load(Ordering::Relaxed) < 20 && Instant::now() < until) {
-                let workspace = place.workspaces.for_session("contended").unwrap();
+                let workspace = place.workspaces.workspace("contended").unwrap();
                 // Whoever has it finds it whole: nobody removes it now.
                 assert!(workspace.path().join("work/inputs").is_dir());
                 drop(workspace);

@@ -1,7 +1,6 @@
-//! What the file tools are called with.
+//! The arguments of the file tools.
 //!
-//! Descriptions are for models, who read them in every request. A name that
-//! says it all has none.
+//! Models read the descriptions in every request. An argument with a clear name needs none.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -107,11 +106,11 @@ mod tests {
         assert_eq!(default::<Read>("limit"), DEFAULT_LINES);
         assert_eq!(default::<Execute>("timeout"), DEFAULT_EXECUTE.as_secs());
         assert_eq!((default::<Glob>("path"), default::<Grep>("path")), (json!("/"), json!("/")));
-        let least: Read = parameters::parsed(json!({"file_path": "/a"})).unwrap();
+        let least: Read = parameters::parse(json!({"file_path": "/a"})).unwrap();
         assert_eq!(default::<Read>("offset"), least.offset);
         assert_eq!(default::<Read>("piece"), least.piece);
         let least: EditFile =
-            parameters::parsed(json!({"file_path": "/a", "old_string": "a", "new_string": "b"})).unwrap();
+            parameters::parse(json!({"file_path": "/a", "old_string": "a", "new_string": "b"})).unwrap();
         assert_eq!(default::<EditFile>("replace_all"), least.replace_all);
     }
 }

@@ -1,8 +1,8 @@
-//! File tools: `ls`, `read_file`, `write_file`, `edit_file`, `glob`, `grep` and, where the backend can, `execute`.
+//! File tools: `ls`, `read_file`, `write_file`, `edit_file`, `glob`, `grep` and, if the backend can run commands, `execute`.
 
+mod access;
 mod arguments;
-mod listed;
-mod reach;
+mod listing;
 mod read;
 
 use std::sync::{Arc, OnceLock};
@@ -17,24 +17,23 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use self::access::{FileAccess, ReadAccess};
 use self::arguments::{EditFile, Execute, Glob, Grep, Ls, Read, Write};
-use self::listed::{Listed, MAX_NAMES, MAX_NOTES};
-use self::reach::{Look, Reach};
+use self::listing::{ListingText, MAX_NAMES, MAX_NOTES};
 use crate::backends::Backends;
-use crate::middleware::skills;
-use crate::middleware::{Middleware, MiddlewareContext};
+use crate::middleware::{Middleware, MiddlewareContext, skills};
 use crate::model::ToolDefinition;
 use crate::tool::{Tool, ToolAnswer, ToolContext, ToolKind, ToolOutput, parsed, schema};
 
 const NAME: &str = "files";
-/// How many lines `read_file` shows when nobody says otherwise.
+/// How many lines `read_file` shows by default.
 const DEFAULT_LINES: usize = 2000;
-/// The most that one answer shows of files, in bytes.
+/// How much text of files one answer shows, in bytes.
 const MAX_SHOWN: usize = 60_000;
-/// How long `execute` may take when nobody says otherwise.
+/// How long `execute` may take by default.
 const DEFAULT_EXECUTE: Duration = Duration::from_secs(120);
 
-/// File tools as a part of an agent.
+/// The file tools.
 ///
 /// ```
 /// use std::sync::{Arc, OnceLock};
@@ -52,10 +51,10 @@ const DEFAULT_EXECUTE: Duration = Duration::from_secs(120);
 ///     ScriptedTurn::new().expect(ScriptedExpect::new().last("- tides")).say("Noted."),
 /// ]);
 /// let files = Files::new(Arc::new(MemoryBackend::new()));
-/// let agent = Agent::builder(Arc::new(model)).with(files).build()?;
+/// let agent = Agent::builder(Arc::new(model)).middleware(files).build()?;
 /// let mut thread = agent.open(ThreadId::new()).await?;
 /// thread.say("Note the tides.", &NoWatcher).await?;
-/// assert_eq!(thread.answer().as_deref(), Some("Noted."));
+/// assert_eq!(thread.last_response().as_deref(), Some("Noted."));
 /// # Ok(())
 /// # }
 /// ```
@@ -66,15 +65,19 @@ pub struct Files {
 }
 
 impl Files {
-    /// The tools for these files. Whoever calls them may see and change all of them, but for those of skills: what the
-    /// agent is denied is not there for it, and what somebody has to be asked about has to be loaded first.
+    /// File tools for these files. The agent can read and change all of them, except files of skills.
+    ///
+    /// Files of a denied skill do not exist for the agent. Files of a skill that needs approval can be read once it is
+    /// loaded.
     pub fn new(backends: impl Into<Backends>) -> Self {
         Self { backends: backends.into(), permissions: None }
     }
 
-    /// The same within these permissions: rules of kind `read` and `write` by the real path of a file on this machine, or
-    /// by its path in a backend that is elsewhere, and `run` by command line. What they want asked waits in the thread
-    /// where nobody else can be asked. What they deny is not listed, and not found.
+    /// Applies permission rules to the tools.
+    ///
+    /// Rules of kind `read` and `write` match a file's real path on this machine, or its path in a remote backend. Rules of
+    /// kind `run` match the command line. A question waits in the thread if nobody else can be asked. Denied files are
+    /// neither listed nor found.
     #[must_use]
     pub fn permissions(mut self, permissions: Permissions) -> Self {
         self.permissions = Some(permissions);
@@ -88,9 +91,9 @@ impl Middleware for Files {
         NAME
     }
 
-    fn tools(&self, moment: MiddlewareContext<'_>) -> Vec<Arc<dyn Tool>> {
-        let backend = self.backends.at(moment);
-        let can = |kind: &Kind| *kind != Kind::Execute || backend.executor().is_some();
+    fn tools(&self, context: MiddlewareContext<'_>) -> Vec<Arc<dyn Tool>> {
+        let backend = self.backends.at(context);
+        let can = |kind: &FileToolKind| *kind != FileToolKind::Execute || backend.executor().is_some();
         let tool =
             |kind| FileTool { kind, backend: Arc::clone(&backend), permissions: self.permissions.clone() };
         KINDS.into_iter().filter(can).map(|kind| Arc::new(tool(kind)) as Arc<dyn Tool>).collect()
@@ -98,7 +101,7 @@ impl Middleware for Files {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum FileToolKind {
     Ls,
     Read,
     Write,
@@ -108,21 +111,28 @@ enum Kind {
     Execute,
 }
 
-/// All of them, in the order in which a model is told of them.
-const KINDS: [Kind; 7] =
-    [Kind::Ls, Kind::Read, Kind::Write, Kind::Edit, Kind::Glob, Kind::Grep, Kind::Execute];
+/// All file tools, in the order in which the model sees them.
+const KINDS: [FileToolKind; 7] = [
+    FileToolKind::Ls,
+    FileToolKind::Read,
+    FileToolKind::Write,
+    FileToolKind::Edit,
+    FileToolKind::Glob,
+    FileToolKind::Grep,
+    FileToolKind::Execute,
+];
 
 #[derive(Debug)]
 struct FileTool {
-    kind: Kind,
+    kind: FileToolKind,
     backend: Arc<dyn Backend>,
     permissions: Option<Permissions>,
 }
 
-/// Why a call does not go on.
+/// Why a call ends early.
 enum Stop {
     Backend(BackendError),
-    /// The call's output instead.
+    /// The call returns this output instead.
     Output(ToolOutput),
 }
 
@@ -139,22 +149,24 @@ impl From<ToolOutput> for Stop {
 }
 
 impl FileTool {
-    fn defined(&self) -> ToolDefinition {
+    fn create_definition(&self) -> ToolDefinition {
         let (description, parameters) = match self.kind {
-            Kind::Ls => ("List the files and directories in a directory.", schema::<Ls>()),
-            Kind::Read => (
+            FileToolKind::Ls => ("List the files and directories in a directory.", schema::<Ls>()),
+            FileToolKind::Read => (
                 "Read a text file, with line numbers. Read long files in parts, with offset and limit; long lines are \
                  shown in pieces such as 12.1 and 12.2.",
                 schema::<Read>(),
             ),
-            Kind::Write => ("Write a new file. Change one that exists with edit_file.", schema::<Write>()),
-            Kind::Edit => (
+            FileToolKind::Write => {
+                ("Write a new file. Change one that exists with edit_file.", schema::<Write>())
+            }
+            FileToolKind::Edit => (
                 "Replace a text in a file, which must be there once unless replace_all is true. Read the file first.",
                 schema::<EditFile>(),
             ),
-            Kind::Glob => ("Find files by path.", schema::<Glob>()),
-            Kind::Grep => ("Find lines in text files by a regular expression.", schema::<Grep>()),
-            Kind::Execute => ("Run a command line where the files are.", schema::<Execute>()),
+            FileToolKind::Glob => ("Find files by path.", schema::<Glob>()),
+            FileToolKind::Grep => ("Find lines in text files by a regular expression.", schema::<Grep>()),
+            FileToolKind::Execute => ("Run a command line where the files are.", schema::<Execute>()),
         };
         ToolDefinition { name: self.kind.name().to_owned(), description: description.to_owned(), parameters }
     }
@@ -163,43 +175,44 @@ impl FileTool {
 #[async_trait]
 impl Tool for FileTool {
     fn definition(&self) -> Arc<ToolDefinition> {
-        static MADE: [OnceLock<Arc<ToolDefinition>>; KINDS.len()] = [const { OnceLock::new() }; KINDS.len()];
-        Arc::clone(MADE[self.kind as usize].get_or_init(|| self.defined().into()))
+        static DEFINITIONS: [OnceLock<Arc<ToolDefinition>>; KINDS.len()] =
+            [const { OnceLock::new() }; KINDS.len()];
+        Arc::clone(DEFINITIONS[self.kind as usize].get_or_init(|| self.create_definition().into()))
     }
 
-    fn act(&self) -> ToolKind {
+    fn kind(&self) -> ToolKind {
         match self.kind {
-            Kind::Ls => ToolKind::List,
-            Kind::Read => ToolKind::Read,
-            Kind::Write => ToolKind::Write,
-            Kind::Edit => ToolKind::Edit,
-            Kind::Glob => ToolKind::Find,
-            Kind::Grep => ToolKind::Search,
-            Kind::Execute => ToolKind::Execute,
+            FileToolKind::Ls => ToolKind::List,
+            FileToolKind::Read => ToolKind::Read,
+            FileToolKind::Write => ToolKind::Write,
+            FileToolKind::Edit => ToolKind::Edit,
+            FileToolKind::Glob => ToolKind::Find,
+            FileToolKind::Grep => ToolKind::Search,
+            FileToolKind::Execute => ToolKind::Execute,
         }
     }
 
     async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {
-        let reach = Reach {
+        let access = FileAccess {
             backend: &*self.backend,
             permissions: self.permissions.as_ref(),
-            skills: skills::at(context.moment),
+            skills: skills::at(context.middleware),
             context,
         };
         let done = match self.kind {
-            Kind::Ls => self.with(arguments, |a: Ls| self.ls(a, &reach)).await,
-            Kind::Read => self.with(arguments, |a: Read| self.read(a, &reach)).await,
-            Kind::Write => self.with(arguments, |a: Write| self.write(a, &reach)).await,
-            Kind::Edit => self.with(arguments, |a: EditFile| self.edit(a, &reach)).await,
-            Kind::Glob => self.with(arguments, |a: Glob| self.glob(a, &reach)).await,
-            Kind::Grep => self.with(arguments, |a: Grep| self.grep(a, &reach)).await,
-            Kind::Execute => self.with(arguments, |a: Execute| self.execute(a, &reach)).await,
+            FileToolKind::Ls => self.with(arguments, |a: Ls| self.ls(a, &access)).await,
+            FileToolKind::Read => self.with(arguments, |a: Read| self.read(a, &access)).await,
+            FileToolKind::Write => self.with(arguments, |a: Write| self.write(a, &access)).await,
+            FileToolKind::Edit => self.with(arguments, |a: EditFile| self.edit(a, &access)).await,
+            FileToolKind::Glob => self.with(arguments, |a: Glob| self.glob(a, &access)).await,
+            FileToolKind::Grep => self.with(arguments, |a: Grep| self.grep(a, &access)).await,
+            FileToolKind::Execute => self.with(arguments, |a: Execute| self.execute(a, &access)).await,
         };
         done.unwrap_or_else(|stopped| stopped)
     }
 }
 
-impl Kind {
+impl FileToolKind {
     fn name(self) -> &'static str {
         match self {
             Self::Ls => "ls",
@@ -214,59 +227,59 @@ impl Kind {
 }
 
 impl FileTool {
-    /// Does something with typed arguments.
+    /// Parses the arguments and does the work.
     async fn with<A: DeserializeOwned + JsonSchema + 'static, W: Future<Output = Result<String, Stop>>>(
         &self,
         arguments: Value,
-        act: impl FnOnce(A) -> W,
+        work: impl FnOnce(A) -> W,
     ) -> Result<ToolOutput, ToolOutput> {
         let arguments = parsed(self.kind.name(), arguments)?;
-        match act(arguments).await {
+        match work(arguments).await {
             Ok(text) => Ok(ToolAnswer::text(text).into()),
             Err(Stop::Backend(error)) => Err(ToolAnswer::error(format!("Error: {error}")).into()),
             Err(Stop::Output(output)) => Err(output),
         }
     }
 
-    async fn ls(&self, ls: Ls, reach: &Reach<'_>) -> Result<String, Stop> {
+    async fn ls(&self, ls: Ls, access: &FileAccess<'_>) -> Result<String, Stop> {
         let path = VirtualPath::parse(&ls.path)?;
-        let look = reach.look(&path).await?;
+        let readable = access.read(&path).await?;
         let listing = self.backend.ls(&path).await?;
-        let mut names = Listed::default();
+        let mut names = ListingText::default();
         for entry in &listing.entries {
-            if names.has_room() && look.names(&entry.path).await {
+            if names.has_room() && readable.may_name(&entry.path).await {
                 let end = if entry.kind == EntryKind::Directory { "/" } else { "" };
                 names.add(&format!("{}{end}", entry.path));
             }
         }
-        names.note_skipped(&listing.skipped, &look).await;
+        names.note_skipped(&listing.skipped, &readable).await;
         names.note(listing.stopped.map(|cap| cap.to_string()));
-        Ok(names.or("the directory is empty"))
+        Ok(names.finish("the directory is empty"))
     }
 
-    async fn read(&self, read: Read, reach: &Reach<'_>) -> Result<String, Stop> {
+    async fn read(&self, read: Read, access: &FileAccess<'_>) -> Result<String, Stop> {
         let path = VirtualPath::parse(&read.file_path)?;
-        reach.look(&path).await?;
+        access.read(&path).await?;
         let from = (read.offset, read.piece);
         Ok(read::lines(&*self.backend, &path, from, read.limit.max(1)).await?)
     }
 
-    async fn write(&self, write: Write, reach: &Reach<'_>) -> Result<String, Stop> {
+    async fn write(&self, write: Write, access: &FileAccess<'_>) -> Result<String, Stop> {
         let path = VirtualPath::parse(&write.file_path)?;
-        reach.write(&path, Action::WriteFile { content: write.content.clone() }).await?;
+        access.write(&path, Action::WriteFile { content: write.content.clone() }).await?;
         let entry = self.backend.write(&path, write.content.into(), WriteMode::CreateNew).await?;
         Ok(format!("Wrote {} ({} bytes).", entry.path, entry.size))
     }
 
-    async fn edit(&self, edit: EditFile, reach: &Reach<'_>) -> Result<String, Stop> {
+    async fn edit(&self, edit: EditFile, access: &FileAccess<'_>) -> Result<String, Stop> {
         let path = VirtualPath::parse(&edit.file_path)?;
         let all = edit.replace_all;
-        let deed = Action::EditFile {
+        let action = Action::EditFile {
             old_string: edit.old_string.clone(),
             new_string: edit.new_string.clone(),
             replace_all: all,
         };
-        reach.edit(&path, deed).await?;
+        access.edit(&path, action).await?;
         let change = if all {
             Edit::all(edit.old_string, edit.new_string)
         } else {
@@ -276,71 +289,79 @@ impl FileTool {
         Ok(format!("Replaced {} in {}.", count(edited.replacements, "occurrence"), edited.entry.path))
     }
 
-    async fn glob(&self, glob: Glob, reach: &Reach<'_>) -> Result<String, Stop> {
+    async fn glob(&self, glob: Glob, access: &FileAccess<'_>) -> Result<String, Stop> {
         let base = VirtualPath::parse(&glob.path)?;
-        let look = reach.look(&base).await?;
-        // Models write patterns from the root; they are from the base here.
+        let readable = access.read(&base).await?;
+        // Models write patterns from the root. Here they start at the base.
         let query = GlobQuery::new(glob.pattern.trim_start_matches('/'))?;
         let report = self.backend.glob(&base, &query).await?;
-        let mut names = Listed::default();
+        let mut names = ListingText::default();
         for entry in &report.entries {
-            if names.has_room() && look.names(&entry.path).await {
+            if names.has_room() && readable.may_name(&entry.path).await {
                 names.add(entry.path.as_str());
             }
         }
-        names.note_skipped(&report.skipped, &look).await;
+        names.note_skipped(&report.skipped, &readable).await;
         names.note(report.stopped.map(|cap| cap.to_string()));
-        Ok(names.or("no file matches"))
+        Ok(names.finish("no file matches"))
     }
 
-    async fn grep(&self, grep: Grep, reach: &Reach<'_>) -> Result<String, Stop> {
+    async fn grep(&self, grep: Grep, access: &FileAccess<'_>) -> Result<String, Stop> {
         let base = VirtualPath::parse(&grep.path)?;
-        let look = reach.look(&base).await?;
+        let readable = access.read(&base).await?;
         let mut query = GrepQuery::regex(&grep.pattern)?.max_matches(MAX_NAMES);
         if let Some(files) = &grep.glob {
             query = query.in_files(GlobQuery::new(files.trim_start_matches('/'))?);
         }
         let report = self.backend.grep(&base, &query).await?;
-        let mut lines = Listed::default();
+        let mut lines = ListingText::default();
         for found in &report.matches {
-            if lines.has_room() && look.shows(&found.path).await {
+            if lines.has_room() && readable.may_show(&found.path).await {
                 lines.add(&format!("{}:{}:{}", found.path, found.line, found.text));
             }
         }
         let mut partial = Vec::new();
         for (path, _) in &report.partial {
-            if look.shows(path).await {
+            if readable.may_show(path).await {
                 partial.push(format!("{path} was searched in part: read it, or ask for less"));
             }
         }
         lines.note(partial);
-        lines.note(self.withheld(&base, query.files(), &look).await);
-        lines.note_skipped(&report.skipped, &look).await;
+        lines.note(self.withheld(&base, query.files(), &readable).await);
+        lines.note_skipped(&report.skipped, &readable).await;
         lines.note(report.stopped.map(|cap| cap.to_string()));
-        Ok(lines.or("no line matches"))
+        Ok(lines.finish("no line matches"))
     }
 
-    /// The files that a search leaves out because nobody was asked about them, whatever is in them.
-    async fn withheld(&self, base: &VirtualPath, files: &GlobQuery, look: &Look<'_>) -> Vec<String> {
+    /// Notes about the files that a search leaves out because nobody was asked about them.
+    async fn withheld(
+        &self,
+        base: &VirtualPath,
+        files: &GlobQuery,
+        readable: &ReadAccess<'_>,
+    ) -> Vec<String> {
         let mut withheld = Vec::new();
-        if !look.withholds() {
+        if !readable.can_withhold() {
             return withheld;
         }
-        // A base that is a file was asked about itself.
+        // If the base is a file, the person was asked about it.
         let Ok(report) = self.backend.glob(base, files).await else { return withheld };
         for path in report.entries.into_iter().map(|entry| entry.path) {
-            if withheld.len() <= MAX_NOTES && look.names(&path).await && !look.shows(&path).await {
+            if withheld.len() <= MAX_NOTES
+                && readable.may_name(&path).await
+                && !readable.may_show(&path).await
+            {
                 withheld.push(format!("{path} needs permission: read it"));
             }
         }
         withheld
     }
 
-    async fn execute(&self, execute: Execute, reach: &Reach<'_>) -> Result<String, Stop> {
+    async fn execute(&self, execute: Execute, access: &FileAccess<'_>) -> Result<String, Stop> {
         let Some(executor) = self.backend.executor() else {
             return Ok("Error: commands cannot be run here.".to_owned());
         };
-        reach.run(&execute.command).await?;
+        access.run(&execute.command).await?;
         let request = ExecuteRequest {
             command: execute.command,
             cwd: VirtualPath::root(),

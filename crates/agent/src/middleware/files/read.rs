@@ -1,4 +1,4 @@
-//! `read_file`: the lines of a text of any length, with their numbers.
+//! `read_file`: numbered lines of a text file of any length.
 
 use std::fmt::Write as _;
 
@@ -11,14 +11,14 @@ const WINDOW: u64 = 1024 * 1024;
 /// The longest piece of a line, in characters. A longer line is shown in pieces: `12.1`, `12.2`.
 const MAX_PIECE: usize = 2000;
 
-/// The place of a piece: its line and which one of the line's it is, both from 0.
-type Place = (usize, usize);
+/// The position of a piece: the line, and the number of the piece in the line. Both count from 0.
+type Position = (usize, usize);
 
-/// Up to `limit` lines of a file from a place on, within [`MAX_SHOWN`].
+/// Up to `limit` lines of a file from a position on, within [`MAX_SHOWN`].
 pub(super) async fn lines(
     backend: &dyn Backend,
     path: &VirtualPath,
-    from: Place,
+    from: Position,
     limit: usize,
 ) -> Result<String, BackendError> {
     let mut page = Page::new(from, limit);
@@ -29,7 +29,7 @@ pub(super) async fn lines(
         torn.extend_from_slice(&contents.bytes);
         let whole = match std::str::from_utf8(&torn) {
             Ok(text) => text.len(),
-            // A character that the next part of the file ends.
+            // A character continues in the next window.
             Err(error) if error.error_len().is_none() && contents.more => error.valid_up_to(),
             Err(_) => return Err(BackendError::NotText { path: path.clone() }),
         };
@@ -44,25 +44,25 @@ pub(super) async fn lines(
     }
 }
 
-/// A part of a text, filled from the text's beginning on.
+/// The lines that are shown, collected while the text is read from its beginning.
 struct Page {
-    from: Place,
-    /// The first line that is too much.
+    from: Position,
+    /// The first line after the page.
     end: usize,
-    /// Where the text is now.
-    at: Place,
-    /// Whether the line at hand has begun.
+    /// The current position in the text.
+    at: Position,
+    /// Whether the current line has begun.
     is_open: bool,
-    /// The piece at hand, and its characters.
+    /// The current piece, and its number of characters.
     held: String,
     characters: usize,
     shown: String,
-    /// Where to read on, once there is no more room.
-    next: Option<Place>,
+    /// Where to continue, once the page is full.
+    next: Option<Position>,
 }
 
 impl Page {
-    fn new(from: Place, limit: usize) -> Self {
+    fn new(from: Position, limit: usize) -> Self {
         Self {
             from,
             end: from.0.saturating_add(limit),
@@ -85,7 +85,7 @@ impl Page {
         }
     }
 
-    /// Adds to the line at hand.
+    /// Adds text to the current line.
     fn add(&mut self, text: &str) {
         if text.is_empty() {
             return;
@@ -125,7 +125,7 @@ impl Page {
         }
     }
 
-    /// Whether the line at hand is to be shown.
+    /// Whether the current line is on the page.
     fn is_inside(&self) -> bool {
         self.next.is_none() && (self.from.0..self.end).contains(&self.at.0)
     }
@@ -151,7 +151,7 @@ impl Page {
         self.held.clear();
     }
 
-    /// What is shown of a text that goes on.
+    /// The page of a text that continues after it.
     fn cut_short(mut self) -> String {
         match self.next {
             Some((line, 0)) => {
@@ -169,7 +169,7 @@ impl Page {
         self.shown
     }
 
-    /// What is shown of a text that ends here.
+    /// The page of a text that ends here.
     fn finished(mut self) -> String {
         if self.is_open {
             self.end_line();
@@ -204,7 +204,7 @@ mod tests {
         (backend, path)
     }
 
-    /// All of a file, read as its answers say, without numbers and ends of lines; and how many answers there were.
+    /// Reads all of a file as the answers say. Returns its text without line ends, and the number of answers.
     async fn all(backend: &MemoryBackend, path: &VirtualPath, limit: usize) -> (String, usize) {
         let (mut from, mut whole, mut answers) = ((0, 0), String::new(), 0);
         loop {
@@ -229,7 +229,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_of_many_windows_can_be_read_to_its_end() {
-        // Characters of three bytes: the windows part some of them.
+        // Characters of three bytes: some are split between two windows.
         let text: String = (0..40_000).map(|number| format!("{number}: {}\r\n", "€".repeat(20))).collect();
         assert!(text.len() as u64 > 2 * WINDOW);
         let (backend, path) = file(text.clone()).await;

@@ -1,38 +1,38 @@
-//! Which hooks there are now: the user's own, and those of loaded skills that the rules let run.
+//! The active hooks: the user's own, and those of loaded skills that the rules allow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use prowess_skills::SkillView;
+use prowess_skills::allowed_tools::ToolNames;
 use prowess_skills::prowess_catalog::CatalogView;
 use prowess_skills::prowess_catalog::yaml::Value;
-use prowess_skills::prowess_permission::{Decision, Kind, Question, Rule, joined};
-use prowess_skills::tools::ToolNames;
+use prowess_skills::prowess_permission::{Decision, Kind, Question, Rule, owned_subject};
 
 use super::config::{Handler, Hook, HookSet};
-use super::event::Happening;
-use super::state::Kept;
+use super::event::EventData;
+use super::state::HooksState;
 
-/// How many problems of one skill's hooks are told.
+/// How many errors in one skill's hooks are logged.
 const MAX_WARNINGS: usize = 5;
 
-/// A hook that is to run, and whose it is.
+/// A hook that is to be called, and its skill.
 #[derive(Clone, Debug)]
-pub(super) struct Due {
+pub(super) struct DueHook {
     pub(super) hook: Hook,
-    /// The skill that it is of.
+    /// The skill that it belongs to. `None`: the user's own.
     pub(super) skill: Option<String>,
 }
 
-impl Due {
-    /// What tells it from all others of the thread.
+impl DueHook {
+    /// Identifies the hook in the thread.
     pub(super) fn key(&self) -> String {
         self.of_origin(&self.hook.key)
     }
 
-    /// Whether it ran before in this thread, as this version or an earlier one has noted it.
-    fn ran(&self, kept: &Kept) -> bool {
-        kept.ran.contains(&self.key()) || kept.ran.contains(&self.of_origin(&self.hook.earlier_key))
+    /// Whether the state says that it ran before, in the form of this version or of an earlier one.
+    fn ran(&self, state: &HooksState) -> bool {
+        state.ran.contains(&self.key()) || state.ran.contains(&self.of_origin(&self.hook.earlier_key))
     }
 
     fn of_origin(&self, key: &str) -> String {
@@ -43,60 +43,60 @@ impl Due {
     }
 }
 
-/// What a thread's part knows of hooks while it is open.
+/// The active hooks of an open thread.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    /// The hooks of skills as they were read last, and from what.
-    read: Mutex<BTreeMap<String, (Value, Arc<HookSet>)>>,
-    /// What was warned about.
+pub(super) struct ActiveHooks {
+    /// The parsed hooks of each skill, and the value that they were parsed from.
+    parsed: Mutex<BTreeMap<String, (Value, Arc<HookSet>)>>,
+    /// The hooks that a warning was logged about.
     warned: Mutex<BTreeSet<String>>,
-    /// Hooks that are to run once, and run or ran.
+    /// Hooks with `once` that are running or have run.
     claimed: Mutex<BTreeSet<String>>,
 }
 
-impl Known {
-    /// The hooks that are to run. Those that are to run once are taken: nobody else gets them.
-    pub(super) fn take(
+impl ActiveHooks {
+    /// The hooks to call for an event. A hook with `once` is claimed, so that it is called once.
+    pub(super) fn claim(
         &self,
         own: &HookSet,
         skills: Option<&SkillView>,
-        kept: &Kept,
-        happening: &Happening<'_>,
-    ) -> Vec<Due> {
-        let mut due = self.due(own, skills, happening);
-        due.retain(|due| !due.hook.once || (!due.ran(kept) && lock(&self.claimed).insert(due.key())));
+        state: &HooksState,
+        event_data: &EventData<'_>,
+    ) -> Vec<DueHook> {
+        let mut due = self.due(own, skills, event_data);
+        due.retain(|due| !due.hook.once || (!due.ran(state) && lock(&self.claimed).insert(due.key())));
         due
     }
 
-    /// A hook that was to run once did not answer: it is not gone.
-    pub(super) fn give_back(&self, due: &Due) {
+    /// Releases a claimed hook that failed, so that it can be called again.
+    pub(super) fn give_back(&self, due: &DueHook) {
         lock(&self.claimed).remove(&due.key());
     }
 
-    /// Whether there are hooks for this at all.
-    pub(super) fn has(&self, own: &HookSet, skills: Option<&SkillView>, happening: &Happening<'_>) -> bool {
-        !self.due(own, skills, happening).is_empty()
+    /// Whether there are hooks for this event.
+    pub(super) fn has(&self, own: &HookSet, skills: Option<&SkillView>, event_data: &EventData<'_>) -> bool {
+        !self.due(own, skills, event_data).is_empty()
     }
 
-    fn due(&self, own: &HookSet, skills: Option<&SkillView>, happening: &Happening<'_>) -> Vec<Due> {
-        let (event, subject) = (happening.event(), happening.subject());
+    fn due(&self, own: &HookSet, skills: Option<&SkillView>, event_data: &EventData<'_>) -> Vec<DueHook> {
+        let (event, subject) = (event_data.event(), event_data.subject());
         let default = ToolNames::default();
         let names = skills.map_or(&default, |view| &view.engine().options().tools);
-        let names = happening.is_about_tool().then_some(names);
+        let names = event_data.is_about_tool().then_some(names);
         let mine = |hooks: &HookSet, skill: Option<&str>| {
             let hooks = hooks.0.iter().filter(|hook| {
-                hook.event == event && subject.is_none_or(|subject| hook.matcher.chooses(subject, names))
+                hook.event == event && subject.is_none_or(|subject| hook.matcher.matches(subject, names))
             });
-            let due = |hook: &Hook| Due { hook: hook.clone(), skill: skill.map(str::to_owned) };
+            let due = |hook: &Hook| DueHook { hook: hook.clone(), skill: skill.map(str::to_owned) };
             hooks.map(due).collect::<Vec<_>>()
         };
         let mut due = mine(own, None);
         let Some(skills) = skills else { return due };
         let (view, state) = (skills.engine().catalog_view(), skills.state());
         let loaded = state.loaded().iter().map(|skill| (skill.name.as_str(), Some(&skill.location)));
-        // A skill hears of its own end.
-        let gone = match happening {
-            Happening::SkillUnload { skill } => Some((*skill, None)),
+        // A skill's hooks are called for its own unloading.
+        let gone = match event_data {
+            EventData::SkillUnload { skill } => Some((*skill, None)),
             _ => None,
         };
         for (name, location) in loaded.chain(gone) {
@@ -114,31 +114,31 @@ impl Known {
         due
     }
 
-    /// The hooks of a skill. They are read anew when they have changed.
+    /// The hooks of a skill, parsed again if its frontmatter has changed.
     fn hooks_of(&self, view: &CatalogView, name: &str) -> Option<Arc<HookSet>> {
         let written = view.get(name)?.skill.extensions.hooks.as_ref()?;
-        let mut read = lock(&self.read);
-        if let Some((value, hooks)) = read.get(name)
+        let mut parsed = lock(&self.parsed);
+        if let Some((value, hooks)) = parsed.get(name)
             && value == written
         {
             return Some(Arc::clone(hooks));
         }
-        let (hooks, problems) = HookSet::of_skill(written);
-        for problem in problems.iter().take(MAX_WARNINGS) {
-            tracing::warn!(skill = name, %problem, "A hook of a skill is ignored");
+        let (hooks, errors) = HookSet::of_skill(written);
+        for error in errors.iter().take(MAX_WARNINGS) {
+            tracing::warn!(skill = name, %error, "A hook of a skill is invalid and ignored");
         }
         let hooks = Arc::new(hooks);
-        read.insert(name.to_owned(), (written.clone(), Arc::clone(&hooks)));
+        parsed.insert(name.to_owned(), (written.clone(), Arc::clone(&hooks)));
         Some(hooks)
     }
 
-    /// Whether the rules let a skill's hook run. What may not be run by the model may not be run by a hook either.
+    /// Whether the rules allow a skill's hook. A command that is denied to the model is denied to hooks too.
     fn may_run(&self, skills: &SkillView, skill: &str, hook: &Hook) -> bool {
         let permissions = skills.engine().permissions();
-        let subject = joined(skill, &hook.event.to_string());
+        let subject = owned_subject(skill, &hook.event.to_string());
         let decision = permissions.decide(&Question::new(Kind::HOOK, subject.as_str())).decision;
         let is_denied = match &hook.handler {
-            Handler::Command(line) => permissions.is_denied(&Kind::RUN, &joined(skill, line)),
+            Handler::Command(line) => permissions.is_denied(&Kind::RUN, &owned_subject(skill, line)),
             Handler::Prompt(_) | Handler::Agent { .. } => false,
         };
         if decision == Decision::Allow && !is_denied {
@@ -149,7 +149,7 @@ impl Known {
             tracing::warn!(
                 skill,
                 event = %hook.event,
-                "A hook of a skill does not run. To let it: {} {}",
+                "A hook of a skill does not run. To allow it: {} {}",
                 rule.toml_table(),
                 rule.toml_line()
             );
@@ -173,12 +173,12 @@ mod tests {
         let hook = json!({"type": "prompt", "prompt": "Mind the gap.", "once": true});
         let hooks = HookSet::parse(&json!({"Stop": [{"hooks": [hook]}]})).unwrap_or_default();
         for skill in [None, Some("pdf".to_owned())] {
-            let due = Due { hook: hooks.0[0].clone(), skill };
+            let due = DueHook { hook: hooks.0[0].clone(), skill };
             for key in [due.of_origin(&due.hook.earlier_key), due.key()] {
-                let mut kept = Kept::default();
-                assert!(!due.ran(&kept));
-                kept.ran.insert(key);
-                assert!(due.ran(&kept));
+                let mut state = HooksState::default();
+                assert!(!due.ran(&state));
+                state.ran.insert(key);
+                assert!(due.ran(&state));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What hooks can be on, and what they are told of it.
+//! The events of hooks, and the JSON that a hook reads.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::message::ToolCall;
 
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What a hook can be on.
+        /// An event that hooks can be called for.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum HookEvent {
@@ -17,10 +17,10 @@ macro_rules! events {
         }
 
         impl HookEvent {
-            /// All of them.
+            /// All events.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// Its name, as configurations write it.
+            /// The event's name in configurations.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)*
@@ -31,23 +31,23 @@ macro_rules! events {
 }
 
 events! {
-    /// A process opened the thread, and its first turn there begins.
+    /// A process opened the thread, and its first turn begins.
     SessionStart,
     /// A person said something.
     UserPromptSubmit,
-    /// A tool is to be called.
+    /// A tool call is about to be made.
     PreToolUse,
-    /// A tool was called.
+    /// A tool call was made.
     PostToolUse,
-    /// A tool was called, and its answer is an error.
+    /// A tool call was made, and its answer is an error.
     PostToolUseFailure,
-    /// A call was put to a person.
+    /// A person is asked about a tool call.
     PermissionRequest,
-    /// Messages are to be taken out of the model's sight.
+    /// A summary is about to replace messages.
     PreCompact,
-    /// Messages were taken out of the model's sight.
+    /// A summary has replaced messages.
     PostCompact,
-    /// A sub-agent is to begin.
+    /// A sub-agent is about to start.
     SubagentStart,
     /// A sub-agent has ended.
     SubagentStop,
@@ -55,7 +55,7 @@ events! {
     SkillLoad,
     /// A skill was unloaded.
     SkillUnload,
-    /// The turn is to end.
+    /// The turn is about to end.
     Stop,
     /// The process is done with the thread.
     SessionEnd,
@@ -67,12 +67,12 @@ impl HookEvent {
         Self::ALL.iter().copied().find(|event| event.name() == name)
     }
 
-    /// Whether a hook that did not answer blocks: a guard that is not there lets nobody pass.
+    /// Whether a hook without a verdict blocks the event, because it may be a guard.
     pub(super) fn fails_closed(self) -> bool {
         matches!(self, Self::PreToolUse | Self::PermissionRequest)
     }
 
-    /// Whether what a hook prints, JSON or not, is for the model.
+    /// Whether the model reads the output of a hook, even if it is not JSON.
     pub(super) fn shows_output(self) -> bool {
         matches!(self, Self::SessionStart | Self::UserPromptSubmit)
     }
@@ -84,9 +84,9 @@ impl fmt::Display for HookEvent {
     }
 }
 
-/// An event with what a hook is told of it.
+/// An event with its data.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Happening<'a> {
+pub(super) enum EventData<'a> {
     SessionStart { source: &'a str },
     UserPromptSubmit { prompt: &'a str },
     PreToolUse { call: &'a ToolCall, input: &'a Value },
@@ -103,7 +103,7 @@ pub(super) enum Happening<'a> {
     SessionEnd { reason: &'a str },
 }
 
-impl Happening<'_> {
+impl EventData<'_> {
     pub(super) fn event(&self) -> HookEvent {
         match self {
             Self::SessionStart { .. } => HookEvent::SessionStart,
@@ -123,7 +123,7 @@ impl Happening<'_> {
         }
     }
 
-    /// What a matcher is compared with: the tool's name, or what stands for it; nothing where there is no such thing.
+    /// What a matcher is compared with, such as the tool's name. `None` if the event has no such subject.
     pub(super) fn subject(&self) -> Option<&str> {
         match self {
             Self::PreToolUse { call, .. }
@@ -139,7 +139,7 @@ impl Happening<'_> {
         }
     }
 
-    /// Whether it is about a tool, which has other names too.
+    /// Whether it is about a tool, which can have aliases.
     pub(super) fn is_about_tool(&self) -> bool {
         matches!(
             self.event(),
@@ -150,7 +150,7 @@ impl Happening<'_> {
         )
     }
 
-    /// What a hook reads from standard input.
+    /// The JSON that a hook reads from standard input.
     pub(super) fn input(&self, thread: &ThreadId) -> Value {
         let fields = match *self {
             Self::SessionStart { source } => json!({"source": source}),
@@ -181,7 +181,7 @@ impl Happening<'_> {
     }
 }
 
-/// Who wanted a compaction is not told: it is made before a model is asked, in any case.
+/// The trigger of every compaction. prowess does not tell hooks whether a person asked for it.
 const AUTO: &str = "auto";
 
 fn tool(call: &ToolCall, input: &Value) -> Value {
@@ -206,27 +206,27 @@ mod tests {
         let input = &json!({"path": "/"});
         let call = &call;
         let all = [
-            Happening::SessionStart { source: "startup" },
-            Happening::UserPromptSubmit { prompt: "hello" },
-            Happening::PreToolUse { call, input },
-            Happening::PostToolUse { call, input, response: "a b" },
-            Happening::PostToolUseFailure { call, input, error: "Error: no" },
-            Happening::PermissionRequest { call, input },
-            Happening::PreCompact { messages: 3 },
-            Happening::PostCompact { messages: 3 },
-            Happening::SubagentStart { agent: "poet", task: "rhyme" },
-            Happening::SubagentStop { agent: "poet", answer: "time" },
-            Happening::SkillLoad { skill: "pdf" },
-            Happening::SkillUnload { skill: "pdf" },
-            Happening::Stop { is_active: false, answer: "Done." },
-            Happening::SessionEnd { reason: "close" },
+            EventData::SessionStart { source: "startup" },
+            EventData::UserPromptSubmit { prompt: "hello" },
+            EventData::PreToolUse { call, input },
+            EventData::PostToolUse { call, input, response: "a b" },
+            EventData::PostToolUseFailure { call, input, error: "Error: no" },
+            EventData::PermissionRequest { call, input },
+            EventData::PreCompact { messages: 3 },
+            EventData::PostCompact { messages: 3 },
+            EventData::SubagentStart { agent: "poet", task: "rhyme" },
+            EventData::SubagentStop { agent: "poet", answer: "time" },
+            EventData::SkillLoad { skill: "pdf" },
+            EventData::SkillUnload { skill: "pdf" },
+            EventData::Stop { is_active: false, answer: "Done." },
+            EventData::SessionEnd { reason: "close" },
         ];
-        assert_eq!(all.map(|happening| happening.event()), HookEvent::ALL);
+        assert_eq!(all.map(|event_data| event_data.event()), HookEvent::ALL);
         assert!(HookEvent::ALL.iter().all(|event| HookEvent::named(event.name()) == Some(*event)));
         // In the order of the keys, whatever features the build has.
         let sorted =
             |value: Value| -> BTreeMap<String, Value> { serde_json::from_value(value).unwrap_or_default() };
-        let line = |happening: &Happening<'_>| json!(sorted(happening.input(&thread))).to_string();
+        let line = |event_data: &EventData<'_>| json!(sorted(event_data.input(&thread))).to_string();
         let lines: Vec<String> = all.iter().map(line).collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
         {"hook_event_name":"SessionStart","session_id":"t1","source":"startup"}

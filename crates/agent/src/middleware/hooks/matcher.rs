@@ -1,18 +1,18 @@
-//! Which tools a hook is for.
+//! Matchers: which tools, or other subjects, a hook is for.
 
-use prowess_skills::tools::ToolNames;
+use prowess_skills::allowed_tools::ToolNames;
 use regex::{Regex, RegexBuilder};
 
 /// The longest matcher, in bytes.
 pub(super) const MAX_MATCHER: usize = 1024;
-/// How large a matcher may become when it is compiled, in bytes.
+/// The most memory of a compiled matcher, in bytes.
 const MAX_COMPILED: usize = 256 * 1024;
 
-/// What a hook is for.
+/// What a hook is for: everything, some names, or a regular expression.
 #[derive(Clone, Debug)]
 pub(super) enum Matcher {
     All,
-    /// Whole names.
+    /// Whole names, as in `Edit|Write`.
     Names(Vec<String>),
     Pattern(Regex),
 }
@@ -30,13 +30,13 @@ impl Matcher {
             return Ok(Self::Names(text.split('|').map(str::to_owned).collect()));
         }
         let built = RegexBuilder::new(text).size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED).build();
-        // Its error has the expression and a caret on lines before what is wrong.
+        // The error shows the expression and a caret first. Its last line says what is wrong.
         let said =
             |error: regex::Error| error.to_string().lines().last().unwrap_or_default().trim().to_owned();
         built.map(Self::Pattern).map_err(said)
     }
 
-    fn has(&self, name: &str) -> bool {
+    fn matches_name(&self, name: &str) -> bool {
         match self {
             Self::All => true,
             Self::Names(names) => names.iter().any(|known| known == name),
@@ -44,12 +44,12 @@ impl Matcher {
         }
     }
 
-    /// Whether it chooses this. A tool is known under all names that skills have for it.
-    pub(super) fn chooses(&self, subject: &str, names: Option<&ToolNames>) -> bool {
+    /// Whether the hook is for this subject. A tool also matches by its aliases in skills, such as `Bash` for `execute`.
+    pub(super) fn matches(&self, subject: &str, names: Option<&ToolNames>) -> bool {
         let stands_for = |tools: &[String]| tools.iter().any(|tool| tool == subject);
         let aliases = names.iter().flat_map(|names| &names.aliases);
         let mut others = aliases.filter(|(_, tools)| stands_for(tools)).map(|(alias, _)| alias);
-        self.has(subject) || others.any(|alias| self.has(alias))
+        self.matches_name(subject) || others.any(|alias| self.matches_name(alias))
     }
 }
 
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_matcher_is_told_in_one_line() {
+    fn an_invalid_matcher_has_an_error_of_one_line() {
         let refused = Matcher::parse("a[").map(|_| ());
         assert_eq!(refused, Err("error: unclosed character class".to_owned()));
         assert!(Matcher::parse("(a{500}){500}").is_err_and(|why| !why.contains('\n')));
@@ -79,7 +79,7 @@ mod tests {
             ("Bash", "execute", true),
             ("Ed.t|x y", "edit_file", true),
         ] {
-            let is_for = Matcher::parse(matcher).is_ok_and(|matcher| matcher.chooses(name, Some(&names)));
+            let is_for = Matcher::parse(matcher).is_ok_and(|matcher| matcher.matches(name, Some(&names)));
             assert_eq!(is_for, matches, "{matcher} {name}");
         }
     }

@@ -1,16 +1,16 @@
-//! Hooks: commands, texts and agents that have a say when something happens.
+//! Hooks: commands, texts and agents of the user's that are called when something happens.
 //!
-//! A hook can keep something from being done, and can tell the model something. It can never allow what the rules or a
-//! person did not.
+//! A hook can block something, and can tell the model something. It can never allow what a rule or a person did not allow.
 
 mod active;
+mod command;
 mod config;
 mod event;
 mod fire;
+mod in_thread;
 mod matcher;
 mod notice;
-mod part;
-mod run;
+mod parse;
 #[cfg(feature = "run")]
 mod sandbox;
 mod state;
@@ -21,15 +21,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+pub use self::command::{HookCommand, HookCommands, HookExit, HookOutput, HookSkill, MAX_HOOK_OUTPUT};
 pub use self::config::{
     DEFAULT_HOOK_TIMEOUT, HookConfigError, HookProblem, HookSet, MAX_HOOK_TIMEOUT, MAX_HOOKS,
 };
 pub use self::event::HookEvent;
-use self::part::Opened;
-pub use self::run::{HookCommand, HookCommands, HookExit, HookRan, HookSkill, MAX_HOOK_OUTPUT};
+use self::in_thread::ThreadHooks;
 #[cfg(feature = "run")]
 pub use self::sandbox::SandboxedHooks;
-use self::state::Kept;
+use self::state::HooksState;
 use crate::agent::Agent;
 use crate::id::ThreadId;
 use crate::middleware::{Middleware, MiddlewareError, MiddlewareFactory};
@@ -37,11 +37,11 @@ use crate::state::{AnyState, States};
 
 const NAME: &str = "hooks";
 
-/// Hooks as a part of an agent: the user's own, and those of loaded skills.
+/// The user's own hooks, and the hooks of loaded skills.
 ///
-/// It stands after `Skills`, `Summarisation` and `Approval`, so that it sees what they did. The user's own hooks run
-/// without being asked about. Those of a skill run while it is loaded, if the rules of the session of skills allow
-/// kind `hook` for `<skill> <Event>`, and do not deny its command.
+/// Add it after `Skills`, `Summarisation` and `Approval`, so that hooks see what those did. The user's own hooks need no
+/// approval. Hooks of a skill run while the skill is loaded, if the rules of the skill session allow kind `hook` for
+/// `<skill> <Event>` and do not deny the command.
 ///
 /// ```
 /// use prowess_agent::middleware::{HookSet, Hooks};
@@ -50,7 +50,7 @@ const NAME: &str = "hooks";
 /// let own = HookSet::parse(&json!({
 ///     "UserPromptSubmit": [{"hooks": [{"type": "prompt", "prompt": "Answer in German."}]}]
 /// }))?;
-/// let hooks = Hooks::new(own); // `.commands(…)` for hooks that are commands, `.agent(…)` for those that are agents
+/// let hooks = Hooks::new(own); // add `.commands(…)` to run commands, `.agent(…)` to call agents
 /// # Ok::<(), prowess_agent::middleware::HookConfigError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -64,19 +64,19 @@ struct Inner {
 }
 
 impl Hooks {
-    /// The user's own hooks; those of skills need no mention.
+    /// Starts with the user's own hooks. Hooks of loaded skills are found by themselves.
     pub fn new(own: HookSet) -> Self {
         Self(Arc::new(Inner { own, commands: None, agents: BTreeMap::new() }))
     }
 
-    /// The same with what runs commands. Without it a hook that is a command does not answer.
+    /// Sets what runs the commands of hooks. Without it, hooks that are commands fail.
     #[must_use]
     pub fn commands(mut self, commands: impl HookCommands + 'static) -> Self {
         Arc::make_mut(&mut self.0).commands = Some(Arc::new(commands));
         self
     }
 
-    /// The same with an agent that hooks can ask; one that names none asks `general-purpose`.
+    /// Adds an agent that hooks can call. A hook that names no agent calls `general-purpose`.
     #[must_use]
     pub fn agent(mut self, name: impl Into<String>, agent: Agent) -> Self {
         Arc::make_mut(&mut self.0).agents.insert(name.into(), agent);
@@ -91,10 +91,10 @@ impl MiddlewareFactory for Hooks {
     }
 
     fn state(&self) -> Option<Box<dyn AnyState>> {
-        Some(Box::<Kept>::default())
+        Some(Box::<HooksState>::default())
     }
 
     async fn open(&self, _: &ThreadId, _: &States) -> Result<Arc<dyn Middleware>, MiddlewareError> {
-        Ok(Arc::new(Opened::new(Arc::clone(&self.0))))
+        Ok(Arc::new(ThreadHooks::new(Arc::clone(&self.0))))
     }
 }

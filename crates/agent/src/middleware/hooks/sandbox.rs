@@ -1,4 +1,4 @@
-//! Commands of hooks in the sandbox of the workspace.
+//! Runs the commands of hooks in the sandbox.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -8,21 +8,21 @@ use prowess_workspace::{
     Command, ExecuteError, Exit, Finished, Limits, RunContext, RunReport, RunRequest, Runner, WorkspaceError,
 };
 
-use super::run::{HookCommand, HookCommands, HookExit, HookRan, HookSkill, MAX_HOOK_OUTPUT};
+use super::command::{HookCommand, HookCommands, HookExit, HookOutput, HookSkill, MAX_HOOK_OUTPUT};
 
-/// A hook that prints more than this is killed, in bytes.
+/// A hook that prints more than this many bytes is killed.
 const MAX_PRINTED: u64 = 16 * 1024 * 1024;
 
-/// The directory of the user's own hooks, beside what skills see of a workspace.
+/// The directory of the user's own hooks. Skills cannot see it.
 const OWN: &str = "hooks";
 
-/// Variables that keep Python from importing what lies in the current directory or in the home of its user.
+/// Variables that keep Python from importing files in the current directory or in the user's home.
 const ISOLATED: [(&str, &str); 2] = [("PYTHONSAFEPATH", "1"), ("PYTHONNOUSERSITE", "1")];
 
-/// Commands of hooks in the sandbox, in the workspaces of threads.
+/// Runs the commands of hooks in the sandbox, in the workspaces of their threads.
 ///
-/// A skill's hook runs in the directory of the skill, which is staged as for any run. The user's own runs in a directory
-/// that no skill can write, and reads the workspace without its skills. Neither has a network.
+/// A skill's hook runs in the directory of the skill, which is staged as for any run. The user's own hook runs in a directory
+/// that no skill can write to. It can read the workspace, without the skills. Neither has network access.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -45,29 +45,29 @@ pub struct SandboxedHooks {
 }
 
 impl SandboxedHooks {
-    /// Hooks in the workspaces that are named as their threads.
+    /// Runs hooks in workspaces that have the names of their threads.
     pub fn new(runner: Runner) -> Self {
         let mut limits = Limits::default();
-        // Half from the head and half from the tail: a stream that fits is whole.
+        // The head and the tail of a stream are kept, half each. A stream that fits is complete.
         limits.output_kept = MAX_HOOK_OUTPUT;
         limits.output_total = MAX_PRINTED;
         Self { runner, limits }
     }
 
-    /// A hook of the user.
-    async fn run_own(&self, hook: HookCommand<'_>) -> Result<HookRan, String> {
+    /// Runs the user's own hook.
+    async fn run_own(&self, hook: HookCommand<'_>) -> Result<HookOutput, String> {
         let executor =
             self.runner.executor.as_ref().ok_or_else(|| ExecuteError::NotConfigured.to_string())?;
         let (workspaces, name) = (self.runner.workspaces.clone(), hook.thread.to_string());
         let opened = tokio::task::spawn_blocking(move || {
-            let workspace = workspaces.for_session(&name)?;
+            let workspace = workspaces.workspace(&name)?;
             let own = workspace.own_directory(OWN)?;
             Ok::<_, WorkspaceError>((workspace, own))
         });
         let opened = opened.await.map_err(|error| error.to_string())?;
         let (workspace, own) = opened.map_err(|error| error.to_string())?;
         let mut command = Command::new(workspace.path(), "", hook.line);
-        // A guard that ran among files of skills would load what they planted there.
+        // Among the files of skills, the hook could load files that a skill planted.
         command.apart = Some(own);
         command.environment = hook.environment;
         for (name, value) in ISOLATED {
@@ -77,14 +77,13 @@ impl SandboxedHooks {
         command.limits = self.limits.clone();
         command.limits.timeout = hook.timeout;
         let finished = executor.run(command, &NoSink).await.map_err(|error| error.to_string())?;
-        Ok(HookRan::from(finished))
+        Ok(HookOutput::from(finished))
     }
 
-    /// A hook of a skill.
-    async fn run_staged(&self, hook: HookCommand<'_>, skill: HookSkill<'_>) -> Result<HookRan, String> {
+    /// Runs a hook of a skill.
+    async fn run_staged(&self, hook: HookCommand<'_>, skill: HookSkill<'_>) -> Result<HookOutput, String> {
         let HookSkill { name: skill, service, view } = skill;
-        let source =
-            service.stage_source(view, skill).ok_or("the files of the skill cannot be had to run it")?;
+        let source = service.stage_source(view, skill).ok_or("the files of the skill are not available")?;
         let mut request = RunRequest::new(skill, hook.line);
         request.env = hook.environment;
         let sources = move |name: &str| (name == skill).then(|| source.clone());
@@ -95,13 +94,13 @@ impl SandboxedHooks {
         context.limits.timeout = hook.timeout;
         let workspace = hook.thread.as_str();
         let report = self.runner.run(workspace, request, context).await;
-        report.map(HookRan::from).map_err(|error| error.to_string())
+        report.map(HookOutput::from).map_err(|error| error.to_string())
     }
 }
 
 #[async_trait]
 impl HookCommands for SandboxedHooks {
-    async fn run(&self, command: HookCommand<'_>) -> Result<HookRan, String> {
+    async fn run(&self, command: HookCommand<'_>) -> Result<HookOutput, String> {
         match command.skill {
             Some(skill) => self.run_staged(command, skill).await,
             None => self.run_own(command).await,
@@ -115,7 +114,7 @@ impl std::fmt::Debug for SandboxedHooks {
     }
 }
 
-impl From<Finished> for HookRan {
+impl From<Finished> for HookOutput {
     fn from(finished: Finished) -> Self {
         Self {
             exit: match finished.exit {
@@ -124,17 +123,17 @@ impl From<Finished> for HookRan {
                 exit => HookExit::Killed(exit.killed_because().unwrap_or("it was killed").to_owned()),
             },
             is_whole: finished.stdout.left_out() == 0,
-            // No JSON can have what this says of what was left out: what is not whole is never read as if it were.
+            // If something was left out, a note in the text says so, and the text is no valid JSON.
             stdout: finished.stdout.text(),
             stderr: finished.stderr.text(),
         }
     }
 }
 
-impl From<RunReport> for HookRan {
+impl From<RunReport> for HookOutput {
     fn from(report: RunReport) -> Self {
         let exit = if report.timed_out { HookExit::TimedOut } else { HookExit::Code(report.exit_code) };
-        // A report says in its text that something was left out, and is longer for it.
+        // If something was left out, a note makes the text longer.
         let is_whole = report.stdout.len() < MAX_HOOK_OUTPUT;
         Self { exit, is_whole, stdout: report.stdout, stderr: report.stderr }
     }

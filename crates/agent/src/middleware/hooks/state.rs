@@ -1,4 +1,4 @@
-//! What a thread keeps of its hooks.
+//! The state of hooks in a thread.
 
 use std::collections::BTreeSet;
 
@@ -8,141 +8,142 @@ use serde_json::Value;
 use crate::id::MessageId;
 use crate::state::State;
 
-/// The most texts that wait for the model at once; those that came first go.
+/// How many texts of hooks can wait for the model. If there are more, the oldest are dropped.
 const MAX_TEXTS: usize = 64;
 
-/// What a thread keeps of its hooks.
+/// The state of hooks in a thread.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Kept {
-    /// Whether a session was started before.
+pub(super) struct HooksState {
+    /// Whether a process has opened the thread before.
     pub(super) started: bool,
-    /// Hooks that are gone, because they were to run once.
+    /// The keys of hooks with `once` that have run.
     pub(super) ran: BTreeSet<String>,
-    /// The last message of a person that hooks were told of.
+    /// The last message of a person that hooks have seen.
     pub(super) prompt: Option<MessageId>,
     /// Messages of a person that hooks refused.
     pub(super) refused: BTreeSet<MessageId>,
-    /// Calls of this turn that were put to a person, and hooks told of it.
+    /// The calls of this turn for which hooks have seen `PermissionRequest`.
     pub(super) asked: BTreeSet<MessageId>,
-    /// Calls that were made, and hooks are to be told of it.
-    pub(super) made: Vec<Made>,
-    /// How many messages the model did not see when hooks were told of it last.
+    /// Calls that were made, and that hooks have not seen yet.
+    pub(super) made: Vec<MadeCall>,
+    /// How many messages the model did not see when hooks last saw a compaction.
     pub(super) cut: usize,
-    /// The loaded skills that hooks were told of.
+    /// The loaded skills that hooks have seen.
     pub(super) skills: Vec<String>,
-    /// What waits for the model.
-    pub(super) texts: Vec<Told>,
+    /// Texts that wait for the model.
+    pub(super) texts: Vec<HookText>,
     /// Why the turn should end.
     pub(super) halt: Option<String>,
-    /// How often hooks kept this turn from ending.
+    /// How often hooks state this turn from ending.
     pub(super) stops: u32,
 }
 
 /// A call that was made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Made {
-    /// The message with its result.
+pub(super) struct MadeCall {
+    /// The message with its answer.
     pub(super) message: MessageId,
-    /// Its arguments, if they are not those that the model wrote.
+    /// Its arguments, if they differ from those that the model wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) arguments: Option<Value>,
 }
 
-/// A text for the model.
+/// A hook's text for the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct HookText {
     /// The event.
     pub(super) event: String,
-    /// The skill whose hook it is from.
+    /// The skill of the hook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) skill: Option<String>,
     pub(super) text: String,
-    pub(super) lasts: Lasts,
-    /// How many answers of the model there were before.
+    pub(super) lasts: TextLifetime,
+    /// The number of model responses before it.
     pub(super) after: usize,
 }
 
-impl Told {
-    /// Whether the model was told, once it has given so many answers.
-    pub(super) fn is_over(&self, answers: usize) -> bool {
-        self.lasts == Lasts::Call && self.after < answers
+impl HookText {
+    /// Whether the model has read the text, after this many responses.
+    pub(super) fn is_over(&self, responses: usize) -> bool {
+        self.lasts == TextLifetime::Call && self.after < responses
     }
 }
 
-/// How long a text stays.
+/// How long a text stays in the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Lasts {
-    /// For one call of the model.
+pub(super) enum TextLifetime {
+    /// For one model call.
     Call,
     /// Until the next turn begins.
     Turn,
-    /// Until the next session starts.
+    /// Until a process opens the thread again.
     Session,
 }
 
+/// A change of the state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Delta {
-    /// A session starts.
+pub(super) enum HooksDelta {
+    /// A process opened the thread.
     Started,
-    /// A hook ran that was to run once.
+    /// A hook with `once` ran.
     Ran(String),
-    /// A turn begins with this message.
+    /// A turn began with this message.
     Prompted(MessageId),
     /// These messages were refused.
     Refused(Vec<MessageId>),
-    /// Hooks were told that this call was put to a person.
+    /// Hooks have seen `PermissionRequest` for this call.
     Asked(MessageId),
     /// A call was made.
-    Made(Made),
-    /// Hooks were told of all calls that were made.
+    Made(MadeCall),
+    /// Hooks have seen all calls that were made.
     Followed,
-    /// Hooks were told of a compaction.
+    /// Hooks have seen a compaction.
     Cut(usize),
-    /// Hooks were told of these loaded skills.
+    /// Hooks have seen these loaded skills.
     Skills(Vec<String>),
     /// A text waits for the model.
-    Tell(Told),
-    /// The model was told, and gave so many answers.
+    Tell(HookText),
+    /// The model has read the texts, after this many responses.
     Heard(usize),
     /// The turn should end.
     Halt(String),
-    /// A hook kept the turn from ending.
+    /// A hook state the turn from ending.
     Resumed,
 }
 
-impl State for Kept {
-    type Delta = Delta;
+impl State for HooksState {
+    type Delta = HooksDelta;
 
-    fn apply(&mut self, delta: Delta) {
+    fn apply(&mut self, delta: HooksDelta) {
         match delta {
-            Delta::Started => {
+            HooksDelta::Started => {
                 self.started = true;
-                self.texts.retain(|told| told.lasts != Lasts::Session);
+                self.texts.retain(|text| text.lasts != TextLifetime::Session);
             }
-            Delta::Ran(key) => drop(self.ran.insert(key)),
-            Delta::Prompted(message) => {
+            HooksDelta::Ran(key) => drop(self.ran.insert(key)),
+            HooksDelta::Prompted(message) => {
                 self.prompt = Some(message);
-                self.texts.retain(|told| told.lasts != Lasts::Turn);
+                self.texts.retain(|text| text.lasts != TextLifetime::Turn);
                 self.asked.clear();
                 (self.halt, self.stops) = (None, 0);
             }
-            Delta::Refused(messages) => self.refused.extend(messages),
-            Delta::Asked(message) => drop(self.asked.insert(message)),
-            Delta::Made(made) => self.made.push(made),
-            Delta::Followed => self.made.clear(),
-            Delta::Cut(cut) => self.cut = cut,
-            Delta::Skills(skills) => self.skills = skills,
-            Delta::Tell(told) => {
-                self.texts.push(told);
+            HooksDelta::Refused(messages) => self.refused.extend(messages),
+            HooksDelta::Asked(message) => drop(self.asked.insert(message)),
+            HooksDelta::Made(made) => self.made.push(made),
+            HooksDelta::Followed => self.made.clear(),
+            HooksDelta::Cut(cut) => self.cut = cut,
+            HooksDelta::Skills(skills) => self.skills = skills,
+            HooksDelta::Tell(text) => {
+                self.texts.push(text);
                 if self.texts.len() > MAX_TEXTS {
                     self.texts.remove(0);
                 }
             }
-            Delta::Heard(answers) => self.texts.retain(|told| !told.is_over(answers)),
-            Delta::Halt(reason) => self.halt = Some(reason),
-            Delta::Resumed => self.stops += 1,
+            HooksDelta::Heard(responses) => self.texts.retain(|text| !text.is_over(responses)),
+            HooksDelta::Halt(reason) => self.halt = Some(reason),
+            HooksDelta::Resumed => self.stops += 1,
         }
     }
 }
@@ -153,25 +154,25 @@ mod tests {
 
     use super::*;
 
-    /// What is stored today is read for good: this form only ever grows.
+    /// Later versions must read this stored form.
     #[test]
     fn the_stored_form() {
-        let told =
-            |lasts| Told { event: "Stop".to_owned(), skill: None, text: "x".to_owned(), lasts, after: 3 };
+        let text =
+            |lasts| HookText { event: "Stop".to_owned(), skill: None, text: "x".to_owned(), lasts, after: 3 };
         let deltas = [
-            Delta::Started,
-            Delta::Ran("k".to_owned()),
-            Delta::Prompted("m".into()),
-            Delta::Refused(vec!["m".into()]),
-            Delta::Asked("m".into()),
-            Delta::Made(Made { message: "m".into(), arguments: None }),
-            Delta::Followed,
-            Delta::Cut(3),
-            Delta::Skills(vec!["pdf".to_owned()]),
-            Delta::Tell(told(Lasts::Call)),
-            Delta::Heard(7),
-            Delta::Halt("enough".to_owned()),
-            Delta::Resumed,
+            HooksDelta::Started,
+            HooksDelta::Ran("k".to_owned()),
+            HooksDelta::Prompted("m".into()),
+            HooksDelta::Refused(vec!["m".into()]),
+            HooksDelta::Asked("m".into()),
+            HooksDelta::Made(MadeCall { message: "m".into(), arguments: None }),
+            HooksDelta::Followed,
+            HooksDelta::Cut(3),
+            HooksDelta::Skills(vec!["pdf".to_owned()]),
+            HooksDelta::Tell(text(TextLifetime::Call)),
+            HooksDelta::Heard(7),
+            HooksDelta::Halt("enough".to_owned()),
+            HooksDelta::Resumed,
         ];
         let stored = json!([
             "started", {"ran": "k"}, {"prompted": "m"}, {"refused": ["m"]}, {"asked": "m"},
@@ -179,30 +180,41 @@ mod tests {
             {"tell": {"event": "Stop", "text": "x", "lasts": "call", "after": 3}}, {"heard": 7}, {"halt": "enough"}, "resumed",
         ]);
         assert_eq!(json!(deltas), stored);
-        assert_eq!(serde_json::from_value::<Vec<Delta>>(stored).ok().as_deref(), Some(&deltas[..]));
+        assert_eq!(serde_json::from_value::<Vec<HooksDelta>>(stored).ok().as_deref(), Some(&deltas[..]));
     }
 
     #[test]
     fn texts_stay_as_long_as_they_should() {
-        let mut kept = Kept::default();
-        for lasts in [Lasts::Call, Lasts::Turn, Lasts::Session] {
+        let mut state = HooksState::default();
+        for lasts in [TextLifetime::Call, TextLifetime::Turn, TextLifetime::Session] {
             let text = format!("{lasts:?}");
-            kept.apply(Delta::Tell(Told { event: "Stop".to_owned(), skill: None, text, lasts, after: 1 }));
+            state.apply(HooksDelta::Tell(HookText {
+                event: "Stop".to_owned(),
+                skill: None,
+                text,
+                lasts,
+                after: 1,
+            }));
         }
-        let texts = |kept: &Kept| kept.texts.iter().map(|told| told.lasts).collect::<Vec<_>>();
-        kept.apply(Delta::Heard(1));
-        assert_eq!(texts(&kept), [Lasts::Call, Lasts::Turn, Lasts::Session]);
-        kept.apply(Delta::Heard(2));
-        assert_eq!(texts(&kept), [Lasts::Turn, Lasts::Session]);
-        kept.apply(Delta::Prompted("m".into()));
-        assert_eq!(texts(&kept), [Lasts::Session]);
-        kept.apply(Delta::Started);
-        assert_eq!(texts(&kept), []);
+        let texts = |state: &HooksState| state.texts.iter().map(|text| text.lasts).collect::<Vec<_>>();
+        state.apply(HooksDelta::Heard(1));
+        assert_eq!(texts(&state), [TextLifetime::Call, TextLifetime::Turn, TextLifetime::Session]);
+        state.apply(HooksDelta::Heard(2));
+        assert_eq!(texts(&state), [TextLifetime::Turn, TextLifetime::Session]);
+        state.apply(HooksDelta::Prompted("m".into()));
+        assert_eq!(texts(&state), [TextLifetime::Session]);
+        state.apply(HooksDelta::Started);
+        assert_eq!(texts(&state), []);
         for _ in 0..2 * MAX_TEXTS {
-            let told =
-                Told { event: String::new(), skill: None, text: String::new(), lasts: Lasts::Turn, after: 0 };
-            kept.apply(Delta::Tell(told));
+            let text = HookText {
+                event: String::new(),
+                skill: None,
+                text: String::new(),
+                lasts: TextLifetime::Turn,
+                after: 0,
+            };
+            state.apply(HooksDelta::Tell(text));
         }
-        assert_eq!(kept.texts.len(), MAX_TEXTS);
+        assert_eq!(state.texts.len(), MAX_TEXTS);
     }
 }

@@ -1,27 +1,27 @@
-//! What a hook decides: by its exit code, and by what it prints.
+//! The verdict of a hook: from its exit code and its output.
 
 use serde_json::{Map, Value};
 
+use super::command::{HookExit, HookOutput};
 use super::event::HookEvent;
-use super::run::{HookExit, HookRan};
 use crate::json::MODEL_JSON;
 
-/// What a hook decides. There is nothing in it that allows anything.
+/// The verdict of a hook. It can block, and it cannot allow anything.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Verdict {
-    /// What the event is about should not be, and why.
+pub(super) struct HookVerdict {
+    /// Why the event should not happen.
     pub(super) block: Option<String>,
-    /// The turn should end, and why.
+    /// Why the turn should end.
     pub(super) halt: Option<String>,
-    /// What the model should know.
+    /// A text for the model.
     pub(super) context: Option<String>,
-    /// The arguments that a call should have.
+    /// Other arguments for the call.
     pub(super) arguments: Option<Value>,
 }
 
-impl Verdict {
-    /// What a command decided. The error says why it did not.
-    pub(super) fn of_command(event: HookEvent, ran: &HookRan) -> Result<Self, String> {
+impl HookVerdict {
+    /// The verdict of a command. The error says why it has none.
+    pub(super) fn of_command(event: HookEvent, ran: &HookOutput) -> Result<Self, String> {
         match &ran.exit {
             HookExit::Code(0) => Self::of_output(event, &ran.stdout, ran.is_whole),
             HookExit::Code(2) => {
@@ -29,34 +29,34 @@ impl Verdict {
                 let reason = if reason.is_empty() { NO_REASON } else { reason };
                 Ok(Self { block: Some(reason.to_owned()), ..Self::default() })
             }
-            // A mistake of the hook, and no word about what it was asked.
+            // The hook itself failed, so it has no opinion.
             HookExit::Code(code @ ..128) => {
-                tracing::warn!(%event, code, stderr = ran.stderr.trim(), "A hook failed: it decides nothing");
+                tracing::warn!(%event, code, stderr = ran.stderr.trim(), "A hook failed, and is ignored");
                 Ok(Self::default())
             }
             HookExit::Code(code) => Err(format!("it was killed, with exit code {code}")),
-            HookExit::TimedOut => Err("it took longer than it may".to_owned()),
+            HookExit::TimedOut => Err("it took too long".to_owned()),
             HookExit::Killed(why) => Err(why.clone()),
         }
     }
 
-    /// What an agent decided, in the words that a command would print.
-    pub(super) fn of_agent(event: HookEvent, answer: &str) -> Result<Self, String> {
-        let answer = answer.trim();
-        // Models put JSON between fences.
-        let fenced = answer.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
-        let inner = fenced.and_then(|rest| rest.split_once('\n')).map_or(answer, |(_, inner)| inner);
+    /// The verdict of an agent, in the same JSON that a command prints.
+    pub(super) fn of_agent(event: HookEvent, response: &str) -> Result<Self, String> {
+        let response = response.trim();
+        // Models often put JSON between fences.
+        let fenced = response.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
+        let inner = fenced.and_then(|rest| rest.split_once('\n')).map_or(response, |(_, inner)| inner);
         Self::of_output(event, inner, true)
     }
 
     fn of_output(event: HookEvent, output: &str, is_whole: bool) -> Result<Self, String> {
         let output = output.trim();
-        let shown = || {
+        let as_context = || {
             let context = Some(output.to_owned()).filter(|text| event.shows_output() && !text.is_empty());
             Ok(Self { context, ..Self::default() })
         };
         if !output.starts_with('{') {
-            return shown();
+            return as_context();
         }
         let room = MODEL_JSON.check(output.as_bytes()).map_err(|costly| costly.to_string());
         let parsed = room.and_then(|_| {
@@ -64,8 +64,8 @@ impl Verdict {
         });
         match parsed {
             Ok(object) => Self::of_object(event, &object),
-            Err(_) if event.shows_output() => shown(),
-            Err(_) if !is_whole => Err("it printed more than is read".to_owned()),
+            Err(_) if event.shows_output() => as_context(),
+            Err(_) if !is_whole => Err("it printed too much".to_owned()),
             Err(error) => Err(format!("its JSON cannot be read: {error}")),
         }
     }
@@ -85,12 +85,12 @@ impl Verdict {
             verdict.block(reason);
         }
         if let Some(message) = text(object, "systemMessage")? {
-            tracing::info!(%event, message, "A hook says");
+            tracing::info!(%event, message, "Message of a hook");
         }
         match object.get("hookSpecificOutput") {
             None | Some(Value::Null) => {}
             Some(Value::Object(specific)) => verdict.add_specific(specific)?,
-            Some(_) => return Err("its `hookSpecificOutput` is no object".to_owned()),
+            Some(_) => return Err("its `hookSpecificOutput` is not an object".to_owned()),
         }
         Ok(verdict)
     }
@@ -99,8 +99,10 @@ impl Verdict {
         let reason = text(specific, "permissionDecisionReason")?;
         match text(specific, "permissionDecision")? {
             Some("deny") => self.block(reason),
-            // The call has begun, and can wait for nobody.
-            Some("ask") => self.block(reason.or(Some("a person has to be asked, and cannot be here"))),
+            // The call has started, so it cannot wait for a person.
+            Some("ask") => {
+                self.block(reason.or(Some("a person would have to be asked, which a hook cannot do here")))
+            }
             None | Some("allow") => {}
             Some(other) => return Err(unknown("permissionDecision", other)),
         }
@@ -117,7 +119,7 @@ impl Verdict {
                 Some("allow") => {}
                 other => return Err(unknown("behavior", other.unwrap_or_default())),
             },
-            Some(_) => return Err("its `decision` is no object".to_owned()),
+            Some(_) => return Err("its `decision` is not an object".to_owned()),
         }
         let context = text(specific, "additionalContext")?.filter(|text| !text.trim().is_empty());
         self.context = context.map(str::to_owned);
@@ -136,7 +138,7 @@ fn text<'a>(object: &'a Map<String, Value>, key: &str) -> Result<Option<&'a str>
     match object.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(format!("its `{key}` is no text")),
+        Some(_) => Err(format!("its `{key}` is not a string")),
     }
 }
 
@@ -150,7 +152,7 @@ fn flag(object: &Map<String, Value>, key: &str) -> Result<Option<bool>, String> 
 
 fn unknown(key: &str, word: &str) -> String {
     let word: String = word.chars().filter(|c| !c.is_control()).take(64).collect();
-    format!("its `{key}` is `{word}`, which means nothing")
+    format!("its `{key}` has the unknown value `{word}`")
 }
 
 #[cfg(test)]
@@ -159,28 +161,33 @@ mod tests {
 
     use super::*;
 
-    fn ran(code: i32, stdout: &str, stderr: &str) -> HookRan {
-        HookRan { exit: HookExit::Code(code), stdout: stdout.into(), stderr: stderr.into(), is_whole: true }
+    fn ran(code: i32, stdout: &str, stderr: &str) -> HookOutput {
+        HookOutput {
+            exit: HookExit::Code(code),
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+            is_whole: true,
+        }
     }
 
-    fn said(event: HookEvent, output: &Value) -> Result<Verdict, String> {
-        Verdict::of_command(event, &ran(0, &output.to_string(), ""))
+    fn said(event: HookEvent, output: &Value) -> Result<HookVerdict, String> {
+        HookVerdict::of_command(event, &ran(0, &output.to_string(), ""))
     }
 
-    fn blocked(reason: &str) -> Verdict {
-        Verdict { block: Some(reason.to_owned()), ..Verdict::default() }
+    fn blocked(reason: &str) -> HookVerdict {
+        HookVerdict { block: Some(reason.to_owned()), ..HookVerdict::default() }
     }
 
     #[test]
     fn exit_codes() {
-        let of = |ran: &HookRan| Verdict::of_command(HookEvent::PreToolUse, ran);
-        assert_eq!(of(&ran(0, "fine", "")), Ok(Verdict::default()));
+        let of = |ran: &HookOutput| HookVerdict::of_command(HookEvent::PreToolUse, ran);
+        assert_eq!(of(&ran(0, "fine", "")), Ok(HookVerdict::default()));
         assert_eq!(of(&ran(2, "ignored", " not this \n")), Ok(blocked("not this")));
         assert_eq!(of(&ran(2, "", "")), Ok(blocked(NO_REASON)));
-        assert_eq!(of(&ran(1, "{\"decision\": \"block\"}", "oops")), Ok(Verdict::default()));
+        assert_eq!(of(&ran(1, "{\"decision\": \"block\"}", "oops")), Ok(HookVerdict::default()));
         assert!(of(&ran(137, "", "")).is_err());
-        assert!(of(&HookRan { exit: HookExit::TimedOut, ..ran(0, "", "") }).is_err());
-        assert!(of(&HookRan { exit: HookExit::Killed("gone".into()), ..ran(0, "", "") }).is_err());
+        assert!(of(&HookOutput { exit: HookExit::TimedOut, ..ran(0, "", "") }).is_err());
+        assert!(of(&HookOutput { exit: HookExit::Killed("gone".into()), ..ran(0, "", "") }).is_err());
     }
 
     #[test]
@@ -194,7 +201,7 @@ mod tests {
             json!({"hookSpecificOutput": {"decision": {"behavior": "allow"}}}),
             json!({"ok": true}),
         ] {
-            assert_eq!(said(event, &nothing), Ok(Verdict::default()), "{nothing}");
+            assert_eq!(said(event, &nothing), Ok(HookVerdict::default()), "{nothing}");
         }
         for block in [
             json!({"decision": "block", "reason": "why"}),
@@ -205,7 +212,7 @@ mod tests {
         ] {
             assert_eq!(said(event, &block), Ok(blocked("why")), "{block}");
         }
-        let halt = Verdict { halt: Some("enough".to_owned()), ..Verdict::default() };
+        let halt = HookVerdict { halt: Some("enough".to_owned()), ..HookVerdict::default() };
         assert_eq!(said(event, &json!({"continue": false, "stopReason": "enough"})), Ok(halt));
         let more = json!({"hookSpecificOutput": {"additionalContext": "note", "updatedInput": {"a": 1}}});
         let verdict = said(event, &more).unwrap_or_default();
@@ -223,28 +230,31 @@ mod tests {
             "{\"hookSpecificOutput\": {\"permissionDecision\": \"Deny\"}}",
             "{\"hookSpecificOutput\": {\"decision\": {}}}",
         ] {
-            let verdict = Verdict::of_command(HookEvent::PreToolUse, &ran(0, unreadable, ""));
+            let verdict = HookVerdict::of_command(HookEvent::PreToolUse, &ran(0, unreadable, ""));
             assert!(verdict.is_err(), "{unreadable}: {verdict:?}");
         }
-        let cut = HookRan { is_whole: false, ..ran(0, "{\"reason\": \"long", "") };
-        let why = Verdict::of_command(HookEvent::PreToolUse, &cut);
-        assert_eq!(why, Err("it printed more than is read".to_owned()));
+        let cut = HookOutput { is_whole: false, ..ran(0, "{\"reason\": \"long", "") };
+        let why = HookVerdict::of_command(HookEvent::PreToolUse, &cut);
+        assert_eq!(why, Err("it printed too much".to_owned()));
     }
 
     #[test]
     fn plain_output_is_context_where_a_session_or_a_turn_begins() {
         let context =
-            |event| Verdict::of_command(event, &ran(0, " hello {\n", "")).unwrap_or_default().context;
+            |event| HookVerdict::of_command(event, &ran(0, " hello {\n", "")).unwrap_or_default().context;
         assert_eq!(context(HookEvent::SessionStart).as_deref(), Some("hello {"));
         assert_eq!(context(HookEvent::UserPromptSubmit).as_deref(), Some("hello {"));
         assert_eq!(context(HookEvent::PreToolUse), None);
-        assert_eq!(Verdict::of_command(HookEvent::SessionStart, &ran(0, " \n", "")), Ok(Verdict::default()));
+        assert_eq!(
+            HookVerdict::of_command(HookEvent::SessionStart, &ran(0, " \n", "")),
+            Ok(HookVerdict::default())
+        );
     }
 
     #[test]
     fn an_agent_may_fence_its_answer() {
         let answer = "```json\n{\"decision\": \"block\", \"reason\": \"why\"}\n```";
-        assert_eq!(Verdict::of_agent(HookEvent::Stop, answer), Ok(blocked("why")));
-        assert_eq!(Verdict::of_agent(HookEvent::Stop, "All is well."), Ok(Verdict::default()));
+        assert_eq!(HookVerdict::of_agent(HookEvent::Stop, answer), Ok(blocked("why")));
+        assert_eq!(HookVerdict::of_agent(HookEvent::Stop, "All is well."), Ok(HookVerdict::default()));
     }
 }

@@ -1,4 +1,4 @@
-//! What a thread keeps of its skills.
+//! The state of skills in a thread.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use super::NAME;
 use crate::state::{State, States};
 use crate::thread_state::StateChange;
 
-/// What a thread keeps of its skills. Other parts may read it.
+/// The state of skills in a thread. Other middleware can read it.
 #[derive(Clone, Debug, Default)]
 pub struct SkillsState {
-    /// Marks the frames of this conversation.
+    /// The secret of the conversation's frames.
     pub(super) secret: Option<[u8; 16]>,
     pub(super) state: Arc<SkillState>,
-    /// Whether some were loaded elsewhere, so that the conversation does not have their text.
+    /// Whether skills were loaded in a parent's thread, so that this conversation lacks their text.
     pub(super) inherited: bool,
     usage: BTreeMap<String, SkillUse>,
 }
@@ -25,11 +25,11 @@ pub struct SkillsState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SkillUse {
-    /// How often it was loaded, or given to a sub-agent.
+    /// How often it was loaded, or followed by a sub-agent.
     pub loads: u64,
-    /// How many of its commands were run.
+    /// How often its commands were run.
     pub runs: u64,
-    /// About how many tokens its instructions took, all loads together.
+    /// The estimated tokens of its instructions, for all loads together.
     pub tokens: u64,
 }
 
@@ -39,12 +39,12 @@ impl SkillsState {
         states.get(NAME)
     }
 
-    /// The skills that are loaded, in the order in which they were.
+    /// The loaded skills, in the order in which they were loaded.
     pub fn loaded(&self) -> &[LoadedSkill] {
         self.state.loaded()
     }
 
-    /// What is loaded, with all that is kept of it.
+    /// The state of the skill session.
     pub fn state(&self) -> &Arc<SkillState> {
         &self.state
     }
@@ -54,90 +54,90 @@ impl SkillsState {
         &self.usage
     }
 
-    /// What a stored change means for skills, for whoever watches a thread; `None` when it is about something else.
+    /// The skill change in a stored state change, for programs that watch a thread. `None` if it is about something else.
     pub fn delta(change: &StateChange) -> Option<SkillDelta> {
         if change.owner != NAME {
             return None;
         }
-        match Delta::deserialize(&change.delta) {
-            Ok(Delta::Skill(delta)) => Some(delta),
+        match SkillsDelta::deserialize(&change.delta) {
+            Ok(SkillsDelta::Skill(delta)) => Some(delta),
             _ => None,
         }
     }
 
-    /// What begins a thread in which these are loaded.
+    /// The changes that begin a thread with these skills loaded.
     pub(crate) fn seeds(deltas: Vec<SkillDelta>) -> Vec<StateChange> {
-        let skills = deltas.into_iter().map(Delta::Skill);
-        std::iter::once(Delta::Inherited).chain(skills).map(|delta| delta.change()).collect()
+        let skills = deltas.into_iter().map(SkillsDelta::Skill);
+        std::iter::once(SkillsDelta::Inherited).chain(skills).map(|delta| delta.change()).collect()
     }
 
-    /// What tells another thread which skills of servers led to what it is given.
+    /// The changes that tell another thread which skills of servers led to its task.
     pub(crate) fn led(&self) -> Vec<StateChange> {
         let led = self.state.from_servers().into_iter().map(|(name, server)| {
-            Delta::Skill(SkillDelta::Led { name: name.to_owned(), server: server.to_owned() }).change()
+            SkillsDelta::Skill(SkillDelta::Led { name: name.to_owned(), server: server.to_owned() }).change()
         });
         led.collect()
     }
 
-    /// What begins a thread in which the same is loaded.
+    /// The changes that begin a thread with the same skills loaded.
     pub(crate) fn inheritance(&self) -> Vec<StateChange> {
         let loaded = |skill: &LoadedSkill| SkillDelta::Loaded {
             skill: skill.clone(),
             resources: self.state.resources(&skill.name).to_vec(),
         };
-        // The words of servers are where they were read, and nowhere else.
+        // Text of servers stays in the thread that read it.
         let deltas: Vec<SkillDelta> =
             self.loaded().iter().filter(|skill| skill.from.is_none()).map(loaded).collect();
         if deltas.is_empty() { Vec::new() } else { Self::seeds(deltas) }
     }
 }
 
-/// A change of it.
+/// A change of the state.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Delta {
-    /// The secret of the conversation.
+pub enum SkillsDelta {
+    /// The secret of the conversation's frames.
     Secret([u8; 16]),
-    /// What was loaded, unloaded, chosen.
+    /// A skill was loaded or unloaded, or its documents changed.
     Skill(SkillDelta),
-    /// What is loaded was loaded elsewhere.
+    /// The loaded skills come from a parent's thread.
     Inherited,
     /// A sub-agent followed a skill.
     Forked {
-        /// Which skill.
+        /// The skill.
         skill: String,
-        /// About how many tokens its instructions took.
+        /// The estimated tokens of its instructions.
         tokens: u64,
     },
     /// A command was run.
     Ran {
-        /// Whose.
+        /// The skill.
         skill: String,
     },
 }
 
-impl Delta {
+impl SkillsDelta {
     pub(super) fn change(&self) -> StateChange {
         StateChange::new::<SkillsState>(NAME, self)
     }
 }
 
 impl State for SkillsState {
-    type Delta = Delta;
+    type Delta = SkillsDelta;
 
-    fn apply(&mut self, delta: Delta) {
+    fn apply(&mut self, delta: SkillsDelta) {
         match delta {
-            Delta::Secret(secret) => self.secret = Some(secret),
-            Delta::Skill(delta) => {
+            SkillsDelta::Secret(secret) => self.secret = Some(secret),
+            SkillsDelta::Skill(delta) => {
                 if let SkillDelta::Loaded { skill, .. } | SkillDelta::Reloaded { skill, .. } = &delta {
                     self.count(&skill.name, skill.tokens as u64);
                 }
-                // What does not fit was refused by the session that made it, and is in no log.
+                // A change that does not fit was refused when it was made, so no log has it.
                 let _ = Arc::make_mut(&mut self.state).replay([&delta]);
             }
-            Delta::Inherited => self.inherited = true,
-            Delta::Forked { skill, tokens } => self.count(&skill, tokens),
-            Delta::Ran { skill } => self.usage.entry(skill).or_default().runs += 1,
+            SkillsDelta::Inherited => self.inherited = true,
+            SkillsDelta::Forked { skill, tokens } => self.count(&skill, tokens),
+            SkillsDelta::Ran { skill } => self.usage.entry(skill).or_default().runs += 1,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The tools of a thread's skills.
+//! The skill tools of a thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,13 +7,15 @@ use async_trait::async_trait;
 use prowess_skills::{Outcome, PreparedCall, SkillDelta, SkillService, SkillState, ToolSpec};
 use serde_json::Value;
 
-use super::state::{Delta, SkillsState};
-use crate::middleware::{SubAgents, consult};
+use super::state::{SkillsDelta, SkillsState};
+use crate::middleware::SubAgents;
 use crate::model::ToolDefinition;
 use crate::state::States;
-use crate::tool::{DEFAULT_TOOL_TIMEOUT, Tool, ToolAnswer, ToolContext, ToolData, ToolKind, ToolOutput};
+use crate::tool::{
+    DEFAULT_TOOL_TIMEOUT, Tool, ToolAnswer, ToolContext, ToolData, ToolKind, ToolOutput, permission,
+};
 
-/// One of the session's tools.
+/// A tool of the skill session.
 #[derive(Debug)]
 pub(super) struct SkillTool {
     pub(super) service: SkillService,
@@ -28,8 +30,8 @@ impl Tool for SkillTool {
         Arc::clone(&self.definition)
     }
 
-    fn act(&self) -> ToolKind {
-        ToolKind::Skill(self.spec.act)
+    fn kind(&self) -> ToolKind {
+        ToolKind::Skill(self.spec.kind)
     }
 
     fn timeout(&self) -> Duration {
@@ -37,7 +39,7 @@ impl Tool for SkillTool {
     }
 
     async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {
-        let replies = match consult::replies(context.consulted) {
+        let replies = match permission::replies(context.consultation) {
             Ok(replies) => replies,
             Err(answer) => return answer.into(),
         };
@@ -45,7 +47,9 @@ impl Tool for SkillTool {
         let view = self.service.engine().at_shared(&state(context.states));
         let prepared = match self.service.call(&view, self.spec.name, arguments, &replies).await {
             Outcome::Done(prepared) => prepared,
-            Outcome::Asks(question) => return ToolOutput::Ask(consult::asking(*question, context.consulted)),
+            Outcome::Asks(question) => {
+                return ToolOutput::Ask(permission::call_question(*question, context.consultation));
+            }
             Outcome::Refused(error) => {
                 let data = error.refusal().map(ToolData::from);
                 return ToolAnswer { data, ..ToolAnswer::error(error.for_model()) }.into();
@@ -53,7 +57,7 @@ impl Tool for SkillTool {
         };
         if let (Some(forks), Some(forked)) = (&self.forks, prepared.forked()) {
             let tokens = forked.deltas.iter().map(tokens).sum();
-            let change = Delta::Forked { skill: forked.name.clone(), tokens }.change();
+            let change = SkillsDelta::Forked { skill: forked.name.clone(), tokens }.change();
             return match forks.fork(forked, context).await {
                 ToolOutput::Done(answer) => answer.with(change).into(),
                 output => output,
@@ -62,26 +66,26 @@ impl Tool for SkillTool {
         if self.spec.is_idempotent() {
             return ToolOutput::InOrder(Box::new(move |states| answer(prepared, states)));
         }
-        // What was run is done: nobody waits for it.
+        // The command has run already, so the answer need not wait for other calls.
         let answer = answer(prepared, context.states);
         match skill.filter(|_| !answer.is_error) {
-            Some(skill) => answer.with(Delta::Ran { skill }.change()).into(),
+            Some(skill) => answer.with(SkillsDelta::Ran { skill }.change()).into(),
             None => answer.into(),
         }
     }
 }
 
-/// What is loaded in a thread.
+/// The state of the thread's skill session.
 fn state(states: &States) -> Arc<SkillState> {
-    SkillsState::of(states).map(|kept| Arc::clone(&kept.state)).unwrap_or_default()
+    SkillsState::of(states).map(|state| Arc::clone(&state.state)).unwrap_or_default()
 }
 
 fn answer(prepared: PreparedCall, states: &States) -> ToolAnswer {
-    let reply = prepared.finish(&state(states));
-    let refused = reply.refusal.as_ref().map(ToolData::from);
-    let data = reply.ran.map(ToolData::Ran).or(refused);
-    let changes = reply.deltas.into_iter().map(|delta| Delta::Skill(delta).change()).collect();
-    ToolAnswer { text: reply.text, is_error: reply.is_error, changes, data, ..ToolAnswer::default() }
+    let answer = prepared.finish(&state(states));
+    let refused = answer.refusal.as_ref().map(ToolData::from);
+    let data = answer.ran.map(ToolData::Ran).or(refused);
+    let changes = answer.deltas.into_iter().map(|delta| SkillsDelta::Skill(delta).change()).collect();
+    ToolAnswer { text: answer.text, is_error: answer.is_error, changes, data, ..ToolAnswer::default() }
 }
 
 fn tokens(delta: &SkillDelta) -> u64 {

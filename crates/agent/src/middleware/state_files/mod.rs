@@ -1,7 +1,7 @@
-//! Files in a thread's state: its log has them, and they go where it goes.
+//! Files in a thread's state. The thread's log stores them.
 
-mod delta;
-mod live;
+mod change;
+mod thread_files;
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use prowess_backend::{Backend, VirtualPath};
 
-use self::delta::Tree;
-use self::live::Live;
+use self::change::FileTree;
+use self::thread_files::ThreadFiles;
 use crate::backends::Backends;
 use crate::id::ThreadId;
 use crate::middleware::{Middleware, MiddlewareError, MiddlewareFactory};
@@ -18,16 +18,15 @@ use crate::state::{AnyState, States};
 use crate::thread_state::StateChange;
 
 const NAME: &str = "state_files";
-/// How many bytes the files of a thread have at most.
+/// The most bytes in the files of a thread.
 pub const MAX_STATE_BYTES: u64 = 64 * 1024 * 1024;
-/// How many files a thread has at most.
+/// The most files of a thread.
 pub const MAX_STATE_FILES: usize = 10_000;
 
-/// Files in a thread's state, as a part of an agent and as the files of other parts.
+/// Files in the state of each thread. Other middleware can work on them.
 ///
-/// What is written is in the log before anything that came after it, in the order in which it happened. So a thread
-/// that is opened again, forked or answered from another process has the files that its tools saw, and no file of
-/// another thread. They are bounded by [`MAX_STATE_BYTES`] and [`MAX_STATE_FILES`].
+/// The log stores each change before any later event. So a thread that is opened again, forked or continued by another
+/// process has exactly the files that its tools saw. [`MAX_STATE_BYTES`] and [`MAX_STATE_FILES`] are the limits.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -36,9 +35,9 @@ pub const MAX_STATE_FILES: usize = 10_000;
 /// # fn build(model: Arc<dyn Model>) -> Result<Agent, AgentError> {
 /// let files = StateFiles::new();
 /// Agent::builder(model.clone())
-///     .with(files.clone())
-///     .with(Files::new(files.clone()))
-///     .with(Summarisation::new(model, files))
+///     .middleware(files.clone())
+///     .middleware(Files::new(files.clone()))
+///     .middleware(Summarisation::new(model, files))
 ///     .build()
 /// # }
 /// ```
@@ -51,9 +50,9 @@ impl StateFiles {
         Self::default()
     }
 
-    /// The files of a thread, as its log has them.
+    /// The files of a thread, as the log has them.
     pub fn of(states: &States) -> impl Iterator<Item = (&VirtualPath, &Bytes)> {
-        states.get::<Tree>(NAME).into_iter().flat_map(|tree| &tree.0)
+        states.get::<FileTree>(NAME).into_iter().flat_map(|tree| &tree.0)
     }
 }
 
@@ -64,40 +63,40 @@ impl MiddlewareFactory for StateFiles {
     }
 
     fn state(&self) -> Option<Box<dyn AnyState>> {
-        Some(Box::<Tree>::default())
+        Some(Box::<FileTree>::default())
     }
 
     async fn open(&self, _: &ThreadId, states: &States) -> Result<Arc<dyn Middleware>, MiddlewareError> {
-        let tree = states.get::<Tree>(NAME).ok_or(MiddlewareError::NoState)?;
-        Ok(Arc::new(Opened(Arc::new(Live::new(tree)))))
+        let tree = states.get::<FileTree>(NAME).ok_or(MiddlewareError::NoState)?;
+        Ok(Arc::new(OpenStateFiles(Arc::new(ThreadFiles::new(tree)))))
     }
 }
 
 /// The files of one thread.
 #[derive(Debug)]
-struct Opened(Arc<Live>);
+struct OpenStateFiles(Arc<ThreadFiles>);
 
 #[async_trait]
-impl Middleware for Opened {
+impl Middleware for OpenStateFiles {
     fn name(&self) -> &str {
         NAME
     }
 
     fn unstored(&self) -> Vec<StateChange> {
-        self.0.unstored().iter().map(|delta| StateChange::new::<Tree>(NAME, delta)).collect()
+        self.0.unstored().iter().map(|change| StateChange::new::<FileTree>(NAME, change)).collect()
     }
 }
 
 impl From<StateFiles> for Backends {
     fn from(_: StateFiles) -> Self {
-        Self::new(|moment| match moment.part::<Opened>() {
+        Self::new(|context| match context.find::<OpenStateFiles>() {
             Some(opened) => Arc::clone(&opened.0) as Arc<dyn Backend>,
-            None => nowhere(),
+            None => no_files(),
         })
     }
 }
 
-/// Files for an agent that lacks the part which they belong to: there are none, and none can be written.
-pub(super) fn nowhere() -> Arc<dyn Backend> {
-    Arc::new(Live::nowhere())
+/// The files of an agent that lacks the middleware for them: there are none, and none can be written.
+pub(super) fn no_files() -> Arc<dyn Backend> {
+    Arc::new(ThreadFiles::unavailable())
 }

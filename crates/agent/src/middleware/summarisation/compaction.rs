@@ -1,22 +1,22 @@
-//! A summary at once, because a person wants it.
+//! A summary at once, because a person asks for it.
 
 use super::Summarisation;
-use super::state::{Kept, NAME};
+use super::state::{NAME, SummarisationState};
 use crate::agent::{AgentError, Thread, Watcher};
 use crate::thread_state::NextStep;
 
-/// What came of a wish to have the conversation summarised.
+/// The outcome of a person's request for a summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Compaction {
-    /// It was summarised.
+    /// The conversation was summarised.
     Done {
-        /// How many messages the model no longer sees since, beyond those that it did not see before.
+        /// How many messages the model no longer sees because of it.
         messages: usize,
     },
-    /// There was nothing to summarise: the last message stays in any case, with the call that it answers.
+    /// There was nothing to summarise: the last message always stays, with the call that it answers.
     Nothing,
-    /// It could not be done.
+    /// The conversation could not be summarised.
     Failed {
         /// Why.
         why: String,
@@ -24,8 +24,7 @@ pub enum Compaction {
 }
 
 impl Summarisation {
-    /// Has the conversation of a thread summarised now, as a person wishes, and says what came of it. In the middle of a
-    /// turn, and by an agent without this part, it cannot be done.
+    /// Summarises the conversation of a thread now. This fails during a turn, and in an agent without this middleware.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -38,8 +37,8 @@ impl Summarisation {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let model = Scripted::new([ScriptedTurn::new().say("Hello!"), ScriptedTurn::new().say("They greeted each other.")]);
     /// let model = Arc::new(model);
-    /// let part = Summarisation::new(model.clone(), Arc::new(MemoryBackend::new()));
-    /// let mut thread = Agent::builder(model).with(part).build()?.open(ThreadId::new()).await?;
+    /// let summarisation = Summarisation::new(model.clone(), Arc::new(MemoryBackend::new()));
+    /// let mut thread = Agent::builder(model).middleware(summarisation).build()?.open(ThreadId::new()).await?;
     /// thread.say("Hi.", &NoWatcher).await?;
     /// assert_eq!(Summarisation::compact(&mut thread, &NoWatcher).await?, Compaction::Done { messages: 1 });
     /// # Ok(())
@@ -48,21 +47,21 @@ impl Summarisation {
     ///
     /// # Errors
     ///
-    /// What happened could not be stored.
+    /// The store failed.
     pub async fn compact(thread: &mut Thread, watcher: &dyn Watcher) -> Result<Compaction, AgentError> {
         thread.catch_up_if_ahead().await?;
         let failed = |why: &str| Ok(Compaction::Failed { why: why.to_owned() });
-        if thread.states().get::<Kept>(NAME).is_none() {
-            return failed("this agent does not summarise");
+        if thread.states().get::<SummarisationState>(NAME).is_none() {
+            return failed("this agent has no summarisation");
         }
-        if thread.run().next() != NextStep::Wait {
-            return failed("a turn is going on");
+        if thread.state().next() != NextStep::Wait {
+            return failed("a turn is in progress");
         }
-        let cut = thread.run().cut();
+        let cut = thread.state().cut();
         thread.change(Self::request()).await?;
-        thread.ask_one(NAME, watcher).await?;
-        let why = thread.states().get::<Kept>(NAME).and_then(|kept| kept.failure.as_deref());
-        match (thread.run().cut() - cut, why) {
+        thread.call_by_name(NAME, watcher).await?;
+        let why = thread.states().get::<SummarisationState>(NAME).and_then(|state| state.failure.as_deref());
+        match (thread.state().cut() - cut, why) {
             (0, Some(why)) => failed(why),
             (0, None) => Ok(Compaction::Nothing),
             (messages, _) => Ok(Compaction::Done { messages }),

@@ -1,4 +1,4 @@
-//! What is taken out of a conversation, as a file has it.
+//! The history file: messages that the model no longer sees.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use prowess_backend::{Backend, BackendError, ReadRange, VirtualPath};
 use super::summary;
 use crate::message::{AssistantPart, Content, Message, UserPart};
 
-/// Messages as text: who says what, one after another.
-pub(super) fn written<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> String {
+/// Messages as text, one after another, with their speakers.
+pub(super) fn as_text<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> String {
     let mut text = String::new();
     for message in messages {
         if !text.is_empty() {
@@ -56,14 +56,14 @@ fn write(text: &mut String, message: &Message) {
     }
 }
 
-/// The section of a history for messages that are taken out; none if nothing but earlier summaries is.
+/// The section of the history file for these messages. `None` if all of them are earlier summaries.
 pub(super) fn section(at: &str, messages: &[Arc<Message>]) -> Option<Bytes> {
-    let mut kept = messages.iter().filter(|message| !summary::is_summary(message)).peekable();
-    kept.peek()?;
-    Some(format!("## Summarized at {at}\n\n{}\n\n", written(kept)).into())
+    let mut written = messages.iter().filter(|message| !summary::is_summary(message)).peekable();
+    written.peek()?;
+    Some(format!("## Summarized at {at}\n\n{}\n\n", as_text(written)).into())
 }
 
-/// How long a history is, in bytes.
+/// The size of a history file, in bytes.
 pub(super) async fn size(backend: &dyn Backend, path: &VirtualPath) -> Result<u64, BackendError> {
     match backend.stat(path).await {
         Ok(entry) => Ok(entry.size),
@@ -72,8 +72,9 @@ pub(super) async fn size(backend: &dyn Backend, path: &VirtualPath) -> Result<u6
     }
 }
 
-/// Appends a section to a history that had `before` bytes when that was decided, unless it is there already; of one
-/// that was torn, the rest.
+/// Appends a section to a history file, unless it is there already. If a crash cut the section off, appends its rest.
+///
+/// `before` is the size of the file when the compaction was decided.
 pub(super) async fn append_once(
     backend: &dyn Backend,
     path: &VirtualPath,
@@ -83,7 +84,9 @@ pub(super) async fn append_once(
     let since = size(backend, path).await?.saturating_sub(before);
     let written = match since {
         0 => 0,
-        since => there(&section, &backend.read(path, ReadRange::first(since).at(before)).await?.bytes),
+        since => {
+            already_written(&section, &backend.read(path, ReadRange::first(since).at(before)).await?.bytes)
+        }
     };
     if written == section.len() {
         return Ok(());
@@ -91,8 +94,8 @@ pub(super) async fn append_once(
     backend.append(path, section.slice(written..)).await.map(drop)
 }
 
-/// How much of a section is there: all of it anywhere, or its beginning at the end.
-fn there(section: &[u8], since: &[u8]) -> usize {
+/// How many bytes of a section are written: all if it is anywhere in `since`, or its beginning at the end of `since`.
+fn already_written(section: &[u8], since: &[u8]) -> usize {
     if since.windows(section.len()).any(|window| window == section) {
         return section.len();
     }
@@ -102,17 +105,20 @@ fn there(section: &[u8], since: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::there;
+    use super::already_written;
 
     #[test]
-    fn a_section_is_there_not_there_or_torn() {
+    fn a_section_is_whole_missing_or_torn() {
         let section = b"## Summarized at 1\n\nHuman: a\n\n";
-        assert_eq!(there(section, b""), 0);
-        assert_eq!(there(section, b"## Summarized at 2\n\nHuman: a\n\n"), 0);
-        assert_eq!(there(section, section), section.len());
-        assert_eq!(there(section, &[b"other\n\n", &section[..], b"other\n\n"].concat()), section.len());
+        assert_eq!(already_written(section, b""), 0);
+        assert_eq!(already_written(section, b"## Summarized at 2\n\nHuman: a\n\n"), 0);
+        assert_eq!(already_written(section, section), section.len());
+        assert_eq!(
+            already_written(section, &[b"other\n\n", &section[..], b"other\n\n"].concat()),
+            section.len()
+        );
         for torn in 0..section.len() {
-            assert_eq!(there(section, &[b"other\n\n", &section[..torn]].concat()), torn);
+            assert_eq!(already_written(section, &[b"other\n\n", &section[..torn]].concat()), torn);
         }
     }
 }

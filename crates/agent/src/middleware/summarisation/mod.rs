@@ -1,28 +1,31 @@
-//! Summarisation: a conversation that grows too long is cut, and a summary stands for what was.
+//! Summarisation: once a conversation is long, a summary replaces its oldest messages.
 //!
-//! The log keeps every message. What is taken out of the model's sight is first appended to a file that the model can
-//! read; if that fails, nothing is taken out. It goes in steps, each of which finds out whether the one before was done:
-//! the compaction is decided and stored with its summary, the history is written, the conversation is cut.
+//! The log keeps every message. Messages that the model no longer sees are first appended to a history file that the model
+//! can read. If that fails, the model keeps seeing them.
+//!
+//! A compaction has three steps, and each checks whether the one before was done: store the decision with its summary, write
+//! the history, cut the conversation. Afterwards the middleware `skills` puts the text of loaded skills back
+//! (`skills/put_back.rs`).
 
-mod arguments;
 mod compaction;
 mod history;
-mod plan;
 mod sizes;
 mod state;
 mod summary;
+mod trigger;
+mod truncate_arguments;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use prowess_backend::VirtualPath;
 
-use self::arguments::Shortened;
-pub use self::arguments::TruncateArguments;
 pub use self::compaction::Compaction;
-pub use self::plan::{Keep, Trigger};
-use self::sizes::Sizes;
-use self::state::{Decided, Delta, Kept, NAME};
+use self::sizes::MessageSizes;
+use self::state::{DecidedCompaction, NAME, SummarisationDelta, SummarisationState};
+pub use self::trigger::{Keep, Trigger};
+pub use self::truncate_arguments::TruncateArguments;
+use self::truncate_arguments::TruncatedMessages;
 use crate::agent::NextModel;
 use crate::backends::Backends;
 use crate::id::ThreadId;
@@ -33,23 +36,26 @@ use crate::model::{Model, ModelError, ModelErrorKind, ModelResponse};
 use crate::state::{AnyState, States};
 use crate::thread_state::{NextStep, StateChange, TurnOutcome};
 
-/// When a conversation is summarised, and what stays of it.
+/// The default directory of history files.
+const HISTORY: &str = "/conversation_history";
+
+/// When a conversation is summarised, and how much of it stays.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SummarisationOptions {
-    /// When, by the whole of what the model is to read; [`Trigger::DEFAULT`] otherwise.
+    /// When to summarise, by the size of the whole request. `None`: [`Trigger::DEFAULT`].
     pub trigger: Option<Trigger>,
-    /// What stays; [`Keep::DEFAULT`] otherwise.
+    /// How much of the end stays. `None`: [`Keep::DEFAULT`].
     pub keep: Option<Keep>,
-    /// Where histories are; `{prefix}/{thread}.md`.
+    /// The directory of history files. Their paths are `{prefix}/{thread}.md`.
     pub history_path_prefix: VirtualPath,
-    /// How long arguments of old calls are shortened, if they are.
+    /// How to shorten long arguments of old tool calls. `None`: not at all.
     pub truncate_arguments: Option<TruncateArguments>,
 }
 
 impl Default for SummarisationOptions {
     fn default() -> Self {
-        let prefix = VirtualPath::parse("/conversation_history").unwrap_or_else(|_| VirtualPath::root());
+        let prefix = VirtualPath::parse(HISTORY).unwrap_or_else(|_| VirtualPath::root());
         Self {
             trigger: None,
             keep: None,
@@ -59,7 +65,7 @@ impl Default for SummarisationOptions {
     }
 }
 
-/// Summarisation as a part of an agent.
+/// Replaces the oldest messages of a long conversation by a summary.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -67,7 +73,7 @@ impl Default for SummarisationOptions {
 /// use prowess_backend::MemoryBackend;
 /// use prowess_models::Offline;
 ///
-/// let part = Summarisation::new(Arc::new(Offline), Arc::new(MemoryBackend::new())).with(|options| {
+/// let summarisation = Summarisation::new(Arc::new(Offline), Arc::new(MemoryBackend::new())).with(|options| {
 ///     options.trigger = Some(Trigger::Tokens(100_000));
 ///     options.keep = Some(Keep::Messages(6));
 /// });
@@ -80,27 +86,29 @@ pub struct Summarisation {
 }
 
 impl Summarisation {
-    /// Summaries by this model, and histories in these files below `/conversation_history`.
+    /// Lets this model write summaries, and puts history files into these files, below `/conversation_history`.
     pub fn new(model: Arc<dyn Model>, backends: impl Into<Backends>) -> Self {
         Self { model, backends: backends.into(), options: SummarisationOptions::default() }
     }
 
-    /// The same with other options.
+    /// Changes the options.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut SummarisationOptions)) -> Self {
         change(&mut self.options);
         self
     }
 
-    /// A person's own wish to have the conversation summarised, for [`Thread::change`](crate::Thread::change). It is
-    /// done before the model is asked next, whatever the trigger says; where it cannot be done, it is dropped.
+    /// A person's request for a summary, for [`Thread::change`](crate::Thread::change).
+    ///
+    /// The conversation is summarised before the next model call, whatever the trigger says. If that is not possible, the
+    /// request is dropped.
     pub fn request() -> StateChange {
-        Delta::Wanted.change()
+        SummarisationDelta::Wanted.change()
     }
 
-    /// The end of that wish, if it was not fulfilled yet.
+    /// Withdraws such a request.
     pub fn withdrawal() -> StateChange {
-        Delta::Dropped.change()
+        SummarisationDelta::Dropped.change()
     }
 }
 
@@ -111,83 +119,93 @@ impl MiddlewareFactory for Summarisation {
     }
 
     fn state(&self) -> Option<Box<dyn AnyState>> {
-        Some(Box::<Kept>::default())
+        Some(Box::<SummarisationState>::default())
     }
 
     async fn open(&self, _: &ThreadId, _: &States) -> Result<Arc<dyn Middleware>, MiddlewareError> {
-        let shortened = self.options.truncate_arguments.clone().map(Shortened::new);
-        Ok(Arc::new(Opened { part: self.clone(), sizes: Sizes::default(), shortened }))
+        let truncated = self.options.truncate_arguments.clone().map(TruncatedMessages::new);
+        Ok(Arc::new(ThreadSummarisation {
+            settings: self.clone(),
+            sizes: MessageSizes::default(),
+            truncated,
+        }))
     }
 }
 
 /// Summarisation in a thread.
 #[derive(Debug)]
-struct Opened {
-    part: Summarisation,
-    sizes: Sizes,
-    shortened: Option<Shortened>,
+struct ThreadSummarisation {
+    settings: Summarisation,
+    sizes: MessageSizes,
+    truncated: Option<TruncatedMessages>,
 }
 
-impl Opened {
-    fn is_due(&self, moment: MiddlewareContext<'_>, trigger: Trigger) -> bool {
-        let messages = moment.run.messages().len() - moment.run.cut();
-        trigger.is_due(room(moment), messages, || self.sizes.request(moment))
+impl ThreadSummarisation {
+    fn is_due(&self, context: MiddlewareContext<'_>, trigger: Trigger) -> bool {
+        let messages = context.thread_state.messages().len() - context.thread_state.cut();
+        trigger.is_due(room(context), messages, || self.sizes.request(context))
     }
 
     fn keep(&self) -> Keep {
-        self.part.options.keep.unwrap_or(Keep::DEFAULT)
+        self.settings.options.keep.unwrap_or(Keep::DEFAULT)
     }
 
     /// The first message of the thread that stays.
-    fn cut(&self, moment: MiddlewareContext<'_>, keep: Keep) -> usize {
-        let seen = &moment.run.messages()[moment.run.cut()..];
-        moment.run.cut() + keep.cut(room(moment), seen, |most| self.sizes.fitting(moment, most))
+    fn cut(&self, context: MiddlewareContext<'_>, keep: Keep) -> usize {
+        let seen = &context.thread_state.messages()[context.thread_state.cut()..];
+        context.thread_state.cut() + keep.cut(room(context), seen, |most| self.sizes.fitting(context, most))
     }
 
-    fn history(&self, moment: MiddlewareContext<'_>) -> Result<VirtualPath, String> {
-        let path = self.part.options.history_path_prefix.join(&format!("{}.md", moment.thread));
+    fn history(&self, context: MiddlewareContext<'_>) -> Result<VirtualPath, String> {
+        let path = self.settings.options.history_path_prefix.join(&format!("{}.md", context.thread));
         path.map_err(|error| error.to_string())
     }
 
-    /// Decides that all before `cut` is taken out, with a summary of it, if no part objects. The acts stand in any case.
+    /// Decides to replace all messages before `cut` by a summary, unless a middleware objects. The actions are to be done
+    /// in any case.
     async fn decide(
         &self,
-        moment: MiddlewareContext<'_>,
+        context: MiddlewareContext<'_>,
         cut: usize,
-    ) -> (Vec<MiddlewareAction>, Result<Decided, String>) {
-        let from = moment.run.cut();
-        let heard = moment.announce(Announcement::Compacting { messages: cut - from }).await;
-        let acts = heard.changes.into_iter().map(MiddlewareAction::Change).collect();
-        if let Some(objection) = heard.objection {
-            return (acts, Err(objection));
+    ) -> (Vec<MiddlewareAction>, Result<DecidedCompaction, String>) {
+        let from = context.thread_state.cut();
+        let reaction = context.announce(Announcement::Compacting { messages: cut - from }).await;
+        let actions = reaction.changes.into_iter().map(MiddlewareAction::Change).collect();
+        if let Some(objection) = reaction.objection {
+            return (actions, Err(objection));
         }
-        (acts, self.summarised(moment, cut).await)
+        (actions, self.summarise(context, cut).await)
     }
 
-    async fn summarised(&self, moment: MiddlewareContext<'_>, cut: usize) -> Result<Decided, String> {
-        let from = moment.run.cut();
-        let earlier = moment.run.summary().map(|message| summary::unframed(message)).unwrap_or_default();
-        let text = history::written(&moment.run.messages()[from..cut]);
-        let made = summary::made(&*self.part.model, moment.thread, &earlier, &text).await;
-        let (summary, spent) = made.map_err(|error| format!("no summary: {error}"))?;
-        let size = history::size(&*self.part.backends.at(moment), &self.history(moment)?).await;
+    async fn summarise(
+        &self,
+        context: MiddlewareContext<'_>,
+        cut: usize,
+    ) -> Result<DecidedCompaction, String> {
+        let from = context.thread_state.cut();
+        let earlier =
+            context.thread_state.summary().map(|message| summary::without_frame(message)).unwrap_or_default();
+        let text = history::as_text(&context.thread_state.messages()[from..cut]);
+        let summarised = summary::summarise(&*self.settings.model, context.thread, &earlier, &text).await;
+        let (summary, spent) = summarised.map_err(|error| format!("no summary: {error}"))?;
+        let size = history::size(&*self.settings.backends.at(context), &self.history(context)?).await;
         let size = size.map_err(|error| format!("the history cannot be read: {error}"))?;
         let (thread, since) =
-            (moment.thread.clone(), kept(moment).map_err(|error| error.to_string())?.since(moment));
+            (context.thread.clone(), state(context).map_err(|error| error.to_string())?.since(context));
         let at = jiff::Timestamp::now().to_string();
-        Ok(Decided { thread, since, from, cut, at, size, summary, spent })
+        Ok(DecidedCompaction { thread, since, from, cut, at, size, summary, spent })
     }
 
-    /// Does what is decided: writes the history, unless that was done, and takes the messages out.
+    /// Finishes a decided compaction: writes the history, unless that was done, and cuts the conversation.
     async fn finish(
         &self,
-        moment: MiddlewareContext<'_>,
-        decided: &Decided,
+        context: MiddlewareContext<'_>,
+        decided: &DecidedCompaction,
     ) -> Result<MiddlewareAction, String> {
-        let path = self.history(moment)?;
-        let evicted = &moment.run.messages()[decided.since..decided.cut];
+        let path = self.history(context)?;
+        let evicted = &context.thread_state.messages()[decided.since..decided.cut];
         if let Some(section) = history::section(&decided.at, evicted) {
-            let backend = self.part.backends.at(moment);
+            let backend = self.settings.backends.at(context);
             let appended = history::append_once(&*backend, &path, section, decided.size).await;
             appended.map_err(|error| format!("the history cannot be written: {error}"))?;
         }
@@ -198,112 +216,117 @@ impl Opened {
         })
     }
 
-    /// What follows when nothing could be taken out: a person who wanted it is told, and if the model cannot go on, the
-    /// turn ends. Without a turn there is none to end.
-    fn failed(&self, moment: MiddlewareContext<'_>, is_wanted: bool, why: String) -> Vec<MiddlewareAction> {
-        let mut acts: Vec<MiddlewareAction> =
-            is_wanted.then(|| Delta::Failed { why: why.clone() }.act()).into_iter().collect();
-        let is_full = || room(moment).is_some_and(|room| self.sizes.request(moment) >= room);
-        if moment.run.next() != NextStep::Wait && is_full() {
-            acts.push(full(why));
+    /// What follows if the conversation could not be summarised: a person who asked for it is told. If the request no
+    /// longer fits into the context window, the turn ends.
+    fn failed(&self, context: MiddlewareContext<'_>, is_wanted: bool, why: String) -> Vec<MiddlewareAction> {
+        let mut actions: Vec<MiddlewareAction> =
+            is_wanted.then(|| SummarisationDelta::Failed { why: why.clone() }.action()).into_iter().collect();
+        let is_full = || room(context).is_some_and(|room| self.sizes.request(context) >= room);
+        if context.thread_state.next() != NextStep::Wait && is_full() {
+            actions.push(window_full(why));
         } else {
-            tracing::warn!(thread = %moment.thread, why, "Nothing is taken out");
+            tracing::warn!(thread = %context.thread, why, "The conversation could not be summarised");
         }
-        acts
+        actions
     }
 }
 
 #[async_trait]
-impl Middleware for Opened {
+impl Middleware for ThreadSummarisation {
     fn name(&self) -> &str {
         NAME
     }
 
     async fn before_model(
         &self,
-        moment: MiddlewareContext<'_>,
+        context: MiddlewareContext<'_>,
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
-        let kept = kept(moment)?;
-        if let Some(decided) = kept.pending(moment) {
-            return Ok(match self.finish(moment, decided).await {
-                // More may have to go by now.
+        let state = state(context)?;
+        if let Some(decided) = state.pending(context) {
+            return Ok(match self.finish(context, decided).await {
+                // The conversation may have grown meanwhile.
                 Ok(compact) => vec![compact, MiddlewareAction::Jump(Jump::Again)],
-                Err(why) => self.failed(moment, kept.is_wanted, why),
+                Err(why) => self.failed(context, state.is_wanted, why),
             });
         }
-        if !kept.is_wanted && !self.is_due(moment, self.part.options.trigger.unwrap_or(Trigger::DEFAULT)) {
+        if !state.is_wanted
+            && !self.is_due(context, self.settings.options.trigger.unwrap_or(Trigger::DEFAULT))
+        {
             return Ok(Vec::new());
         }
-        let cut = match kept.is_wanted {
-            // Who wants it at once wants it to be short.
-            true => self.cut(moment, Keep::Messages(1)),
-            false => self.cut(moment, self.keep()),
+        let cut = match state.is_wanted {
+            // A person who asks for a summary wants a short conversation.
+            true => self.cut(context, Keep::Messages(1)),
+            false => self.cut(context, self.keep()),
         };
-        let Some(cut) = Some(cut).filter(|cut| *cut > moment.run.cut()) else {
-            return Ok(kept.is_wanted.then(|| Delta::Dropped.act()).into_iter().collect());
+        let Some(cut) = Some(cut).filter(|cut| *cut > context.thread_state.cut()) else {
+            return Ok(state.is_wanted.then(|| SummarisationDelta::Dropped.action()).into_iter().collect());
         };
-        let (mut acts, decided) = self.decide(moment, cut).await;
+        let (mut actions, decided) = self.decide(context, cut).await;
         match decided {
-            Ok(decided) => acts.extend([Delta::Decided(decided).act(), MiddlewareAction::Jump(Jump::Again)]),
-            Err(why) => acts.extend(self.failed(moment, kept.is_wanted, why)),
+            Ok(decided) => actions
+                .extend([SummarisationDelta::Decided(decided).action(), MiddlewareAction::Jump(Jump::Again)]),
+            Err(why) => actions.extend(self.failed(context, state.is_wanted, why)),
         }
-        Ok(acts)
+        Ok(actions)
     }
 
     async fn after_model(
         &self,
-        moment: MiddlewareContext<'_>,
+        context: MiddlewareContext<'_>,
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
-        match moment.run.next() {
-            // The provider counts otherwise than we do.
+        match context.thread_state.next() {
+            // The provider counts more tokens than we do.
             NextStep::End(TurnOutcome::Failed { error }) if error.kind == ModelErrorKind::ContextTooLong => {}
             _ => return Ok(Vec::new()),
         }
-        if let Some(decided) = kept(moment)?.pending(moment) {
-            return Ok(match self.finish(moment, decided).await {
+        if let Some(decided) = state(context)?.pending(context) {
+            return Ok(match self.finish(context, decided).await {
                 Ok(compact) => vec![compact, MiddlewareAction::Jump(Jump::Model(Vec::new()))],
-                Err(why) => vec![full(why)],
+                Err(why) => vec![window_full(why)],
             });
         }
-        // As much as usual, or else all that can be.
-        let mut cuts = [self.keep(), Keep::Messages(1)].into_iter().map(|keep| self.cut(moment, keep));
-        let Some(cut) = cuts.find(|cut| *cut > moment.run.cut()) else {
-            return Ok(vec![full("what stays is too long by itself".to_owned())]);
+        // Cut as much as usual, or else as much as possible.
+        let mut cuts = [self.keep(), Keep::Messages(1)].into_iter().map(|keep| self.cut(context, keep));
+        let Some(cut) = cuts.find(|cut| *cut > context.thread_state.cut()) else {
+            return Ok(vec![window_full("the messages that must stay are too long".to_owned())]);
         };
-        let (mut acts, decided) = self.decide(moment, cut).await;
+        let (mut actions, decided) = self.decide(context, cut).await;
         match decided {
-            Ok(decided) => acts.extend([Delta::Decided(decided).act(), MiddlewareAction::Jump(Jump::Again)]),
-            Err(why) => acts.push(full(why)),
+            Ok(decided) => actions
+                .extend([SummarisationDelta::Decided(decided).action(), MiddlewareAction::Jump(Jump::Again)]),
+            Err(why) => actions.push(window_full(why)),
         }
-        Ok(acts)
+        Ok(actions)
     }
 
     async fn wrap_model_call(
         &self,
-        moment: MiddlewareContext<'_>,
+        context: MiddlewareContext<'_>,
         mut next: NextModel<'_>,
     ) -> Result<ModelResponse, ModelError> {
-        self.sizes.note(moment, &next.request);
-        if let Some(shortened) = &self.shortened
-            && self.is_due(moment, shortened.options.trigger)
-            && let Some(stays) = moment.run.messages().get(self.cut(moment, shortened.options.keep))
+        self.sizes.note(context, &next.request);
+        if let Some(truncated) = &self.truncated
+            && self.is_due(context, truncated.options.trigger)
+            && let Some(stays) =
+                context.thread_state.messages().get(self.cut(context, truncated.options.keep))
         {
-            shortened.shorten(moment, &mut next.request.messages, stays);
+            truncated.truncate(context, &mut next.request.messages, stays);
         }
         next.ask().await
     }
 }
 
-/// How much the agent's model can read.
-fn room(moment: MiddlewareContext<'_>) -> Option<u64> {
-    plan::room(moment.model.limits())
+/// How many tokens the agent's model can read in one call.
+fn room(context: MiddlewareContext<'_>) -> Option<u64> {
+    trigger::room(context.model.limits())
 }
 
-fn kept(moment: MiddlewareContext<'_>) -> Result<&Kept, MiddlewareError> {
-    moment.states.get(NAME).ok_or(MiddlewareError::NoState)
+fn state(context: MiddlewareContext<'_>) -> Result<&SummarisationState, MiddlewareError> {
+    context.states.get(NAME).ok_or(MiddlewareError::NoState)
 }
 
-/// The model cannot go on.
-fn full(why: String) -> MiddlewareAction {
+/// Ends the turn because the request does not fit into the context window.
+fn window_full(why: String) -> MiddlewareAction {
     MiddlewareAction::Jump(Jump::End(TurnOutcome::WindowFull { why }))
 }

@@ -1,4 +1,4 @@
-//! What a thread keeps of its summaries: what a person asked for, and the compaction that is decided.
+//! The state of summarisation in a thread: a person's request, and the decided compaction.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,34 +8,36 @@ use crate::model::ModelUsage;
 use crate::state::State;
 use crate::thread_state::StateChange;
 
-/// The part's name, under which its state is.
+/// The name of the middleware, under which the thread stores its state.
 pub(super) const NAME: &str = "summarisation";
 
-/// What a thread keeps of its summaries.
+/// The state of summarisation in a thread.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Kept {
-    /// Whether a person wants the conversation summarised, however short it is.
+pub(super) struct SummarisationState {
+    /// Whether a person asked for a summary, however short the conversation is.
     pub(super) is_wanted: bool,
-    /// Why what a person wanted last could not be done.
+    /// Why the last request of a person failed.
     pub(super) failure: Option<String>,
-    decided: Option<Decided>,
+    decided: Option<DecidedCompaction>,
 }
 
-/// A compaction that is decided. It is stored before anything is written to the history, and has all that is needed to
-/// finish it: after a crash nobody is asked again, and nothing is written twice.
+/// A compaction that is decided and perhaps not finished.
+///
+/// It is stored before the history is written, and contains all that is needed to finish it. So after a crash no model is
+/// called again, and nothing is written twice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Decided {
-    /// The thread whose history it is. One that was forked off it has its own.
+pub(super) struct DecidedCompaction {
+    /// The thread of the history file. A fork of the thread has its own file.
     pub(super) thread: ThreadId,
-    /// The first message that the history does not have.
+    /// The first message that the history file does not have.
     pub(super) since: usize,
-    /// The first message that is taken out.
+    /// The first message that the model no longer sees.
     pub(super) from: usize,
-    /// The first that stays.
+    /// The first message that stays.
     pub(super) cut: usize,
-    /// When; the heading of its section.
+    /// The time, for the heading of the section.
     pub(super) at: String,
-    /// The size of the history before, in bytes: the section is behind it, or not written yet.
+    /// The size of the history file before, in bytes.
     pub(super) size: u64,
     /// The summary, without its frame.
     pub(super) summary: String,
@@ -44,62 +46,62 @@ pub(super) struct Decided {
     pub(super) spent: ModelUsage,
 }
 
-/// A change of what a thread keeps.
+/// A change of the state.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Delta {
-    /// A person wants a summary.
+pub(super) enum SummarisationDelta {
+    /// A person asks for a summary.
     Wanted,
-    /// What the person wanted is over: there is nothing to summarise, or the person changed their mind.
+    /// The request is dropped: there is nothing to summarise, or the person withdrew it.
     Dropped,
-    /// What the person wanted could not be done.
+    /// The request failed.
     Failed {
         /// Why.
         why: String,
     },
     /// A compaction is decided.
-    Decided(Decided),
+    Decided(DecidedCompaction),
 }
 
-impl State for Kept {
-    type Delta = Delta;
+impl State for SummarisationState {
+    type Delta = SummarisationDelta;
 
-    fn apply(&mut self, delta: Delta) {
+    fn apply(&mut self, delta: SummarisationDelta) {
         match delta {
-            Delta::Wanted => (self.is_wanted, self.failure) = (true, None),
-            Delta::Dropped => self.is_wanted = false,
-            Delta::Failed { why } => (self.is_wanted, self.failure) = (false, Some(why)),
-            Delta::Decided(decided) => (self.is_wanted, self.decided) = (false, Some(decided)),
+            SummarisationDelta::Wanted => (self.is_wanted, self.failure) = (true, None),
+            SummarisationDelta::Dropped => self.is_wanted = false,
+            SummarisationDelta::Failed { why } => (self.is_wanted, self.failure) = (false, Some(why)),
+            SummarisationDelta::Decided(decided) => (self.is_wanted, self.decided) = (false, Some(decided)),
         }
     }
 }
 
-impl Kept {
-    /// The compaction that is decided and not done.
-    pub(super) fn pending(&self, moment: MiddlewareContext<'_>) -> Option<&Decided> {
-        let run = moment.run;
-        let is_pending = |decided: &&Decided| {
-            decided.from == run.cut() && decided.from < decided.cut && decided.cut <= run.messages().len()
+impl SummarisationState {
+    /// The compaction that is decided and not finished.
+    pub(super) fn pending(&self, context: MiddlewareContext<'_>) -> Option<&DecidedCompaction> {
+        let state = context.thread_state;
+        let is_pending = |decided: &&DecidedCompaction| {
+            decided.from == state.cut() && decided.from < decided.cut && decided.cut <= state.messages().len()
         };
-        self.decided_in(moment.thread).filter(is_pending)
+        self.decided_in(context.thread).filter(is_pending)
     }
 
-    /// The first message that the thread's history does not have, when nothing is pending.
-    pub(super) fn since(&self, moment: MiddlewareContext<'_>) -> usize {
-        self.decided_in(moment.thread).map_or(0, |decided| decided.cut.min(moment.run.cut()))
+    /// The first message that the history file does not have, if nothing is pending.
+    pub(super) fn since(&self, context: MiddlewareContext<'_>) -> usize {
+        self.decided_in(context.thread).map_or(0, |decided| decided.cut.min(context.thread_state.cut()))
     }
 
-    fn decided_in(&self, thread: &ThreadId) -> Option<&Decided> {
+    fn decided_in(&self, thread: &ThreadId) -> Option<&DecidedCompaction> {
         self.decided.as_ref().filter(|decided| decided.thread == *thread)
     }
 }
 
-impl Delta {
+impl SummarisationDelta {
     pub(super) fn change(&self) -> StateChange {
-        StateChange::new::<Kept>(NAME, self)
+        StateChange::new::<SummarisationState>(NAME, self)
     }
 
-    pub(super) fn act(&self) -> MiddlewareAction {
+    pub(super) fn action(&self) -> MiddlewareAction {
         MiddlewareAction::Change(self.change())
     }
 }
@@ -110,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    /// What is stored today is read for good: this form only ever grows.
+    /// Later versions must read this stored form.
     #[test]
     fn the_stored_form() {
         let decided = json!({"decided": {
@@ -118,7 +120,7 @@ mod tests {
         }});
         let failed = json!({"failed": {"why": "no summary"}});
         for stored in [json!("wanted"), json!("dropped"), failed, decided] {
-            let delta: Delta = serde_json::from_value(stored.clone()).unwrap();
+            let delta: SummarisationDelta = serde_json::from_value(stored.clone()).unwrap();
             assert_eq!(delta.change().delta, stored);
         }
     }

@@ -1,49 +1,51 @@
-//! Making a summary, and the frame in which it stands.
+//! Lets a model write a summary, and puts it into its message.
 
 use prowess_backend::VirtualPath;
 
-use super::plan;
-use crate::agent::{NoWatcher, ask};
+use super::trigger::room;
+use crate::agent::{NoWatcher, call_model};
 use crate::id::ThreadId;
 use crate::message::Message;
-use crate::middleware::frame::unclosed;
+use crate::middleware::tags::escape_closing_tag;
 use crate::model::{Model, ModelError, ModelErrorKind, ModelRequest, ModelUsage};
 
 /// The mark of a message that is a summary, and its value.
 const MARK: (&str, &str) = ("lc_source", "summarization");
-/// What a request for a summary has at most, in tokens, where it is not known what the model can read.
-const MOST_ASKED: u64 = 170_000;
-/// What a request for a summary may always have, in tokens. A model that cannot read so much is of no use here.
-const LEAST_ASKED: u64 = 500;
+/// The longest request for a summary if the context window is unknown, in tokens.
+const DEFAULT_MAX_REQUEST: u64 = 170_000;
+/// The shortest limit of a request for a summary, in tokens. A model that cannot read this much cannot summarise.
+const MIN_REQUEST: u64 = 500;
 
-/// A summary of a text that goes on from an earlier one. What is too long for one request is read in pieces, each with
-/// the summary of those before it: nothing is left out.
-pub(super) async fn made(
+/// Summarises a text, starting from an earlier summary.
+///
+/// A text that is too long for one request is read in pieces, each with the summary of the pieces before it. So nothing is
+/// left out.
+pub(super) async fn summarise(
     model: &dyn Model,
     thread: &ThreadId,
     earlier: &str,
     text: &str,
 ) -> Result<(String, ModelUsage), ModelError> {
-    let room = plan::room(model.limits());
-    // Half of what fits: nobody but the provider counts exactly.
-    let mut most = room.map_or(MOST_ASKED, |room| room / 2).max(LEAST_ASKED);
+    let room = room(model.limits());
+    // Half of what fits, because only the provider counts exactly.
+    let mut most = room.map_or(DEFAULT_MAX_REQUEST, |room| room / 2).max(MIN_REQUEST);
     let (mut summary, mut spent, mut rest) = (earlier.to_owned(), ModelUsage::default(), text);
     while !rest.is_empty() {
-        let beside = model.count_tokens(&question(&summary, ""));
+        let beside = model.count_tokens(&prompt(&summary, ""));
         let piece = piece(model, rest, most.saturating_sub(beside).max(most / 4));
-        let mut request = ModelRequest::new([Message::user(question(&summary, piece))]);
-        // What is said now is read again with the next piece.
+        let mut request = ModelRequest::new([Message::user(prompt(&summary, piece))]);
+        // The next request contains this summary, so it must not fill the window.
         request.max_output = room.map(|room| (room / 4).max(1));
-        match ask(model, request, thread, &NoWatcher).await {
-            Ok(answer) => {
-                spent += &ModelUsage::on(answer.model, answer.usage);
-                summary = answer.message.text().trim().to_owned();
+        match call_model(model, request, thread, &NoWatcher).await {
+            Ok(response) => {
+                spent += &ModelUsage::on(response.model, response.usage);
+                summary = response.message.text().trim().to_owned();
                 rest = &rest[piece.len()..];
             }
-            // It reads less than it says, or counts more.
-            Err(error) if error.kind == ModelErrorKind::ContextTooLong && most > LEAST_ASKED => {
+            // The window is smaller than the model claims, or the provider counts more tokens.
+            Err(error) if error.kind == ModelErrorKind::ContextTooLong && most > MIN_REQUEST => {
                 let asked = beside + model.count_tokens(piece);
-                most = (asked / 2).min(most / 4 * 3).max(LEAST_ASKED);
+                most = (asked / 2).min(most / 4 * 3).max(MIN_REQUEST);
                 continue;
             }
             Err(error) => return Err(error),
@@ -56,10 +58,10 @@ pub(super) async fn made(
     Ok((summary, spent))
 }
 
-/// The beginning of a text that takes no more than `most` tokens, and at least a character of it. It ends with a line
-/// if it can.
+/// The beginning of a text with at most `most` tokens, and at least one character. It ends at the end of a line if
+/// possible.
 fn piece<'a>(model: &dyn Model, text: &'a str, most: u64) -> &'a str {
-    // A token of more than 16 bytes is so rare that nobody has to look further.
+    // Tokens of more than 16 bytes are very rare, so a longer text need not be counted.
     let most_bytes = usize::try_from(most.saturating_mul(16)).unwrap_or(usize::MAX);
     let mut piece = &text[..text.floor_char_boundary(most_bytes)];
     loop {
@@ -83,18 +85,19 @@ fn piece<'a>(model: &dyn Model, text: &'a str, most: u64) -> &'a str {
     }
 }
 
-fn question(earlier: &str, messages: &str) -> String {
-    let messages = unclosed(messages, "messages");
+/// The request for a summary.
+fn prompt(earlier: &str, messages: &str) -> String {
+    let messages = escape_closing_tag(messages, "messages");
     let earlier = match earlier {
         "" => String::new(),
-        earlier => format!("<summary>\n{}\n</summary>\n\n", unclosed(earlier, "summary")),
+        earlier => format!("<summary>\n{}\n</summary>\n\n", escape_closing_tag(earlier, "summary")),
     };
     format!("{PROMPT}\n\n{earlier}<messages>\n{messages}\n</messages>")
 }
 
-/// The message with a summary, which the model reads in place of what was.
+/// The message with a summary, which the model reads in place of the old messages.
 pub(super) fn message(path: &VirtualPath, summary: &str) -> Message {
-    let summary = unclosed(summary, "summary");
+    let summary = escape_closing_tag(summary, "summary");
     let text = format!(
         "You are in the middle of a conversation that has been summarized.\n\
          The full conversation history has been saved to {path} should you need to refer back to it for details.\n\
@@ -104,13 +107,13 @@ pub(super) fn message(path: &VirtualPath, summary: &str) -> Message {
     Message::user(text).marked(MARK.0, MARK.1)
 }
 
-/// Whether a message is a summary of others.
+/// Whether a message is a summary.
 pub(super) fn is_summary(message: &Message) -> bool {
     message.marks.get(MARK.0).is_some_and(|mark| mark == MARK.1)
 }
 
-/// What a message with a summary says, without its frame.
-pub(super) fn unframed(message: &Message) -> String {
+/// The summary in a message, without the text around it.
+pub(super) fn without_frame(message: &Message) -> String {
     let text = message.text();
     let inner = text.split_once("<summary>").and_then(|(_, rest)| rest.rsplit_once("</summary>"));
     inner.map_or_else(|| text.clone(), |(summary, _)| summary.to_owned())
@@ -146,7 +149,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_are_the_whole(text in "[a-z ä€\n]{0,400}", most in 0_u64..50) {
+        fn the_pieces_are_the_whole_text(text in "[a-z ä€\n]{0,400}", most in 0_u64..50) {
             let (mut rest, mut whole) = (&text[..], String::new());
             while !rest.is_empty() {
                 let piece = piece(&Counts, rest, most);

@@ -40,7 +40,7 @@ fn preapproving(_: &ThreadId) -> SessionOptions {
 async fn a_reply_is_for_one_call_and_once() {
     let world = World::new(&[]).await;
     let model = Says::new([calls(&[("a", "add", SUM), ("b", "add", SUM)]), text("done")]);
-    let agent = world.agent(model).with(asking()).tool(add()).build().unwrap();
+    let agent = world.agent(model).middleware(asking()).tool(add()).build().unwrap();
     let mut thread = open(&agent).await;
     let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting.len(), 2);
@@ -67,7 +67,7 @@ async fn a_reply_is_for_one_call_and_once() {
 async fn a_no_to_all_ends_the_other_questions() {
     let world = World::new(&[]).await;
     let model = Says::new([calls(&[("a", "add", SUM), ("b", "add", SUM), ("c", "add", SUM)]), text("done")]);
-    let agent = world.agent(model).with(asking()).tool(add()).build().unwrap();
+    let agent = world.agent(model).middleware(asking()).tool(add()).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();
     thread.reply("b", CallReply::Approve, &NoWatcher).await.unwrap();
@@ -95,7 +95,7 @@ async fn edited_arguments_pass_all_other_rules() {
         ("write", "/kept/*", Decision::Deny),
     ]);
     let files = Files::new(world.backend()).permissions(rules.clone());
-    let agent = world.agent(model).with(Approval::new(rules)).with(files).build().unwrap();
+    let agent = world.agent(model).middleware(Approval::new(rules)).middleware(files).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();
     let edits = [
@@ -108,7 +108,7 @@ async fn edited_arguments_pass_all_other_rules() {
         thread.reply(call, edit, &NoWatcher).await.unwrap();
     }
     let results = results(&thread);
-    assert_eq!(thread.run().outcome(), Some(&TurnOutcome::Answered), "{results:?}");
+    assert_eq!(thread.state().outcome(), Some(&TurnOutcome::Answered), "{results:?}");
     for (result, part) in results.iter().zip(["denied", "..", "not valid JSON"]) {
         assert!(result.contains(part) && result.contains("changed the arguments"), "{part}: {result}");
     }
@@ -131,7 +131,7 @@ async fn a_crash_between_reply_and_effect() {
             async { Ok(ToolAnswer::text("made")) }
         });
         let asking = Approval::new(permissions(&[("tool", "once", Decision::Ask)]));
-        let builder = world.agent(model.clone()).with(asking).tool(Arc::new(once));
+        let builder = world.agent(model.clone()).middleware(asking).tool(Arc::new(once));
         builder.options(short_lease()).build().unwrap()
     };
     let id = ThreadId::new();
@@ -171,8 +171,8 @@ async fn what_was_begun_goes_on_under_other_rules() {
                 false => SessionOptions::new(Dialect::DeepAgents),
             };
             let rules = permissions(&[("tool", "*", Decision::Allow), ("tool", "ls", decision)]);
-            let builder = world.agent(model.clone()).with(world.skills_with(options, &[]));
-            let builder = builder.with(Approval::new(rules)).with(Files::new(world.backend()));
+            let builder = world.agent(model.clone()).middleware(world.skills_with(options, &[]));
+            let builder = builder.middleware(Approval::new(rules)).middleware(Files::new(world.backend()));
             builder.options(short_lease()).build().unwrap()
         };
         let id = ThreadId::new();
@@ -225,8 +225,8 @@ async fn a_scope_is_not_fooled_by_arguments_that_the_tool_does_not_read() {
     let rules = permissions(&[("tool", "*", Decision::Allow), ("tool", "fetch", Decision::Ask)]);
     let agent = world
         .agent(model)
-        .with(world.skills_with(preapproving, &[]))
-        .with(Approval::new(rules))
+        .middleware(world.skills_with(preapproving, &[]))
+        .middleware(Approval::new(rules))
         .tool(fetch)
         .build()
         .unwrap();
@@ -254,7 +254,7 @@ async fn a_rejection_outlives_a_rule_that_is_added() {
             ("write", "*", Decision::Ask),
         ]);
         let files = Files::new(world.backend()).permissions(rules.clone());
-        let builder = world.agent(model.clone()).with(Approval::new(rules)).with(files);
+        let builder = world.agent(model.clone()).middleware(Approval::new(rules)).middleware(files);
         builder.options(short_lease()).build().unwrap()
     };
     let id = ThreadId::new();
@@ -272,7 +272,7 @@ async fn a_rejection_outlives_a_rule_that_is_added() {
     let turn = thread.go_on(&NoWatcher).await.unwrap();
     let TurnStatus::Waiting(waiting) = turn else { panic!("{turn:?}") };
     assert!(
-        matches!(&waiting[0].question.deed, Action::CallTool { tool, .. } if tool == "write_file"),
+        matches!(&waiting[0].question.action, Action::CallTool { tool, .. } if tool == "write_file"),
         "{waiting:?}"
     );
     thread.reply("a", CallReply::Approve, &NoWatcher).await.unwrap();

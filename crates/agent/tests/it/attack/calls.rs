@@ -79,7 +79,7 @@ async fn paths_and_numbers_that_nobody_means() {
         calls(&chunk)
     });
     let model = Says::new(said.chain([text("done")]));
-    let agent = world.agent(model).with(Files::new(world.backend())).build().unwrap();
+    let agent = world.agent(model).middleware(Files::new(world.backend())).build().unwrap();
     let mut thread = open(&agent).await;
     let turn = soon(thread.say("go", &NoWatcher)).await.unwrap();
     assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered));
@@ -115,8 +115,8 @@ async fn arguments_of_ten_megabytes() {
     said.extend([text("task done"), text("done")]);
     let model = Says::new(said);
     let worker = Agent::builder(model.clone()).build().unwrap();
-    let builder = world.agent(model).tool(add()).with(world.skills(Dialect::DeepAgents));
-    let agent = builder.with(Todos).with(SubAgents::new(worker)).build().unwrap();
+    let builder = world.agent(model).tool(add()).middleware(world.skills(Dialect::DeepAgents));
+    let agent = builder.middleware(Todos).middleware(SubAgents::new(worker)).build().unwrap();
     let mut thread = open(&agent).await;
     let turn = soon(thread.say("go", &NoWatcher)).await.unwrap();
     let results = results(&thread);
@@ -133,14 +133,14 @@ async fn the_same_skill_many_times_at_once() {
     let load = r#"{"skill_name": "pdf"}"#;
     let ids = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|id| (id, "load_skill", load));
     let model = Says::new([calls(&ids), text("done")]);
-    let agent = world.agent(model).with(world.skills(Dialect::DeepAgents)).build().unwrap();
+    let agent = world.agent(model).middleware(world.skills(Dialect::DeepAgents)).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();
     let bodies = results(&thread).iter().filter(|result| result.contains("The way of pdf.")).count();
     assert_eq!(bodies, 1, "{:?}", results(&thread));
 }
 
-/// `execute` reaches neither other threads' files nor the database nor the host's; nor runs for ever.
+/// `execute` reaches neither other threads' files nor the database nor this machine's; and it does not run for ever.
 #[tokio::test]
 async fn commands_reach_nothing_but_their_own_files() {
     let world = World::new(&[]).await;
@@ -165,9 +165,9 @@ async fn commands_reach_nothing_but_their_own_files() {
     ]);
     let agent = world
         .agent(model)
-        .with(files.clone())
-        .with(Eviction::new(files.clone()))
-        .with(Files::new(files))
+        .middleware(files.clone())
+        .middleware(Eviction::new(files.clone()))
+        .middleware(Files::new(files))
         .build()
         .unwrap();
     let mut first = open(&agent).await;
@@ -228,7 +228,7 @@ async fn gigantic_answers_fill_nothing_but_their_room() {
         calls(&[("d", "write_file", r#"{"file_path": "/small", "content": "fits"}"#)]),
         text("done"),
     ]);
-    let agent = DeepAgent::new(model.clone()).tool(giant).build().unwrap();
+    let agent = DeepAgent::builder(model.clone()).tool(giant).build().unwrap();
     let mut thread = open(&agent).await;
     assert_eq!(soon(thread.say("go", &NoWatcher)).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     let sizes: Vec<usize> = results(&thread).iter().map(String::len).collect();
@@ -262,12 +262,12 @@ async fn a_watcher_that_panics() {
             matches!(turn, TurnStatus::Ended(TurnOutcome::Answered) | TurnStatus::Idle),
             "{moment}: {turn:?}"
         );
-        let live = thread.run().clone();
+        let live = thread.state().clone();
         let id = thread.id().clone();
         thread.close().await.unwrap();
         let read = agent.open(id).await.unwrap();
-        assert_eq!(live.messages(), read.run().messages(), "{moment}");
-        assert_eq!(read.run().outcome(), Some(&TurnOutcome::Answered), "{moment}");
+        assert_eq!(live.messages(), read.state().messages(), "{moment}");
+        assert_eq!(read.state().outcome(), Some(&TurnOutcome::Answered), "{moment}");
     }
 }
 
@@ -361,8 +361,8 @@ async fn a_hostile_conversation_is_mended() {
             open_calls = ids;
         }
     }
-    let live = thread.run().messages().to_vec();
+    let live = thread.state().messages().to_vec();
     let id = thread.id().clone();
     thread.close().await.unwrap();
-    assert_eq!(agent.open(id).await.unwrap().run().messages(), live, "it is mended the same way each time");
+    assert_eq!(agent.open(id).await.unwrap().state().messages(), live, "it is mended the same way each time");
 }

@@ -141,7 +141,7 @@ async fn a_turn_that_is_dropped(given: Given) {
             Rule::new("read", "*", Decision::Allow),
             Rule::new("write", "*", Decision::Allow),
         ];
-        DeepAgent::new(model.clone())
+        DeepAgent::builder(model.clone())
             .tool(Arc::new(count))
             .skills(world.skills(Dialect::DeepAgents))
             .permissions(Permissions::unattended(Policy::new().with(RuleSource::User, rules)))
@@ -173,7 +173,7 @@ async fn a_turn_that_is_dropped(given: Given) {
                 None => soon(thread.go_on(&NoWatcher)).await,
             };
             match turn.unwrap_or_else(|error| panic!("cut {cut}: {error}")) {
-                TurnStatus::Idle if thread.run().messages().is_empty() => {
+                TurnStatus::Idle if thread.state().messages().is_empty() => {
                     first = Some(soon(thread.say("/pdf form", &NoWatcher)).await);
                 }
                 TurnStatus::Waiting(waiting) => {
@@ -187,7 +187,7 @@ async fn a_turn_that_is_dropped(given: Given) {
             matches!(turn, TurnStatus::Ended(TurnOutcome::Answered) | TurnStatus::Idle),
             "cut {cut}: {turn:?}"
         );
-        assert_eq!(thread.run().outcome(), Some(&TurnOutcome::Answered), "cut {cut}");
+        assert_eq!(thread.state().outcome(), Some(&TurnOutcome::Answered), "cut {cut}");
         let results = results(&thread);
         let wrote = results[0].starts_with("Wrote") || results[0].contains("not known");
         assert!(wrote && results[1] == "Worked.", "cut {cut}: {results:?}");
@@ -195,7 +195,7 @@ async fn a_turn_that_is_dropped(given: Given) {
         let known = results[2] == "counted" && once == 1 || results[2].contains("not known") && once <= 1;
         assert!(known, "cut {cut}: {once} {results:?}");
         assert!(results[3].contains("kept") || results[0].contains("not known"), "cut {cut}: {results:?}");
-        let said: Vec<String> = thread.run().messages().iter().map(|message| message.text()).collect();
+        let said: Vec<String> = thread.state().messages().iter().map(|message| message.text()).collect();
         let bodies = said.iter().filter(|text| text.contains("The way of pdf.")).count();
         assert_eq!((said[0].as_str(), bodies), ("/pdf form", 1), "cut {cut}: {said:?}");
         let of_child = |request: &&ModelRequest| request.messages[0].text() == "Work.";
@@ -206,12 +206,12 @@ async fn a_turn_that_is_dropped(given: Given) {
                 "cut {cut}: a hook was not heard"
             );
         }
-        let live = thread.run().messages().to_vec();
+        let live = thread.state().messages().to_vec();
         thread.close().await.unwrap();
         let log = world.store.events(&id, 0, 1000).await.unwrap();
         let log = serde_json::to_string(&log.iter().map(|stored| &stored.event).collect::<Vec<_>>()).unwrap();
         assert_eq!(log.matches(r#""delta":{"secret""#).count(), 1, "cut {cut}: the mark of frames is kept");
-        assert_eq!(agent.open(id).await.unwrap().run().messages(), live, "cut {cut}");
+        assert_eq!(agent.open(id).await.unwrap().state().messages(), live, "cut {cut}");
         if !was_cut {
             assert!(cut > 20, "{cut}");
             return;
@@ -253,7 +253,7 @@ fn compacting(world: &World) -> (Arc<Follows>, Agent) {
     });
     let mut options = SummarisationOptions::default();
     (options.trigger, options.keep) = (Some(Trigger::Messages(6)), Some(Keep::Messages(2)));
-    let agent = DeepAgent::new(model.clone())
+    let agent = DeepAgent::builder(model.clone())
         .tool(Arc::new(step.idempotent()))
         .hooks(Hooks::new(HookSet::parse(&own).unwrap()).agent("critic", critic))
         .summarisation(options)
@@ -274,13 +274,13 @@ async fn a_compaction_that_is_dropped(given: Given) {
         let id = thread.id().clone();
         let was_cut = soon(polled(cut, given, thread.say("go", &NoWatcher))).await.is_none();
         soon(thread.go_on(&NoWatcher)).await.unwrap_or_else(|error| panic!("cut {cut}: {error}"));
-        if thread.run().messages().is_empty() {
+        if thread.state().messages().is_empty() {
             soon(thread.say("go", &NoWatcher)).await.unwrap();
         }
-        assert_eq!(thread.run().outcome(), Some(&TurnOutcome::Answered), "cut {cut}");
+        assert_eq!(thread.state().outcome(), Some(&TurnOutcome::Answered), "cut {cut}");
         let results = results(&thread);
         assert_eq!((results.len(), results[3].as_str()), (6, "Worked."), "cut {cut}: {results:?}");
-        assert!(thread.run().cut() > 0 && results.iter().all(|result| result.len() < 10_000), "cut {cut}");
+        assert!(thread.state().cut() > 0 && results.iter().all(|result| result.len() < 10_000), "cut {cut}");
         for request in model.asked.lock().unwrap().iter().filter(|request| !request.tools.is_empty()) {
             let from = usize::from(request.messages[0].text().contains("So far so good."));
             pairs_are_whole(&request.messages[from..]);
@@ -289,7 +289,7 @@ async fn a_compaction_that_is_dropped(given: Given) {
             .map(|(path, bytes)| (path.to_string(), String::from_utf8(bytes.to_vec()).unwrap()))
             .collect();
         let history = files.iter().find(|(path, _)| path.starts_with("/conversation_history")).unwrap();
-        for (number, message) in thread.run().messages()[..thread.run().cut()].iter().enumerate() {
+        for (number, message) in thread.state().messages()[..thread.state().cut()].iter().enumerate() {
             let said = message.text();
             let said = said.lines().next().unwrap_or_default().trim_end();
             if !said.is_empty() {
@@ -298,10 +298,10 @@ async fn a_compaction_that_is_dropped(given: Given) {
         }
         let large = files.iter().filter(|(path, _)| path.starts_with("/large_tool_results")).count();
         assert_eq!(large, 1, "cut {cut}");
-        let live = thread.run().messages().to_vec();
+        let live = thread.state().messages().to_vec();
         thread.close().await.unwrap();
         let read = agent.open(id).await.unwrap();
-        assert_eq!(read.run().messages(), live, "cut {cut}");
+        assert_eq!(read.state().messages(), live, "cut {cut}");
         let kept: Vec<_> = StateFiles::of(read.states()).map(|(path, _)| path.to_string()).collect();
         assert_eq!(kept, files.into_iter().map(|(path, _)| path).collect::<Vec<_>>(), "cut {cut}");
         if !was_cut {
@@ -328,14 +328,14 @@ async fn every_beginning_of_a_log_goes_on() {
         let (results, all) = (results(&thread), results(&whole));
         let heads = |results: &[String]| results.iter().map(|text| text[..6].to_owned()).collect::<Vec<_>>();
         assert_eq!(heads(&results), heads(&all), "{number}");
-        pairs_are_whole(thread.run().messages());
+        pairs_are_whole(thread.state().messages());
         for request in model.asked.lock().unwrap().iter().filter(|request| !request.tools.is_empty()) {
             let from = usize::from(request.messages[0].text().contains("So far so good."));
             pairs_are_whole(&request.messages[from..]);
         }
-        let live = thread.run().messages().to_vec();
+        let live = thread.state().messages().to_vec();
         thread.close().await.unwrap();
-        assert_eq!(agent.open(id).await.unwrap().run().messages(), live, "{number}");
+        assert_eq!(agent.open(id).await.unwrap().state().messages(), live, "{number}");
     }
 }
 
@@ -371,7 +371,7 @@ async fn many_threads_are_cut_off_at_once() {
             for again in 0..4 {
                 let cut = 1 + (number * 37 + again * 61) % 150;
                 let given = if again % 2 == 0 { Given::Before } else { Given::After };
-                let turn = if thread.run().messages().is_empty() {
+                let turn = if thread.state().messages().is_empty() {
                     polled(cut, given, thread.say("go", &NoWatcher)).await
                 } else {
                     polled(cut, given, thread.go_on(&NoWatcher)).await
@@ -379,14 +379,14 @@ async fn many_threads_are_cut_off_at_once() {
                 turn.transpose().unwrap_or_else(|error| panic!("{number} {again}: {error}"));
             }
             thread.go_on(&NoWatcher).await.unwrap_or_else(|error| panic!("{number}: {error}"));
-            if thread.run().messages().is_empty() {
+            if thread.state().messages().is_empty() {
                 thread.say("go", &NoWatcher).await.unwrap();
             }
-            assert_eq!(thread.run().outcome(), Some(&TurnOutcome::Answered), "{number}");
+            assert_eq!(thread.state().outcome(), Some(&TurnOutcome::Answered), "{number}");
             assert_eq!(results(&thread).len(), 6, "{number}: {:?}", results(&thread));
-            let (id, live) = (thread.id().clone(), thread.run().messages().to_vec());
+            let (id, live) = (thread.id().clone(), thread.state().messages().to_vec());
             thread.close().await.unwrap();
-            assert_eq!(agent.open(id).await.unwrap().run().messages(), live, "{number}");
+            assert_eq!(agent.open(id).await.unwrap().state().messages(), live, "{number}");
         }
     };
     let all: Vec<_> = (0..24).map(|number| tokio::spawn(one(number))).collect();
@@ -414,7 +414,7 @@ async fn a_word_for_one_thread_is_none_for_another() {
         Rule::new("run", "*", Decision::Ask),
     ];
     let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
-    let agent = DeepAgent::new(model).skills(skills).permissions(permissions).build().unwrap();
+    let agent = DeepAgent::builder(model).skills(skills).permissions(permissions).build().unwrap();
     for times in 1..30 {
         let mut one = agent.open(ThreadId::new()).await.unwrap();
         let mut another = agent.open(ThreadId::new()).await.unwrap();

@@ -53,9 +53,9 @@ async fn odd_frontmatter_gains_nothing() {
     let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
     let agent = world
         .agent(Says::new(said))
-        .with(world.skills_with(options, &[]))
-        .with(Approval::new(permissions))
-        .with(Hooks::new(HookSet::default()))
+        .middleware(world.skills_with(options, &[]))
+        .middleware(Approval::new(permissions))
+        .middleware(Hooks::new(HookSet::default()))
         .tool(add())
         .build()
         .unwrap();
@@ -74,7 +74,7 @@ async fn a_task_is_no_word_of_a_person() {
         text("I cannot."),
         text("done"),
     ]);
-    let agent = DeepAgent::new(model.clone()).skills(world.skills(Dialect::DeepAgents)).build().unwrap();
+    let agent = DeepAgent::builder(model.clone()).skills(world.skills(Dialect::DeepAgents)).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();
     let child = model.request(1);
@@ -101,7 +101,7 @@ async fn patterns_for_files_and_scopes_are_no_bombs() {
         options.allowed_tools = AllowedTools::Restrict;
         options
     };
-    let agent = world.agent(model).with(world.skills_with(options, &[])).tool(add()).build().unwrap();
+    let agent = world.agent(model).middleware(world.skills_with(options, &[])).tool(add()).build().unwrap();
     let mut thread = open(&agent).await;
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert!(results(&thread)[1].len() < 100_000, "{} bytes", results(&thread)[1].len());
@@ -117,7 +117,7 @@ async fn a_hook_does_not_leave_its_frame() {
     let world = World::new(&[]).await;
     let model = Says::new([text("done")]);
     let hooks = Hooks::new(HookSet::parse(&own).unwrap());
-    let agent = world.agent(model.clone()).with(hooks).build().unwrap();
+    let agent = world.agent(model.clone()).middleware(hooks).build().unwrap();
     open(&agent).await.say("go", &NoWatcher).await.unwrap();
     let prompt = model.request(0).system_text();
     let inner = prompt.split("<hook event=\"SessionStart\">").nth(1).unwrap();
@@ -132,18 +132,18 @@ async fn a_fork_that_forks_itself_ends() {
     let world = World::new(&[("loop", "context: fork\n", "Load the skill loop.")]).await;
     let again = || calls(&[("a", "load_skill", &load("loop"))]);
     let model = Says::new((0..40).map(|_| again()).chain([text("done")]));
-    let worker = Agent::builder(model.clone()).with(world.skills(Dialect::DeepAgents)).build().unwrap();
+    let worker = Agent::builder(model.clone()).middleware(world.skills(Dialect::DeepAgents)).build().unwrap();
     let inner = SubAgents::new(worker);
     let middle = Agent::builder(model.clone())
-        .with(world.skills(Dialect::DeepAgents).forks(inner.clone()))
-        .with(inner)
+        .middleware(world.skills(Dialect::DeepAgents).forks(inner.clone()))
+        .middleware(inner)
         .build()
         .unwrap();
     let tasks = SubAgents::new(middle).depth(1);
     let agent = world
         .agent(model)
-        .with(world.skills(Dialect::DeepAgents).forks(tasks.clone()))
-        .with(tasks)
+        .middleware(world.skills(Dialect::DeepAgents).forks(tasks.clone()))
+        .middleware(tasks)
         .build()
         .unwrap();
     let mut thread = open(&agent).await;
@@ -160,8 +160,11 @@ async fn a_memory_does_not_leave_its_frame() {
     std::fs::create_dir(&directory).unwrap();
     std::fs::write(directory.join("AGENTS.md"), format!("a {} b", ends.join(" "))).unwrap();
     let model = Says::new([text("done")]);
-    let agent =
-        DeepAgent::new(model.clone()).files(world.backend()).memory(["/memory/AGENTS.md"]).build().unwrap();
+    let agent = DeepAgent::builder(model.clone())
+        .files(world.backend())
+        .memory(["/memory/AGENTS.md"])
+        .build()
+        .unwrap();
     open(&agent).await.say("go", &NoWatcher).await.unwrap();
     let prompt = model.request(0).system_text();
     let inner = prompt.split("<agent_memory>").nth(1).unwrap();
@@ -182,8 +185,8 @@ async fn a_question_cannot_be_painted_over() {
     let files = WorkspaceFiles::new(world.runner());
     let agent = world
         .agent(model)
-        .with(files.clone())
-        .with(Files::new(files).permissions(permissions))
+        .middleware(files.clone())
+        .middleware(Files::new(files).permissions(permissions))
         .build()
         .unwrap();
     let mut thread = open(&agent).await;

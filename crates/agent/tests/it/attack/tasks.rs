@@ -39,7 +39,7 @@ async fn cut_off(world: &World, options: AgentOptions) -> (Agent, ThreadId) {
     let child = Says::new([calls(&[("x", "hang", "{}")]), text("again")]);
     let worker = Agent::builder(child).tool(hang()).options(options.clone()).build().unwrap();
     let model = Says::new([calls(&[("a", "task", TASK)]), text("done"), text("and on")]);
-    let agent = world.agent(model).with(SubAgents::new(worker)).options(options).build().unwrap();
+    let agent = world.agent(model).middleware(SubAgents::new(worker)).options(options).build().unwrap();
     let mut thread = open(&agent).await;
     let id = thread.id().clone();
     let working = async {
@@ -112,13 +112,13 @@ async fn two_sub_agents_ask_at_once() {
     let world = World::new(&[]).await;
     let asks = |sum: &str, said: &str| {
         let model = Says::new([calls(&[("x", "add", sum)]), text(said)]);
-        Agent::builder(model).with(asking()).tool(add()).build().unwrap()
+        Agent::builder(model).middleware(asking()).tool(add()).build().unwrap()
     };
     let (one, two) = (asks(SUM, "first"), asks(r#"{"numbers": [40]}"#, "second"));
     let other = r#"{"description": "Do it.", "subagent_type": "two"}"#;
     let model = Says::new([calls(&[("a", "task", TASK), ("b", "task", other)]), text("done")]);
     let tasks = SubAgents::new(one).and("two", "Two.", two);
-    let agent = world.agent(model).with(tasks).build().unwrap();
+    let agent = world.agent(model).middleware(tasks).build().unwrap();
     let mut thread = open(&agent).await;
     let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting.len(), 2);
@@ -139,9 +139,9 @@ async fn two_sub_agents_ask_at_once() {
 async fn a_no_to_all_ends_what_else_a_sub_agent_asks() {
     let world = World::new(&[]).await;
     let child = Says::new([calls(&[("x", "add", SUM), ("y", "add", SUM)]), text("nothing")]);
-    let worker = Agent::builder(child).with(asking()).tool(add()).build().unwrap();
+    let worker = Agent::builder(child).middleware(asking()).tool(add()).build().unwrap();
     let model = Says::new([calls(&[("a", "task", TASK)]), text("done")]);
-    let agent = world.agent(model).with(SubAgents::new(worker)).build().unwrap();
+    let agent = world.agent(model).middleware(SubAgents::new(worker)).build().unwrap();
     let mut thread = open(&agent).await;
     let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     let no = CallReply::RejectAll { message: "no".to_owned() };
@@ -157,9 +157,9 @@ async fn a_reply_reaches_a_sub_agent_whose_hooks_note_the_end_of_its_session() {
     let own = json!({"SessionEnd": [{"hooks": [{"type": "prompt", "prompt": "Be brief.", "once": true}]}]});
     let hooks = Hooks::new(HookSet::parse(&own).unwrap());
     let child = Says::new([calls(&[("x", "add", SUM)]), text("3")]);
-    let worker = Agent::builder(child).with(asking()).with(hooks).tool(add()).build().unwrap();
+    let worker = Agent::builder(child).middleware(asking()).middleware(hooks).tool(add()).build().unwrap();
     let model = Says::new([calls(&[("a", "task", TASK)]), text("done")]);
-    let agent = world.agent(model).with(SubAgents::new(worker)).build().unwrap();
+    let agent = world.agent(model).middleware(SubAgents::new(worker)).build().unwrap();
     let mut thread = open(&agent).await;
     let TurnStatus::Waiting(_) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     let turn = thread.reply("a", CallReply::Approve, &NoWatcher).await.unwrap();
@@ -183,12 +183,12 @@ async fn many_tasks_share_what_their_parents_turn_has_left() {
     let many: Vec<(&str, &str, &str)> = ids.iter().map(|id| (id.as_str(), "task", TASK)).collect();
     let model = Says::new([calls(&many), text("never said")]);
     let mut options = AgentOptions::default();
-    options.limits = TurnLimits { steps: 100, tokens: Some(240) };
-    let agent = world.agent(model).with(SubAgents::new(worker)).options(options).build().unwrap();
+    options.limits = TurnLimits { model_calls: 100, tokens: Some(240) };
+    let agent = world.agent(model).middleware(SubAgents::new(worker)).options(options).build().unwrap();
     let mut thread = open(&agent).await;
     let turn = soon(thread.say("go", &NoWatcher)).await.unwrap();
     assert_eq!(turn, TurnStatus::Ended(TurnOutcome::TooManyTokens { most: 240 }));
-    let spent = thread.run().usage().total();
+    let spent = thread.state().usage().total();
     assert!(spent <= 240 + 16 * 12, "{spent} tokens were spent of 240");
 }
 
@@ -200,7 +200,7 @@ async fn tasks_within_tasks_end() {
     for _ in 0..8 {
         let model = Says::new([calls(&[("a", "task", TASK)]), text("went deeper")]);
         let builder = Agent::builder(model).store(Arc::new(world.store.clone()));
-        agent = builder.with(SubAgents::new(agent)).build().unwrap();
+        agent = builder.middleware(SubAgents::new(agent)).build().unwrap();
     }
     let mut thread = open(&agent).await;
     assert_eq!(soon(thread.say("go", &NoWatcher)).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
@@ -214,8 +214,8 @@ async fn a_task_may_take_all_the_time_there_is() {
     let worker = Agent::builder(Says::new([text("worked")])).build().unwrap();
     let model = Says::new([calls(&[("a", "task", TASK)]), text("done")]);
     let tasks = SubAgents::new(worker).within(Duration::MAX);
-    let agent = world.agent(model).with(tasks).build().unwrap();
+    let agent = world.agent(model).middleware(tasks).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();
-    assert_eq!((thread.run().next(), results(&thread)), (NextStep::Wait, vec!["worked".to_owned()]));
+    assert_eq!((thread.state().next(), results(&thread)), (NextStep::Wait, vec!["worked".to_owned()]));
 }

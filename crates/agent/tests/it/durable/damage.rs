@@ -28,7 +28,7 @@ async fn open(place: &Place) -> Result<Thread, Box<dyn std::error::Error>> {
 async fn half_a_run(place: &Place) -> (Vec<u8>, ThreadState) {
     let mut thread = open(place).await.unwrap();
     while !matches!(advance(&mut thread, &NoWatcher).await.unwrap(), TurnStatus::Ended(_)) {}
-    let run = thread.run().clone();
+    let run = thread.state().clone();
     thread.close().await.unwrap();
     (std::fs::read(&place.database).unwrap(), run)
 }
@@ -40,7 +40,7 @@ fn is_damage(error: &(dyn std::error::Error + 'static)) -> bool {
         matches!(error.downcast_ref::<AgentError>(), Some(AgentError::Thread(ThreadError::Damaged { .. })));
     match DatabaseError::of(error) {
         Some(DatabaseError::Damaged { .. }) => words.contains("bring a copy back, or set it aside"),
-        None if of_thread => words.contains("bring a copy back, or fork the thread before it"),
+        None if of_thread => words.contains("restore a backup, or fork the thread before this event"),
         _ => false,
     }
 }
@@ -61,7 +61,7 @@ async fn case_83_a_damaged_run_is_refused_and_never_shorter() {
         match open(&copy).await {
             // The damage is elsewhere.
             Ok(thread) => {
-                assert_eq!(*thread.run(), run, "page {page}: less is there, and nobody says so");
+                assert_eq!(*thread.state(), run, "page {page}: less is there, and nobody says so");
                 unharmed += 1;
             }
             Err(error) => {
@@ -76,7 +76,7 @@ async fn case_83_a_damaged_run_is_refused_and_never_shorter() {
     // The copy that was brought back goes on.
     std::fs::write(&whole.database, &bytes).unwrap();
     let mut thread = open(&whole).await.unwrap();
-    assert_eq!(*thread.run(), run);
+    assert_eq!(*thread.state(), run);
     finish(&mut thread).await.unwrap();
     thread.close().await.unwrap();
     assert_eq!(Look::at(&whole).await.check_whole(), Tally::default());
@@ -106,7 +106,7 @@ async fn case_83_events_that_make_no_run_are_refused() {
     // Before the event that cannot be, there is a run.
     store.fork(&thread(), events.len() as u64, &"fork".parse().unwrap()).await.unwrap();
     let fork = agent.open("fork".parse().unwrap()).await.unwrap();
-    assert_eq!(fork.run().next(), prowess_agent::thread_state::NextStep::Wait);
+    assert_eq!(fork.state().next(), prowess_agent::thread_state::NextStep::Wait);
     fork.close().await.unwrap();
 }
 

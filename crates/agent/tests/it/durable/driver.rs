@@ -29,8 +29,8 @@ pub(super) async fn opened(agent: &Agent) -> Thread {
 
 /// Goes on: replies to what is asked, says what is to be said, or takes up what was cut off.
 pub(super) async fn advance(thread: &mut Thread, watcher: &dyn Watcher) -> Result<TurnStatus, AgentError> {
-    match thread.run().next() {
-        NextStep::Wait => match SAID.get(heard(thread.run())) {
+    match thread.state().next() {
+        NextStep::Wait => match SAID.get(heard(thread.state())) {
             Some(words) => thread.say(*words, watcher).await,
             None => Ok(TurnStatus::Idle),
         },

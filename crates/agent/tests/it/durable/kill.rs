@@ -111,7 +111,7 @@ async fn run(kills: &AtomicUsize, mut fate: impl FnMut(&[String]) -> Fate) -> To
         look = Some(now);
     }
     told.tally = look.unwrap().check_whole();
-    // Nothing is left to do, and the parts have their states.
+    // Nothing is left to do, and the middleware have their states.
     let store = SqliteStore::open(&place.database).await.unwrap();
     store.check().await.unwrap();
     let mut thread = opened(&agent(&place, Arc::new(store), &Moments::quiet())).await;

@@ -50,7 +50,7 @@ pub(super) enum Fate {
     Lives,
     /// It is killed after a while.
     Killed(Duration),
-    /// It is killed at a moment: of this number, or the first of one of these names, which `|` parts.
+    /// It is killed at a moment: of this number, or the first of one of these names, separated by `|`.
     KilledAt(String),
 }
 

@@ -104,14 +104,14 @@ pub(super) fn agent(place: &Place, store: Arc<dyn ThreadStore>, moments: &Moment
     // What a killed process leaves lasts longer there: the next one finds its task taken.
     let worker = equipped(place, moments, worker, place.lease * 3).build().unwrap();
     let top = asked(Arc::new(Placed { script: scripted("top", &RUN, false), answers: &RUN }));
-    let top = equipped(place, moments, top, place.lease).with(SubAgents::new(worker)).with(Todos);
+    let top = equipped(place, moments, top, place.lease).middleware(SubAgents::new(worker)).middleware(Todos);
     let summary = Scripted::new([ScriptedTurn::new().usage(COST).say("Much was done.").times(usize::MAX)]);
     std::fs::create_dir_all(&place.files).unwrap();
     let files = Arc::new(LocalBackend::open(&place.files).unwrap());
     let summarisation = Summarisation::new(asked(Arc::new(summary)), files as Arc<_>).with(|options| {
         (options.trigger, options.keep) = (Some(Trigger::Messages(14)), Some(Keep::Messages(6)));
     });
-    top.with(summarisation).store(store).build().unwrap()
+    top.middleware(summarisation).store(store).build().unwrap()
 }
 
 fn equipped(place: &Place, moments: &Moments, model: Arc<dyn Model>, lease: Duration) -> AgentBuilder {
@@ -120,7 +120,7 @@ fn equipped(place: &Place, moments: &Moments, model: Arc<dyn Model>, lease: Dura
     let mut options = AgentOptions::default();
     options.lease = lease;
     let pen = |name| Arc::new(Pen { name, path: place.ledger.clone(), moments: moments.clone() });
-    let builder = Agent::builder(model).options(options).with(Approval::new(permissions));
+    let builder = Agent::builder(model).options(options).middleware(Approval::new(permissions));
     builder.tool(pen("note")).tool(pen("look")).tool(pen("sign"))
 }
 
@@ -140,7 +140,7 @@ fn scripted(name: &str, answers: &[Answer], sees_all: bool) -> Scripted {
         messages += 1 + answer.len();
         script.push(if answer.is_empty() { turn.say(DONE) } else { turn });
     }
-    Scripted::new(script).named(name).following(ScriptedFollow::Answers)
+    Scripted::new(script).named(name).following(ScriptedFollow::Responses)
 }
 
 pub(super) fn arguments(tool: &str, token: &str) -> Value {
@@ -161,7 +161,7 @@ pub(super) fn token(call: &ToolCall) -> &'static str {
 
 /// What a person says to a question.
 pub(super) fn reply(question: &Question) -> CallReply {
-    let Action::CallTool { arguments, .. } = &question.deed else { panic!("{question:?}") };
+    let Action::CallTool { arguments, .. } = &question.action else { panic!("{question:?}") };
     if arguments.contains("refused") {
         CallReply::Reject { message: NO.to_owned() }
     } else if arguments.contains("changed") {

@@ -69,8 +69,11 @@ async fn case_81_who_comes_back_late_stores_nothing() {
 
     first.thaw();
     let refused = first.says("refused: ", LONG).unwrap();
-    let is_told = refused.contains("was taken over by another writer: nothing was stored")
-        || refused.contains(&format!("is written by process {} ", std::process::id()));
+    let is_taken_over =
+        refused.contains("another writer took over the thread") && refused.contains("nothing was stored");
+    let is_told = is_taken_over
+        || refused.contains(&format!("process {} ", std::process::id()))
+            && refused.contains("is using the thread");
     assert!(is_told, "{refused}");
     first.ends();
     finish(&mut thread).await.unwrap();

@@ -37,10 +37,11 @@ fn stored_with(title: &str) -> (Value, Event) {
 #[test]
 fn every_sort_of_question_is_read() {
     for (before, event) in stored() {
-        let Event::Asked { call, asking, by_tool } = &event else { panic!("{event:?}") };
-        let (before, question) = (&before["question"], &asking.question);
-        let words = question.wording();
-        assert_eq!((call.as_str().is_empty(), json!(words.title)), (false, before["title"].clone()));
+        let Event::Asked { call, question, by_tool } = &event else { panic!("{event:?}") };
+        let asked = question;
+        let (before, question) = (&before["question"], &asked.question);
+        let wording = question.wording();
+        assert_eq!((call.as_str().is_empty(), json!(wording.title)), (false, before["title"].clone()));
         assert_eq!(*by_tool, before.get("request").is_some());
         if let Some(request) = before.get("request") {
             assert_eq!(json!(question.kind), request["kind"]);
@@ -50,21 +51,21 @@ fn every_sort_of_question_is_read() {
         }
         for (name, detail) in before["details"].as_object().into_iter().flatten() {
             let is_said = !matches!(detail, Value::Null | Value::Bool(false));
-            let shown = words.details.iter().find(|shown| shown.name == *name).map(|shown| &shown.text);
+            let shown = wording.details.iter().find(|shown| shown.name == *name).map(|shown| &shown.text);
             let told = detail.as_str().map_or_else(|| detail.to_string(), str::to_owned);
             assert_eq!(shown, is_said.then_some(&told), "{name}");
         }
         if let Some(fingerprint) = before.get("fingerprint") {
-            assert_eq!(json!(question.fingerprint()), *fingerprint, "{}", words.title);
+            assert_eq!(json!(question.fingerprint()), *fingerprint, "{}", wording.title);
         }
-        assert_eq!(json!(asking.allowed), before.get("allowed").cloned().unwrap_or_else(|| json!([])));
-        assert_eq!(asking.via.as_ref().map(|via| json!(via)), before.get("sub_agent").cloned());
+        assert_eq!(json!(asked.allowed), before.get("allowed").cloned().unwrap_or_else(|| json!([])));
+        assert_eq!(asked.via.as_ref().map(|via| json!(via)), before.get("sub_agent").cloned());
         // Stored again, in today's form, it says the same. What it is an answer to is not believed a second time.
         let again: Event = serde_json::from_value(json!(event)).unwrap();
-        let Event::Asked { asking: again, .. } = &again else { panic!() };
+        let Event::Asked { question: again, .. } = &again else { panic!() };
         assert_eq!(
             (&again.allowed, &again.via, again.question.wording()),
-            (&asking.allowed, &asking.via, words)
+            (&asked.allowed, &asked.via, wording)
         );
     }
 }
@@ -72,8 +73,8 @@ fn every_sort_of_question_is_read() {
 #[test]
 fn what_a_sub_agent_asked_says_where() {
     let (_, event) = stored_with("sub-agent general-purpose: ");
-    let Event::Asked { asking, .. } = event else { panic!() };
-    let via = asking.via.unwrap();
+    let Event::Asked { question, .. } = event else { panic!() };
+    let via = question.via.unwrap();
     assert_eq!((via.name.as_str(), via.number), ("general-purpose", 11));
     assert_eq!(via.thread.as_str(), "task-20b537dd68de3d80a2259cc1d13864b5");
 }
@@ -131,7 +132,7 @@ async fn waiting(asked: Event, question: Option<&Question>, made: &Arc<Mutex<u32
         false => {
             let rules = [Rule::new("tool", "ls", Decision::Ask)];
             let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
-            builder.with(Approval::new(permissions)).build().unwrap()
+            builder.middleware(Approval::new(permissions)).build().unwrap()
         }
     };
     (id, agent.open(thread).await.unwrap())
@@ -145,7 +146,7 @@ async fn a_reply_is_taken_as_stored() {
     let mut gated = Vec::new();
     let (value, event) = stored_with("load the skill");
     let details = &value["question"]["details"];
-    let deed = Action::LoadSkill {
+    let action = Action::LoadSkill {
         skill: text(&details["skill"]),
         location: text(&details["location"]),
         origin: text(&details["origin"]),
@@ -153,30 +154,30 @@ async fn a_reply_is_taken_as_stored() {
         arguments: None,
     };
     let binding = text(&value["question"]["request"]["binding"]);
-    gated.push((event, Question::new(Kind::SKILL, "tides").bound_to(binding).to(deed)));
+    gated.push((event, Question::new(Kind::SKILL, "tides").bound_to(binding).to(action)));
     let (_, event) = stored_with("write /tmp/prowess-earlier/project/new.txt");
-    let question = Question::about_place(Kind::WRITE, file("/tmp/prowess-earlier/project/new.txt"));
+    let question = Question::about_file(Kind::WRITE, file("/tmp/prowess-earlier/project/new.txt"));
     gated.push((event, question.to(Action::WriteFile { content: "Tuesday: windy\n".to_owned() })));
     let (_, event) = stored_with("write /tmp/prowess-earlier/project/log.txt");
-    let question = Question::about_place(Kind::WRITE, file("/tmp/prowess-earlier/project/log.txt"));
-    let deed = Action::EditFile {
+    let question = Question::about_file(Kind::WRITE, file("/tmp/prowess-earlier/project/log.txt"));
+    let action = Action::EditFile {
         old_string: "calm".to_owned(),
         new_string: "rough".to_owned(),
         replace_all: false,
     };
-    gated.push((event, question.to(deed)));
+    gated.push((event, question.to(action)));
     let (value, event) = stored_with("let skill 'tides' read the file");
     let notes = Path::new("/tmp/prowess-earlier/home/notes.txt");
-    let question = Question::about_place(Kind::READ, RealPath::known(notes, notes, false));
-    let deed = Action::BringIn {
+    let question = Question::about_file(Kind::READ, RealPath::known(notes, notes, false));
+    let action = Action::AddInput {
         skill: "tides".to_owned(),
         command: text(&value["question"]["details"]["command"]),
         is_directory: false,
         with_secrets: Vec::new(),
     };
-    gated.push((event, question.to(deed)));
+    gated.push((event, question.to(action)));
     let (value, event) = stored_with("call a tool of the MCP server");
-    let deed = Action::CallServerTool {
+    let action = Action::CallServerTool {
         server: "pier".to_owned(),
         tool: "depth".to_owned(),
         description: text(&value["question"]["details"]["description"]),
@@ -185,7 +186,7 @@ async fn a_reply_is_taken_as_stored() {
     };
     let binding = text(&value["question"]["request"]["binding"]);
     let mcp: Kind = serde_json::from_value(json!("mcp")).unwrap();
-    gated.push((event, Question::new(mcp, "pier depth").bound_to(binding).to(deed)));
+    gated.push((event, Question::new(mcp, "pier depth").bound_to(binding).to(action)));
     for (asked, question) in gated {
         let made = Arc::new(Mutex::new(0));
         let (id, mut thread) = waiting(asked.clone(), Some(&question), &made).await;
@@ -212,9 +213,9 @@ async fn a_reply_is_taken_as_stored() {
 #[tokio::test]
 async fn a_reply_to_a_call_that_waits_is_taken_as_stored() {
     let (_, event) = stored_with("call 'ls'");
-    let Event::Asked { asking, .. } = &event else { panic!() };
+    let Event::Asked { question, .. } = &event else { panic!() };
     assert_eq!(
-        asking.question.deed,
+        question.question.action,
         Action::CallTool { tool: "ls".to_owned(), arguments: r#"{"path":"/"}"#.to_owned() }
     );
     let made = Arc::new(Mutex::new(0));

@@ -36,7 +36,10 @@ async fn json_on_stdout_decides() {
     assert_eq!(called_when(&specific("allow")).await, "1");
     assert_eq!(called_when(&json!({"suppressOutput": true})).await, "1");
     let unknown = called_when(&specific("maybe")).await;
-    assert!(unknown.contains("it did not answer: its `permissionDecision` is `maybe`"), "{unknown}");
+    assert!(
+        unknown.contains("it gave no verdict: its `permissionDecision` has the unknown value `maybe`"),
+        "{unknown}"
+    );
 }
 
 #[tokio::test]
@@ -74,7 +77,7 @@ async fn other_arguments_are_not_slipped_past_an_approval() {
         json!({"hookSpecificOutput": {"permissionDecision": "allow", "updatedInput": {"numbers": [7]}}});
     let mut thread = open(&place.agent(&model, on("PreToolUse", prints(&output)))).await;
     thread.say("go", &NoWatcher).await.unwrap();
-    let wanted = "Error: this call was blocked by a hook: it wants other arguments than those that were let pass. \
+    let wanted = "Error: this call was blocked by a hook: it wants other arguments than those that were approved. \
          Call again with: {\"numbers\":[7]}";
     assert_eq!(results(&thread), [wanted, "7"]);
 }
@@ -94,13 +97,14 @@ async fn a_hook_that_allows_widens_neither_a_denial_nor_a_question() {
     });
     let place = Place::new().await;
     let model = Says::new([calls(&[("a", "add", ONE)]), text("done")]);
-    let agent = place.builder(&model).with(rules(Decision::Deny)).with(place.hooks(own.clone())).build();
+    let agent =
+        place.builder(&model).middleware(rules(Decision::Deny)).middleware(place.hooks(own.clone())).build();
     let mut thread = open(&agent.unwrap()).await;
     thread.say("go", &NoWatcher).await.unwrap();
     assert_eq!(results(&thread), ["Error: 'add' is denied by the rules of this agent."]);
 
     let model = Says::new([calls(&[("a", "add", ONE)]), text("done")]);
-    let agent = place.builder(&model).with(rules(Decision::Ask)).with(place.hooks(own)).build();
+    let agent = place.builder(&model).middleware(rules(Decision::Ask)).middleware(place.hooks(own)).build();
     let mut thread = open(&agent.unwrap()).await;
     assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Waiting(_)));
     let rejected = CallReply::Reject { message: "no".to_owned() };
@@ -115,7 +119,8 @@ async fn hooks_see_what_a_person_edited() {
     let model = Says::new([calls(&[("a", "add", ONE)]), text("done")]);
     let own =
         json!({"PreToolUse": [{"hooks": [command(NOTE)]}], "PostToolUse": [{"hooks": [command(NOTE)]}]});
-    let agent = place.builder(&model).with(rules(Decision::Ask)).with(place.hooks(own)).build().unwrap();
+    let agent =
+        place.builder(&model).middleware(rules(Decision::Ask)).middleware(place.hooks(own)).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();
     let edited = CallReply::Edit { arguments: "{\"numbers\": [5]}".to_owned() };
@@ -148,7 +153,7 @@ async fn a_hook_that_hangs_is_killed_and_blocks_a_tool_and_nothing_else() {
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(
         results(&thread),
-        ["Error: this call was blocked by a hook: it did not answer: it took longer than it may"]
+        ["Error: this call was blocked by a hook: it gave no verdict: it took too long"]
     );
     assert_eq!(model.count(), 2);
 }
@@ -167,12 +172,9 @@ async fn a_hook_that_floods_is_bounded() {
     let results = results(&thread);
     assert_eq!(
         results[0],
-        "Error: this call was blocked by a hook: it did not answer: it wrote more output than it may"
+        "Error: this call was blocked by a hook: it gave no verdict: it wrote more output than it may"
     );
-    assert_eq!(
-        results[1],
-        "Error: this call was blocked by a hook: it did not answer: it printed more than is read"
-    );
+    assert_eq!(results[1], "Error: this call was blocked by a hook: it gave no verdict: it printed too much");
     let prompt = model.request(0).system_text();
     assert!(prompt.len() < 70_000 && prompt.contains("bytes left out"), "{}", prompt.len());
 }

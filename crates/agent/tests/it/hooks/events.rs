@@ -154,7 +154,7 @@ async fn permission_request_comes_when_a_person_is_asked_and_can_refuse_for_them
     let model = Says::new([calls(&[("a", "add", ONE), ("b", "add", "{\"numbers\": [2]}")]), text("done")]);
     let line = format!("{NOTE}; case $told in *'[1]'*) exit 2;; esac");
     let hooks = place.hooks(on("PermissionRequest", command(&line)));
-    let agent = place.builder(&model).with(ask_for_add()).with(hooks).build().unwrap();
+    let agent = place.builder(&model).middleware(ask_for_add()).middleware(hooks).build().unwrap();
     let mut thread = open(&agent).await;
     let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     let waiting: Vec<&str> = waiting.iter().map(|waiting| waiting.call.id.as_str()).collect();
@@ -174,10 +174,10 @@ async fn permission_request_that_is_not_answered_refuses() {
     let model = Says::new([calls(&[("a", "add", ONE)]), text("done")]);
     let hang = json!({"type": "command", "command": "sleep 1000", "timeout": 0.5});
     let hooks = place.hooks(on("PermissionRequest", hang));
-    let agent = place.builder(&model).with(ask_for_add()).with(hooks).build().unwrap();
+    let agent = place.builder(&model).middleware(ask_for_add()).middleware(hooks).build().unwrap();
     let mut thread = open(&agent).await;
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
-    let refused = "Error: this call was refused by a hook: it did not answer: it took longer than it may";
+    let refused = "Error: this call was refused by a hook: it gave no verdict: it took too long";
     assert_eq!(results(&thread), [refused]);
 }
 
@@ -187,7 +187,7 @@ async fn permission_request_is_not_passed_by_dying() {
     let place = Place::new().await;
     let model = Says::new([calls(&[("a", "add", ONE)]), text("done")]);
     let hooks = place.hooks(on("PermissionRequest", command(&format!("{WAIT}; exit 2"))));
-    let builder = place.builder(&model).with(ask_for_add()).with(hooks).options(short_lease());
+    let builder = place.builder(&model).middleware(ask_for_add()).middleware(hooks).options(short_lease());
     let (agent, id) = (builder.build().unwrap(), ThreadId::new());
     place.dies_in_a_hook(&agent, &id).await;
     let mut later = agent.open(id.clone()).await.unwrap();
@@ -209,12 +209,12 @@ async fn pre_compact_can_keep_the_conversation_whole() {
     let model = Says::new([text("one"), text("two"), text("three")]);
     let writer = Says::new([]);
     let hooks = place.hooks(on("PreCompact", command(&format!("{NOTE}; exit 2"))));
-    let agent = place.builder(&model).with(summarising(&writer)).with(hooks).build().unwrap();
+    let agent = place.builder(&model).middleware(summarising(&writer)).middleware(hooks).build().unwrap();
     let mut thread = open(&agent).await;
     for word in ["a", "b", "c"] {
         thread.say(word, &NoWatcher).await.unwrap();
     }
-    assert_eq!((thread.run().cut(), writer.count(), model.request(2).messages.len()), (0, 0, 5));
+    assert_eq!((thread.state().cut(), writer.count(), model.request(2).messages.len()), (0, 0, 5));
     assert_eq!(place.log(thread.id())[0]["trigger"], "auto");
 }
 
@@ -227,14 +227,15 @@ async fn post_compact_is_told_how_much_was_taken_out() {
         "PreCompact": [{"hooks": [command(NOTE)]}],
         "PostCompact": [{"matcher": "auto", "hooks": [command(NOTE)]}],
     });
-    let agent = place.builder(&model).with(summarising(&writer)).with(place.hooks(own)).build().unwrap();
+    let agent =
+        place.builder(&model).middleware(summarising(&writer)).middleware(place.hooks(own)).build().unwrap();
     let mut thread = open(&agent).await;
     for word in ["a", "b", "c"] {
         thread.say(word, &NoWatcher).await.unwrap();
     }
     let log = place.log(thread.id());
     assert_eq!(names(&log), ["PreCompact", "PostCompact"]);
-    let cut = thread.run().cut();
+    let cut = thread.state().cut();
     assert!(cut > 0);
     assert_eq!((&log[0]["messages"], &log[1]["messages"]), (&json!(cut), &json!(cut)));
 }
@@ -260,7 +261,7 @@ async fn subagent_start_can_refuse_and_subagent_stop_hears_the_answer() {
         "SubagentStop": [{"hooks": [command(&format!("{NOTE}; echo 'was that all?' >&2; exit 2"))]}],
     });
     let tasks = SubAgents::new(worker).and("poet", "Rhymes.", poet);
-    let agent = place.builder(&model).with(tasks).with(place.hooks(own)).build().unwrap();
+    let agent = place.builder(&model).middleware(tasks).middleware(place.hooks(own)).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();
     assert_eq!(results(&thread)[0], "It is 42.");
@@ -283,7 +284,7 @@ async fn stop_keeps_the_turn_going_and_says_that_it_did() {
     );
     let mut thread = open(&place.agent(&model, on("Stop", command(&line)))).await;
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
-    assert_eq!(thread.answer().as_deref(), Some("Now it is done."));
+    assert_eq!(thread.last_response().as_deref(), Some("Now it is done."));
     let told = model.request(1).messages.last().map(|message| message.text());
     let message = "The turn is not over. It was kept from ending by a hook: the tests fail";
     assert_eq!(told.as_deref(), Some(message));
@@ -330,7 +331,7 @@ async fn what_stop_says_is_no_prompt() {
     thread.say("go", &NoWatcher).await.unwrap();
     assert_eq!(place.log(thread.id()).len(), 1);
     let users =
-        thread.run().messages().iter().filter(|message| matches!(message.content, Content::User { .. }));
+        thread.state().messages().iter().filter(|message| matches!(message.content, Content::User { .. }));
     let marks: Vec<Option<&Value>> = users.map(|message| message.marks.get("hook")).collect();
     assert_eq!(marks, [None, Some(&json!("Stop"))]);
 }

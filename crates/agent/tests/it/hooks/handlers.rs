@@ -48,10 +48,10 @@ async fn an_agent_judges_and_its_answer_is_read_as_output_is() {
     let model = Says::new([text("Done."), text("It is 6.")]);
     let own = on("Stop", json!({"type": "agent", "agent": "critic", "prompt": "Is the question answered?"}));
     let hooks = place.hooks(own).agent("critic", critic);
-    let agent = place.builder(&model).with(hooks).build().unwrap();
+    let agent = place.builder(&model).middleware(hooks).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("1 + 2 + 3?", &NoWatcher).await.unwrap();
-    assert_eq!(thread.answer().as_deref(), Some("It is 6."));
+    assert_eq!(thread.last_response().as_deref(), Some("It is 6."));
     let told = model.request(1).messages.last().map(|message| message.text()).unwrap();
     assert!(told.ends_with("by a hook: the sum is missing"), "{told}");
     let asked = critic_model.request(0).messages[0].text();
@@ -67,11 +67,11 @@ async fn an_agent_that_fails_blocks_a_tool_and_nothing_else() {
     let judge = json!({"type": "agent", "prompt": "Well?"});
     let own = json!({"PreToolUse": [{"hooks": [judge]}], "Stop": [{"hooks": [judge]}]});
     let hooks = place.hooks(own).agent("general-purpose", broken);
-    let mut thread = open(&place.builder(&model).with(hooks).build().unwrap()).await;
+    let mut thread = open(&place.builder(&model).middleware(hooks).build().unwrap()).await;
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     let result = &results(&thread)[0];
     assert!(
-        result.starts_with("Error: this call was blocked by a hook: it did not answer: the agent"),
+        result.starts_with("Error: this call was blocked by a hook: it gave no verdict: the agent"),
         "{result}"
     );
 }
@@ -133,12 +133,12 @@ async fn without_anything_to_run_commands_a_guard_lets_nothing_pass() {
     let model = Says::new([calls(&[("a", "add", ONE)]), text("done")]);
     let own = json!({"PreToolUse": [{"hooks": [command("true")]}], "Stop": [{"hooks": [command("true")]}]});
     let hooks = Hooks::new(HookSet::parse(&own).unwrap());
-    let agent = Agent::builder(model).tool(crate::agent::add()).with(hooks).build().unwrap();
+    let agent = Agent::builder(model).tool(crate::agent::add()).middleware(hooks).build().unwrap();
     let mut thread = open(&agent).await;
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!(
         results(&thread),
-        ["Error: this call was blocked by a hook: it did not answer: nothing runs commands of hooks here"]
+        ["Error: this call was blocked by a hook: it gave no verdict: this agent runs no commands of hooks"]
     );
 }
 
@@ -157,7 +157,7 @@ async fn a_hook_that_did_not_answer_is_not_gone() {
     thread.say("go", &NoWatcher).await.unwrap();
     let results = results(&thread);
     assert!(
-        results[0].contains("it did not answer") && results[1].contains("it did not answer"),
+        results[0].contains("it gave no verdict") && results[1].contains("it gave no verdict"),
         "{results:?}"
     );
     assert_eq!(results[2], "1");
@@ -173,7 +173,7 @@ async fn what_hooks_were_not_told_they_are_told_by_the_next_process() {
         "PreToolUse": [{"hooks": [command(NOTE)]}],
         "PostToolUse": [{"hooks": [command(WAIT)]}],
     });
-    let agent = place.builder(&model).with(place.hooks(own)).options(short_lease()).build().unwrap();
+    let agent = place.builder(&model).middleware(place.hooks(own)).options(short_lease()).build().unwrap();
     let id = ThreadId::new();
     place.dies_in_a_hook(&agent, &id).await;
     let mut later = agent.open(id.clone()).await.unwrap();
@@ -199,7 +199,7 @@ impl Tool for Asks {
     }
 
     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {
-        match context.consulted {
+        match context.consultation {
             None => own_question("well?").into(),
             Some(_) => ToolAnswer::text("they said so").into(),
         }
@@ -215,7 +215,7 @@ async fn what_hooks_say_to_a_call_that_waits_is_kept() {
         "PreToolUse": [{"hooks": [{"type": "prompt", "prompt": "Said before it waited.", "once": true}]}],
         "PostToolUse": [{"hooks": [command(NOTE)]}],
     });
-    let agent = place.builder(&model).tool(Arc::new(Asks)).with(place.hooks(own)).build().unwrap();
+    let agent = place.builder(&model).tool(Arc::new(Asks)).middleware(place.hooks(own)).build().unwrap();
     let mut thread = open(&agent).await;
     assert!(matches!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Waiting(_)));
     thread.reply("a", CallReply::Approve, &NoWatcher).await.unwrap();
@@ -240,7 +240,7 @@ async fn the_example_of_the_document_does_what_it_says() {
         ]),
         text("done"),
     ]);
-    let agent = place.builder(&model).tool(Arc::new(Asks)).with(place.hooks(own)).build().unwrap();
+    let agent = place.builder(&model).tool(Arc::new(Asks)).middleware(place.hooks(own)).build().unwrap();
     let mut thread = open(&agent).await;
     let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!((waiting.len(), waiting[0].call.id.as_str()), (1, "b"));

@@ -64,12 +64,12 @@ impl Place {
 
     /// An agent with these hooks and nothing else.
     fn agent(&self, model: &Arc<Says>, own: Value) -> Agent {
-        self.builder(model).with(self.hooks(own)).build().unwrap()
+        self.builder(model).middleware(self.hooks(own)).build().unwrap()
     }
 
     /// Where the user's hooks of a thread run.
     fn own(&self, thread: &ThreadId) -> PathBuf {
-        let workspace = self.runner.workspaces.for_session(thread.as_str()).unwrap();
+        let workspace = self.runner.workspaces.workspace(thread.as_str()).unwrap();
         workspace.own_directory("hooks").unwrap()
     }
 

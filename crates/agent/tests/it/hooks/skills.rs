@@ -60,7 +60,7 @@ fn skills(catalog: &Catalog, rules: &[(&str, &str, Decision)]) -> Skills {
 }
 
 fn agent(place: &Place, model: &Arc<Says>, skills: Skills, own: Value) -> Agent {
-    place.builder(model).with(skills).with(place.hooks(own)).build().unwrap()
+    place.builder(model).middleware(skills).middleware(place.hooks(own)).build().unwrap()
 }
 
 const LOAD: &str = "{\"skill_name\": \"guard\"}";
@@ -87,7 +87,7 @@ async fn hooks_of_a_skill_run_in_its_directory_while_it_is_loaded() {
     let minded = |number| model.request(number).system_text().contains("Mind the numbers.");
     assert_eq!([minded(1), minded(2), minded(3)], [false, true, false]);
     assert!(model.request(2).system_text().contains("<hook event=\"SkillLoad\" skill=\"guard\">"));
-    let workspace = place.runner.workspaces.for_session(thread.id().as_str()).unwrap();
+    let workspace = place.runner.workspaces.workspace(thread.id().as_str()).unwrap();
     let told = std::fs::read_to_string(workspace.path().join("work/unloaded")).unwrap();
     let told: Value = serde_json::from_str(&told).unwrap();
     let seen = std::fs::read_to_string(place.own(thread.id()).join("seen")).unwrap();
@@ -150,9 +150,9 @@ async fn post_tool_use_hears_of_the_tools_of_skills() {
 #[tokio::test]
 async fn a_skill_hook_that_hangs_or_floods_lets_nothing_pass() {
     for (line, why) in [
-        ("sleep 1000", "it took longer than it may"),
+        ("sleep 1000", "it took too long"),
         ("yes", "it was killed, with exit code 137"),
-        ("head -c 300000 /dev/zero | tr '\\0' '{'", "it printed more than is read"),
+        ("head -c 300000 /dev/zero | tr '\\0' '{'", "it printed too much"),
         ("scripts/missing.sh; kill -9 $$", "it was killed, with exit code 137"),
     ] {
         let hooks = format!(
@@ -167,7 +167,7 @@ async fn a_skill_hook_that_hangs_or_floods_lets_nothing_pass() {
         let mut thread = open(&agent(&place, &model, skills, json!({}))).await;
         thread.say("go", &NoWatcher).await.unwrap();
         let wanted =
-            format!("Error: this call was blocked by a hook of the skill 'guard': it did not answer: {why}");
+            format!("Error: this call was blocked by a hook of the skill 'guard': it gave no verdict: {why}");
         assert_eq!(results(&thread)[1], wanted, "{line}");
     }
 }

@@ -208,11 +208,11 @@ async fn live_on(plan: &Plan, threads: Arc<dyn ThreadStore>, files: Arc<dyn Back
     let backend: Arc<dyn Backend> = Arc::new(Appends { files, append: Torn(Arc::clone(&fuse)) });
     let builder = || -> AgentBuilder {
         let model = Arc::new(Talks { limits: plan.limits, most: plan.most });
-        let part = Summarisation::new(model.clone(), backend.clone()).with(|options| {
+        let summarisation = Summarisation::new(model.clone(), backend.clone()).with(|options| {
             options.trigger = Some(plan.trigger);
             options.keep = Some(plan.keep);
         });
-        Agent::builder(model).with(part).store(store.clone())
+        Agent::builder(model).middleware(summarisation).store(store.clone())
     };
     let agent = builder().build().unwrap();
     let id = ThreadId::new();
@@ -224,7 +224,7 @@ async fn live_on(plan: &Plan, threads: Arc<dyn ThreadStore>, files: Arc<dyn Back
         *fuse.left.lock().unwrap() = lives.next().copied();
         let said = format!("<{round}>");
         loop {
-            let is_said = thread.run().messages().iter().any(|message| message.text() == said);
+            let is_said = thread.state().messages().iter().any(|message| message.text() == said);
             let turn = async {
                 if is_said { thread.go_on(&NoWatcher).await } else { thread.say(&said[..], &NoWatcher).await }
             };
@@ -237,7 +237,7 @@ async fn live_on(plan: &Plan, threads: Arc<dyn ThreadStore>, files: Arc<dyn Back
                 () = fuse.died.notified() => false,
             };
             if lived {
-                assert_eq!(thread.run().next(), NextStep::Wait);
+                assert_eq!(thread.state().next(), NextStep::Wait);
                 break;
             }
             deaths += 1;

@@ -120,10 +120,10 @@ pub(crate) fn pairs_are_whole(messages: &[Arc<Message>]) {
 async fn thread(
     store: &Arc<MemoryThreads>,
     model: &Arc<impl Model + 'static>,
-    part: Summarisation,
+    summarisation: Summarisation,
     id: &ThreadId,
 ) -> Thread {
-    let agent = Agent::builder(model.clone()).with(part).store(store.clone()).build().unwrap();
+    let agent = Agent::builder(model.clone()).middleware(summarisation).store(store.clone()).build().unwrap();
     agent.open(id.clone()).await.unwrap()
 }
 

@@ -43,12 +43,12 @@ async fn what_the_model_counted_decides() {
     for (read, since, is_cut) in [(820, 20, false), (830, 20, true), (100, 740, false), (100, 750, true)] {
         let model = reader([after_reading(read, text("ab")), text("Ready."), text("Ready.")]);
         let summariser = Says::new([text("A summary.")]);
-        let part = Summarisation::new(summariser.clone(), files());
-        let mut thread = opened(Agent::builder(model.clone()).with(part)).await;
+        let summarisation = Summarisation::new(summariser.clone(), files());
+        let mut thread = opened(Agent::builder(model.clone()).middleware(summarisation)).await;
         thread.say_all(vec![long(200)], &NoWatcher).await.unwrap();
         thread.say_all(vec![long(since)], &NoWatcher).await.unwrap();
         // It read that, said 2, and reads what came since; 85 of 100 are the most.
-        assert_eq!(thread.run().cut() > 0, is_cut, "{read} and {since}");
+        assert_eq!(thread.state().cut() > 0, is_cut, "{read} and {since}");
         assert_eq!(summariser.count(), usize::from(is_cut));
     }
 }
@@ -66,7 +66,7 @@ async fn prompt_and_tools_are_counted() {
     for (has_prompt, has_tool, is_cut) in [(false, false, false), (true, false, false), (true, true, true)] {
         let model = reader([silent("one"), silent("two")]);
         let summariser = Says::new([text("A summary.")]);
-        let mut agent = Agent::builder(model.clone()).with(Summarisation::new(summariser, files()));
+        let mut agent = Agent::builder(model.clone()).middleware(Summarisation::new(summariser, files()));
         if has_prompt {
             agent = agent.prompt(prompt.clone());
         }
@@ -77,7 +77,7 @@ async fn prompt_and_tools_are_counted() {
         thread.import(vec![long(200), long(20)]).await.unwrap();
         thread.say("one", &NoWatcher).await.unwrap();
         thread.say("two", &NoWatcher).await.unwrap();
-        assert_eq!(thread.run().cut() > 0, is_cut, "{has_prompt}, {has_tool}");
+        assert_eq!(thread.state().cut() > 0, is_cut, "{has_prompt}, {has_tool}");
     }
 }
 
@@ -86,12 +86,12 @@ async fn prompt_and_tools_are_counted() {
 async fn the_agents_window_counts_and_not_the_summarisers() {
     let model = reader([text("Ready.")]);
     let summariser = Says::within(ModelLimits::new(1_000_000, 1000), [text("A summary.")]);
-    let part = Summarisation::new(summariser.clone(), files());
-    let mut thread = opened(Agent::builder(model.clone()).with(part)).await;
+    let summarisation = Summarisation::new(summariser.clone(), files());
+    let mut thread = opened(Agent::builder(model.clone()).middleware(summarisation)).await;
     thread.import(vec![long(500), long(300), long(40)]).await.unwrap();
     thread.say_all(vec![long(50)], &NoWatcher).await.unwrap();
     // A tenth of a thousand stays.
-    assert_eq!((thread.run().cut(), model.request(0).messages.len()), (2, 3));
+    assert_eq!((thread.state().cut(), model.request(0).messages.len()), (2, 3));
 }
 
 /// The last message stays, however long it is, and so does the call that it answers.
@@ -99,35 +99,36 @@ async fn the_agents_window_counts_and_not_the_summarisers() {
 async fn the_last_message_stays() {
     for keep in [Keep::Messages(0), Keep::Tokens(0), Keep::Fraction(0.0), Keep::Fraction(0.1)] {
         let model = reader([text("A summary."), text("Ready.")]);
-        let part = after(3, 1)(model.clone(), files()).with(|options| options.keep = Some(keep));
-        let mut thread = opened(Agent::builder(model.clone()).with(part)).await;
+        let summarisation = after(3, 1)(model.clone(), files()).with(|options| options.keep = Some(keep));
+        let mut thread = opened(Agent::builder(model.clone()).middleware(summarisation)).await;
         thread.import(vec![long(20), long(20), long(20)]).await.unwrap();
         thread.say_all(vec![long(700)], &NoWatcher).await.unwrap();
-        assert_eq!((thread.run().cut(), thread.run().messages().len()), (3, 5), "{keep:?}");
+        assert_eq!((thread.state().cut(), thread.state().messages().len()), (3, 5), "{keep:?}");
         assert_eq!(model.request(1).messages[1].text().len(), 696 * 4);
     }
 }
 
-/// A part of what is not known is six messages.
+/// If the window is unknown, a fraction is six messages.
 #[tokio::test]
 async fn without_a_window_six_messages_stay() {
     let store = Arc::new(MemoryThreads::new());
     let id = long_thread(&store, 40).await;
     let model = Says::new([text("A summary."), text("Ready.")]);
-    let part = after(10, 0)(model.clone(), files()).with(|options| options.keep = Some(Keep::Fraction(0.1)));
-    let mut thread = thread(&store, &model, part, &id).await;
+    let summarisation =
+        after(10, 0)(model.clone(), files()).with(|options| options.keep = Some(Keep::Fraction(0.1)));
+    let mut thread = thread(&store, &model, summarisation, &id).await;
     thread.say("go on", &NoWatcher).await.unwrap();
     assert_eq!(model.request(1).messages.len(), 1 + 6);
     // And 170,000 tokens are the most.
     for (tokens, is_cut) in [(169_000, false), (170_000, true)] {
         let model = Says::new([text("Ready.")]);
-        let part = Summarisation::new(Says::new((0..3).map(|_| text("A summary."))), files());
-        let mut thread = opened(Agent::builder(model.clone()).with(part)).await;
+        let summarisation = Summarisation::new(Says::new((0..3).map(|_| text("A summary."))), files());
+        let mut thread = opened(Agent::builder(model.clone()).middleware(summarisation)).await;
         let mut messages: Vec<Message> = (0..6).map(|_| long(10)).collect();
         messages.insert(0, long(tokens - 6 * 10));
         thread.import(messages).await.unwrap();
         thread.say_all(vec![long(10)], &NoWatcher).await.unwrap();
-        assert_eq!(thread.run().cut() > 0, is_cut);
+        assert_eq!(thread.state().cut() > 0, is_cut);
     }
 }
 
@@ -148,8 +149,8 @@ async fn a_full_window_that_cannot_be_emptied_ends_the_turn() {
         let model = reader([text("Ready.")]);
         let summariser = Says::new([text("A summary.")]);
         let backend = Arc::new(Appends { files: files(), append: Full });
-        let part = Summarisation::new(summariser, backend);
-        let mut thread = opened(Agent::builder(model.clone()).with(part)).await;
+        let summarisation = Summarisation::new(summariser, backend);
+        let mut thread = opened(Agent::builder(model.clone()).middleware(summarisation)).await;
         thread.import(vec![long(tokens)]).await.unwrap();
         let turn = thread.say("go on", &NoWatcher).await.unwrap();
         let path = format!("/conversation_history/{}.md", thread.id());
@@ -160,7 +161,7 @@ async fn a_full_window_that_cannot_be_emptied_ends_the_turn() {
             }
             turn => assert_eq!((turn, is_full), (TurnStatus::Ended(TurnOutcome::Answered), false)),
         }
-        assert_eq!(thread.run().cut(), 0);
+        assert_eq!(thread.state().cut(), 0);
     }
 }
 
@@ -169,12 +170,12 @@ async fn a_full_window_that_cannot_be_emptied_ends_the_turn() {
 async fn a_summariser_that_fails_is_no_reason_to_stop_while_there_is_room() {
     for (tokens, is_full) in [(900, false), (1100, true)] {
         let model = reader([text("Ready.")]);
-        let part = Summarisation::new(Says::new([]), files());
-        let mut thread = opened(Agent::builder(model.clone()).with(part)).await;
+        let summarisation = Summarisation::new(Says::new([]), files());
+        let mut thread = opened(Agent::builder(model.clone()).middleware(summarisation)).await;
         thread.import(vec![long(tokens)]).await.unwrap();
         let turn = thread.say("go on", &NoWatcher).await.unwrap();
         assert_eq!(matches!(turn, TurnStatus::Ended(TurnOutcome::WindowFull { .. })), is_full, "{turn:?}");
-        assert_eq!((thread.run().cut(), model.count()), (0, usize::from(!is_full)));
+        assert_eq!((thread.state().cut(), model.count()), (0, usize::from(!is_full)));
     }
 }
 
@@ -185,14 +186,14 @@ async fn a_provider_that_cannot_read_so_much_is_asked_again_for_less() {
     let id = long_thread(&store, 40).await;
     let backend = files();
     let model = Says::new([too_long(), text("A summary."), text("Ready.")]);
-    let part = after(1000, 4)(model.clone(), backend.clone());
-    let mut thread = thread(&store, &model, part, &id).await;
+    let summarisation = after(1000, 4)(model.clone(), backend.clone());
+    let mut thread = thread(&store, &model, summarisation, &id).await;
     assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
     assert_eq!((model.request(0).messages.len(), model.request(2).messages.len()), (41, 5));
     pairs_are_whole(&model.request(2).messages[1..]);
-    let cut = thread.run().cut();
+    let cut = thread.state().cut();
     let file = text_of(&*backend, &history(&id)).await;
-    assert_eq!(sections(&file), [told(&thread.run().messages()[..cut])]);
+    assert_eq!(sections(&file), [told(&thread.state().messages()[..cut])]);
 }
 
 /// It never reads enough: each time less is shown, until only the last message is, and then it ends.
@@ -202,8 +203,8 @@ async fn a_provider_that_reads_nothing_is_not_asked_for_ever() {
     let id = long_thread(&store, 40).await;
     let model = Says::new((0..100).map(|_| too_long()));
     let summariser = Says::new((0..100).map(|_| text("A summary.")));
-    let part = after(1000, 4)(summariser, files());
-    let mut thread = thread(&store, &model, part, &id).await;
+    let summarisation = after(1000, 4)(summariser, files());
+    let mut thread = thread(&store, &model, summarisation, &id).await;
     let turn = thread.say("go on", &NoWatcher).await.unwrap();
     assert!(matches!(turn, TurnStatus::Ended(TurnOutcome::WindowFull { .. })), "{turn:?}");
     let shown: Vec<usize> = (0..model.count()).map(|number| model.request(number).messages.len()).collect();
@@ -218,14 +219,14 @@ async fn a_provider_that_cannot_read_so_much_and_a_full_disk_end_the_turn() {
     let id = long_thread(&store, 40).await;
     let model = Says::new([too_long(), text("A summary.")]);
     let backend = Arc::new(Appends { files: files(), append: Full });
-    let part = after(1000, 4)(model.clone(), backend);
-    let mut thread = thread(&store, &model, part, &id).await;
+    let summarisation = after(1000, 4)(model.clone(), backend);
+    let mut thread = thread(&store, &model, summarisation, &id).await;
     let turn = thread.say("go on", &NoWatcher).await.unwrap();
     assert!(matches!(turn, TurnStatus::Ended(TurnOutcome::WindowFull { .. })), "{turn:?}");
-    assert_eq!((thread.run().cut(), model.count()), (0, 2));
+    assert_eq!((thread.state().cut(), model.count()), (0, 2));
 }
 
-/// A part that hears of compactions, and objects as long as it is told to.
+/// A middleware that objects to compactions as long as it is told to.
 #[derive(Clone, Debug, Default)]
 struct Objects(Arc<AtomicBool>, Arc<Mutex<Vec<usize>>>);
 
@@ -235,8 +236,8 @@ impl Middleware for Objects {
         "objects"
     }
 
-    async fn hear(&self, _: MiddlewareContext<'_>, occasion: Announcement<'_>) -> Reaction {
-        let Announcement::Compacting { messages } = occasion else { return Reaction::default() };
+    async fn on_announcement(&self, _: MiddlewareContext<'_>, announcement: Announcement<'_>) -> Reaction {
+        let Announcement::Compacting { messages } = announcement else { return Reaction::default() };
         self.1.lock().unwrap().push(messages);
         let objection = self.0.load(Ordering::Relaxed).then(|| "not now".to_owned());
         Reaction { objection, ..Reaction::default() }
@@ -249,18 +250,23 @@ async fn an_objection_leaves_all_in_place() {
     let id = long_thread(&store, 40).await;
     let (model, summariser) =
         (Says::new([text("Ready."), text("Ready."), too_long()]), Says::new([text("A summary.")]));
-    let part = after(10, 4)(summariser.clone(), files());
+    let summarisation = after(10, 4)(summariser.clone(), files());
     let objects = Objects::default();
     objects.0.store(true, Ordering::Relaxed);
-    let agent = Agent::builder(model.clone()).with(part).with(objects.clone()).store(store).build().unwrap();
+    let agent = Agent::builder(model.clone())
+        .middleware(summarisation)
+        .middleware(objects.clone())
+        .store(store)
+        .build()
+        .unwrap();
     let mut thread = agent.open(id).await.unwrap();
     assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
-    assert_eq!((thread.run().cut(), model.request(0).messages.len()), (0, 41));
+    assert_eq!((thread.state().cut(), model.request(0).messages.len()), (0, 41));
     assert_eq!(summariser.count(), 0, "nobody paid for a summary");
     objects.0.store(false, Ordering::Relaxed);
     thread.say("and on", &NoWatcher).await.unwrap();
     assert_eq!(*objects.1.lock().unwrap(), [37, 39], "each is told of once, by its messages");
-    assert_eq!(thread.run().cut(), 39);
+    assert_eq!(thread.state().cut(), 39);
     // Once the model cannot go on, the objection ends the turn.
     objects.0.store(true, Ordering::Relaxed);
     let turn = thread.say("and on", &NoWatcher).await.unwrap();
@@ -273,28 +279,28 @@ async fn a_person_can_ask_for_it() {
     let store = Arc::new(MemoryThreads::new());
     let id = long_thread(&store, 40).await;
     let model = Says::new(["A summary.", "Ready.", "Again."].map(text));
-    let part = || after(1000, 4)(model.clone(), files());
-    let mut first = thread(&store, &model, part(), &id).await;
+    let summarisation = || after(1000, 4)(model.clone(), files());
+    let mut first = thread(&store, &model, summarisation(), &id).await;
     first.change(Summarisation::request()).await.unwrap();
     first.close().await.unwrap();
-    let mut second = thread(&store, &model, part(), &id).await;
+    let mut second = thread(&store, &model, summarisation(), &id).await;
     second.say("go on", &NoWatcher).await.unwrap();
-    assert_eq!((second.run().cut(), model.request(1).messages.len()), (40, 2), "as short as it can be");
+    assert_eq!((second.state().cut(), model.request(1).messages.len()), (40, 2), "as short as it can be");
     second.say("go on", &NoWatcher).await.unwrap();
-    assert_eq!((second.run().cut(), model.count()), (40, 3));
+    assert_eq!((second.state().cut(), model.count()), (40, 3));
 }
 
 /// Where there is nothing to take out, the wish is gone and nothing is asked.
 #[tokio::test]
 async fn a_wish_that_cannot_be_fulfilled_is_dropped() {
     let model = Says::new(["Ready.", "Ready.", "Ready.", "Ready."].map(text));
-    let part = after(1000, 4)(model.clone(), files());
-    let mut thread = opened(Agent::builder(model.clone()).with(part)).await;
+    let summarisation = after(1000, 4)(model.clone(), files());
+    let mut thread = opened(Agent::builder(model.clone()).middleware(summarisation)).await;
     thread.change(Summarisation::request()).await.unwrap();
     for _ in 0..4 {
         thread.say("go on", &NoWatcher).await.unwrap();
     }
-    assert_eq!((thread.run().cut(), model.count()), (0, 4));
+    assert_eq!((thread.state().cut(), model.count()), (0, 4));
 }
 
 /// Steps that are stored: what is decided comes before the cut, and the cut before the next question.
@@ -303,8 +309,8 @@ async fn it_is_decided_before_it_is_done() {
     let store = Arc::new(MemoryThreads::new());
     let id = long_thread(&store, 40).await;
     let model = Says::new([text("A summary."), text("Ready.")]);
-    let part = after(10, 4)(model.clone(), files());
-    let mut thread = thread(&store, &model, part, &id).await;
+    let summarisation = after(10, 4)(model.clone(), files());
+    let mut thread = thread(&store, &model, summarisation, &id).await;
     let seen = Mutex::new(Vec::new());
     let watcher = |sight: ThreadUpdate<'_>| {
         if let ThreadUpdate::Stored(event) = sight {
@@ -330,11 +336,12 @@ async fn nothing_is_counted_twice() {
     let id = long_thread(&store, 2000).await;
     for (trigger, first, second) in [(Trigger::Messages(9999), 0, 0), (Trigger::Tokens(999_999), 2500, 3)] {
         let model = Says::new((0..3).map(|_| after_reading(0, text("Ready."))));
-        let part = Summarisation::new(model.clone(), files()).with(|options| options.trigger = Some(trigger));
+        let summarisation =
+            Summarisation::new(model.clone(), files()).with(|options| options.trigger = Some(trigger));
         let fork = ThreadId::new();
         let events = store.events(&id, 0, usize::MAX).await.unwrap().len() as u64;
         store.fork(&id, events, &fork).await.unwrap();
-        let mut thread = thread(&store, &model, part, &fork).await;
+        let mut thread = thread(&store, &model, summarisation, &fork).await;
         thread.say("go on", &NoWatcher).await.unwrap();
         let before = model.counted();
         assert!((first..=first + 10).contains(&before), "{before}");

@@ -126,8 +126,8 @@ async fn a_turn_is_a_tree_of_spans() {
         .prompt(SECRET)
         .tool(good)
         .tool(bad)
-        .with(sub_agents)
-        .with(skills(scratch.path()))
+        .middleware(sub_agents)
+        .middleware(skills(scratch.path()))
         .build()
         .unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();

@@ -1,4 +1,4 @@
-//! `prowess mcp --http`: where it listens, and what clients have to know.
+//! `prowess mcp --http`: the address and the token.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,62 +12,59 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 
 use crate::config::MCP_TOKEN;
-use crate::state;
-use crate::terminal::shown;
+use crate::directories;
+use crate::terminal::printable;
 
-/// What holds the token, where no file does.
+/// The variable with the token, if there is no file.
 pub(crate) const VARIABLE: &str = MCP_TOKEN;
-/// The file in the state directory that keeps a token which was made.
+/// The file in the state directory with the generated token.
 const FILE: &str = "mcp-token";
 /// The longest token file, in bytes.
 const MAX_BYTES: u64 = 4096;
-/// How many files and connections a server wants to have open.
+/// How many open files and connections a server wants.
 const OPEN_FILES: u64 = 8192;
 
 /// Serving over HTTP.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Over HTTP")]
+#[command(next_help_heading = "HTTP")]
 pub(crate) struct Http {
-    /// Serve many clients over streamable HTTP at http://ADDR/mcp, and not one on standard input and output: an address
-    /// and a port, such as 127.0.0.1:8931; port 0 picks one
+    /// Serve many clients over streamable HTTP at http://ADDR/mcp, instead of one on standard input and output. ADDR is an address and a port, such as 127.0.0.1:8931; port 0 picks a free one
     #[arg(long, value_name = "ADDR", value_parser = address)]
     http: Option<SocketAddr>,
-    /// Listen on an address that other machines reach. What is sent is not encrypted, the token included: put a proxy in
-    /// front that does TLS, and name it with --allow-name
+    /// Listen on an address that other machines can reach. Traffic and token are not encrypted: put a TLS proxy in front, and name it with --allow-name
     #[arg(long, requires = "http")]
     allow_remote: bool,
-    /// Read the token that clients have to present from this file, which only you may read [default: PROWESS_MCP_TOKEN,
-    /// else a file in the state directory that is made when it is missing]
+    /// Read the token that clients must send from this file, which only you may read [default: PROWESS_MCP_TOKEN, else a file in the state directory, created if missing]
     #[arg(long, value_name = "FILE", requires = "http")]
     token_file: Option<PathBuf>,
-    /// A name that clients may call the server by (the Host header), such as that of a proxy; can be repeated
+    /// A name that clients may use for the server in the Host header, such as your proxy's; can be repeated
     #[arg(long, value_name = "NAME[:PORT]", requires = "http")]
     allow_name: Vec<String>,
-    /// An origin whose pages may use the server, such as `https://app.example.com`; can be repeated
+    /// A web origin whose pages may use the server, such as `https://app.example.com`; can be repeated
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     allow_origin: Vec<String>,
 }
 
-/// An address as people write it.
+/// Parses an address as people write it.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let whole = match text.strip_prefix("localhost:").or_else(|| text.strip_prefix(':')) {
         Some(port) => format!("{}:{port}", Ipv4Addr::LOCALHOST),
         None => text.to_owned(),
     };
-    whole.parse().map_err(|_| "an address and a port, such as 127.0.0.1:8931".to_owned())
+    whole.parse().map_err(|_| "write an address and a port, such as 127.0.0.1:8931".to_owned())
 }
 
 impl Http {
-    /// Where it was asked to listen.
+    /// The address to listen on, if one was given.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.http
     }
 
-    /// What it listens on, and who may talk to it; told on standard error.
+    /// Starts to listen, and says on standard error where, and which token is needed.
     pub(crate) async fn open(&self, address: SocketAddr) -> Result<(TcpListener, HttpOptions)> {
         if !address.ip().is_loopback() && !self.allow_remote {
             bail!(
-                "other machines reach `{}`: listen on 127.0.0.1, or add --allow-remote if a proxy in front does TLS",
+                "other machines can reach `{}`: listen on 127.0.0.1, or add --allow-remote if a TLS proxy is in front",
                 address.ip()
             );
         }
@@ -78,10 +75,10 @@ impl Http {
             self.allow_origin.iter().map(|origin| origin.trim_end_matches('/').to_owned()).collect();
         raise_open_files();
         let listener = TcpListener::bind(address).await;
-        let listener = listener.with_context(|| format!("{address} cannot be listened on"))?;
+        let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
         let mut err = anstream::stderr();
         writeln!(err, "serving at {}", url(listener.local_addr()?))?;
-        writeln!(err, "clients present the token in {}", shown(&kept))?;
+        writeln!(err, "clients must send the token in {}", printable(&kept))?;
         Ok((listener, options))
     }
 
@@ -97,13 +94,13 @@ impl Http {
         if let Some(secret) = std::env::var_os(VARIABLE) {
             return of(&secret.to_string_lossy(), VARIABLE.to_owned());
         }
-        let state = state::directory();
-        let state =
-            state.with_context(|| format!("there is no home to keep a token in: set {VARIABLE}, or HOME"))?;
+        let state = directories::state();
+        let state = state
+            .with_context(|| format!("there is no home directory for a token: set {VARIABLE}, or HOME"))?;
         let file = state.join(FILE);
         let place = file.display().to_string();
-        let failed = || format!("{place} cannot be made; set {VARIABLE}, or give --token-file FILE");
-        state::make_directory(&state).with_context(failed)?;
+        let failed = || format!("cannot create {place}; set {VARIABLE}, or use --token-file FILE");
+        directories::make_directory(&state).with_context(failed)?;
         let (token, secret) = Token::random()?;
         let new = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file);
         match new {
@@ -111,14 +108,14 @@ impl Http {
                 writeln!(new, "{secret}").with_context(failed)?;
                 Ok((token, place))
             }
-            // The one of the last time: hosts are told of it already.
+            // The token of an earlier start, which clients already know.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => of(&read(&file)?, place),
             Err(error) => Err(error).with_context(failed),
         }
     }
 }
 
-/// A file that only its owner may read.
+/// Reads a file that only its owner may read.
 fn read(path: &Path) -> Result<String> {
     let name = path.display();
     let unread = || format!("{name} cannot be read");
@@ -128,27 +125,27 @@ fn read(path: &Path) -> Result<String> {
     let file = std::fs::File::open(path).with_context(unread)?;
     let found = file.metadata().with_context(unread)?;
     if found.mode() & 0o077 != 0 {
-        bail!("{name} can be read by others: `chmod 600 {name}`");
+        bail!("others can read {name}: run `chmod 600 {name}`");
     }
     let mut secret = String::new();
     file.take(MAX_BYTES).read_to_string(&mut secret).with_context(unread)?;
     Ok(secret)
 }
 
-/// Where clients find a server.
+/// The URL of a server.
 pub(crate) fn url(address: SocketAddr) -> String {
     // A client cannot connect to all addresses at once.
     let ip = if address.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { address.ip() };
     format!("http://{}/mcp", SocketAddr::new(ip, address.port()))
 }
 
-/// Each connection is an open file, and the usual limit is for programs that have few.
+/// Raises the limit of open files: each connection is one.
 fn raise_open_files() {
     let mut limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(OPEN_FILES).min(OPEN_FILES);
     if limit.current.is_some_and(|current| current < most) {
         limit.current = Some(most);
-        // With fewer, connections wait.
+        // With a lower limit, connections wait.
         let _ = setrlimit(Resource::Nofile, limit);
     }
 }

@@ -161,7 +161,9 @@ fn threads_that_others_may_write_are_not_used() {
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
     let told = told(&world, &["chat", "again"]);
     assert!(
-        told.starts_with("exit 2") && told.contains("can be written by others: `chmod 600` it"),
+        told.starts_with("exit 2")
+            && told.contains("others can write to")
+            && told.contains("run `chmod 600` on it"),
         "{told}"
     );
     std::fs::remove_file(&file).unwrap();
@@ -185,5 +187,5 @@ fn a_thread_that_cannot_be_opened_again_ends_the_program() {
     std::fs::write(&beside, "").unwrap();
     pty.type_line("/model offline");
     assert_eq!(pty.wait(), Some(2));
-    assert!(pty.screen().contains("cannot be made"), "{}", pty.screen());
+    assert!(pty.screen().contains("cannot create"), "{}", pty.screen());
 }

@@ -14,7 +14,7 @@ fn compaction_says_what_was_summarised_and_what_was_not() {
     let world = world(&model);
     let pty = begun(&world, &[], 90, 40);
     pty.type_line("/compact");
-    pty.wait_for("nothing was summarised: nothing has been said yet");
+    pty.wait_for("nothing was summarised: the conversation is empty");
     at_prompt(&pty);
     for (line, answer) in [("first", "One."), ("second", "Two.")] {
         pty.type_line(line);

@@ -93,7 +93,7 @@ fn chat_lists_what_discovery_and_manual_say() {
         "{told}"
     );
     assert!(told.contains(world.stdout(&["prompt"]).trim()), "{told}");
-    assert!(world.stdout(&["info", "launch"]).contains("yes, marked as one that only people start"));
+    assert!(world.stdout(&["info", "launch"]).contains("yes, marked as a skill that only people start"));
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_session_speaks_the_dialect_that_is_set_unless_an_option_names_another() {
     let told = world.told(&output);
     assert_eq!(output.status.code(), Some(2), "{told}");
     assert!(
-        told.contains("`skills.dialect` must be `deepagents`, `trpc` or `opencode`, and is `latin`"),
+        told.contains("`skills.dialect` must be `deepagents`, `trpc` or `opencode`, not `latin`"),
         "{told}"
     );
 }
@@ -245,7 +245,7 @@ fn a_provider_is_asked_with_the_fields_that_it_knows() {
         let text = std::fs::read_to_string(world.path(super::CONFIG)).unwrap();
         world.file(
             super::CONFIG,
-            &text.replace("[model]\n", "[model]\neffort = \"high\"\nmax_output = 500\n"),
+            &text.replace("[model]\n", "[model]\neffort = \"high\"\nmax_output_tokens = 500\n"),
         );
         let asked = said(&world, &model, &["Hello"]).remove(0);
         assert_eq!((&asked[limit], &asked[other]), (&json!(500), &Value::Null), "{asked}");

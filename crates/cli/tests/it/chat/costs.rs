@@ -2,7 +2,7 @@
 
 use super::*;
 
-const PRICES: &str = "[price.\"fake:*\"]\ninput = 1\noutput = 1\n[limits]\nsteps = 100\n";
+const PRICES: &str = "[price.\"fake:*\"]\ninput = 1\noutput = 1\n[limits]\nmodel_calls = 100\n";
 
 /// Looks at files, for a dollar.
 fn looks() -> Answer {

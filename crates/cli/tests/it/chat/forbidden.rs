@@ -35,10 +35,13 @@ fn what_a_trusted_configuration_forbids_outlives_a_change_to_it() {
         world.file(FILE, &text);
         let told = tried(&world);
         assert!(!told.contains("HERON"), "{text}: {told}");
-        assert!(told.contains("its prowess.toml not used, except what you trusted of it forbids"), "{told}");
+        assert!(
+            told.contains("its prowess.toml not used, except the restrictions that you trusted before"),
+            "{told}"
+        );
         // Two rules are the user's.
         let shown = world.stdout(&["config", "show"]);
-        assert!(shown.contains("3 rules besides\n1 hook besides"), "{shown}");
+        assert!(shown.contains("and 3 rules\nand 1 hook"), "{shown}");
     }
     // Who trusts the change, or nothing of the project, has said so.
     world.file(FILE, "# nothing is forbidden\n");

@@ -92,7 +92,7 @@ fn always_is_remembered_by_the_next_program() {
     // It was for this command alone.
     let output = world.output(&["chat", "do something else"]);
     let told = world.told(&output);
-    assert!(output.status.code() == Some(1) && told.contains("a question waits"), "{told}");
+    assert!(output.status.code() == Some(1) && told.contains("a question is waiting"), "{told}");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_thread_that_rests_is_kept() {
     let id = thread(&world);
     let output = world.output(&["chat", "--resume", &id, "another thing"]);
     let told = world.told(&output);
-    assert!(output.status.code() == Some(2) && told.contains(" works on "), "{told}");
+    assert!(output.status.code() == Some(2) && told.contains(" is using "), "{told}");
     pty.type_line("are you there?");
     pty.wait_for("Still here.");
     at_prompt(&pty);
@@ -144,7 +144,7 @@ fn one_thread_after_another() {
     let first = thread(&world);
     pty.type_line("/new");
     pty.wait_until("another prompt", |screen| {
-        screen.contains("> /new\n· this is ") && screen.ends_with("\n>")
+        screen.contains("> /new\n· you are now in thread ") && screen.ends_with("\n>")
     });
     pty.type_line("two");
     pty.wait_for("The second.");
@@ -158,7 +158,7 @@ fn one_thread_after_another() {
     pty.press("\x04");
     assert_eq!(pty.wait(), Some(0));
     let screen = stable(&world, &pty.screen());
-    assert!(screen.ends_with(">\n· `prowess chat --resume [THREAD]` goes on with this"), "{screen}");
+    assert!(screen.ends_with(">\n· continue with `prowess chat --resume [THREAD]`"), "{screen}");
     let requests = model.requests();
     assert!(!all(&requests[1]).contains("The first.") && !all(&requests[2]).contains("The second."));
     assert!(all(&requests[2]).contains("The first."));
@@ -168,6 +168,6 @@ fn one_thread_after_another() {
         let mut command = world.command(&["chat", "--resume", wanted, "four"]);
         stable(&world, &world.told(&command.current_dir(world.path("project/inner")).output().unwrap()))
     };
-    assert!(inner("last").contains("there is no thread of this directory"), "the last one is of another");
+    assert!(inner("last").contains("this directory has no thread"), "the last one is of another");
     assert_snapshot!(inner(&first));
 }

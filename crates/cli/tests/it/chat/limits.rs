@@ -11,7 +11,7 @@ fn a_turn_ends_at_its_limits() {
     let model = FakeModel::start((0..20).map(|_| looks()).collect());
     let world = world(&model);
     let mut all = String::new();
-    for args in [&["--max-turns", "2"][..], &["--max-cost", "0.5"]] {
+    for args in [&["--max-model-calls", "2"][..], &["--max-cost", "0.5"]] {
         all.push_str(&format!("{args:?} {}", told(&world, &[&["chat", "look"], args].concat())));
     }
     configure(&world, &model.url(), "[price.\"fake:*\"]\ninput = 1\noutput = 10\n");
@@ -19,6 +19,33 @@ fn a_turn_ends_at_its_limits() {
         all.push_str(&format!("{args:?} {}", told(&world, &[&["chat", "look"], args].concat())));
     }
     assert_snapshot!(all);
+}
+
+/// `--max-turns` is the old name of `--max-model-calls`.
+#[test]
+fn the_old_option_works_and_a_notice_names_the_new_one() {
+    let looks = || Answer::call("ls", json!({"path": "/"}));
+    let model = FakeModel::start((0..10).map(|_| looks()).collect());
+    let world = world(&model);
+    let chat = |args: &[&str]| told(&world, &[&["chat", "look", "--json"], args].concat());
+    let calls = |before: usize| model.requests().len() - before;
+    let old = chat(&["--max-turns", "2"]);
+    assert_eq!(calls(0), 2, "{old}");
+    let (output, errors) = old.split_once("--- err\n").unwrap();
+    assert!(!output.contains("notice"), "{output}");
+    assert!(
+        errors.contains("notice: --max-turns is now called --max-model-calls; please rename it"),
+        "{errors}"
+    );
+    let both = chat(&["--max-turns", "1", "--max-model-calls", "3"]);
+    assert_eq!(calls(2), 3, "{both}");
+    assert!(
+        both.contains(
+            "notice: --max-turns is ignored: --max-model-calls, its new name, is set too; remove the old one"
+        ),
+        "{both}"
+    );
+    assert!(!world.stdout(&["chat", "--help"]).contains("--max-turns"));
 }
 
 #[test]
@@ -31,8 +58,8 @@ fn nonsense_is_told_in_one_line() {
     let day = thread(&world)[..4].to_owned();
     let mistakes: &[&[&str]] = &[
         &["--sandbox", "concrete", "x"],
-        &["--max-turns", "many", "x"],
-        &["--max-turns", "0", "x"],
+        &["--max-model-calls", "many", "x"],
+        &["--max-model-calls", "0", "x"],
         &["--max-cost", "-1", "x"],
         &["--max-cost", "nan", "x"],
         &["--model", "gpt", "x"],

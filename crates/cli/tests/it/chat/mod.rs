@@ -1,6 +1,5 @@
 //! `prowess chat` as a person drives it, with a model on this machine.
 
-mod apart;
 mod asking;
 mod bombs;
 mod broken;
@@ -18,11 +17,13 @@ mod imitation;
 mod killed;
 mod limits;
 mod narrow;
+mod own_artifacts;
 mod paths;
 mod patience;
 mod pipes;
 mod reaching;
 mod rejecting;
+mod run_files;
 mod secrets;
 mod servers;
 mod session;
@@ -30,7 +31,6 @@ mod stopping;
 mod tools;
 mod trusting;
 mod typing;
-mod whereabouts;
 
 use std::time::{Duration, Instant};
 
@@ -58,7 +58,7 @@ pub(crate) fn world(model: &FakeModel) -> World {
 /// Names a model at an address, and whatever else is wanted.
 fn configure(world: &World, url: &str, more: &str) {
     let text = format!(
-        "[model]\nname = \"fake:m\"\nwindow = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{url}\"\n{more}"
+        "[model]\nname = \"fake:m\"\ncontext_window = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{url}\"\n{more}"
     );
     world.file(CONFIG, &text);
 }

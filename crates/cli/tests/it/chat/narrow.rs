@@ -31,7 +31,7 @@ fn everything_can_be_read_in_40_columns() {
         ("/skills", "a-name"),
         ("/context", "of 100k"),
         ("/resume", "enough"),
-        ("/nothing", "what there is"),
+        ("/nothing", "lists the commands"),
     ] {
         pty.type_line(line);
         pty.wait_for(&format!("> {line}\n"));

@@ -187,7 +187,7 @@ fn old_spellings_are_told_with_the_new_one() {
     ]) {
         assert!(parts.iter().all(|part| notice.contains(part)), "{notice}");
     }
-    assert!(told.contains("a question waits"), "{told}");
+    assert!(told.contains("a question is waiting"), "{told}");
     assert!(!world.path("home/site/open/new.txt").exists());
     // The new spelling allows it.
     let again = FakeModel::start(vec![
@@ -285,7 +285,7 @@ fn case_99_always_binds_the_real_path() {
     let model = FakeModel::start(vec![Answer::call("skill_run", shows(&host)), Answer::text("Done.")]);
     configure(&world, &model.url(), ALLOW_RUNS);
     let told = chat_in(&world, "project", &["look"]);
-    assert!(told.contains("a question waits"), "{told}");
+    assert!(told.contains("a question is waiting"), "{told}");
     assert!(!model.requests().iter().any(|request| all(request).contains(WORD)), "{told}");
 }
 
@@ -316,7 +316,7 @@ fn case_99_old_approvals_count_for_one_reading_alone() {
     configure(&world, &model.url(), "");
     let told = chat_in(&world, "project", &["change both"]);
     assert_eq!(std::fs::read_to_string(world.path("project/plain-notes.txt")).unwrap(), "two\n", "{told}");
-    assert!(told.contains("a question waits"), "{told}");
+    assert!(told.contains("a question is waiting"), "{told}");
     assert_eq!(std::fs::read_to_string(world.path(&inside)).unwrap(), "one\n", "{told}");
-    assert!(told.contains("approvals.json") && told.contains("is not used"), "{told}");
+    assert!(told.contains("approvals.json") && told.contains("is ignored"), "{told}");
 }

@@ -23,7 +23,7 @@ fn files_of_the_machine_are_asked_about() {
         let model = FakeModel::start(vec![Answer::call("skill_run", run(path)), Answer::text("Done.")]);
         configure(&world, &model.url(), "[permission.run]\n\"tides *\" = \"allow\"\n");
         let told = told(&world, &["chat", "look"]);
-        assert_eq!(told.contains("a question waits: let skill 'tides' read"), asks, "{path}: {told}");
+        assert_eq!(told.contains("a question is waiting: let skill 'tides' read"), asks, "{path}: {told}");
         let answered = model.requests().get(1).map(last).unwrap_or_default();
         assert_eq!(answered.contains(seen), !asks, "{path}: {answered}");
     }

@@ -117,7 +117,7 @@ fn case_108_secret_files_come_into_no_run_unasked() {
         let model = FakeModel::start(vec![Answer::call("skill_run", call), Answer::text("Done.")]);
         configure(&world, &model.url(), &format!("[permission.run]\n\"tides *\" = \"allow\"\n{rules}"));
         let told = chat_at_home(&world, &["look"]);
-        assert!(told.contains("a question waits"), "{from}: {told}");
+        assert!(told.contains("a question is waiting"), "{from}: {told}");
     }
 }
 

@@ -59,7 +59,7 @@ fn servers_are_shown_and_their_skills_before_anybody_loads_them() {
     assert_eq!(json["files"][1]["path"], "scripts/tides.sh");
     assert!(json["text"].as_str().unwrap().contains("Run scripts/tides.sh."), "{json}");
     let none = World::new();
-    assert!(none.run(&["servers"]).contains("there are no servers; [mcp.LABEL] in"));
+    assert!(none.run(&["servers"]).contains("there are no servers; add [mcp.LABEL] to"));
 }
 
 /// A server that has tools, and does not list them.
@@ -82,7 +82,7 @@ fn the_exit_code_says_whether_all_servers_answered() {
     world.file("home/.cache/prowess", "no directory\n");
     let uncached = world.output(&["servers"]);
     assert_eq!(uncached.status.code(), Some(0));
-    assert!(String::from_utf8_lossy(&uncached.stderr).contains("files of MCP servers are not kept"));
+    assert!(String::from_utf8_lossy(&uncached.stderr).contains("files of MCP servers are not cached"));
     let script = world.file("failing.sh", FAILING).path("failing.sh");
     let world_of_one = World::new();
     configure(&world_of_one, &model.url(), &format!("[mcp.failing]\ncommand = [\"sh\", {script:?}]\n"));
@@ -114,7 +114,7 @@ fn programs_start_in_the_home_or_where_the_configuration_says() {
         assert_eq!(started.lines().last(), world.path(place).to_str(), "{more}");
     }
     configure(&world, &model.url(), "[mcp.docs]\ncommand = [\"sh\"]\ndirectory = \"here\"\n");
-    assert!(world.run(&["servers"]).contains("write `here` with its whole path, or with ~/"));
+    assert!(world.run(&["servers"]).contains("write `here` as an absolute path, or with a leading ~/"));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_change_at_the_server_is_asked_about_again() {
     // Not the document: one of its other files.
     world.file("shelf/tides/scripts/tides.sh", "echo low\n");
     let changed = told(&world, &["chat", "--resume", "last", "once more"]);
-    assert!(changed.contains("a question waits: load the skill 'docs:tides'"), "{changed}");
+    assert!(changed.contains("a question is waiting: load the skill 'docs:tides'"), "{changed}");
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn a_conversation_in_a_terminal() {
     pty.press("\x0c");
     pty.wait_gone("Still high.");
     pty.type_line("/context");
-    pty.wait_for("about");
+    pty.wait_for("estimated");
     at_prompt(&pty);
     pty.type_line("/skills");
     pty.wait_for("+ tides");
@@ -72,7 +72,7 @@ fn a_conversation_in_a_terminal() {
     pty.wait_for("is not loaded");
     at_prompt(&pty);
     pty.type_line("/model fake:other");
-    pty.wait_for("from now on");
+    pty.wait_for("switched to");
     at_prompt(&pty);
     pty.type_line("who are you?");
     pty.wait_for("I am another one.");
@@ -85,13 +85,13 @@ fn a_conversation_in_a_terminal() {
     pty.wait_for("In the copy.");
     at_prompt(&pty);
     pty.type_line("/export talk.md");
-    pty.wait_for("the conversation is in");
+    pty.wait_for("wrote the conversation to");
     at_prompt(&pty);
     pty.type_line("/export talk.md");
-    pty.wait_for("is there already");
+    pty.wait_for("already exists");
     at_prompt(&pty);
     pty.type_line("/resume");
-    pty.wait_for("goes on with one");
+    pty.wait_for("continues one");
     at_prompt(&pty);
     assert_snapshot!("commands", stable(&world, &pty.screen()));
     pty.type_line("/quit");

@@ -19,7 +19,7 @@ fn a_project_is_asked_about_once_and_hidden_when_refused() {
     pty.type_line("n");
     at_prompt(&pty);
     pty.type_line("/skills");
-    pty.wait_for("not shown to the model");
+    pty.wait_for("hidden from the model");
     at_prompt(&pty);
     assert_snapshot!(stable(&world, &pty.screen()));
     pty.type_line("hello");

@@ -248,7 +248,7 @@ fn whoever_leaves_is_told_what_was_not_said_and_finds_it_again() {
     ends_with(&pty, "allow it? [y/a/n]");
     pty.press("\x04");
     assert_eq!(pty.wait(), Some(0));
-    assert!(pty.screen().contains("2 lines were not said"), "{}", pty.screen());
+    assert!(pty.screen().contains("2 lines were not sent"), "{}", pty.screen());
     let pty = begun(&world, &[], 70, 40);
     pty.press("\x1b[A");
     ends_with(&pty, "> third");
@@ -364,7 +364,7 @@ fn the_terminal_is_left_as_it_was() {
     pty.wait_for("One.");
     at_prompt(&pty);
     pty.press("\x04");
-    pty.wait_for("goes on with this");
+    pty.wait_for("continue with");
     at_prompt(&pty);
     pty.type_line("/quit");
     assert_eq!(pty.wait(), Some(0), "{}", pty.everything());

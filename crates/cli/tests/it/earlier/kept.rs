@@ -49,7 +49,7 @@ fn approvals_are_for_what_they_were_given_for() {
         let model = earlier.model(vec![answer], SKILLS_ASKED);
         let output = earlier.output(&["chat", what]);
         let told = earlier.told(&output);
-        assert!(output.status.code() == Some(1) && told.contains("a question waits"), "{what}: {told}");
+        assert!(output.status.code() == Some(1) && told.contains("a question is waiting"), "{what}: {told}");
         assert_eq!(model.requests().len(), 1, "{what}");
     }
 }

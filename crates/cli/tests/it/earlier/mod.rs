@@ -95,7 +95,7 @@ impl Earlier {
         let model = FakeModel::start(answers);
         let url = model.url();
         let text = format!(
-            "[model]\nname = \"fake:m\"\nwindow = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{url}\"\n{more}"
+            "[model]\nname = \"fake:m\"\ncontext_window = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{url}\"\n{more}"
         );
         self.world.file("home/.config/prowess/prowess.toml", &text);
         model

@@ -66,5 +66,5 @@ fn where_nobody_can_be_asked_it_waits() {
     let _model = earlier.model(vec![run()], "");
     let output = earlier.output(&["chat", "do it"]);
     assert_eq!(output.status.code(), Some(1), "{}", earlier.told(&output));
-    assert!(earlier.told(&output).contains("a question waits"), "{}", earlier.told(&output));
+    assert!(earlier.told(&output).contains("a question is waiting"), "{}", earlier.told(&output));
 }

@@ -58,7 +58,7 @@ fn are_listed_and_shown_with_what_they_wait_for() {
         let id = thread["id"].as_str().unwrap();
         let shown = earlier.stdout(&["threads", "show", id]);
         assert!(shown.contains(title), "{shown}");
-        assert_eq!(shown.contains("## A question waits"), waits, "{shown}");
+        assert_eq!(shown.contains("## A question is waiting"), waits, "{shown}");
         earlier.stdout(&["threads", "export", id, &format!("{id}.json")]);
     }
 }

@@ -46,12 +46,12 @@ fn run(more: &Value) -> Answer {
     Answer::call("skill_run", call)
 }
 
-/// Says this, and leaves while a question waits.
+/// Says this, and leaves while a question is waiting.
 fn waits(earlier: &Earlier, prompt: &str, more: &str, answers: Vec<Answer>) {
     let _model = earlier.model(answers, more);
     let output = earlier.output(&["chat", prompt]);
     assert_eq!(output.status.code(), Some(1), "{}", earlier.told(&output));
-    assert!(earlier.told(&output).contains("a question waits"), "{}", earlier.told(&output));
+    assert!(earlier.told(&output).contains("a question is waiting"), "{}", earlier.told(&output));
 }
 
 /// Says this, allows what is asked first, and leaves at the second question.

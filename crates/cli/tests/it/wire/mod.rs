@@ -1,9 +1,9 @@
 //! What strangers may make the binary hold: bytes that come over a wire, and what they come to in memory.
 
 mod half;
-mod host;
 mod message;
 mod model;
+mod other_server;
 mod waiting;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

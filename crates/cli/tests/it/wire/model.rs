@@ -56,7 +56,7 @@ fn took(first: Vec<String>, until: &str) -> usize {
     let world = World::new();
     let url = model(first);
     let configuration = format!(
-        "[model]\nname = \"fake:m\"\nwindow = 100000000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{url}\"\n"
+        "[model]\nname = \"fake:m\"\ncontext_window = 100000000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{url}\"\n"
     );
     world.file("home/.config/prowess/prowess.toml", &configuration);
     world.skill("home/.prowess/skills", "tides", "Looks up tides.");

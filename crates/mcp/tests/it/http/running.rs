@@ -183,7 +183,7 @@ async fn nothing_is_run_for_a_client_that_went_while_it_was_asked() {
     let library = Library::usual();
     let permissions = permissions(&[]);
     let mut limits = HttpLimits::default();
-    limits.gone = std::time::Duration::from_millis(50);
+    limits.reconnect_time = std::time::Duration::from_millis(50);
     let (served, _scratch) = served_with(&library, permissions.clone(), limits).await;
     let client = served.client(OLDER[1]).await;
     let run = json!({"name": "skill_run", "arguments": {"skill": "kit", "command": "exec sleep 87655"}});

@@ -112,7 +112,7 @@ impl Harbour {
                 .permissions(gate.clone())
                 .runs(RunSetup::new(runner.clone(), thread.as_str()))
         });
-        let agent = DeepAgent::new(Arc::new(Scripted::new(says)));
+        let agent = DeepAgent::builder(Arc::new(Scripted::new(says)));
         let agent = agent.skills(skills).permissions(permissions).store(Arc::new(self.store.clone()));
         agent.build().unwrap()
     }
@@ -243,7 +243,7 @@ async fn a_question_of_a_sub_agent() {
         let says = [after(told, "The sub-agent saw it."), after("The sub-agent saw it.", "Done.")];
         let mut thread = harbour.thread("task", says).await;
         assert_eq!(answered(&mut thread, reply).await, TurnStatus::Ended(TurnOutcome::Answered));
-        assert_eq!((thread.answer().as_deref(), harbour.runs()), (Some("Done."), runs));
+        assert_eq!((thread.last_response().as_deref(), harbour.runs()), (Some("Done."), runs));
     }
 }
 

@@ -40,7 +40,7 @@ async fn talk(harbour: &Harbour, name: &str, text: &str, says: Vec<Says>, reply:
     while let (TurnStatus::Waiting(waiting), Some(reply)) = (&turn, &reply) {
         turn = thread.reply(&waiting[0], reply.clone(), &NoWatcher).await.unwrap();
     }
-    let expected = thread.answer().filter(|answer| !answer.is_empty()).map(|_| TurnOutcome::Answered);
+    let expected = thread.last_response().filter(|answer| !answer.is_empty()).map(|_| TurnOutcome::Answered);
     match expected {
         Some(outcome) => assert_eq!(turn, TurnStatus::Ended(outcome), "{name}"),
         None => {

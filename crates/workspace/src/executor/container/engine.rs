@@ -1,4 +1,4 @@
-//! The engine: where it listens, what it is, and what it can hold.
+//! The container engine: where it listens, and what it supports.
 
 use std::path::{Path, PathBuf};
 
@@ -12,18 +12,18 @@ use crate::executor::ExecuteError;
 use crate::executor::local::seccomp::Memory;
 use crate::missing::Missing;
 
-/// How long an engine may take to answer, in seconds.
+/// How long an engine may take to respond, in seconds.
 const ANSWERS_WITHIN: u64 = 60;
-/// Versions of the interface, from that of engines of today to that of older ones.
+/// The API versions to try, newest first.
 const VERSIONS: [ClientVersion; 2] = [version(44), version(41)];
-/// Where engines listen; that of the user's own Podman comes after these.
+/// Where engines listen. The user's own Podman comes after these.
 const SOCKETS: [&str; 2] = ["/var/run/docker.sock", "/run/podman/podman.sock"];
 
-/// The container engines that are known here.
+/// The supported container engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EngineKind {
-    /// Docker, or what says that it is.
+    /// Docker, or an engine that reports to be Docker.
     Docker,
     /// Podman.
     Podman,
@@ -52,7 +52,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// The program that people use it with.
+    /// Its command line program.
     pub(super) fn program(&self) -> &'static str {
         match self.kind {
             EngineKind::Podman => "podman",
@@ -61,31 +61,31 @@ impl Engine {
     }
 }
 
-/// What an engine says of itself.
+/// What an engine reports about itself.
 #[derive(Clone, Debug)]
-pub(super) struct Facts {
+pub(super) struct EngineFacts {
     pub(super) engine: Engine,
-    /// The version of the interface that it speaks, after the point.
+    /// The minor version of its API.
     pub(super) minor_version: usize,
-    /// Whether it runs as a plain user.
+    /// Whether it runs without root.
     pub(super) rootless: bool,
-    /// Whether ours takes the place of its filter of system calls.
+    /// Whether our system call filter replaces its own.
     pub(super) needs_filter: bool,
     /// Whether it limits memory.
     pub(super) memory: bool,
     /// How many processors it has.
     pub(super) processors: Option<f64>,
-    /// What it cannot do.
+    /// What is missing.
     pub(super) missing: Vec<Missing>,
 }
 
 /// Finds an engine that answers.
-pub(super) async fn find(options: &ContainerOptions) -> Result<(Docker, Facts), ExecuteError> {
+pub(super) async fn find(options: &ContainerOptions) -> Result<(Docker, EngineFacts), ExecuteError> {
     let host = std::env::var("DOCKER_HOST").ok();
     let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let mut tried = Vec::new();
-    for socket in places(options.socket.as_deref(), host.as_deref(), own.as_deref())? {
-        match meet(&socket).await {
+    for socket in sockets(options.socket.as_deref(), host.as_deref(), own.as_deref())? {
+        match try_socket(&socket).await {
             Ok(found) => return Ok(found),
             Err(why) => tried.push(format!("{} ({why})", socket.display())),
         }
@@ -103,7 +103,7 @@ const fn version(minor_version: usize) -> ClientVersion {
     ClientVersion { major_version: 1, minor_version }
 }
 
-impl Facts {
+impl EngineFacts {
     /// Connects to the engine again.
     pub(super) fn connect(&self) -> Result<Docker, ExecuteError> {
         connect(&self.engine.socket, &version(self.minor_version))
@@ -115,8 +115,8 @@ fn connect(socket: &Path, version: &ClientVersion) -> Result<Docker, Error> {
     Docker::connect_with_unix(&socket.to_string_lossy(), ANSWERS_WITHIN, version)
 }
 
-/// Which sockets to try.
-fn places(
+/// The sockets to try.
+fn sockets(
     socket: Option<&Path>,
     host: Option<&str>,
     own: Option<&Path>,
@@ -127,8 +127,8 @@ fn places(
     match host.filter(|host| !host.is_empty()).map(|host| (host, host.strip_prefix("unix://"))) {
         Some((_, Some(path))) => Ok(vec![path.into()]),
         Some((host, None)) => Err(ExecuteError::NoSandbox {
-            what: format!("DOCKER_HOST is {host:?}: an engine of another machine cannot see the workspace"),
-            remedy: "Set it to unix://PATH, the socket of an engine of this machine.".to_owned(),
+            what: format!("DOCKER_HOST is {host:?}: an engine on another machine cannot see the workspace"),
+            remedy: "Set it to unix://PATH, the socket of an engine on this machine.".to_owned(),
         }),
         None => {
             let own = own.map(|directory| directory.join("podman/podman.sock"));
@@ -137,24 +137,24 @@ fn places(
     }
 }
 
-async fn meet(socket: &Path) -> Result<(Docker, Facts), String> {
+async fn try_socket(socket: &Path) -> Result<(Docker, EngineFacts), String> {
     if !socket.exists() {
-        return Err("there is nothing".to_owned());
+        return Err("no such socket".to_owned());
     }
-    let mut met = Err("it speaks no version of the interface that is known here".to_owned());
+    let mut connected = Err("it has no API version that prowess supports".to_owned());
     for version in &VERSIONS {
-        let docker = connect(socket, version).map_err(|error| said(&error))?;
+        let docker = connect(socket, version).map_err(|error| message_of(&error))?;
         match docker.version().await {
             Ok(found) => {
-                met = Ok((docker, found, version.minor_version));
+                connected = Ok((docker, found, version.minor_version));
                 break;
             }
-            // It is older, or newer.
-            Err(Error::DockerResponseServerError { status_code: 400, message }) => met = Err(message),
-            Err(error) => return Err(said(&error)),
+            // It is too old or too new.
+            Err(Error::DockerResponseServerError { status_code: 400, message }) => connected = Err(message),
+            Err(error) => return Err(message_of(&error)),
         }
     }
-    let (docker, version, minor_version) = met?;
+    let (docker, version, minor_version) = connected?;
     let parts = version.components.unwrap_or_default();
     let is_podman = parts.iter().any(|part| part.name.contains("Podman"));
     let engine = Engine {
@@ -162,23 +162,23 @@ async fn meet(socket: &Path) -> Result<(Docker, Facts), String> {
         version: version.version.unwrap_or_default(),
         socket: socket.to_owned(),
     };
-    let info = docker.info().await.map_err(|error| said(&error))?;
+    let info = docker.info().await.map_err(|error| message_of(&error))?;
     Ok((docker, facts(engine, minor_version, &info, filter(Memory::Counted).is_some())))
 }
 
-/// What an engine does to system calls when nobody asks for a filter.
+/// How an engine filters system calls by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Filters {
-    /// It cannot filter.
+    /// It cannot filter system calls.
     Never,
-    /// It could, and does not, or with what somebody chose instead of its own filter.
+    /// It uses no filter by default, or one that somebody configured.
     Otherwise,
-    /// With its own filter.
+    /// It uses its own filter.
     ByItself,
 }
 
 impl Filters {
-    /// From the options that an engine says it has, such as `name=seccomp,profile=builtin`.
+    /// Parses the security options of an engine, such as `name=seccomp,profile=builtin`.
     fn of(security: &[String]) -> Self {
         let profiles = security.iter().filter_map(|option| {
             let mut parts = option.split(',');
@@ -194,19 +194,19 @@ impl Filters {
     }
 }
 
-/// What an engine says of itself; `has_filter` says whether there is a filter of ours for this machine.
-fn facts(engine: Engine, minor_version: usize, info: &SystemInfo, has_filter: bool) -> Facts {
+/// What an engine reports about itself. `has_filter` says whether prowess has a filter for this machine.
+fn facts(engine: Engine, minor_version: usize, info: &SystemInfo, has_filter: bool) -> EngineFacts {
     let security = info.security_options.as_deref().unwrap_or_default();
     let has = |what: &str| security.iter().any(|one| one.contains(what));
     let mut missing = Vec::new();
     let wants_filter = match Filters::of(security) {
-        // One for an engine that has none would be an error.
+        // A filter for an engine without support would be an error.
         Filters::Never => {
             missing.push(Missing::EngineFilter);
             false
         }
         Filters::Otherwise => true,
-        // Docker's own is good.
+        // Docker's own filter is good.
         Filters::ByItself => engine.kind == EngineKind::Podman,
     };
     if wants_filter && !has_filter {
@@ -219,7 +219,7 @@ fn facts(engine: Engine, minor_version: usize, info: &SystemInfo, has_filter: bo
         (info.cpu_cfs_quota, Missing::EngineProcessors),
     ];
     missing.extend(limits.into_iter().filter(|(can, _)| *can == Some(false)).map(|(_, what)| what));
-    Facts {
+    EngineFacts {
         needs_filter: wants_filter && has_filter,
         engine,
         minor_version,
@@ -230,8 +230,8 @@ fn facts(engine: Engine, minor_version: usize, info: &SystemInfo, has_filter: bo
     }
 }
 
-/// What an engine said about a failure, without the words of those between.
-pub(super) fn said(error: &Error) -> String {
+/// The engine's own error message.
+pub(super) fn message_of(error: &Error) -> String {
     match error {
         Error::DockerResponseServerError { message, .. } => message.clone(),
         Error::IOError { err } => err.to_string(),
@@ -245,10 +245,10 @@ pub(super) fn said(error: &Error) -> String {
     }
 }
 
-/// The error for something that an engine did not do.
+/// An error for a failed request to the engine.
 pub(super) fn failed(action: &str) -> impl FnOnce(Error) -> ExecuteError {
     let action = action.to_owned();
-    move |error| ExecuteError::System { action, error: std::io::Error::other(said(&error)) }
+    move |error| ExecuteError::System { action, error: std::io::Error::other(message_of(&error)) }
 }
 
 #[cfg(test)]
@@ -257,17 +257,17 @@ mod tests {
 
     #[test]
     fn who_is_named_first_is_asked_alone() {
-        let given = places(Some("/a.sock".as_ref()), Some("unix:///b.sock"), None).unwrap();
+        let given = sockets(Some("/a.sock".as_ref()), Some("unix:///b.sock"), None).unwrap();
         assert_eq!(given, [PathBuf::from("/a.sock")]);
-        assert_eq!(places(None, Some("unix:///b.sock"), None).unwrap(), [PathBuf::from("/b.sock")]);
-        let usual = places(None, Some(""), Some("/run/user/1".as_ref())).unwrap();
+        assert_eq!(sockets(None, Some("unix:///b.sock"), None).unwrap(), [PathBuf::from("/b.sock")]);
+        let usual = sockets(None, Some(""), Some("/run/user/1".as_ref())).unwrap();
         assert_eq!(usual.len(), 3);
         assert_eq!(usual[2], PathBuf::from("/run/user/1/podman/podman.sock"));
     }
 
     #[test]
     fn another_machine_is_refused() {
-        let error = places(None, Some("tcp://10.0.0.1:2375"), None).unwrap_err().to_string();
+        let error = sockets(None, Some("tcp://10.0.0.1:2375"), None).unwrap_err().to_string();
         assert!(error.contains("DOCKER_HOST") && error.contains("unix://"), "{error}");
     }
 

@@ -1,9 +1,9 @@
-//! The filter of system calls for engines whose own lets too much pass. Nothing here touches the system.
+//! The system call filter for engines whose own filter allows too much. This file does no I/O.
 //!
-//! Podman's lets every program make user namespaces, and with them reach most of the kernel. This one refuses what the
-//! [local one](crate::executor::local::system_call_filter) does, but for unusual personalities and calls that are newer
-//! than either: the words that engines understand cannot say that. Docker's own refuses namespaces and knows all calls
-//! that it lets pass, so it is left in place, unless whoever set the engine up has turned it off or chosen another.
+//! Podman's filter lets every program make user namespaces, which give access to most of the kernel. This filter refuses
+//! the same calls as the [local one](crate::executor::local::system_call_filter), except unusual personalities and newer
+//! calls, which the engines' format cannot express. Docker's own filter refuses namespaces and lists all calls that it
+//! allows, so it stays in place, unless it was turned off or replaced.
 
 use serde_json::{Value, json};
 
@@ -11,13 +11,13 @@ use crate::executor::local::seccomp::{
     ALWAYS, MAKES, MODES, Memory, NAMESPACES, OPENS, SET_IDS, not_implemented,
 };
 
-/// The last family of sockets that there is.
+/// The last socket family.
 const LAST_FAMILY: u64 = 46;
-/// Arguments that the kernel reads as 32 bits: it must not be fooled by the upper half.
+/// Masks arguments of which the kernel reads 32 bits, so that the upper half cannot fool it.
 const HALF: u64 = 0xffff_ffff;
 
-/// The filter, as a file for an engine, for a command whose memory is counted in this way; none when there is none for
-/// this machine.
+/// The filter in the engines' format, for a command whose memory is counted in this way; `None` if there is none for this
+/// machine.
 pub(super) fn filter(memory: Memory) -> Option<String> {
     let machine = match std::env::consts::ARCH {
         "x86_64" => "SCMP_ARCH_X86_64",
@@ -26,10 +26,10 @@ pub(super) fn filter(memory: Memory) -> Option<String> {
     };
     let always: Vec<_> = ALWAYS.iter().map(|(name, _)| name.trim_start_matches("SYS_")).collect();
     let mut rules = vec![refused(&always, &[])];
-    // Only the internet families, which have no way out of a network with nothing in it.
+    // Only internet sockets, which cannot leave the empty network.
     let internet = [libc::AF_INET, libc::AF_INET6].map(|family| u64::from(family.unsigned_abs()));
     rules.extend(families(&internet).map(|family| refused(&["socket"], &[(0, HALF, family)])));
-    // A connected pair is a pipe; a pair of datagram sockets can send to any other.
+    // Connected pairs are like pipes. Datagram sockets could send to any socket.
     let pairs = [u64::from(libc::AF_UNIX.unsigned_abs())];
     rules.extend(families(&pairs).map(|family| refused(&["socketpair"], &[(0, HALF, family)])));
     let connected = [libc::SOCK_STREAM, libc::SOCK_SEQPACKET].map(|kind| u64::from(kind.unsigned_abs()));
@@ -60,7 +60,7 @@ fn families(but: &[u64]) -> impl Iterator<Item = u64> {
     (0..=LAST_FAMILY).filter(move |family| !but.contains(family))
 }
 
-/// A rule that refuses calls: those whose arguments have all of these bits, as (argument, mask, bits).
+/// A rule that refuses calls whose arguments match these bits, as (argument, mask, bits).
 fn refused(names: &[&str], only: &[(u8, u64, u64)]) -> Value {
     let mut rule = json!({ "names": names, "action": "SCMP_ACT_ERRNO", "errnoRet": libc::EPERM });
     if !only.is_empty() {

@@ -1,4 +1,4 @@
-//! Input that comes while the command runs.
+//! Standard input that comes while the command runs.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -6,19 +6,19 @@ use std::os::fd::OwnedFd;
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::watch;
 
-/// How much is passed on at once.
+/// How many bytes are forwarded at once.
 const PIECE: usize = 16 * 1024;
 
-/// Passes on what comes from one end to the other, until there is no more. The far end is closed only once the command
-/// has opened it: it would wait for ever for one who has gone.
+/// Forwards bytes until there are no more. The other end is closed only after the command has opened it: otherwise the
+/// command would wait forever.
 pub(super) async fn forward(from: OwnedFd, to: OwnedFd, mut began: watch::Receiver<bool>) -> io::Result<()> {
     let to = Sender::from_owned_fd(to)?;
-    let _ = pass_on(&Receiver::from_owned_fd(from)?, &to).await;
+    let _ = forward_all(&Receiver::from_owned_fd(from)?, &to).await;
     let _ = began.wait_for(|began| *began).await;
     Ok(())
 }
 
-async fn pass_on(from: &Receiver, to: &Sender) -> io::Result<()> {
+async fn forward_all(from: &Receiver, to: &Sender) -> io::Result<()> {
     let mut buffer = vec![0; PIECE];
     loop {
         from.readable().await?;

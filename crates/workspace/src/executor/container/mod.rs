@@ -1,24 +1,27 @@
-//! Commands in containers of Docker or Podman, one for each.
+//! The container executor: runs each command in its own container of Docker or Podman.
 //!
-//! A run, from the outside in: a thread with a runtime of its own asks the engine for a container without network,
-//! capabilities or a writable root, and starts it. Its first process reads a lifeline that this process
-//! holds, limits itself and starts the command. The thread reads, watches and kills, and removes the container at the
-//! end, however that comes. When this process is killed, the lifeline breaks and the first process ends, and with it
-//! everything inside; the record of the container that stays is removed by the next executor.
+//! How a run works, from the outside in:
 //!
-//! The engine is one of this machine: it has to see the workspace, and the lifeline is a pipe of this kernel.
+//! 1. A thread with its own runtime asks the engine for a container without network, capabilities or a writable root.
+//! 2. The first process inside reads a lifeline that this process holds, sets its limits and starts the command.
+//! 3. The thread reads output, checks limits and kills. At the end it removes the container.
+//!
+//! If this process is killed, the lifeline breaks, and the first process ends with everything inside. The next executor
+//! removes the container's record.
+//!
+//! The engine must be on this machine: it has to see the workspace, and the lifeline is a pipe of this kernel.
 
-mod cell;
+mod directory;
 mod engine;
 mod filter;
 mod input;
 mod instance;
-mod keep;
 mod options;
 mod owner;
 mod profile;
 mod run;
 mod script;
+mod supervise;
 mod sweep;
 
 use std::io;
@@ -30,26 +33,25 @@ use bollard::Docker;
 use secrecy::SecretString;
 use tokio::sync::{OnceCell, mpsc, oneshot};
 
-use self::engine::Facts;
+use self::engine::EngineFacts;
 pub use self::engine::{Engine, EngineKind};
 pub use self::options::{ContainerOptions, DEFAULT_IMAGE};
 use self::owner::Owner;
-use self::run::Place;
-use super::over::{Cancel, Over};
+use self::run::ContainerRunner;
+use super::cancel::{CancelOnDrop, RunOver};
 use super::span::spanned;
 use super::stream::{PIECES, show};
 use super::{ExecuteError, Executor, OutputSink};
 use crate::command::{Command, Finished, Sandbox};
 
-/// How long the drop of a run waits for the removal of its container.
+/// How long dropping a run waits until its container is removed.
 const GONE_BY: Duration = Duration::from_secs(20);
 
-/// Runs commands in containers of Docker or Podman, one for each.
+/// Runs each command in its own container of Docker or Podman.
 ///
-/// A command is ended by dropping its future. The drop waits until its container is removed, which takes some tenths
-/// of a second.
+/// Drop the future to end a command. The drop waits until its container is removed, which takes some tenths of a second.
 ///
-/// The span `workspace.run` has the fields `level`, `exit` and `duration_ms`, as that of the local executor.
+/// The span `workspace.run` has the same fields as that of the local executor: `level`, `exit` and `duration_ms`.
 ///
 /// ```no_run
 /// use prowess_workspace::executor::NoSink;
@@ -57,7 +59,7 @@ const GONE_BY: Duration = Duration::from_secs(20);
 ///
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let workspace = Workspaces::open("/srv/workspaces")?.for_session("session-1")?;
+/// let workspace = Workspaces::open("/srv/workspaces")?.workspace("session-1")?;
 /// let executor = ContainerExecutor::new(ContainerOptions::default());
 /// println!("{:?} {}", executor.engine().await?.kind, executor.engine().await?.version);
 /// let finished = executor.run(Command::new(workspace.path(), "work", "python3 -V"), &NoSink).await?;
@@ -74,24 +76,24 @@ pub struct ContainerExecutor {
 struct Shared {
     options: ContainerOptions,
     owner: Owner,
-    /// What the engine said when it was met first.
-    facts: OnceCell<Facts>,
+    /// What the engine reported at the first use.
+    facts: OnceCell<EngineFacts>,
 }
 
 impl ContainerExecutor {
-    /// An executor for an engine of this machine, which is looked for with the first use.
+    /// An executor for an engine on this machine. Its first use looks for the engine.
     pub fn new(options: ContainerOptions) -> Self {
         Self { shared: Arc::new(Shared { options, owner: Owner::own(), facts: OnceCell::new() }) }
     }
 
-    /// The engine that answers.
+    /// The engine that is used.
     ///
     /// # Errors
     ///
-    /// None does, and which were asked.
+    /// No engine responds.
     pub async fn engine(&self) -> Result<Engine, ExecuteError> {
         let shared = Arc::clone(&self.shared);
-        apart(async move |_| shared.meet().await.map(|(_, facts)| facts.engine.clone()))?.answer().await
+        apart(async move |_| shared.connect().await.map(|(_, facts)| facts.engine.clone()))?.answer().await
     }
 
     async fn run_inner(&self, command: Command, output: &dyn OutputSink) -> Result<Finished, ExecuteError> {
@@ -100,13 +102,14 @@ impl ContainerExecutor {
         let shared = Arc::clone(&self.shared);
         let (watcher, pieces) = mpsc::channel(PIECES);
         let mut apart = apart(async move |mut cancel| {
-            let (docker, facts) = shared.meet().await?;
-            let place = Place { docker: &docker, facts, options: &shared.options, owner: &shared.owner };
+            let (docker, facts) = shared.connect().await?;
+            let place =
+                ContainerRunner { docker: &docker, facts, options: &shared.options, owner: &shared.owner };
             place.run(&command, &mut cancel, &watcher).await
         })?;
-        // Dropped before the guard is: who offers a piece must not wait for one who waits for it.
+        // Dropped before the guard, so that the thread never waits for a caller that waits for it.
         let mut pieces = pieces;
-        show(&mut pieces, output, &stop, || apart.unless_dropped.cancel()).await;
+        show(&mut pieces, output, &stop, || apart.cancel_on_drop.cancel()).await;
         apart.answer().await
     }
 }
@@ -120,8 +123,9 @@ impl Executor for ContainerExecutor {
     async fn probe(&self) -> Result<Sandbox, ExecuteError> {
         let shared = Arc::clone(&self.shared);
         let apart = apart(async move |_| {
-            let (docker, facts) = shared.meet().await?;
-            let place = Place { docker: &docker, facts, options: &shared.options, owner: &shared.owner };
+            let (docker, facts) = shared.connect().await?;
+            let place =
+                ContainerRunner { docker: &docker, facts, options: &shared.options, owner: &shared.owner };
             place.attempt().await
         })?;
         apart.answer().await
@@ -133,37 +137,37 @@ impl Executor for ContainerExecutor {
 }
 
 impl Shared {
-    /// A connection to the engine. When it is met first, what dead processes left there is removed.
-    async fn meet(&self) -> Result<(Docker, &Facts), ExecuteError> {
-        let look = async || {
+    /// Connects to the engine. The first time, containers of dead processes are removed.
+    async fn connect(&self) -> Result<(Docker, &EngineFacts), ExecuteError> {
+        let find = async || {
             let (docker, facts) = engine::find(&self.options).await?;
             if facts.rootless && facts.engine.kind == EngineKind::Docker {
                 return Err(ExecuteError::NoSandbox {
-                    what: "Docker without root cannot run a command as the owner of its workspace".to_owned(),
-                    remedy: "Use Podman without root, or an engine of the machine.".to_owned(),
+                    what: "rootless Docker cannot run a command as the owner of its workspace".to_owned(),
+                    remedy: "Use rootless Podman, or an engine that runs as root.".to_owned(),
                 });
             }
             sweep::sweep(&docker, &self.owner).await;
             Ok(facts)
         };
-        let facts = self.facts.get_or_try_init(look).await?;
+        let facts = self.facts.get_or_try_init(find).await?;
         Ok((facts.connect()?, facts))
     }
 }
 
-/// Work in a thread of its own, which ends early when this is dropped.
+/// Work in its own thread, which ends early if this is dropped.
 struct Apart<T> {
     answered: oneshot::Receiver<Result<T, ExecuteError>>,
-    unless_dropped: Cancel,
+    cancel_on_drop: CancelOnDrop,
 }
 
-/// Starts work that must come to its end also when nobody waits for it any more: it is told then.
+/// Starts work that must finish even if nobody waits for it any more. It is told when that happens.
 fn apart<T: Send + 'static>(
     work: impl AsyncFnOnce(oneshot::Receiver<()>) -> Result<T, ExecuteError> + Send + 'static,
 ) -> Result<Apart<T>, ExecuteError> {
     let (cancel, cancelled) = oneshot::channel();
     let (answer, answered) = oneshot::channel();
-    let over = Arc::new(Over::default());
+    let over = Arc::new(RunOver::default());
     let ended = Arc::clone(&over);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let thread = std::thread::Builder::new().name("prowess-container".to_owned());
@@ -178,7 +182,7 @@ fn apart<T: Send + 'static>(
             let _ = cancel.send(());
         }
     };
-    Ok(Apart { answered, unless_dropped: Cancel::new(over, GONE_BY, cancel) })
+    Ok(Apart { answered, cancel_on_drop: CancelOnDrop::new(over, GONE_BY, cancel) })
 }
 
 fn failed(error: io::Error) -> ExecuteError {
@@ -188,7 +192,7 @@ fn failed(error: io::Error) -> ExecuteError {
 impl<T> Apart<T> {
     async fn answer(mut self) -> Result<T, ExecuteError> {
         let result = (&mut self.answered).await;
-        self.unless_dropped.done();
+        self.cancel_on_drop.done();
         result.map_err(|_| failed(io::ErrorKind::BrokenPipe.into()))?
     }
 }

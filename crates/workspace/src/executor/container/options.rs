@@ -1,4 +1,4 @@
-//! What the person who runs the container executor decides.
+//! The options of the container executor.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use secrecy::SecretString;
 
 use crate::executor::environment::Given;
 
-/// The image when none is named: it has bash and Python.
+/// The default image, which has bash and Python.
 pub const DEFAULT_IMAGE: &str = "python:3-slim";
 
-/// What the person who runs the container executor decides.
+/// The options of the container executor.
 ///
 /// ```
 /// use prowess_workspace::executor::container::{ContainerExecutor, ContainerOptions};
@@ -22,20 +22,20 @@ pub const DEFAULT_IMAGE: &str = "python:3-slim";
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ContainerOptions {
-    /// The image of each container. It needs `/bin/bash` 4.4, `cat` and `mkdir`; the engine must have it, since nothing
-    /// is pulled.
+    /// The image of the containers. It needs `/bin/bash` 4.4, `cat` and `mkdir`. The engine must have it, because prowess
+    /// does not pull images.
     pub image: String,
-    /// The engine's socket. Without it `DOCKER_HOST` decides, and then the places where engines listen.
+    /// The engine's socket. By default `DOCKER_HOST` is used, and then the usual sockets.
     pub socket: Option<PathBuf>,
-    /// How many processors a command may use; no more than there are.
+    /// How many processors a command may use.
     pub processors: f64,
-    /// Variables that every command gets. Nothing of the host's environment reaches one, and nothing of the image's.
+    /// Variables for every command. Commands see nothing of this process's environment, and nothing of the image's.
     pub environment: BTreeMap<String, String>,
-    /// Variables of a request that are let through although they make a program load code: `LD_PRELOAD`,
-    /// `BASH_ENV`, … They take effect inside the container only.
+    /// Variables that a request may set although they make a program load code, such as `LD_PRELOAD` and `BASH_ENV`.
+    /// They take effect only inside the container.
     pub allow_loaders: BTreeSet<String>,
-    /// Values that are replaced in everything a command writes, before anyone sees it. Values under four bytes
-    /// are ignored: they would tear the output apart and protect nothing.
+    /// Secrets that are replaced in all output of commands. Values under four bytes are ignored: they would make the
+    /// output unreadable and protect nothing.
     pub redact: Vec<SecretString>,
 }
 
@@ -53,7 +53,7 @@ impl Default for ContainerOptions {
 }
 
 impl ContainerOptions {
-    /// What it says about variables.
+    /// The options for variables.
     pub(super) fn given(&self) -> Given<'_> {
         Given { environment: &self.environment, allow_loaders: &self.allow_loaders, prefixes: &[] }
     }

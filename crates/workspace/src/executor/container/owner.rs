@@ -1,21 +1,21 @@
-//! Which process something belongs to, so that what a dead one left can be told from what a living one uses.
+//! The process that owns a container, so that containers of dead processes can be found.
 
 use std::fmt;
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the names of containers and cells begin with.
+/// The start of the names of containers and their directories.
 const PREFIX: &str = "prowess-";
 
-/// A process, told from all others that ever had its number.
+/// A process, different from all others that ever had its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
-    /// The beginning of the name of the machine's run, from one start to the next.
+    /// The start of the boot id of the machine.
     boot: String,
-    /// The namespace that its number is from.
+    /// The PID namespace of its number.
     namespace: u64,
     process: u32,
-    /// When it was started, in ticks of the machine.
+    /// Its start time, in clock ticks.
     started: u64,
 }
 
@@ -32,18 +32,18 @@ impl Owner {
         }
     }
 
-    /// A name for something new of this process.
+    /// A new name that belongs to this process.
     pub(super) fn new_name(&self) -> String {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         format!("{PREFIX}{self}.{}", COUNT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Whose name it is, if it is one of ours.
+    /// The owner of a name, if it is one of ours.
     pub(super) fn of_name(name: &str) -> Option<Self> {
         Self::parse(name.strip_prefix(PREFIX)?.rsplit_once('.')?.0)
     }
 
-    /// Reads what [`fmt::Display`] writes.
+    /// Parses what [`fmt::Display`] writes.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('.');
         let owner = Self {
@@ -55,7 +55,7 @@ impl Owner {
         parts.next().is_none().then_some(owner)
     }
 
-    /// Whether this process can tell that the other is dead. The numbers of another namespace say nothing to it.
+    /// Whether this process knows that the other is dead. Numbers of another namespace mean nothing here.
     pub(super) fn knows_dead(&self, other: &Self) -> bool {
         if self.boot != other.boot {
             return true;
@@ -70,7 +70,7 @@ impl fmt::Display for Owner {
     }
 }
 
-/// The namespace of processes that a process is in.
+/// The PID namespace of a process.
 pub(super) fn namespace(process: &str) -> Option<u64> {
     let link = fs::read_link(format!("/proc/{process}/ns/pid")).ok()?;
     link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
@@ -78,7 +78,7 @@ pub(super) fn namespace(process: &str) -> Option<u64> {
 
 fn started(process: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name stands in brackets, and may hold anything.
+    // The name is in brackets and can contain anything.
     text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 

@@ -1,4 +1,4 @@
-//! The container as the engine is asked for it. Nothing here touches the system.
+//! The container as a request to the engine. This file does no I/O.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,40 +8,41 @@ use bollard::models::{
     MountBindOptions, MountBindOptionsPropagationEnum, MountType,
 };
 
-use super::cell;
-use super::engine::Facts;
+use super::directory;
+use super::engine::EngineFacts;
 use super::script::OWN_PROCESSES;
-use crate::executor::place::{OWN, WRITABLE};
+use crate::executor::layout::{OWN, WRITABLE};
 use crate::limits::Limits;
 
-/// What a container of ours has as a label, with its owner.
+/// The label of our containers. Its value is the owner.
 pub(super) const LABEL: &str = "prowess.owner";
-/// What `/dev/shm` may hold.
+/// The size of `/dev/shm`, in bytes.
 const SHARED_MEMORY: i64 = 16 * 1024 * 1024;
 
-/// Directories that some engines make writable although nobody asked for it.
+/// Directories that some engines make writable by default.
 const UNASKED: [&str; 1] = ["/var/tmp"];
 
 /// A container for one command.
 #[derive(Debug)]
 pub(super) struct Profile<'a> {
-    pub(super) facts: &'a Facts,
+    pub(super) facts: &'a EngineFacts,
     pub(super) image: &'a str,
-    /// Directories that the image would have as volumes of its own, which nothing limits.
+    /// The volumes of the image, which no limit would cover.
     pub(super) volumes: &'a [String],
-    /// Who the command is.
+    /// The user and group of the command.
     pub(super) user: (u32, u32),
     pub(super) owner: String,
-    /// The workspace on the host; none when the engine itself is tried.
+    /// The workspace; `None` if the engine itself is tested.
     pub(super) workspace: Option<&'a Path>,
-    /// The directory of the host that the command writes instead of the workspace.
+    /// The local directory that the command writes instead of the workspace.
     pub(super) apart: Option<&'a Path>,
-    /// The skills of the workspace that are there.
+    /// The skills that the command sees.
     pub(super) skills: &'a [String],
-    /// Linked inputs with their places on the inside.
+    /// Linked inputs and their paths inside.
     pub(super) read_only: Vec<(&'a Path, String)>,
-    pub(super) cell: PathBuf,
-    /// The filter of system calls, in the form that the engine takes; its own when there is none.
+    /// The directory of the container.
+    pub(super) directory: PathBuf,
+    /// The system call filter for the engine; `None` for the engine's own.
     pub(super) filter: Option<String>,
     pub(super) limits: &'a Limits,
     pub(super) processors: f64,
@@ -49,7 +50,7 @@ pub(super) struct Profile<'a> {
 }
 
 impl Profile<'_> {
-    /// What to ask the engine for.
+    /// The request to the engine.
     pub(super) fn body(self) -> ContainerCreateBody {
         let (entry, rest) = self.line.split_at(1);
         ContainerCreateBody {
@@ -81,7 +82,7 @@ impl Profile<'_> {
             security_opt: Some(self.security()),
             ipc_mode: Some("private".to_owned()),
             cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
-            // Else the owner of the workspace is another one inside.
+            // Otherwise the owner of the workspace is a different user inside.
             userns_mode: self.facts.rootless.then(|| "keep-id".to_owned()),
             memory: Some(memory),
             memory_swap: Some(memory),
@@ -91,7 +92,7 @@ impl Profile<'_> {
             tmpfs: Some(self.temporary()),
             shm_size: Some(SHARED_MEMORY),
             mounts: Some(self.mounts()),
-            // What a command writes is kept by us alone.
+            // The engine must not keep the output of commands.
             log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
             ..HostConfig::default()
         }
@@ -106,24 +107,24 @@ impl Profile<'_> {
         let size = self.limits.temporary_bytes;
         let own = ("/tmp".to_owned(), format!("rw,exec,nosuid,nodev,size={size},mode=1777"));
         let closed = |at: &str| (at.to_owned(), "ro,noexec,nosuid,nodev,size=4096".to_owned());
-        let taken = |at: &&str| at.starts_with("/ws") || at.starts_with(cell::INSIDE);
+        let taken = |at: &&str| at.starts_with("/ws") || at.starts_with(directory::INSIDE);
         let volumes = self.volumes.iter().map(String::as_str).filter(|at| !taken(at));
         volumes.chain(UNASKED).map(closed).chain([own]).collect()
     }
 
     fn mounts(&self) -> Vec<Mount> {
-        let mut list = vec![mount(&self.cell, cell::INSIDE, true)];
+        let mut list = vec![mount(&self.directory, directory::INSIDE, true)];
         if let Some(workspace) = self.workspace {
-            // Only parts are writable: a command that could write the root could swap `skills` for a link.
+            // A command that could write to the root of the workspace could replace `skills` with a link.
             list.push(mount(workspace, "/ws", true));
             match self.apart {
                 Some(own) => list.push(mount(own, OWN, false)),
                 None => list
                     .extend(WRITABLE.map(|part| mount(&workspace.join(part), &format!("/ws/{part}"), false))),
             }
-            // Over all skills that were ever staged: what was not asked about for this command is not there. No
-            // memory of the engine's, which some fill with what they find below it.
-            list.push(mount(&self.cell.join(cell::SKILLS), "/ws/skills", true));
+            // Hides all skills that were ever staged. Only the approved ones are mounted again. Not a tmpfs, because
+            // some engines copy the hidden files into it.
+            list.push(mount(&self.directory.join(directory::SKILLS), "/ws/skills", true));
             let staged = workspace.join("skills");
             list.extend(
                 self.skills
@@ -159,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_whole_container() {
-        let facts = Facts {
+        let facts = EngineFacts {
             engine: Engine {
                 kind: EngineKind::Podman,
                 version: "4.3.1".into(),
@@ -182,7 +183,7 @@ mod tests {
             apart: None,
             skills: &["pdf".to_owned()],
             read_only: vec![("/data/in.csv".as_ref(), "/ws/work/inputs/in.csv".to_owned())],
-            cell: "/tmp/cell".into(),
+            directory: "/tmp/cell".into(),
             filter: Some("/tmp/cell/filter".into()),
             limits: &Limits::default(),
             processors: 2.0,

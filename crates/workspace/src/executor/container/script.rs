@@ -1,36 +1,35 @@
 //! The first process of a container.
 //!
-//! It is bash, which every image for skills has. It goes on only when its lifeline says so, enters the directory,
-//! limits itself, starts the command in a group of its own, and then only reads its lifeline, which says nothing more.
-//! When the command has ended, its parent leaves the code and tells the first process, which ends. So it does when the
-//! lifeline does, or the time to read it. No other process has a part in that: those a command could stop, while
-//! nothing inside can stop or kill the first one. With it the kernel kills all others.
+//! It is a bash script. It waits for a line from its lifeline, enters the directory, sets its limits, and starts the
+//! command in its own process group. Then it only reads its lifeline. It ends when the command has ended, when the
+//! lifeline ends, or when its time is over. No other process is needed for this: a command could stop other processes,
+//! but nothing inside can stop or kill the first one. When the first process ends, the kernel kills all others.
 
-use super::cell::stdin_inside;
+use super::directory::stdin_inside;
 use crate::command::Command;
 use crate::limits::MAX_TIMEOUT;
 
-/// What the first process says before the command can.
+/// What the first process writes before the command starts.
 pub(super) const HERE: &[u8] = b"here\n";
-/// It ends so when it has no lifeline.
+/// Its exit code if it has no lifeline.
 pub(super) const NO_LIFE: i64 = 121;
-/// It ends so when it cannot enter the directory.
+/// Its exit code if it cannot enter the directory.
 pub(super) const NO_DIRECTORY: i64 = 122;
-/// Processes that run beside the command: the first, and the command's parent.
+/// How many processes run besides the command: the first one, and the command's parent.
 pub(super) const OWN_PROCESSES: u64 = 2;
 
-/// How much longer the lifeline is read than a command may take, in seconds.
+/// How much longer than the timeout the lifeline is read, in seconds.
 const SLACK: u64 = 60;
 
-/// Who opens the lifeline of a dead process waits for ever, so a guard calls the first process back, again and again as
-/// one call may come too early; it is gone before the command comes. Later a call means that the command has ended: it
-/// puts an end in the place of the lifeline, also for who reads it already. One that comes while nothing is read is heard
-/// within a second, and so is the death of who should have called.
+/// Opening the lifeline of a dead process would block forever, so a guard process sends USR1 until the lifeline is open. It
+/// repeats the signal, because one may come too early. The guard is killed before the command starts. Later, USR1 means
+/// that the command has ended: it replaces the lifeline with an empty file, also for a read in progress. A signal between
+/// two reads is noticed within a second, and so is the death of the command's parent.
 ///
-/// `set -m` gives the command a group, and signals that are not ignored. 7 is its standard error, which the shell shall
-/// not write to when it sees a child killed; 8 has its variables, open before the word that it is there, since the file
-/// loses its name then; 9 is where it tells of codes and memory, which the command can do too, to its own harm only. It
-/// is told of memory because not every engine hears of that, and not for long when nobody listens. `-c` leaves out all
+/// `set -m` gives the command its own process group, and default signal handling. Descriptor 7 is the command's standard
+/// error, to which the shell must not write when a child is killed. Descriptor 8 has the variables; it is opened before
+/// the greeting, because the file is removed then. Descriptor 9 reports exit codes and memory. The command could also
+/// write to it, but would only harm itself. Memory is reported because not every engine notices it. `-c` drops all
 /// variables of the image.
 const SCRIPT: &str = r#"
 exec 9<>/run/prowess/told
@@ -78,7 +77,7 @@ fi
 exit "$code"
 "#;
 
-/// The first process with its arguments, for a command in a directory of the inside.
+/// The first process and its arguments, for a command in this directory inside.
 pub(super) fn first_process(command: &Command, directory: String) -> Vec<String> {
     let limits = &command.limits;
     let time = limits.timeout.min(MAX_TIMEOUT).as_secs() + 1;
@@ -94,7 +93,7 @@ pub(super) fn first_process(command: &Command, directory: String) -> Vec<String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::executor::container::cell::INSIDE;
+    use crate::executor::container::directory::INSIDE;
 
     #[test]
     fn the_script_knows_its_files_and_codes() {

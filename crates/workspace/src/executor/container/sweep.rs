@@ -1,7 +1,6 @@
-//! Removes what processes left that were killed.
+//! Removes the containers of killed processes.
 //!
-//! Their containers have ended by themselves, since nobody holds their lifelines; what stays of them is a record in
-//! the engine and a directory.
+//! These containers have ended, because nobody holds their lifelines. Only a record in the engine and a directory are left.
 
 use std::collections::HashMap;
 
@@ -10,12 +9,11 @@ use bollard::query_parameters::ListContainersOptionsBuilder;
 
 use super::owner::Owner;
 use super::profile::LABEL;
-use super::{cell, instance};
+use super::{directory, instance};
 
-/// Removes the containers and cells of processes that are known to be dead. What cannot be removed is left for the next
-/// time.
+/// Removes the containers and directories of dead processes. If a removal fails, the next sweep tries again.
 pub(super) async fn sweep(docker: &Docker, own: &Owner) {
-    cell::sweep(&std::env::temp_dir(), own);
+    directory::sweep(&std::env::temp_dir(), own);
     let filters = HashMap::from([("label", vec![LABEL])]);
     let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
     let Ok(all) = docker.list_containers(Some(options)).await else { return };

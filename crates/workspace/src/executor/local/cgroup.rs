@@ -1,4 +1,4 @@
-//! A limit on the memory of a whole command, where the system permits one.
+//! Limits the memory of a whole command with a control group, if the system permits it.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,12 +11,12 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::processes;
 
-/// What our groups' names begin with; the number of their process follows.
+/// The start of our groups' names, before the number of the process.
 const PREFIX: &str = "prowess-";
-/// What forks while it is killed is found by the next round; a bomb needs several.
+/// How often processes are looked for. A process that forks while it is killed is found in the next round.
 const ROUNDS: usize = 50;
 
-/// A control group whose memory is limited. It belongs to one thread, and to the commands that it starts.
+/// A control group with a memory limit. It belongs to one thread and the commands that it starts.
 #[derive(Debug)]
 pub(super) struct Group {
     at: PathBuf,
@@ -27,15 +27,15 @@ pub(super) struct Group {
 /// The two kinds of control groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
-    /// A thread can be in a group alone, and what it starts is born there. Moving costs the kernel some ten
-    /// milliseconds, which are paid once for many commands.
+    /// A single thread can join a group, and its children start there. Joining takes about ten milliseconds, once for
+    /// many commands.
     One,
-    /// Each command is moved before it does anything.
+    /// Each command is moved into the group before it starts.
     Two,
 }
 
 impl Group {
-    /// Makes a group for the current thread, if that is permitted.
+    /// Makes a group for the current thread, if the system permits it.
     pub(super) fn enter() -> Option<Self> {
         static SWEEP: Once = Once::new();
         static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -56,7 +56,7 @@ impl Group {
         Some(group)
     }
 
-    /// Limits memory, swap included, to so many bytes.
+    /// Limits memory, including swap, to this many bytes.
     pub(super) fn limit(&mut self, bytes: u64) -> io::Result<()> {
         if self.limit == Some(bytes) {
             return Ok(());
@@ -64,7 +64,7 @@ impl Group {
         match self.version {
             Version::One => {
                 let swap = self.at.join("memory.memsw.limit_in_bytes");
-                // The sum may never be less than its part, so it is out of the way while the part changes.
+                // The limit with swap may never be below the limit without, so it is removed first.
                 if swap.exists() {
                     fs::write(&swap, "-1")?;
                 }
@@ -83,12 +83,12 @@ impl Group {
         Ok(())
     }
 
-    /// Where processes are taken in; nothing where they are born in the group.
+    /// Where processes join the group; `None` if they start in it.
     pub(super) fn entrance(&self) -> Option<Entrance> {
         (self.version == Version::Two).then(|| Entrance(self.at.join("cgroup.procs")))
     }
 
-    /// How many processes were killed for memory in this group so far.
+    /// How many processes of this group were killed for their memory so far.
     pub(super) fn killed(&self) -> Option<u64> {
         let counters = match self.version {
             Version::One => "memory.oom_control",
@@ -98,7 +98,7 @@ impl Group {
         text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
     }
 
-    /// Kills whatever is in the group beside ourselves.
+    /// Kills all processes of the group except this one.
     pub(super) fn kill_all(&self) {
         let own = std::process::id().cast_signed();
         for _ in 0..ROUNDS {
@@ -115,13 +115,13 @@ impl Group {
         }
     }
 
-    /// A group of the second version that is made of plain files.
+    /// A group of version two made of plain files.
     #[cfg(test)]
     pub(super) fn of_files(at: &Path) -> Self {
         Self { at: at.to_owned(), version: Version::Two, limit: None }
     }
 
-    /// Takes the current thread out, and the group away.
+    /// Takes the current thread out of the group, and removes the group.
     pub(super) fn leave(self) {
         if self.version == Version::One
             && let Some(parent) = self.at.parent()
@@ -131,7 +131,7 @@ impl Group {
         let _ = fs::remove_dir(&self.at);
     }
 
-    /// Moves a process that does nothing, which may be forbidden although the group could be made.
+    /// Moves a test process. The system may forbid this although it let us make the group.
     fn try_to_admit(&self) -> io::Result<()> {
         let mut nothing =
             std::process::Command::new("/bin/cat").stdin(std::process::Stdio::piped()).spawn()?;
@@ -143,18 +143,18 @@ impl Group {
     }
 }
 
-/// Where processes are taken into a group.
+/// Where processes join a group.
 #[derive(Clone, Debug)]
 pub(super) struct Entrance(PathBuf);
 
 impl Entrance {
-    /// Takes in one process, with what it starts from then on.
+    /// Adds a process, and with it everything that it starts later.
     pub(super) fn admit(&self, process: Pid) -> io::Result<()> {
         let mut processes = fs::File::options().append(true).open(&self.0)?;
         processes.write_all(format!("{}\n", process.as_raw_nonzero()).as_bytes())
     }
 
-    /// Takes in a process and all that it has started, which may have been before anyone could take it in.
+    /// Adds a process and everything that it has started already.
     pub(super) fn admit_tree(&self, root: Pid) -> io::Result<()> {
         let mut admitted = HashSet::new();
         for _ in 0..ROUNDS {
@@ -171,7 +171,7 @@ impl Entrance {
                 }
             }
         }
-        Err(io::Error::other("it starts processes faster than they can be counted"))
+        Err(io::Error::other("the command starts processes faster than they can be counted"))
     }
 }
 
@@ -179,7 +179,7 @@ fn thread_id() -> String {
     rustix::thread::gettid().as_raw_nonzero().to_string()
 }
 
-/// Where groups with a limit on memory can be made, from the list of groups that this process is in.
+/// Where groups with a memory limit can be made, from the list of this process's groups.
 fn parent(own: &str) -> Option<(PathBuf, Version)> {
     let path_of = |wanted: &str| {
         own.lines().find_map(|line| {
@@ -191,13 +191,13 @@ fn parent(own: &str) -> Option<(PathBuf, Version)> {
     };
     if let Some(path) = path_of("memory") {
         let mounted = Path::new("/sys/fs/cgroup/memory");
-        // In a container the path can be that of the host, while the mount shows only our part of it.
+        // In a container the path may be that of the machine, while the mount shows only a part of it.
         let at = [mounted.join(path), mounted.to_owned()].into_iter().find(|at| at.join("tasks").exists())?;
         return Some((at, Version::One));
     }
     let mounted = Path::new("/sys/fs/cgroup");
     let own = mounted.join(path_of("")?);
-    // A group with processes cannot hand out memory to groups in it, so ours is mostly a sister.
+    // A group with processes cannot limit groups inside it, so ours is usually a sibling.
     let parents = own.ancestors().take(2).filter(|at| at.starts_with(mounted));
     let hands_out_memory = |at: &&Path| {
         let controllers = fs::read_to_string(at.join("cgroup.subtree_control")).unwrap_or_default();
@@ -209,7 +209,7 @@ fn parent(own: &str) -> Option<(PathBuf, Version)> {
         .map(|at| (at.to_owned(), Version::Two))
 }
 
-/// Takes away what processes left behind that were killed. A group that is in use cannot be removed.
+/// Removes the groups of killed processes. A group in use cannot be removed.
 fn sweep(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -1,4 +1,4 @@
-//! Starts a sandbox: descriptors, the whole command line, and what is kept of both.
+//! Starts a sandbox with its pipes and descriptors.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -9,99 +9,126 @@ use std::sync::Arc;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::cgroup::Group;
-use super::confine::{Confinement, spawn_confined};
+use super::landlock::{Confinement, spawn_confined};
 use super::network::AROUND;
 use super::privileges;
+use super::process_tree::ProcessTree;
 use super::profile::descriptor;
 use super::reaper::Reaper;
 use super::spawn::{ProcessGroup, nul_separated, sealed, spawn};
-use super::supervise::Ends;
+use super::supervise::SandboxPipes;
 use super::system::WRITTEN;
 use super::terminal;
-use super::tree::Tree;
 use crate::command::Input;
 
 /// What to start.
 #[derive(Debug)]
-pub(super) enum Start<'a> {
-    /// In bubblewrap, with these arguments of its own, this filter, and this way out for the bridge.
+pub(super) enum Launch<'a> {
+    /// In bubblewrap, with these arguments, this system call filter, and this socket for the bridge.
     Sandboxed {
         line: Vec<OsString>,
         arguments: Vec<OsString>,
         filter: Option<&'a [u8]>,
-        way: Option<&'a OwnedFd>,
+        proxy_socket: Option<&'a OwnedFd>,
     },
-    /// Without it, with these variables, confined if that is wanted.
+    /// Without bubblewrap, with these variables, and confined by Landlock if `confinement` is given.
     Bare { line: Vec<OsString>, variables: Vec<(String, String)>, confinement: Option<Confinement> },
 }
 
-/// Starts it. The command itself waits at the gate.
+/// Starts a sandbox. The command itself waits at the gate.
 pub(super) fn launch(
-    start: Start<'_>,
+    start: Launch<'_>,
     stdin: &Input,
     terminal: bool,
     reaper: &Arc<Reaper>,
     group: Option<&Group>,
-) -> io::Result<(Tree, Ends)> {
+) -> io::Result<(ProcessTree, SandboxPipes)> {
     let Streams { given: [input, stdout_end, stderr_end], stdout, stderr } =
         if terminal { terminal::open(stdin)? } else { pipes(stdin)? };
     let (gate_end, gate) = pipe_with(PipeFlags::CLOEXEC)?;
     let (here, here_end) = pipe_with(PipeFlags::CLOEXEC)?;
-    let mut given: Vec<(&OwnedFd, RawFd)> = vec![
+    let given: Vec<(&OwnedFd, RawFd)> = vec![
         (&input, 0),
         (&stdout_end, 1),
         (&stderr_end, 2),
         (&gate_end, descriptor::GATE),
         (&here_end, descriptor::HERE),
     ];
-    match start {
-        Start::Bare { line, variables, confinement } => {
-            let (child, cage) = match confinement {
-                None => (spawn(&line, &variables, &given, ProcessGroup::Ours)?, None),
-                Some(confinement) => {
-                    let (child, cage) = spawn_confined(confinement, line, variables, &given)?;
-                    (child, Some(cage))
-                }
-            };
-            let mut tree = Tree::new(child, true, reaper)?;
-            tree.keep(cage);
-            admit(&mut tree, group)?;
-            Ok((tree, Ends { stdout, stderr, status: None, here, gate }))
+    let (tree, status) = match start {
+        Launch::Bare { line, variables, confinement } => {
+            (launch_bare(line, variables, confinement, &given, reaper, group)?, None)
         }
-        Start::Sandboxed { line, arguments, filter, way } => {
-            let (status, status_end) = pipe_with(PipeFlags::CLOEXEC)?;
-            rustix::io::ioctl_fionbio(&status, true)?;
-            let (arguments_end, rest) = pipe_with(PipeFlags::CLOEXEC)?;
-            let filter = filter.map(|bytes| sealed("filter", bytes)).transpose()?;
-            let mut written = Vec::with_capacity(WRITTEN.len());
-            for (path, text) in WRITTEN {
-                written.push(sealed(path, text.as_bytes())?);
-            }
-            given.push((&status_end, descriptor::STATUS));
-            given.push((&arguments_end, descriptor::ARGUMENTS));
-            given.extend(filter.as_ref().map(|filter| (filter, descriptor::FILTER)));
-            given.extend(way.map(|way| (way, descriptor::WAY)));
-            given.extend(written.iter().zip(descriptor::WRITTEN..));
-            let around = way.map(|_| pipe_with(PipeFlags::CLOEXEC)).transpose()?;
-            given.extend(around.as_ref().map(|(end, _)| (end, descriptor::AROUND)));
-            let mut tree = Tree::new(spawn(&line, &[], &given, ProcessGroup::New)?, false, reaper)?;
-            admit(&mut tree, group)?;
-            // bubblewrap waits for its arguments, so it does nothing that the reaper does not know of. One that
-            // has died already says why elsewhere.
-            drop(arguments_end);
-            if let Some((end, rest)) = around {
-                drop(end);
-                let _ = File::from(rest).write_all(&nul_separated(&AROUND.map(Into::into)));
-            }
-            let _ = File::from(rest).write_all(&nul_separated(&arguments));
-            Ok((tree, Ends { stdout, stderr, status: Some(status), here, gate }))
+        Launch::Sandboxed { line, arguments, filter, proxy_socket } => {
+            let (tree, status) =
+                launch_sandboxed(&line, &arguments, filter, proxy_socket, given, reaper, group)?;
+            (tree, Some(status))
         }
-    }
+    };
+    Ok((tree, SandboxPipes { stdout, stderr, status, here, gate }))
 }
 
-/// Puts a child into the group that limits it, or ends it. What it may have started already follows before the gate
-/// is opened.
-fn admit(tree: &mut Tree, group: Option<&Group>) -> io::Result<()> {
+fn launch_bare(
+    line: Vec<OsString>,
+    variables: Vec<(String, String)>,
+    confinement: Option<Confinement>,
+    given: &[(&OwnedFd, RawFd)],
+    reaper: &Arc<Reaper>,
+    group: Option<&Group>,
+) -> io::Result<ProcessTree> {
+    let (child, confined) = match confinement {
+        None => (spawn(&line, &variables, given, ProcessGroup::Ours)?, None),
+        Some(confinement) => {
+            let (child, confined) = spawn_confined(confinement, line, variables, given)?;
+            (child, Some(confined))
+        }
+    };
+    let mut tree = ProcessTree::new(child, true, reaper)?;
+    tree.keep(confined);
+    admit(&mut tree, group)?;
+    Ok(tree)
+}
+
+/// Starts bubblewrap. Returns its processes, and our end of its status.
+fn launch_sandboxed(
+    line: &[OsString],
+    arguments: &[OsString],
+    filter: Option<&[u8]>,
+    proxy_socket: Option<&OwnedFd>,
+    given: Vec<(&OwnedFd, RawFd)>,
+    reaper: &Arc<Reaper>,
+    group: Option<&Group>,
+) -> io::Result<(ProcessTree, OwnedFd)> {
+    let (status, status_end) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&status, true)?;
+    let (arguments_end, rest) = pipe_with(PipeFlags::CLOEXEC)?;
+    let filter = filter.map(|bytes| sealed("filter", bytes)).transpose()?;
+    let mut written = Vec::with_capacity(WRITTEN.len());
+    for (path, text) in WRITTEN {
+        written.push(sealed(path, text.as_bytes())?);
+    }
+    let around = proxy_socket.map(|_| pipe_with(PipeFlags::CLOEXEC)).transpose()?;
+    let mut all = given;
+    all.push((&status_end, descriptor::STATUS));
+    all.push((&arguments_end, descriptor::ARGUMENTS));
+    all.extend(filter.as_ref().map(|filter| (filter, descriptor::FILTER)));
+    all.extend(proxy_socket.map(|socket| (socket, descriptor::PROXY_SOCKET)));
+    all.extend(written.iter().zip(descriptor::WRITTEN..));
+    all.extend(around.as_ref().map(|(end, _)| (end, descriptor::AROUND)));
+    let mut tree = ProcessTree::new(spawn(line, &[], &all, ProcessGroup::New)?, false, reaper)?;
+    admit(&mut tree, group)?;
+    // bubblewrap waits for its arguments, so it does nothing before the reaper knows it. If it has died already, its
+    // status says why.
+    drop(arguments_end);
+    if let Some((end, rest)) = around {
+        drop(end);
+        let _ = File::from(rest).write_all(&nul_separated(&AROUND.map(Into::into)));
+    }
+    let _ = File::from(rest).write_all(&nul_separated(arguments));
+    Ok((tree, status))
+}
+
+/// Puts a child into its control group, or ends it. Processes that it has started already follow before the gate opens.
+fn admit(tree: &mut ProcessTree, group: Option<&Group>) -> io::Result<()> {
     tree.hold_in(group.and_then(Group::entrance));
     let admitted = tree.admit();
     if admitted.is_err() {
@@ -113,11 +140,11 @@ fn admit(tree: &mut Tree, group: Option<&Group>) -> io::Result<()> {
 /// The three streams of a command.
 #[derive(Debug)]
 pub(super) struct Streams {
-    /// What it is given as 0, 1 and 2.
+    /// The command's ends, for descriptors 0, 1 and 2.
     pub(super) given: [OwnedFd; 3],
-    /// Where its output is read.
+    /// Where its standard output is read.
     pub(super) stdout: OwnedFd,
-    /// Where its errors are read.
+    /// Where its standard error is read.
     pub(super) stderr: OwnedFd,
 }
 
@@ -135,7 +162,7 @@ fn pipes(stdin: &Input) -> io::Result<Streams> {
     Ok(Streams { given: [input, stdout_end, stderr_end], stdout, stderr })
 }
 
-/// A pipe whose far end the command's user may open again, as `/dev/stdout` does.
+/// A pipe whose far end the command's user may open again, as programs do with `/dev/stdout`.
 pub(super) fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (near, far) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&near, true)?;
@@ -143,7 +170,7 @@ pub(super) fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((near, far))
 }
 
-/// Makes the command's user the owner of what it is given.
+/// Makes the command's user the owner of a descriptor.
 pub(super) fn hand_over(end: &OwnedFd) -> io::Result<()> {
     if let Some((user, group)) = privileges::owner() {
         rustix::fs::fchown(end, Some(user), Some(group))?;
@@ -171,7 +198,7 @@ mod tests {
         let begun = at.path().join("begun");
         let limits = Limits { processes: 1 << 16, ..Limits::default() };
         let line = gated(&limits, None, &["/bin/touch".as_ref(), begun.as_os_str()]);
-        let start = Start::Bare { line, variables: Vec::new(), confinement: None };
+        let start = Launch::Bare { line, variables: Vec::new(), confinement: None };
         let reaper = Arc::new(Reaper::start().unwrap());
         let (mut tree, ends) = launch(start, &Input::Closed, false, &reaper, Some(&group)).unwrap();
         std::fs::remove_file(&list).unwrap();

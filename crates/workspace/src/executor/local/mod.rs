@@ -1,35 +1,41 @@
-//! Commands as processes of this machine, each in a sandbox of its own.
+//! The local executor: runs each command as a process of this machine, in its own sandbox.
 //!
-//! | level | held by | missing |
+//! | level | isolation | missing |
 //! |---|---|---|
-//! | `bwrap` | bubblewrap: all namespaces, a filter of system calls, no capabilities, a read-only system | |
-//! | `bwrap-noproc` | the same | `/proc`, which most containers do not give away |
-//! | `landlock` | Landlock, the same filter without any socket | namespaces |
-//! | `none` | limits | everything else |
+//! | `bwrap` | bubblewrap: all namespaces, a system call filter, no capabilities, a read-only system | |
+//! | `bwrap-noproc` | the same | `/proc`, which most containers do not allow |
+//! | `landlock` | Landlock, and the same filter without sockets | namespaces |
+//! | `none` | limits only | everything else |
 //!
-//! The strongest that works is taken, each is tried for real once, and what is weaker than the user allows is
-//! refused. At every level root becomes `nobody` first.
+//! The strongest level that works is used. Each level is really tried once. A level weaker than the user allows is
+//! refused. Root becomes `nobody` first, at every level.
 //!
-//! A run, from the outside in: a cell (a thread, and a control group where one can be had) starts `setpriv`,
-//! which becomes bubblewrap, which starts a shell as the first process of a namespace. The shell says that it is
-//! there, waits until its keeper has heard it, limits itself and starts the command. The cell reads, watches and
-//! kills. When our process is killed, bubblewrap dies with the cell, the namespace with bubblewrap, and what was
-//! half started is killed by the reaper.
+//! How a run works, from the outside in:
 //!
-//! A run that may reach hosts has a proxy in our process, and a bubblewrap more around its sandbox, with a bridge to the
-//! proxy in the same network: see `network`.
+//! 1. A run thread, with a control group if possible, starts `setpriv`, which becomes bubblewrap.
+//! 2. bubblewrap starts a shell as the first process of a namespace.
+//! 3. The shell reports that it runs, waits for its supervisor, sets its limits and starts the command.
+//! 4. The supervisor in the run thread reads output, checks limits and kills.
+//!
+//! If prowess is killed, bubblewrap dies with the run thread, and the namespace with bubblewrap. The reaper kills
+//! sandboxes that were half started.
+//!
+//! A run with allowed hosts has a proxy in our process, and a second bubblewrap around its sandbox, with a bridge to the
+//! proxy: see `network`.
 
-mod cell;
 mod cgroup;
-mod confine;
+mod exit;
+mod landlock;
 mod launch;
 mod network;
 mod options;
 mod probe;
+mod process_tree;
 mod profile;
 mod reach;
 mod reaper;
 mod run;
+mod run_thread;
 pub(super) mod seccomp;
 mod spawn;
 mod status;
@@ -37,8 +43,6 @@ mod stream;
 mod supervise;
 mod system;
 mod terminal;
-mod tree;
-mod verdict;
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
@@ -49,31 +53,30 @@ use rustix::event::{EventfdFlags, eventfd};
 use secrecy::SecretString;
 use tokio::sync::{mpsc, oneshot};
 
-use self::cell::Cells;
 use self::network::Proxy;
 pub use self::options::LocalOptions;
-use self::probe::Host;
+use self::probe::Machine;
 pub(crate) use self::redact::Redactor;
+use self::run_thread::RunThreads;
 pub use self::seccomp::filter as system_call_filter;
-use super::over::{Cancel, Over};
+use super::cancel::{CancelOnDrop, RunOver};
 pub use super::privileges::sandbox_owner;
 use super::span::spanned;
 use super::stream::{PIECES, show};
 use super::{Abilities, ExecuteError, Executor, OutputSink};
-use super::{environment, place, privileges, processes, redact, set_ids, watch};
+use super::{environment, layout, privileges, processes, redact, run_directory, set_ids, watch};
 use crate::command::{Command, Finished, Network, Sandbox};
 use crate::missing::Missing;
 
-/// How long the drop of a run waits for the death of its processes.
+/// How long dropping a run waits until its processes are dead.
 const DEAD_BY: Duration = Duration::from_secs(5);
 
-/// Runs commands as processes of this machine, each in a sandbox of its own.
+/// Runs each command as a process of this machine, in its own sandbox.
 ///
-/// A command is ended by dropping its future. The drop waits until all of its processes are dead, which takes
-/// milliseconds.
+/// Drop the future to end a command. The drop waits until all of its processes are dead, which takes milliseconds.
 ///
-/// The span `workspace.run` has the fields `level`, `exit` and `duration_ms`. What the command says and what it is
-/// given are in no span and no event: either may hold secrets.
+/// The span `workspace.run` has the fields `level`, `exit` and `duration_ms`. Spans and events never contain input or
+/// output of a command, which could contain secrets.
 ///
 /// ```
 /// use prowess_workspace::executor::NoSink;
@@ -85,9 +88,9 @@ const DEAD_BY: Duration = Duration::from_secs(5);
 /// # let scratch = tempfile::tempdir()?;
 /// # std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o755))?;
 /// # let place = scratch.path().join("workspaces");
-/// let workspace = Workspaces::open(&place)?.for_session("session-1")?;
+/// let workspace = Workspaces::open(&place)?.workspace("session-1")?;
 /// let mut options = LocalOptions::default();
-/// options.least = Level::None; // for a machine without bubblewrap; it is used where there is one
+/// options.least = Level::None; // also runs without bubblewrap; uses it if it can
 /// let executor = LocalExecutor::new(options);
 /// let line = "echo hello > $OUTPUT_DIR/greeting.txt; cat $OUTPUT_DIR/greeting.txt";
 /// let finished = executor.run(Command::new(workspace.path(), "work", line), &NoSink).await?;
@@ -98,37 +101,38 @@ const DEAD_BY: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct LocalExecutor {
     shared: Arc<Shared>,
-    cells: Cells,
+    threads: RunThreads,
 }
 
 #[derive(Debug)]
 struct Shared {
     options: LocalOptions,
-    host: Host,
+    machine: Machine,
 }
 
 impl LocalExecutor {
-    /// An executor for this machine. What it can do is found out with the first use.
+    /// An executor for this machine. Its first use finds out what the machine supports.
     pub fn new(options: LocalOptions) -> Self {
-        Self { shared: Arc::new(Shared { options, host: Host::new() }), cells: Cells::default() }
+        Self { shared: Arc::new(Shared { options, machine: Machine::new() }), threads: RunThreads::default() }
     }
 
     async fn run_inner(&self, command: Command, output: &dyn OutputSink) -> Result<Finished, ExecuteError> {
         let failed =
             |error| ExecuteError::System { action: "start a thread for the command".to_owned(), error };
-        // From here and not from a cell, whose limits are for commands.
-        self.shared.host.reaper().map_err(failed)?;
+        // Not from a run thread, whose limits are for commands.
+        self.shared.machine.reaper().map_err(failed)?;
         let cancel = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?);
-        let over = Arc::new(Over::default());
+        let over = Arc::new(RunOver::default());
         let (answer, answered) = oneshot::channel();
         let (watcher, pieces) = mpsc::channel(PIECES);
         let stop = command.stop.clone();
         let (shared, ended, cancelled) = (Arc::clone(&self.shared), Arc::clone(&over), Arc::clone(&cancel));
-        let (proxy, way) = open_proxy(&command.network)?.unzip();
-        self.cells
+        let (proxy, proxy_socket) = open_proxy(&command.network)?.unzip();
+        self.threads
             .start(move |group| {
-                let (host, options) = (&shared.host, &shared.options);
-                let result = run::run(host, options, &command, way, group, cancelled.as_fd(), &watcher);
+                let (machine, options) = (&shared.machine, &shared.options);
+                let result =
+                    run::run(machine, options, &command, proxy_socket, group, cancelled.as_fd(), &watcher);
                 drop(watcher);
                 let _ = answer.send(result);
                 ended.set();
@@ -137,11 +141,11 @@ impl LocalExecutor {
         let tell = move || {
             let _ = rustix::io::write(&*cancel, &1u64.to_ne_bytes());
         };
-        let mut unless_dropped = Cancel::new(over, DEAD_BY, tell);
-        // Dropped before the guard is: a keeper that offers a piece must not wait for one who waits for it.
+        let mut cancel_on_drop = CancelOnDrop::new(over, DEAD_BY, tell);
+        // Dropped before the guard, so that a supervisor that offers output never waits for a caller that waits for it.
         let mut pieces = pieces;
         let watched = async {
-            show(&mut pieces, output, &stop, || unless_dropped.cancel()).await;
+            show(&mut pieces, output, &stop, || cancel_on_drop.cancel()).await;
             answered.await
         };
         let result = match &proxy {
@@ -151,7 +155,7 @@ impl LocalExecutor {
                 never = proxy.serve() => match never {},
             },
         };
-        unless_dropped.done();
+        cancel_on_drop.done();
         let mut result = result.map_err(|_| failed(std::io::ErrorKind::BrokenPipe.into()))?;
         if let (Ok(finished), Some(proxy)) = (&mut result, proxy) {
             finished.warnings.extend(proxy.warnings());
@@ -168,12 +172,12 @@ impl Executor for LocalExecutor {
 
     async fn probe(&self) -> Result<Sandbox, ExecuteError> {
         let failed = |error| ExecuteError::System { action: "try the sandbox".to_owned(), error };
-        self.shared.host.reaper().map_err(failed)?;
+        self.shared.machine.reaper().map_err(failed)?;
         let shared = Arc::clone(&self.shared);
         let (answer, answered) = oneshot::channel();
-        self.cells
+        self.threads
             .start(move |group| {
-                let _ = answer.send(shared.host.found(&shared.options).map(|found| {
+                let _ = answer.send(shared.machine.found(&shared.options).map(|found| {
                     let mut sandbox = found.sandbox;
                     if group.is_none() {
                         sandbox.missing.push(Missing::MemoryGroup);
@@ -194,7 +198,7 @@ impl Executor for LocalExecutor {
     }
 }
 
-/// The proxy of a command that may reach somebody, and the way to it.
+/// The proxy of a command with allowed hosts, and its socket.
 fn open_proxy(network: &Network) -> Result<Option<(Proxy, OwnedFd)>, ExecuteError> {
     match network {
         Network::None => Ok(None),

@@ -1,4 +1,4 @@
-//! What the person who runs the local executor decides.
+//! The options of the local executor.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use crate::command::Level;
 use crate::executor::environment::Given;
 
-/// What the person who runs the local executor decides.
+/// The options of the local executor.
 ///
 /// ```
 /// use prowess_workspace::executor::local::{LocalExecutor, LocalOptions};
@@ -20,23 +20,22 @@ use crate::executor::environment::Given;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LocalOptions {
-    /// The weakest isolation that may hold a command. Without it nothing runs.
+    /// The weakest sandbox that is allowed. Without it nothing runs.
     pub least: Level,
-    /// The strongest isolation that is tried: for who wants a weaker one although a stronger could be had, and has
-    /// allowed it with `least`.
+    /// The strongest sandbox that is tried. A weaker one can be chosen here if `least` allows it.
     pub strongest: Level,
-    /// Host directories that commands see read-only, at the same place: the prefix of a Python or a Node that
-    /// does not live in `/usr`. Their `bin` comes first in `PATH`.
+    /// Local directories that commands see read-only, at the same path: for example a Python or Node that is not in
+    /// `/usr`. Their `bin` comes first in `PATH`.
     pub read_only: Vec<PathBuf>,
-    /// Variables that every command gets. Nothing else of the host's environment reaches one.
+    /// Variables for every command. Commands see nothing else of this process's environment.
     pub environment: BTreeMap<String, String>,
-    /// Variables of a request that are let through although they make a program load code: `LD_PRELOAD`,
-    /// `BASH_ENV`, … They take effect inside the sandbox only.
+    /// Variables that a request may set although they make a program load code, such as `LD_PRELOAD` and `BASH_ENV`.
+    /// They take effect only inside the sandbox.
     pub allow_loaders: BTreeSet<String>,
-    /// Values that are replaced in everything a command writes, before anyone sees it. Values under four bytes
-    /// are ignored: they would tear the output apart and protect nothing.
+    /// Secrets that are replaced in all output of commands. Values under four bytes are ignored: they would make the
+    /// output unreadable and protect nothing.
     pub redact: Vec<SecretString>,
-    /// Where `bwrap`, `setpriv` and `socat` are looked for; the host's `PATH` when `None`.
+    /// Where `bwrap`, `setpriv` and `socat` are looked for; `None` means the `PATH` of this process.
     pub programs: Option<Vec<PathBuf>>,
 }
 
@@ -55,7 +54,7 @@ impl Default for LocalOptions {
 }
 
 impl LocalOptions {
-    /// What it says about variables.
+    /// The options for variables.
     pub(super) fn given(&self) -> Given<'_> {
         Given {
             environment: &self.environment,
@@ -72,7 +71,7 @@ impl LocalOptions {
                 .map(|path| std::env::split_paths(&path).collect())
                 .unwrap_or_default(),
         };
-        // A relative entry of PATH would let the current directory choose the sandbox.
+        // With a relative entry, the current directory could provide the sandbox programs.
         directories.iter().filter(|at| at.is_absolute()).map(|at| at.join(name)).find(|at| at.is_file())
     }
 }

@@ -1,4 +1,4 @@
-//! Finds out what can hold a command here, by trying it once.
+//! Finds the strongest sandbox that works on this machine, by trying each once.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
@@ -9,54 +9,54 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::WaitStatus;
 
-use super::confine::Confinement;
-use super::launch::{Start, launch};
+use super::landlock::Confinement;
+use super::launch::{Launch, launch};
 use super::options::LocalOptions;
+use super::process_tree::ProcessTree;
 use super::profile::{Profile, command_line, gated};
 use super::reach::Reach;
 use super::reaper::Reaper;
 use super::seccomp::{self, Memory};
-use super::supervise::{Kept, supervise};
+use super::supervise::{SandboxEnd, supervise};
 use super::system::System;
-use super::tree::Tree;
-use super::{confine, privileges};
+use super::{landlock, privileges};
 use crate::command::{Input, Level, Sandbox};
 use crate::executor::ExecuteError;
 use crate::limits::Limits;
 use crate::missing::Missing;
 
-/// How long one try may take on a loaded machine.
+/// How long one try may take on a busy machine.
 const TRY_FOR: Duration = Duration::from_secs(20);
 
-/// What this host has, tried once.
+/// What this machine supports. Each sandbox is tried once.
 #[derive(Debug)]
-pub(super) struct Host {
+pub(super) struct Machine {
     pub(super) system: System,
-    /// The filter of system calls.
+    /// The system call filter.
     pub(super) filter: Option<Vec<u8>>,
-    /// The same for where no control group counts memory.
+    /// The filter for commands without a control group.
     pub(super) filter_watched: Option<Vec<u8>>,
     reaper: Mutex<Option<Arc<Reaper>>>,
-    found: OnceLock<Result<Found, Refusal>>,
+    found: OnceLock<Result<FoundSandbox, NoSandbox>>,
 }
 
-/// What can hold a command.
+/// A sandbox that works.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct FoundSandbox {
     pub(super) sandbox: Sandbox,
     pub(super) bwrap: PathBuf,
-    /// Given when root is to be given up.
+    /// The program that gives up root, if this process is root.
     pub(super) setpriv: Option<PathBuf>,
 }
 
-/// Why nothing can.
+/// Why no sandbox works.
 #[derive(Clone, Debug)]
-struct Refusal {
+struct NoSandbox {
     what: String,
     remedy: String,
 }
 
-impl Host {
+impl Machine {
     pub(super) fn new() -> Self {
         Self {
             system: System::detect(),
@@ -67,13 +67,13 @@ impl Host {
         }
     }
 
-    /// The process that kills what we leave half started.
+    /// The process that kills half-started sandboxes.
     pub(super) fn reaper(&self) -> std::io::Result<Arc<Reaper>> {
         let mut current = self.reaper.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(reaper) = current.as_ref().filter(|reaper| reaper.is_alive()) {
             return Ok(Arc::clone(reaper));
         }
-        // The first, or in the place of one that somebody killed.
+        // The first one, or a replacement for a killed one.
         let reaper = Arc::new(Reaper::start()?);
         *current = Some(Arc::clone(&reaper));
         Ok(reaper)
@@ -87,16 +87,16 @@ impl Host {
         }
     }
 
-    /// What can hold a command, and is strong enough for the user. Blocks while it tries.
-    pub(super) fn found(&self, options: &LocalOptions) -> Result<Found, ExecuteError> {
+    /// The strongest sandbox that works, if it is strong enough for the user. The first call blocks while it tries.
+    pub(super) fn found(&self, options: &LocalOptions) -> Result<FoundSandbox, ExecuteError> {
         let found = self.found.get_or_init(|| self.look(options));
-        found.clone().map_err(|Refusal { what, remedy }| ExecuteError::NoSandbox { what, remedy })
+        found.clone().map_err(|NoSandbox { what, remedy }| ExecuteError::NoSandbox { what, remedy })
     }
 
-    fn look(&self, options: &LocalOptions) -> Result<Found, Refusal> {
+    fn look(&self, options: &LocalOptions) -> Result<FoundSandbox, NoSandbox> {
         if let Some(wrong) = options.read_only.iter().find(|path| !is_a_prefix(path)) {
-            return Err(Refusal {
-                what: format!("{} cannot be bound", wrong.display()),
+            return Err(NoSandbox {
+                what: format!("commands cannot be given {}", wrong.display()),
                 remedy: "Name the directory of one program, such as /opt/node.".to_owned(),
             });
         }
@@ -104,8 +104,8 @@ impl Host {
             (None, _) => None,
             (Some(_), Some(setpriv)) => Some(setpriv),
             (Some(_), None) => {
-                return Err(Refusal {
-                    what: "root cannot be given up: setpriv was not found".to_owned(),
+                return Err(NoSandbox {
+                    what: "setpriv was not found, so root cannot be given up".to_owned(),
                     remedy: "Install the package util-linux, or run as another user.".to_owned(),
                 });
             }
@@ -120,7 +120,7 @@ impl Host {
             for level in
                 [Level::Bwrap, Level::BwrapNoproc].into_iter().filter(|level| *level >= options.strongest)
             {
-                let found = Found {
+                let found = FoundSandbox {
                     sandbox: Sandbox { level, missing: missing.clone() },
                     bwrap: bwrap.clone(),
                     setpriv: setpriv.clone(),
@@ -137,22 +137,22 @@ impl Host {
             }
         }
         let held = Sandbox { level: Level::Landlock, missing: vec![why.clone()] };
-        let mut found = Found { sandbox: held, bwrap: PathBuf::new(), setpriv };
+        let mut found = FoundSandbox { sandbox: held, bwrap: PathBuf::new(), setpriv };
         if options.strongest <= Level::Landlock && self.attempt_confined(&found, options).is_ok() {
-            found.sandbox.missing.extend(confine::missing());
+            found.sandbox.missing.extend(landlock::missing());
             return allowed(found, options, &why);
         }
         let setpriv = found.setpriv;
         let missing = vec![why.clone(), Missing::Isolation];
         allowed(
-            Found { sandbox: Sandbox { level: Level::None, missing }, bwrap: PathBuf::new(), setpriv },
+            FoundSandbox { sandbox: Sandbox { level: Level::None, missing }, bwrap: PathBuf::new(), setpriv },
             options,
             &why,
         )
     }
 
-    /// Runs nothing in the sandbox, for real.
-    fn attempt(&self, found: &Found, options: &LocalOptions) -> Result<(), String> {
+    /// Tries the sandbox with a command that does nothing.
+    fn attempt(&self, found: &FoundSandbox, options: &LocalOptions) -> Result<(), String> {
         let limits = Limits { timeout: TRY_FOR, ..Limits::default() };
         let reach = Reach::new(&options.read_only.iter().map(PathBuf::as_path).collect::<Vec<_>>());
         let profile = Profile {
@@ -173,25 +173,25 @@ impl Host {
         let inner = gated(&limits, None, &["/bin/true".as_ref()]);
         let line = command_line(&reach, found.setpriv.as_deref(), None, &found.bwrap, inner);
         let filter = self.filter.as_deref();
-        let start = Start::Sandboxed { line, arguments: profile.arguments(), filter, way: None };
+        let start = Launch::Sandboxed { line, arguments: profile.arguments(), filter, proxy_socket: None };
         self.run_nothing(start, &limits, |kept, _| kept.status.code == Some(0))
     }
 
-    /// Runs nothing under Landlock, for real.
-    fn attempt_confined(&self, found: &Found, options: &LocalOptions) -> Result<(), String> {
+    /// Tries Landlock with a command that does nothing.
+    fn attempt_confined(&self, found: &FoundSandbox, options: &LocalOptions) -> Result<(), String> {
         let limits = Limits { timeout: TRY_FOR, processes: 1 << 16, ..Limits::default() };
         let mut line = found.setpriv.as_deref().map(privileges::drop_root).unwrap_or_default();
         line.extend(gated(&limits, None, &["/bin/true".as_ref()]));
         let confinement = Some(Confinement::new(&self.system, &options.read_only));
-        let start = Start::Bare { line, variables: Vec::new(), confinement };
+        let start = Launch::Bare { line, variables: Vec::new(), confinement };
         self.run_nothing(start, &limits, |_, tree| tree.reap().and_then(WaitStatus::exit_status) == Some(0))
     }
 
     fn run_nothing(
         &self,
-        start: Start<'_>,
+        start: Launch<'_>,
         limits: &Limits,
-        succeeded: impl FnOnce(&Kept, &mut Tree) -> bool,
+        succeeded: impl FnOnce(&SandboxEnd, &mut ProcessTree) -> bool,
     ) -> Result<(), String> {
         let launched = self.reaper().and_then(|reaper| launch(start, &Input::Closed, false, &reaper, None));
         let (mut tree, ends) = launched.map_err(|error| error.to_string())?;
@@ -202,19 +202,18 @@ impl Host {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&kept.stderr.head).trim().to_owned();
-        Err(if said.is_empty() { format!("it ended without a word ({:?})", kept.verdict) } else { said })
+        Err(if said.is_empty() { format!("it ended without a message ({:?})", kept.verdict) } else { said })
     }
 }
 
-/// Whether a directory may be bound: the root would bring the whole host, and what is under the others is made for
-/// each sandbox.
+/// Whether a directory can be made visible. `/` would show the whole machine, and the others are made for each sandbox.
 fn is_a_prefix(path: &Path) -> bool {
     let ours = ["/proc", "/dev", "/sys", "/ws"].iter().any(|ours| path.starts_with(ours));
     path.is_absolute() && path.parent().is_some() && !ours && path != Path::new("/tmp")
 }
 
-/// Refuses what is weaker than the user wants.
-fn allowed(found: Found, options: &LocalOptions, why: &Missing) -> Result<Found, Refusal> {
+/// Refuses a sandbox that is weaker than the user requires.
+fn allowed(found: FoundSandbox, options: &LocalOptions, why: &Missing) -> Result<FoundSandbox, NoSandbox> {
     let level = found.sandbox.level;
     if level <= options.least {
         return Ok(found);
@@ -222,9 +221,9 @@ fn allowed(found: Found, options: &LocalOptions, why: &Missing) -> Result<Found,
     let mut remedy = match why {
         _ if options.strongest > Level::Bwrap => "Ask for `bwrap`",
         Missing::Bubblewrap => "Install the package `bubblewrap`",
-        // Bubblewrap says it in words alone.
+        // bubblewrap has no error code for this.
         Missing::BubblewrapFailed { error } if error.contains("Can't find source path") => {
-            "Correct the directories that the configuration binds"
+            "Correct the directories in `sandbox.read_only`"
         }
         _ => {
             "Allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, \
@@ -239,5 +238,5 @@ fn allowed(found: Found, options: &LocalOptions, why: &Missing) -> Result<Found,
         }
         _ => ", or use containers (`--executor container`), or allow the level `none` (`--sandbox none`).",
     });
-    Err(Refusal { what: why.to_string(), remedy })
+    Err(NoSandbox { what: why.to_string(), remedy })
 }

@@ -1,41 +1,41 @@
-//! The sandbox as a list of arguments. Nothing here touches the system.
+//! The sandbox as a list of arguments for bubblewrap. This file does no I/O.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use super::layout::{OWN, WRITABLE};
 use super::network::Bridge;
-use super::place::{OWN, WRITABLE};
 use super::privileges::drop_root;
 use super::reach::Reach;
 use super::system::{System, WRITTEN};
 use crate::command::Level;
 use crate::limits::{Limits, MAX_TIMEOUT};
 
-/// The descriptors that a sandbox starts with, beside the three that every program has.
+/// The descriptors that a sandbox starts with, in addition to the three of every program.
 pub(super) mod descriptor {
     use std::os::fd::RawFd;
 
-    /// bubblewrap's arguments: variables among them, which no process list shows this way.
+    /// The arguments of bubblewrap. They include variables, which no process list shows this way.
     pub(in super::super) const ARGUMENTS: RawFd = 3;
-    /// Where bubblewrap says which process is the first inside, and how the command ended.
+    /// Where bubblewrap reports the first process inside, and how the command ended.
     pub(in super::super) const STATUS: RawFd = 4;
-    /// The first process inside waits here until its keeper has heard of it.
+    /// The first process inside waits here until its supervisor knows it.
     pub(in super::super) const GATE: RawFd = 5;
-    /// Where the first process inside says that it is there.
+    /// Where the first process inside reports that it runs.
     pub(in super::super) const HERE: RawFd = 6;
-    /// The bridge's way to the proxy, where there is a network.
-    pub(in super::super) const WAY: RawFd = 7;
-    /// The filter of system calls.
+    /// The proxy's socket for the bridge, if there is a network.
+    pub(in super::super) const PROXY_SOCKET: RawFd = 7;
+    /// The system call filter.
     pub(in super::super) const FILTER: RawFd = 8;
-    /// The first of the files written for the inside.
+    /// The first of the files that are written for the inside.
     pub(in super::super) const WRITTEN: RawFd = 9;
-    /// The arguments of the bubblewrap around the sandbox, where there is a network.
+    /// The arguments of the bubblewrap around the sandbox, if there is a network.
     pub(in super::super) const AROUND: RawFd = 13;
     const _: () = assert!(super::WRITTEN.len() <= (AROUND - WRITTEN) as usize);
 }
 
-/// What `/dev/shm` may hold.
+/// The size of `/dev/shm`, in bytes.
 const SHARED_MEMORY: u64 = 16 * 1024 * 1024;
 
 /// A sandbox for one command.
@@ -43,24 +43,24 @@ const SHARED_MEMORY: u64 = 16 * 1024 * 1024;
 pub(super) struct Profile<'a> {
     pub(super) level: Level,
     pub(super) system: &'a System,
-    /// Where the host's directories and files are taken from.
+    /// Where local directories and files are taken from.
     pub(super) reach: &'a Reach,
-    /// Prefixes of the host that the user bound, read-only, at the same place.
+    /// Local directories that the user makes visible, read-only, at the same place.
     pub(super) prefixes: &'a [PathBuf],
-    /// The workspace on the host; none when the sandbox itself is tried.
+    /// The workspace; `None` if the sandbox itself is tested.
     pub(super) workspace: Option<&'a Path>,
-    /// The directory of the host that the command writes instead of the workspace.
+    /// The local directory that the command writes instead of the workspace.
     pub(super) apart: Option<&'a Path>,
-    /// The skills of the workspace that are there.
+    /// The skills that the command sees.
     pub(super) skills: &'a [String],
-    /// Linked inputs with their places on the inside.
+    /// Linked inputs and their paths inside.
     pub(super) read_only: Vec<(&'a Path, String)>,
     pub(super) variables: &'a BTreeMap<String, String>,
-    /// The directory to run in, on the inside.
+    /// The directory to run in, as a path inside.
     pub(super) directory: String,
     pub(super) temporary_bytes: u64,
     pub(super) filter: bool,
-    /// Whether the sandbox is started in a network that is made for it, and makes none itself.
+    /// Whether the sandbox is started in a network namespace that has a bridge, instead of making its own.
     pub(super) bridged: bool,
 }
 
@@ -68,21 +68,34 @@ impl Profile<'_> {
     /// The arguments of bubblewrap, in the order in which it acts on them.
     pub(super) fn arguments(&self) -> Vec<OsString> {
         let mut list = Arguments::default();
+        self.add_namespaces(&mut list);
+        self.add_system(&mut list);
+        self.add_workspace(&mut list);
+        // Without this `/dev` and `/` are memory that no limit counts.
+        list.add(["--remount-ro", "/dev", "--remount-ro", "/", "--clearenv"]);
+        for (name, value) in self.variables {
+            list.add(["--setenv", name, value]);
+        }
+        list.add(["--chdir", &self.directory, "--json-status-fd", &descriptor::STATUS.to_string()]);
+        if self.filter {
+            list.add(["--seccomp", &descriptor::FILTER.to_string()]);
+        }
+        list.0
+    }
+
+    /// New namespaces, a plain user, and no capabilities.
+    fn add_namespaces(&self, list: &mut Arguments) {
         list.add(["--unshare-user", "--unshare-ipc", "--unshare-pid"]);
         if !self.bridged {
             list.add(["--unshare-net"]);
         }
-        list.add([
-            "--unshare-uts",
-            "--unshare-cgroup-try",
-            "--uid",
-            "1000",
-            "--gid",
-            "1000",
-            "--hostname",
-            "sandbox",
-        ]);
+        list.add(["--unshare-uts", "--unshare-cgroup-try", "--uid", "1000", "--gid", "1000"]);
+        list.add(["--hostname", "sandbox"]);
         list.add(["--new-session", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL"]);
+    }
+
+    /// The system, read-only, with its own `/proc`, `/dev` and `/tmp`.
+    fn add_system(&self, list: &mut Arguments) {
         for path in &self.system.bound {
             list.mount("--ro-bind", path, path);
         }
@@ -93,7 +106,7 @@ impl Profile<'_> {
             list.add(["--perms", "0644", "--file", &number.to_string(), path]);
         }
         if self.level == Level::Bwrap {
-            // A kept `/proc/sys` would be writable for real root.
+            // Root could write to `/proc/sys`.
             list.add(["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]);
         }
         list.add(["--dev", "/dev", "--size", &SHARED_MEMORY.to_string(), "--tmpfs", "/dev/shm"]);
@@ -102,18 +115,22 @@ impl Profile<'_> {
         for path in self.prefixes {
             list.mount("--ro-bind", self.reach.at(path), path);
         }
+    }
+
+    /// The workspace with its writable directories, the skills of this command, and linked inputs.
+    fn add_workspace(&self, list: &mut Arguments) {
         if let Some(workspace) = self.workspace.map(|workspace| self.reach.at(workspace)) {
-            // Only parts are writable: a command that could write the root could swap `skills` for a link.
+            // A command that could write to the root of the workspace could replace `skills` with a link.
             list.mount("--ro-bind", &workspace, "/ws");
             match self.apart {
                 Some(own) => list.mount("--bind", self.reach.at(own), OWN),
                 None => {
-                    for part in WRITABLE {
-                        list.mount("--bind", workspace.join(part), format!("/ws/{part}"));
+                    for writable in WRITABLE {
+                        list.mount("--bind", workspace.join(writable), format!("/ws/{writable}"));
                     }
                 }
             }
-            // Over all skills that were ever staged: what was not asked about for this command is not there.
+            // Hides all skills that were ever staged. Only the approved ones are mounted again.
             list.add(["--tmpfs", "/ws/skills"]);
             for skill in self.skills {
                 let staged = workspace.join("skills").join(skill);
@@ -126,21 +143,11 @@ impl Profile<'_> {
         if self.workspace.is_some() {
             list.add(["--remount-ro", "/ws/skills"]);
         }
-        // Without this `/dev` and `/` are memory that no limit counts.
-        list.add(["--remount-ro", "/dev", "--remount-ro", "/", "--clearenv"]);
-        for (name, value) in self.variables {
-            list.add(["--setenv", name, value]);
-        }
-        list.add(["--chdir", &self.directory, "--json-status-fd", &descriptor::STATUS.to_string()]);
-        if self.filter {
-            list.add(["--seccomp", &descriptor::FILTER.to_string()]);
-        }
-        list.0
     }
 }
 
-/// The whole command line: bring what is out of reach, give up root, make a network if there is to be one, enter the
-/// sandbox, and what comes then.
+/// The whole command line: make unreachable directories reachable, give up root, make a network if needed, enter the
+/// sandbox, and run `inner`.
 pub(super) fn command_line(
     reach: &Reach,
     setpriv: Option<&Path>,
@@ -152,8 +159,8 @@ pub(super) fn command_line(
     line.extend(setpriv.map(drop_root).unwrap_or_default());
     line.extend(bridge.map(|bridge| bridge.command_line(bwrap)).unwrap_or_default());
     line.push(bwrap.as_os_str().to_owned());
-    // `--disable-userns` is what stops nested user namespaces: a filter cannot see the flags of clone3. It stands
-    // here because it is an error without the others: when their writer is dead, bubblewrap ends at once.
+    // `--disable-userns` forbids nested user namespaces; a filter cannot see the flags of clone3. It is here because
+    // it is an error without the other arguments: if their writer is dead, bubblewrap ends at once.
     line.extend([
         "--disable-userns".into(),
         "--args".into(),
@@ -164,30 +171,29 @@ pub(super) fn command_line(
     line
 }
 
-/// What runs first inside: it says that it is there, waits at the gate, limits itself, and runs the command.
+/// The first process inside: it reports that it runs, waits at the gate, sets its limits, and runs the command.
 ///
-/// bubblewrap binds the life of the first process to its own only at the end of its work. A keeper that was
-/// killed before that cannot open the gate, and one that opens it is heard of when it dies: nothing runs without a
-/// keeper. As the first process it also takes in orphans, and everything dies with it.
+/// bubblewrap ties the life of the first process to its own only at the end of its setup. A supervisor that is killed
+/// before that cannot open the gate. One that dies later ends the sandbox. So nothing runs without a supervisor. The
+/// first process also adopts orphans, and all processes die with it.
 ///
-/// The limits are set here and not outside because each sandbox then counts its own processes, not those of a
-/// user. Descriptors have one digit because that is all that some shells understand; 7 is the command's standard
-/// error, which the shell shall not write to when it sees a child killed; it is put in its place by the child, because
-/// some shells do that before they make one.
+/// The limits are set inside, so that each sandbox counts its own processes and not those of a user. Descriptors have one
+/// digit, because some shells understand no more. Descriptor 7 is the command's standard error. The shell must not write
+/// to it when a child is killed, so the child itself moves it into place.
 pub(super) fn gated(limits: &Limits, address_space: Option<u64>, command: &[&OsStr]) -> Vec<OsString> {
     use descriptor::{GATE, HERE};
     let seconds = limits.timeout.min(MAX_TIMEOUT).as_secs() + 1;
     let (files, blocks) = (limits.open_files, limits.file_size / 512);
     let processes = limits.processes;
     let memory = address_space.map(|bytes| format!("ulimit -v {}; ", bytes / 1024)).unwrap_or_default();
-    // `-u` is what bash calls the limit, `-p` what dash calls it.
+    // bash calls the limit `-u`, dash calls it `-p`.
     let script = format!(
         "echo >&{HERE}; read -r go <&{GATE} || exit 125; exec {GATE}<&- {HERE}>&- 7>&2 2>/dev/null; \
          ulimit -c 0; ulimit -n {files}; ulimit -f {blocks}; ulimit -t {seconds}; {memory}\
          ulimit -u {processes} || ulimit -p {processes}; (exec \"$@\" 2>&7 7>&-); exit $?"
     );
     let mut line: Vec<OsString> = vec!["/bin/sh".into(), "-c".into(), script.into(), "sh".into()];
-    line.extend(command.iter().map(|part| (*part).to_owned()));
+    line.extend(command.iter().map(|argument| (*argument).to_owned()));
     line
 }
 
@@ -195,8 +201,8 @@ pub(super) fn gated(limits: &Limits, address_space: Option<u64>, command: &[&OsS
 struct Arguments(Vec<OsString>);
 
 impl Arguments {
-    fn add<const N: usize>(&mut self, parts: [&str; N]) {
-        self.0.extend(parts.map(OsString::from));
+    fn add<const N: usize>(&mut self, arguments: [&str; N]) {
+        self.0.extend(arguments.map(OsString::from));
     }
 
     fn mount(&mut self, how: &str, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) {

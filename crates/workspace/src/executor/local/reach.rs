@@ -1,8 +1,8 @@
-//! Brings what the sandbox's user cannot reach to a place that it can.
+//! Makes directories reachable for the user of the sandbox.
 //!
-//! Root gives up its privileges before it enters the sandbox, and `nobody` cannot enter `/root`, where the
-//! workspaces and interpreters of root often are. A first bubblewrap, still with root's privileges, binds them to
-//! an empty place; the sandbox takes them from there. Others see nothing of it: the binds are in a namespace.
+//! Root gives up its privileges before it enters the sandbox. Then `nobody` cannot enter `/root`, where root's workspaces
+//! and interpreters often are. A first bubblewrap, still with root's privileges, mounts them at an empty place, and the
+//! sandbox takes them from there. The mounts are in a namespace, so nobody else sees them.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use super::privileges;
 
-/// Directories that every system has and hardly anyone keeps workspaces in.
+/// Directories that every system has, and that rarely contain workspaces.
 const ROOMS: [&str; 4] = ["/mnt", "/media", "/srv", "/opt"];
 
-/// What was brought where.
+/// Which directories are mounted where.
 #[derive(Debug, Default)]
 pub(super) struct Reach {
     room: Option<&'static str>,
@@ -21,7 +21,7 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// Looks which of these the sandbox's user cannot reach.
+    /// Finds which of these the sandbox's user cannot reach.
     pub(super) fn new(sources: &[&Path]) -> Self {
         let Some(owner) = privileges::sandbox_owner() else { return Self::default() };
         let brought: Vec<PathBuf> = sources
@@ -34,7 +34,7 @@ impl Reach {
         Self { room: ROOMS.iter().find(is_free).copied(), brought }
     }
 
-    /// Where the sandbox finds something.
+    /// Where the sandbox finds a directory or file.
     pub(super) fn at(&self, source: &Path) -> PathBuf {
         match (self.room, self.brought.iter().position(|brought| brought == source)) {
             (Some(room), Some(number)) => Path::new(room).join(number.to_string()),
@@ -42,8 +42,7 @@ impl Reach {
         }
     }
 
-    /// The program and arguments that bring everything and then become what follows them; nothing when all can be
-    /// reached.
+    /// The program and arguments that mount everything, before the command that follows; empty if all can be reached.
     pub(super) fn command_line(&self, bwrap: &Path) -> Vec<OsString> {
         let Some(room) = self.room.filter(|_| !self.brought.is_empty()) else { return Vec::new() };
         let mut line: Vec<OsString> = vec![bwrap.into()];
@@ -56,7 +55,7 @@ impl Reach {
     }
 }
 
-/// Whether a user with one group may go through all directories on the way to something, by their modes.
+/// Whether a user with one group may pass all directories on the way to a path, by their modes.
 fn can_enter(path: &Path, (user, group): (u32, u32)) -> bool {
     path.ancestors().skip(1).all(|directory| {
         std::fs::metadata(directory).is_ok_and(|metadata| {

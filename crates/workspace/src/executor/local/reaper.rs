@@ -1,8 +1,8 @@
-//! A process that outlives ours by a moment, to kill what ours left half started.
+//! A process that outlives prowess for a moment, to kill sandboxes that were half started.
 //!
-//! bubblewrap asks to die with its parent before its first process inside can notice: when ours is killed in
-//! between, that process waits for ever. It is still in the group of its bubblewrap then, and the reaper, which
-//! notices our end by the end of a pipe, kills the group. Later than that the namespace dies with bubblewrap.
+//! If prowess is killed while bubblewrap starts, the first process inside may wait forever. It is then still in
+//! bubblewrap's process group. The reaper sees the end of a pipe and kills that group. Later, the namespace dies with
+//! bubblewrap.
 
 use std::fs::File;
 use std::io;
@@ -14,16 +14,16 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 
 use super::spawn::{ProcessGroup, spawn};
 
-/// Keeps a list of groups; at the end of its input it kills them.
+/// Keeps a list of process groups, and kills them at the end of its input.
 const SCRIPT: &str = "while read -r what group; do case $what in \
      +) all=\"$all $group \";; \
      -) all=\"${all%% $group *} ${all#* $group }\";; \
      esac; done; for group in $all; do kill -s KILL -- -$group; done";
 
-/// Kills what this process leaves half started when it is killed.
+/// Kills half-started sandboxes if this process is killed.
 #[derive(Debug)]
 pub(super) struct Reaper {
-    /// None once it is to end.
+    /// `None` once it must end.
     list: Option<OwnedFd>,
     process: Pid,
 }
@@ -32,13 +32,13 @@ impl Reaper {
     pub(super) fn start() -> io::Result<Self> {
         let (end, list) = pipe_with(PipeFlags::CLOEXEC)?;
         let null = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
-        // In a session of its own it does not hear what a terminal says to us.
+        // Its own process session, so that signals from our terminal do not reach it.
         let line = ["/usr/bin/setsid", "/bin/sh", "-c", SCRIPT].map(Into::into);
         let process = spawn(&line, &[], &[(&end, 0), (&null, 1), (&null, 2)], ProcessGroup::Ours)?;
         Ok(Self { list: Some(list), process })
     }
 
-    /// Whether somebody still reads the list.
+    /// Whether the reaper still reads its list.
     pub(super) fn is_alive(&self) -> bool {
         let Some(list) = &self.list else { return false };
         let mut ends = [PollFd::new(list, PollFlags::OUT)];
@@ -46,12 +46,12 @@ impl Reaper {
         looked.is_ok() && !ends[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
     }
 
-    /// From now on the group of this process is killed when we are.
+    /// Adds a process group. It is killed if prowess is killed.
     pub(super) fn add(&self, leader: Pid) -> io::Result<()> {
         self.say('+', leader)
     }
 
-    /// Its processes are dead.
+    /// Removes a process group whose processes are dead.
     pub(super) fn remove(&self, leader: Pid) {
         let _ = self.say('-', leader);
     }

@@ -1,4 +1,4 @@
-//! One run: from a checked command to what became of it.
+//! One run in the local sandbox, from a checked command to its end.
 
 use std::ffi::OsStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -8,110 +8,112 @@ use std::time::Instant;
 use tokio::sync::mpsc::Sender;
 
 use super::cgroup::Group;
-use super::confine::Confinement;
 use super::environment::{check_variables, variables};
-use super::launch::{Start, launch};
+use super::landlock::Confinement;
+use super::launch::{Launch, launch};
+use super::layout::{InsidePaths, WritableDirs};
 use super::network::Bridge;
 use super::options::LocalOptions;
-use super::place::{Inside, Written, mount_point, new_run};
-use super::probe::{Found, Host};
+use super::probe::{FoundSandbox, Machine};
 use super::processes::{self, Processes};
 use super::profile::{Profile, command_line, gated};
 use super::reach::Reach;
+use super::run_directory::{make_run_directory, mount_point};
 use super::seccomp::Memory;
-use super::supervise::{Kept, supervise};
+use super::supervise::{SandboxEnd, supervise};
 use super::watch::Watch;
-use super::{network, privileges, set_ids, verdict};
+use super::{exit, network, privileges, set_ids};
 use crate::command::{Command, Finished, Level, Network};
 use crate::executor::ExecuteError;
 use crate::executor::check::check_command;
 use crate::executor::stream::Piece;
 use crate::missing::Missing;
 
-/// Address space is not memory: programs reserve much more than they use.
+/// How much address space a process may have for each byte of memory: programs reserve more than they use.
 const ADDRESS_SPACE: u64 = 4;
 
 /// Runs a command to its end in the current thread.
 pub(super) fn run(
-    host: &Host,
+    machine: &Machine,
     options: &LocalOptions,
     command: &Command,
-    way: Option<OwnedFd>,
+    proxy_socket: Option<OwnedFd>,
     group: &mut Option<Group>,
     cancel: BorrowedFd<'_>,
     watcher: &Sender<Piece>,
 ) -> Result<Finished, ExecuteError> {
     check_command(command)?;
-    let found = host.found(options)?;
+    let found = machine.found(options)?;
     let started = Instant::now();
     let mut sandbox = found.sandbox.clone();
     let killed_before = limit_memory(group, command, &mut sandbox.missing);
     let bare = sandbox.level >= Level::Landlock;
+    check_bare(options, command, bare)?;
+    let bridge = proxy_socket.map(|socket| bridge(options, socket, bare)).transpose()?;
+    let run = make_run_directory(&command.workspace, &command.skills, bare)?;
+    let memory = if killed_before.is_some() { Memory::Counted } else { Memory::Watched };
+    let start = if bare {
+        bare_start(machine, options, command, &found, run.name(), memory)?
+    } else {
+        sandboxed_start(machine, options, command, &found, bridge.as_ref(), run.name(), memory)?
+    };
+    let limiting = group.as_ref().filter(|_| killed_before.is_some());
+    let (mut tree, pipes) = machine
+        .reaper()
+        .and_then(|reaper| launch(start, &command.stdin, command.terminal, &reaper, limiting))
+        .map_err(|error| ExecuteError::System { action: "start the sandbox".to_owned(), error })?;
+    let writable = WritableDirs::by(command);
+    let mut watch = Watch::new(writable.clone(), &command.limits, memory == Memory::Watched);
+    let unnamed = if bare { Processes::Below(tree.root()) } else { Processes::Unknown };
+    let mut check = |namespace: Option<u64>| watch.look(namespace.map_or(unnamed, Processes::InNamespace));
+    let end = supervise(&mut tree, pipes, cancel, &command.limits, &options.redact, watcher, &mut check);
+    if bare && let Some(group) = group {
+        group.kill_all();
+    }
+    // All processes are dead, and nobody has used their files yet.
+    let uncleared = set_ids::clear(&writable);
+    let killed_now = group.as_ref().and_then(Group::killed);
+    let out_of_memory = killed_now.zip(killed_before).is_some_and(|(now, before)| now > before);
+    let name = run.name().to_owned();
+    drop(run);
+    if let Some(error) = end.failed {
+        let action = "put the command into its control group".to_owned();
+        return Err(ExecuteError::System { action, error });
+    }
+    let mut warnings = watch.warnings(started.elapsed());
+    warnings.extend(uncleared);
+    let exit = exit::exit(&end, tree.reap(), bare, out_of_memory, &mut warnings)
+        .map_err(|not_started| not_started.explain(command))?;
+    let SandboxEnd { stdout, stderr, .. } = end;
+    Ok(Finished { exit, stdout, stderr, duration: started.elapsed(), sandbox, run: Some(name), warnings })
+}
+
+/// Refuses what a command without a sandbox cannot have.
+fn check_bare(options: &LocalOptions, command: &Command, bare: bool) -> Result<(), ExecuteError> {
     check_variables(options.given(), &command.environment, !bare)?;
     if bare && !command.read_only.is_empty() {
         return Err(ExecuteError::Refused("linked inputs need a sandbox: copy them".to_owned()));
     }
-    let bridge = way.map(|way| bridge(options, way, bare)).transpose()?;
-    let run = new_run(&command.workspace, &command.skills, bare)?;
-    let failed = |error| ExecuteError::System { action: "start the sandbox".to_owned(), error };
-    let memory = if killed_before.is_some() { Memory::Counted } else { Memory::Watched };
-    let start = if bare {
-        bare_start(host, options, command, &found, run.name(), memory)?
-    } else {
-        sandboxed_start(host, options, command, &found, bridge.as_ref(), run.name(), memory)?
-    };
-    let limiting = group.as_ref().filter(|_| killed_before.is_some());
-    let (mut tree, ends) = host
-        .reaper()
-        .and_then(|reaper| launch(start, &command.stdin, command.terminal, &reaper, limiting))
-        .map_err(failed)?;
-    let written = Written::by(command);
-    let mut watch = Watch::new(written.clone(), &command.limits, memory == Memory::Watched);
-    let unnamed = if bare { Processes::Below(tree.root()) } else { Processes::Unknown };
-    let kept =
-        supervise(&mut tree, ends, cancel, &command.limits, &options.redact, watcher, &mut |namespace| {
-            watch.look(namespace.map_or(unnamed, Processes::InNamespace))
-        });
-    if bare && let Some(group) = group {
-        group.kill_all();
-    }
-    // All are dead, and nobody has looked at what they left.
-    let uncleared = set_ids::clear(&written);
-    let killed =
-        group.as_ref().and_then(Group::killed).zip(killed_before).is_some_and(|(now, before)| now > before);
-    let name = run.name().to_owned();
-    drop(run);
-    if let Some(error) = kept.failed {
-        return Err(ExecuteError::System {
-            action: "put the command into its control group".to_owned(),
-            error,
-        });
-    }
-    let mut warnings = watch.warnings(started.elapsed());
-    warnings.extend(uncleared);
-    let exit = verdict::exit(&kept, tree.reap(), bare, killed, &mut warnings)
-        .map_err(|never| never.explain(command))?;
-    let Kept { stdout, stderr, .. } = kept;
-    Ok(Finished { exit, stdout, stderr, duration: started.elapsed(), sandbox, run: Some(name), warnings })
+    Ok(())
 }
 
-/// What a sandbox reaches the proxy by. Only namespaces leave no other way out.
-fn bridge(options: &LocalOptions, way: OwnedFd, bare: bool) -> Result<Bridge, ExecuteError> {
+/// The bridge from a sandbox to the proxy. Without namespaces a command could go around it.
+fn bridge(options: &LocalOptions, proxy_socket: OwnedFd, bare: bool) -> Result<Bridge, ExecuteError> {
     if bare {
         return Err(ExecuteError::Refused(
-            "a list of allowed hosts needs the level `bwrap` or `bwrap-noproc`: \
-             below them nothing keeps a command to the list. Run without network"
+            "allowed hosts need the sandbox level `bwrap` or `bwrap-noproc`: weaker levels cannot enforce the list. \
+             Run without network"
                 .to_owned(),
         ));
     }
     let socat = options.find("socat").ok_or_else(|| ExecuteError::NoSandbox {
-        what: "a list of allowed hosts needs socat, which was not found".to_owned(),
+        what: "allowed hosts need socat, which was not found".to_owned(),
         remedy: "Install the package `socat`, or run without network.".to_owned(),
     })?;
-    Ok(Bridge { socat, way })
+    Ok(Bridge { socat, proxy_socket })
 }
 
-/// Limits memory by a control group; says how many were killed in it before, or what is missing.
+/// Limits memory with a control group. Returns how many processes were killed in it before, or adds what is missing.
 fn limit_memory(group: &mut Option<Group>, command: &Command, missing: &mut Vec<Missing>) -> Option<u64> {
     let limited = group.as_mut().map(|group| group.limit(command.limits.memory).map(|()| group.killed()));
     if let Some(Ok(Some(killed))) = limited {
@@ -122,15 +124,15 @@ fn limit_memory(group: &mut Option<Group>, command: &Command, missing: &mut Vec<
 }
 
 fn sandboxed_start<'a>(
-    host: &'a Host,
+    machine: &'a Machine,
     options: &LocalOptions,
     command: &Command,
-    found: &Found,
+    found: &FoundSandbox,
     bridge: Option<&'a Bridge>,
     run: &str,
     memory: Memory,
-) -> Result<Start<'a>, ExecuteError> {
-    let inside = Inside::sandboxed(command, run);
+) -> Result<Launch<'a>, ExecuteError> {
+    let inside = InsidePaths::sandboxed(command, run);
     let mut variables = variables(options.given(), &command.environment, &inside, command.terminal);
     if let Network::Hosts(rules) = &command.network {
         for (name, value) in network::variables(rules) {
@@ -140,7 +142,7 @@ fn sandboxed_start<'a>(
     let mut read_only = Vec::new();
     for (from, to) in &command.read_only {
         mount_point(&command.workspace, to, from.is_dir()).map_err(|error| ExecuteError::System {
-            action: format!("make a place for {to:?}"),
+            action: format!("make a mount point for {to:?}"),
             error: error.into(),
         })?;
         read_only.push((from.as_path(), inside.path(to)));
@@ -154,7 +156,7 @@ fn sandboxed_start<'a>(
     let reach = Reach::new(&sources.map(PathBuf::as_path).collect::<Vec<_>>());
     let profile = Profile {
         level: found.sandbox.level,
-        system: &host.system,
+        system: &machine.system,
         reach: &reach,
         prefixes: &options.read_only,
         workspace: Some(&command.workspace),
@@ -164,46 +166,46 @@ fn sandboxed_start<'a>(
         variables: &variables,
         directory: inside.start(command),
         temporary_bytes: command.limits.temporary_bytes,
-        filter: host.filter.is_some(),
+        filter: machine.filter.is_some(),
         bridged: bridge.is_some(),
     };
     let inner = gated(&command.limits, address_space(command, memory), &line(command));
     let line = command_line(&reach, found.setpriv.as_deref(), bridge, &found.bwrap, inner);
-    let (arguments, filter) = (profile.arguments(), host.filter_for(memory));
-    Ok(Start::Sandboxed { line, arguments, filter, way: bridge.map(|bridge| &bridge.way) })
+    let (arguments, filter) = (profile.arguments(), machine.filter_for(memory));
+    Ok(Launch::Sandboxed { line, arguments, filter, proxy_socket: bridge.map(|bridge| &bridge.proxy_socket) })
 }
 
-/// How much address space each process of a command has, where nothing else stops one that takes all memory at once.
+/// The limit of address space for each process, if no control group limits memory.
 fn address_space(command: &Command, memory: Memory) -> Option<u64> {
     (memory == Memory::Watched).then(|| command.limits.memory.saturating_mul(ADDRESS_SPACE))
 }
 
 fn bare_start<'a>(
-    host: &Host,
+    machine: &Machine,
     options: &LocalOptions,
     command: &Command,
-    found: &Found,
+    found: &FoundSandbox,
     run: &str,
     memory: Memory,
-) -> Result<Start<'a>, ExecuteError> {
-    let inside = Inside::bare(command, run);
+) -> Result<Launch<'a>, ExecuteError> {
+    let inside = InsidePaths::bare(command, run);
     let variables = variables(options.given(), &command.environment, &inside, command.terminal);
     let mut line = found.setpriv.as_deref().map(privileges::drop_root).unwrap_or_default();
     let directory = inside.start(command);
-    // A session of its own keeps its hands off our terminal and makes a group that can be killed.
+    // Its own process session keeps it away from our terminal, and makes a group that can be killed.
     line.extend(["/usr/bin/setsid", "/usr/bin/env", "-C", &directory, "--"].map(Into::into));
     let mut limits = command.limits.clone();
-    // Without a namespace the limit counts all processes of the user, also those that are there already.
+    // Without a namespace the limit counts all processes of the user.
     limits.processes += processes::of_user(privileges::sandbox_owner().map(|(user, _)| user));
     line.extend(gated(&limits, address_space(command, memory), &self::line(command)));
     let confined = found.sandbox.level == Level::Landlock;
     let confinement = confined.then(|| {
-        Confinement::new(&host.system, &options.read_only).with_workspace(command, run).with_memory(memory)
+        Confinement::new(&machine.system, &options.read_only).with_workspace(command, run).with_memory(memory)
     });
-    Ok(Start::Bare { line, variables: variables.into_iter().collect(), confinement })
+    Ok(Launch::Bare { line, variables: variables.into_iter().collect(), confinement })
 }
 
-/// The command with its shell. A terminal belongs to a session, and that to the first process in it.
+/// The command with its shell. A terminal needs a process session of its own.
 fn line(command: &Command) -> Vec<&OsStr> {
     let terminal: &[&str] = if command.terminal { &["/usr/bin/setsid", "--ctty"] } else { &[] };
     let shell = [command.shell.as_str(), "-lc", &command.line];
@@ -238,7 +240,7 @@ mod tests {
         let never = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
         let (watcher, _pieces) = tokio::sync::mpsc::channel(64);
         let mut group = group;
-        run(&Host::new(), &LocalOptions::default(), command, None, &mut group, never.as_fd(), &watcher)
+        run(&Machine::new(), &LocalOptions::default(), command, None, &mut group, never.as_fd(), &watcher)
     }
 
     /// How many processes were in the group of a command of a workspace below such a directory.

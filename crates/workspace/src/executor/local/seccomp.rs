@@ -1,7 +1,7 @@
-//! The filter of system calls, as the bytes that bubblewrap loads. Nothing here touches the system.
+//! The system call filter, as the bytes that bubblewrap loads. This file does no I/O.
 //!
-//! What a sandboxed program has no use for, and what opens ways out, is refused; the rest passes. Numbers that
-//! are newer than this file do not exist for the program.
+//! The filter refuses calls that sandboxed programs do not need and calls that could break out. It allows the rest. Calls
+//! newer than this file do not exist for the program.
 
 use std::collections::BTreeMap;
 
@@ -11,35 +11,35 @@ use seccompiler::{
     SeccompFilter, SeccompRule, TargetArch, sock_filter,
 };
 
-/// The last call that was looked at, `mseal`. Later ones answer "not implemented", which programs expect.
+/// The last call that was reviewed, `mseal`. Later ones return "not implemented", which programs expect.
 const LAST_KNOWN: u32 = 462;
 /// The bit that marks a call of the x32 ABI, which would reach the same kernel under other numbers.
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
-/// Calls that have the same number on every machine, and that not every C library names.
+/// Calls with the same number on every machine, which some C libraries do not name.
 const MEMFD_SECRET: c_long = 447;
 const FCHMODAT2: c_long = 452;
 
-/// Who counts the memory of a command.
+/// How the memory of a command is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::executor) enum Memory {
-    /// A control group, which counts all of it.
+    /// By a control group, which counts everything.
     Counted,
-    /// We do, by looking at its processes: calls that make memory which no process shows are refused.
+    /// By checks of its processes. Calls that make memory which no process shows are refused.
     Watched,
 }
 
-/// The filter of system calls, as `bwrap --seccomp` reads it; none when there is none for this machine.
+/// The system call filter for `bwrap --seccomp`; `None` if there is none for this machine.
 pub fn filter() -> Option<Vec<u8>> {
     filter_for(Memory::Counted)
 }
 
-/// The same for a command whose memory is counted in this way.
+/// The filter for a command whose memory is counted in this way.
 pub(super) fn filter_for(memory: Memory) -> Option<Vec<u8>> {
     Some(program(rules().ok()?, memory)?.iter().flat_map(bytes).collect())
 }
 
-/// The same without any socket, for where no namespace holds the network.
+/// The filter without sockets, for commands without a network namespace.
 pub(super) fn without_sockets(memory: Memory) -> Option<BpfProgram> {
     let mut rules = rules().ok()?;
     rules.insert(libc::SYS_socket, Vec::new());
@@ -60,10 +60,10 @@ fn bytes(instruction: &sock_filter) -> [u8; 8] {
     [c0, c1, instruction.jt, instruction.jf, k0, k1, k2, k3]
 }
 
-/// Calls that are not implemented here, which every program that makes them has an answer to, with their names.
+/// Calls that return "not implemented", with their names. Programs that use them have a fallback.
 ///
-/// Some hide arguments in memory that a filter cannot read: clone3 its flags, openat2 the mode of a new file. Without
-/// them programs use clone and openat, whose arguments are checked. The others make memory that no process shows.
+/// clone3 and openat2 have arguments in memory that a filter cannot read. Without them, programs use clone and openat,
+/// whose arguments are checked. The others make memory that no process shows.
 pub(in crate::executor) fn not_implemented(memory: Memory) -> Vec<(&'static str, c_long)> {
     let mut calls = vec![("clone3", libc::SYS_clone3), ("openat2", libc::SYS_openat2)];
     if memory == Memory::Watched {
@@ -76,10 +76,10 @@ pub(in crate::executor) fn not_implemented(memory: Memory) -> Vec<(&'static str,
     calls
 }
 
-/// What rules over single numbers cannot say: unknown numbers and these calls are not implemented.
+/// The start of the filter: unknown numbers and these calls are not implemented. Rules for single calls cannot express
+/// this.
 ///
-/// The machine's architecture is checked by what follows: a foreign one is killed there, and has got no more than "not
-/// implemented" here.
+/// The rules that follow check the architecture and kill a foreign program. Before that it gets only "not implemented".
 fn prefix(calls: &[(&str, c_long)]) -> Vec<sock_filter> {
     const LOAD: u16 = 0x20;
     const EQUAL: u16 = 0x15;
@@ -89,12 +89,12 @@ fn prefix(calls: &[(&str, c_long)]) -> Vec<sock_filter> {
     let answer = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs();
     #[cfg(target_arch = "x86_64")]
     const _: () = assert!(X32 > LAST_KNOWN, "calls of the x32 ABI are unknown numbers");
-    // How many of these calls are left to compare with: so far is it to the answer behind them.
+    // How many calls are left to compare, which is also the distance to the answer.
     let mut left = u8::try_from(calls.len()).unwrap_or(u8::MAX);
     let mut program = vec![step(LOAD, 0, 0, 0), step(GREATER, left, 0, LAST_KNOWN)];
     for (_, call) in calls {
         left -= 1;
-        // The last one that does not match goes past the answer.
+        // If the last call does not match, skip the answer.
         program.push(step(EQUAL, left, u8::from(left == 0), u32::try_from(*call).unwrap_or(u32::MAX)));
     }
     program.push(step(RETURN, 0, 0, answer));
@@ -105,7 +105,7 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 fn rules() -> Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = ALWAYS.iter().map(|(_, call)| (*call, Vec::new())).collect();
-    // Only the internet families, which the empty network namespace leaves without a way out.
+    // Only internet sockets, which cannot leave the empty network namespace.
     rules.insert(
         libc::SYS_socket,
         vec![rule([
@@ -113,7 +113,7 @@ fn rules() -> Result<Rules, seccompiler::BackendError> {
             (0, Is::Ne, libc::AF_INET6.unsigned_abs().into()),
         ])?],
     );
-    // A connected pair is a pipe, which Python and Node need; a pair of datagram sockets can send to any other.
+    // Python and Node need connected pairs, which are like pipes. Datagram sockets could send to any socket.
     let mut pairs = vec![rule([(0, Is::Ne, libc::AF_UNIX.unsigned_abs().into())])?];
     let connected = [libc::SOCK_STREAM.unsigned_abs().into(), libc::SOCK_SEQPACKET.unsigned_abs().into()];
     for kind in (0..16).filter(|kind| !connected.contains(kind)) {
@@ -126,20 +126,20 @@ fn rules() -> Result<Rules, seccompiler::BackendError> {
         namespaces.push(rule([(0, Is::MaskedEq(flag), flag)])?);
     }
     rules.insert(libc::SYS_clone, namespaces);
-    // Typing into the terminal of whoever started the program.
+    // Calls that type into the terminal of the parent.
     let mut terminal = Vec::new();
     for request in [libc::TIOCSTI, libc::TIOCLINUX] {
         terminal.push(rule([(1, Is::Eq, request)])?);
     }
     rules.insert(libc::SYS_ioctl, terminal);
-    // Linux, the same with legacy or uniform addresses, or a question.
+    // The usual personalities of Linux, and the query.
     let usual = [0, 0x8, 0x2_0000, 0x2_0008, 0x4_0000, 0xffff_ffff];
     let mut unusual = Vec::new();
     for value in usual {
         unusual.push(SeccompCondition::new(0, Width::Dword, Is::Ne, value)?);
     }
     rules.insert(libc::SYS_personality, vec![SeccompRule::new(unusual)?]);
-    // Files whose programs run as another: what the workspace holds is the host's, too.
+    // Set-uid and set-gid files: files of the workspace are local files.
     for (_, call, mode) in MODES {
         let mut set_ids = Vec::new();
         for bit in SET_IDS {
@@ -157,7 +157,7 @@ fn rules() -> Result<Rules, seccompiler::BackendError> {
     Ok(rules)
 }
 
-/// A rule over arguments that the kernel reads as 32 bits: it must not be fooled by the upper half.
+/// A rule for arguments of which the kernel reads 32 bits, so that the upper half cannot fool it.
 fn rule<const N: usize>(conditions: [(u8, Is, u64); N]) -> Result<SeccompRule, seccompiler::BackendError> {
     let mut list = Vec::with_capacity(N);
     for (argument, is, value) in conditions {
@@ -177,10 +177,10 @@ pub(in crate::executor) const NAMESPACES: [i32; 8] = [
     0x80, /* CLONE_NEWTIME */
 ];
 
-/// The bits of a mode that make a program run as the owner of its file, or as its group.
+/// The set-uid and set-gid bits.
 pub(in crate::executor) const SET_IDS: [u64; 2] = [0o4000, 0o2000];
 
-/// Calls that give a file a mode, with the number of that argument. `mkdir` ignores the bits that are refused.
+/// Calls that set the mode of a file, with the number of that argument. `mkdir` ignores the refused bits.
 pub(in crate::executor) const MODES: &[(&str, c_long, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     ("chmod", libc::SYS_chmod, 1),
@@ -194,15 +194,15 @@ pub(in crate::executor) const MODES: &[(&str, c_long, u8)] = &[
     ("mknodat", libc::SYS_mknodat, 2),
 ];
 
-/// Calls that open a file, with the number of the argument for flags. The mode comes after it, and means nothing unless a
-/// flag says that a file is made.
+/// Calls that open a file, with the number of the flags argument. The mode follows it, and matters only if a flag creates
+/// a file.
 pub(in crate::executor) const OPENS: &[(&str, c_long, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     ("open", libc::SYS_open, 1),
     ("openat", libc::SYS_openat, 2),
 ];
 
-/// Flags that say that a file is made: by its name, and without one.
+/// Flags that create a file: with a name, and without one.
 pub(in crate::executor) const MAKES: [u64; 2] = [0o100, 0o20_000_000];
 
 /// Calls with their names.
@@ -212,7 +212,7 @@ macro_rules! calls {
     };
 }
 
-/// Refused whatever their arguments. The names begin with `SYS_`.
+/// Calls that are always refused. The names start with `SYS_`.
 #[rustfmt::skip]
 pub(in crate::executor) const ALWAYS: &[(&str, c_long)] = calls![
     // Other processes.

@@ -1,4 +1,4 @@
-//! Starts a program with exactly the descriptors it is given.
+//! Starts a program with exactly the given descriptors.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Write as _};
@@ -11,23 +11,23 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::Pid;
 
-/// Copies of descriptors are made from here on, so that none stands where the program expects another.
+/// The first number for copies of descriptors, so that none is where the program expects another.
 const ABOVE: RawFd = 64;
-/// So many numbers beyond the highest one in use are closed too: other threads open files meanwhile.
+/// How many numbers above the highest one in use are closed too, because other threads open files meanwhile.
 const MARGIN: RawFd = 64;
 
-/// Which group of processes a program starts in.
+/// The process group of a new program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProcessGroup {
-    /// That of this process.
+    /// The group of this process.
     Ours,
-    /// A new one that it leads.
+    /// A new group that the program leads.
     New,
 }
 
-/// Starts a program with these variables and descriptors and no others, and no blocked signals.
+/// Starts a program with only these variables and descriptors, and without blocked signals.
 ///
-/// The program dies with the **thread** that calls this, when it asks the system for that.
+/// A program that asks to die with its parent dies with the **thread** that calls this.
 pub(super) fn spawn(
     line: &[OsString],
     variables: &[(String, String)],
@@ -37,7 +37,7 @@ pub(super) fn spawn(
     spawn_below(highest()?, line, variables, descriptors, group)
 }
 
-/// The same, where the highest descriptor in use is known.
+/// Like [`spawn`], if the highest descriptor in use is known.
 pub(super) fn spawn_below(
     highest: RawFd,
     line: &[OsString],
@@ -52,8 +52,8 @@ pub(super) fn spawn_below(
         actions.add_dup2(copy.as_raw_fd(), *number)?;
         copies.push(copy);
     }
-    // Whoever started this process, or a library in it, may have left descriptors open for children.
-    // The copies are closed with the rest, after they were put into their places.
+    // The parent of this process, or a library, may have left descriptors open for children. The copies are closed
+    // too, after they were moved into place.
     let is_given = |number: &RawFd| descriptors.iter().any(|(_, given)| given == number);
     for number in (3..=highest + MARGIN).filter(|number| !is_given(number)) {
         if actions.add_close(number).is_err() {
@@ -88,7 +88,7 @@ pub(super) fn highest() -> io::Result<RawFd> {
     Ok(highest)
 }
 
-/// A file in memory that nobody can change, at its beginning.
+/// A file in memory that nobody can change, positioned at its start.
 pub(super) fn sealed(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
     let descriptor = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     let mut file = std::fs::File::from(descriptor);

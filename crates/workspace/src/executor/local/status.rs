@@ -1,16 +1,16 @@
-//! What bubblewrap says about the sandbox while it runs.
+//! What bubblewrap reports about the sandbox while it runs.
 
 use serde::Deserialize;
 
-/// What bubblewrap has said so far.
+/// What bubblewrap has reported so far.
 #[derive(Debug, Default)]
-pub(super) struct Status {
+pub(super) struct BwrapStatus {
     unread: Vec<u8>,
-    /// The first process inside, by its number on the host.
+    /// The first process inside, by its number outside.
     pub(super) first: Option<i32>,
-    /// The namespace of processes.
+    /// The PID namespace.
     pub(super) namespace: Option<u64>,
-    /// How the command ended; nothing when it was never started.
+    /// The exit code of the command; `None` if it never started.
     pub(super) code: Option<i32>,
 }
 
@@ -24,8 +24,8 @@ struct Line {
     code: Option<i32>,
 }
 
-impl Status {
-    /// Takes in what was read; a line may come in pieces.
+impl BwrapStatus {
+    /// Adds bytes; a line can come in several pieces.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.unread.extend_from_slice(bytes);
         while let Some(end) = memchr::memchr(b'\n', &self.unread) {
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn lines_come_in_pieces() {
-        let mut status = Status::default();
+        let mut status = BwrapStatus::default();
         status.push(b"{ \"child-pid\": 12, \"pid-namespace\": 40");
         assert_eq!(status.first, None);
         status.push(b"265 }\n{ \"exit-code\": 3 }\n");

@@ -1,4 +1,4 @@
-//! One output stream of a command, from its pipe to whoever watches.
+//! Reads an output stream of a command from its pipe.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -9,20 +9,20 @@ use crate::command::Captured;
 use crate::executor::Stream;
 use crate::executor::stream::{Output, Piece};
 
-/// How much is read at once.
+/// How many bytes are read at once.
 const PIECE: usize = 64 * 1024;
 
-/// One output stream with its pipe.
-pub(super) struct Source<'a> {
-    /// None once it has ended.
+/// An output stream with its pipe.
+pub(super) struct StreamReader<'a> {
+    /// `None` once it has ended.
     source: Option<OwnedFd>,
     output: Output<'a>,
     watcher: &'a Sender<Piece>,
-    /// What the watcher had no room for. Nothing is read meanwhile, so the command waits.
+    /// A piece that the watcher had no space for. Meanwhile nothing is read, so the command waits.
     waiting: Option<Piece>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> StreamReader<'a> {
     pub(super) fn new(
         stream: Stream,
         source: OwnedFd,
@@ -34,12 +34,12 @@ impl<'a> Source<'a> {
         Self { source: Some(source), output, watcher, waiting: None }
     }
 
-    /// What to wait for, unless it has ended or the watcher is behind.
+    /// The pipe to wait for, unless it has ended or the watcher is busy.
     pub(super) fn source(&self) -> Option<BorrowedFd<'_>> {
         if self.waiting.is_some() { None } else { self.source.as_ref().map(AsFd::as_fd) }
     }
 
-    /// Whether the watcher is behind.
+    /// Whether a piece waits for the watcher.
     pub(super) fn is_waiting(&self) -> bool {
         self.waiting.is_some()
     }
@@ -48,14 +48,14 @@ impl<'a> Source<'a> {
         self.output.total()
     }
 
-    /// Offers again what the watcher had no room for.
+    /// Offers the waiting piece again.
     pub(super) fn offer_again(&mut self) {
         if let Some(piece) = self.waiting.take() {
             self.offer(piece);
         }
     }
 
-    /// Reads what is there, once. Says whether there was something.
+    /// Reads once. Returns whether there were bytes.
     pub(super) fn read(&mut self, buffer: &mut Vec<u8>) -> bool {
         let Some(source) = &self.source else { return false };
         buffer.resize(PIECE, 0);
@@ -78,12 +78,12 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Whether all of it was read.
+    /// Whether the stream has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.source.is_none()
     }
 
-    /// Shows what is left, waiting for the watcher, and gives what was kept.
+    /// Passes on the rest, waiting for the watcher. Returns the captured output.
     pub(super) fn finish(mut self) -> Captured {
         for piece in self.waiting.take().into_iter().chain(self.output.last()) {
             let _ = self.watcher.blocking_send(piece);
@@ -92,7 +92,7 @@ impl<'a> Source<'a> {
     }
 
     fn offer(&mut self, piece: Piece) {
-        // A watcher that has gone away is no reason to stop reading.
+        // Reading goes on even if the watcher is gone.
         if let Err(TrySendError::Full(piece)) = self.watcher.try_send(piece) {
             self.waiting = Some(piece);
         }

@@ -1,4 +1,4 @@
-//! Keeps one command: reads what it writes, watches its limits, and sees it dead.
+//! Supervises one command: reads its output, watches its limits, and makes sure that it is dead.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,24 +8,24 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use secrecy::SecretString;
 use tokio::sync::mpsc::Sender;
 
-use super::status::Status;
-use super::stream::Source;
-use super::tree::Tree;
+use super::process_tree::ProcessTree;
+use super::status::BwrapStatus;
+use super::stream::StreamReader;
 use crate::command::{Captured, Exit};
 use crate::executor::Stream;
 use crate::executor::stream::Piece;
 use crate::limits::{Limits, MAX_TIMEOUT};
 
-/// How often limits are looked at that nothing reports by itself.
+/// How often the limits that the system does not enforce are checked.
 const WATCH_EVERY: Duration = Duration::from_millis(200);
-/// How soon a watcher that was behind is offered its piece again.
+/// How soon output is offered again to a watcher that was busy.
 const OFFER_EVERY: Duration = Duration::from_millis(5);
-/// All writers are dead by then; what is still in the pipes is read in this time.
+/// How long the rest of the pipes is read after all writers are dead.
 const DRAIN_FOR: Duration = Duration::from_secs(2);
 
-/// The ends of the pipes to a started sandbox, and what ends it early.
+/// Our ends of the pipes to a started sandbox.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(super) struct SandboxPipes {
     pub(super) stdout: OwnedFd,
     pub(super) stderr: OwnedFd,
     pub(super) status: Option<OwnedFd>,
@@ -33,37 +33,37 @@ pub(super) struct Ends {
     pub(super) gate: OwnedFd,
 }
 
-/// What became of a sandbox.
+/// How a sandbox ended.
 #[derive(Debug)]
-pub(super) struct Kept {
-    /// What ended it early, if something did.
+pub(super) struct SandboxEnd {
+    /// Why it was ended early, if it was.
     pub(super) verdict: Option<Exit>,
-    pub(super) status: Status,
+    pub(super) status: BwrapStatus,
     pub(super) stdout: Captured,
     pub(super) stderr: Captured,
     /// Whether every process is known to be dead.
     pub(super) gone: bool,
-    /// Why the command was not let in, if it was not.
+    /// Why the command was not started, if it was not.
     pub(super) failed: Option<io::Error>,
 }
 
-/// Whatever else ends a command, looked at now and then; given the namespace of its processes.
+/// Checks the limits that the system does not enforce. It gets the namespace of the processes.
 pub(super) type Watch<'a> = &'a mut dyn FnMut(Option<u64>) -> Option<Exit>;
 
-/// Keeps a command until it and all of its processes are dead.
+/// Supervises a command until it and all of its processes are dead.
 pub(super) fn supervise(
-    tree: &mut Tree,
-    ends: Ends,
+    tree: &mut ProcessTree,
+    ends: SandboxPipes,
     cancel: BorrowedFd<'_>,
     limits: &Limits,
     secrets: &[SecretString],
     watcher: &Sender<Piece>,
     watch: Watch<'_>,
-) -> Kept {
-    let mut stdout = Source::new(Stream::Stdout, ends.stdout, secrets, limits.output_kept, watcher);
-    let mut stderr = Source::new(Stream::Stderr, ends.stderr, secrets, limits.output_kept, watcher);
-    let mut keeper = Keeper {
-        status: Status::default(),
+) -> SandboxEnd {
+    let mut stdout = StreamReader::new(Stream::Stdout, ends.stdout, secrets, limits.output_kept, watcher);
+    let mut stderr = StreamReader::new(Stream::Stderr, ends.stderr, secrets, limits.output_kept, watcher);
+    let mut supervisor = Supervisor {
+        status: BwrapStatus::default(),
         status_end: ends.status,
         here: Some(ends.here),
         gate: Some(ends.gate),
@@ -73,46 +73,46 @@ pub(super) fn supervise(
         watch_at: Instant::now() + WATCH_EVERY,
         buffer: Vec::new(),
     };
-    while keeper.step(tree, cancel, limits, &mut stdout, &mut stderr, watch) {}
-    // Also what bubblewrap said last: a first process that has left its group is known by nothing else.
-    keeper.hear(tree);
+    while supervisor.step(tree, cancel, limits, &mut stdout, &mut stderr, watch) {}
+    // Read the last status too: it is the only way to know a first process that left its group.
+    supervisor.read_status(tree);
     let mut gone = tree.collapse();
-    keeper.hear(tree);
+    supervisor.read_status(tree);
     gone &= tree.collapse_inside();
-    keeper.drain(limits, &mut stdout, &mut stderr);
-    Kept {
-        verdict: keeper.verdict,
-        status: keeper.status,
+    supervisor.drain(limits, &mut stdout, &mut stderr);
+    SandboxEnd {
+        verdict: supervisor.verdict,
+        status: supervisor.status,
         stdout: stdout.finish(),
         stderr: stderr.finish(),
         gone,
-        failed: keeper.failed,
+        failed: supervisor.failed,
     }
 }
 
-struct Keeper {
-    status: Status,
+struct Supervisor {
+    status: BwrapStatus,
     status_end: Option<OwnedFd>,
-    /// Where the first process inside says that it is there; none once it has.
+    /// Where the first process inside reports that it runs; `None` once it has.
     here: Option<OwnedFd>,
     gate: Option<OwnedFd>,
     verdict: Option<Exit>,
     failed: Option<io::Error>,
-    /// The end of its time; after that the end of its grace.
+    /// The end of its time, and then the end of its grace period.
     deadline: Instant,
     watch_at: Instant,
     buffer: Vec<u8>,
 }
 
-impl Keeper {
-    /// Waits for one thing and does what it asks for. Says whether to go on.
+impl Supervisor {
+    /// Waits for one event and handles it. Returns whether to go on.
     fn step(
         &mut self,
-        tree: &mut Tree,
+        tree: &mut ProcessTree,
         cancel: BorrowedFd<'_>,
         limits: &Limits,
-        stdout: &mut Source<'_>,
-        stderr: &mut Source<'_>,
+        stdout: &mut StreamReader<'_>,
+        stderr: &mut StreamReader<'_>,
         watch: Watch<'_>,
     ) -> bool {
         let mut until = self.deadline.min(self.watch_at);
@@ -127,13 +127,13 @@ impl Keeper {
             stdout.source(),
             stderr.source(),
         ];
-        let Ok([ended, cancelled, told, here, wrote_out, wrote_err]) = wait(sources, until) else {
+        let Ok([ended, cancelled, has_status, here, wrote_out, wrote_err]) = wait(sources, until) else {
             return false;
         };
         stdout.offer_again();
         stderr.offer_again();
-        if told {
-            self.hear(tree);
+        if has_status {
+            self.read_status(tree);
         }
         if here {
             self.meet();
@@ -154,36 +154,45 @@ impl Keeper {
         if stdout.total() + stderr.total() > limits.output_total {
             return self.end(Exit::TooMuchOutput);
         }
-        if ended {
+        !ended && self.check_time(tree, limits) && self.check_limits(watch)
+    }
+
+    /// Asks the command to end when its time is over. Returns whether to go on: after the grace period it is killed.
+    fn check_time(&mut self, tree: &ProcessTree, limits: &Limits) -> bool {
+        let now = Instant::now();
+        if now < self.deadline {
+            return true;
+        }
+        if self.verdict.is_some() {
             return false;
         }
+        self.verdict = Some(Exit::TimedOut);
+        self.deadline = now + limits.grace;
+        tree.ask_to_end();
+        true
+    }
+
+    /// Checks the limits that the system does not enforce, from time to time. Returns whether to go on.
+    fn check_limits(&mut self, watch: Watch<'_>) -> bool {
         let now = Instant::now();
-        if now >= self.deadline {
-            // The second time its grace is over.
-            if self.verdict.is_some() {
-                return false;
-            }
-            self.verdict = Some(Exit::TimedOut);
-            self.deadline = now + limits.grace;
-            tree.ask_to_end();
-        }
         if now >= self.watch_at {
             if let Some(exit) = watch(self.status.namespace) {
                 return self.end(exit);
             }
-            // A watch that takes long is done less often.
+            // A slow check is done less often.
             self.watch_at = Instant::now() + WATCH_EVERY.max(now.elapsed() * 4);
         }
         true
     }
 
-    /// The first verdict stands.
+    /// Sets the verdict unless there is one.
     fn end(&mut self, exit: Exit) -> bool {
         self.verdict.get_or_insert(exit);
         false
     }
 
-    fn hear(&mut self, tree: &mut Tree) {
+    /// Reads what bubblewrap reports.
+    fn read_status(&mut self, tree: &mut ProcessTree) {
         let Some(end) = &self.status_end else { return };
         let mut bytes = [0; 1024];
         match rustix::io::read(end, &mut bytes) {
@@ -197,16 +206,16 @@ impl Keeper {
         }
     }
 
-    /// Hears whether the first process inside is there, or will never be.
+    /// Reads whether the first process inside runs, or failed to start.
     fn meet(&mut self) {
-        let said = self.here.take().map(|here| rustix::io::read(here, &mut [0; 1]));
-        if !matches!(said, Some(Ok(1..))) {
+        let report = self.here.take().map(|here| rustix::io::read(here, &mut [0; 1]));
+        if !matches!(report, Some(Ok(1..))) {
             self.gate = None;
         }
     }
 
-    /// Lets the command begin, once its first process is there, known, and in its group.
-    fn open_gate(&mut self, tree: &Tree) {
+    /// Starts the command once its first process is known and in its control group.
+    fn open_gate(&mut self, tree: &ProcessTree) {
         let known = self.status_end.is_none() || self.status.first.is_some();
         if self.here.is_none()
             && known
@@ -221,8 +230,8 @@ impl Keeper {
         }
     }
 
-    /// Reads what the dead left in the pipes.
-    fn drain(&mut self, limits: &Limits, stdout: &mut Source<'_>, stderr: &mut Source<'_>) {
+    /// Reads the rest of the pipes.
+    fn drain(&mut self, limits: &Limits, stdout: &mut StreamReader<'_>, stderr: &mut StreamReader<'_>) {
         let until = Instant::now() + DRAIN_FOR;
         while let Some(end) = &self.status_end {
             let mut bytes = [0; 1024];
@@ -236,7 +245,7 @@ impl Keeper {
                 return;
             }
             if stdout.is_waiting() || stderr.is_waiting() {
-                // The watcher decides the pace; it has until then.
+                // The watcher decides the pace, until the time is over.
                 let _ = wait([None::<BorrowedFd<'_>>], until.min(Instant::now() + OFFER_EVERY));
                 stdout.offer_again();
                 stderr.offer_again();
@@ -253,7 +262,7 @@ impl Keeper {
     }
 }
 
-/// Waits until one of these has something, or until a time. Says which have.
+/// Waits until one of these is readable, or until a time. Returns which are.
 fn wait<const N: usize>(sources: [Option<BorrowedFd<'_>>; N], until: Instant) -> io::Result<[bool; N]> {
     let mut list: Vec<PollFd<'_>> =
         sources.iter().flatten().map(|source| PollFd::from_borrowed_fd(*source, PollFlags::IN)).collect();

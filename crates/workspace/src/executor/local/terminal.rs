@@ -1,4 +1,4 @@
-//! A terminal for a command, and what is typed into it.
+//! A terminal for a command, and a thread that types its input.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,16 +14,16 @@ use rustix::termios::{
 use super::launch::{Streams, hand_over, output_pipe};
 use crate::command::Input;
 
-/// What ends the input of a terminal, at the beginning of a line. Within a line it ends the line without an end.
+/// Ends the input of a terminal at the start of a line. Within a line it sends the unfinished line.
 const END: &[u8] = b"\x04";
-/// Wide enough that few lines are broken.
+/// The size of the terminal, wide enough for most lines.
 const SIZE: Winsize = Winsize { ws_row: 50, ws_col: 160, ws_xpixel: 0, ws_ypixel: 0 };
-/// How soon a terminal that takes nothing more is tried again.
+/// How soon a full terminal is tried again.
 const AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
-/// A terminal as the three streams of a command, into which its input is typed.
+/// Opens a terminal as the three streams of a command, and types its input.
 ///
-/// It shows neither what is typed nor carriage returns: the other side is a program.
+/// It echoes no input and adds no carriage returns, because the other side is a program.
 pub(super) fn open(input: &Input) -> io::Result<Streams> {
     let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&near)?;
@@ -38,12 +38,12 @@ pub(super) fn open(input: &Input) -> io::Result<Streams> {
     tcsetwinsize(&far, SIZE)?;
     rustix::io::ioctl_fionbio(&near, true)?;
     type_in(near.try_clone()?, input.clone())?;
-    // Nothing ever comes from here: a terminal has one stream.
+    // This pipe stays empty: a terminal has only one stream.
     let (stderr, _) = output_pipe()?;
     Ok(Streams { given: [far.try_clone()?, far.try_clone()?, far], stdout: near, stderr })
 }
 
-/// Types an input into a terminal, from a thread that ends with the last process that has the terminal.
+/// Types an input into a terminal. Its thread ends with the last process that has the terminal.
 fn type_in(near: OwnedFd, input: Input) -> io::Result<()> {
     let job = move || {
         let last = match input {
@@ -60,7 +60,7 @@ fn type_in(near: OwnedFd, input: Input) -> io::Result<()> {
     std::thread::Builder::new().name("prowess-typist".to_owned()).spawn(job).map(drop)
 }
 
-/// Copies until the pipe is at its end, and gives the last byte. An error says that nobody has the terminal any more.
+/// Copies until the pipe ends, and returns the last byte. The error means that no process has the terminal any more.
 fn copy(from: &OwnedFd, near: &OwnedFd) -> Result<Option<u8>, Errno> {
     let mut buffer = [0; 4096];
     let mut last = None;

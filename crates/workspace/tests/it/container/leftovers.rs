@@ -43,7 +43,7 @@ async fn case_97_a_command_runs_apart() {
     use std::os::unix::fs::PermissionsExt as _;
     let place = tempfile::tempdir().unwrap();
     std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
-    let workspace = Workspaces::open(place.path().join("workspaces")).unwrap().for_session("one").unwrap();
+    let workspace = Workspaces::open(place.path().join("workspaces")).unwrap().workspace("one").unwrap();
     let executor = prowess_workspace::ContainerExecutor::new(options());
     let plant = "echo skill > $OUTPUT_DIR/note; touch planted.py; ls /own 2>/dev/null; echo planted";
     let finished = executor.run(Command::new(workspace.path(), "work", plant), &NoSink).await.unwrap();

@@ -14,7 +14,7 @@ async fn no_engine_is_a_clear_error() {
     let home = Home::with(options.clone());
     let error = home.executor.run(home.command("true"), &NoSink).await.unwrap_err();
     let ExecuteError::NoSandbox { what, remedy } = error else { panic!("{error}") };
-    assert_eq!(what, format!("no container engine answers at {} (there is nothing)", socket.display()));
+    assert_eq!(what, format!("no container engine answers at {} (no such socket)", socket.display()));
     assert!(remedy.contains("podman") && remedy.contains("DOCKER_HOST=unix://"), "{remedy}");
     // One that listens and says nothing of use is no engine either.
     drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());

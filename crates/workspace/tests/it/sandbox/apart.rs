@@ -23,7 +23,7 @@ async fn case_97_a_command_runs_apart_under_landlock() {
 async fn runs_apart(options: LocalOptions, level: Level) {
     let place = tempfile::tempdir().unwrap();
     std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
-    let workspace = Workspaces::open(place.path().join("workspaces")).unwrap().for_session("one").unwrap();
+    let workspace = Workspaces::open(place.path().join("workspaces")).unwrap().workspace("one").unwrap();
     let executor = LocalExecutor::new(options);
     let own = workspace.own_directory("hooks").unwrap();
     let plant = format!(

@@ -19,7 +19,7 @@ in_both_modes!(
     a_linked_input_s_place_follows_no_link,
     a_bound_prefix_is_there_and_in_path,
     what_is_in_a_private_directory_can_be_used,
-    the_whole_host_cannot_be_bound,
+    the_whole_machine_cannot_be_bound,
 );
 
 async fn case_62_the_system_and_the_skills_are_read_only() {
@@ -148,11 +148,11 @@ async fn what_is_in_a_private_directory_can_be_used() {
     assert!(crate::home::processes_with(&mark).is_empty());
 }
 
-async fn the_whole_host_cannot_be_bound() {
+async fn the_whole_machine_cannot_be_bound() {
     for path in ["/", "/proc/self", "/dev", "relative"] {
         let mut options = LocalOptions::default();
         options.read_only.push(path.into());
         let error = Home::with(options).executor.probe().await.unwrap_err();
-        assert!(error.to_string().contains("cannot be bound"), "{error}");
+        assert!(error.to_string().contains("commands cannot be given"), "{error}");
     }
 }

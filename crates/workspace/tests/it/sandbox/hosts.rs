@@ -384,7 +384,7 @@ async fn below_namespaces_it_is_refused() {
         let command = reaching(&home, &["example.com"], "true");
         let error = home.executor.run(command, &NoSink).await.unwrap_err();
         assert!(
-            matches!(&error, ExecuteError::Refused(why) if why.contains("needs the level `bwrap`")),
+            matches!(&error, ExecuteError::Refused(why) if why.contains("need the sandbox level `bwrap`")),
             "{error}"
         );
         assert_eq!(std::fs::read_dir(home.path().join("runs")).unwrap().count(), 0);
@@ -402,7 +402,7 @@ async fn without_socat_it_is_refused() {
     let home = Home::with(options);
     let error = home.executor.run(reaching(&home, &["example.com"], "true"), &NoSink).await.unwrap_err();
     let ExecuteError::NoSandbox { what, remedy } = error else { panic!("{error}") };
-    assert_eq!(what, "a list of allowed hosts needs socat, which was not found");
+    assert_eq!(what, "allowed hosts need socat, which was not found");
     assert!(remedy.starts_with("Install the package `socat`"), "{remedy}");
     assert_eq!(home.says("echo without").await, "without\n");
 }
@@ -418,7 +418,7 @@ async fn a_bridge_that_does_not_start_is_told() {
     options.programs = Some(vec![programs.path().to_owned()]);
     let home = Home::with(options);
     let error = home.executor.run(reaching(&home, &["example.com"], "touch ran"), &NoSink).await.unwrap_err();
-    assert_eq!(error.to_string(), "set up the sandbox: the bridge to the network did not start");
+    assert_eq!(error.to_string(), "set up the sandbox: the bridge to the proxy did not start");
     assert!(!home.path().join("work/ran").exists());
 }
 

@@ -1,4 +1,4 @@
-//! The bridge: what a sandbox with a network is started in. Nothing here touches the system.
+//! The bridge: carries bytes from a sandbox to the proxy. This file does no I/O.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,29 +9,28 @@ use super::super::profile::descriptor;
 use super::proxy::MAX_CONNECTIONS;
 use crate::host_rule::{Host, HostRule};
 
-/// Where the proxy is found in the sandbox's network.
+/// The port of the proxy inside the sandbox.
 const PORT: u16 = 3128;
-/// How long a connection may go on when one side has said all, in seconds.
+/// How long a half-closed connection stays open, in seconds.
 const HALF_CLOSED: u32 = 60;
 
-/// The way out of a sandbox: what carries bytes, and where to.
+/// The bridge between a sandbox and the proxy.
 #[derive(Debug)]
 pub(in super::super) struct Bridge {
-    /// The program that carries them.
+    /// The program that carries the bytes.
     pub(in super::super) socat: PathBuf,
     /// A descriptor of the proxy's socket.
-    pub(in super::super) way: OwnedFd,
+    pub(in super::super) proxy_socket: OwnedFd,
 }
 
 impl Bridge {
-    /// The program and arguments that make the network, start the bridge in it, and then run what follows them.
+    /// The program and arguments that make the network namespace, start the bridge in it, and then run what follows.
     ///
-    /// The network namespace belongs to a bubblewrap around the sandbox, so neither the bridge's processes nor its
-    /// descriptors are to be seen inside. It is in the group of its bubblewrap, with which it is killed.
+    /// The namespace belongs to a bubblewrap around the sandbox, so the sandbox sees neither the bridge's processes nor
+    /// its descriptors. The bridge is in the process group of that bubblewrap and is killed with it.
     pub(in super::super) fn command_line(&self, bwrap: &Path) -> Vec<OsString> {
         let mut line: Vec<OsString> = vec![bwrap.into()];
-        // A name for the machine is an error without the other arguments, as `--disable-userns` is for the sandbox:
-        // when their writer is dead, bubblewrap ends at once.
+        // `--hostname` is an error without the other arguments: if their writer is dead, bubblewrap ends at once.
         let around = descriptor::AROUND.to_string();
         line.extend(["--hostname", "sandbox", "--args", &around, "--", "/bin/sh", "-c"].map(Into::into));
         line.extend([script().into(), "sh".into(), self.socat.clone().into_os_string()]);
@@ -43,33 +42,33 @@ impl Bridge {
 pub(in super::super) const AROUND: [&str; 7] =
     ["--unshare-user", "--unshare-net", "--unshare-uts", "--die-with-parent", "--dev-bind", "/", "/"];
 
-/// Starts the bridge, waits until it listens, runs the sandbox, and ends the bridge. Who started it also sees it off:
-/// in a container there may be nobody else who does.
+/// Starts the bridge, waits until it listens, runs the sandbox, and ends and reaps the bridge. In a container there may be
+/// nobody else to reap it.
 ///
-/// In a network that is new, the only socket in use is the one that the bridge listens at. The list of sockets would say
-/// more, and takes milliseconds to read.
+/// A new network namespace has no other sockets, so one socket in use means that the bridge listens. Reading the list of
+/// sockets would take milliseconds.
 ///
-/// The bridge keeps its way to the proxy and nothing else of what the sandbox is given, but for the files of `/etc`
-/// that are written for it: a shell cannot name their descriptors. The number of its way then serves as the sandbox's
-/// standard error, which the shell shall not write to when it sees a process killed.
+/// The bridge keeps only the proxy's socket, and the files of `/etc` for the sandbox, whose descriptors a shell cannot
+/// name. The descriptor of the socket is then reused for the sandbox's standard error, because the shell must not write
+/// to it when a process is killed.
 fn script() -> String {
-    use descriptor::{ARGUMENTS, FILTER, GATE, HERE, STATUS, WAY, WRITTEN};
+    use descriptor::{ARGUMENTS, FILTER, GATE, HERE, PROXY_SOCKET, STATUS, WRITTEN};
     format!(
         "socat=$1; shift; \
          \"$socat\" -t {HALF_CLOSED} TCP4-LISTEN:{PORT},bind=127.0.0.1,fork,max-children={MAX_CONNECTIONS},backlog=128 \
-         UNIX-CONNECT:/proc/self/fd/{WAY} </dev/null >/dev/null 2>&1 \
+         UNIX-CONNECT:/proc/self/fd/{PROXY_SOCKET} </dev/null >/dev/null 2>&1 \
          {ARGUMENTS}<&- {STATUS}>&- {GATE}<&- {HERE}>&- {FILTER}<&- {WRITTEN}<&- & \
          bridge=$!; up=; until [ \"$up\" ]; do \
          while read -r line; do case $line in 'TCP: inuse '[1-9]*) up=1;; esac; done </proc/net/sockstat; \
-         kill -s 0 $bridge 2>/dev/null || {{ echo 'the bridge to the network did not start' >&2; exit 125; }}; \
+         kill -s 0 $bridge 2>/dev/null || {{ echo 'the bridge to the proxy did not start' >&2; exit 125; }}; \
          [ \"$up\" ] || /bin/sleep 0.001; done; \
-         exec {WAY}>&2 2>/dev/null; \"$@\" 2>&{WAY} {WAY}>&-; code=$?; \
+         exec {PROXY_SOCKET}>&2 2>/dev/null; \"$@\" 2>&{PROXY_SOCKET} {PROXY_SOCKET}>&-; code=$?; \
          kill -s KILL $bridge; wait $bridge; exit $code"
     )
 }
 
-/// The variables by which programs find the proxy. What is on the sandbox's own loopback is reached without it, except
-/// for what the rules name.
+/// The variables that point programs at the proxy. Programs reach the sandbox's own loopback without it, unless a rule
+/// names that host.
 pub(in super::super) fn variables(rules: &[HostRule]) -> Vec<(&'static str, String)> {
     let proxy = format!("http://127.0.0.1:{PORT}");
     let own: [Host; 3] = [

@@ -1,26 +1,26 @@
-//! What a command asked for and did not get, for the person who reads the report.
+//! Denied requests of a command, for the report.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::warning::RunWarning;
 
-/// So many hosts are named; the others are counted.
+/// How many denied requests are named; more are only counted.
 const MAX_NAMED: usize = 20;
 
-/// What was denied during one run, each once.
+/// The denied requests of one run, each once.
 #[derive(Debug, Default)]
-pub(super) struct Denied(Mutex<Seen>);
+pub(super) struct DeniedRequests(Mutex<DeniedList>);
 
 #[derive(Debug, Default)]
-struct Seen {
+struct DeniedList {
     sentences: BTreeSet<String>,
-    /// How often something was denied that is not named.
+    /// How many denied requests are not named.
     others: u64,
 }
 
-impl Denied {
-    /// Notes a sentence. It has nothing in it that was not checked.
+impl DeniedRequests {
+    /// Adds a sentence. It must contain only checked text.
     pub(super) fn note(&self, sentence: &str) {
         let mut seen = self.lock();
         if seen.sentences.len() < MAX_NAMED || seen.sentences.contains(sentence) {
@@ -30,7 +30,7 @@ impl Denied {
         }
     }
 
-    /// The warnings for the report.
+    /// Warnings for the report.
     pub(super) fn warnings(&self) -> Vec<RunWarning> {
         let seen = self.lock();
         let named = seen.sentences.iter().map(|what| RunWarning::Denied { what: what.clone() });
@@ -41,7 +41,7 @@ impl Denied {
         warnings
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, DeniedList> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn each_is_named_once_and_not_too_many() {
-        let denied = Denied::default();
+        let denied = DeniedRequests::default();
         for number in 0..30 {
             denied.note(&format!("{number:02}"));
             denied.note("00");

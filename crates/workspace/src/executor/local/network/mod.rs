@@ -1,4 +1,4 @@
-//! The network of one command: hosts on a list, through a proxy, and nothing else.
+//! The network of one run: a proxy that connects to allowed hosts, and nothing else.
 //!
 //! ```text
 //!  sandbox                     │ around it              │ our process
@@ -6,17 +6,19 @@
 //!  a network with loopback only, for both               │
 //! ```
 //!
-//! The sandbox and the bridge share a network namespace that has nothing but loopback. The bridge is outside of the
-//! sandbox's processes and files, and is the only one who can connect to the proxy: by a descriptor of a Unix socket
-//! that has no path any more. The skill's processes still have no Unix sockets.
+//! The sandbox and the bridge share a network namespace that has only a loopback. The bridge runs outside the sandbox,
+//! and only the bridge can connect to the proxy: it has a descriptor of a Unix socket without a path. The skill's
+//! processes cannot use Unix sockets.
 
 mod address;
+mod allowed_hosts;
 mod bridge;
 mod denied;
 mod head;
 mod proxy;
+mod refusal;
 mod relay;
-mod way;
+mod socket;
 
 pub(super) use self::bridge::{AROUND, Bridge, variables};
 pub(super) use self::proxy::Proxy;

@@ -1,4 +1,4 @@
-//! Bytes in both directions, until one side has nothing more to say or neither says anything for too long.
+//! Carries bytes in both directions, until one side ends or both are idle for too long.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -7,15 +7,15 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Instant;
 
-/// How much is read at once.
+/// How many bytes are read at once.
 const PIECE: usize = 16 * 1024;
 
-/// What goes from the client to the server.
+/// How much goes from the client to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Upward {
-    /// Whatever comes.
+    /// Everything.
     All,
-    /// So many bytes, and nothing after them.
+    /// This many bytes, and nothing after them.
     Exactly(u64),
 }
 
@@ -37,7 +37,7 @@ pub(super) async fn relay(
                 carry(&mut from_client, &mut to_server, &activity).await?;
                 to_server.shutdown().await
             }
-            // The server's answer ends the connection: what the client says after its request is not read.
+            // The server's response ends the connection. Later bytes of the client are not read.
             Upward::Exactly(bytes) => {
                 let carried = carry(&mut (&mut from_client).take(bytes), &mut to_server, &activity).await?;
                 if carried < bytes {
@@ -56,7 +56,7 @@ pub(super) async fn relay(
         }
     };
     let both = async {
-        // An error of one side ends both, and so does the end of a single answer.
+        // An error on one side ends both, and so does the end of a single response.
         let _: io::Result<_> = tokio::try_join!(up, down);
     };
     tokio::select! {
@@ -83,7 +83,7 @@ async fn carry(
     }
 }
 
-/// When bytes were last carried.
+/// When the last bytes were carried.
 struct Activity {
     last: Mutex<Instant>,
     idle: Duration,
@@ -98,7 +98,7 @@ impl Activity {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Returns when nothing was carried for too long.
+    /// Waits until nothing was carried for too long.
     async fn ceased(&self) {
         loop {
             let until = *self.last.lock().unwrap_or_else(PoisonError::into_inner) + self.idle;

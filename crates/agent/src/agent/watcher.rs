@@ -1,0 +1,60 @@
+//! Watchers: they see an agent work.
+
+use crate::id::CallId;
+use crate::thread_state::Event;
+
+/// Sees an agent work, to show it to a person for example. It must not block.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use prowess_agent::{Agent, ThreadUpdate, ThreadId};
+/// use prowess_models::{Scripted, ScriptedTurn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = Scripted::new([ScriptedTurn::new().say("Hello!").in_pieces_of(2)]);
+/// let agent = Agent::builder(Arc::new(model)).build()?;
+/// let mut thread = agent.open(ThreadId::new()).await?;
+/// let pieces = Mutex::new(Vec::new());
+/// let watcher = |update: ThreadUpdate<'_>| {
+///     if let ThreadUpdate::Text(text) = update {
+///         pieces.lock().unwrap().push(text.to_owned()); // a front end prints it
+///     }
+/// };
+/// thread.say("Hi.", &watcher).await?;
+/// assert_eq!(*pieces.lock().unwrap(), ["He", "ll", "o!"]);
+/// # Ok(())
+/// # }
+/// ```
+pub trait Watcher: Send + Sync {
+    /// Called for each update.
+    fn update(&self, update: ThreadUpdate<'_>);
+}
+
+/// Something that a watcher sees.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum ThreadUpdate<'a> {
+    /// An event was stored. The start of a model call is usually stored, and seen, together with the response.
+    Stored(&'a Event),
+    /// A piece of the response. It is not stored yet, and comes again if the model call has to be repeated.
+    Text(&'a str),
+    /// A piece of the model's reasoning.
+    Reasoning(&'a str),
+    /// A tool reports its progress.
+    Progress(&'a CallId, &'a str),
+}
+
+/// A watcher that ignores everything.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoWatcher;
+
+impl Watcher for NoWatcher {
+    fn update(&self, _: ThreadUpdate<'_>) {}
+}
+
+impl<F: Fn(ThreadUpdate<'_>) + Send + Sync> Watcher for F {
+    fn update(&self, update: ThreadUpdate<'_>) {
+        self(update);
+    }
+}

@@ -1,0 +1,258 @@
+//! Skills in a thread: their tools, their prompt sections, and what they do during a turn.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use async_trait::async_trait;
+use prowess_permission::Replies;
+use prowess_skills::allowed_tools::{ToolCall, ToolVerdict};
+use prowess_skills::{AllowedTools, Outcome, SkillDelta, SkillService, SkillState, SkillView, ToolSpec};
+use serde_json::Value;
+
+use super::NAME;
+use super::model_choice::{self, SkillModels};
+use super::put_back::after;
+use super::state::{SkillsDelta, SkillsState};
+use super::tool::SkillTool;
+use crate::agent::{NextModel, NextTool};
+use crate::message::{Content, Message, ToolResult};
+use crate::middleware::{
+    Jump, Middleware, MiddlewareAction, MiddlewareContext, MiddlewareError, Sections, SubAgents,
+};
+use crate::model::{ModelError, ModelResponse, PromptSection, ToolDefinition};
+use crate::state::States;
+use crate::thread_state::{NextStep, TurnOutcome};
+use crate::tool::{Tool, ToolAnswer, ToolKind, ToolOutput};
+
+/// Arguments that a scope such as `Bash(git:*)` is compared with, by their names in common tools.
+const SCOPED_ARGUMENTS: [&str; 4] = ["command", "file_path", "path", "url"];
+/// Arguments that are paths of files, by their names in common tools.
+const FILE_ARGUMENTS: [&str; 2] = ["file_path", "path"];
+
+/// The tools, and the specifications that they were made from.
+type MadeTools = (Arc<[ToolSpec]>, Vec<Arc<dyn Tool>>);
+
+/// Skills in a thread. The thread's state says which are loaded.
+#[derive(Debug)]
+pub(crate) struct ThreadSkills {
+    pub(super) service: SkillService,
+    pub(super) models: Option<SkillModels>,
+    pub(super) forks: Option<SubAgents>,
+    /// The secret of the conversation's frames.
+    pub(super) secret: [u8; 16],
+    /// Whether the conversation lacked the text of a loaded skill when the thread was opened.
+    pub(super) is_elsewhere: OnceLock<bool>,
+    /// The tools of the last call of [`Middleware::tools`].
+    pub(super) tools: Mutex<Option<MadeTools>>,
+}
+
+impl ThreadSkills {
+    /// The view of the skills that these states have loaded.
+    pub(super) fn at(&self, states: &States) -> SkillView {
+        let engine = self.service.engine();
+        match SkillsState::of(states) {
+            Some(state) => engine.at_shared(&state.state),
+            None => engine.at(&SkillState::default()),
+        }
+    }
+
+    /// What `allowed-tools` says about a call.
+    fn verdict(
+        &self,
+        context: MiddlewareContext<'_>,
+        name: &str,
+        kind: Option<ToolKind>,
+        arguments: &Value,
+    ) -> ToolVerdict {
+        let mut scoped =
+            SCOPED_ARGUMENTS.iter().filter_map(|name| arguments.get(name).and_then(Value::as_str));
+        // With two of them it is unknown which one the scope is about.
+        let mut argument = scoped.next().filter(|_| scoped.next().is_none());
+        if kind == Some(ToolKind::Find) && arguments.get("path").is_none() {
+            argument = arguments.get("pattern").and_then(Value::as_str);
+        }
+        self.at(context.states).check_tool(ToolCall { name, argument })
+    }
+
+    /// Starts a skill if the person typed `/name arguments`.
+    async fn invoked(&self, context: MiddlewareContext<'_>, view: &SkillView) -> Vec<MiddlewareAction> {
+        let said = context.thread_state.messages().last();
+        let said = said.filter(|message| message.is_by_person());
+        let Some(line) = said.map(|message| message.text()).filter(|text| text.starts_with('/')) else {
+            return Vec::new();
+        };
+        let name = line[1..].split_whitespace().next().unwrap_or_default();
+        if !view.commands().iter().any(|command| command.name == name) {
+            return Vec::new();
+        }
+        let mut invoked = view.invoke(&line).drive(self.service.files(), &Replies::default()).await;
+        // The person typed the skill's name. If nobody else can be asked, that counts as the reply.
+        if let Outcome::Asks(question) = &invoked {
+            let typed = Replies::allowing([question.fingerprint()]);
+            invoked = view.invoke(&line).drive(self.service.files(), &typed).await;
+        }
+        let invoked = match invoked {
+            Outcome::Done(prepared) => prepared.finish(view.state()),
+            Outcome::Refused(error) => Err(error),
+            Outcome::Asks(_) => return Vec::new(),
+        };
+        match invoked {
+            Ok(answer) => {
+                let is_of_server = |delta: &SkillDelta| match delta {
+                    SkillDelta::Loaded { skill, .. } | SkillDelta::Reloaded { skill, .. } => {
+                        skill.from.is_some()
+                    }
+                    _ => false,
+                };
+                // A person started the skill, but a server's text is not the person's text.
+                let message = if answer.deltas.iter().any(is_of_server) {
+                    Message::by_agent(answer.text)
+                } else {
+                    Message::user(answer.text)
+                };
+                let tell = MiddlewareAction::Tell(vec![message]);
+                changes(answer.deltas).into_iter().chain([tell]).collect()
+            }
+            Err(error) => {
+                vec![MiddlewareAction::Jump(Jump::End(TurnOutcome::Stopped { reason: error.for_model() }))]
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Middleware for ThreadSkills {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn tools(&self, context: MiddlewareContext<'_>) -> Vec<Arc<dyn Tool>> {
+        let specs = self.service.tools(&self.at(context.states));
+        let mut made = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        // While the specifications stay the same, model calls share the tools.
+        if let Some((of, tools)) = &*made
+            && Arc::ptr_eq(of, &specs)
+        {
+            return tools.clone();
+        }
+        let tool = |spec: &ToolSpec| {
+            let ToolSpec { description, parameters, .. } = spec.clone();
+            let definition = ToolDefinition { name: spec.name.to_owned(), description, parameters };
+            let (service, forks) = (self.service.clone(), self.forks.clone());
+            Arc::new(SkillTool { service, spec: spec.clone(), definition: Arc::new(definition), forks })
+        };
+        let tools: Vec<Arc<dyn Tool>> = specs.iter().map(|spec| tool(spec) as Arc<dyn Tool>).collect();
+        *made = Some((specs, tools.clone()));
+        tools
+    }
+
+    async fn sections(&self, context: MiddlewareContext<'_>) -> Result<Sections, MiddlewareError> {
+        // All middleware have finished `before_model`, so the messages that the model sees are final.
+        let missing = self.missing_texts(context).await;
+        let (texts, deltas, view) =
+            missing.map_err(|error| MiddlewareError::new("read loaded skills", error))?;
+        // It changes only when a skill is loaded, unloaded or refreshed.
+        let section = |text: String| PromptSection { owner: NAME.to_owned(), text, is_stable: false };
+        let texts = std::iter::once(view.prompt().text).chain(texts);
+        let mut sections: Sections =
+            texts.filter(|text| !text.is_empty()).map(section).collect::<Vec<_>>().into();
+        sections.changes = deltas.into_iter().map(|delta| SkillsDelta::Skill(delta).change()).collect();
+        Ok(sections)
+    }
+
+    async fn before_agent(
+        &self,
+        context: MiddlewareContext<'_>,
+    ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
+        let is_stored = SkillsState::of(context.states).is_some_and(|state| state.secret.is_some());
+        let secret =
+            (!is_stored).then(|| MiddlewareAction::Change(SkillsDelta::Secret(self.secret).change()));
+        Ok(secret.into_iter().collect())
+    }
+
+    async fn before_model(
+        &self,
+        context: MiddlewareContext<'_>,
+    ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
+        let view = self.at(context.states);
+        // The budget may be lower than when the skills were loaded, here or in a parent's thread.
+        let dropped = view.over_budget();
+        // All middleware have finished `before_agent`, so hooks have seen the message.
+        let invoked = if context.thread_state.model_calls() == 0 {
+            self.invoked(context, &after(&view, &dropped)).await
+        } else {
+            Vec::new()
+        };
+        Ok(changes(dropped).into_iter().chain(invoked).collect())
+    }
+
+    async fn wrap_model_call(
+        &self,
+        context: MiddlewareContext<'_>,
+        mut next: NextModel<'_>,
+    ) -> Result<ModelResponse, ModelError> {
+        let view = self.at(context.states);
+        model_choice::apply(&view, self.models.as_ref(), &mut next);
+        // Removes the text of unloaded skills, if the session is set to do so.
+        for message in &mut next.request.messages {
+            let Content::Tool(result) = &message.content else { continue };
+            if let Some(text) = view.without_unloaded(&result.text) {
+                let mut shorter = (**message).clone();
+                shorter.content = Content::Tool(ToolResult { text, ..result.clone() });
+                *message = Arc::new(shorter);
+            }
+        }
+        next.ask().await
+    }
+
+    async fn after_model(
+        &self,
+        context: MiddlewareContext<'_>,
+    ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
+        let view = self.at(context.states);
+        let mut actions = changes(view.after_model_call());
+        if view.engine().options().allowed_tools == AllowedTools::Preapprove
+            && let NextStep::CallTools(calls) = context.thread_state.next()
+        {
+            let listed = calls.into_iter().filter(|call| !call.approved).filter(|call| {
+                let arguments = call.call.parsed().unwrap_or_default();
+                matches!(
+                    self.verdict(context, &call.call.name, context.tool_kind(&call.call.name), &arguments),
+                    ToolVerdict::Preapproved { .. }
+                )
+            });
+            actions.extend(listed.map(|call| MiddlewareAction::Approve { call: call.call.id }));
+        }
+        Ok(actions)
+    }
+
+    async fn wrap_tool_call(&self, context: MiddlewareContext<'_>, next: NextTool<'_>) -> ToolOutput {
+        if let ToolVerdict::Blocked { message } =
+            self.verdict(context, &next.call.name, Some(next.kind()), next.arguments)
+        {
+            return ToolAnswer::error(message).into();
+        }
+        let files = FILE_ARGUMENTS.iter().filter_map(|name| next.arguments.get(name).and_then(Value::as_str));
+        match next.call().await {
+            ToolOutput::Done(mut answer) if !answer.is_error => {
+                // A skill may be for these files.
+                let files = files.map(|file| file.trim_start_matches('/'));
+                let offered = self.at(context.states).note_files(files);
+                answer.changes.extend(offered.into_iter().map(|delta| SkillsDelta::Skill(delta).change()));
+                answer.into()
+            }
+            output => output,
+        }
+    }
+
+    async fn after_agent(
+        &self,
+        context: MiddlewareContext<'_>,
+        _: &TurnOutcome,
+    ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
+        Ok(changes(self.at(context.states).end_turn()))
+    }
+}
+
+fn changes(deltas: Vec<SkillDelta>) -> Vec<MiddlewareAction> {
+    deltas.into_iter().map(|delta| MiddlewareAction::Change(SkillsDelta::Skill(delta).change())).collect()
+}

@@ -1,0 +1,266 @@
+//! Sub-agents: agents with their own threads that work on one task each.
+
+mod child;
+mod task;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use prowess_skills::call::ForkedSkill;
+use serde::{Deserialize, Serialize};
+
+use self::child::ChildTask;
+use self::task::Task;
+use super::cost_limit::ThreadCostLimit;
+use super::skills::SkillsState;
+use crate::agent::Agent;
+use crate::middleware::{Middleware, MiddlewareContext, MiddlewareError, Sections};
+use crate::model::{PromptSection, ToolDefinition};
+use crate::state::{AnyState, State, States};
+use crate::thread_state::{NextStep, ReadyCall, StateChange, TurnLimits};
+use crate::tool::{Tool, ToolAnswer, ToolContext, ToolKind, ToolOutput};
+
+const NAME: &str = "subagents";
+/// The sub-agent that is used if the call names none.
+const GENERAL: &str = "general-purpose";
+/// How long one task may take by default.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(3600);
+/// How deep sub-agents can be nested by default.
+const DEFAULT_DEPTH: u32 = 3;
+
+/// The tool `task`, which hands a task to a sub-agent.
+///
+/// Each task has its own thread in the agent's store. The thread's name follows from the call, so a task that was cut off
+/// continues where it was. A sub-agent sees nothing of its parent's conversation and state. Its questions to a person
+/// appear in the parent's thread, and its tokens count there.
+///
+/// ```
+/// use std::sync::{Arc, OnceLock};
+/// use prowess_agent::middleware::SubAgents;
+/// use prowess_agent::{Agent, NoWatcher, ThreadId};
+/// use prowess_models::{ScriptedExpect, Scripted, ScriptedTurn};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let reader = Agent::builder(Arc::new(Scripted::new([ScriptedTurn::new().say("It is about a whale.")]))).build()?;
+/// let task = json!({"description": "Read Moby-Dick.", "subagent_type": "general-purpose"});
+/// let model = Scripted::new([
+///     ScriptedTurn::new().call("task", task),
+///     ScriptedTurn::new().expect(ScriptedExpect::new().last("a whale")).say("A whale."),
+/// ]);
+/// let agent = Agent::builder(Arc::new(model)).middleware(SubAgents::new(reader)).build()?;
+/// let mut thread = agent.open(ThreadId::new()).await?;
+/// thread.say("What is Moby-Dick about?", &NoWatcher).await?;
+/// assert_eq!(thread.last_response().as_deref(), Some("A whale."));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct SubAgents(Arc<Settings>);
+
+#[derive(Clone, Debug)]
+struct Settings {
+    agents: BTreeMap<String, SubAgent>,
+    depth: u32,
+    limits: Option<TurnLimits>,
+    timeout: Duration,
+    inherit: bool,
+    /// The definition of the tool `task`.
+    task: OnceLock<Arc<ToolDefinition>>,
+}
+
+#[derive(Clone, Debug)]
+struct SubAgent {
+    description: String,
+    agent: Agent,
+}
+
+impl SubAgents {
+    /// Starts with one sub-agent for any task.
+    pub fn new(general_purpose: Agent) -> Self {
+        let description = "Does any task of several steps, with the same tools as you.".to_owned();
+        let agents = BTreeMap::from([(GENERAL.to_owned(), SubAgent { description, agent: general_purpose })]);
+        let (depth, timeout) = (DEFAULT_DEPTH, DEFAULT_TIMEOUT);
+        Self(Arc::new(Settings {
+            agents,
+            depth,
+            limits: None,
+            timeout,
+            inherit: false,
+            task: OnceLock::new(),
+        }))
+    }
+
+    fn change(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        let settings = Arc::make_mut(&mut self.0);
+        settings.task = OnceLock::new();
+        change(settings);
+        self
+    }
+
+    /// Adds a sub-agent. Its description says what it is for.
+    #[must_use]
+    pub fn and(self, name: impl Into<String>, description: impl Into<String>, agent: Agent) -> Self {
+        let sub_agent = SubAgent { description: description.into(), agent };
+        self.change(|settings| drop(settings.agents.insert(name.into(), sub_agent)))
+    }
+
+    /// Limits how deep sub-agents can be nested. With 1, sub-agents have no sub-agents.
+    #[must_use]
+    pub fn depth(self, most: u32) -> Self {
+        self.change(|settings| settings.depth = most)
+    }
+
+    /// Sets the limits of one task. By default, each sub-agent has the limits that it was built with.
+    ///
+    /// No task gets more tokens than its share of those that its parent's turn has left.
+    #[must_use]
+    pub fn limits(self, limits: TurnLimits) -> Self {
+        self.change(|settings| settings.limits = Some(limits))
+    }
+
+    /// Sets how long one task may take.
+    #[must_use]
+    pub fn within(self, timeout: Duration) -> Self {
+        self.change(|settings| settings.timeout = timeout)
+    }
+
+    /// Lets each sub-agent start with the skills that its parent has loaded. By default it starts with none.
+    #[must_use]
+    pub fn inherit_skills(self) -> Self {
+        self.change(|settings| settings.inherit = true)
+    }
+
+    /// How long a tool call that starts a sub-agent may take.
+    pub(crate) fn tool_timeout(&self) -> Duration {
+        // The task ends the sub-agent itself, before the agent drops the call.
+        self.0.timeout.saturating_add(Duration::from_secs(60))
+    }
+
+    /// Lets a sub-agent follow a skill with `context: fork`.
+    pub(crate) async fn fork(&self, forked: ForkedSkill, context: ToolContext<'_>) -> ToolOutput {
+        let name = forked.agent.as_deref().unwrap_or(GENERAL);
+        let Some(sub_agent) = self.0.agents.get(name) else { return self.unknown().into() };
+        let arguments = forked.arguments.as_deref().map(|arguments| format!(" It is given: {arguments}"));
+        let arguments = arguments.unwrap_or_default();
+        let (task, seeds) = if sub_agent.agent.has_middleware("skills") {
+            let task = format!("Follow the skill '{}', which is loaded.{arguments}", forked.name);
+            (task, SkillsState::seeds(forked.deltas))
+        } else {
+            (format!("Follow these instructions.{arguments}\n\n{}", forked.instructions), Vec::new())
+        };
+        self.run_task(name, sub_agent, task, seeds, context).await
+    }
+
+    /// Hands a task to a sub-agent.
+    async fn task(&self, name: &str, task: String, context: ToolContext<'_>) -> ToolOutput {
+        let Some(sub_agent) = self.0.agents.get(name) else { return self.unknown().into() };
+        let skills = SkillsState::of(context.states).filter(|_| self.0.inherit);
+        let seeds = skills.map(SkillsState::inheritance).unwrap_or_default();
+        self.run_task(name, sub_agent, task, seeds, context).await
+    }
+
+    async fn run_task(
+        &self,
+        name: &str,
+        sub_agent: &SubAgent,
+        task: String,
+        mut seeds: Vec<StateChange>,
+        context: ToolContext<'_>,
+    ) -> ToolOutput {
+        let depth = Depth::of(context.states);
+        if depth >= self.0.depth {
+            let text = format!("Error: sub-agents go {} deep at most: do it yourself.", self.0.depth);
+            return ToolAnswer::error(text).into();
+        }
+        seeds.push(StateChange::new::<Depth>(NAME, &(depth + 1)));
+        if sub_agent.agent.has_middleware("skills") {
+            seeds.extend(SkillsState::of(context.states).map(SkillsState::led).unwrap_or_default());
+        }
+        let mut limits = self.0.limits.unwrap_or_else(|| sub_agent.agent.limits());
+        if let Some(left) = context.middleware.thread_state.tokens_left() {
+            // Tasks of the same response get equal shares.
+            let left = left / tasks_at_once(&context).max(1);
+            limits.tokens = Some(limits.tokens.map_or(left, |most| most.min(left)));
+        }
+        let mut agent = sub_agent.agent.bounded(name, Arc::clone(context.middleware.store), limits);
+        if let Some(limit) = context.middleware.find::<ThreadCostLimit>() {
+            let (limited, seed) = limit.extend_to(context.thread, agent);
+            agent = limited;
+            seeds.push(seed);
+        }
+        ChildTask { name, agent, task, seeds, timeout: self.0.timeout, context }.run().await
+    }
+
+    fn unknown(&self) -> ToolAnswer {
+        let known: Vec<&str> = self.0.agents.keys().map(String::as_str).collect();
+        ToolAnswer::error(format!(
+            "Error: there is no sub-agent of that name. Sub-agents: {}.",
+            known.join(", ")
+        ))
+    }
+}
+
+/// How many calls of the same response start sub-agents, including this one.
+fn tasks_at_once(context: &ToolContext<'_>) -> u64 {
+    let NextStep::CallTools(calls) = context.middleware.thread_state.next() else { return 1 };
+    let kind = |call: &ReadyCall| context.middleware.tool_kind(&call.call.name);
+    // A sub-agent may follow a skill, too.
+    let own = calls.iter().find(|call| call.message == *context.message).and_then(kind);
+    let is_one =
+        |call: &&ReadyCall| kind(call).is_some_and(|kind| kind == ToolKind::Task || Some(kind) == own);
+    calls.iter().filter(is_one).count() as u64
+}
+
+/// How many agents are above this thread's agent.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Depth(u32);
+
+impl Depth {
+    fn of(states: &States) -> u32 {
+        states.get::<Self>(NAME).map_or(0, |depth| depth.0)
+    }
+}
+
+impl State for Depth {
+    type Delta = u32;
+
+    fn apply(&mut self, depth: u32) {
+        self.0 = depth;
+    }
+}
+
+#[async_trait]
+impl Middleware for SubAgents {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn state(&self) -> Option<Box<dyn AnyState>> {
+        Some(Box::<Depth>::default())
+    }
+
+    fn tools(&self, context: MiddlewareContext<'_>) -> Vec<Arc<dyn Tool>> {
+        if Depth::of(context.states) >= self.0.depth {
+            return Vec::new();
+        }
+        vec![Arc::new(Task(self.clone()))]
+    }
+
+    async fn sections(&self, context: MiddlewareContext<'_>) -> Result<Sections, MiddlewareError> {
+        if Depth::of(context.states) >= self.0.depth {
+            return Ok(Sections::default());
+        }
+        Ok(PromptSection { owner: NAME.to_owned(), text: SECTION.to_owned(), is_stable: true }.into())
+    }
+}
+
+const SECTION: &str = "\
+## Sub-agents
+
+Hand work to a sub-agent with `task` when it is several steps whose details you do not need, and several at once when \
+they do not depend on each other. A sub-agent sees nothing of this conversation: tell it all that it needs and what its \
+answer shall have. Its answer comes back to you, not to the person.";

@@ -1,0 +1,76 @@
+//! The tool `task`.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{GENERAL, SubAgents};
+use crate::model::ToolDefinition;
+use crate::tool::{Tool, ToolContext, ToolKind, ToolOutput, parsed, schema};
+
+const TOOL: &str = "task";
+
+#[derive(Debug)]
+pub(super) struct Task(pub(super) SubAgents);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    #[schemars(description = "What to do, with all that it needs to know, and what to answer")]
+    description: String,
+    #[serde(default = "general")]
+    subagent_type: String,
+}
+
+fn general() -> String {
+    GENERAL.to_owned()
+}
+
+impl Task {
+    fn create_definition(&self) -> ToolDefinition {
+        let agents = &self.0.0.agents;
+        let mut description = "Hand a task to a sub-agent, and get its answer. Sub-agents:".to_owned();
+        for (name, sub_agent) in agents {
+            let _ = write!(description, "\n- {name}: {}", sub_agent.description);
+        }
+        let mut parameters = schema::<Arguments>();
+        let names: Vec<&String> = agents.keys().collect();
+        let agent_type = &mut parameters["properties"]["subagent_type"];
+        agent_type["enum"] = json!(names);
+        // The default must be an agent that exists.
+        if !agents.contains_key(GENERAL)
+            && let Some(agent_type) = agent_type.as_object_mut()
+        {
+            agent_type.remove("default");
+        }
+        ToolDefinition { name: TOOL.to_owned(), description, parameters }
+    }
+}
+
+#[async_trait]
+impl Tool for Task {
+    fn definition(&self) -> Arc<ToolDefinition> {
+        Arc::clone(self.0.0.task.get_or_init(|| self.create_definition().into()))
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Task
+    }
+
+    fn timeout(&self) -> Duration {
+        self.0.tool_timeout()
+    }
+
+    async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {
+        let Arguments { description, subagent_type } = match parsed(TOOL, arguments) {
+            Ok(arguments) => arguments,
+            Err(answer) => return answer.into(),
+        };
+        self.0.task(&subagent_type, description, context).await
+    }
+}

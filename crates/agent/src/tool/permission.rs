@@ -1,0 +1,76 @@
+//! Permission questions of a tool call. They wait in the thread, so the reply can come from another process.
+
+use prowess_permission::{Fingerprint, Permissions, Question, Refusal, Replies, Stopped};
+
+use super::{RefusedBy, ToolAnswer, ToolContext, ToolOutput};
+use crate::thread_state::{CallQuestion, CallReply, Consultation};
+
+/// The question of a call, with what a person allowed for it before.
+pub(crate) fn call_question(question: Question, consultation: Option<&Consultation>) -> Box<CallQuestion> {
+    Box::new(CallQuestion { question, allowed: allowed_before(consultation), via: None })
+}
+
+/// What a person has allowed for this call so far.
+pub(crate) fn allowed_before(consultation: Option<&Consultation>) -> Vec<Fingerprint> {
+    let Some(Consultation { question: asked, reply, .. }) = consultation else { return Vec::new() };
+    let mut allowed = asked.allowed.clone();
+    // A reply to a sub-agent allows nothing to its parent.
+    if matches!(reply, Some(CallReply::Approve | CallReply::Always)) && asked.via.is_none() {
+        allowed.push(asked.question.fingerprint());
+    }
+    allowed
+}
+
+/// The replies of a person about this call, for the gate that asks again.
+///
+/// # Errors
+///
+/// The person rejected the call: the call's answer.
+pub(crate) fn replies(consultation: Option<&Consultation>) -> Result<Replies, ToolAnswer> {
+    let of_the_gate = consultation.filter(|consultation| consultation.question.via.is_none());
+    match of_the_gate.and_then(|consultation| Some((consultation, consultation.reply.as_ref()?))) {
+        None | Some((_, CallReply::Approve)) => {}
+        Some((consultation, CallReply::Always)) => {
+            let always = consultation.question.question.fingerprint();
+            return Ok(Replies::allowing(allowed_before(Some(consultation))).and_always(always));
+        }
+        Some((_, CallReply::Reject { message } | CallReply::RejectAll { message })) => {
+            let message = Some(message.clone());
+            return Err(refusal_answer(&Refusal::Rejected { message }));
+        }
+        Some((_, CallReply::Edit { .. })) => {
+            let text =
+                "Error: the arguments cannot be changed once the call has started, so it was rejected.";
+            return Err(ToolAnswer::refused(text, RefusedBy::Person));
+        }
+    }
+    Ok(Replies::allowing(allowed_before(consultation)))
+}
+
+/// The answer of a call that the permission gate refused.
+pub(crate) fn refusal_answer(refusal: &Refusal) -> ToolAnswer {
+    let text = match refusal {
+        Refusal::Rejected { .. } => refusal.to_string(),
+        refusal => format!("Error: {refusal}"),
+    };
+    ToolAnswer { data: Some(refusal.into()), ..ToolAnswer::error(text) }
+}
+
+impl ToolContext<'_> {
+    /// Asks whether this call may do something.
+    ///
+    /// If the permissions have nobody to ask, the question waits in the thread. The agent calls the tool again with the
+    /// reply, and the call passes if it asks the same question.
+    ///
+    /// # Errors
+    ///
+    /// The call may not, or has to wait: the output that the tool must return.
+    pub async fn pass(&self, permissions: &Permissions, question: Question) -> Result<(), ToolOutput> {
+        let replies = replies(self.consultation)?;
+        match permissions.pass(question, &replies).await {
+            Ok(_) => Ok(()),
+            Err(Stopped::Asks(question)) => Err(ToolOutput::Ask(call_question(*question, self.consultation))),
+            Err(Stopped::Refused(refusal)) => Err(refusal_answer(&refusal).into()),
+        }
+    }
+}

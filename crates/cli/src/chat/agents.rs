@@ -1,0 +1,344 @@
+//! The agents of a chat: model, skills, files, rules, sandbox and stored threads.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context as _, Result, anyhow};
+use prowess_agent::backends::Backends;
+use prowess_agent::cost::Price;
+use prowess_agent::middleware::{CostLimit, Hooks, SandboxedHooks, Skills, SubAgents};
+use prowess_agent::{Agent, AgentOptions, DeepAgent, Model, ThreadId, ThreadStore, TurnLimits};
+use prowess_backend::{CompositeBackend, LocalBackend, VirtualPath};
+use prowess_catalog::Catalog;
+use prowess_mcp::client::{Patience, ServerFiles, ServerTools, Servers};
+use prowess_permission::{Broker, FileApprovals, Permissions};
+use prowess_skills::{Capabilities, Dialect, Lifetime, RunSetup, SessionOptions, SkillSession};
+use prowess_store::SqliteStore;
+use prowess_workspace::{Artifacts, Network, Runner, Scope};
+
+use super::model::{self, ModelDefaults};
+use super::old_approvals;
+use super::open_thread::{LEASE, check_own};
+use super::permissions::policy;
+use super::run_files::RunFiles;
+use super::thread_artifacts::OwnArtifacts;
+use super::thread_directory::ThreadDirectory;
+use crate::artifacts;
+use crate::config::{Amount, Config, Flag, Inherited, OfProject, SkillSettings};
+use crate::options::RootArgs;
+use crate::project::MEMORY;
+use crate::servers;
+use crate::terminal::{count, printable};
+use crate::visibility::VisibleSkills;
+use crate::workspace_dir::WorkspaceDir;
+
+/// The name of the agent in rules and in telemetry.
+pub(super) const NAME: &str = crate::visibility::CHAT_AGENT;
+/// Directories for what was moved out of the conversation into files. They are stored with the thread, not among the
+/// user's files.
+pub(super) const THREAD_FILES: [&str; 2] = ["conversation_history", "large_tool_results"];
+
+/// The system prompt.
+const PROMPT: &str = "You are an agent in a person's terminal. You work for that person, with skills and tools. \
+Look at the skills first: if one fits the task, load it and follow it, and unload it when it is no longer needed. The files \
+under `/` are those of the directory that the person works in. Commands of skills run in a sandbox with a workspace of its \
+own, which does not have those files unless they are given as inputs; what a command writes below `out/` comes back to you. \
+Some calls wait until the person allows them; if one is refused, do not try to get around that: say what you would need. \
+Be brief. Answer in Markdown.";
+
+/// The session options of a chat: how skills are shown to the model and loaded.
+pub(crate) fn session_options(settings: &SkillSettings) -> SessionOptions {
+    let mut options = SessionOptions::new(settings.dialect.unwrap_or(Dialect::Trpc));
+    options.capabilities = Capabilities::all();
+    options.lifetime = settings.lifetime.unwrap_or(Lifetime::Session);
+    settings.put_into(&mut options);
+    options
+}
+
+/// Everything that the agents of a chat are built from.
+pub(super) struct ChatAgents {
+    pub(super) config: Config,
+    /// The options of the command line, which override the configuration.
+    flags: Vec<Flag>,
+    pub(super) model: Arc<dyn Model>,
+    pub(super) store: SqliteStore,
+    /// The working directory of the person.
+    pub(super) directory: PathBuf,
+    /// The state directory.
+    pub(super) state: PathBuf,
+    pub(super) root_args: RootArgs,
+    pub(super) catalog: Arc<Mutex<Catalog>>,
+    create_in: Vec<String>,
+    /// The part of the project's configuration that is used.
+    configuration: OfProject,
+    /// Whether the project's AGENTS.md is used.
+    trusts_memory: bool,
+    /// The last notice about untrusted items.
+    notice: Option<String>,
+    pub(super) permissions: Permissions,
+    /// Runs commands. Each thread gets its own artifacts.
+    runner: Runner,
+    artifacts: Artifacts,
+    pub(super) workspace_dir: WorkspaceDir,
+    /// The top of the project, or the working directory.
+    project: PathBuf,
+    /// Other MCP servers, if there are any.
+    servers: Option<Arc<Servers>>,
+}
+
+/// What [`ChatAgents`] is made from.
+pub(super) struct AgentSetup {
+    pub(super) config: Config,
+    pub(super) flags: Vec<Flag>,
+    pub(super) root_args: RootArgs,
+    pub(super) skills: crate::skills::Skills,
+    pub(super) runner: Runner,
+    pub(super) artifacts: Artifacts,
+    pub(super) workspace_dir: WorkspaceDir,
+    pub(super) state: PathBuf,
+}
+
+impl ChatAgents {
+    /// Makes the agents. Also returns notices about old approvals and about servers that cannot be used.
+    pub(super) async fn new(found: AgentSetup) -> Result<(Self, Vec<String>)> {
+        let AgentSetup { config, flags, root_args, mut skills, runner, artifacts, workspace_dir, state } =
+            found;
+        let model = model::configured(&config.settings)?;
+        let directory = std::env::current_dir().context("the working directory cannot be read")?;
+        check_own(&state.join(crate::threads::FILE))?;
+        let store =
+            SqliteStore::open(state.join(crate::threads::FILE)).await.map_err(|error| anyhow!("{error}"))?;
+        let approvals = Arc::new(FileApprovals::at(state.join("approvals.json")));
+        let broker = Broker::open(approvals, directory.to_string_lossy()).await?;
+        let mut notices = old_approvals::renew(&broker, &directory).await;
+        let permissions = Permissions::new(broker, NAME, policy(&config, &workspace_dir));
+        let mut servers = None;
+        if let Some(connected) = servers::connect(&config.settings, None, &skills.roots).await? {
+            let (catalog, more) = servers::add_skills_at_start(&connected.servers, &skills.catalog).await;
+            skills.catalog = catalog;
+            notices.extend(connected.notices.into_iter().chain(more));
+            servers = Some(connected.servers);
+        }
+        let agents = Self {
+            model,
+            store,
+            directory,
+            state,
+            root_args,
+            configuration: skills.configuration()?,
+            trusts_memory: skills.trusts_memory(),
+            notice: skills.notice(),
+            project: artifacts::project(&skills)?,
+            catalog: Arc::new(Mutex::new(skills.catalog)),
+            create_in: skills.create_in,
+            permissions,
+            runner,
+            artifacts,
+            workspace_dir,
+            servers,
+            flags,
+            config,
+        };
+        Ok((agents, notices))
+    }
+
+    /// The current skills.
+    pub(super) fn catalog(&self) -> Catalog {
+        self.catalog.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The skills that the model sees.
+    pub(super) fn visible_skills(&self) -> VisibleSkills {
+        VisibleSkills::new(&self.catalog(), &self.config)
+    }
+
+    /// Knows the files that runs of a thread write.
+    pub(super) fn run_files(&self, thread: &ThreadId) -> Result<RunFiles> {
+        let workspace = self.runner.workspaces.path_of(thread.as_str());
+        Ok(RunFiles::new(workspace, self.artifacts_of(thread)?.scope().clone(), self.workspace_dir.clone()))
+    }
+
+    /// Looks for skills again. Returns a notice if something changed.
+    pub(super) async fn refresh(&mut self) -> Result<Option<String>> {
+        let known = self.catalog();
+        let mut skills = self.root_args.discover_again(&known)?;
+        if let Some(servers) = self.servers.as_ref().filter(|servers| servers.has_changed()) {
+            // `prowess servers` shows what cannot be used.
+            skills.catalog = servers::add_skills(servers, &skills.catalog, Patience::endless()).await.0;
+        }
+        let mut is_same = same(&known, &skills.catalog) && self.trusts_memory == skills.trusts_memory();
+        let configuration = skills.configuration()?;
+        if self.configuration != configuration {
+            // The project's settings are used only while they are trusted; its restrictions stay.
+            let mut config = Config::load_silently(&configuration, &self.flags)?;
+            config.settings.model.name = self.config.settings.model.name.clone();
+            self.permissions = Permissions::new(
+                Arc::clone(self.permissions.broker()),
+                NAME,
+                policy(&config, &self.workspace_dir),
+            );
+            (self.config, self.configuration, is_same) = (config, configuration, false);
+        }
+        self.trusts_memory = skills.trusts_memory();
+        let notice = skills.notice();
+        // A notice is shown once.
+        let news = notice.clone().filter(|_| notice != self.notice);
+        self.notice = notice;
+        *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = skills.catalog;
+        let changed = || "the skills have changed; the model now sees the new list".to_owned();
+        Ok((!is_same).then(|| news.unwrap_or_else(changed)))
+    }
+
+    /// A line that lists the MCP servers.
+    pub(super) fn servers_line(&self) -> Option<String> {
+        let visible_skills = self.visible_skills();
+        let of = |label: &str| {
+            let published = visible_skills.view().entries().iter().filter_map(|entry| entry.published());
+            count(published.filter(|published| published.server == label).count(), "skill")
+        };
+        let servers = self.servers.iter().flat_map(|servers| servers.all());
+        let told: Vec<String> =
+            servers.map(|server| format!("{} ({})", server.label(), of(server.label().as_str()))).collect();
+        (!told.is_empty()).then(|| format!("MCP servers: {}", told.join(", ")))
+    }
+
+    /// The agent for a thread.
+    pub(super) fn agent(&self, thread: &ThreadId) -> Result<Agent> {
+        let settings = &self.config.settings;
+        let mut limits = TurnLimits::default();
+        let model_calls = settings.limits.model_calls.and_then(|most| u32::try_from(most.0).ok());
+        limits.model_calls = model_calls.unwrap_or(limits.model_calls);
+        limits.tokens = settings.limits.tokens.map(|most| most.0);
+        let mut runner = self.runner.clone();
+        // Sub-agents have other threads, and share these artifacts.
+        runner.artifacts = Some(Arc::new(self.artifacts_of(thread)?));
+        let mut options = AgentOptions::default();
+        (options.limits, options.lease) = (limits, LEASE);
+        let manner = ModelDefaults {
+            effort: settings.model.effort,
+            max_output: settings.model.max_output_tokens.map(|most| most.0),
+        };
+        let mut agent = DeepAgent::builder(Arc::clone(&self.model))
+            .name(NAME)
+            .prompt(PROMPT)
+            .middleware(ThreadDirectory(self.directory.clone()))
+            .middleware(OwnArtifacts)
+            .middleware(manner)
+            .skills(self.skills(&runner))
+            .files(self.files(thread)?)
+            .permissions(self.file_permissions(thread))
+            .store(Arc::new(self.store.clone()) as Arc<dyn ThreadStore>)
+            .options(options);
+        if settings.skills.inherited == Inherited::Loaded {
+            agent = agent.sub_agents(SubAgents::inherit_skills);
+        }
+        if let Some(servers) = &self.servers {
+            agent = agent.middleware(ServerTools::new(Arc::clone(servers), self.permissions.clone()));
+        }
+        let hooks = Hooks::new(self.config.hooks()?).commands(SandboxedHooks::new(runner));
+        agent = agent.hooks(hooks);
+        // AGENTS.md is read only if it is trusted.
+        if self.trusts_memory && self.directory.join(MEMORY).is_file() {
+            agent = agent.memory([format!("/{MEMORY}")]);
+        }
+        if let Some(Amount(most)) = settings.limits.cost {
+            agent = agent.middleware(CostLimit::new(self.config.prices()?, dollars(most)?));
+        }
+        agent.build().map_err(|error| anyhow!("{error}"))
+    }
+
+    /// The artifacts of a thread: its own, unless `artifacts.scope` is wider.
+    pub(super) fn artifacts_of(&self, thread: &ThreadId) -> Result<Artifacts> {
+        let scope = self.config.settings.artifacts.scope;
+        let scope = artifacts::configured(scope, Scope::thread(thread.as_str())?, &self.project)?;
+        Ok(self.artifacts.in_scope(scope))
+    }
+
+    fn skills(&self, runner: &Runner) -> Skills {
+        let settings = self.config.settings.skills.clone();
+        let (catalog, runner) = (Arc::clone(&self.catalog), runner.clone());
+        let hosts: Vec<_> = self.config.settings.sandbox.host_rules().collect();
+        let create_in = self.create_in.clone();
+        let permissions = self.skill_permissions();
+        let own = self.config.settings.clone();
+        let servers = self.servers.clone();
+        // A key may come from a program, so each model is made once.
+        let known: Mutex<BTreeMap<String, Option<Arc<dyn Model>>>> = Mutex::default();
+        let skills = Skills::new(move |thread| {
+            let mut options = session_options(&settings);
+            options.create_in.clone_from(&create_in);
+            let mut runs = RunSetup::new(runner.clone(), thread.as_str());
+            if !hosts.is_empty() {
+                runs.network = Network::Hosts(hosts.clone());
+            }
+            let catalog = catalog.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let session =
+                SkillSession::builder(catalog).options(options).runs(runs).permissions(permissions.clone());
+            match &servers {
+                Some(servers) => session.files(Arc::new(ServerFiles::new(Arc::clone(servers)))),
+                None => session,
+            }
+        });
+        skills.models(move |name| {
+            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.entry(name.to_owned()).or_insert_with(|| model::for_skill(&own, name)).clone()
+        })
+    }
+
+    /// The files of the working directory, and those stored with the thread.
+    fn files(&self, thread: &ThreadId) -> Result<Backends> {
+        let own = LocalBackend::open(&self.directory);
+        let own = own.with_context(|| format!("{} cannot be read", self.directory.display()))?;
+        let mut files = CompositeBackend::new(Arc::new(own));
+        for name in THREAD_FILES {
+            let place = self.thread_files(thread).join(name);
+            make(&place)?;
+            let kept = LocalBackend::open(&place);
+            let kept = kept.with_context(|| format!("{} cannot be read", place.display()))?;
+            let at = VirtualPath::root().join(name).map_err(|error| anyhow!("{error}"))?;
+            files = files.mount(at, Arc::new(kept));
+        }
+        Ok(Backends::from(Arc::new(files)))
+    }
+
+    /// The command line that continues a thread, with its roots and its workspace directory.
+    pub(super) fn resume_line(&self, thread: &ThreadId) -> String {
+        let mut line = "prowess chat".to_owned();
+        if self.root_args.only {
+            line.push_str(" --only");
+        }
+        for root in &self.root_args.root {
+            line.push_str(&artifacts::directory_option("--root", root));
+        }
+        if let Some(directory) = self.workspace_dir.given() {
+            line.push_str(&artifacts::directory_option("--workspace", directory));
+        }
+        format!("{line} --resume {thread}")
+    }
+
+    /// The directory of files stored with a thread.
+    pub(super) fn thread_files(&self, thread: &ThreadId) -> PathBuf {
+        crate::threads::files(&self.state, thread)
+    }
+}
+
+/// A limit in dollars.
+fn dollars(amount: f64) -> Result<Price> {
+    amount.to_string().parse().map_err(|_| anyhow!("`limits.cost` is not an amount in dollars: {amount}"))
+}
+
+/// Whether two catalogs have the same skills. Unchanged entries are shared.
+fn same(one: &Catalog, other: &Catalog) -> bool {
+    let pairs = |one: &[Arc<prowess_catalog::SkillEntry>], other: &[Arc<prowess_catalog::SkillEntry>]| {
+        one.len() == other.len() && one.iter().zip(other).all(|(one, other)| Arc::ptr_eq(one, other))
+    };
+    pairs(one.entries(), other.entries()) && pairs(one.untrusted(), other.untrusted())
+}
+
+/// Creates a directory that only this user can read.
+pub(super) fn make(path: &Path) -> Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.with_context(|| format!("cannot create {}", printable(&path.display().to_string())))
+}

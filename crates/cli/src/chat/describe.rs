@@ -1,0 +1,161 @@
+//! Describes calls, results and outcomes in one line.
+
+use prowess_agent::TurnOutcome;
+use prowess_agent::tool::{RefusedBy, ToolData};
+use prowess_skills::{Dialect, SkillToolKind};
+use serde_json::Value;
+
+use super::events::ChatEvent;
+use crate::terminal::{printable, printable_start, size};
+
+/// The longest line about a call, in characters. The screen cuts it to its width.
+const MAX_LINE: usize = 200;
+/// The arguments that say most about a call, in order of preference.
+const TELLING: [&str; 8] = ["command", "file_path", "path", "pattern", "description", "name", "query", "url"];
+
+/// What a call does.
+pub(super) fn call(tool: &str, arguments: &Value) -> String {
+    let text = |key: &str| arguments[key].as_str();
+    // Tool names of all dialects count, because threads outlive configurations.
+    let act = Dialect::tool_kind(tool);
+    let skill = act.and_then(|_| Dialect::skill_in(arguments));
+    let told = match (act, skill) {
+        (Some(SkillToolKind::Load), Some(skill)) => format!("load {skill}"),
+        (Some(SkillToolKind::Unload), Some(skill)) => format!("unload {skill}"),
+        (Some(SkillToolKind::Run | SkillToolKind::Start), Some(skill)) => {
+            format!("run {skill}: {}", text("command").unwrap_or_default())
+        }
+        (_, Some(skill)) => format!("{tool} {skill}"),
+        (_, None) => match TELLING.iter().find_map(|key| text(key)) {
+            Some(argument) => format!("{tool} {argument}"),
+            None => tool.to_owned(),
+        },
+    };
+    printable_start(&told, MAX_LINE)
+}
+
+/// The result of a call, if there is more to say than that it is done.
+pub(super) fn result(text: &str, is_error: bool, data: Option<&ToolData>) -> Option<String> {
+    if let Some(why) = refusal(data) {
+        return Some(why);
+    }
+    if is_error {
+        let text = text.strip_prefix("Error: ").unwrap_or(text);
+        return Some(printable_start(text.trim(), MAX_LINE));
+    }
+    let Some(ToolData::Ran(ran)) = data else { return None };
+    let mut told = if ran.timed_out { "timed out".to_owned() } else { format!("exit {}", ran.exit_code) };
+    if !ran.sandbox.is_empty() {
+        told.push_str(&format!(", sandbox {}", ran.sandbox));
+    }
+    Some(printable_start(&told, MAX_LINE))
+}
+
+/// Whether a command failed. The call itself did not.
+pub(super) fn has_failed(data: Option<&ToolData>) -> bool {
+    matches!(data, Some(ToolData::Ran(ran)) if ran.exit_code != 0)
+}
+
+/// A file of a run: its path and size, or its saved name and the command that gets it.
+pub(super) fn file(event: &ChatEvent) -> Option<(String, String)> {
+    let ChatEvent::File { name, path, bytes, fetch, .. } = event else { return None };
+    Some(match (path, fetch) {
+        (Some(path), _) => (printable(path), bytes.map(size).unwrap_or_default()),
+        (None, Some(fetch)) => (format!("{} is saved", printable(name)), format!("`{}`", printable(fetch))),
+        (None, None) => (printable(name), String::new()),
+    })
+}
+
+/// The person's refusal, with the reason if one was given; `None` for other results.
+pub(super) fn refusal(data: Option<&ToolData>) -> Option<String> {
+    let Some(ToolData::Refused { by: RefusedBy::Person, message }) = data else { return None };
+    Some(match message.as_deref().map(str::trim).filter(|why| !why.is_empty()) {
+        Some(why) => format!("refused: {}", printable_start(why, MAX_LINE)),
+        None => "refused".to_owned(),
+    })
+}
+
+/// How a turn ended; `None` if it ended with an answer.
+pub(super) fn outcome(outcome: &TurnOutcome) -> Option<String> {
+    Some(match outcome {
+        TurnOutcome::Answered => return None,
+        TurnOutcome::Cancelled => "stopped".to_owned(),
+        TurnOutcome::Stopped { reason } => format!("stopped: {}", printable(reason)),
+        TurnOutcome::Failed { error } => printable(&error.to_string()),
+        other => printable(&other.to_string()),
+    })
+}
+
+/// What to do after a turn that reached a limit.
+pub(super) fn advice(outcome: &TurnOutcome) -> Option<String> {
+    let advice = match outcome {
+        TurnOutcome::TooManyModelCalls { .. } => {
+            "send another message, or allow more with --max-model-calls or `limits.model_calls`"
+        }
+        TurnOutcome::TooManyTokens { .. } => "send another message, or allow more with `limits.tokens`",
+        _ => return None,
+    };
+    Some(advice.to_owned())
+}
+
+/// A number of tokens, short.
+pub(super) fn tokens(tokens: u64) -> String {
+    match tokens {
+        0..1_000 => tokens.to_string(),
+        1_000..100_000 => format!("{:.1}k", tokens as f64 / 1_000.0),
+        100_000..1_000_000 => format!("{}k", tokens / 1_000),
+        _ => format!("{:.1}M", tokens as f64 / 1_000_000.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prowess_skills::RunSummary;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_call_is_told_by_what_it_does() {
+        assert_eq!(call("skill_load", &json!({"skill": "csv-report"})), "load csv-report");
+        assert_eq!(call("load_skill", &json!({"skill_name": "csv-report"})), "load csv-report");
+        assert_eq!(call("skill", &json!({"name": "csv-report"})), "load csv-report");
+        assert_eq!(call("skill_unload", &json!({"name": "csv-report"})), "unload csv-report");
+        assert_eq!(call("skill_run", &json!({"skill": "sums", "command": "add\n1"})), "run sums: add 1");
+        assert_eq!(call("grep", &json!({"pattern": "x", "path": "/src"})), "grep /src");
+        assert_eq!(call("write_todos", &json!({"todos": []})), "write_todos");
+        assert_eq!(call("odd", &Value::Null), "odd");
+        assert!(call("read_file", &json!({"path": "\u{1b}[2J".repeat(999)})).chars().count() <= MAX_LINE + 1);
+    }
+
+    #[test]
+    fn a_run_is_told_by_its_report() {
+        let ran = RunSummary { sandbox: "bwrap".to_owned(), ..RunSummary::default() };
+        let told = |ran: RunSummary| result("{}", false, Some(&ToolData::Ran(Box::new(ran))));
+        assert_eq!(told(ran.clone()).as_deref(), Some("exit 0, sandbox bwrap"));
+        let late = RunSummary { timed_out: true, ..ran };
+        assert_eq!(told(late).as_deref(), Some("timed out, sandbox bwrap"));
+        // What a tool says is no report, whatever it looks like.
+        assert_eq!(result("{\"exit_code\": 1}", false, None), None);
+        assert_eq!(
+            result("Error: there is no such file", true, None).as_deref(),
+            Some("there is no such file")
+        );
+    }
+
+    #[test]
+    fn only_a_person_refuses_in_words_of_their_own() {
+        let refused = |by, message: Option<&str>| {
+            let data = ToolData::Refused { by, message: message.map(str::to_owned) };
+            result("The user rejected this: x", true, Some(&data))
+        };
+        assert_eq!(refused(RefusedBy::Person, Some(" not today ")).as_deref(), Some("refused: not today"));
+        assert_eq!(refused(RefusedBy::Person, None).as_deref(), Some("refused"));
+        assert_eq!(refused(RefusedBy::Rule, None).as_deref(), Some("The user rejected this: x"));
+    }
+
+    #[test]
+    fn tokens_are_short() {
+        assert_eq!([999, 1_234, 128_000, 2_000_000].map(tokens), ["999", "1.2k", "128k", "2.0M"]);
+    }
+}

@@ -1,0 +1,297 @@
+//! The events of a chat: what a screen shows, and what `--json` prints, one object per line.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime};
+
+use prowess_agent::id::CallId;
+use prowess_agent::middleware::SkillsState;
+use prowess_agent::thread_state::StateChange;
+use prowess_agent::tool::ToolData;
+use prowess_agent::{CallReply, Event, ThreadId, ThreadUpdate, ToolCall, TurnOutcome, WaitingCall};
+use prowess_permission::{Question, Wording};
+use prowess_skills::SkillDelta;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::run_files::RunFiles;
+
+/// How far file times may lag behind the clock.
+const TICK: Duration = Duration::from_millis(10);
+
+/// An event of a chat.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum ChatEvent {
+    /// A thread is open.
+    Thread {
+        id: ThreadId,
+        model: String,
+        /// How many messages it has already.
+        messages: usize,
+    },
+    /// A piece of the model's text.
+    Text { text: String },
+    /// A piece of the model's reasoning.
+    Reasoning { text: String },
+    /// The model's response is complete.
+    Said { model: String, input_tokens: u64, output_tokens: u64 },
+    /// A tool is called.
+    Call { call: CallId, tool: String, arguments: Value },
+    /// A tool reports progress.
+    Progress { call: CallId, text: String },
+    /// A tool answered.
+    Result {
+        call: CallId,
+        tool: String,
+        text: String,
+        is_error: bool,
+        milliseconds: Option<u64>,
+        /// The result as data: the end of a command, or who refused the call.
+        data: Option<ToolData>,
+    },
+    /// A run wrote a file, or saved an artifact.
+    File {
+        call: CallId,
+        name: String,
+        /// Its path on this machine.
+        path: Option<String>,
+        bytes: Option<u64>,
+        /// The command that gets the artifact.
+        fetch: Option<String>,
+    },
+    /// A skill was loaded.
+    Loaded { skill: String, tokens: usize },
+    /// A skill was unloaded.
+    Unloaded { skill: String, reason: Value },
+    /// A person must reply.
+    Question {
+        call: CallId,
+        tool: String,
+        /// The wording of the question.
+        #[serde(flatten)]
+        wording: Box<Wording>,
+        /// The question as it is stored.
+        question: Box<Question>,
+    },
+    /// A person, or `--yes`, replied.
+    Replied { call: CallId, reply: CallReply },
+    /// A summary replaced this many messages.
+    Compacted { messages: usize },
+    /// Estimated tokens of the next model call.
+    Context { tokens: u64, window: Option<u64>, skills: usize, skill_tokens: usize, cost: Option<String> },
+    /// The turn is over.
+    Ended { outcome: TurnOutcome, answer: Option<String> },
+    /// A notice for the person.
+    Note { text: String },
+}
+
+/// Turns updates of a thread into events, with the names and times of calls.
+#[derive(Debug, Default)]
+pub(crate) struct EventTranslator {
+    calls: BTreeMap<CallId, (ToolCall, Option<Instant>)>,
+    /// How many messages a summary replaced.
+    cut: usize,
+    /// The files that runs write.
+    files: Option<RunFiles>,
+}
+
+impl EventTranslator {
+    /// Switches to another thread.
+    pub(super) fn open(&mut self, cut: usize, files: RunFiles) {
+        (self.cut, self.files) = (cut, Some(files));
+    }
+
+    /// Adds calls that were made before.
+    pub(crate) fn add_calls(&mut self, calls: impl IntoIterator<Item = ToolCall>) {
+        self.calls.extend(calls.into_iter().map(|call| (call.id.clone(), (call, None))));
+    }
+
+    /// The events of an update.
+    pub(crate) fn update(&mut self, update: ThreadUpdate<'_>) -> Vec<ChatEvent> {
+        match update {
+            ThreadUpdate::Text(text) => vec![ChatEvent::Text { text: text.to_owned() }],
+            ThreadUpdate::Reasoning(text) => vec![ChatEvent::Reasoning { text: text.to_owned() }],
+            ThreadUpdate::Progress(call, text) => {
+                vec![ChatEvent::Progress { call: call.clone(), text: text.to_owned() }]
+            }
+            ThreadUpdate::Stored(event) => self.stored(event),
+            _ => Vec::new(),
+        }
+    }
+
+    fn stored(&mut self, event: &Event) -> Vec<ChatEvent> {
+        match event {
+            Event::ModelAnswered { model, message, usage, .. } => {
+                self.add_calls(message.tool_calls().cloned());
+                let (input_tokens, output_tokens) = (usage.input, usage.output);
+                vec![ChatEvent::Said { model: model.clone(), input_tokens, output_tokens }]
+            }
+            Event::ToolStarted { call } => {
+                let Some((known, begun)) = self.calls.get_mut(call) else { return Vec::new() };
+                *begun = Some(Instant::now());
+                let arguments = known.parsed().unwrap_or_else(|_| Value::String(known.arguments.clone()));
+                vec![ChatEvent::Call { call: call.clone(), tool: known.name.clone(), arguments }]
+            }
+            Event::ToolAnswered { call, answer } => {
+                let mut events = skills(&answer.changes);
+                let (tool, begun) = match self.calls.get(call) {
+                    Some((known, begun)) => (known.name.clone(), *begun),
+                    None => (String::new(), None),
+                };
+                let milliseconds =
+                    begun.map(|begun| u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
+                let ran = match &answer.data {
+                    Some(ToolData::Ran(ran)) => Some(ran),
+                    _ => None,
+                };
+                let since = begun.and_then(|begun| SystemTime::now().checked_sub(begun.elapsed() + TICK));
+                let files = self.files.as_mut().zip(ran).map(|(files, ran)| files.of_run(call, ran, since));
+                let (text, is_error, data) = (answer.text.clone(), answer.is_error, answer.data.clone());
+                events.push(ChatEvent::Result {
+                    call: call.clone(),
+                    tool,
+                    text,
+                    is_error,
+                    milliseconds,
+                    data,
+                });
+                events.extend(files.into_iter().flatten());
+                events
+            }
+            Event::StateChanged { changes } => skills(changes),
+            Event::Replied { call, reply } => {
+                // Other calls that this reply ends have their own events.
+                let reply = match reply.clone() {
+                    CallReply::RejectAll { message } => CallReply::Reject { message },
+                    reply => reply,
+                };
+                vec![ChatEvent::Replied { call: call.clone(), reply }]
+            }
+            Event::Compacted { cut, .. } => {
+                let before = std::mem::replace(&mut self.cut, *cut);
+                vec![ChatEvent::Compacted { messages: cut.saturating_sub(before) }]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl ChatEvent {
+    /// The event for a question that waits.
+    pub(crate) fn question(waiting: &WaitingCall) -> Self {
+        Self::Question {
+            call: waiting.call.id.clone(),
+            tool: waiting.call.name.clone(),
+            wording: Box::new(waiting.question.wording()),
+            question: Box::new(waiting.question.clone()),
+        }
+    }
+}
+
+fn skills(changes: &[StateChange]) -> Vec<ChatEvent> {
+    let events = |delta| match delta {
+        SkillDelta::Loaded { skill, .. } | SkillDelta::Reloaded { skill, .. } => {
+            Some(ChatEvent::Loaded { skill: skill.name, tokens: skill.tokens })
+        }
+        SkillDelta::Unloaded { name, reason } => {
+            let reason = serde_json::to_value(reason).unwrap_or_default();
+            Some(ChatEvent::Unloaded { skill: name, reason })
+        }
+        _ => None,
+    };
+    changes.iter().filter_map(SkillsState::delta).filter_map(events).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use prowess_permission::Kind;
+
+    use super::*;
+
+    /// One of each, in the order of the page. A type that is missing here does not compile.
+    fn each() -> Vec<ChatEvent> {
+        let (call, text) = (|| CallId::from("c"), || "x".to_owned());
+        let all = vec![
+            ChatEvent::Thread { id: ThreadId::new(), model: text(), messages: 1 },
+            ChatEvent::Text { text: text() },
+            ChatEvent::Reasoning { text: text() },
+            ChatEvent::Said { model: "m".to_owned(), input_tokens: 1, output_tokens: 1 },
+            ChatEvent::Call { call: call(), tool: text(), arguments: Value::Null },
+            ChatEvent::Progress { call: call(), text: text() },
+            ChatEvent::Result {
+                call: call(),
+                tool: text(),
+                text: text(),
+                is_error: false,
+                milliseconds: None,
+                data: None,
+            },
+            ChatEvent::File { call: call(), name: text(), path: None, bytes: None, fetch: None },
+            ChatEvent::Loaded { skill: text(), tokens: 1 },
+            ChatEvent::Unloaded { skill: text(), reason: Value::Null },
+            ChatEvent::Question {
+                call: call(),
+                tool: text(),
+                wording: Box::new(Question::new(Kind::RUN, "x").wording()),
+                question: Box::new(Question::new(Kind::RUN, "x")),
+            },
+            ChatEvent::Replied { call: call(), reply: CallReply::Approve },
+            ChatEvent::Compacted { messages: 1 },
+            ChatEvent::Ended { outcome: TurnOutcome::Answered, answer: None },
+            ChatEvent::Context { tokens: 1, window: None, skills: 1, skill_tokens: 1, cost: None },
+            ChatEvent::Note { text: text() },
+        ];
+        for event in &all {
+            match event {
+                ChatEvent::Thread { .. }
+                | ChatEvent::Text { .. }
+                | ChatEvent::Reasoning { .. }
+                | ChatEvent::Said { .. }
+                | ChatEvent::Call { .. }
+                | ChatEvent::Progress { .. }
+                | ChatEvent::Result { .. }
+                | ChatEvent::File { .. }
+                | ChatEvent::Loaded { .. }
+                | ChatEvent::Unloaded { .. }
+                | ChatEvent::Question { .. }
+                | ChatEvent::Replied { .. }
+                | ChatEvent::Compacted { .. }
+                | ChatEvent::Ended { .. }
+                | ChatEvent::Context { .. }
+                | ChatEvent::Note { .. } => {}
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn the_page_names_every_type_and_field() {
+        let page =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/chat.md")).unwrap();
+        let events = page.split("\n## Events\n").nth(1).unwrap().split("\n## ").next().unwrap();
+        let quoted =
+            |cell: &str| -> Vec<String> { cell.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
+        let rows = events.lines().filter(|line| line.starts_with("| `"));
+        let documented: BTreeMap<String, Vec<String>> = rows
+            .map(|row| {
+                let cells: Vec<&str> = row.split('|').collect();
+                let mut fields = quoted(cells[2]);
+                fields.sort();
+                (quoted(cells[1]).remove(0), fields)
+            })
+            .collect();
+        let known: BTreeMap<String, Vec<String>> = each()
+            .iter()
+            .map(|event| {
+                let value = serde_json::to_value(event).unwrap();
+                let fields = value.as_object().unwrap().keys().filter(|key| *key != "type");
+                let mut fields: Vec<String> = fields.cloned().collect();
+                fields.sort();
+                (value["type"].as_str().unwrap().to_owned(), fields)
+            })
+            .collect();
+        assert_eq!(documented, known);
+    }
+}

@@ -1,0 +1,168 @@
+//! Names the files that runs write, and the commands that get saved artifacts.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
+
+use prowess_agent::id::CallId;
+use prowess_skills::RunSummary;
+use prowess_workspace::Scope;
+use prowess_workspace::artifact::ArtifactFile;
+
+use super::events::ChatEvent;
+use crate::artifacts::get_command;
+use crate::terminal::count;
+use crate::workspace_dir::WorkspaceDir;
+
+/// The directory for results in a workspace.
+const OUT: &str = "out";
+/// How many files of one run are named.
+const MAX_NAMED: usize = 20;
+/// How many directory entries are read: a run can write anything.
+const MAX_ENTRIES: usize = 2_000;
+const MAX_DEPTH: usize = 4;
+
+/// Knows the files that the runs of a thread write.
+#[derive(Debug)]
+pub(crate) struct RunFiles {
+    workspace: PathBuf,
+    /// The scope of saved artifacts.
+    scope: Scope,
+    workspace_dir: WorkspaceDir,
+    /// Files that were named already, with their times. Parallel runs share a workspace.
+    told: BTreeMap<String, SystemTime>,
+}
+
+impl RunFiles {
+    /// For runs that work in this directory.
+    pub(super) fn new(workspace: PathBuf, scope: Scope, workspace_dir: WorkspaceDir) -> Self {
+        Self { workspace, scope, workspace_dir, told: BTreeMap::new() }
+    }
+
+    /// The files of a run: those it returned, those it wrote since it started, and saved artifacts.
+    pub(super) fn of_run(
+        &mut self,
+        call: &CallId,
+        ran: &RunSummary,
+        since: Option<SystemTime>,
+    ) -> Vec<ChatEvent> {
+        let mut files: BTreeMap<String, u64> = BTreeMap::new();
+        for file in ran.files.iter().filter(|file| is_below(&file.name)) {
+            files.insert(file.name.clone(), file.bytes);
+        }
+        if let Some(since) = since {
+            self.written(since, &mut files);
+        }
+        let more = files.len().saturating_sub(MAX_NAMED);
+        let mut events: Vec<ChatEvent> =
+            files.into_iter().take(MAX_NAMED).map(|(name, bytes)| self.file(call, name, bytes)).collect();
+        if more > 0 {
+            let place = self.workspace.join(OUT);
+            events.push(ChatEvent::Note {
+                text: format!("{} more in {}", count(more, "file"), place.display()),
+            });
+        }
+        let saved = ran.artifacts.iter().take(MAX_NAMED);
+        let saved = saved.map(|saved| ArtifactFile { name: saved.name.clone(), version: saved.version });
+        events.extend(saved.map(|saved| ChatEvent::File {
+            call: call.clone(),
+            fetch: Some(get_command(&self.scope, &saved, &self.workspace_dir)),
+            name: format!("{}@{}", saved.name, saved.version),
+            path: None,
+            bytes: None,
+        }));
+        events
+    }
+
+    fn file(&self, call: &CallId, name: String, bytes: u64) -> ChatEvent {
+        let path = self.workspace.join(&name).display().to_string();
+        ChatEvent::File { call: call.clone(), name, path: Some(path), bytes: Some(bytes), fetch: None }
+    }
+
+    /// Adds result files that were written since then and not named before, even if the run returned none.
+    fn written(&mut self, since: SystemTime, files: &mut BTreeMap<String, u64>) {
+        let (mut room, mut pending) = (MAX_ENTRIES, vec![(self.workspace.join(OUT), 0)]);
+        while let Some((directory, depth)) = pending.pop() {
+            for entry in std::fs::read_dir(directory).into_iter().flatten().flatten().take(room) {
+                room -= 1;
+                // Neither call follows a link.
+                let (Ok(kind), Ok(found)) = (entry.file_type(), entry.metadata()) else { continue };
+                if kind.is_dir() && depth < MAX_DEPTH {
+                    pending.push((entry.path(), depth + 1));
+                    continue;
+                }
+                let Some(written) =
+                    found.modified().ok().filter(|written| kind.is_file() && *written >= since)
+                else {
+                    continue;
+                };
+                let path = entry.path();
+                let Ok(name) = path.strip_prefix(&self.workspace) else { continue };
+                let name = name.to_string_lossy().into_owned();
+                if self.told.insert(name.clone(), written) != Some(written) {
+                    files.entry(name).or_insert(found.len());
+                }
+            }
+        }
+    }
+}
+
+/// Whether a name stays below the workspace.
+fn is_below(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    !name.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use prowess_skills::run_summary::{RunSummaryArtifact, RunSummaryFile};
+
+    use super::*;
+
+    fn names(events: &[ChatEvent]) -> Vec<String> {
+        let name = |event: &ChatEvent| match event {
+            ChatEvent::File { name, path, fetch, .. } => {
+                assert!(path.is_some() != fetch.is_some());
+                name.clone()
+            }
+            ChatEvent::Note { text } => text.clone(),
+            other => panic!("{other:?}"),
+        };
+        events.iter().map(name).collect()
+    }
+
+    #[test]
+    fn files_of_a_run_are_named_whether_they_were_asked_for_or_not() {
+        let place = tempfile::tempdir().unwrap();
+        let out = place.path().join("out");
+        std::fs::create_dir_all(out.join("a/b")).unwrap();
+        std::os::unix::fs::symlink("/etc", out.join("link")).unwrap();
+        std::os::unix::fs::symlink("/etc/hosts", out.join("hosts")).unwrap();
+        std::fs::write(out.join("a/b/new.txt"), "new").unwrap();
+        let old = std::fs::File::create(out.join("old.txt")).unwrap();
+        let since = SystemTime::now() - Duration::from_secs(60);
+        old.set_modified(since - Duration::from_secs(1)).unwrap();
+        let mut files = RunFiles::new(place.path().to_owned(), Scope::user(), WorkspaceDir::default());
+        let asked = |name: &str| RunSummaryFile { name: name.to_owned(), bytes: 2 };
+        let answer = RunSummary {
+            files: vec![asked("out/asked.txt"), asked("../x")],
+            artifacts: vec![RunSummaryArtifact { name: "it's".to_owned(), version: 3 }],
+            ..RunSummary::default()
+        };
+        let call = CallId::from("c");
+        let mut after = |ran: &RunSummary| files.of_run(&call, ran, Some(since));
+        assert_eq!(names(&after(&answer)), ["out/a/b/new.txt", "out/asked.txt", "it's@3"]);
+        let ended = RunSummary { exit_code: 1, ..RunSummary::default() };
+        assert!(after(&ended).is_empty(), "nothing is named twice");
+        std::fs::write(out.join("a/b/newer.txt"), "newer").unwrap();
+        assert_eq!(names(&after(&ended)), ["out/a/b/newer.txt"]);
+        for number in 0..2 * MAX_ENTRIES {
+            std::fs::write(out.join(format!("{number}.txt")), "").unwrap();
+        }
+        let many = after(&ended);
+        assert_eq!(many.len(), MAX_NAMED + 1);
+        assert!(matches!(many.last(), Some(ChatEvent::Note { text }) if text.contains(" more in ")));
+    }
+}

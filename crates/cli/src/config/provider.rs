@@ -1,0 +1,114 @@
+//! `[provider.NAME]`
+
+mod key;
+
+use std::str::FromStr;
+
+use anyhow::{Result, bail};
+use prowess_models::{ANTHROPIC_BASE_URL, OPENAI_BASE_URL};
+
+use super::origin::Origin;
+use super::read::section;
+use super::setting::{CommandLine, HttpUrl, Parsed, Variable, words};
+
+section! {
+    /// A provider of models, under a name of your choice. `model.name` begins with that name. `openai` and `anthropic`
+    /// are built in, and you can change them. Any other provider needs `api` and `base_url`.
+    pub(crate) struct ProviderSettings {
+        /// The protocol of the provider.
+        User api: Api,
+        /// The URL of the provider's API.
+        User base_url: Parsed<HttpUrl>,
+        /// The environment variable that holds the API key. If it is empty, prowess sends no key.
+        User key_env: Option<Parsed<Variable>>,
+        /// A program that prints the API key, with its arguments, instead of `key_env`. It runs without a shell and
+        /// has ten seconds.
+        User key_command: Option<CommandLine>,
+        /// The name of the limit for a response, if `api` is `openai`. The default is `max_completion_tokens`; older
+        /// servers want `max_tokens`.
+        User output_limit: Option<OutputLimitWord>,
+        /// How a request says how hard to think: by a word (the default), by a number of tokens (Anthropic's models
+        /// before the end of 2025), or not at all (models that refuse such requests).
+        User thinking: Option<ThinkingWord>,
+    }
+}
+
+/// The protocol of a provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Api {
+    Openai,
+    Anthropic,
+}
+
+words!(Api { "openai" = Openai, "anthropic" = Anthropic });
+
+/// The name of the limit for a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutputLimitWord {
+    MaxCompletionTokens,
+    MaxTokens,
+}
+
+words!(OutputLimitWord { "max_completion_tokens" = MaxCompletionTokens, "max_tokens" = MaxTokens });
+
+/// How a request says how hard to think.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ThinkingWord {
+    Word,
+    Tokens,
+    Off,
+}
+
+words!(ThinkingWord { "word" = Word, "tokens" = Tokens, "off" = Off });
+
+/// The name of a provider.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ProviderName;
+
+impl FromStr for ProviderName {
+    type Err = &'static str;
+
+    fn from_str(name: &str) -> Result<Self, &'static str> {
+        let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
+        if name == "offline" || name.is_empty() || !name.bytes().all(fits) {
+            return Err("a provider's name has lowercase letters, digits, `-` and `_`, and is not `offline`");
+        }
+        Ok(Self)
+    }
+}
+
+/// The providers that are built in.
+pub(super) const BUILT_IN: [(&str, [(&str, &str); 3]); 2] = [
+    ("openai", [("api", "openai"), ("base_url", OPENAI_BASE_URL), ("key_env", "OPENAI_API_KEY")]),
+    ("anthropic", [("api", "anthropic"), ("base_url", ANTHROPIC_BASE_URL), ("key_env", "ANTHROPIC_API_KEY")]),
+];
+
+impl ProviderSettings {
+    /// Checks the keys that depend on each other. `origin` gives the origin of a key that is set.
+    pub(super) fn check(&mut self, name: &str, origin: impl Fn(&str) -> Option<Origin>) -> Result<()> {
+        let at = |key: &str| origin(key).unwrap_or(Origin::Default);
+        if self.thinking == Some(ThinkingWord::Tokens) && self.api == Api::Openai {
+            bail!(
+                "{}: `provider.{name}.thinking` can be `tokens` only with the api `anthropic`",
+                at("thinking")
+            );
+        }
+        if self.output_limit.is_some() && self.api == Api::Anthropic {
+            bail!(
+                "{}: `provider.{name}.output_limit` is only for the api `openai`; remove it",
+                at("output_limit")
+            );
+        }
+        if self.key_command.is_some() && self.key_env.is_some() {
+            let variable = at("key_env");
+            if variable != Origin::Default {
+                bail!(
+                    "{}: `provider.{name}` has a key_command here and a key_env at {variable}; remove one of them",
+                    at("key_command")
+                );
+            }
+            self.key_env = None;
+        }
+        Ok(())
+    }
+}

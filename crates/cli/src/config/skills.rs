@@ -1,0 +1,75 @@
+//! `[skills]`
+
+use prowess_catalog::overview::ManualSkills;
+use prowess_skills::documents::DEFAULT_MAX_DOCUMENT_BYTES;
+use prowess_skills::options::DEFAULT_MAX_LOADED_SKILLS;
+use prowess_skills::{AllowedTools, Budgets, Dialect, Discovery, Lifetime, SessionOptions};
+
+use super::read::section;
+use super::setting::{FullPath, Parsed, Whole, words};
+
+section! {
+    /// Where prowess finds skills, how a model learns about them, and how much room they get.
+    pub(crate) struct SkillSettings {
+        /// More directories with skills, as absolute paths or with a leading `~/`. `SKILLS_ROOT` and `--root` take
+        /// precedence over them.
+        User roots: Vec<Parsed<FullPath>>,
+        /// How many skills can be loaded at once.
+        All max_loaded_skills: Whole = DEFAULT_MAX_LOADED_SKILLS,
+        /// How many tokens all loaded skills can have together. Without it, there is no limit.
+        All max_loaded_tokens: Option<Whole>,
+        /// How many bytes of documents one skill can have in the model's context.
+        All max_document_bytes: Whole = DEFAULT_MAX_DOCUMENT_BYTES,
+        /// How many levels of a skill's directories are listed when the skill is loaded. With 1, the list has
+        /// `scripts/`, `references/` and so on, without the directories in them.
+        All resource_depth: Whole = 1,
+        /// What a skill's `allowed-tools` do: recommend these tools, restrict the model to them, or approve them in
+        /// advance, so that prowess does not ask about them.
+        User allowed_tools: AllowedTools = "recommend",
+        /// The names and texts of the skill tools, as one family of agents knows them. The default is `trpc` for
+        /// `prowess chat`, and `deepagents` for `prowess mcp` and `prowess session`, which also have `--dialect`.
+        All dialect: Option<Dialect>,
+        /// When prowess looks for the files of a skill: when the skill is loaded (`lazy`), or for all skills at the
+        /// start (`eager`). With `eager`, the list of skills says how many files each skill has.
+        All discovery: Discovery = "lazy",
+        /// How long a skill stays loaded: for the next model call, until the turn ends, or for the whole conversation,
+        /// which is the default of `prowess chat`. `prowess mcp` sees no turns: a skill stays loaded until it is
+        /// unloaded.
+        All lifetime: Option<Lifetime>,
+        /// Whether skills that only people may start are hidden from the model, or listed and marked. The dialect
+        /// `opencode` always hides them.
+        All manual: ManualSkills = "hidden",
+        /// Which skills are loaded when a sub-agent of `prowess chat` starts: `none`, or those that its parent has
+        /// `loaded`.
+        All inherited: Inherited = "none",
+    }
+}
+
+impl SkillSettings {
+    /// Puts what is set for every surface into the options of a session. The lifetime is missing: not every surface
+    /// knows when a turn ends.
+    pub(crate) fn put_into(&self, options: &mut SessionOptions) {
+        options.budgets =
+            Budgets::new(self.max_loaded_skills.size(), self.max_loaded_tokens.map(Whole::size));
+        options.budgets.max_document_bytes = self.max_document_bytes.size();
+        options.resource_depth = self.resource_depth.size();
+        options.allowed_tools = self.allowed_tools;
+        options.discovery = self.discovery;
+        options.manual = self.manual;
+    }
+}
+
+words!(AllowedTools { "recommend" = Recommend, "restrict" = Restrict, "preapprove" = Preapprove });
+words!(Dialect { "deepagents" = DeepAgents, "trpc" = Trpc, "opencode" = OpenCode });
+words!(Discovery { "lazy" = Lazy, "eager" = Eager });
+words!(Lifetime { "once" = Once, "turn" = Turn, "session" = Session });
+words!(ManualSkills { "hidden" = Hidden, "marked" = Marked });
+
+/// Which skills are loaded when a sub-agent starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Inherited {
+    None,
+    Loaded,
+}
+
+words!(Inherited { "none" = None, "loaded" = Loaded });

@@ -1,0 +1,284 @@
+//! Finds the items of a project that need trust.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::Path;
+
+use hmac_sha256::Hash;
+use prowess_base::beneath::{self, FILE, Follow};
+use prowess_base::hex::encode;
+use rustix::fs::{AtFlags, FileType};
+use rustix::io::Errno;
+
+use super::digest::{Allowance, Entry, contents, names};
+use super::links::{LinkTarget, SkillDirectories, SkillDirectory};
+use super::{FileKind, Item, ItemKind};
+use crate::config::FILE_NAME;
+use crate::project::Project;
+
+/// How many files and directories the items may have together.
+pub(super) const MAX_FILES: usize = 10_000;
+/// How many bytes they may have together.
+pub(super) const MAX_BYTES: u64 = 64 << 20;
+/// How many files and directories are counted to find out which items fit.
+const MAX_COUNTED: usize = 10 * MAX_FILES;
+
+/// Why the items are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To compare digests.
+    Compare,
+    /// To show them to a person: texts are kept as they were hashed.
+    Show,
+}
+
+/// The items of a project, by their paths below its top.
+///
+/// The items share one limit of files and bytes. Known items come first, then the smallest, so that neither a huge
+/// item nor many new ones push out others. What does not fit cannot be trusted.
+pub(super) fn find_items(
+    project: &Project,
+    purpose: Purpose,
+    remembered: &BTreeSet<&str>,
+) -> BTreeMap<String, Item> {
+    let is_new = |candidate: &Candidate<'_>| !remembered.contains(candidate.path.as_str());
+    let mut found = BTreeMap::new();
+    if let Some(item) = configuration(project) {
+        found.insert(FILE_NAME.to_owned(), item);
+    }
+    let directories = match SkillDirectories::of(project) {
+        Ok(directories) => directories,
+        Err(error) => {
+            found.insert(".".to_owned(), Item::unfit(ItemKind::Directory, unread(error)));
+            return found;
+        }
+    };
+    for (path, error) in &directories.unread {
+        // What cannot be read may have changed.
+        found.insert(path.clone(), Item::unfit(ItemKind::Directory, unread(*error)));
+    }
+    let mut candidates: Vec<Candidate<'_>> =
+        memory(directories.top(), project.memory()).into_iter().collect();
+    for root in &directories.roots {
+        candidates.append(&mut entries(&directories, root, remembered, &mut found));
+    }
+    candidates.sort_by_key(|candidate| (is_new(candidate), candidate.path.clone()));
+    let mut counted = MAX_COUNTED;
+    let mut measured: Vec<(Allowance, Candidate<'_>)> = Vec::new();
+    for candidate in candidates {
+        match candidate.measure(directories.top(), &mut counted) {
+            Ok(size) => measured.push((size, candidate)),
+            Err(problem) => candidate.put(Item::unfit(candidate.kind(), problem), &mut found),
+        }
+    }
+    measured.sort_by_key(|(size, candidate)| (is_new(candidate), size.bytes, size.files));
+    let mut left = Allowance { files: MAX_FILES, bytes: MAX_BYTES };
+    for (size, candidate) in measured {
+        let item = match left.without(size) {
+            Err(problem) => Item::unfit(candidate.kind(), problem),
+            Ok(rest) => {
+                left = rest;
+                candidate.item(&directories, size, purpose)
+            }
+        };
+        candidate.put(item, &mut found);
+    }
+    found
+}
+
+fn unread(error: Errno) -> String {
+    format!("cannot be read: {error}")
+}
+
+/// The digest of a file that is an item by itself.
+pub(super) fn digest_of(bytes: &[u8]) -> String {
+    encode(&Hash::hash(bytes))
+}
+
+fn configuration(project: &Project) -> Option<Item> {
+    Some(match project.configuration() {
+        Ok(None) => return None,
+        Ok(Some(source)) => Item {
+            digest: Ok(digest_of(&source.bytes)),
+            bytes: source.bytes.len() as u64,
+            ..Item::new(ItemKind::Configuration)
+        },
+        Err(error) => {
+            // The item already names the file.
+            let problem = error.to_string();
+            let name = project.top().join(FILE_NAME).display().to_string();
+            let problem = problem.strip_prefix(&name).map_or(problem.as_str(), str::trim_start);
+            Item::unfit(ItemKind::Configuration, problem.to_owned())
+        }
+    })
+}
+
+/// A possible item, whose size is not known yet.
+struct Candidate<'a> {
+    path: String,
+    what: What<'a>,
+}
+
+enum What<'a> {
+    Memory,
+    /// The entry of this name in a skill directory.
+    Entry(&'a SkillDirectory, String),
+}
+
+impl Candidate<'_> {
+    fn kind(&self) -> ItemKind {
+        match self.what {
+            What::Memory => ItemKind::Memory,
+            What::Entry(..) => ItemKind::Skill,
+        }
+    }
+
+    /// Its size, without reading it.
+    fn measure(&self, top: BorrowedFd<'_>, counted: &mut usize) -> Result<Allowance, String> {
+        let (base, name) = match &self.what {
+            What::Memory => (top, self.path.as_str()),
+            What::Entry(root, name) => (root.directory.as_fd(), name.as_str()),
+        };
+        let mut size = Allowance { files: 0, bytes: 0 };
+        if let What::Memory = self.what {
+            // It can be a link to a file of the project.
+            let found = rustix::fs::statat(base, name, AtFlags::empty());
+            size = Allowance { files: 1, bytes: found.map_or(0, |found| found.st_size.unsigned_abs()) };
+        } else {
+            size.measure(base, name, 0, counted)?;
+        }
+        Allowance { files: MAX_FILES, bytes: MAX_BYTES }.without(size).map(|_| size)
+    }
+
+    fn item(&self, directories: &SkillDirectories, allowed: Allowance, purpose: Purpose) -> Item {
+        match &self.what {
+            What::Memory => memory_item(directories.top(), &self.path, allowed, purpose),
+            What::Entry(root, name) => {
+                let mut entry = Entry::new(directories, root, allowed, purpose);
+                let walked = entry.walk(name);
+                entry.finish(walked, &self.path)
+            }
+        }
+    }
+
+    /// If AGENTS.md is also an entry of a skill directory, that entry wins, because its digest covers more.
+    fn put(&self, item: Item, found: &mut BTreeMap<String, Item>) {
+        match self.what {
+            What::Memory => {
+                found.entry(self.path.clone()).or_insert(item);
+            }
+            What::Entry(..) => {
+                found.insert(self.path.clone(), item);
+            }
+        }
+    }
+}
+
+/// The entries of a skill directory. Entries that cannot be trusted go into `found`. Links to skills in other skill
+/// directories are left out, because they are trusted there.
+fn entries<'a>(
+    directories: &SkillDirectories,
+    root: &'a SkillDirectory,
+    remembered: &BTreeSet<&str>,
+    found: &mut BTreeMap<String, Item>,
+) -> Vec<Candidate<'a>> {
+    let directory = root.directory.as_fd();
+    let mut unfit = |kind: ItemKind, path: &str, problem: String| {
+        found.insert(path.to_owned(), Item::unfit(kind, problem));
+    };
+    let mut all = match names(directory, ".") {
+        Ok(all) => all,
+        Err(problem) => {
+            unfit(ItemKind::Directory, &root.path, problem);
+            return Vec::new();
+        }
+    };
+    if all.is_cut {
+        // If there are too many entries, only the known ones are read.
+        let problem =
+            format!("has more than {MAX_FILES} entries; only the ones that you decided about are read");
+        unfit(ItemKind::Directory, &root.path, problem);
+        let known = remembered.iter().filter_map(|path| path.strip_prefix(&root.path)?.strip_prefix('/'));
+        let known = known.filter(|name| beneath::stat(directory, *name).is_ok());
+        all.names = known.map(OsString::from).collect();
+    }
+    let mut candidates = Vec::new();
+    for name in all.names {
+        let path = format!("{}/{}", root.path, name.to_string_lossy());
+        let Ok(name) = name.into_string() else {
+            unfit(ItemKind::Skill, &path, "has a name that is not valid text".to_owned());
+            continue;
+        };
+        match link_of(directories, root, &name) {
+            Some(LinkTarget::Within(entries))
+                if !entries.is_empty() && !entries.iter().any(|path| root.has(path)) => {}
+            Some(LinkTarget::Out) => {
+                let problem = "is a link that leads out of the project's skill directories";
+                unfit(ItemKind::Skill, &path, problem.to_owned());
+            }
+            _ => candidates.push(Candidate { path, what: What::Entry(root, name) }),
+        }
+    }
+    candidates
+}
+
+impl SkillDirectory {
+    /// Whether `path` is this directory or one of its entries.
+    fn has(&self, path: &str) -> bool {
+        path.strip_prefix(&self.path).is_some_and(|below| below.is_empty() || below.starts_with('/'))
+    }
+}
+
+/// Where the entry of this name leads, if it is a link.
+fn link_of(directories: &SkillDirectories, root: &SkillDirectory, name: &str) -> Option<LinkTarget> {
+    let found = beneath::stat(&root.directory, name).ok()?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::Symlink {
+        return None;
+    }
+    let target = rustix::fs::readlinkat(&root.directory, name, Vec::new()).ok()?;
+    Some(directories.target_of(root, name, target.as_bytes()))
+}
+
+/// The AGENTS.md of the working directory, if it exists.
+fn memory<'a>(top: BorrowedFd<'_>, path: &Path) -> Option<Candidate<'a>> {
+    beneath::stat(top, path).ok()?;
+    Some(Candidate { path: path.to_string_lossy().into_owned(), what: What::Memory })
+}
+
+fn memory_item(top: BorrowedFd<'_>, path: &str, mut allowed: Allowance, purpose: Purpose) -> Item {
+    let file = match beneath::open(top, path, FILE, Follow::Beneath) {
+        Ok(file) => file,
+        Err(Errno::XDEV) => {
+            return Item::unfit(ItemKind::Memory, "is a link that leads out of the project".to_owned());
+        }
+        Err(error) => return Item::unfit(ItemKind::Memory, unread(error)),
+    };
+    let mut kept = (purpose == Purpose::Show).then(Vec::new);
+    match contents(file, &mut allowed, kept.as_mut()) {
+        Ok((digest, bytes)) => Item {
+            digest: Ok(encode(&digest)),
+            bytes,
+            texts: kept.into_iter().map(|text| (String::new(), text)).collect(),
+            ..Item::new(ItemKind::Memory)
+        },
+        Err(problem) => Item::unfit(ItemKind::Memory, problem),
+    }
+}
+
+impl Item {
+    pub(super) fn new(kind: ItemKind) -> Self {
+        Self {
+            kind,
+            digest: Err(String::new()),
+            files: BTreeMap::<String, FileKind>::new(),
+            bytes: 0,
+            leads_to: BTreeSet::new(),
+            texts: BTreeMap::new(),
+        }
+    }
+
+    fn unfit(kind: ItemKind, problem: String) -> Self {
+        Self { digest: Err(problem), ..Self::new(kind) }
+    }
+}

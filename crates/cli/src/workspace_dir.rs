@@ -1,0 +1,151 @@
+//! The option `--workspace`: where workspaces and artifacts are.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::Args;
+use prowess_workspace::{Artifacts, Workspaces};
+
+use crate::directories::{self, check_owned};
+
+/// The directory of workspaces, below the state directory or `--workspace`.
+const WORKSPACES: &str = "workspaces";
+/// The directory of artifacts, in the same place.
+const ARTIFACTS: &str = "artifacts";
+/// How long an unused workspace is kept.
+pub(crate) const WORKSPACE_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// How often artifact data without a name is removed.
+const SWEEP_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Where workspaces and artifacts are.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Storage")]
+pub(crate) struct WorkspaceDir {
+    /// Keep workspaces and artifacts in this directory instead of ~/.local/state/prowess
+    #[arg(long, value_name = "DIR")]
+    workspace: Option<PathBuf>,
+}
+
+/// The workspaces, opened.
+pub(crate) struct OpenWorkspaces {
+    pub(crate) workspaces: Workspaces,
+    pub(crate) path: PathBuf,
+    /// Why they are not in the usual place.
+    pub(crate) moved: Option<String>,
+}
+
+impl WorkspaceDir {
+    /// Opens the workspaces in a place that commands can reach.
+    pub(crate) fn workspaces(&self) -> Result<OpenWorkspaces> {
+        let base = self.base()?;
+        make(&base)?;
+        let path = base.join(WORKSPACES);
+        let workspaces = Workspaces::open(&path).map_err(|error| anyhow!("{error}"))?;
+        let Some(closed) = workspaces.closed_to_commands() else {
+            return Ok(OpenWorkspaces { workspaces, path, moved: None });
+        };
+        let closed = closed.display();
+        if self.workspace.is_some() {
+            bail!(
+                "as root, commands run as the user nobody, who cannot enter {closed}: run `chmod o+x {closed}`, or choose another --workspace DIR"
+            );
+        }
+        let shared = directories::shared_workspaces();
+        let moved = format!("as root, commands run as the user nobody, who cannot enter {closed}");
+        make(&shared)?;
+        check_owned(&shared)?;
+        let path = shared.join(WORKSPACES);
+        let workspaces = Workspaces::open(&path).map_err(|error| anyhow!("{error}"))?;
+        if let Some(closed) = workspaces.closed_to_commands() {
+            bail!("{moved} or {}; choose a --workspace DIR that everybody can enter", closed.display());
+        }
+        Ok(OpenWorkspaces { workspaces, path, moved: Some(moved) })
+    }
+
+    /// The directory of `--workspace`, if it was given.
+    pub(crate) fn given(&self) -> Option<&Path> {
+        self.workspace.as_deref()
+    }
+
+    /// The directories of prowess in `--workspace`, which can also contain other files.
+    pub(crate) fn given_directories(&self) -> Vec<PathBuf> {
+        let given = self.given().and_then(|given| std::path::absolute(given).ok());
+        given.into_iter().flat_map(|base| [WORKSPACES, ARTIFACTS].map(|name| base.join(name))).collect()
+    }
+
+    /// The existing workspaces of this user, wherever they are. Nothing is created.
+    pub(crate) fn existing_workspaces(&self) -> Result<Vec<Workspaces>> {
+        let mut directories = vec![self.base()?];
+        if self.workspace.is_none() {
+            directories
+                .extend(Some(directories::shared_workspaces()).filter(|shared| check_owned(shared).is_ok()));
+        }
+        let directories =
+            directories.into_iter().map(|place| place.join(WORKSPACES)).filter(|place| place.is_dir());
+        directories.map(|place| Workspaces::open(&place).map_err(|error| anyhow!("{error}"))).collect()
+    }
+
+    /// Opens the artifacts. Choose a scope with [`Artifacts::in_scope`].
+    pub(crate) fn artifacts(&self) -> Result<Artifacts> {
+        // Commands must be able to enter the directory, whichever of the two is opened first.
+        make(&self.base()?)?;
+        Artifacts::on_disk(self.artifacts_path()?).map_err(|error| anyhow!("{error}"))
+    }
+
+    /// The existing artifacts. Nothing is created.
+    pub(crate) fn existing_artifacts(&self) -> Result<Option<Artifacts>> {
+        self.artifacts_path()?.is_dir().then(|| self.artifacts()).transpose()
+    }
+
+    pub(crate) fn artifacts_path(&self) -> Result<PathBuf> {
+        Ok(self.base()?.join(ARTIFACTS))
+    }
+
+    /// Whether it is time to remove artifact data without a name. Notes that this is done now.
+    pub(crate) fn is_sweep_due(&self) -> bool {
+        let Ok(note) = self.artifacts_path().map(|path| path.join("swept")) else { return false };
+        let swept = std::fs::metadata(&note).and_then(|found| found.modified());
+        let is_recent = swept.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < SWEEP_EVERY));
+        !is_recent && std::fs::write(note, "").is_ok()
+    }
+
+    fn base(&self) -> Result<PathBuf> {
+        if let Some(given) = &self.workspace {
+            return std::path::absolute(given).context("the working directory cannot be read");
+        }
+        directories::state()
+            .context("there is no home directory for workspaces: set HOME, or use --workspace DIR")
+    }
+}
+
+fn make(path: &Path) -> Result<()> {
+    directories::make_directory(path)
+        .with_context(|| format!("cannot create {}; choose another --workspace DIR", path.display()))
+}
+
+/// A new id for a workspace that is used only once.
+pub(crate) fn new_workspace_id() -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("run {} {}", std::process::id(), now.as_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_shared_directory_must_be_ours_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let own = place.path().join("own");
+        make(&own).unwrap();
+        check_owned(&own).unwrap();
+        std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o777)).unwrap();
+        check_owned(&own).unwrap_err();
+        let link = place.path().join("link");
+        std::os::unix::fs::symlink(place.path(), &link).unwrap();
+        check_owned(&link).unwrap_err();
+    }
+}

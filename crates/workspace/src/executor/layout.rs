@@ -1,0 +1,122 @@
+//! The directories of a workspace: which ones a command may write, and which paths it sees.
+
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+
+use crate::command::Command;
+use crate::executor::ExecuteError;
+
+/// The directories of a workspace that a command may write.
+pub(super) const WRITABLE: [&str; 3] = ["work", "out", "runs"];
+
+/// The path inside of the directory of a command that runs apart from the workspace.
+pub(super) const OWN: &str = "/own";
+
+/// The local directories that a command may write. They lie in one root that it may not write.
+#[derive(Clone, Debug)]
+pub(super) struct WritableDirs {
+    pub(super) root: PathBuf,
+    pub(super) parts: Vec<OsString>,
+}
+
+impl WritableDirs {
+    pub(super) fn by(command: &Command) -> Self {
+        let apart = command.apart.as_deref().and_then(|own| Some((own.parent()?, own.file_name()?)));
+        match apart {
+            None => Self::in_workspace(&command.workspace),
+            Some((root, own)) => Self { root: root.to_owned(), parts: vec![own.to_owned()] },
+        }
+    }
+
+    /// What a command may write if it does not run apart.
+    pub(super) fn in_workspace(workspace: &Path) -> Self {
+        Self { root: workspace.to_owned(), parts: WRITABLE.map(OsString::from).into() }
+    }
+}
+
+/// The paths of the workspace as a command sees them.
+#[derive(Clone, Debug)]
+pub(super) struct InsidePaths {
+    root: String,
+    home: String,
+    temporary: String,
+    run: String,
+    /// The directory of a command that runs apart.
+    own: Option<String>,
+}
+
+impl InsidePaths {
+    /// In a sandbox the workspace is at `/ws`, and `HOME` is in the fresh `/tmp`.
+    pub(super) fn sandboxed(command: &Command, run: &str) -> Self {
+        Self {
+            root: "/ws".into(),
+            home: "/tmp/home".into(),
+            temporary: "/tmp".into(),
+            run: run.to_owned(),
+            own: command.apart.as_ref().map(|_| OWN.to_owned()),
+        }
+    }
+
+    /// Without a sandbox the paths are the local ones, and `HOME` is in the directory of the run.
+    pub(super) fn bare(command: &Command, run: &str) -> Self {
+        let root = command.workspace.to_string_lossy().into_owned();
+        let home = format!("{root}/runs/{run}/home");
+        let own = command.apart.as_ref().map(|own| own.to_string_lossy().into_owned());
+        Self { root, temporary: home.clone(), home, run: run.to_owned(), own }
+    }
+
+    /// The directory that the command starts in.
+    pub(super) fn start(&self, command: &Command) -> String {
+        self.own.clone().unwrap_or_else(|| self.path(&command.directory))
+    }
+
+    /// A path in the workspace, as the command sees it.
+    pub(super) fn path(&self, relative: &str) -> String {
+        match relative.trim_matches('/') {
+            "" | "." => self.root.clone(),
+            relative => format!("{}/{relative}", self.root),
+        }
+    }
+
+    /// The variables that tell a command where things are.
+    pub(super) fn variables(&self) -> Vec<(&'static str, String)> {
+        let mut all = vec![
+            ("HOME", self.home.clone()),
+            ("TMPDIR", self.temporary.clone()),
+            ("WORKSPACE_DIR", self.root.clone()),
+            ("SKILLS_DIR", self.path("skills")),
+            ("WORK_DIR", self.path("work")),
+            ("OUTPUT_DIR", self.path("out")),
+        ];
+        // A command that runs apart cannot write there.
+        if self.own.is_none() {
+            all.push(("RUN_DIR", self.path(&format!("runs/{}", self.run))));
+        }
+        all
+    }
+}
+
+/// Refuses a path that is not relative, or has `..` or NUL.
+pub(super) fn check_relative(what: &str, path: &str) -> Result<(), ExecuteError> {
+    let stays =
+        Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    if stays && !path.contains('\0') {
+        return Ok(());
+    }
+    Err(ExecuteError::Refused(format!("{what} {path:?} must be a path inside the workspace, without `..`")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_must_stay_inside() {
+        for good in ["", ".", "work", "skills/pdf", "work/ü b"] {
+            assert!(check_relative("cwd", good).is_ok(), "{good:?}");
+        }
+        for bad in ["..", "../..", "/etc", "work/../../x", "a\0b"] {
+            assert!(check_relative("cwd", bad).is_err(), "{bad:?}");
+        }
+    }
+}

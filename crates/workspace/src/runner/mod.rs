@@ -1,0 +1,216 @@
+//! One run from the request to the report: stage, run, collect, save.
+
+mod command;
+mod context;
+mod error;
+mod outputs;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use self::context::{RunContext, SkillSources};
+pub use self::error::RunError;
+use self::outputs::OutputPlan;
+use crate::artifact::ArtifactStore;
+use crate::blocking::blocking;
+use crate::command::Command;
+use crate::error::WorkspaceError;
+use crate::executor::local::{LocalExecutor, LocalOptions};
+use crate::executor::{ExecuteError, Executor, OutputSink};
+use crate::input::{self, StagedInputs};
+use crate::path::printable;
+use crate::report::RunReport;
+use crate::request::{RunRequest, SkillInput};
+use crate::stage::{StageSource, StagedSkill, check_name};
+use crate::warning::RunWarning;
+use crate::workspace::{Workspace, Workspaces};
+
+/// Runs commands of skills in workspaces.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_workspace::stage::StageSource;
+/// use prowess_workspace::{Artifacts, RunContext, RunRequest, Runner, Workspaces};
+/// use prowess_workspace::testing::FakeExecutor;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # let skill = scratch.path().join("greet");
+/// # std::fs::create_dir(&skill)?;
+/// let runner = Runner {
+///     workspaces: Workspaces::open(scratch.path().join("workspaces"))?,
+///     artifacts: Some(Arc::new(Artifacts::in_memory())),
+///     executor: Some(Arc::new(FakeExecutor)), // `LocalExecutor` outside of tests
+/// };
+/// let skills = move |_: &str| Some(StageSource::Directory(skill.clone()));
+/// let mut request = RunRequest::new("greet", "echo hello > out/greeting.txt");
+/// request.output_files = vec!["out/*.txt".into()];
+/// request.save_as_artifacts = true;
+/// let report = runner.run("workspace-1", request, RunContext::new(&skills)).await?;
+/// assert_eq!(report.artifact_files[0].name, "out/greeting.txt");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Runner {
+    /// The workspaces.
+    pub workspaces: Workspaces,
+    /// The store for artifacts, if there is one.
+    pub artifacts: Option<Arc<dyn ArtifactStore>>,
+    /// What runs commands, if there is one.
+    pub executor: Option<Arc<dyn Executor>>,
+}
+
+/// A run that is ready to start: its executor, workspace and inputs, and which files to collect afterwards.
+pub(crate) struct PreparedRun {
+    executor: Arc<dyn Executor>,
+    request: RunRequest,
+    workspace: Workspace,
+    _skills: (StagedSkill, Vec<StagedSkill>),
+    inputs: StagedInputs,
+    plan: OutputPlan,
+    warnings: Vec<RunWarning>,
+}
+
+impl PreparedRun {
+    /// The name of the skill that the command belongs to.
+    pub(crate) fn skill(&self) -> &str {
+        &self.request.skill
+    }
+}
+
+impl Runner {
+    /// A runner with the local sandbox and workspaces below `directory`, without artifacts.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be made or opened.
+    pub fn local(directory: impl AsRef<Path>) -> Result<Self, WorkspaceError> {
+        let executor: Arc<dyn Executor> = Arc::new(LocalExecutor::new(LocalOptions::default()));
+        Ok(Self { workspaces: Workspaces::open(directory)?, artifacts: None, executor: Some(executor) })
+    }
+
+    /// Runs a command: stages its skill and inputs, runs it to its end, collects output files and saves artifacts.
+    ///
+    /// The whole request is checked before anything runs. A command that fails or takes too long has a report like
+    /// any other. Problems after the command ran are warnings in the report.
+    ///
+    /// # Errors
+    ///
+    /// Nothing ran.
+    pub async fn run(
+        &self,
+        workspace_id: &str,
+        request: RunRequest,
+        context: RunContext<'_>,
+    ) -> Result<RunReport, RunError> {
+        let (command, prepared) = self.prepare(workspace_id, request, &context).await?;
+        self.finish(command, prepared, context.output).await
+    }
+
+    /// Checks a request and stages what it needs. Returns the command, and what happens after it.
+    pub(crate) async fn prepare(
+        &self,
+        workspace_id: &str,
+        request: RunRequest,
+        context: &RunContext<'_>,
+    ) -> Result<(Command, PreparedRun), RunError> {
+        let unknown = || RunError::UnknownSkill(printable(request.skill.as_ref()));
+        // A name that could be a path never reaches the caller's lookup.
+        check_name(&request.skill).map_err(|_| unknown())?;
+        let source = context.skills.source(&request.skill).await.ok_or_else(unknown)?;
+        let executor = self.executor.clone().ok_or(ExecuteError::NotConfigured)?;
+        let mut warnings = Vec::new();
+        let plan = OutputPlan::parse(&request, &mut warnings)?;
+        input::check(&request.inputs)?;
+        let network = request.network_within(&context.network)?;
+
+        let workspace = self.workspace(workspace_id).await?;
+        let skill = workspace.stage(&request.skill, &source).await?;
+        let others = self.stage_others(&workspace, &request, context).await?;
+        let skills = || std::iter::once(&skill).chain(&others);
+        for staged in skills() {
+            if context.expected.get(&staged.name).is_some_and(|expected| *expected != staged.digest) {
+                return Err(RunError::Changed { skill: staged.name.clone() });
+            }
+        }
+        let staged: Vec<String> = skills().map(|skill| skill.directory_name().to_owned()).collect();
+        let inputs = command::point_at_staged(&request.inputs, skills());
+        command::check_skill_inputs(&inputs, &staged)?;
+        let inputs = workspace.stage_inputs(&inputs, self.artifacts.as_deref(), context.input_gate).await?;
+        warnings.extend(skill.warnings.iter().chain(&inputs.warnings).cloned());
+
+        let directory = command::directory(&workspace, &skill, &staged, request.cwd.as_deref())?;
+        let mut command = command::command(&workspace, directory, &inputs, &request, context, &mut warnings);
+        command.network = network;
+        command.skills = staged;
+        let prepared =
+            PreparedRun { executor, request, workspace, _skills: (skill, others), inputs, plan, warnings };
+        Ok((command, prepared))
+    }
+
+    /// Runs a command to its end, collects its files, and makes the report.
+    pub(crate) async fn finish(
+        &self,
+        command: Command,
+        prepared: PreparedRun,
+        output: &dyn OutputSink,
+    ) -> Result<RunReport, RunError> {
+        let PreparedRun { executor, request, workspace, _skills, inputs, plan, warnings } = prepared;
+        let skills = command.skills.clone();
+        let ran = executor.run(command, output).await;
+        // All processes are dead: placeholders of linked inputs can go, and files can be read.
+        drop(inputs);
+        let mut ran = ran?;
+        let run = ran.run.take();
+        let mut report = RunReport::of(ran, warnings);
+        let plan = plan.for_run_directory(&request, run.as_deref(), &mut report.warnings);
+        self.collect(&workspace, skills, &request, plan, output, &mut report).await;
+        Ok(report)
+    }
+
+    /// Stages a skill as a run would. Its [`StagedSkill::digest`] says what a run would execute.
+    ///
+    /// # Errors
+    ///
+    /// The name is not a skill's name, or the workspace or the skill cannot be opened.
+    pub async fn stage(
+        &self,
+        workspace_id: &str,
+        name: &str,
+        source: &StageSource,
+    ) -> Result<StagedSkill, RunError> {
+        check_name(name).map_err(|_| RunError::UnknownSkill(printable(name.as_ref())))?;
+        Ok(self.workspace(workspace_id).await?.stage(name, source).await?)
+    }
+
+    async fn workspace(&self, id: &str) -> Result<Workspace, RunError> {
+        let (workspaces, id) = (self.workspaces.clone(), id.to_owned());
+        let workspace = blocking(move || workspaces.workspace(&id)).await;
+        Ok(workspace
+            .map_err(|error| ExecuteError::System { action: "opening the workspace".to_owned(), error })??)
+    }
+
+    /// Stages the other skills that inputs name.
+    async fn stage_others(
+        &self,
+        workspace: &Workspace,
+        request: &RunRequest,
+        context: &RunContext<'_>,
+    ) -> Result<Vec<StagedSkill>, RunError> {
+        let named = request.inputs.iter().filter_map(|input| match input.skill()? {
+            SkillInput::Named(name) => Some(name),
+            SkillInput::Staged => None,
+        });
+        let others: BTreeSet<String> = named.filter(|name| *name != request.skill).collect();
+        let mut staged = Vec::new();
+        for name in others {
+            let unknown = || RunError::UnknownSkill(printable(name.as_ref()));
+            let source = context.skills.source(&name).await.ok_or_else(unknown)?;
+            staged.push(workspace.stage(&name, &source).await?);
+        }
+        Ok(staged)
+    }
+}
