@@ -1,4 +1,4 @@
-//! What tokens cost: prices by model, and sums that are exact.
+//! What tokens cost: prices by model, and exact sums.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,14 +13,14 @@ use crate::model::{ModelUsage, Usage};
 
 /// How many decimals a price has.
 const DECIMALS: u32 = 6;
-/// The highest price: as many millionths of a dollar as 64 bits can count.
+/// The highest price: the largest 64-bit number of millionths of a dollar.
 const MAX_PRICE: Decimal = Decimal::from_parts(u32::MAX, u32::MAX, 0, false, DECIMALS);
 /// A millionth.
 const MILLIONTH: Decimal = Decimal::from_parts(1, 0, 0, false, 6);
-/// How many decimals of a cost are shown.
-const SHOWN_DECIMALS: u32 = 4;
+/// How many decimals of a cost are printed.
+const PRINTED_DECIMALS: u32 = 4;
 
-/// What a million tokens cost, in dollars, with six decimals at most.
+/// The price of a million tokens in dollars, with at most six decimals.
 ///
 /// ```
 /// use prowess_agent::cost::Price;
@@ -32,18 +32,20 @@ const SHOWN_DECIMALS: u32 = 4;
 pub struct Price(Decimal);
 
 impl Price {
-    /// The price as an amount of dollars, and not for a million tokens.
+    /// The number as dollars, for limits. They are not per million tokens.
     pub(crate) fn dollars(self) -> Decimal {
         self.0
     }
 }
 
-/// Why something is no price, or no list of prices.
+/// Why a price or a list of prices is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PriceError {
-    /// It is no amount.
-    #[error("`{0}` is no price: write dollars for a million tokens, such as 0.15, with six decimals at most")]
+    /// The text is not an amount.
+    #[error(
+        "`{0}` is not a price: write dollars per million tokens, such as 0.15, with at most six decimals"
+    )]
     Amount(String),
     /// A model's name has a `*` that is not at its end.
     #[error("`{0}`: a `*` can only be the last character of a model's name")]
@@ -88,7 +90,7 @@ impl<'de> Deserialize<'de> for Price {
             type Value = Price;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("dollars for a million tokens")
+                f.write_str("dollars per million tokens")
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Price, E> {
                 text.parse().map_err(E::custom)
@@ -99,7 +101,7 @@ impl<'de> Deserialize<'de> for Price {
             fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Price, E> {
                 self.visit_str(&number.to_string())
             }
-            // The shortest text that is this number is what someone wrote.
+            // The shortest text of a number is what the user wrote.
             fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Price, E> {
                 self.visit_str(&number.to_string())
             }
@@ -108,7 +110,7 @@ impl<'de> Deserialize<'de> for Price {
     }
 }
 
-/// What a model's tokens cost.
+/// The prices of a model's tokens.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -116,7 +118,7 @@ impl<'de> Deserialize<'de> for Price {
 /// use prowess_agent::model::ModelUsage;
 /// use prowess_agent::{Prices, Usage};
 ///
-/// let price = ModelPrice::new("1.25".parse()?, "10".parse()?); // dollars for a million tokens
+/// let price = ModelPrice::new("1.25".parse()?, "10".parse()?); // dollars per million tokens
 /// let prices = Prices::try_from(BTreeMap::from([("openai:gpt-5*".to_owned(), price)]))?;
 /// let usage = Usage { input: 1_000_000, output: 100_000, ..Usage::default() };
 /// let cost = prices.cost(&ModelUsage::on("openai:gpt-5.1", usage));
@@ -126,26 +128,26 @@ impl<'de> Deserialize<'de> for Price {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelPrice {
-    /// Tokens that it reads.
+    /// The price of input tokens.
     pub input: Price,
-    /// Tokens that it says.
+    /// The price of output tokens.
     pub output: Price,
-    /// Tokens that it reads from its provider's cache; as other input when there is none.
+    /// The price of input tokens from the provider's cache. Default: the price of other input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<Price>,
-    /// Tokens that it reads and that are put into the cache; as other input when there is none.
+    /// The price of input tokens that the provider adds to its cache. Default: the price of other input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_written: Option<Price>,
 }
 
 impl ModelPrice {
-    /// The same price for input from the cache, into it, and past it.
+    /// Prices without special prices for the cache.
     pub fn new(input: Price, output: Price) -> Self {
         Self { input, output, cache_read: None, cache_written: None }
     }
 
     fn dollars(&self, usage: Usage) -> Decimal {
-        // Cached tokens are among those read. A provider that counts them apart does not make others free.
+        // Input includes cached tokens. If a provider counts them separately, the other tokens still cost something.
         let plain = usage.input.saturating_sub(usage.cache_read).saturating_sub(usage.cache_written);
         let cost = |tokens: u64, price: Price| (Decimal::from(tokens) * MILLIONTH).saturating_mul(price.0);
         cost(plain, self.input)
@@ -155,8 +157,8 @@ impl ModelPrice {
     }
 }
 
-/// Prices by the names of models. A name that ends with `*` is for all that begin so; the longest that fits counts, and
-/// one without `*` before all others.
+/// Prices by the names of models. A name that ends with `*` is a prefix. An exact name wins over prefixes, and a longer
+/// prefix over a shorter one.
 ///
 /// ```
 /// use prowess_agent::Prices;
@@ -202,7 +204,7 @@ impl Prices {
         self.0.get(model).or_else(|| begins.max_by_key(|(length, _)| *length).map(|(_, price)| price))
     }
 
-    /// What was spent costs. Models that have no price are named, and not in the sum.
+    /// The cost of the used tokens. The sum leaves out models without a price and lists them.
     pub fn cost(&self, spent: &ModelUsage) -> Cost {
         let mut cost = Cost::default();
         for (model, usage) in spent.iter().filter(|(_, usage)| *usage != Usage::default()) {
@@ -215,7 +217,7 @@ impl Prices {
     }
 }
 
-/// What tokens cost, as far as their prices are known. A sum is exact up to some 79 quadrillion dollars.
+/// The cost of tokens, as far as their prices are known. A sum is exact up to about 79 quadrillion dollars.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     dollars: Decimal,
@@ -238,12 +240,12 @@ impl Cost {
         micros.ceil().to_u128().unwrap_or(u128::MAX)
     }
 
-    /// The models that were paid and have no price: the sum is without them.
+    /// The models that were used and have no price. The sum leaves them out.
     pub fn unpriced(&self) -> &[String] {
         &self.unpriced
     }
 
-    /// Whether it is all that was spent.
+    /// Whether the sum includes all models.
     pub fn is_whole(&self) -> bool {
         self.unpriced.is_empty()
     }
@@ -253,9 +255,9 @@ impl Cost {
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let half_up = RoundingStrategy::MidpointAwayFromZero;
-        let mut rounded = self.dollars.round_dp_with_strategy(SHOWN_DECIMALS, half_up);
-        // As far as there is room for decimals. A precision in the format would panic on the highest amount.
-        rounded.rescale(SHOWN_DECIMALS);
+        let mut rounded = self.dollars.round_dp_with_strategy(PRINTED_DECIMALS, half_up);
+        // A large amount may get fewer decimals. A precision in the format would panic on the highest amount.
+        rounded.rescale(PRINTED_DECIMALS);
         if rounded.is_zero() && !self.dollars.is_zero() {
             f.write_str("less than $0.0001")?;
         } else {
@@ -310,12 +312,16 @@ mod tests {
 
     #[test]
     fn cached_tokens_have_their_own_price() {
-        // 1,000 past the cache, 8,000 from it, 1,000 into it, 500 said.
+        // 1,000 without the cache, 8,000 from it, 1,000 into it, 500 output.
         let cost = prices().cost(&spent("anthropic:claude-sonnet-4-6", 10_000, 500, 8_000, 1_000));
         assert_eq!(cost.micros(), 3_000 + 2_400 + 3_750 + 7_500);
         assert_eq!(cost.to_string(), "$0.0167");
         let same = prices().cost(&spent("anthropic:other", 10_000, 0, 8_000, 1_000));
-        assert_eq!(same.to_string(), "$0.1000", "without a price of its own the cache costs as other input");
+        assert_eq!(
+            same.to_string(),
+            "$0.1000",
+            "without its own price, the cache costs the same as other input"
+        );
     }
 
     #[test]
@@ -387,7 +393,7 @@ mod tests {
     }
 
     proptest! {
-        /// A price is what was written, also where a file has it as a number.
+        /// A price is what the user wrote, also if a file has it as a number.
         #[test]
         fn prices_are_read_as_written(whole in 0_u32..100_000, decimals in 0_u32..1_000_000) {
             let written = format!("{whole}.{decimals:06}");
@@ -398,7 +404,7 @@ mod tests {
             prop_assert_eq!(price.to_string().parse::<Price>().unwrap(), price);
         }
 
-        /// What is spent in two threads costs what it costs in one.
+        /// Tokens cost the same in two threads as in one.
         #[test]
         fn sums_are_exact(one in 0_u64..1 << 40, other in 0_u64..1 << 40, price in 0_i64..1 << 40) {
             let expected = u128::from(one + other) * price.unsigned_abs() as u128;
@@ -406,7 +412,7 @@ mod tests {
             let prices = Prices(BTreeMap::from([("*".to_owned(), ModelPrice::new(price, price))]));
             let dollars = |input, output| prices.cost(&spent("m", input, output, 0, 0)).dollars;
             prop_assert_eq!(dollars(one, 0) + dollars(0, other), dollars(one, other));
-            // Counted in millionths of a millionth of a dollar, in which every cost is a whole number.
+            // In millionths of a millionth of a dollar, every cost is a whole number.
             let exact = Decimal::from_i128_with_scale(i128::try_from(expected).unwrap(), 12);
             prop_assert_eq!(dollars(one, other), exact);
         }

@@ -1,8 +1,7 @@
-//! Manifests on a local disk, opened through directory descriptors.
+//! Opens and reads manifests on a local disk, through directory descriptors.
 //!
-//! Nothing here resolves a path twice: a file is opened beneath a directory that is already open,
-//! checked through its own descriptor, and read from it. A link or a swapped directory can make an
-//! open fail; it cannot lead elsewhere.
+//! No path is resolved twice. A file is opened below a directory that is already open, then checked and read through its
+//! descriptor. A link or a replaced directory can make an open fail, but cannot lead it elsewhere.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -18,13 +17,13 @@ use rustix::io::Errno;
 use crate::root::Root;
 use crate::skill::MAX_MANIFEST;
 
-/// What identifies the version of a file without reading it.
+/// Identifies the version of a file without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FileStamp {
     pub(crate) device: u64,
     pub(crate) inode: u64,
     pub(crate) size: u64,
-    /// Nanoseconds since 1970, which fit until 2262.
+    /// Nanoseconds since 1970. They fit until the year 2262.
     modified: i64,
     changed: i64,
 }
@@ -51,9 +50,9 @@ impl FileStamp {
 /// Why a manifest was not opened.
 #[derive(Debug)]
 pub(crate) enum OpenError {
-    /// There is none.
+    /// It does not exist.
     Absent,
-    /// A link stands in the way.
+    /// It is a link, or is reached through one.
     Link,
     /// A link leads out of the directory.
     Outside,
@@ -63,12 +62,12 @@ pub(crate) enum OpenError {
     Io(io::Error),
 }
 
-/// Opens a directory by its path, links followed: for roots, which the user named.
+/// Opens a directory by its path and follows links. Use it only for roots, which the user chose.
 pub(crate) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
     Ok(beneath::open_directory(path)?)
 }
 
-/// Opens a root, beneath the directory that it must lie in if there is one.
+/// Opens a root. If it must be within a directory, a link cannot lead out of that directory.
 pub(crate) fn open_root(root: &Root) -> io::Result<OwnedFd> {
     let Some(within) = &root.within else { return open_directory(&root.path) };
     let relative = root.path.strip_prefix(within).ok().and_then(Path::to_str);
@@ -87,7 +86,7 @@ pub(crate) fn open_directory_at(
     beneath::open(base, relative, DIRECTORY, follow)
 }
 
-/// Opens the directory that a link at `relative` leads to, wherever that is.
+/// Opens the directory at `relative` and follows links anywhere.
 pub(crate) fn open_directory_anywhere(base: BorrowedFd<'_>, relative: &str) -> Result<OwnedFd, Errno> {
     fs::openat(base, relative, DIRECTORY, Mode::empty())
 }
@@ -103,7 +102,7 @@ pub(crate) fn open_file(
         NotOpened::Refused(Errno::NOENT | Errno::NOTDIR) => OpenError::Absent,
         NotOpened::Refused(Errno::LOOP) => OpenError::Link,
         NotOpened::Refused(Errno::XDEV) => OpenError::Outside,
-        // Sockets, and devices with nothing behind them, cannot be opened.
+        // A socket, or a device without a driver.
         NotOpened::Refused(Errno::NXIO) => OpenError::NotAFile(FileType::Unknown),
         NotOpened::Refused(error) => OpenError::Io(error.into()),
     })?;
@@ -121,21 +120,21 @@ pub(crate) fn stamp_of(directory: &OwnedFd) -> io::Result<FileStamp> {
     Ok(FileStamp::of(&fs::fstat(directory)?))
 }
 
-/// The size of the file `name` in `directory`; 0 when it cannot be told.
+/// The size of the file `name` in `directory`, or 0 if it cannot be read.
 pub(crate) fn size(directory: &OwnedFd, name: &str) -> u64 {
     beneath::stat(directory, name).map_or(0, |stat| FileStamp::of(&stat).size)
 }
 
-/// Whether `directory` has something of this name, be it a link that leads nowhere.
+/// Whether `directory` has an entry of this name. A broken link counts.
 pub(crate) fn has_entry(directory: &OwnedFd, name: &str) -> bool {
     beneath::stat(directory, name).is_ok()
 }
 
-/// When a scan began, in nanoseconds since 1970, to tell which stamps can be relied on.
+/// When a scan began, in nanoseconds since 1970. It decides which stamps are reliable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(i64);
 
-/// A file changed so shortly before a scan may be written again without its times moving on.
+/// If a file changed more recently than this, a second change may leave its times as they are.
 const UNSETTLED_NANOSECONDS: i64 = 50_000_000;
 
 impl Clock {
@@ -144,7 +143,7 @@ impl Clock {
         Self(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
     }
 
-    /// `stamp`, unless a later version could have the same one.
+    /// Returns `stamp`, unless a later version of the file could have the same one.
     pub(crate) fn settled(self, stamp: FileStamp) -> Option<FileStamp> {
         (self.0.saturating_sub(stamp.changed) > UNSETTLED_NANOSECONDS).then_some(stamp)
     }
@@ -154,9 +153,9 @@ fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
 }
 
-/// Reads until `buffer` is full or the file ends; returns how much was read.
+/// Reads until `buffer` is full or the file ends. Returns how many bytes were read.
 ///
-/// `size` is what the file had when it was opened: once so much was read, its end is not asked for.
+/// `size` is the size of the file when it was opened. After that many bytes, no further read looks for the end.
 pub(crate) fn read_up_to(file: &OwnedFd, size: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -175,15 +174,15 @@ pub(crate) fn read_up_to(file: &OwnedFd, size: u64, buffer: &mut [u8]) -> io::Re
     Ok(filled)
 }
 
-/// A manifest read whole.
+/// A whole manifest.
 #[derive(Debug)]
 pub(crate) enum WholeFile {
     Bytes(Vec<u8>),
-    /// It has more than [`MAX_MANIFEST`] bytes, whatever its size said when it was opened.
+    /// It has more than [`MAX_MANIFEST`] bytes, even if it was smaller when it was opened.
     TooLarge,
 }
 
-/// Reads a whole file, never more than [`MAX_MANIFEST`] and a byte.
+/// Reads a whole file, but at most one byte more than [`MAX_MANIFEST`].
 pub(crate) fn read_whole(file: OwnedFd, size: u64) -> io::Result<WholeFile> {
     if size > MAX_MANIFEST {
         return Ok(WholeFile::TooLarge);
@@ -192,8 +191,8 @@ pub(crate) fn read_whole(file: OwnedFd, size: u64) -> io::Result<WholeFile> {
     Ok(if bytes.len() as u64 > MAX_MANIFEST { WholeFile::TooLarge } else { WholeFile::Bytes(bytes) })
 }
 
-/// Reads the first `max` bytes of a file, or all that it has. There is room for `size` bytes at once,
-/// which is what it had when it was opened.
+/// Reads the first `max` bytes of a file, or all if it is shorter. `size` is its size when it was opened, for which
+/// memory is reserved.
 pub(crate) fn read_first(file: OwnedFd, size: u64, max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::try_from(size.min(max)).unwrap_or(0));
     let mut limited = io::Read::take(std::fs::File::from(file), max);
@@ -201,7 +200,7 @@ pub(crate) fn read_first(file: OwnedFd, size: u64, max: u64) -> io::Result<Vec<u
     Ok(bytes)
 }
 
-/// The kind of a directory's entry.
+/// The type of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EntryKind {
     Directory,
@@ -210,7 +209,7 @@ pub(crate) enum EntryKind {
     Other,
 }
 
-/// Calls `each` for every entry of `directory`, in the order of the disk.
+/// Calls `each` for every entry of `directory`, in no particular order.
 pub(crate) fn list(directory: &OwnedFd, mut each: impl FnMut(&[u8], EntryKind)) -> io::Result<()> {
     list_while(directory, |name, kind| {
         each(name, kind);
@@ -218,7 +217,7 @@ pub(crate) fn list(directory: &OwnedFd, mut each: impl FnMut(&[u8], EntryKind)) 
     })
 }
 
-/// [`list`], as long as `each` wants more.
+/// Like [`list`], but stops when `each` returns `false`.
 pub(crate) fn list_while(
     directory: &OwnedFd,
     mut each: impl FnMut(&[u8], EntryKind) -> bool,
@@ -234,8 +233,8 @@ pub(crate) fn list_while(
     })?)
 }
 
-/// Whether what lies beneath `directory` is on a disk or in the memory of this machine, and not behind a
-/// network or another process. What is not known to be is not.
+/// Whether `directory` is on a disk or in the memory of this machine. A file system of the network, of another process or
+/// of an unknown type is not.
 pub(crate) fn is_of_this_machine(directory: &OwnedFd) -> bool {
     #[cfg(target_os = "linux")]
     {

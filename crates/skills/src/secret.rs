@@ -47,7 +47,7 @@ impl Secret {
     }
 
     pub(crate) fn from_hex(text: &str) -> Option<Self> {
-        // Capital digits were never written, and have always been read.
+        // Capital digits are accepted too, although they are never written.
         hex::decode(&text.to_ascii_lowercase()).map(Self)
     }
 }

@@ -1,7 +1,7 @@
-//! A directory that is open, and everything beneath it.
+//! An open directory, and operations on everything below it.
 //!
-//! Nothing here resolves a path twice, and no link is followed on the way: what a command left behind can
-//! make an operation fail; it cannot lead it elsewhere.
+//! No path is resolved twice, and no link in a path is followed. Files that a command left behind can make an operation
+//! fail, but cannot lead it elsewhere.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -14,10 +14,10 @@ use prowess_base::beneath::{self, DIRECTORY, Follow, NotOpened, with_unused_name
 use rustix::fs::{self, AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 
-/// What files of this crate's own begin with while they are not what they will be.
+/// The prefix of temporary names that this crate uses.
 pub(crate) const OWN_PREFIX: &str = ".prowess-";
 
-/// Whose files are made: those of this process, or of the user that commands run as.
+/// The owner of new files: the user that commands run as, or `None` for the user of this process.
 pub(crate) type Owner = Option<(Uid, Gid)>;
 
 /// Why a file was not opened.
@@ -29,15 +29,15 @@ pub(crate) enum NoFile {
     Directory,
     /// It is a FIFO, a socket or a device.
     Special(&'static str),
-    /// The system says why.
+    /// The system refused.
     Io(io::Error),
 }
 
 impl NoFile {
-    /// What it is, for a sentence that begins with its name.
+    /// The end of a sentence that begins with the name of the file.
     pub(crate) fn reason(&self) -> String {
         match self {
-            Self::Link => "is a link, or lies behind one".to_owned(),
+            Self::Link => "is a link, or is reached through one".to_owned(),
             Self::Directory => "is a directory".to_owned(),
             Self::Special(kind) => format!("is a {kind}"),
             Self::Io(error) => format!("cannot be opened: {error}"),
@@ -54,7 +54,7 @@ impl From<NoFile> for io::Error {
     }
 }
 
-/// What a file that is neither a regular one nor a directory is called.
+/// The name of a file type that is neither a regular file nor a directory.
 pub(crate) fn special(kind: FileType) -> &'static str {
     match kind {
         FileType::Fifo => "FIFO",
@@ -75,8 +75,10 @@ impl AsFd for Dir {
     }
 }
 
-/// Removes a directory with all that it holds, or a file. Links are removed, not followed; directories that their mode
-/// closes, as those of staged skills are, are opened first; and a tree may be of any depth. What is not there is no error.
+/// Removes a directory with all its contents, or a file.
+///
+/// Links are removed, not followed. Read-only directories, such as staged skills, are made writable first. A tree may have
+/// any depth. It is not an error if nothing exists at `path`.
 ///
 /// ```
 /// # let place = tempfile::tempdir()?;
@@ -90,10 +92,10 @@ impl AsFd for Dir {
 ///
 /// # Errors
 ///
-/// The system refused. A part of it may be gone.
+/// The system refused. Some of the contents may be removed.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this cannot be removed"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this path cannot be removed"));
     };
     let parent = if parent == Path::new("") { Path::new(".") } else { parent };
     match Dir::open(parent) {
@@ -104,37 +106,37 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
 }
 
 /// The flags that open a directory and refuse a link in its place.
-const OWN_DIRECTORY: OFlags = DIRECTORY.union(OFlags::NOFOLLOW);
+pub(crate) const OWN_DIRECTORY: OFlags = DIRECTORY.union(OFlags::NOFOLLOW);
 
 impl Dir {
-    /// The directory at `path`, links followed: for places that the user named.
+    /// Opens the directory at `path` and follows links. Use it only for paths that the user chose.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(beneath::open_directory(path)?))
     }
 
-    /// Wraps a descriptor that is known to be a directory's.
+    /// Wraps the descriptor of a directory.
     pub(crate) fn from_descriptor(descriptor: OwnedFd) -> Self {
         Self(descriptor)
     }
 
-    /// The directory at `relative`, reached without a link; this one when it is empty.
+    /// Opens the directory at `relative` and follows no link. An empty path is this directory.
     pub(crate) fn dir(&self, relative: impl AsRef<OsStr>) -> Result<Self, Errno> {
         let relative = relative.as_ref();
         let relative = if relative.is_empty() { OsStr::new(".") } else { relative };
         Ok(Self(beneath::open(&self.0, relative, OWN_DIRECTORY, Follow::Never)?))
     }
 
-    /// The regular file at `relative`, reached without a link, for reading. It never waits.
+    /// Opens the regular file at `relative` for reading and follows no link. It never waits.
     pub(crate) fn file(&self, relative: impl AsRef<OsStr>) -> Result<(File, Stat), NoFile> {
         self.regular(relative.as_ref(), Follow::Never)
     }
 
-    /// The regular file at `relative`, through links that stay beneath this directory.
+    /// Opens the regular file at `relative` and follows links that stay below this directory.
     pub(crate) fn file_through_links(&self, relative: impl AsRef<OsStr>) -> Result<(File, Stat), NoFile> {
         self.regular(relative.as_ref(), Follow::Beneath)
     }
 
-    /// The directory at `relative`, through links that stay beneath this one.
+    /// Opens the directory at `relative` and follows links that stay below this one.
     pub(crate) fn dir_through_links(&self, relative: impl AsRef<OsStr>) -> Result<Self, Errno> {
         Ok(Self(beneath::open(&self.0, relative, DIRECTORY, Follow::Beneath)?))
     }
@@ -143,7 +145,7 @@ impl Dir {
         match beneath::open_file(&self.0, relative, follow) {
             Ok((file, stat)) => Ok((File::from(file), stat)),
             Err(NotOpened::Refused(Errno::LOOP | Errno::XDEV)) => Err(NoFile::Link),
-            // Sockets, and devices with nothing behind them, cannot be opened.
+            // A socket, or a device without a driver.
             Err(NotOpened::Refused(Errno::NXIO | Errno::NODEV)) => Err(NoFile::Special("socket or device")),
             Err(NotOpened::Refused(error)) => Err(NoFile::Io(error.into())),
             Err(NotOpened::NotAFile(FileType::Directory)) => Err(NoFile::Directory),
@@ -151,7 +153,7 @@ impl Dir {
         }
     }
 
-    /// The entry `name` of this directory itself, and not what it leads to if it is a link.
+    /// The metadata of the entry `name`, if it exists. Links are not followed.
     pub(crate) fn entry(&self, name: impl AsRef<OsStr>) -> io::Result<Option<Stat>> {
         match beneath::stat(&self.0, name) {
             Ok(stat) => Ok(Some(stat)),
@@ -160,12 +162,12 @@ impl Dir {
         }
     }
 
-    /// What this directory is.
+    /// The metadata of this directory.
     pub(crate) fn stat(&self) -> io::Result<Stat> {
         Ok(fs::fstat(&self.0)?)
     }
 
-    /// At most `max` of the directory's entries, by name; and whether there are more.
+    /// At most `max` entries of this directory, sorted by name, and whether there are more.
     pub(crate) fn entries(&self, max: usize) -> io::Result<(Vec<(OsString, FileType)>, bool)> {
         let mut found = Vec::new();
         let mut more = false;
@@ -181,7 +183,7 @@ impl Dir {
         Ok((found, more))
     }
 
-    /// Makes the directory `name` unless it is there; an error if something else is.
+    /// Makes the directory `name` if it does not exist. It is an error if something else has that name.
     pub(crate) fn make_dir(&self, name: impl AsRef<OsStr>, mode: u32, owner: Owner) -> io::Result<Self> {
         let name = name.as_ref();
         let made = match fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o700)) {
@@ -196,7 +198,7 @@ impl Dir {
         Ok(directory)
     }
 
-    /// Gives what has a name here to a user, unless it is theirs. A link is given itself, and not followed.
+    /// Changes the owner of the entry `name`, unless the user owns it already. Links are not followed.
     #[cfg(feature = "backend")]
     pub(crate) fn give(&self, name: &str, user: Uid, group: Gid) -> io::Result<()> {
         let stat = beneath::stat(&self.0, name)?;
@@ -206,12 +208,12 @@ impl Dir {
         Ok(fs::chownat(&self.0, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// The directory that this one lies in by now.
+    /// The parent of this directory at this moment.
     pub(crate) fn parent(&self) -> io::Result<Self> {
         Ok(Self(fs::openat(&self.0, "..", OWN_DIRECTORY, Mode::empty())?))
     }
 
-    /// Changes the mode of what has a name here. A link is left alone, and not followed.
+    /// Changes the mode of the entry `name`. Links are not followed and keep their mode.
     pub(crate) fn change_mode(&self, name: &OsStr, change: impl Fn(u32) -> u32) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = match fs::openat(&self.0, name, flags, Mode::empty()) {
@@ -223,21 +225,21 @@ impl Dir {
         if FileType::from_raw_mode(before) == FileType::Symlink || mode == before & 0o7777 {
             return Ok(());
         }
-        // By its descriptor: nothing else can be in its place by now.
+        // The path names the descriptor, so nothing else can have taken its place.
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&found));
         Ok(fs::chmod(path, Mode::from_raw_mode(mode))?)
     }
 
-    /// Lets the user into a directory of theirs again.
+    /// Gives the owner all permissions on the directory `name`.
     pub(crate) fn open_up(&self, name: &str) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = fs::openat(&self.0, name, flags, Mode::empty())?;
-        // By its descriptor: nothing else can be in its place by now.
+        // The path names the descriptor, so nothing else can have taken its place.
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&directory));
         Ok(fs::chmod(path, Mode::RWXU)?)
     }
 
-    /// Makes every directory of the path `relative` that is missing.
+    /// Makes all missing directories of the path `relative`.
     pub(crate) fn make_dirs(&self, relative: &str, mode: u32, owner: Owner) -> io::Result<Self> {
         let mut directory = self.dir("")?;
         for name in relative.split('/').filter(|name| !name.is_empty()) {
@@ -246,7 +248,7 @@ impl Dir {
         Ok(directory)
     }
 
-    /// Gives this directory its mode and its owner, unless it has them: a change costs much more than a look.
+    /// Sets the mode and the owner of this directory if they differ. A check is much cheaper than a change.
     pub(crate) fn hand_over(&self, mode: u32, owner: Owner) -> io::Result<()> {
         let stat = self.stat()?;
         let is_owned =
@@ -260,8 +262,8 @@ impl Dir {
         Ok(fs::fchmod(&self.0, Mode::from_raw_mode(mode))?)
     }
 
-    /// Writes a new file whole, and puts it in the place of whatever file has that name. Who reads it
-    /// meanwhile, and a crash of this process, find the old or the new one.
+    /// Writes a file and replaces an existing one. A reader finds the whole old or the whole new file, even after a crash of
+    /// this process.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8], mode: u32, owner: Owner) -> io::Result<()> {
         let (temporary, mut file) = self.temporary_file()?;
         let written = file.write_all(bytes).and_then(|()| finish(&file, mode, owner));
@@ -269,7 +271,7 @@ impl Dir {
         renamed.inspect_err(|_| self.discard(&temporary))
     }
 
-    /// Does what [`Self::replace`] does, and a crash of the whole machine is none the worse.
+    /// Like [`Self::replace`], but also safe if the machine crashes.
     pub(crate) fn replace_durably(
         &self,
         name: &str,
@@ -282,7 +284,7 @@ impl Dir {
         Ok(fs::fsync(&self.0)?)
     }
 
-    /// Writes a complete file under a name of its own, durably.
+    /// Writes a complete file under a temporary name and flushes it to disk.
     pub(crate) fn temporary(&self, bytes: &[u8], mode: u32, owner: Owner) -> io::Result<String> {
         let (name, mut file) = self.temporary_file()?;
         let written = file.write_all(bytes).and_then(|()| finish(&file, mode, owner));
@@ -290,38 +292,37 @@ impl Dir {
         Ok(name)
     }
 
-    /// An empty file under a name of its own.
+    /// Makes an empty file with a temporary name.
     pub(crate) fn temporary_file(&self) -> io::Result<(String, File)> {
         unused(|name| beneath::create_file(&self.0, name, 0o600).map(File::from))
     }
 
-    /// An empty directory under a name of its own.
+    /// Makes an empty directory with a temporary name.
     pub(crate) fn temporary_dir(&self) -> io::Result<(String, Self)> {
         let (name, ()) = unused(|name| fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o700)))?;
         let directory = self.dir(&name)?;
         Ok((name, directory))
     }
 
-    /// A link under a name of its own.
+    /// Makes a link with a temporary name.
     pub(crate) fn temporary_link(&self, target: &str) -> io::Result<String> {
         Ok(unused(|name| fs::symlinkat(target, &self.0, name))?.0)
     }
 
-    /// Renames an entry of this directory, in the place of a file of that name if there is one.
+    /// Renames an entry of this directory and replaces an existing file.
     pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         Ok(fs::renameat(&self.0, from, &self.0, to)?)
     }
 
-    /// Removes a file; one that is not there is removed already.
+    /// Removes a file if it exists.
     pub(crate) fn discard(&self, name: &str) {
-        // Nothing is left to do about a failure; the name says whose it is.
+        // Nothing can be done about a failure. The name shows that the file is from prowess.
         let _ = fs::unlinkat(&self.0, name, AtFlags::empty());
     }
 
-    /// Removes the directory `name` with all that it holds. Links are removed, not followed.
+    /// Removes the directory `name` with all its contents. Links are removed, not followed.
     ///
-    /// Directories are moved up beside `name` before they are emptied, so that a tree of any depth takes
-    /// two descriptors.
+    /// Directories are moved up beside `name` before they are emptied, so that a tree of any depth needs two descriptors.
     pub(crate) fn remove_tree(&self, name: &OsStr) -> io::Result<()> {
         const BATCH: usize = 4096;
         let mut pending = vec![name.to_owned()];
@@ -352,7 +353,7 @@ impl Dir {
                 }
             }
             match fs::unlinkat(&self.0, &name, AtFlags::REMOVEDIR) {
-                // Somebody put something into it meanwhile.
+                // Another process added an entry meanwhile.
                 Err(Errno::NOTEMPTY) => pending.push(name),
                 removed => gone(removed)?,
             }
@@ -360,21 +361,21 @@ impl Dir {
         Ok(())
     }
 
-    /// Lets the owner into a directory that its mode keeps out, so that it can be removed.
+    /// Gives the owner all permissions on a directory, so that it can be removed.
     fn make_accessible(&self, name: &OsStr) {
         use std::os::fd::AsRawFd as _;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let Ok(found) = fs::openat(&self.0, name, flags, Mode::empty()) else { return };
         let closed = fs::fstat(&found).is_ok_and(|stat| stat.st_mode & 0o700 != 0o700);
         if closed {
-            // The descriptor is named, and not the entry, which might be a link by now.
+            // The path names the descriptor. The entry could be a link by now.
             let path = format!("/proc/self/fd/{}", found.as_raw_fd());
             let _ = fs::chmod(path, Mode::from_raw_mode(0o700));
         }
     }
 }
 
-/// What is not there any more is removed, be it by somebody else.
+/// Accepts that an entry does not exist any more.
 fn gone(removed: rustix::io::Result<()>) -> io::Result<()> {
     match removed {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -382,16 +383,16 @@ fn gone(removed: rustix::io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Gives a file that was just written its mode and its owner.
+/// Sets the mode and the owner of a new file.
 pub(crate) fn finish(file: &File, mode: u32, owner: Owner) -> io::Result<()> {
     if let Some((user, group)) = owner {
         fs::fchown(file, Some(user), Some(group))?;
     }
-    // After the owner: a change of owner takes bits away.
+    // After the owner, because a change of owner clears bits of the mode.
     Ok(fs::fchmod(file, Mode::from_raw_mode(mode))?)
 }
 
-/// Does `make` with a name that nothing has.
+/// Calls `make` with an unused temporary name.
 fn unused<T>(make: impl Fn(&str) -> rustix::io::Result<T>) -> io::Result<(String, T)> {
     with_unused_name(OWN_PREFIX, "", |name| Ok(make(name)?))
 }
@@ -402,7 +403,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     #[test]
-    fn links_are_followed_only_if_they_stay_inside_and_may_be() {
+    fn links_are_followed_only_on_request_and_only_inside() {
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("file"), "secret").unwrap();
         let inside = tempfile::tempdir().unwrap();

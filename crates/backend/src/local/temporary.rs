@@ -10,14 +10,13 @@ use prowess_base::beneath::with_unused_name;
 #[derive(Debug)]
 pub(super) struct Temporary<'a> {
     directory: &'a Dir,
-    /// `None` once that name is another's to use.
+    /// `None` after the file has its final name.
     name: Option<String>,
     file: File,
 }
 
 impl<'a> Temporary<'a> {
-    /// Writes `bytes` to a new file in `directory`, with the permissions of the file that it will
-    /// replace.
+    /// Writes `bytes` to a new file in `directory`, with the permissions of the file that it will replace.
     pub(super) fn write(directory: &'a Dir, bytes: &[u8], before: Option<&Metadata>) -> io::Result<Self> {
         let (name, file) = create(directory)?;
         let mut temporary = Self { directory, name: Some(name), file };
@@ -28,7 +27,7 @@ impl<'a> Temporary<'a> {
         Ok(temporary)
     }
 
-    /// Puts it in the place of whatever has that name.
+    /// Renames the file to `name` and replaces an existing file.
     pub(super) fn rename_to(mut self, name: &str) -> io::Result<Metadata> {
         if let Some(temporary) = &self.name {
             self.directory.rename(temporary, self.directory, name)?;
@@ -37,11 +36,11 @@ impl<'a> Temporary<'a> {
         self.file.metadata()
     }
 
-    /// Gives it that name if nothing has it.
+    /// Renames the file to `name`, or fails if something has that name.
     pub(super) fn link_to(mut self, name: &str) -> io::Result<Metadata> {
         if let Some(temporary) = &self.name {
             self.directory.hard_link(temporary, self.directory, name)?;
-            // From here on the file is there, whatever becomes of its other name.
+            // The file has its final name now, so a failure here does no harm.
             let _ = self.directory.remove_file(temporary);
             self.name = None;
         }
@@ -52,7 +51,7 @@ impl<'a> Temporary<'a> {
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            // Nothing is left to do about a failure; the name says whose it is.
+            // Nothing can be done about a failure. The name shows that the file is from prowess.
             let _ = self.directory.remove_file(name);
         }
     }
@@ -64,7 +63,7 @@ fn create(directory: &Dir) -> io::Result<(String, File)> {
     with_unused_name(".prowess-", ".tmp", |name| directory.open_with(name, &options))
 }
 
-/// Permissions without the bits that would run the new contents as somebody else.
+/// The permissions without the set-id bits, which would run the new contents as another user.
 fn plain_permissions(before: &Metadata) -> cap_std::fs::Permissions {
     use cap_std::fs::PermissionsExt;
 

@@ -1,4 +1,4 @@
-//! Amazon S3, and what speaks its protocol.
+//! Amazon S3 and compatible object stores.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,10 +8,9 @@ use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
 
 use crate::{BackendError, ObjectBackend, Result, VirtualPath};
 
-/// Where a bucket is and how to get at it.
+/// The address of a bucket and the keys for it.
 ///
-/// Without keys, requests are signed with what the instance or the task provides. The keys are not in
-/// the `Debug` output.
+/// Without keys, requests are signed with the keys of the instance or the task. `Debug` does not show the keys.
 ///
 /// ```
 /// use prowess_backend::object::S3Config;
@@ -32,22 +31,22 @@ use crate::{BackendError, ObjectBackend, Result, VirtualPath};
 pub struct S3Config {
     /// The bucket's name.
     pub bucket: String,
-    /// Its region; `us-east-1` unless told otherwise.
+    /// The region of the bucket. Default: `us-east-1`.
     pub region: Option<String>,
-    /// Where to send requests, if not to Amazon. An `http://` address is taken at its word.
+    /// Where to send requests, if not to Amazon. An `http://` address is used without encryption.
     pub endpoint: Option<String>,
-    /// The name of the key that signs requests.
+    /// The id of the key that signs requests.
     pub access_key_id: Option<String>,
-    /// The key.
+    /// The secret key.
     pub secret_access_key: Option<String>,
     /// The token of a temporary session.
     pub session_token: Option<String>,
-    /// Only what lies below is seen; `/` for the whole bucket.
+    /// The backend has only the objects below this path; `/` is the whole bucket.
     pub prefix: VirtualPath,
 }
 
 impl S3Config {
-    /// The whole of `bucket`, with everything else as it is by default.
+    /// The whole of `bucket`, with defaults for all other settings.
     #[must_use]
     pub fn new(bucket: impl Into<String>) -> Self {
         Self {
@@ -77,18 +76,18 @@ impl fmt::Debug for S3Config {
     }
 }
 
-/// Where settings come from that an [`S3Config`] leaves open.
+/// The source of the settings that an [`S3Config`] does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum S3Defaults {
-    /// Nowhere. Requests are signed with what the instance or the task provides.
+    /// No source. Requests are signed with the keys of the instance or the task.
     Instance,
-    /// From the environment: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`,
-    /// `AWS_ENDPOINT_URL`. If they are not set either: as [`S3Defaults::Instance`].
+    /// The environment variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION` and
+    /// `AWS_ENDPOINT_URL`. Without them it is the same as [`S3Defaults::Instance`].
     Environment,
 }
 
 impl S3Config {
-    /// Opens the bucket as a store of objects. Its prefix is for the caller to apply. Nothing is sent yet.
+    /// Opens the bucket as an object store. It sends no request yet, and the caller has to apply the prefix.
     ///
     /// ```
     /// use prowess_backend::object::{S3Config, S3Defaults};
@@ -100,13 +99,13 @@ impl S3Config {
     ///
     /// # Errors
     ///
-    /// The settings contradict each other or make no address.
+    /// The settings contradict each other or are not a valid address.
     pub fn store(self, defaults: S3Defaults) -> object_store::Result<Arc<dyn ObjectStore>> {
         let builder = match defaults {
             S3Defaults::Instance => AmazonS3Builder::new(),
             S3Defaults::Environment => AmazonS3Builder::from_env(),
         };
-        // Amazon's own conditional headers: appends, edits and versions depend on them.
+        // Appends, edits and versions depend on conditional requests.
         let mut builder =
             builder.with_bucket_name(self.bucket).with_conditional_put(S3ConditionalPut::ETagMatch);
         if let Some(region) = self.region {
@@ -129,11 +128,11 @@ impl S3Config {
 }
 
 impl ObjectBackend {
-    /// The objects of an S3 bucket. Nothing is sent until the first operation.
+    /// The objects of an S3 bucket. The first request is sent with the first operation.
     ///
     /// # Errors
     ///
-    /// [`BackendError::Io`] if the settings contradict each other or make no address.
+    /// [`BackendError::Io`] if the settings contradict each other or are not a valid address.
     pub fn s3(config: S3Config) -> Result<Self> {
         let prefix = config.prefix.clone();
         match config.store(S3Defaults::Instance) {

@@ -1,4 +1,4 @@
-//! A bucket of Amazon S3, or of what speaks its protocol.
+//! A bucket of Amazon S3 or of a compatible object store.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use super::ArtifactError;
 
-/// Where a bucket is and how to get at it.
+/// The address of a bucket and the keys for it.
 ///
-/// What is not given here is taken from the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
-/// `AWS_SESSION_TOKEN`, `AWS_REGION`, `AWS_ENDPOINT_URL`), and keys that are nowhere from the instance or the task.
+/// Missing settings come from the environment: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`,
+/// `AWS_REGION` and `AWS_ENDPOINT_URL`. If there are no keys, the instance or the task provides them.
 ///
 /// ```
 /// use prowess_workspace::artifact::S3Bucket;
@@ -31,22 +31,22 @@ use super::ArtifactError;
 pub struct S3Bucket {
     /// The bucket's name.
     pub bucket: String,
-    /// What the keys of all objects begin with; nothing by default.
+    /// The prefix of the keys of all objects. Default: none.
     pub prefix: String,
-    /// Its region.
+    /// The region of the bucket.
     pub region: Option<String>,
-    /// Where to send requests, if not to Amazon. An `http://` address is taken at its word.
+    /// Where to send requests, if not to Amazon. An `http://` address is used without encryption.
     pub endpoint: Option<String>,
-    /// The name of the key that signs requests.
+    /// The id of the key that signs requests.
     pub access_key_id: Option<String>,
-    /// The key.
+    /// The secret key.
     pub secret_access_key: Option<SecretString>,
     /// The token of a temporary session.
     pub session_token: Option<SecretString>,
 }
 
 impl S3Bucket {
-    /// The whole of a bucket, with everything else from the environment.
+    /// The whole of a bucket, with all other settings from the environment.
     pub fn new(bucket: impl Into<String>) -> Self {
         Self {
             bucket: bucket.into(),
