@@ -13,7 +13,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CRATES = ["catalog", "backend", "permission", "skills", "workspace", "agent", "mcp", "models", "store"]
+CRATES = ["base", "catalog", "backend", "permission", "skills", "workspace", "agent", "mcp", "models", "store"]
 USE = re.compile(r"^\s*pub use (?:self::|crate::)?(\w+)(?:::\w+)*::(?:\{([^}]*)\}|(\w+));", re.M)
 MODULE = re.compile(r"^pub mod (\w+);", re.M)
 ITEM = re.compile(r"^pub (?:async )?(?:struct|enum|trait|fn) (\w+)", re.M)

@@ -1,23 +1,26 @@
-//! What tokens cost: prices by model, and sums that are exact.
+//! What tokens cost: prices by model, and exact sums.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use rust_decimal::prelude::ToPrimitive as _;
+use rust_decimal::{Decimal, RoundingStrategy};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::model::{ModelUsage, Usage};
 
 /// How many decimals a price has.
-const DECIMALS: usize = 6;
-/// The parts of a dollar in which costs are summed: a millionth of a dollar for a million tokens is one of them for
-/// each token.
-const PARTS: u128 = 1_000_000_000_000;
-/// The parts in the last decimal that is shown.
-const SHOWN: u128 = PARTS / 10_000;
+const DECIMALS: u32 = 6;
+/// The highest price: the largest 64-bit number of millionths of a dollar.
+const MAX_PRICE: Decimal = Decimal::from_parts(u32::MAX, u32::MAX, 0, false, DECIMALS);
+/// A millionth.
+const MILLIONTH: Decimal = Decimal::from_parts(1, 0, 0, false, 6);
+/// How many decimals of a cost are printed.
+const PRINTED_DECIMALS: u32 = 4;
 
-/// What a million tokens cost, in dollars, with six decimals at most.
+/// The price of a million tokens in dollars, with at most six decimals.
 ///
 /// ```
 /// use prowess_agent::cost::Price;
@@ -26,21 +29,23 @@ const SHOWN: u128 = PARTS / 10_000;
 /// assert_eq!(price.to_string(), "3.75");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Price(u64);
+pub struct Price(Decimal);
 
 impl Price {
-    /// The price as an amount in the parts that costs are summed in.
-    pub(crate) fn parts(self) -> u128 {
-        u128::from(self.0) * (PARTS / 1_000_000)
+    /// The number as dollars, for limits. They are not per million tokens.
+    pub(crate) fn dollars(self) -> Decimal {
+        self.0
     }
 }
 
-/// Why something is no price, or no list of prices.
+/// Why a price or a list of prices is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PriceError {
-    /// It is no amount.
-    #[error("`{0}` is no price: write dollars for a million tokens, such as 0.15, with six decimals at most")]
+    /// The text is not an amount.
+    #[error(
+        "`{0}` is not a price: write dollars per million tokens, such as 0.15, with at most six decimals"
+    )]
     Amount(String),
     /// A model's name has a `*` that is not at its end.
     #[error("`{0}`: a `*` can only be the last character of a model's name")]
@@ -53,23 +58,22 @@ impl FromStr for Price {
     fn from_str(text: &str) -> Result<Self, PriceError> {
         let no_amount = || PriceError::Amount(text.chars().take(64).collect());
         let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
-        let kept = decimals.trim_end_matches('0');
         let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        if !is_number(whole) || !is_number(decimals) || kept.len() > DECIMALS {
+        if !is_number(whole) || !is_number(decimals) {
             return Err(no_amount());
         }
-        format!("{whole}{kept:0<DECIMALS$}").parse().map(Self).map_err(|_| no_amount())
+        let plain = format!("{}.{}", whole.trim_start_matches('0'), decimals.trim_end_matches('0'));
+        let amount = Decimal::from_str_exact(&format!("0{plain}0")).map_err(|_| no_amount())?.normalize();
+        if amount.scale() > DECIMALS || amount > MAX_PRICE {
+            return Err(no_amount());
+        }
+        Ok(Self(amount))
     }
 }
 
 impl fmt::Display for Price {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = 10_u64.pow(6);
-        let decimals = format!("{:06}", self.0 % unit);
-        match decimals.trim_end_matches('0') {
-            "" => write!(f, "{}", self.0 / unit),
-            decimals => write!(f, "{}.{decimals}", self.0 / unit),
-        }
+        fmt::Display::fmt(&self.0, f)
     }
 }
 
@@ -86,7 +90,7 @@ impl<'de> Deserialize<'de> for Price {
             type Value = Price;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("dollars for a million tokens")
+                f.write_str("dollars per million tokens")
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Price, E> {
                 text.parse().map_err(E::custom)
@@ -97,7 +101,7 @@ impl<'de> Deserialize<'de> for Price {
             fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Price, E> {
                 self.visit_str(&number.to_string())
             }
-            // The shortest text that is this number is what someone wrote.
+            // The shortest text of a number is what the user wrote.
             fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Price, E> {
                 self.visit_str(&number.to_string())
             }
@@ -106,7 +110,7 @@ impl<'de> Deserialize<'de> for Price {
     }
 }
 
-/// What a model's tokens cost.
+/// The prices of a model's tokens.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -114,7 +118,7 @@ impl<'de> Deserialize<'de> for Price {
 /// use prowess_agent::model::ModelUsage;
 /// use prowess_agent::{Prices, Usage};
 ///
-/// let price = ModelPrice::new("1.25".parse()?, "10".parse()?); // dollars for a million tokens
+/// let price = ModelPrice::new("1.25".parse()?, "10".parse()?); // dollars per million tokens
 /// let prices = Prices::try_from(BTreeMap::from([("openai:gpt-5*".to_owned(), price)]))?;
 /// let usage = Usage { input: 1_000_000, output: 100_000, ..Usage::default() };
 /// let cost = prices.cost(&ModelUsage::on("openai:gpt-5.1", usage));
@@ -124,28 +128,28 @@ impl<'de> Deserialize<'de> for Price {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelPrice {
-    /// Tokens that it reads.
+    /// The price of input tokens.
     pub input: Price,
-    /// Tokens that it says.
+    /// The price of output tokens.
     pub output: Price,
-    /// Tokens that it reads from its provider's cache; as other input when there is none.
+    /// The price of input tokens from the provider's cache. Default: the price of other input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<Price>,
-    /// Tokens that it reads and that are put into the cache; as other input when there is none.
+    /// The price of input tokens that the provider adds to its cache. Default: the price of other input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_written: Option<Price>,
 }
 
 impl ModelPrice {
-    /// The same price for input from the cache, into it, and past it.
+    /// Prices without special prices for the cache.
     pub fn new(input: Price, output: Price) -> Self {
         Self { input, output, cache_read: None, cache_written: None }
     }
 
-    fn parts(&self, usage: Usage) -> u128 {
-        // Cached tokens are among those read. A provider that counts them apart does not make others free.
+    fn dollars(&self, usage: Usage) -> Decimal {
+        // Input includes cached tokens. If a provider counts them separately, the other tokens still cost something.
         let plain = usage.input.saturating_sub(usage.cache_read).saturating_sub(usage.cache_written);
-        let cost = |tokens: u64, price: Price| u128::from(tokens) * u128::from(price.0);
+        let cost = |tokens: u64, price: Price| (Decimal::from(tokens) * MILLIONTH).saturating_mul(price.0);
         cost(plain, self.input)
             .saturating_add(cost(usage.output, self.output))
             .saturating_add(cost(usage.cache_read, self.cache_read.unwrap_or(self.input)))
@@ -153,8 +157,8 @@ impl ModelPrice {
     }
 }
 
-/// Prices by the names of models. A name that ends with `*` is for all that begin so; the longest that fits counts, and
-/// one without `*` before all others.
+/// Prices by the names of models. A name that ends with `*` is a prefix. An exact name wins over prefixes, and a longer
+/// prefix over a shorter one.
 ///
 /// ```
 /// use prowess_agent::Prices;
@@ -200,12 +204,12 @@ impl Prices {
         self.0.get(model).or_else(|| begins.max_by_key(|(length, _)| *length).map(|(_, price)| price))
     }
 
-    /// What was spent costs. Models that have no price are named, and not in the sum.
+    /// The cost of the used tokens. The sum leaves out models without a price and lists them.
     pub fn cost(&self, spent: &ModelUsage) -> Cost {
         let mut cost = Cost::default();
         for (model, usage) in spent.iter().filter(|(_, usage)| *usage != Usage::default()) {
             match self.of(model) {
-                Some(price) => cost.parts = cost.parts.saturating_add(price.parts(usage)),
+                Some(price) => cost.dollars = cost.dollars.saturating_add(price.dollars(usage)),
                 None => cost.unpriced.push(model.to_owned()),
             }
         }
@@ -213,35 +217,35 @@ impl Prices {
     }
 }
 
-/// What tokens cost, as far as their prices are known.
+/// The cost of tokens, as far as their prices are known. A sum is exact up to about 79 quadrillion dollars.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// In millionths of a millionth of a dollar.
-    parts: u128,
+    dollars: Decimal,
     unpriced: Vec<String>,
 }
 
 impl Cost {
-    pub(crate) fn of_parts(parts: u128) -> Self {
-        Self { parts, unpriced: Vec::new() }
+    pub(crate) fn of_dollars(dollars: Decimal) -> Self {
+        Self { dollars, unpriced: Vec::new() }
     }
 
-    /// The sum in the parts of a dollar that are exact.
-    pub(crate) fn parts(&self) -> u128 {
-        self.parts
+    /// The exact sum.
+    pub(crate) fn dollars(&self) -> Decimal {
+        self.dollars
     }
 
     /// The sum in millionths of a dollar, rounded up.
     pub fn micros(&self) -> u128 {
-        self.parts.div_ceil(1_000_000)
+        let micros = self.dollars.saturating_mul(Decimal::from(1_000_000));
+        micros.ceil().to_u128().unwrap_or(u128::MAX)
     }
 
-    /// The models that were paid and have no price: the sum is without them.
+    /// The models that were used and have no price. The sum leaves them out.
     pub fn unpriced(&self) -> &[String] {
         &self.unpriced
     }
 
-    /// Whether it is all that was spent.
+    /// Whether the sum includes all models.
     pub fn is_whole(&self) -> bool {
         self.unpriced.is_empty()
     }
@@ -250,11 +254,14 @@ impl Cost {
 /// Dollars with four decimals, and the models that are not in the sum.
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rounded = self.parts.saturating_add(SHOWN / 2) / SHOWN;
-        if self.parts > 0 && rounded == 0 {
+        let half_up = RoundingStrategy::MidpointAwayFromZero;
+        let mut rounded = self.dollars.round_dp_with_strategy(PRINTED_DECIMALS, half_up);
+        // A large amount may get fewer decimals. A precision in the format would panic on the highest amount.
+        rounded.rescale(PRINTED_DECIMALS);
+        if rounded.is_zero() && !self.dollars.is_zero() {
             f.write_str("less than $0.0001")?;
         } else {
-            write!(f, "${}.{:04}", rounded / 10_000, rounded % 10_000)?;
+            write!(f, "${rounded}")?;
         }
         if !self.is_whole() {
             write!(f, ", without {}: no price is known", self.unpriced.join(", "))?;
@@ -305,12 +312,16 @@ mod tests {
 
     #[test]
     fn cached_tokens_have_their_own_price() {
-        // 1,000 past the cache, 8,000 from it, 1,000 into it, 500 said.
+        // 1,000 without the cache, 8,000 from it, 1,000 into it, 500 output.
         let cost = prices().cost(&spent("anthropic:claude-sonnet-4-6", 10_000, 500, 8_000, 1_000));
         assert_eq!(cost.micros(), 3_000 + 2_400 + 3_750 + 7_500);
         assert_eq!(cost.to_string(), "$0.0167");
         let same = prices().cost(&spent("anthropic:other", 10_000, 0, 8_000, 1_000));
-        assert_eq!(same.to_string(), "$0.1000", "without a price of its own the cache costs as other input");
+        assert_eq!(
+            same.to_string(),
+            "$0.1000",
+            "without its own price, the cache costs the same as other input"
+        );
     }
 
     #[test]
@@ -334,7 +345,7 @@ mod tests {
     #[test]
     fn sums_do_not_overflow() {
         let huge = u64::MAX.to_string();
-        let (whole, decimals) = huge.split_at(huge.len() - DECIMALS);
+        let (whole, decimals) = huge.split_at(huge.len() - DECIMALS as usize);
         let price: Price = format!("{whole}.{decimals}").parse().unwrap();
         let prices =
             Prices::try_from(BTreeMap::from([("*".to_owned(), ModelPrice::new(price, price))])).unwrap();
@@ -344,10 +355,31 @@ mod tests {
 
     #[test]
     fn what_is_no_price_is_refused() {
-        for wrong in
-            ["", ".", "1.", ".5", "-1", "1e3", "1.0000001", "nan", "1,5", "99999999999999999999", "+1", " 1"]
-        {
+        for wrong in [
+            "",
+            ".",
+            "1.",
+            ".5",
+            "-1",
+            "1e3",
+            "1.0000001",
+            "nan",
+            "1,5",
+            "99999999999999999999",
+            "18446744073709.551616",
+            "1_000",
+            "+1",
+            " 1",
+        ] {
             assert!(wrong.parse::<Price>().is_err(), "{wrong}");
+        }
+        for (written, shown) in
+            [("007.50", "7.5"), ("1.000000000", "1"), ("0.000001", "0.000001"), ("0", "0")]
+        {
+            assert_eq!(written.parse::<Price>().unwrap().to_string(), shown);
+        }
+        for zeros in [format!("{}3.0", "0".repeat(60)), format!("3.{}", "0".repeat(60))] {
+            assert_eq!(zeros.parse::<Price>().unwrap().to_string(), "3");
         }
         for wrong in [
             "[m]\ninput = -1\noutput = 1",
@@ -361,23 +393,28 @@ mod tests {
     }
 
     proptest! {
-        /// A price is what was written, also where a file has it as a number.
+        /// A price is what the user wrote, also if a file has it as a number.
         #[test]
         fn prices_are_read_as_written(whole in 0_u32..100_000, decimals in 0_u32..1_000_000) {
             let written = format!("{whole}.{decimals:06}");
             let price: Price = written.parse().unwrap();
-            prop_assert_eq!(price.0, u64::from(whole) * 1_000_000 + u64::from(decimals));
+            let micros = i64::from(whole) * 1_000_000 + i64::from(decimals);
+            prop_assert_eq!(price.0, Decimal::new(micros, DECIMALS));
             prop_assert_eq!(serde_json::from_str::<Price>(&written).unwrap(), price);
             prop_assert_eq!(price.to_string().parse::<Price>().unwrap(), price);
         }
 
-        /// What is spent in two threads costs what it costs in one.
+        /// Tokens cost the same in two threads as in one.
         #[test]
-        fn sums_are_exact(one in 0_u64..1 << 40, other in 0_u64..1 << 40, price in 0_u64..1 << 40) {
-            let price = Price(price);
+        fn sums_are_exact(one in 0_u64..1 << 40, other in 0_u64..1 << 40, price in 0_i64..1 << 40) {
+            let expected = u128::from(one + other) * price.unsigned_abs() as u128;
+            let price = Price(Decimal::new(price, DECIMALS));
             let prices = Prices(BTreeMap::from([("*".to_owned(), ModelPrice::new(price, price))]));
-            let parts = |input, output| prices.cost(&spent("m", input, output, 0, 0)).parts;
-            prop_assert_eq!(parts(one, 0) + parts(0, other), parts(one, other));
+            let dollars = |input, output| prices.cost(&spent("m", input, output, 0, 0)).dollars;
+            prop_assert_eq!(dollars(one, 0) + dollars(0, other), dollars(one, other));
+            // In millionths of a millionth of a dollar, every cost is a whole number.
+            let exact = Decimal::from_i128_with_scale(i128::try_from(expected).unwrap(), 12);
+            prop_assert_eq!(dollars(one, other), exact);
         }
     }
 }

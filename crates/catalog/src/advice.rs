@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 
+use prowess_base::tokens::estimate_tokens;
+
 use crate::diagnostic::{Code, Findings};
 use crate::local::{self, Follow, OpenError};
 use crate::name::SkillName;
-use crate::tokens::estimate_tokens;
 
 /// The specification recommends fewer lines in a SKILL.md.
 const LONG_BODY_LINES: usize = 500;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use prowess_base::hex;
+
 /// The SHA-256 of exact bytes.
 ///
 /// ```
@@ -63,7 +65,7 @@ impl fmt::Display for Digest {
     /// `sha256:` and the digest in hexadecimal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("sha256:")?;
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        hex::write(f, &self.0)
     }
 }
 
@@ -91,22 +93,7 @@ impl FromStr for Digest {
 
     /// Parses exactly the text that [`Digest`] displays: a digest has one spelling.
     fn from_str(text: &str) -> Result<Self, DigestError> {
-        let digits = text.strip_prefix("sha256:").ok_or(DigestError)?.as_bytes();
-        let mut bytes = [0; 32];
-        if digits.len() != 2 * bytes.len() {
-            return Err(DigestError);
-        }
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            for &digit in pair {
-                let value = match digit {
-                    b'0'..=b'9' => digit - b'0',
-                    b'a'..=b'f' => digit - b'a' + 10,
-                    _ => return Err(DigestError),
-                };
-                *byte = *byte << 4 | value;
-            }
-        }
-        Ok(Self(bytes))
+        text.strip_prefix("sha256:").and_then(hex::decode).map(Self).ok_or(DigestError)
     }
 }
 

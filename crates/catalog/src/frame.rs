@@ -152,7 +152,7 @@ fn nonce(name: &str, document: Option<&str>, digest: Digest, secret: &[u8]) -> S
     message.extend(digest.as_bytes());
     message.extend(document.unwrap_or_default().as_bytes());
     let tag = hmac_sha256::HMAC::mac(message, secret);
-    tag[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    prowess_base::hex::encode(&tag[..8])
 }
 
 fn unescaped(text: &str) -> String {

@@ -1,26 +1,29 @@
-//! Manifests on a local disk, opened through directory descriptors.
+//! Opens and reads manifests on a local disk, through directory descriptors.
 //!
-//! Nothing here resolves a path twice: a file is opened beneath a directory that is already open,
-//! checked through its own descriptor, and read from it. A link or a swapped directory can make an
-//! open fail; it cannot lead elsewhere.
+//! No path is resolved twice. A file is opened below a directory that is already open, then checked and read through its
+//! descriptor. A link or a replaced directory can make an open fail, but cannot lead it elsewhere.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use rustix::fs::{self, AtFlags, CWD, FileType, Mode, OFlags, Stat};
+pub(crate) use prowess_base::beneath::Follow;
+use prowess_base::beneath::{self, DIRECTORY, NotOpened};
+use rustix::fs::{self, FileType, Mode, Stat};
 use rustix::io::Errno;
 
 use crate::root::Root;
 use crate::skill::MAX_MANIFEST;
 
-/// What identifies the version of a file without reading it.
+/// Identifies the version of a file without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FileStamp {
     pub(crate) device: u64,
     pub(crate) inode: u64,
     pub(crate) size: u64,
-    /// Nanoseconds since 1970, which fit until 2262.
+    /// Nanoseconds since 1970. They fit until the year 2262.
     modified: i64,
     changed: i64,
 }
@@ -47,9 +50,9 @@ impl FileStamp {
 /// Why a manifest was not opened.
 #[derive(Debug)]
 pub(crate) enum OpenError {
-    /// There is none.
+    /// It does not exist.
     Absent,
-    /// A link stands in the way.
+    /// It is a link, or is reached through one.
     Link,
     /// A link leads out of the directory.
     Outside,
@@ -59,19 +62,12 @@ pub(crate) enum OpenError {
     Io(io::Error),
 }
 
-/// Whether links on the way are followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Follow {
-    Never,
-    Beneath,
-}
-
-/// Opens a directory by its path, links followed: for roots, which the user named.
+/// Opens a directory by its path and follows links. Use it only for roots, which the user chose.
 pub(crate) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
-    Ok(fs::openat(CWD, path, directory_flags(), Mode::empty())?)
+    Ok(beneath::open_directory(path)?)
 }
 
-/// Opens a root, beneath the directory that it must lie in if there is one.
+/// Opens a root. If it must be within a directory, a link cannot lead out of that directory.
 pub(crate) fn open_root(root: &Root) -> io::Result<OwnedFd> {
     let Some(within) = &root.within else { return open_directory(&root.path) };
     let relative = root.path.strip_prefix(within).ok().and_then(Path::to_str);
@@ -86,19 +82,13 @@ pub(crate) fn open_directory_at(
     relative: &str,
     follow: Follow,
 ) -> Result<OwnedFd, Errno> {
-    if relative.is_empty() {
-        return fs::openat(base, ".", directory_flags(), Mode::empty());
-    }
-    open_beneath(base, relative, directory_flags(), follow)
+    let relative = if relative.is_empty() { "." } else { relative };
+    beneath::open(base, relative, DIRECTORY, follow)
 }
 
-/// Opens the directory that a link at `relative` leads to, wherever that is.
+/// Opens the directory at `relative` and follows links anywhere.
 pub(crate) fn open_directory_anywhere(base: BorrowedFd<'_>, relative: &str) -> Result<OwnedFd, Errno> {
-    fs::openat(base, relative, directory_flags(), Mode::empty())
-}
-
-fn directory_flags() -> OFlags {
-    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC
+    fs::openat(base, relative, DIRECTORY, Mode::empty())
 }
 
 /// Opens the regular file at `relative` below `base`.
@@ -107,27 +97,21 @@ pub(crate) fn open_file(
     relative: &str,
     follow: Follow,
 ) -> Result<(OwnedFd, FileStamp), OpenError> {
-    // Without O_NONBLOCK a FIFO would wait for its writer.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = open_beneath(base, relative, flags, follow).map_err(|error| match error {
-        Errno::NOENT | Errno::NOTDIR => OpenError::Absent,
-        Errno::LOOP => OpenError::Link,
-        Errno::XDEV => OpenError::Outside,
-        // Sockets, and devices with nothing behind them, cannot be opened.
-        Errno::NXIO => OpenError::NotAFile(FileType::Unknown),
-        error => OpenError::Io(error.into()),
+    let (file, stat) = beneath::open_file(base, relative, follow).map_err(|refused| match refused {
+        NotOpened::NotAFile(kind) => OpenError::NotAFile(kind),
+        NotOpened::Refused(Errno::NOENT | Errno::NOTDIR) => OpenError::Absent,
+        NotOpened::Refused(Errno::LOOP) => OpenError::Link,
+        NotOpened::Refused(Errno::XDEV) => OpenError::Outside,
+        // A socket, or a device without a driver.
+        NotOpened::Refused(Errno::NXIO) => OpenError::NotAFile(FileType::Unknown),
+        NotOpened::Refused(error) => OpenError::Io(error.into()),
     })?;
-    let stat = fs::fstat(&file).map_err(|error| OpenError::Io(error.into()))?;
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => {}
-        other => return Err(OpenError::NotAFile(other)),
-    }
     Ok((file, FileStamp::of(&stat)))
 }
 
 /// The stamp of the file at `relative`, if it is a regular file and not a link.
 pub(crate) fn stamp(base: BorrowedFd<'_>, relative: &str) -> Option<FileStamp> {
-    let stat = fs::statat(base, relative, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let stat = beneath::stat(base, relative).ok()?;
     (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then(|| FileStamp::of(&stat))
 }
 
@@ -136,21 +120,21 @@ pub(crate) fn stamp_of(directory: &OwnedFd) -> io::Result<FileStamp> {
     Ok(FileStamp::of(&fs::fstat(directory)?))
 }
 
-/// The size of the file `name` in `directory`; 0 when it cannot be told.
+/// The size of the file `name` in `directory`, or 0 if it cannot be read.
 pub(crate) fn size(directory: &OwnedFd, name: &str) -> u64 {
-    fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_or(0, |stat| FileStamp::of(&stat).size)
+    beneath::stat(directory, name).map_or(0, |stat| FileStamp::of(&stat).size)
 }
 
-/// Whether `directory` has something of this name, be it a link that leads nowhere.
+/// Whether `directory` has an entry of this name. A broken link counts.
 pub(crate) fn has_entry(directory: &OwnedFd, name: &str) -> bool {
-    fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    beneath::stat(directory, name).is_ok()
 }
 
-/// When a scan began, in nanoseconds since 1970, to tell which stamps can be relied on.
+/// When a scan began, in nanoseconds since 1970. It decides which stamps are reliable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(i64);
 
-/// A file changed so shortly before a scan may be written again without its times moving on.
+/// If a file changed more recently than this, a second change may leave its times as they are.
 const UNSETTLED_NANOSECONDS: i64 = 50_000_000;
 
 impl Clock {
@@ -159,7 +143,7 @@ impl Clock {
         Self(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
     }
 
-    /// `stamp`, unless a later version could have the same one.
+    /// Returns `stamp`, unless a later version of the file could have the same one.
     pub(crate) fn settled(self, stamp: FileStamp) -> Option<FileStamp> {
         (self.0.saturating_sub(stamp.changed) > UNSETTLED_NANOSECONDS).then_some(stamp)
     }
@@ -169,9 +153,9 @@ fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
 }
 
-/// Reads until `buffer` is full or the file ends; returns how much was read.
+/// Reads until `buffer` is full or the file ends. Returns how many bytes were read.
 ///
-/// `size` is what the file had when it was opened: once so much was read, its end is not asked for.
+/// `size` is the size of the file when it was opened. After that many bytes, no further read looks for the end.
 pub(crate) fn read_up_to(file: &OwnedFd, size: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -190,15 +174,15 @@ pub(crate) fn read_up_to(file: &OwnedFd, size: u64, buffer: &mut [u8]) -> io::Re
     Ok(filled)
 }
 
-/// A manifest read whole.
+/// A whole manifest.
 #[derive(Debug)]
 pub(crate) enum WholeFile {
     Bytes(Vec<u8>),
-    /// It has more than [`MAX_MANIFEST`] bytes, whatever its size said when it was opened.
+    /// It has more than [`MAX_MANIFEST`] bytes, even if it was smaller when it was opened.
     TooLarge,
 }
 
-/// Reads a whole file, never more than [`MAX_MANIFEST`] and a byte.
+/// Reads a whole file, but at most one byte more than [`MAX_MANIFEST`].
 pub(crate) fn read_whole(file: OwnedFd, size: u64) -> io::Result<WholeFile> {
     if size > MAX_MANIFEST {
         return Ok(WholeFile::TooLarge);
@@ -207,8 +191,8 @@ pub(crate) fn read_whole(file: OwnedFd, size: u64) -> io::Result<WholeFile> {
     Ok(if bytes.len() as u64 > MAX_MANIFEST { WholeFile::TooLarge } else { WholeFile::Bytes(bytes) })
 }
 
-/// Reads the first `max` bytes of a file, or all that it has. There is room for `size` bytes at once,
-/// which is what it had when it was opened.
+/// Reads the first `max` bytes of a file, or all if it is shorter. `size` is its size when it was opened, for which
+/// memory is reserved.
 pub(crate) fn read_first(file: OwnedFd, size: u64, max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::try_from(size.min(max)).unwrap_or(0));
     let mut limited = io::Read::take(std::fs::File::from(file), max);
@@ -216,7 +200,7 @@ pub(crate) fn read_first(file: OwnedFd, size: u64, max: u64) -> io::Result<Vec<u
     Ok(bytes)
 }
 
-/// The kind of a directory's entry.
+/// The type of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EntryKind {
     Directory,
@@ -225,7 +209,7 @@ pub(crate) enum EntryKind {
     Other,
 }
 
-/// Calls `each` for every entry of `directory`, in the order of the disk.
+/// Calls `each` for every entry of `directory`, in no particular order.
 pub(crate) fn list(directory: &OwnedFd, mut each: impl FnMut(&[u8], EntryKind)) -> io::Result<()> {
     list_while(directory, |name, kind| {
         each(name, kind);
@@ -233,39 +217,24 @@ pub(crate) fn list(directory: &OwnedFd, mut each: impl FnMut(&[u8], EntryKind)) 
     })
 }
 
-/// [`list`], as long as `each` wants more.
+/// Like [`list`], but stops when `each` returns `false`.
 pub(crate) fn list_while(
     directory: &OwnedFd,
     mut each: impl FnMut(&[u8], EntryKind) -> bool,
 ) -> io::Result<()> {
-    let mut buffer = Vec::with_capacity(32 * 1024);
-    let mut entries = fs::RawDir::new(directory, buffer.spare_capacity_mut());
-    while let Some(entry) = entries.next() {
-        let entry = entry?;
-        let name = entry.file_name().to_bytes();
-        if matches!(name, b"." | b"..") {
-            continue;
-        }
-        let mut kind = entry.file_type();
-        if kind == FileType::Unknown {
-            kind = fs::statat(directory.as_fd(), entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
-                .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode));
-        }
+    Ok(beneath::list(directory, |name, kind| {
         let kind = match kind {
             FileType::Directory => EntryKind::Directory,
             FileType::Symlink => EntryKind::Link,
             FileType::RegularFile => EntryKind::File,
             _ => EntryKind::Other,
         };
-        if !each(name, kind) {
-            break;
-        }
-    }
-    Ok(())
+        if each(name.as_bytes(), kind) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?)
 }
 
-/// Whether what lies beneath `directory` is on a disk or in the memory of this machine, and not behind a
-/// network or another process. What is not known to be is not.
+/// Whether `directory` is on a disk or in the memory of this machine. A file system of the network, of another process or
+/// of an unknown type is not.
 pub(crate) fn is_of_this_machine(directory: &OwnedFd) -> bool {
     #[cfg(target_os = "linux")]
     {
@@ -283,92 +252,5 @@ pub(crate) fn is_of_this_machine(directory: &OwnedFd) -> bool {
     {
         let _ = directory;
         false
-    }
-}
-
-#[cfg(target_os = "linux")]
-fn open_beneath(
-    base: BorrowedFd<'_>,
-    relative: &str,
-    flags: OFlags,
-    follow: Follow,
-) -> Result<OwnedFd, Errno> {
-    use rustix::fs::ResolveFlags;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    static STEPWISE: AtomicBool = AtomicBool::new(false);
-
-    if STEPWISE.load(Ordering::Relaxed) {
-        return open_stepwise(base, relative, flags);
-    }
-    // Without links only `..` could lead out, and no path here has one.
-    let resolve = match follow {
-        Follow::Never if !relative.contains("..") => ResolveFlags::NO_SYMLINKS,
-        Follow::Never => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
-        Follow::Beneath => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
-    };
-    // EAGAIN: something was renamed while the kernel looked; a few tries settle it.
-    for _ in 0..8 {
-        match fs::openat2(base, relative, flags, Mode::empty(), resolve) {
-            Err(Errno::AGAIN) => {}
-            Err(Errno::NOSYS) => {
-                STEPWISE.store(true, Ordering::Relaxed);
-                return open_stepwise(base, relative, flags);
-            }
-            result => return result,
-        }
-    }
-    Err(Errno::AGAIN)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open_beneath(
-    base: BorrowedFd<'_>,
-    relative: &str,
-    flags: OFlags,
-    _follow: Follow,
-) -> Result<OwnedFd, Errno> {
-    open_stepwise(base, relative, flags)
-}
-
-/// Where the kernel has no `openat2`: one component at a time, and no link is ever followed.
-fn open_stepwise(base: BorrowedFd<'_>, relative: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let mut directory: Option<OwnedFd> = None;
-    let (parents, name) = relative.rsplit_once('/').unwrap_or(("", relative));
-    for component in parents.split('/').filter(|component| !component.is_empty()) {
-        if component == ".." {
-            return Err(Errno::XDEV);
-        }
-        let at = directory.as_ref().map_or(base, AsFd::as_fd);
-        directory = Some(fs::openat(at, component, directory_flags() | OFlags::NOFOLLOW, Mode::empty())?);
-    }
-    let at = directory.as_ref().map_or(base, AsFd::as_fd);
-    fs::openat(at, name, flags | OFlags::NOFOLLOW, Mode::empty())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::symlink;
-
-    #[test]
-    fn both_ways_of_opening_refuse_the_same() {
-        let outside = tempfile::tempdir().unwrap();
-        std::fs::write(outside.path().join("SKILL.md"), "secret").unwrap();
-        let root = tempfile::tempdir().unwrap();
-        std::fs::create_dir(root.path().join("real")).unwrap();
-        std::fs::write(root.path().join("real/SKILL.md"), "text").unwrap();
-        symlink(outside.path(), root.path().join("dir-link")).unwrap();
-        std::fs::create_dir(root.path().join("file-link")).unwrap();
-        symlink(outside.path().join("SKILL.md"), root.path().join("file-link/SKILL.md")).unwrap();
-
-        let base = open_directory(root.path()).unwrap();
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        for relative in ["dir-link/SKILL.md", "file-link/SKILL.md", "../x", "gone/SKILL.md"] {
-            assert!(open_beneath(base.as_fd(), relative, flags, Follow::Never).is_err(), "{relative}");
-            assert!(open_beneath(base.as_fd(), relative, flags, Follow::Beneath).is_err(), "{relative}");
-            assert!(open_stepwise(base.as_fd(), relative, flags).is_err(), "{relative}");
-        }
-        assert!(open_beneath(base.as_fd(), "real/SKILL.md", flags, Follow::Never).is_ok());
-        assert!(open_stepwise(base.as_fd(), "real/SKILL.md", flags).is_ok());
     }
 }

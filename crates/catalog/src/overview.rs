@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use prowess_base::tokens::estimate_tokens;
+
 use crate::catalog::SkillEntry;
 use crate::resource::ResourceCounts;
 use crate::root::{Root, Trust};
-use crate::tokens::estimate_tokens;
 use crate::untrusted::{emphasised, prompt_line, quoted, xml};
 use crate::view::CatalogView;
 

@@ -2,27 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Whether `c` is invisible, changes direction or controls a terminal.
-///
-/// Names may not have such characters, and rendered text never does.
-///
-/// ```
-/// use prowess_catalog::untrusted::is_unprintable;
-///
-/// assert!(is_unprintable('\u{202E}'), "changes the direction of the following text");
-/// assert!(is_unprintable('\u{1B}') && !is_unprintable('é'));
-/// ```
-pub fn is_unprintable(c: char) -> bool {
-    c.is_control() || is_invisible(c)
-}
-
-fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}'
-        | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
-        | '\u{2800}' | '\u{3164}' | '\u{FE00}'..='\u{FE0E}' | '\u{FEFF}' | '\u{FFA0}' | '\u{FFF9}'..='\u{FFFC}' | '\u{13430}'..='\u{1345F}' | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}'
-        | '\u{E0000}'..='\u{E0FFF}')
-}
+pub use prowess_base::text::{exact_line, is_unprintable};
 
 /// `text` on one line: white space becomes one blank, and unprintable characters are removed.
 ///
@@ -43,41 +23,6 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
                 line.push(' ');
                 pending_blank = false;
             }
-            line.push(c);
-        }
-    }
-    Cow::Owned(line)
-}
-
-/// `text` on one line, so that no two texts look the same. It escapes everything that [`one_line`] would fold or remove.
-///
-/// ```
-/// use prowess_catalog::untrusted::exact_line;
-///
-/// assert_eq!(exact_line("a b.txt"), "a b.txt");
-/// assert_eq!(exact_line("a  b\u{A0}.txt "), r"a\u{20}×2b\u{a0}.txt\u{20}");
-/// ```
-pub fn exact_line(text: &str) -> Cow<'_, str> {
-    if is_one_line(text.as_bytes()) {
-        return Cow::Borrowed(text);
-    }
-    let mut line = String::with_capacity(text.len());
-    let mut characters = text.chars().peekable();
-    while let Some(c) = characters.next() {
-        if c == ' ' {
-            let mut blanks = 1;
-            while characters.next_if_eq(&' ').is_some() {
-                blanks += 1;
-            }
-            let is_within = !line.is_empty() && characters.peek().is_some();
-            match blanks {
-                1 if is_within => line.push(' '),
-                1 => line.push_str(r"\u{20}"),
-                blanks => line.push_str(&format!(r"\u{{20}}×{blanks}")),
-            }
-        } else if c.is_whitespace() || is_unprintable(c) {
-            line.extend(c.escape_unicode());
-        } else {
             line.push(c);
         }
     }
@@ -177,7 +122,7 @@ pub(crate) fn invisible_character(text: &str) -> Option<char> {
     let mut before = ' ';
     for c in text.chars() {
         let joins_emoji = matches!(c, '\u{200D}' | '\u{FE0E}') && !before.is_ascii();
-        if is_invisible(c) && !joins_emoji {
+        if is_unprintable(c) && !c.is_control() && !joins_emoji {
             return Some(c);
         }
         before = c;

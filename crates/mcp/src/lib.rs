@@ -51,7 +51,6 @@ mod changes;
 pub mod client;
 mod consent;
 mod handler;
-mod hex;
 #[cfg(feature = "http")]
 mod http;
 mod incoming;

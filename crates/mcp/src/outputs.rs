@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
+use prowess_base::hex;
 use rmcp::model::Resource;
 use serde_json::Value;
 
-use crate::hex::hex;
 use crate::uri;
 
 /// How many outputs the server keeps for a client, and how many bytes. It drops the oldest first.
@@ -163,7 +163,7 @@ fn files<'a>(report: &'a mut Value, list: &str) -> impl Iterator<Item = &'a mut 
 pub(crate) fn random_id() -> Option<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).ok()?;
-    Some(hex(&bytes))
+    Some(hex::encode(&bytes))
 }
 
 fn file_name(path: &str) -> &str {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use hmac_sha256::Hash;
+use prowess_base::hex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -101,10 +102,7 @@ fn json(hash: &mut Hash, value: &Value) {
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for byte in self.0 {
-            write!(f, "{byte:02x}")?;
-        }
-        Ok(())
+        hex::write(f, &self.0)
     }
 }
 
@@ -118,15 +116,7 @@ impl FromStr for Fingerprint {
     type Err = FingerprintError;
 
     fn from_str(text: &str) -> Result<Self, FingerprintError> {
-        let digits = text.as_bytes();
-        if digits.len() != 64 || !digits.iter().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(b)) {
-            return Err(FingerprintError);
-        }
-        let mut bytes = [0; 32];
-        for (at, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).map_err(|_| FingerprintError)?;
-        }
-        Ok(Self(bytes))
+        hex::decode(text).map(Self).ok_or(FingerprintError)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Untrusted names in subjects and questions. No name can imitate another one.
 
-use crate::text::is_invisible;
+use prowess_base::text::is_unprintable;
 
 /// The subject of an action of a named owner: the owner's name, a blank and the action.
 ///
@@ -60,7 +60,7 @@ pub fn quote_name(name: &str) -> String {
     text.push('\'');
     for c in name.chars() {
         match c {
-            _ if is_invisible(c) || is_like_a_quote(c) => text.extend(c.escape_unicode()),
+            _ if is_unprintable(c) || is_like_a_quote(c) => text.extend(c.escape_unicode()),
             ' ' | '-' | '_' | '.' | ':' | '/' | '@' | '+' => text.push(c),
             _ if c.is_alphanumeric() => text.push(c),
             _ if c.is_ascii() => text.extend(['\\', c]),

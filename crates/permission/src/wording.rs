@@ -93,7 +93,7 @@ impl Wording {
             return None;
         }
         let binding = if self.is_bound { " until it changes" } else { "" };
-        let always: Vec<String> = self.always.iter().map(|rule| exact_line(rule)).collect();
+        let always: Vec<_> = self.always.iter().map(|rule| exact_line(rule)).collect();
         Some(format!("`always` would allow {}{binding}", always.join(", ")))
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use prowess_base::hex;
+
 const BYTES: usize = 16;
 
 /// The secret behind the nonces of frames. Because of it, no author of a skill can guess a nonce.
@@ -41,19 +43,12 @@ impl Secret {
     }
 
     pub(crate) fn to_hex(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(&self.0)
     }
 
     pub(crate) fn from_hex(text: &str) -> Option<Self> {
-        let digits = text.as_bytes();
-        if digits.len() != 2 * BYTES {
-            return None;
-        }
-        let mut bytes = [0; BYTES];
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
-            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-        }
-        Some(Self(bytes))
+        // Capital digits are accepted too, although they are never written.
+        hex::decode(&text.to_ascii_lowercase()).map(Self)
     }
 }
 

@@ -1,27 +1,23 @@
-//! A directory that is open, and everything beneath it.
+//! An open directory, and operations on everything below it.
 //!
-//! Nothing here resolves a path twice, and no link is followed on the way: what a command left behind can
-//! make an operation fail; it cannot lead it elsewhere.
+//! No path is resolved twice, and no link in a path is followed. Files that a command left behind can make an operation
+//! fail, but cannot lead it elsewhere.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{self, AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid};
+use prowess_base::beneath::{self, DIRECTORY, Follow, NotOpened, with_unused_name};
+use rustix::fs::{self, AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 
-/// What files of this crate's own begin with while they are not what they will be.
+/// The prefix of temporary names that this crate uses.
 pub(crate) const OWN_PREFIX: &str = ".prowess-";
 
-/// How many names are tried for a temporary file; those left behind by a process of the same number are
-/// in the way.
-const MAX_NAMES: u32 = 64;
-
-/// Whose files are made: those of this process, or of the user that commands run as.
+/// The owner of new files: the user that commands run as, or `None` for the user of this process.
 pub(crate) type Owner = Option<(Uid, Gid)>;
 
 /// Why a file was not opened.
@@ -33,15 +29,15 @@ pub(crate) enum NoFile {
     Directory,
     /// It is a FIFO, a socket or a device.
     Special(&'static str),
-    /// The system says why.
+    /// The system refused.
     Io(io::Error),
 }
 
 impl NoFile {
-    /// What it is, for a sentence that begins with its name.
+    /// The end of a sentence that begins with the name of the file.
     pub(crate) fn reason(&self) -> String {
         match self {
-            Self::Link => "is a link, or lies behind one".to_owned(),
+            Self::Link => "is a link, or is reached through one".to_owned(),
             Self::Directory => "is a directory".to_owned(),
             Self::Special(kind) => format!("is a {kind}"),
             Self::Io(error) => format!("cannot be opened: {error}"),
@@ -58,7 +54,7 @@ impl From<NoFile> for io::Error {
     }
 }
 
-/// What a file that is neither a regular one nor a directory is called.
+/// The name of a file type that is neither a regular file nor a directory.
 pub(crate) fn special(kind: FileType) -> &'static str {
     match kind {
         FileType::Fifo => "FIFO",
@@ -79,8 +75,10 @@ impl AsFd for Dir {
     }
 }
 
-/// Removes a directory with all that it holds, or a file. Links are removed, not followed; directories that their mode
-/// closes, as those of staged skills are, are opened first; and a tree may be of any depth. What is not there is no error.
+/// Removes a directory with all its contents, or a file.
+///
+/// Links are removed, not followed. Read-only directories, such as staged skills, are made writable first. A tree may have
+/// any depth. It is not an error if nothing exists at `path`.
 ///
 /// ```
 /// # let place = tempfile::tempdir()?;
@@ -94,10 +92,10 @@ impl AsFd for Dir {
 ///
 /// # Errors
 ///
-/// The system refused. A part of it may be gone.
+/// The system refused. Some of the contents may be removed.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this cannot be removed"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this path cannot be removed"));
     };
     let parent = if parent == Path::new("") { Path::new(".") } else { parent };
     match Dir::open(parent) {
@@ -107,109 +105,85 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-fn directory_flags() -> OFlags {
-    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
-}
+/// The flags that open a directory and refuse a link in its place.
+pub(crate) const OWN_DIRECTORY: OFlags = DIRECTORY.union(OFlags::NOFOLLOW);
 
 impl Dir {
-    /// The directory at `path`, links followed: for places that the user named.
+    /// Opens the directory at `path` and follows links. Use it only for paths that the user chose.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self(fs::openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?))
+        Ok(Self(beneath::open_directory(path)?))
     }
 
-    /// Wraps a descriptor that is known to be a directory's.
+    /// Wraps the descriptor of a directory.
     pub(crate) fn from_descriptor(descriptor: OwnedFd) -> Self {
         Self(descriptor)
     }
 
-    /// The directory at `relative`, reached without a link; this one when it is empty.
+    /// Opens the directory at `relative` and follows no link. An empty path is this directory.
     pub(crate) fn dir(&self, relative: impl AsRef<OsStr>) -> Result<Self, Errno> {
         let relative = relative.as_ref();
-        if relative.is_empty() {
-            return Ok(Self(fs::openat(&self.0, ".", directory_flags(), Mode::empty())?));
-        }
-        Ok(Self(self.beneath(relative, directory_flags(), Links::Refused)?))
+        let relative = if relative.is_empty() { OsStr::new(".") } else { relative };
+        Ok(Self(beneath::open(&self.0, relative, OWN_DIRECTORY, Follow::Never)?))
     }
 
-    /// The regular file at `relative`, reached without a link, for reading. It never waits.
+    /// Opens the regular file at `relative` for reading and follows no link. It never waits.
     pub(crate) fn file(&self, relative: impl AsRef<OsStr>) -> Result<(File, Stat), NoFile> {
-        self.regular(relative.as_ref(), Links::Refused)
+        self.regular(relative.as_ref(), Follow::Never)
     }
 
-    /// The regular file at `relative`, through links that stay beneath this directory.
+    /// Opens the regular file at `relative` and follows links that stay below this directory.
     pub(crate) fn file_through_links(&self, relative: impl AsRef<OsStr>) -> Result<(File, Stat), NoFile> {
-        self.regular(relative.as_ref(), Links::Beneath)
+        self.regular(relative.as_ref(), Follow::Beneath)
     }
 
-    /// The directory at `relative`, through links that stay beneath this one.
+    /// Opens the directory at `relative` and follows links that stay below this one.
     pub(crate) fn dir_through_links(&self, relative: impl AsRef<OsStr>) -> Result<Self, Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self(self.beneath(relative.as_ref(), flags, Links::Beneath)?))
+        Ok(Self(beneath::open(&self.0, relative, DIRECTORY, Follow::Beneath)?))
     }
 
-    fn regular(&self, relative: &OsStr, links: Links) -> Result<(File, Stat), NoFile> {
-        // Without O_NONBLOCK a FIFO would wait for its writer.
-        let mut flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        if links == Links::Refused {
-            flags |= OFlags::NOFOLLOW;
-        }
-        let opened = self.beneath(relative, flags, links).map_err(|error| match error {
-            Errno::LOOP | Errno::XDEV => NoFile::Link,
-            // Sockets, and devices with nothing behind them, cannot be opened.
-            Errno::NXIO | Errno::NODEV => NoFile::Special("socket or device"),
-            error => NoFile::Io(error.into()),
-        })?;
-        let stat = fs::fstat(&opened).map_err(|error| NoFile::Io(error.into()))?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Ok((File::from(opened), stat)),
-            FileType::Directory => Err(NoFile::Directory),
-            other => Err(NoFile::Special(special(other))),
+    fn regular(&self, relative: &OsStr, follow: Follow) -> Result<(File, Stat), NoFile> {
+        match beneath::open_file(&self.0, relative, follow) {
+            Ok((file, stat)) => Ok((File::from(file), stat)),
+            Err(NotOpened::Refused(Errno::LOOP | Errno::XDEV)) => Err(NoFile::Link),
+            // A socket, or a device without a driver.
+            Err(NotOpened::Refused(Errno::NXIO | Errno::NODEV)) => Err(NoFile::Special("socket or device")),
+            Err(NotOpened::Refused(error)) => Err(NoFile::Io(error.into())),
+            Err(NotOpened::NotAFile(FileType::Directory)) => Err(NoFile::Directory),
+            Err(NotOpened::NotAFile(other)) => Err(NoFile::Special(special(other))),
         }
     }
 
-    /// The entry `name` of this directory itself, and not what it leads to if it is a link.
+    /// The metadata of the entry `name`, if it exists. Links are not followed.
     pub(crate) fn entry(&self, name: impl AsRef<OsStr>) -> io::Result<Option<Stat>> {
-        match fs::statat(&self.0, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW) {
+        match beneath::stat(&self.0, name) {
             Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// What this directory is.
+    /// The metadata of this directory.
     pub(crate) fn stat(&self) -> io::Result<Stat> {
         Ok(fs::fstat(&self.0)?)
     }
 
-    /// At most `max` of the directory's entries, by name; and whether there are more.
+    /// At most `max` entries of this directory, sorted by name, and whether there are more.
     pub(crate) fn entries(&self, max: usize) -> io::Result<(Vec<(OsString, FileType)>, bool)> {
-        let own = self.dir("")?;
         let mut found = Vec::new();
         let mut more = false;
-        let mut buffer = Vec::with_capacity(32 * 1024);
-        let mut entries = fs::RawDir::new(&own.0, buffer.spare_capacity_mut());
-        while let Some(entry) = entries.next() {
-            let entry = entry?;
-            let name = entry.file_name().to_bytes();
-            if matches!(name, b"." | b"..") {
-                continue;
-            }
+        beneath::list(&self.dir("")?, |name, kind| {
             if found.len() == max {
                 more = true;
-                break;
+                return ControlFlow::Break(());
             }
-            let mut kind = entry.file_type();
-            if kind == FileType::Unknown {
-                kind = fs::statat(&own.0, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
-                    .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode));
-            }
-            found.push((OsString::from_vec(name.to_vec()), kind));
-        }
+            found.push((name.to_owned(), kind));
+            ControlFlow::Continue(())
+        })?;
         found.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         Ok((found, more))
     }
 
-    /// Makes the directory `name` unless it is there; an error if something else is.
+    /// Makes the directory `name` if it does not exist. It is an error if something else has that name.
     pub(crate) fn make_dir(&self, name: impl AsRef<OsStr>, mode: u32, owner: Owner) -> io::Result<Self> {
         let name = name.as_ref();
         let made = match fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o700)) {
@@ -224,22 +198,22 @@ impl Dir {
         Ok(directory)
     }
 
-    /// Gives what has a name here to a user, unless it is theirs. A link is given itself, and not followed.
+    /// Changes the owner of the entry `name`, unless the user owns it already. Links are not followed.
     #[cfg(feature = "backend")]
     pub(crate) fn give(&self, name: &str, user: Uid, group: Gid) -> io::Result<()> {
-        let stat = fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let stat = beneath::stat(&self.0, name)?;
         if (stat.st_uid, stat.st_gid) == (user.as_raw(), group.as_raw()) {
             return Ok(());
         }
         Ok(fs::chownat(&self.0, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// The directory that this one lies in by now.
+    /// The parent of this directory at this moment.
     pub(crate) fn parent(&self) -> io::Result<Self> {
-        Ok(Self(fs::openat(&self.0, "..", directory_flags(), Mode::empty())?))
+        Ok(Self(fs::openat(&self.0, "..", OWN_DIRECTORY, Mode::empty())?))
     }
 
-    /// Changes the mode of what has a name here. A link is left alone, and not followed.
+    /// Changes the mode of the entry `name`. Links are not followed and keep their mode.
     pub(crate) fn change_mode(&self, name: &OsStr, change: impl Fn(u32) -> u32) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = match fs::openat(&self.0, name, flags, Mode::empty()) {
@@ -251,21 +225,21 @@ impl Dir {
         if FileType::from_raw_mode(before) == FileType::Symlink || mode == before & 0o7777 {
             return Ok(());
         }
-        // By its descriptor: nothing else can be in its place by now.
+        // The path names the descriptor, so nothing else can have taken its place.
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&found));
         Ok(fs::chmod(path, Mode::from_raw_mode(mode))?)
     }
 
-    /// Lets the user into a directory of theirs again.
+    /// Gives the owner all permissions on the directory `name`.
     pub(crate) fn open_up(&self, name: &str) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = fs::openat(&self.0, name, flags, Mode::empty())?;
-        // By its descriptor: nothing else can be in its place by now.
+        // The path names the descriptor, so nothing else can have taken its place.
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&directory));
         Ok(fs::chmod(path, Mode::RWXU)?)
     }
 
-    /// Makes every directory of the path `relative` that is missing.
+    /// Makes all missing directories of the path `relative`.
     pub(crate) fn make_dirs(&self, relative: &str, mode: u32, owner: Owner) -> io::Result<Self> {
         let mut directory = self.dir("")?;
         for name in relative.split('/').filter(|name| !name.is_empty()) {
@@ -274,7 +248,7 @@ impl Dir {
         Ok(directory)
     }
 
-    /// Gives this directory its mode and its owner, unless it has them: a change costs much more than a look.
+    /// Sets the mode and the owner of this directory if they differ. A check is much cheaper than a change.
     pub(crate) fn hand_over(&self, mode: u32, owner: Owner) -> io::Result<()> {
         let stat = self.stat()?;
         let is_owned =
@@ -288,8 +262,8 @@ impl Dir {
         Ok(fs::fchmod(&self.0, Mode::from_raw_mode(mode))?)
     }
 
-    /// Writes a new file whole, and puts it in the place of whatever file has that name. Who reads it
-    /// meanwhile, and a crash of this process, find the old or the new one.
+    /// Writes a file and replaces an existing one. A reader finds the whole old or the whole new file, even after a crash of
+    /// this process.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8], mode: u32, owner: Owner) -> io::Result<()> {
         let (temporary, mut file) = self.temporary_file()?;
         let written = file.write_all(bytes).and_then(|()| finish(&file, mode, owner));
@@ -297,7 +271,7 @@ impl Dir {
         renamed.inspect_err(|_| self.discard(&temporary))
     }
 
-    /// Does what [`Self::replace`] does, and a crash of the whole machine is none the worse.
+    /// Like [`Self::replace`], but also safe if the machine crashes.
     pub(crate) fn replace_durably(
         &self,
         name: &str,
@@ -310,7 +284,7 @@ impl Dir {
         Ok(fs::fsync(&self.0)?)
     }
 
-    /// Writes a complete file under a name of its own, durably.
+    /// Writes a complete file under a temporary name and flushes it to disk.
     pub(crate) fn temporary(&self, bytes: &[u8], mode: u32, owner: Owner) -> io::Result<String> {
         let (name, mut file) = self.temporary_file()?;
         let written = file.write_all(bytes).and_then(|()| finish(&file, mode, owner));
@@ -318,39 +292,37 @@ impl Dir {
         Ok(name)
     }
 
-    /// An empty file under a name of its own.
+    /// Makes an empty file with a temporary name.
     pub(crate) fn temporary_file(&self) -> io::Result<(String, File)> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        unused(|name| fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o600)).map(File::from))
+        unused(|name| beneath::create_file(&self.0, name, 0o600).map(File::from))
     }
 
-    /// An empty directory under a name of its own.
+    /// Makes an empty directory with a temporary name.
     pub(crate) fn temporary_dir(&self) -> io::Result<(String, Self)> {
         let (name, ()) = unused(|name| fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o700)))?;
         let directory = self.dir(&name)?;
         Ok((name, directory))
     }
 
-    /// A link under a name of its own.
+    /// Makes a link with a temporary name.
     pub(crate) fn temporary_link(&self, target: &str) -> io::Result<String> {
         Ok(unused(|name| fs::symlinkat(target, &self.0, name))?.0)
     }
 
-    /// Renames an entry of this directory, in the place of a file of that name if there is one.
+    /// Renames an entry of this directory and replaces an existing file.
     pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         Ok(fs::renameat(&self.0, from, &self.0, to)?)
     }
 
-    /// Removes a file; one that is not there is removed already.
+    /// Removes a file if it exists.
     pub(crate) fn discard(&self, name: &str) {
-        // Nothing is left to do about a failure; the name says whose it is.
+        // Nothing can be done about a failure. The name shows that the file is from prowess.
         let _ = fs::unlinkat(&self.0, name, AtFlags::empty());
     }
 
-    /// Removes the directory `name` with all that it holds. Links are removed, not followed.
+    /// Removes the directory `name` with all its contents. Links are removed, not followed.
     ///
-    /// Directories are moved up beside `name` before they are emptied, so that a tree of any depth takes
-    /// two descriptors.
+    /// Directories are moved up beside `name` before they are emptied, so that a tree of any depth needs two descriptors.
     pub(crate) fn remove_tree(&self, name: &OsStr) -> io::Result<()> {
         const BATCH: usize = 4096;
         let mut pending = vec![name.to_owned()];
@@ -381,7 +353,7 @@ impl Dir {
                 }
             }
             match fs::unlinkat(&self.0, &name, AtFlags::REMOVEDIR) {
-                // Somebody put something into it meanwhile.
+                // Another process added an entry meanwhile.
                 Err(Errno::NOTEMPTY) => pending.push(name),
                 removed => gone(removed)?,
             }
@@ -389,76 +361,21 @@ impl Dir {
         Ok(())
     }
 
-    /// Lets the owner into a directory that its mode keeps out, so that it can be removed.
+    /// Gives the owner all permissions on a directory, so that it can be removed.
     fn make_accessible(&self, name: &OsStr) {
         use std::os::fd::AsRawFd as _;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let Ok(found) = fs::openat(&self.0, name, flags, Mode::empty()) else { return };
         let closed = fs::fstat(&found).is_ok_and(|stat| stat.st_mode & 0o700 != 0o700);
         if closed {
-            // The descriptor is named, and not the entry, which might be a link by now.
+            // The path names the descriptor. The entry could be a link by now.
             let path = format!("/proc/self/fd/{}", found.as_raw_fd());
             let _ = fs::chmod(path, Mode::from_raw_mode(0o700));
         }
     }
-
-    #[cfg(target_os = "linux")]
-    fn beneath(&self, relative: &OsStr, flags: OFlags, links: Links) -> Result<OwnedFd, Errno> {
-        use rustix::fs::ResolveFlags;
-        use std::sync::atomic::AtomicBool;
-        static STEPWISE: AtomicBool = AtomicBool::new(false);
-
-        if STEPWISE.load(Ordering::Relaxed) {
-            return self.stepwise(relative, flags);
-        }
-        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        if links == Links::Refused {
-            resolve |= ResolveFlags::NO_SYMLINKS;
-        }
-        // EAGAIN: something was renamed while the kernel looked; a few tries settle it.
-        for _ in 0..8 {
-            match fs::openat2(&self.0, relative, flags, Mode::empty(), resolve) {
-                Err(Errno::AGAIN) => {}
-                Err(Errno::NOSYS) => {
-                    STEPWISE.store(true, Ordering::Relaxed);
-                    return self.stepwise(relative, flags);
-                }
-                result => return result,
-            }
-        }
-        Err(Errno::AGAIN)
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn beneath(&self, relative: &OsStr, flags: OFlags, _: Links) -> Result<OwnedFd, Errno> {
-        self.stepwise(relative, flags)
-    }
-
-    /// Where the kernel has no `openat2`: one component at a time, and no link is ever followed.
-    fn stepwise(&self, relative: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let mut names: Vec<&[u8]> =
-            relative.as_bytes().split(|byte| *byte == b'/').filter(|name| !name.is_empty()).collect();
-        if relative.as_bytes().starts_with(b"/") || names.contains(&&b".."[..]) {
-            return Err(Errno::XDEV);
-        }
-        let last = names.pop().ok_or(Errno::NOENT)?;
-        let mut at: Option<OwnedFd> = None;
-        for name in names {
-            let from = at.as_ref().map_or(self.0.as_fd(), AsFd::as_fd);
-            at = Some(fs::openat(from, name, directory_flags(), Mode::empty())?);
-        }
-        let from = at.as_ref().map_or(self.0.as_fd(), AsFd::as_fd);
-        fs::openat(from, last, flags | OFlags::NOFOLLOW, Mode::empty())
-    }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Links {
-    Refused,
-    Beneath,
-}
-
-/// What is not there any more is removed, be it by somebody else.
+/// Accepts that an entry does not exist any more.
 fn gone(removed: rustix::io::Result<()>) -> io::Result<()> {
     match removed {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -466,28 +383,18 @@ fn gone(removed: rustix::io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Gives a file that was just written its mode and its owner.
+/// Sets the mode and the owner of a new file.
 pub(crate) fn finish(file: &File, mode: u32, owner: Owner) -> io::Result<()> {
     if let Some((user, group)) = owner {
         fs::fchown(file, Some(user), Some(group))?;
     }
-    // After the owner: a change of owner takes bits away.
+    // After the owner, because a change of owner clears bits of the mode.
     Ok(fs::fchmod(file, Mode::from_raw_mode(mode))?)
 }
 
-/// Does `make` with a name that nothing has.
+/// Calls `make` with an unused temporary name.
 fn unused<T>(make: impl Fn(&str) -> rustix::io::Result<T>) -> io::Result<(String, T)> {
-    static COUNTER: AtomicU64 = AtomicU64::new(0);
-    for _ in 0..MAX_NAMES {
-        let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{OWN_PREFIX}{:x}-{count:x}", std::process::id());
-        match make(&name) {
-            Ok(made) => return Ok((name, made)),
-            Err(Errno::EXIST | Errno::NOTEMPTY) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(Errno::EXIST.into())
+    with_unused_name(OWN_PREFIX, "", |name| Ok(make(name)?))
 }
 
 #[cfg(test)]
@@ -496,7 +403,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     #[test]
-    fn both_ways_of_opening_refuse_the_same() {
+    fn links_are_followed_only_on_request_and_only_inside() {
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("file"), "secret").unwrap();
         let inside = tempfile::tempdir().unwrap();
@@ -505,23 +412,18 @@ mod tests {
         symlink(outside.path(), inside.path().join("directory")).unwrap();
         symlink(outside.path().join("file"), inside.path().join("link")).unwrap();
         let dir = Dir::open(inside.path()).unwrap();
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         for path in ["directory/file", "link", "../x", "real/../../x", "/etc/passwd", "gone", ""] {
-            assert!(dir.beneath(OsStr::new(path), flags, Links::Refused).is_err(), "{path}");
-            assert!(dir.beneath(OsStr::new(path), flags, Links::Beneath).is_err(), "{path}");
-            assert!(dir.stepwise(OsStr::new(path), flags).is_err(), "{path}");
+            assert!(dir.file(path).is_err(), "{path}");
+            assert!(dir.file_through_links(path).is_err(), "{path}");
         }
-        // Links that stay inside are followed only where they may be.
         symlink("real", inside.path().join("within")).unwrap();
         symlink("real/file", inside.path().join("file")).unwrap();
         for path in ["within/file", "file"] {
             assert!(matches!(dir.file(path), Err(NoFile::Link)), "{path}");
-            assert!(dir.stepwise(OsStr::new(path), flags).is_err(), "{path}");
             assert!(dir.file_through_links(path).is_ok(), "{path}");
         }
         assert!(dir.dir("within").is_err() && dir.dir_through_links("within").is_ok());
         assert!(dir.file("real/file").is_ok());
-        assert!(dir.stepwise(OsStr::new("real/file"), flags).is_ok());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
+use rust_decimal::Decimal;
 use tokio::sync::Notify;
 
 use crate::agent::{Agent, NextModel};
@@ -59,15 +60,15 @@ struct ThreadTree {
 struct TreeCosts {
     accounts: BTreeMap<ThreadId, Account>,
     /// How many calls run now.
-    calls: u128,
+    calls: u64,
     /// The cost of the most expensive call.
-    dearest: Option<u128>,
+    dearest: Option<Decimal>,
 }
 
 /// What a thread cost, including the sub-agents whose cost is in its log.
 #[derive(Debug, Default)]
 struct Account {
-    cost: u128,
+    cost: Decimal,
     above: Vec<ThreadId>,
     /// Whether the parent's log has this cost. The parent includes it from its next call on.
     is_in_parent: bool,
@@ -80,7 +81,7 @@ enum Permit {
     /// It has to wait for running calls.
     Wait,
     /// The limit is reached. This is the total cost.
-    OverLimit(u128),
+    OverLimit(Decimal),
 }
 
 /// A call that runs.
@@ -99,11 +100,12 @@ impl ThreadTree {
         self.costs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn permit(self: &Arc<Self>, most: u128) -> Permit {
+    fn permit(self: &Arc<Self>, most: Decimal) -> Permit {
         let mut costs = self.costs();
         let total = costs.total();
         // Until the cost of one call is known, calls run one at a time.
-        let expected = costs.dearest.map_or(u128::MAX, |dearest| dearest.saturating_mul(costs.calls));
+        let expected =
+            costs.dearest.map_or(Decimal::MAX, |dearest| dearest.saturating_mul(costs.calls.into()));
         if total >= most {
             Permit::OverLimit(total)
         } else if costs.calls > 0 && total.saturating_add(expected) >= most {
@@ -116,19 +118,19 @@ impl ThreadTree {
 }
 
 impl TreeCosts {
-    fn total(&self) -> u128 {
-        self.accounts.values().fold(0, |sum, account| sum.saturating_add(account.cost))
+    fn total(&self) -> Decimal {
+        self.accounts.values().fold(Decimal::ZERO, |sum, account| sum.saturating_add(account.cost))
     }
 
     /// Sets what a thread cost, by its log. The log includes sub-agents that have ended.
-    fn set(&mut self, thread: &ThreadId, above: &[ThreadId], cost: u128) {
+    fn set(&mut self, thread: &ThreadId, above: &[ThreadId], cost: Decimal) {
         self.accounts.retain(|_, account| !(account.is_in_parent && account.above.contains(thread)));
         let account = Account { cost, above: above.to_vec(), is_in_parent: false };
         self.accounts.insert(thread.clone(), account);
     }
 
     /// Adds the cost of a call.
-    fn add(&mut self, thread: &ThreadId, cost: u128) {
+    fn add(&mut self, thread: &ThreadId, cost: Decimal) {
         self.dearest = self.dearest.max(Some(cost));
         let account = self.accounts.entry(thread.clone()).or_default();
         account.cost = account.cost.saturating_add(cost);
@@ -229,8 +231,8 @@ impl ThreadCostLimit {
         if let Some(model) = cost.unpriced().first() {
             return self.limit.unpriced(model);
         }
-        self.tree.costs().set(context.thread, &self.above, cost.parts());
-        let most = self.limit.most.parts();
+        self.tree.costs().set(context.thread, &self.above, cost.dollars());
+        let most = self.limit.most.dollars();
         loop {
             let ended = self.tree.ended.notified();
             tokio::pin!(ended);
@@ -238,7 +240,7 @@ impl ThreadCostLimit {
             ended.as_mut().enable();
             match self.tree.permit(most) {
                 Permit::OverLimit(total) => {
-                    let cost = Cost::of_parts(total);
+                    let cost = Cost::of_dollars(total);
                     return Some(format!("the thread has cost {cost}, and may cost ${}", self.limit.most));
                 }
                 Permit::Wait => ended.await,
@@ -278,7 +280,7 @@ impl Middleware for ThreadCostLimit {
         let response = next.ask().await?;
         let cost = self.limit.prices.cost(&ModelUsage::on(response.model.as_str(), response.usage));
         // Added before the call stops counting as running.
-        self.tree.costs().add(context.thread, cost.parts());
+        self.tree.costs().add(context.thread, cost.dollars());
         drop(call);
         Ok(response)
     }
@@ -301,8 +303,8 @@ mod tests {
         name.parse().unwrap()
     }
 
-    fn call(tree: &Arc<ThreadTree>, most: u128) -> Option<RunningCall> {
-        match tree.permit(most) {
+    fn call(tree: &Arc<ThreadTree>, most: u64) -> Option<RunningCall> {
+        match tree.permit(most.into()) {
             Permit::Call(call) => Some(call),
             Permit::Wait | Permit::OverLimit(_) => None,
         }
@@ -313,15 +315,15 @@ mod tests {
         let tree = Arc::new(ThreadTree::default());
         let first = call(&tree, 5).expect("nothing was spent");
         assert!(call(&tree, 5).is_none(), "the cost of the first is not known yet");
-        tree.costs().add(&id("root"), 1);
+        tree.costs().add(&id("root"), Decimal::ONE);
         drop(first);
         let calls: Vec<RunningCall> = std::iter::from_fn(|| call(&tree, 5)).collect();
         assert_eq!(calls.len(), 4);
         for call in calls {
-            tree.costs().add(&id("sub"), 1);
+            tree.costs().add(&id("sub"), Decimal::ONE);
             drop(call);
         }
-        assert!(matches!(tree.permit(5), Permit::OverLimit(5)));
+        assert!(matches!(tree.permit(5.into()), Permit::OverLimit(total) if total == 5.into()));
     }
 
     #[test]
@@ -329,15 +331,15 @@ mod tests {
         let tree = ThreadTree::default();
         let (root, sub, cut) = (id("root"), id("sub"), id("cut"));
         let mut costs = tree.costs();
-        costs.set(&root, &[], 1);
+        costs.set(&root, &[], 1.into());
         for each in [&sub, &cut] {
-            costs.set(each, std::slice::from_ref(&root), 0);
-            costs.add(each, 2);
+            costs.set(each, std::slice::from_ref(&root), 0.into());
+            costs.add(each, 2.into());
         }
-        assert_eq!(costs.total(), 5);
+        assert_eq!(costs.total(), 5.into());
         costs.accounts.get_mut(&sub).unwrap().is_in_parent = true;
-        assert_eq!(costs.total(), 5);
-        costs.set(&root, &[], 3);
-        assert_eq!(costs.total(), 5, "the cost of the one that was cut off is in no parent's log");
+        assert_eq!(costs.total(), 5.into());
+        costs.set(&root, &[], 3.into());
+        assert_eq!(costs.total(), 5.into(), "the cost of the one that was cut off is in no parent's log");
     }
 }

@@ -10,6 +10,7 @@ use std::fmt::Debug;
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
+use prowess_base::tokens::estimate_tokens;
 
 pub use self::delta::{Finish, ModelDelta};
 pub use self::error::{ModelError, ModelErrorKind};
@@ -64,7 +65,7 @@ pub trait Model: Send + Sync + Debug {
 
     /// Estimates how many tokens a text has.
     fn count_tokens(&self, text: &str) -> u64 {
-        text.chars().count().div_ceil(4) as u64
+        estimate_tokens(text) as u64
     }
 
     /// Calls the model. The response arrives in deltas. An error can come after some of them.

@@ -1,8 +1,7 @@
 //! The threads of sub-agents: how they are named and found.
 
-use std::fmt::Write as _;
-
 use hmac_sha256::Hash;
+use prowess_base::hex;
 
 use super::{ThreadError, ThreadStore};
 use crate::id::{MessageId, ThreadId};
@@ -14,10 +13,7 @@ const PAGE: usize = 1000;
 /// The thread of the sub-agent that works for a call. It is always the same for the same call.
 pub(crate) fn sub_agent_thread(parent: &ThreadId, message: &MessageId) -> ThreadId {
     let digest = Hash::hash(format!("{parent}\0{}", message.as_str()).as_bytes());
-    let mut name = "task-".to_owned();
-    for byte in &digest[..16] {
-        let _ = write!(name, "{byte:02x}");
-    }
+    let name = format!("task-{}", hex::encode(&digest[..16]));
     name.parse().unwrap_or_else(|_| ThreadId::new())
 }
 

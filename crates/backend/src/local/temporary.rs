@@ -1,26 +1,22 @@
 //! A file that becomes visible under its name only when it is complete.
 
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt};
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
-
-/// How many names are tried; those left behind by a process of the same number are in the way.
-const MAX_NAMES: u32 = 64;
+use prowess_base::beneath::with_unused_name;
 
 /// A complete file under a temporary name, removed when dropped.
 #[derive(Debug)]
 pub(super) struct Temporary<'a> {
     directory: &'a Dir,
-    /// `None` once that name is another's to use.
+    /// `None` after the file has its final name.
     name: Option<String>,
     file: File,
 }
 
 impl<'a> Temporary<'a> {
-    /// Writes `bytes` to a new file in `directory`, with the permissions of the file that it will
-    /// replace.
+    /// Writes `bytes` to a new file in `directory`, with the permissions of the file that it will replace.
     pub(super) fn write(directory: &'a Dir, bytes: &[u8], before: Option<&Metadata>) -> io::Result<Self> {
         let (name, file) = create(directory)?;
         let mut temporary = Self { directory, name: Some(name), file };
@@ -31,7 +27,7 @@ impl<'a> Temporary<'a> {
         Ok(temporary)
     }
 
-    /// Puts it in the place of whatever has that name.
+    /// Renames the file to `name` and replaces an existing file.
     pub(super) fn rename_to(mut self, name: &str) -> io::Result<Metadata> {
         if let Some(temporary) = &self.name {
             self.directory.rename(temporary, self.directory, name)?;
@@ -40,11 +36,11 @@ impl<'a> Temporary<'a> {
         self.file.metadata()
     }
 
-    /// Gives it that name if nothing has it.
+    /// Renames the file to `name`, or fails if something has that name.
     pub(super) fn link_to(mut self, name: &str) -> io::Result<Metadata> {
         if let Some(temporary) = &self.name {
             self.directory.hard_link(temporary, self.directory, name)?;
-            // From here on the file is there, whatever becomes of its other name.
+            // The file has its final name now, so a failure here does no harm.
             let _ = self.directory.remove_file(temporary);
             self.name = None;
         }
@@ -55,30 +51,19 @@ impl<'a> Temporary<'a> {
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            // Nothing is left to do about a failure; the name says whose it is.
+            // Nothing can be done about a failure. The name shows that the file is from prowess.
             let _ = self.directory.remove_file(name);
         }
     }
 }
 
 fn create(directory: &Dir) -> io::Result<(String, File)> {
-    static COUNTER: AtomicU64 = AtomicU64::new(0);
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true).follow(FollowSymlinks::No);
-    let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
-    for _ in 0..MAX_NAMES {
-        let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let name = format!(".prowess-{:x}-{count:x}.tmp", std::process::id());
-        match directory.open_with(&name, &options) {
-            Ok(file) => return Ok((name, file)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,
-            Err(error) => return Err(error),
-        }
-    }
-    Err(last)
+    with_unused_name(".prowess-", ".tmp", |name| directory.open_with(name, &options))
 }
 
-/// Permissions without the bits that would run the new contents as somebody else.
+/// The permissions without the set-id bits, which would run the new contents as another user.
 fn plain_permissions(before: &Metadata) -> cap_std::fs::Permissions {
     use cap_std::fs::PermissionsExt;
 

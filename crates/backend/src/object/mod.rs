@@ -26,7 +26,7 @@ use crate::{
 };
 use keys::Keys;
 #[cfg(feature = "s3")]
-pub use s3::S3Config;
+pub use s3::{S3Config, S3Defaults};
 
 /// How many files of one batch are written at once.
 const CONCURRENT_WRITES: usize = 16;

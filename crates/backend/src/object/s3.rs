@@ -1,16 +1,16 @@
-//! Amazon S3, and what speaks its protocol.
+//! Amazon S3 and compatible object stores.
 
 use std::fmt;
 use std::sync::Arc;
 
+use object_store::ObjectStore;
 use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
 
 use crate::{BackendError, ObjectBackend, Result, VirtualPath};
 
-/// Where a bucket is and how to get at it.
+/// The address of a bucket and the keys for it.
 ///
-/// Without keys, requests are signed with what the instance or the task provides. The keys are not in
-/// the `Debug` output.
+/// Without keys, requests are signed with the keys of the instance or the task. `Debug` does not show the keys.
 ///
 /// ```
 /// use prowess_backend::object::S3Config;
@@ -31,22 +31,22 @@ use crate::{BackendError, ObjectBackend, Result, VirtualPath};
 pub struct S3Config {
     /// The bucket's name.
     pub bucket: String,
-    /// Its region; `us-east-1` unless told otherwise.
+    /// The region of the bucket. Default: `us-east-1`.
     pub region: Option<String>,
-    /// Where to send requests, if not to Amazon. An `http://` address is taken at its word.
+    /// Where to send requests, if not to Amazon. An `http://` address is used without encryption.
     pub endpoint: Option<String>,
-    /// The name of the key that signs requests.
+    /// The id of the key that signs requests.
     pub access_key_id: Option<String>,
-    /// The key.
+    /// The secret key.
     pub secret_access_key: Option<String>,
     /// The token of a temporary session.
     pub session_token: Option<String>,
-    /// Only what lies below is seen; `/` for the whole bucket.
+    /// The backend has only the objects below this path; `/` is the whole bucket.
     pub prefix: VirtualPath,
 }
 
 impl S3Config {
-    /// The whole of `bucket`, with everything else as it is by default.
+    /// The whole of `bucket`, with defaults for all other settings.
     #[must_use]
     pub fn new(bucket: impl Into<String>) -> Self {
         Self {
@@ -76,33 +76,68 @@ impl fmt::Debug for S3Config {
     }
 }
 
-impl ObjectBackend {
-    /// The objects of an S3 bucket. Nothing is sent until the first operation.
+/// The source of the settings that an [`S3Config`] does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum S3Defaults {
+    /// No source. Requests are signed with the keys of the instance or the task.
+    Instance,
+    /// The environment variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION` and
+    /// `AWS_ENDPOINT_URL`. Without them it is the same as [`S3Defaults::Instance`].
+    Environment,
+}
+
+impl S3Config {
+    /// Opens the bucket as an object store. It sends no request yet, and the caller has to apply the prefix.
+    ///
+    /// ```
+    /// use prowess_backend::object::{S3Config, S3Defaults};
+    ///
+    /// let store = S3Config::new("artifacts").store(S3Defaults::Instance)?;
+    /// assert!(store.to_string().contains("artifacts"));
+    /// # Ok::<(), object_store::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// [`BackendError::Io`] if the settings contradict each other or make no address.
-    pub fn s3(config: S3Config) -> Result<Self> {
-        // Amazon's own conditional headers: appends and edits depend on them.
-        let mut builder = AmazonS3Builder::new()
-            .with_bucket_name(config.bucket)
-            .with_conditional_put(S3ConditionalPut::ETagMatch);
-        if let Some(region) = config.region {
+    /// The settings contradict each other or are not a valid address.
+    pub fn store(self, defaults: S3Defaults) -> object_store::Result<Arc<dyn ObjectStore>> {
+        let builder = match defaults {
+            S3Defaults::Instance => AmazonS3Builder::new(),
+            S3Defaults::Environment => AmazonS3Builder::from_env(),
+        };
+        // Appends, edits and versions depend on conditional requests.
+        let mut builder =
+            builder.with_bucket_name(self.bucket).with_conditional_put(S3ConditionalPut::ETagMatch);
+        if let Some(region) = self.region {
             builder = builder.with_region(region);
         }
-        if let Some(endpoint) = config.endpoint {
+        if let Some(endpoint) = self.endpoint {
             builder = builder.with_allow_http(endpoint.starts_with("http://")).with_endpoint(endpoint);
         }
-        if let Some(id) = config.access_key_id {
+        if let Some(id) = self.access_key_id {
             builder = builder.with_access_key_id(id);
         }
-        if let Some(key) = config.secret_access_key {
+        if let Some(key) = self.secret_access_key {
             builder = builder.with_secret_access_key(key);
         }
-        if let Some(token) = config.session_token {
+        if let Some(token) = self.session_token {
             builder = builder.with_token(token);
         }
-        let store = builder.build().map_err(|error| BackendError::io(&config.prefix, "opening", error))?;
-        Ok(Self::new(Arc::new(store), config.prefix))
+        Ok(Arc::new(builder.build()?))
+    }
+}
+
+impl ObjectBackend {
+    /// The objects of an S3 bucket. The first request is sent with the first operation.
+    ///
+    /// # Errors
+    ///
+    /// [`BackendError::Io`] if the settings contradict each other or are not a valid address.
+    pub fn s3(config: S3Config) -> Result<Self> {
+        let prefix = config.prefix.clone();
+        match config.store(S3Defaults::Instance) {
+            Ok(store) => Ok(Self::new(store, prefix)),
+            Err(error) => Err(BackendError::io(&prefix, "opening", error)),
+        }
     }
 }

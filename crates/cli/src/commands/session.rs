@@ -161,8 +161,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
 /// The scope of a session. Its id is computed from the workspace, and longer than random ids.
 fn session_scope(workspace: &str) -> Result<Scope> {
     let digest = Digest::of(workspace.as_bytes());
-    let id: String = digest.as_bytes()[..20].iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Scope::session(&id)?)
+    Ok(Scope::session(&prowess_base::hex::encode(&digest.as_bytes()[..20]))?)
 }
 
 impl Files {

@@ -1,14 +1,17 @@
 //! The digest of one entry of a skill directory, over everything below it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::CString;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read as _;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use hmac_sha256::Hash;
+use prowess_base::beneath::{self, DIRECTORY, FILE, Follow};
+use prowess_base::hex::encode;
 use prowess_catalog::skill::MANIFEST;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::items::{MAX_BYTES, MAX_FILES, Purpose};
@@ -48,7 +51,7 @@ impl Allowance {
         if self.files > MAX_FILES {
             return Err(too_large("files", MAX_FILES));
         }
-        let Ok(found) = rustix::fs::statat(base, path, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(()) };
+        let Ok(found) = beneath::stat(base, path) else { return Ok(()) };
         match FileType::from_raw_mode(found.st_mode) {
             FileType::RegularFile => self.bytes = self.bytes.saturating_add(found.st_size.unsigned_abs()),
             FileType::Directory if depth <= MAX_DEPTH => {
@@ -57,7 +60,7 @@ impl Allowance {
                     return Err(too_large("files", MAX_FILES));
                 }
                 for name in all.names {
-                    let Ok(name) = name.to_str() else { continue };
+                    let Some(name) = name.to_str() else { continue };
                     self.measure(base, &format!("{path}/{name}"), depth + 1, counted)?;
                 }
             }
@@ -115,7 +118,7 @@ impl<'a> Entry<'a> {
             return Err(format!("is more than {MAX_DEPTH} directories deep"));
         }
         let base = self.root.directory.as_fd();
-        let found = rustix::fs::statat(base, path, AtFlags::SYMLINK_NOFOLLOW).map_err(unread(below))?;
+        let found = beneath::stat(base, path).map_err(unread(below))?;
         match FileType::from_raw_mode(found.st_mode) {
             FileType::Directory => self.take_directory(path, below, depth),
             FileType::RegularFile => self.take_file(path, below),
@@ -134,7 +137,7 @@ impl<'a> Entry<'a> {
             return Err(too_large("files", MAX_FILES));
         }
         for name in all.names {
-            let name = name.to_str().map_err(|_| "has a name that is not valid text".to_owned())?;
+            let name = name.to_str().ok_or("has a name that is not valid text")?;
             let inner = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
             self.take(&format!("{path}/{name}"), &inner, depth + 1)?;
         }
@@ -144,9 +147,7 @@ impl<'a> Entry<'a> {
     fn take_file(&mut self, path: &str, below: &str) -> Result<(), String> {
         let base = self.root.directory.as_fd();
         // No link on the way is followed, even if one appears meanwhile.
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        let file = rustix::fs::openat2(base, path, file_flags(), Mode::empty(), resolve);
-        let file = file.map_err(unread(below))?;
+        let file = beneath::open(base, path, FILE, Follow::Never).map_err(unread(below))?;
         let mode = rustix::fs::fstat(&file).map_err(unread(below))?.st_mode;
         let is_program = mode & 0o111 != 0;
         let is_manifest = below.rsplit('/').next() == Some(MANIFEST);
@@ -195,7 +196,7 @@ impl<'a> Entry<'a> {
         self.leads_to.remove(path);
         Item {
             kind: ItemKind::Skill,
-            digest: walked.map(|()| hex(&self.hash.finalize())),
+            digest: walked.map(|()| encode(&self.hash.finalize())),
             files: self.files,
             bytes: self.bytes,
             leads_to: self.leads_to,
@@ -248,14 +249,9 @@ pub(super) fn too_large(what: &str, most: impl std::fmt::Display) -> String {
     format!("makes the project's skills larger than {most} {what}")
 }
 
-pub(super) fn file_flags() -> OFlags {
-    // Without O_NONBLOCK, opening a FIFO would wait for a writer.
-    OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC
-}
-
 /// The names in a directory, in order.
 pub(super) struct Names {
-    pub(super) names: Vec<CString>,
+    pub(super) names: Vec<OsString>,
     /// Whether there are more names than a project may have, so that some are missing here.
     pub(super) is_cut: bool,
 }
@@ -263,25 +259,14 @@ pub(super) struct Names {
 /// Reads the names in a directory.
 pub(super) fn names(base: BorrowedFd<'_>, path: &str) -> Result<Names, String> {
     let unread = |error: Errno| format!("cannot be read completely: {}: {error}", printable(path));
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    let directory = rustix::fs::openat2(base, path, flags, Mode::empty(), resolve).map_err(unread)?;
-    let mut names = Vec::new();
-    for entry in Dir::new(directory).map_err(unread)? {
-        let entry = entry.map_err(unread)?;
-        let name = entry.file_name();
-        if name != c"." && name != c".." {
-            names.push(name.to_owned());
-        }
-        if names.len() > MAX_FILES {
-            break;
-        }
-    }
+    let directory = beneath::open(base, path, DIRECTORY, Follow::Never).map_err(unread)?;
+    let mut names: Vec<OsString> = Vec::new();
+    let listed = beneath::list(directory, |name, _| {
+        names.push(name.to_owned());
+        if names.len() > MAX_FILES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    listed.map_err(unread)?;
     names.sort();
     let is_cut = names.len() > MAX_FILES;
     Ok(Names { names, is_cut })
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,15 +1,17 @@
 //! Finds the items of a project that need trust.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::CString;
+use std::ffi::OsString;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 
 use hmac_sha256::Hash;
-use rustix::fs::{AtFlags, FileType, Mode, ResolveFlags};
+use prowess_base::beneath::{self, FILE, Follow};
+use prowess_base::hex::encode;
+use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
-use super::digest::{Allowance, Entry, contents, file_flags, hex, names};
+use super::digest::{Allowance, Entry, contents, names};
 use super::links::{LinkTarget, SkillDirectories, SkillDirectory};
 use super::{FileKind, Item, ItemKind};
 use crate::config::FILE_NAME;
@@ -91,7 +93,7 @@ fn unread(error: Errno) -> String {
 
 /// The digest of a file that is an item by itself.
 pub(super) fn digest_of(bytes: &[u8]) -> String {
-    hex(&Hash::hash(bytes))
+    encode(&Hash::hash(bytes))
 }
 
 fn configuration(project: &Project) -> Option<Item> {
@@ -198,9 +200,8 @@ fn entries<'a>(
             format!("has more than {MAX_FILES} entries; only the ones that you decided about are read");
         unfit(ItemKind::Directory, &root.path, problem);
         let known = remembered.iter().filter_map(|path| path.strip_prefix(&root.path)?.strip_prefix('/'));
-        let known =
-            known.filter(|name| rustix::fs::statat(directory, *name, AtFlags::SYMLINK_NOFOLLOW).is_ok());
-        all.names = known.filter_map(|name| CString::new(name).ok()).collect();
+        let known = known.filter(|name| beneath::stat(directory, *name).is_ok());
+        all.names = known.map(OsString::from).collect();
     }
     let mut candidates = Vec::new();
     for name in all.names {
@@ -231,7 +232,7 @@ impl SkillDirectory {
 
 /// Where the entry of this name leads, if it is a link.
 fn link_of(directories: &SkillDirectories, root: &SkillDirectory, name: &str) -> Option<LinkTarget> {
-    let found = rustix::fs::statat(&root.directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let found = beneath::stat(&root.directory, name).ok()?;
     if FileType::from_raw_mode(found.st_mode) != FileType::Symlink {
         return None;
     }
@@ -241,13 +242,12 @@ fn link_of(directories: &SkillDirectories, root: &SkillDirectory, name: &str) ->
 
 /// The AGENTS.md of the working directory, if it exists.
 fn memory<'a>(top: BorrowedFd<'_>, path: &Path) -> Option<Candidate<'a>> {
-    rustix::fs::statat(top, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    beneath::stat(top, path).ok()?;
     Some(Candidate { path: path.to_string_lossy().into_owned(), what: What::Memory })
 }
 
 fn memory_item(top: BorrowedFd<'_>, path: &str, mut allowed: Allowance, purpose: Purpose) -> Item {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    let file = match rustix::fs::openat2(top, path, file_flags(), Mode::empty(), resolve) {
+    let file = match beneath::open(top, path, FILE, Follow::Beneath) {
         Ok(file) => file,
         Err(Errno::XDEV) => {
             return Item::unfit(ItemKind::Memory, "is a link that leads out of the project".to_owned());
@@ -257,7 +257,7 @@ fn memory_item(top: BorrowedFd<'_>, path: &str, mut allowed: Allowance, purpose:
     let mut kept = (purpose == Purpose::Show).then(Vec::new);
     match contents(file, &mut allowed, kept.as_mut()) {
         Ok((digest, bytes)) => Item {
-            digest: Ok(hex(&digest)),
+            digest: Ok(encode(&digest)),
             bytes,
             texts: kept.into_iter().map(|text| (String::new(), text)).collect(),
             ..Item::new(ItemKind::Memory)

@@ -6,7 +6,8 @@
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
+use prowess_base::beneath::{self, DIRECTORY, Follow};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::project::Project;
@@ -46,14 +47,12 @@ pub(super) enum LinkTarget {
 impl SkillDirectories {
     /// Opens the skill directories of a project. Those that lead out of it are left out, as in the catalog.
     pub(super) fn of(project: &Project) -> Result<Self, Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let top = rustix::fs::openat(CWD, project.top(), flags, Mode::empty())?;
+        let top = beneath::open_directory(project.top())?;
         let mut directories = Self { top, roots: Vec::new(), unread: Vec::new() };
         for root in project.roots() {
             let Ok(relative) = root.path.strip_prefix(project.top()) else { continue };
             let path = relative.to_string_lossy().into_owned();
-            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-            match rustix::fs::openat2(&directories.top, relative, flags, Mode::empty(), resolve) {
+            match beneath::open(&directories.top, relative, DIRECTORY, Follow::Beneath) {
                 Ok(directory) => match directories.follow_path("", &path) {
                     LinkPath { end: End::There(real), .. } => {
                         directories.roots.push(SkillDirectory { path, real, directory })
@@ -131,7 +130,7 @@ impl SkillDirectories {
             }
             at.push(name);
             let place = at.join("/");
-            let found = rustix::fs::statat(&self.top, &place, AtFlags::SYMLINK_NOFOLLOW);
+            let found = beneath::stat(&self.top, &place);
             let is_link =
                 found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Symlink);
             if is_link {

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
+use prowess_base::hex::encode;
 use prowess_catalog::Digest;
 use rustix::fs::OFlags;
 
 use super::label::ServerLabel;
-use crate::hex::hex;
 use crate::skills_extension::MAX_SERVED_BYTES;
 use prowess_catalog::published::PublishedFile;
 
@@ -138,7 +138,7 @@ impl Cache {
         }
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
-        let unfinished = directory.join(format!("{UNFINISHED}{}", hex(&random)));
+        let unfinished = directory.join(format!("{UNFINISHED}{}", encode(&random)));
         let written = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -172,7 +172,7 @@ impl Cache {
 
     fn path(&self, server: &ServerLabel, file: &PublishedFile) -> PathBuf {
         let key = Digest::of(format!("{}\0{}", file.uri, file.digest).as_bytes());
-        self.of_server(server).join(hex(key.as_bytes()))
+        self.of_server(server).join(encode(key.as_bytes()))
     }
 
     /// Removes the oldest files until this many more bytes fit.

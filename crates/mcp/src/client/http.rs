@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::stream::BoxStream;
+use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt as _, TryStreamExt as _};
+use prowess_base::sse::{EventTooLong, SseEvent, SseReader};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Response, StatusCode, redirect};
 use rmcp::RoleClient;
@@ -16,7 +18,7 @@ use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
     StreamableHttpError, StreamableHttpPostResponse,
 };
-use sse_stream::{Sse, SseStream};
+use sse_stream::Sse;
 
 use super::custom_answer;
 use super::options::{BearerToken, ServerLimits, ServerUrl};
@@ -89,48 +91,26 @@ impl BoundedClient {
         response: Response,
         asked: Option<RequestId>,
     ) -> BoxStream<'static, Result<Sse, SseError>> {
-        let mut event = EventLength { most: self.most, event: 0, line: 0 };
-        let chunks = response.bytes_stream().map(move |chunk| {
-            let chunk = chunk.map_err(|error| std::io::Error::other(error.without_url()))?;
-            if event.goes_on_with(&chunk) {
-                Ok(chunk)
-            } else {
-                Err(std::io::Error::other("a message is too long"))
-            }
-        });
-        let events = SseStream::from_bytes_stream(chunks);
-        let looked_at = move |mut event: Sse| {
-            event.data = event.data.and_then(|data| custom_answer::text(data, asked.as_ref()));
-            event
-        };
-        events.map_ok(looked_at).boxed()
-    }
-}
-
-/// Measures the event that is being read.
-struct EventLength {
-    most: usize,
-    event: usize,
-    line: usize,
-}
-
-impl EventLength {
-    fn goes_on_with(&mut self, chunk: &[u8]) -> bool {
-        for byte in chunk {
-            match byte {
-                b'\r' => {}
-                b'\n' if self.line == 0 => self.event = 0,
-                b'\n' => self.line = 0,
-                _ => {
-                    self.line += 1;
-                    self.event += 1;
+        let mut reader = SseReader::new(self.most);
+        let read = move |chunk: reqwest::Result<Bytes>| {
+            let mut events = Vec::new();
+            let failure = match chunk {
+                Ok(chunk) => {
+                    let too_long = |EventTooLong| io::Error::other("a message is too long");
+                    reader.push(&chunk, &mut events).map_err(too_long).err()
                 }
-            }
-            if self.event > self.most {
-                return false;
-            }
-        }
-        true
+                Err(error) => Some(io::Error::other(error.without_url())),
+            };
+            let failure = failure.map(|failure| Err(SseError::Body(Box::new(failure))));
+            stream::iter(events.into_iter().map(Ok).chain(failure).collect::<Vec<_>>())
+        };
+        let looked_at = move |event: SseEvent| Sse {
+            event: Some(event.event).filter(|event| !event.is_empty()),
+            data: event.data.and_then(|data| custom_answer::text(data, asked.as_ref())),
+            id: event.id,
+            retry: event.retry,
+        };
+        response.bytes_stream().flat_map(read).map_ok(looked_at).boxed()
     }
 }
 
@@ -267,20 +247,4 @@ fn hidden(error: reqwest::Error) -> HttpError {
         cause = inner;
     }
     unexpected(cause.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_event_may_be_so_long_and_no_longer() {
-        let length = || EventLength { most: 10, event: 0, line: 0 };
-        let mut events = length();
-        for chunk in ["data: 1234", "\r\n\r\n", ": ping\n\n", "data: 1\n\ndata: 2\n\n"] {
-            assert!(events.goes_on_with(chunk.as_bytes()), "{chunk:?}");
-        }
-        assert!(!length().goes_on_with(b"data: 12345"));
-        assert!(!length().goes_on_with(b"data: 1\ndata: 2\n"), "lines of one event add up");
-    }
 }

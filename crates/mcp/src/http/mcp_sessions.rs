@@ -10,6 +10,7 @@ use futures_util::Stream;
 use futures_util::stream::poll_fn;
 use http::header::{HeaderMap, HeaderName};
 use http::{HeaderValue, StatusCode};
+use prowess_base::hex;
 use rmcp::model::{ClientJsonRpcMessage, GetExtensions as _, ServerJsonRpcMessage};
 use rmcp::transport::WorkerTransport;
 use rmcp::transport::streamable_http_server::session::ServerSseMessage;
@@ -26,7 +27,6 @@ use super::limits::HttpLimits;
 use super::reconnect::{CallStream, OpenCalls};
 use super::response::{HttpRefusal, refused};
 use crate::consent::ClientGone;
-use crate::hex::hex;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// How many random bytes an id has.
@@ -205,7 +205,7 @@ impl SessionManager for SessionAccess {
         let (place, stop) = begins.ok_or_else(no_place)?;
         let mut id = [0; ID_BYTES];
         getrandom::fill(&mut id).map_err(|error| SessionAccessError::NotBegun(error.to_string()))?;
-        let id: SessionId = hex(&id).into();
+        let id: SessionId = hex::encode(&id).into();
         let mut config = SessionConfig::default();
         // `close_idle` decides what is idle, because it knows which streams are open.
         config.keep_alive = None;

@@ -3,8 +3,7 @@
 use std::fmt;
 
 use hmac_sha256::Hash;
-
-use crate::hex::hex;
+use prowess_base::hex;
 
 /// The fewest characters that a token may have.
 const MIN_CHARS: usize = 16;
@@ -65,7 +64,7 @@ impl Token {
     pub fn random() -> Result<(Self, String), TokenError> {
         let mut bytes = [0; RANDOM_BYTES];
         getrandom::fill(&mut bytes).map_err(|error| TokenError::NotRandom(error.to_string()))?;
-        let secret = hex(&bytes);
+        let secret = hex::encode(&bytes);
         Ok((Self::new(&secret)?, secret))
     }
 

@@ -29,10 +29,10 @@ struct TokenCounts {
 
 impl Decoder for MessagesDecoder {
     fn read(&mut self, event: &SseEvent, deltas: &mut VecDeque<ModelDelta>) -> Result<Progress, Failure> {
-        if event.data.trim().is_empty() {
+        if event.text().trim().is_empty() {
             return Ok(Progress::More);
         }
-        let data = match parse_event(&event.data) {
+        let data = match parse_event(event.text()) {
             Ok(data) => data,
             // An unknown event need not be JSON.
             Err(_) if !event.event.is_empty() && !is_known(&event.event) => return Ok(Progress::More),

@@ -6,18 +6,17 @@ mod failure;
 mod provider_error;
 mod response;
 mod retry;
-mod sse;
 
 pub use self::client::{Http, HttpOptions, Proxies, SetupError};
 pub(crate) use self::endpoint::{Endpoint, EndpointBuilder, Format};
 pub(crate) use self::failure::Failure;
 pub(crate) use self::provider_error::ProviderError;
-pub(crate) use self::sse::SseEvent;
 
 use std::collections::VecDeque;
 
 use prowess_agent::ModelDelta;
 use prowess_agent::json::MODEL_JSON;
+pub(crate) use prowess_base::sse::SseEvent;
 use serde_json::Value;
 
 /// The most tool calls in one response.

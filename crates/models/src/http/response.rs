@@ -8,12 +8,15 @@ use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use prowess_agent::ModelDelta;
 use prowess_agent::model::ModelErrorKind;
+use prowess_base::sse::SseReader;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::client::HttpOptions;
 use super::failure::{Failure, describe};
-use super::sse::{MAX_EVENT_BYTES, SseReader};
 use super::{Decoder, Progress};
+
+/// The longest event, in bytes. A longer one is not a response of a model.
+const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
 /// How long to wait until the server closes a finished response. A connection that is read to its end can be reused.
 const CLOSING: Duration = Duration::from_millis(50);
@@ -74,7 +77,7 @@ impl<D: Decoder> ResponseStream<D> {
     ) -> Self {
         Self {
             bytes,
-            events: SseReader::default(),
+            events: SseReader::new(MAX_EVENT_BYTES),
             decoder,
             ready: VecDeque::new(),
             phase: Phase::Reading,

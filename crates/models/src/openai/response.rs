@@ -23,7 +23,7 @@ pub(crate) struct ChatDecoder {
 
 impl Decoder for ChatDecoder {
     fn read(&mut self, event: &SseEvent, deltas: &mut VecDeque<ModelDelta>) -> Result<Progress, Failure> {
-        let data = event.data.trim();
+        let data = event.text().trim();
         if data.is_empty() {
             return Ok(Progress::More);
         }

@@ -343,7 +343,7 @@ fn staged_name(entry: &SkillEntry) -> String {
     let (server, own): (String, String) =
         (plain(&published.server), plain(entry.skill.location.directory_name().unwrap_or_default()));
     let identity = Digest::of(entry.skill.location.as_str().as_bytes());
-    let identity: String = identity.as_bytes()[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+    let identity = prowess_base::hex::encode(&identity.as_bytes()[..4]);
     format!("{server}.{own}.{identity}")
 }
 

@@ -10,10 +10,11 @@ use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use object_store::path::Path;
 use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions};
+use prowess_base::hex::encode;
 
 use super::versions::VersionNumbers;
 use super::{ArtifactError, ArtifactIndex, ArtifactKey, ArtifactRecord, BlobStore, Scope};
-use crate::digest::{digest, hex};
+use crate::digest::digest;
 
 /// How often a save tries for a version while others take it.
 const MAX_ATTEMPTS: u32 = 10_000;
@@ -161,7 +162,7 @@ fn random_name() -> Result<String, ArtifactError> {
     let read = std::fs::File::open("/dev/urandom")
         .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut random));
     read.map_err(|error| ArtifactError::store("reading random bytes", error))?;
-    Ok(hex(&random))
+    Ok(encode(&random))
 }
 
 impl ObjectIndex {
@@ -192,7 +193,7 @@ impl ObjectIndex {
     }
 
     fn directory(&self, key: &ArtifactKey) -> Path {
-        self.scope(&key.scope).join(hex(key.name.as_str().as_bytes()))
+        self.scope(&key.scope).join(encode(key.name.as_str().as_bytes()))
     }
 
     fn path(&self, key: &ArtifactKey, version: u64) -> Path {

@@ -1,17 +1,17 @@
-//! A bucket of Amazon S3, or of what speaks its protocol.
+//! A bucket of Amazon S3 or of a compatible object store.
 
 use std::sync::Arc;
 
 use object_store::ObjectStore;
-use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
+use prowess_backend::object::{S3Config, S3Defaults};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::ArtifactError;
 
-/// Where a bucket is and how to get at it.
+/// The address of a bucket and the keys for it.
 ///
-/// What is not given here is taken from the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
-/// `AWS_SESSION_TOKEN`, `AWS_REGION`, `AWS_ENDPOINT_URL`), and keys that are nowhere from the instance or the task.
+/// Missing settings come from the environment: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`,
+/// `AWS_REGION` and `AWS_ENDPOINT_URL`. If there are no keys, the instance or the task provides them.
 ///
 /// ```
 /// use prowess_workspace::artifact::S3Bucket;
@@ -31,22 +31,22 @@ use super::ArtifactError;
 pub struct S3Bucket {
     /// The bucket's name.
     pub bucket: String,
-    /// What the keys of all objects begin with; nothing by default.
+    /// The prefix of the keys of all objects. Default: none.
     pub prefix: String,
-    /// Its region.
+    /// The region of the bucket.
     pub region: Option<String>,
-    /// Where to send requests, if not to Amazon. An `http://` address is taken at its word.
+    /// Where to send requests, if not to Amazon. An `http://` address is used without encryption.
     pub endpoint: Option<String>,
-    /// The name of the key that signs requests.
+    /// The id of the key that signs requests.
     pub access_key_id: Option<String>,
-    /// The key.
+    /// The secret key.
     pub secret_access_key: Option<SecretString>,
     /// The token of a temporary session.
     pub session_token: Option<SecretString>,
 }
 
 impl S3Bucket {
-    /// The whole of a bucket, with everything else from the environment.
+    /// The whole of a bucket, with all other settings from the environment.
     pub fn new(bucket: impl Into<String>) -> Self {
         Self {
             bucket: bucket.into(),
@@ -60,26 +60,16 @@ impl S3Bucket {
     }
 
     pub(super) fn open(self) -> Result<Arc<dyn ObjectStore>, ArtifactError> {
-        // Versions are given by objects that are created only where there is none.
-        let mut builder = AmazonS3Builder::from_env()
-            .with_bucket_name(self.bucket)
-            .with_conditional_put(S3ConditionalPut::ETagMatch);
-        if let Some(region) = self.region {
-            builder = builder.with_region(region);
-        }
-        if let Some(endpoint) = self.endpoint {
-            builder = builder.with_allow_http(endpoint.starts_with("http://")).with_endpoint(endpoint);
-        }
-        if let Some(id) = self.access_key_id {
-            builder = builder.with_access_key_id(id);
-        }
-        if let Some(key) = self.secret_access_key {
-            builder = builder.with_secret_access_key(key.expose_secret());
-        }
-        if let Some(token) = self.session_token {
-            builder = builder.with_token(token.expose_secret());
-        }
-        let store = builder.build().map_err(|error| ArtifactError::store("opening the bucket", error))?;
-        Ok(Arc::new(store))
+        let revealed = |secret: Option<SecretString>| secret.map(|secret| secret.expose_secret().to_owned());
+        let config = S3Config {
+            region: self.region,
+            endpoint: self.endpoint,
+            access_key_id: self.access_key_id,
+            secret_access_key: revealed(self.secret_access_key),
+            session_token: revealed(self.session_token),
+            ..S3Config::new(self.bucket)
+        };
+        let store = config.store(S3Defaults::Environment);
+        store.map_err(|error| ArtifactError::store("opening the bucket", error))
     }
 }

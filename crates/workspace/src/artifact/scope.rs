@@ -83,7 +83,7 @@ impl Scope {
     pub fn new_session() -> io::Result<Self> {
         let mut random = [0; 16];
         std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
-        Ok(Self(format!("{SESSION}{}", crate::digest::hex(&random))))
+        Ok(Self(format!("{SESSION}{}", prowess_base::hex::encode(&random))))
     }
 
     /// The scope of a project, by its directory. Bytes that a person cannot type are escaped as `%XX`.

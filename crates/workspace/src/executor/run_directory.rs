@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
+use prowess_base::beneath::{self, Follow};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 use super::privileges;
 use crate::executor::ExecuteError;
@@ -13,7 +14,7 @@ use crate::executor::ExecuteError;
 /// Opens a directory of the workspace without following any link in it.
 fn open_inside(root: &OwnedFd, path: &str) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat2(root, path, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
+    beneath::open(root, path, flags, Follow::Never)
 }
 
 /// Checks that the directory is a workspace with these skills, and makes the directory of a new run in it.

@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, unlinkat};
+use prowess_base::beneath;
+use rustix::fs::{AtFlags, FileType, Mode, Stat, fstat, mkdirat, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -72,8 +73,7 @@ fn make_empty(parent: &Dir, name: &str, is_directory: bool, owner: Owner) -> Res
         directory.hand_over(0o755, owner).map_err(errno)?;
         directory.stat().map_err(errno)
     } else {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = File::from(openat(parent, name, flags, Mode::from_raw_mode(0o600))?);
+        let file = File::from(beneath::create_file(parent, name, 0o600)?);
         finish(&file, 0o644, owner).map_err(errno)?;
         fstat(&file)
     }

@@ -64,9 +64,7 @@ pub(super) fn copy_files(
 
 /// Writes a new file. Nobody sees it before the whole directory is in place.
 fn write_new(parent: &Dir, name: &str, bytes: &[u8], mode: u32) -> io::Result<()> {
-    use rustix::fs::{Mode, OFlags, openat};
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file = std::fs::File::from(openat(parent, name, flags, Mode::from_raw_mode(0o600))?);
+    let mut file = std::fs::File::from(prowess_base::beneath::create_file(parent, name, 0o600)?);
     io::Write::write_all(&mut file, bytes)?;
     crate::dir::finish(&file, mode, None)
 }

@@ -146,5 +146,5 @@ impl HookSet {
 
 /// A short digest of a text.
 pub(super) fn key_of(text: &str) -> String {
-    Hash::hash(text.as_bytes())[..12].iter().map(|byte| format!("{byte:02x}")).collect()
+    prowess_base::hex::encode(&Hash::hash(text.as_bytes())[..12])
 }

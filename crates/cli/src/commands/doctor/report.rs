@@ -109,7 +109,7 @@ pub(super) fn examine(options: &Options) -> Result<Report> {
     let mut weakest = LocalOptions::default();
     weakest.least = Level::None;
     let mut configured = LocalOptions::default();
-    configured.least = settings.level.into();
+    configured.least = settings.level;
     let sandbox = runtime.block_on(LocalExecutor::new(weakest).probe()).ok();
     if let Err(error) = runtime.block_on(LocalExecutor::new(configured).probe()) {
         problems.push(error.to_string());

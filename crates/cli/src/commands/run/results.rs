@@ -7,13 +7,11 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Result, bail};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+use prowess_base::beneath::{self, DIRECTORY, with_unused_name};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::terminal::printable;
-
-/// How many temporary names are tried for a file.
-const MAX_NAMES: u32 = 64;
 
 /// Refuses `--to` if it is not a directory, before anything runs.
 pub(crate) fn check(directory: &Path) -> Result<()> {
@@ -60,10 +58,10 @@ fn open(directory: &Path) -> io::Result<OwnedFd> {
     let (mut at, rest) = match (directory.is_absolute(), directory.parent(), directory.file_name()) {
         (true, Some(parent), Some(name)) => {
             std::fs::create_dir_all(parent)?;
-            (rustix::fs::openat(CWD, parent, OPEN, Mode::empty())?, Path::new(name))
+            (beneath::open_directory(parent)?, Path::new(name))
         }
-        (true, ..) => (rustix::fs::openat(CWD, "/", OPEN, Mode::empty())?, directory),
-        (false, ..) => (rustix::fs::openat(CWD, ".", OPEN, Mode::empty())?, directory),
+        (true, ..) => (beneath::open_directory(Path::new("/"))?, directory),
+        (false, ..) => (beneath::open_directory(Path::new("."))?, directory),
     };
     let mut path =
         directory.parent().filter(|_| directory.is_absolute()).map(Path::to_owned).unwrap_or_default();
@@ -71,14 +69,12 @@ fn open(directory: &Path) -> io::Result<OwnedFd> {
         path.push(part);
         at = match part {
             Component::Normal(name) => step(&at, name).map_err(|error| refused(error, &path))?,
-            Component::ParentDir => rustix::fs::openat(&at, "..", OPEN, Mode::empty())?,
+            Component::ParentDir => rustix::fs::openat(&at, "..", DIRECTORY, Mode::empty())?,
             Component::CurDir | Component::RootDir | Component::Prefix(_) => at,
         };
     }
     Ok(at)
 }
-
-const OPEN: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// The directory of this name, created if it does not exist.
 fn step(at: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
@@ -86,7 +82,7 @@ fn step(at: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => return Err(error),
     }
-    match rustix::fs::openat(at, name, OPEN | OFlags::NOFOLLOW, Mode::empty()) {
+    match rustix::fs::openat(at, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()) {
         // The system reports a link as "not a directory".
         Err(Errno::NOTDIR) if kind(at, name) == Some(FileType::Symlink) => Err(Errno::LOOP),
         opened => opened,
@@ -101,26 +97,19 @@ fn write(at: &OwnedFd, name: &OsStr, content: &[u8]) -> Result<(), io::Error> {
         Some(FileType::Directory) => return Err(Errno::ISDIR.into()),
         Some(_) => return Err(io::Error::other("something that is not a file has its name")),
     }
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    for number in 0..MAX_NAMES {
-        let unfinished = format!(".prowess-{}-{number}", std::process::id());
-        let file = match rustix::fs::openat(at, &unfinished, flags, Mode::from_raw_mode(0o666)) {
-            Err(Errno::EXIST) => continue,
-            file => file?,
-        };
-        let written = File::from(file).write_all(content);
-        let placed = written.and_then(|()| Ok(rustix::fs::renameat(at, &unfinished, at, name)?));
-        return placed.inspect_err(|_| {
-            // Nothing can be done about a second failure.
-            let _ = rustix::fs::unlinkat(at, &unfinished, AtFlags::empty());
-        });
-    }
-    Err(Errno::EXIST.into())
+    let create = |name: &str| Ok(beneath::create_file(at, name, 0o666)?);
+    let (unfinished, file) = with_unused_name(".prowess-", "", create)?;
+    let written = File::from(file).write_all(content);
+    let placed = written.and_then(|()| Ok(rustix::fs::renameat(at, &unfinished, at, name)?));
+    placed.inspect_err(|_| {
+        // Nothing can be done about a second failure.
+        let _ = rustix::fs::unlinkat(at, &unfinished, AtFlags::empty());
+    })
 }
 
 /// The type of what has this name. Links are not followed.
 fn kind(at: &OwnedFd, name: &OsStr) -> Option<FileType> {
-    let found = rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let found = beneath::stat(at, name).ok()?;
     Some(FileType::from_raw_mode(found.st_mode))
 }
 

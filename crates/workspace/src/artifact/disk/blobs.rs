@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use prowess_base::hex::encode;
 use rustix::fs::{AtFlags, FileType, Timespec, Timestamps, UTIME_NOW, linkat};
 use rustix::io::Errno;
 
 use super::open;
 use crate::artifact::{ArtifactError, BlobStore};
 use crate::blocking::blocking;
-use crate::digest::hex;
 use crate::dir::{Dir, NoFile, OWN_PREFIX};
 
 /// How many random bytes a blob's name has. Names with 16, of earlier versions, are still read. Those versions remove
@@ -175,7 +175,7 @@ fn copy(root: &Dir, path: &str) -> io::Result<CopiedBlob> {
 fn new_blob() -> io::Result<String> {
     let mut random = [0; BLOB_BYTES];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
-    Ok(hex(&random))
+    Ok(encode(&random))
 }
 
 /// The path of a blob; `None` if this is not the name of a blob.

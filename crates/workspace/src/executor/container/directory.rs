@@ -16,7 +16,7 @@ use rustix::process::geteuid;
 
 use super::owner::Owner;
 use crate::command::Input;
-use crate::dir::Dir;
+use crate::dir::{Dir, OWN_DIRECTORY};
 use crate::executor::privileges;
 
 /// The path of the directory inside the container.
@@ -174,7 +174,9 @@ fn remove(path: &Path, directory: &OwnedFd) {
     for file in [LIFE, TOLD, STDIN, FILTER, ENVIRONMENT] {
         let _ = unlinkat(directory, file, AtFlags::empty());
     }
-    if let Ok(places) = rustix::fs::openat(directory, SKILLS, OPEN, Mode::empty()).map(Dir::from_descriptor) {
+    if let Ok(places) =
+        rustix::fs::openat(directory, SKILLS, OWN_DIRECTORY, Mode::empty()).map(Dir::from_descriptor)
+    {
         for (place, _) in places.entries(MAX_PLACES).map(|(places, _)| places).unwrap_or_default() {
             let _ = unlinkat(&places, place, AtFlags::REMOVEDIR);
         }
@@ -187,13 +189,10 @@ fn remove(path: &Path, directory: &OwnedFd) {
     }
 }
 
-/// The flags to open a directory that is not a link.
-const OPEN: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-
 /// Makes a directory that everybody may read, whatever the umask is.
 fn make_open(at: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     rustix::fs::mkdirat(at, name, Mode::RWXU)?;
-    let directory = rustix::fs::openat(at, name, OPEN, Mode::empty())?;
+    let directory = rustix::fs::openat(at, name, OWN_DIRECTORY, Mode::empty())?;
     rustix::fs::fchmod(&directory, Mode::from_raw_mode(0o755))?;
     Ok(directory)
 }
@@ -209,8 +208,7 @@ fn pipe(directory: &OwnedFd, name: &str, mode: Mode) -> io::Result<OwnedFd> {
 }
 
 fn write(directory: &OwnedFd, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?;
+    let file = prowess_base::beneath::create_file(directory, name, 0o600)?;
     io::Write::write_all(&mut std::fs::File::from(file.try_clone()?), bytes)?;
     hand_over(&file, Mode::RUSR)
 }

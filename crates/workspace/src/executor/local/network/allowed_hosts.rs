@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::address::is_public;
 use super::denied::DeniedRequests;
-use super::head::Asked;
+use super::head::ProxyRequest;
 use super::refusal::Refusal;
 use crate::host_rule::{Host, HostRule};
 
@@ -65,8 +65,8 @@ impl Resolver {
 
 impl AllowedHosts {
     /// Connects to the requested host, if a rule allows it.
-    pub(super) async fn connect(&self, asked: &Asked) -> Result<TcpStream, Refusal> {
-        let Asked { host, port, .. } = asked;
+    pub(super) async fn connect(&self, asked: &ProxyRequest) -> Result<TcpStream, Refusal> {
+        let ProxyRequest { host, port, .. } = asked;
         if !self.rules.iter().any(|rule| rule.allows(host, *port)) {
             return Err(
                 self.deny(&format!("{} is not on the list of allowed hosts", host_and_port(host, *port)))

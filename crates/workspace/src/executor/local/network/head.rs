@@ -1,7 +1,10 @@
-//! The head of a request to the proxy, read strictly. Nothing here touches the system.
+//! Parses the head of a request to the proxy strictly, without I/O.
 //!
-//! Two readers of one request must not find different ones in it. So what a lenient reader could understand in
-//! another way is refused: bare line feeds, folded lines, blanks before a colon, two lengths, two hosts.
+//! The proxy and the host must understand a request in the same way. So the parser refuses heads that another parser could
+//! read differently. `httparse` refuses folded lines, blanks before a colon and invalid names. It accepts bare line feeds
+//! and empty lines before a request. This file refuses those, and also two lengths or two hosts.
+
+use httparse::{EMPTY_HEADER, Error, Header, Request, Status};
 
 use crate::host_rule::{Host, split_port};
 
@@ -10,7 +13,7 @@ pub(super) const MAX_HEAD: usize = 16 * 1024;
 /// The most fields in a head.
 const MAX_FIELDS: usize = 100;
 
-/// Fields that are about one connection and not about the request, and those that only a proxy reads.
+/// Fields about one connection, which are not part of the request, and fields for proxies.
 const HOP_BY_HOP: [&str; 9] = [
     "connection",
     "keep-alive",
@@ -23,107 +26,120 @@ const HOP_BY_HOP: [&str; 9] = [
     "upgrade",
 ];
 
-/// What a client asks of the proxy.
+/// A request to the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct ProxyRequest {
     pub(super) host: Host,
     pub(super) port: u16,
-    pub(super) what: What,
+    pub(super) kind: RequestKind,
 }
 
-/// The two kinds of requests.
+/// The kind of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum What {
-    /// A way to the host, for bytes that nobody looks at.
+pub(super) enum RequestKind {
+    /// A tunnel to the host. The proxy does not read its bytes.
     Tunnel,
-    /// One request: its head as the host gets it, and the length of its body.
+    /// One request: the head that the host gets, and the length of the body.
     Plain { head: Vec<u8>, body: u64 },
 }
 
-/// Why a head is refused: the status of the answer, and a sentence.
+/// Why a head is refused: the HTTP status and a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bad {
+pub(super) struct HeadError {
     pub(super) status: &'static str,
-    pub(super) why: &'static str,
+    pub(super) reason: &'static str,
 }
 
-const fn bad(why: &'static str) -> Bad {
-    Bad { status: "400 Bad Request", why }
+const fn bad_request(reason: &'static str) -> HeadError {
+    HeadError { status: "400 Bad Request", reason }
 }
 
-/// The length of the head at the beginning of these bytes, its empty line included, once it is there.
+/// The length of the head at the start of these bytes, including its empty line. `None` if it is not complete.
 pub(super) fn length(bytes: &[u8]) -> Option<usize> {
     memchr::memmem::find(bytes, b"\r\n\r\n").map(|end| end + 4)
 }
 
-/// Reads a whole head.
-pub(super) fn parse(head: &[u8]) -> Result<Asked, Bad> {
-    let head = head.strip_suffix(b"\r\n\r\n").ok_or(bad("the head has no end"))?;
-    let lines = lines(head)?;
-    let [first, fields @ ..] = &lines[..] else { return Err(bad("there is no request")) };
-    if fields.len() > MAX_FIELDS {
-        return Err(Bad { status: "431 Request Header Fields Too Large", why: "there are too many fields" });
+/// Parses a whole head.
+pub(super) fn parse(head: &[u8]) -> Result<ProxyRequest, HeadError> {
+    check_lines(head)?;
+    let mut fields = [EMPTY_HEADER; MAX_FIELDS];
+    let mut request = Request::new(&mut fields);
+    match request.parse(head) {
+        Ok(Status::Complete(length)) if length == head.len() => {}
+        Ok(Status::Complete(_)) => return Err(bad_request("there is an empty line within the head")),
+        Ok(Status::Partial) => return Err(bad_request("the head has no empty line at its end")),
+        Err(error) => return Err(refusal(error, head)),
     }
-    let fields: Vec<(String, &str)> = fields.iter().map(|line| field(line)).collect::<Result<_, _>>()?;
-    let parts: Vec<&str> = first.split(' ').collect();
-    let [method, target, version] = parts[..] else {
-        return Err(bad("a request is a method, a target and a version"));
+    let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version) else {
+        return Err(bad_request("the first line must be a method, a target and a version"));
     };
-    if !is_token(method) {
-        return Err(bad("the method is no word"));
-    }
-    if !matches!(version, "HTTP/1.1" | "HTTP/1.0") {
-        return Err(Bad { status: "505 HTTP Version Not Supported", why: "this proxy speaks HTTP/1.1" });
-    }
-    let named = only(&fields, "host").map_err(|()| bad("there are two Host fields"))?;
+    let version = format!("HTTP/1.{version}");
+    let fields: Vec<(String, &str)> = request.headers.iter().map(field).collect::<Result<_, _>>()?;
+    let named = only(&fields, "host").map_err(|()| bad_request("there are two Host fields"))?;
     if method == "CONNECT" {
         let (host, port) = authority(target)?;
-        let port = port.ok_or(bad("CONNECT needs a port"))?;
+        let port = port.ok_or(bad_request("CONNECT needs a port"))?;
         agrees(named, &host, port, port)?;
         if fields.iter().any(|(name, _)| matches!(name.as_str(), "content-length" | "transfer-encoding")) {
-            return Err(bad("CONNECT has no body"));
+            return Err(bad_request("CONNECT has no body"));
         }
-        return Ok(Asked { host, port, what: What::Tunnel });
+        return Ok(ProxyRequest { host, port, kind: RequestKind::Tunnel });
     }
     let (authority_part, path) = absolute(target)?;
     let (host, port) = authority(authority_part)?;
     let port = port.unwrap_or(80);
     if named.is_none() && version == "HTTP/1.1" {
-        return Err(bad("there is no Host field"));
+        return Err(bad_request("there is no Host field"));
     }
     agrees(named, &host, port, 80)?;
     let length = content_length(&fields)?;
     let head = forwarded(&format!("{method} {path} {version}"), &host, port, &fields, length);
-    Ok(Asked { host, port, what: What::Plain { head, body: length.unwrap_or(0) } })
+    Ok(ProxyRequest { host, port, kind: RequestKind::Plain { head, body: length.unwrap_or(0) } })
 }
 
-/// The lines of a head. Only CR and LF together end one, and neither stands alone.
-fn lines(head: &[u8]) -> Result<Vec<&str>, Bad> {
-    let text = std::str::from_utf8(head).map_err(|_| bad("the head is no text"))?;
-    let lines: Vec<&str> = text.split("\r\n").collect();
+/// Refuses heads that `httparse` accepts but other parsers may read differently. Every line ends with CR and LF, neither
+/// occurs alone, and the first line is the request.
+fn check_lines(head: &[u8]) -> Result<(), HeadError> {
+    let text = std::str::from_utf8(head).map_err(|_| bad_request("the head is not UTF-8"))?;
+    if !text.ends_with("\r\n\r\n") {
+        return Err(bad_request("the head has no empty line at its end"));
+    }
+    if text.starts_with("\r\n") {
+        return Err(bad_request("the first line is empty"));
+    }
     let is_control = |c: char| c.is_ascii_control() && c != '\t';
-    if lines.iter().any(|line| line.contains(is_control)) {
-        return Err(bad("a line has control characters"));
+    if text.split("\r\n").any(|line| line.contains(is_control)) {
+        return Err(bad_request("a line has control characters"));
     }
-    Ok(lines)
+    Ok(())
 }
 
-/// The name, in small letters, and the value of a field.
-fn field(line: &str) -> Result<(String, &str), Bad> {
-    let (name, value) = line.split_once(':').ok_or(bad("a field has no colon"))?;
-    // A blank here begins a folded line, or hides the name from one reader of two.
-    if !is_token(name) {
-        return Err(bad("a field has no proper name"));
+/// The error for a head that `httparse` refuses.
+fn refusal(error: Error, head: &[u8]) -> HeadError {
+    let first = head.iter().take_while(|byte| **byte != b'\r');
+    let has_three_parts = first.filter(|byte| **byte == b' ').count() == 2;
+    match error {
+        Error::TooManyHeaders => {
+            HeadError { status: "431 Request Header Fields Too Large", reason: "there are too many fields" }
+        }
+        Error::Version if has_three_parts => HeadError {
+            status: "505 HTTP Version Not Supported",
+            reason: "this proxy supports HTTP/1.0 and HTTP/1.1",
+        },
+        Error::HeaderName => bad_request("a field has an invalid name"),
+        Error::HeaderValue => bad_request("a field has an invalid value"),
+        _ if has_three_parts => bad_request("the method or the target has invalid characters"),
+        _ => bad_request("the first line must be a method, a target and a version"),
     }
-    Ok((name.to_ascii_lowercase(), value.trim_matches([' ', '\t'])))
 }
 
-fn is_token(text: &str) -> bool {
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !text.is_empty() && text.bytes().all(is_part)
+/// The lowercase name and the value of a field.
+fn field<'a>(field: &Header<'a>) -> Result<(String, &'a str), HeadError> {
+    let value = std::str::from_utf8(field.value).map_err(|_| bad_request("the head is not UTF-8"))?;
+    Ok((field.name.to_ascii_lowercase(), value))
 }
 
-/// The value of a field that there may be one of.
+/// The value of a field that must not be repeated.
 fn only<'a>(fields: &[(String, &'a str)], name: &str) -> Result<Option<&'a str>, ()> {
     let mut found = fields.iter().filter(|(own, _)| own == name).map(|(_, value)| *value);
     match (found.next(), found.next()) {
@@ -132,56 +148,61 @@ fn only<'a>(fields: &[(String, &'a str)], name: &str) -> Result<Option<&'a str>,
     }
 }
 
-fn authority(text: &str) -> Result<(Host, Option<u16>), Bad> {
-    let (host, port) = split_port(text).map_err(bad)?;
-    // An address of version 6 stands in brackets here.
+fn authority(text: &str) -> Result<(Host, Option<u16>), HeadError> {
+    let (host, port) = split_port(text).map_err(bad_request)?;
+    // Without brackets, the port would be ambiguous.
     if host.contains(':') && !host.starts_with('[') {
-        return Err(bad("an IPv6 address stands in brackets"));
+        return Err(bad_request("an IPv6 address must be in brackets"));
     }
-    Ok((Host::parse(host).map_err(bad)?, port))
+    Ok((Host::parse(host).map_err(bad_request)?, port))
 }
 
 /// The host and the path of `http://host/path`.
-fn absolute(target: &str) -> Result<(&str, String), Bad> {
+fn absolute(target: &str) -> Result<(&str, String), HeadError> {
     let split = target.split_at_checked("http://".len());
     let (scheme, rest) =
-        split.ok_or(bad("this is a proxy: ask for http://host/path, or CONNECT host:port"))?;
+        split.ok_or(bad_request("this is a proxy: request http://host/path or CONNECT host:port"))?;
     if !scheme.eq_ignore_ascii_case("http://") {
-        return Err(bad("this is a proxy: ask for http://host/path, or CONNECT host:port"));
+        return Err(bad_request("this is a proxy: request http://host/path or CONNECT host:port"));
     }
     if !rest.bytes().all(|byte| byte.is_ascii_graphic()) || rest.contains(['#', '\\']) {
-        return Err(bad("the target has characters that no target has"));
+        return Err(bad_request("the target has invalid characters"));
     }
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (host, path) = rest.split_at(end);
     Ok((host, if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }))
 }
 
-/// A Host field, if there is one, has to name the same host and port as the target.
-fn agrees(named: Option<&str>, host: &Host, port: u16, usual: u16) -> Result<(), Bad> {
+/// Checks that a Host field has the same host and port as the target.
+fn agrees(named: Option<&str>, host: &Host, port: u16, usual: u16) -> Result<(), HeadError> {
     let Some(named) = named else { return Ok(()) };
     let (its_host, its_port) = authority(named)?;
     if its_host != *host || its_port.unwrap_or(usual) != port {
-        return Err(bad("the Host field and the target do not agree"));
+        return Err(bad_request("the Host field and the target differ"));
     }
     Ok(())
 }
 
-/// The length of the body, if one is told. A body without a length could hide a second request.
-fn content_length(fields: &[(String, &str)]) -> Result<Option<u64>, Bad> {
+/// The length of the body, if the head has one. A body without a length could hide a second request.
+fn content_length(fields: &[(String, &str)]) -> Result<Option<u64>, HeadError> {
     if fields.iter().any(|(name, _)| name == "transfer-encoding") {
-        return Err(Bad { status: "411 Length Required", why: "tell the length of the body, in one piece" });
+        return Err(HeadError {
+            status: "411 Length Required",
+            reason: "send the body with a Content-Length",
+        });
     }
-    let Some(length) = only(fields, "content-length").map_err(|()| bad("there are two lengths"))? else {
+    let Some(length) =
+        only(fields, "content-length").map_err(|()| bad_request("there are two Content-Length fields"))?
+    else {
         return Ok(None);
     };
     let is_number = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit());
     let length = length.parse().ok().filter(|_| is_number);
-    length.map(Some).ok_or(bad("the length is no number"))
+    length.map(Some).ok_or(bad_request("the Content-Length is not a number"))
 }
 
-/// The head as the host gets it: no field about this connection, the host and the length as they were understood
-/// here, and the end of the connection after the answer.
+/// The head that the host gets. It has no fields about this connection. The proxy writes the host and the length itself,
+/// and closes the connection after the response.
 fn forwarded(first: &str, host: &Host, port: u16, fields: &[(String, &str)], length: Option<u64>) -> Vec<u8> {
     let named: Vec<String> = fields
         .iter()
@@ -211,14 +232,14 @@ mod tests {
 
     use super::*;
 
-    fn ask(head: &str) -> Result<Asked, Bad> {
+    fn ask(head: &str) -> Result<ProxyRequest, HeadError> {
         parse(head.replace('\n', "\r\n").as_bytes())
     }
 
     fn sent(head: &str) -> String {
-        match ask(head).unwrap().what {
-            What::Plain { head, .. } => String::from_utf8(head).unwrap().replace("\r\n", "\n"),
-            What::Tunnel => panic!("a tunnel"),
+        match ask(head).unwrap().kind {
+            RequestKind::Plain { head, .. } => String::from_utf8(head).unwrap().replace("\r\n", "\n"),
+            RequestKind::Tunnel => panic!("a tunnel"),
         }
     }
 
@@ -227,8 +248,8 @@ mod tests {
         let asked =
             ask("CONNECT Example.com:443 HTTP/1.1\nHost: example.com:443\nUser-Agent: x\n\n").unwrap();
         assert_eq!(
-            (asked.host.to_string().as_str(), asked.port, asked.what),
-            ("example.com", 443, What::Tunnel)
+            (asked.host.to_string().as_str(), asked.port, asked.kind),
+            ("example.com", 443, RequestKind::Tunnel)
         );
         assert!(ask("CONNECT [::1]:8080 HTTP/1.0\n\n").is_ok());
     }
@@ -293,9 +314,22 @@ mod tests {
         for raw in [
             "GET http://a.com/ HTTP/1.1\nHost: a.com\r\n\r\n",
             "GET http://a.com/ HTTP/1.1\r\nHost: a.com\rX: y\r\n\r\n",
+            "GET http://a.com/ HTTP/1.1\r\nHost: a.com\nX: y\r\n\r\n",
+            "\r\nGET http://a.com/ HTTP/1.1\r\nHost: a.com\r\n\r\n",
+            "\nGET http://a.com/ HTTP/1.1\r\nHost: a.com\r\n\r\n",
+            "GET http://a.com/ HTTP/1.1\r\nHost: a.com\r\n\r\nGET http://b.com/ HTTP/1.1\r\nHost: b.com\r\n\r\n",
+            "GET http://a.com/ HTTP/1.1\r\nHost: a.com\r\n",
+            "GET http://a.com/é HTTP/1.1\r\nHost: a.com\r\n\r\n",
+            "GET http://a.com/ HTTP/1.1\r\nHost: a.com\r\nX: \u{7f}\r\n\r\n",
         ] {
             assert!(parse(raw.as_bytes()).is_err(), "{raw:?}");
         }
+        let latin = b"GET http://a.com/ HTTP/1.1\r\nHost: a.com\r\nX: \xe9\r\n\r\n";
+        assert_eq!(parse(latin).unwrap_err().reason, "the head is not UTF-8");
+        let version = ask("GET http://a.com/ HTTP/1.2\nHost: a.com\n\n").unwrap_err();
+        assert_eq!(version.status, "505 HTTP Version Not Supported");
+        let blank = ask("GET http://a.com/ x HTTP/1.1\nHost: a.com\n\n").unwrap_err();
+        assert_eq!(blank.status, "400 Bad Request");
         let many = "X: y\n".repeat(MAX_FIELDS);
         assert_eq!(
             get(&format!("Host: a.com\n{many}X: y")).unwrap_err().status,
@@ -309,7 +343,7 @@ mod tests {
             let _ = parse(&bytes);
         }
 
-        /// What is sent on is one head that is read in one way, to the host that was asked for.
+        /// The proxy sends one unambiguous head, to the host of the request.
         #[test]
         fn what_is_sent_on_is_one_request_to_the_host_that_was_asked_for(
             target in r"(http://)?[ab./:@?#%\\\\ ]{0,12}",
@@ -321,7 +355,7 @@ mod tests {
                 head.push_str(&format!("{name}: {value}\r\n"));
             }
             head.push_str("\r\n");
-            if let Ok(Asked { host, port, what: What::Plain { head, body } }) = parse(head.as_bytes()) {
+            if let Ok(ProxyRequest { host, port, kind: RequestKind::Plain { head, body } }) = parse(head.as_bytes()) {
                 let text = String::from_utf8(head).unwrap();
                 prop_assert_eq!(length(text.as_bytes()), Some(text.len()));
                 prop_assert_eq!(text.matches("Host: ").count(), 1);

@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use super::allowed_hosts::{AllowedHosts, Resolver, TIMEOUTS, Timeouts};
 use super::denied::DeniedRequests;
-use super::head::{self, Asked, MAX_HEAD, What};
+use super::head::{self, MAX_HEAD, ProxyRequest, RequestKind};
 use super::refusal::Refusal;
 use super::relay::{Upward, relay};
 use super::socket;
@@ -89,13 +89,13 @@ async fn serve_client(allowed: &AllowedHosts, mut client: UnixStream) {
         Ok(server) => server,
         Err(refusal) => return refusal.send(client).await,
     };
-    match asked.what {
-        What::Tunnel => {
+    match asked.kind {
+        RequestKind::Tunnel => {
             if client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await.is_ok() {
                 relay(client, server, &rest, Upward::All, allowed.timeouts.idle).await;
             }
         }
-        What::Plain { mut head, body } => {
+        RequestKind::Plain { mut head, body } => {
             let here = usize::try_from(body).map_or(rest.len(), |body| body.min(rest.len()));
             head.extend_from_slice(&rest[..here]);
             let left = Upward::Exactly(body - here as u64);
@@ -105,7 +105,7 @@ async fn serve_client(allowed: &AllowedHosts, mut client: UnixStream) {
 }
 
 /// Reads the head of a request, and the bytes that came with it. The error is `None` if the client left.
-async fn read_request(client: &mut UnixStream) -> Result<(Asked, Vec<u8>), Option<Refusal>> {
+async fn read_request(client: &mut UnixStream) -> Result<(ProxyRequest, Vec<u8>), Option<Refusal>> {
     let mut bytes = Vec::with_capacity(1024);
     loop {
         if let Some(length) = head::length(&bytes) {
@@ -113,7 +113,7 @@ async fn read_request(client: &mut UnixStream) -> Result<(Asked, Vec<u8>), Optio
             let asked = head::parse(&bytes);
             return asked
                 .map(|asked| (asked, rest))
-                .map_err(|bad| Some(Refusal { status: bad.status, sentence: bad.why.to_owned() }));
+                .map_err(|error| Some(Refusal { status: error.status, sentence: error.reason.to_owned() }));
         }
         let room = MAX_HEAD.saturating_sub(bytes.len());
         if room == 0 {
@@ -160,7 +160,7 @@ mod tests {
         UnixStream::connect(format!("/proc/self/fd/{}", proxy_socket.as_raw_fd())).await.unwrap()
     }
 
-    /// What the proxy says until it closes the connection.
+    /// Everything that the proxy sends until it closes the connection.
     async fn answer(client: &mut UnixStream) -> String {
         let mut said = String::new();
         client.read_to_string(&mut said).await.unwrap();

@@ -1,0 +1,24 @@
+//! The low level that the crates of prowess share.
+//!
+//! - `beneath` (feature `beneath`): opens files below an open directory and follows no link out of it.
+//! - [`hex`]: writes bytes as lowercase hexadecimal digits and reads them.
+//! - [`tokens`]: estimates how many tokens a text takes.
+//! - [`text`]: shows text from strangers so that no two texts look the same.
+//! - [`sse`]: reads server-sent events from chunks of bytes.
+//!
+//! ```
+//! use prowess_base::{hex, text, tokens};
+//!
+//! assert_eq!(hex::encode(&[0x0f, 0xa0]), "0fa0");
+//! assert_eq!(tokens::estimate_tokens("eight ch"), 2);
+//! assert_eq!(text::exact_line("a\tb"), r"a\u{9}b");
+//! ```
+//!
+//! Nothing here knows about skills, agents or models. Only `beneath` does I/O.
+
+#[cfg(feature = "beneath")]
+pub mod beneath;
+pub mod hex;
+pub mod sse;
+pub mod text;
+pub mod tokens;

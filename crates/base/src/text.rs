@@ -1,0 +1,74 @@
+//! Shows text from strangers so that no two texts look the same.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Whether `c` is invisible, changes direction or controls a terminal.
+///
+/// Names may not have such characters, and rendered text never does.
+///
+/// ```
+/// use prowess_base::text::is_unprintable;
+///
+/// assert!(is_unprintable('\u{202E}'), "changes the direction of the following text");
+/// assert!(is_unprintable('\u{1B}') && !is_unprintable('é'));
+/// ```
+#[must_use]
+pub fn is_unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}'
+            | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'
+            | '\u{2060}'..='\u{206F}' | '\u{2800}' | '\u{3164}' | '\u{FE00}'..='\u{FE0E}' | '\u{FEFF}'
+            | '\u{FFA0}' | '\u{FFF9}'..='\u{FFFC}' | '\u{13430}'..='\u{1345F}'
+            | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}' | '\u{E0000}'..='\u{E0FFF}')
+}
+
+/// Returns the whole `text` on one line. Two different texts never give the same line.
+///
+/// A single blank between two other characters stays. All other white space and all unprintable characters are
+/// escaped. Several blanks in a row become one escape with their number. A backslash that could start an escape is
+/// escaped too.
+///
+/// ```
+/// use prowess_base::text::exact_line;
+///
+/// assert_eq!(exact_line("a b.txt"), "a b.txt");
+/// assert_eq!(exact_line("a  b\u{A0}.txt "), r"a\u{20×2}b\u{a0}.txt\u{20}");
+/// assert_eq!(exact_line(r"a\u{20}"), r"a\u{5c}u{20}");
+/// ```
+#[must_use]
+pub fn exact_line(text: &str) -> Cow<'_, str> {
+    if is_plain(text) {
+        return Cow::Borrowed(text);
+    }
+    let mut line = String::with_capacity(text.len());
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        if c == ' ' {
+            let after = rest.as_str().trim_start_matches(' ');
+            let blanks = 1 + rest.as_str().len() - after.len();
+            rest = after.chars();
+            match blanks {
+                1 if !line.is_empty() && !after.is_empty() => line.push(' '),
+                1 => line.push_str(r"\u{20}"),
+                // Writing to a string cannot fail.
+                blanks => drop(write!(line, r"\u{{20×{blanks}}}")),
+            }
+        } else if c.is_whitespace() || is_unprintable(c) || (c == '\\' && rest.as_str().starts_with("u{")) {
+            line.extend(c.escape_unicode());
+        } else {
+            line.push(c);
+        }
+    }
+    Cow::Owned(line)
+}
+
+/// Whether `text` is printable ASCII with single blanks between its words and no escape, as nearly all text is.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+        && !text.starts_with(' ')
+        && !text.ends_with(' ')
+        && !text.contains("  ")
+        && !text.contains(r"\u{")
+}
