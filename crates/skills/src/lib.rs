@@ -64,6 +64,7 @@ mod framing;
 mod gate;
 mod invoke;
 pub mod load;
+pub mod load_limits;
 mod look_up;
 mod operation;
 pub mod options;
@@ -101,8 +102,9 @@ pub use event::SkillEvent;
 pub use files::BackendFiles;
 pub use files::{LocalFiles, SkillFiles};
 pub use invoke::SkillCommand;
+pub use load_limits::Budgets;
 pub use operation::{Fed, Operation, Outcome, Step, Want};
-pub use options::{Budgets, Discovery, Guidance, Lifetime, SessionOptions};
+pub use options::{Discovery, Guidance, Lifetime, SessionOptions};
 pub use overview::ModelView;
 #[cfg(feature = "run")]
 pub use run::{RunSetup, SkillRunner};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::delta::{LoadedSkill, ResourceMetadata, SelectMode, SelectedDocument, SkillDelta};
-use crate::options::Budgets;
+use crate::load_limits::Budgets;
 
 /// The selected documents of a loaded skill.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

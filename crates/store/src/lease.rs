@@ -52,3 +52,15 @@ pub(crate) fn append_refusal(lease: &Lease, after: u64, state: Option<&LeaseStat
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SQL cannot read the constant, so the number stands there again.
+    #[test]
+    fn the_statements_know_the_longest_lease() {
+        let longest = format!("prowess_now() + {}", MAX_LEASE.as_micros());
+        assert!(crate::sql::STATE.contains(&longest), "{}", crate::sql::STATE);
+    }
+}

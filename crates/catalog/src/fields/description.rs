@@ -2,12 +2,14 @@
 
 use granit_parser::ScalarStyle;
 
+use super::Reader;
 use super::quote::quote;
-use super::{MAX_DESCRIPTION_CHARS, Reader};
 use crate::diagnostic::Code;
 use crate::untrusted;
 use crate::yaml::{Kind, Node, Schema};
 
+/// The most characters that the specification allows in a description.
+pub const MAX_DESCRIPTION_CHARS: usize = 1024;
 /// A shorter description says too little for choosing a skill.
 const SHORT_DESCRIPTION_CHARS: usize = 20;
 

@@ -9,6 +9,7 @@ mod tools;
 use std::ops::Range;
 use std::sync::Arc;
 
+pub use self::description::MAX_DESCRIPTION_CHARS;
 use self::quote::quote;
 use crate::diagnostic::{Added, Code, Findings};
 use crate::frontmatter::MAX_FRONTMATTER;
@@ -17,8 +18,6 @@ use crate::skill::{Extensions, Location, MissingName, Skill};
 use crate::untrusted;
 use crate::yaml::{Key, Kind, Node, Schema, Value};
 
-/// The most characters that the specification allows in a description.
-pub const MAX_DESCRIPTION_CHARS: usize = 1024;
 /// The most characters that the specification allows in `compatibility`.
 pub const MAX_COMPATIBILITY_CHARS: usize = 500;
 

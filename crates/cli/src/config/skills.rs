@@ -2,7 +2,7 @@
 
 use prowess_catalog::overview::ManualSkills;
 use prowess_skills::documents::DEFAULT_MAX_DOCUMENT_BYTES;
-use prowess_skills::options::DEFAULT_MAX_LOADED_SKILLS;
+use prowess_skills::load_limits::DEFAULT_MAX_LOADED_SKILLS;
 use prowess_skills::{AllowedTools, Budgets, Dialect, Discovery, Lifetime, SessionOptions};
 
 use super::read::section;

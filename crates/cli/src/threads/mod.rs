@@ -1,7 +1,7 @@
 //! The stored threads: finding, reading and exporting them.
 
-mod export;
 mod lookup;
+mod transcript;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -11,8 +11,8 @@ use prowess_agent::thread::ThreadInfo;
 use prowess_agent::{Event, Message, ThreadId, ThreadState, ThreadStore};
 use prowess_store::SqliteStore;
 
-pub(crate) use self::export::{export, markdown};
 pub(crate) use self::lookup::{Lookup, look_for};
+pub(crate) use self::transcript::{export, markdown};
 use crate::chat::ThreadDirectory;
 use crate::directories;
 use crate::terminal::printable_start;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use reqwest::redirect;
 
 use super::failure::describe;
+use super::retry::DEFAULT_RETRIES;
 
 /// Timeouts, retries and limits of requests to a provider.
 ///
@@ -63,7 +64,7 @@ impl Default for HttpOptions {
             first_piece_timeout: Duration::from_secs(10 * 60),
             idle_timeout: Duration::from_secs(120),
             response_timeout: Duration::from_secs(60 * 60),
-            retries: 4,
+            retries: DEFAULT_RETRIES,
             first_wait: Duration::from_millis(500),
             longest_wait: Duration::from_secs(60),
             max_response_bytes: 64 * 1024 * 1024,

@@ -8,6 +8,9 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 use super::client::HttpOptions;
 use super::failure::Failure;
 
+/// How often a failed request is sent again by default.
+pub(super) const DEFAULT_RETRIES: u32 = 4;
+
 /// The waits before each retry.
 #[derive(Debug)]
 pub(super) struct RetryWaits {
