@@ -136,14 +136,14 @@ pub struct ModelPrice {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<Price>,
     /// The price of input tokens that the provider adds to its cache. Default: the price of other input.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cache_written: Option<Price>,
+    #[serde(default, alias = "cache_written", skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<Price>,
 }
 
 impl ModelPrice {
     /// Prices without special prices for the cache.
     pub fn new(input: Price, output: Price) -> Self {
-        Self { input, output, cache_read: None, cache_written: None }
+        Self { input, output, cache_read: None, cache_write: None }
     }
 
     fn dollars(&self, usage: Usage) -> Decimal {
@@ -153,7 +153,7 @@ impl ModelPrice {
         cost(plain, self.input)
             .saturating_add(cost(usage.output, self.output))
             .saturating_add(cost(usage.cache_read, self.cache_read.unwrap_or(self.input)))
-            .saturating_add(cost(usage.cache_written, self.cache_written.unwrap_or(self.input)))
+            .saturating_add(cost(usage.cache_written, self.cache_write.unwrap_or(self.input)))
     }
 }
 
@@ -165,7 +165,7 @@ impl ModelPrice {
 ///
 /// let prices: Prices = serde_json::from_str(
 ///     r#"{
-///         "anthropic:claude-sonnet-*": {"input": 3, "output": 15, "cache_read": 0.3, "cache_written": 3.75},
+///         "anthropic:claude-sonnet-*": {"input": 3, "output": 15, "cache_read": 0.3, "cache_write": 3.75},
 ///         "openai:local": {"input": 0, "output": 0}
 ///     }"#,
 /// )

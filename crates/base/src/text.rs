@@ -39,6 +39,25 @@ pub fn is_unprintable(c: char) -> bool {
 /// ```
 #[must_use]
 pub fn exact_line(text: &str) -> Cow<'_, str> {
+    escaped(text, |rest| rest.starts_with("u{"))
+}
+
+/// Like [`exact_line`], for a text that `{:?}` wrote. There every backslash already starts an escape, so none is escaped
+/// again.
+///
+/// ```
+/// use prowess_base::text::exact_quoted_line;
+///
+/// assert_eq!(exact_quoted_line(&format!("{:?}", "a\u{1b}b")), r#""a\u{1b}b""#);
+/// assert_ne!(exact_quoted_line(&format!("{:?}", r"\u{3164}")), exact_quoted_line(&format!("{:?}", "\u{3164}")));
+/// ```
+#[must_use]
+pub fn exact_quoted_line(text: &str) -> Cow<'_, str> {
+    escaped(text, |_| false)
+}
+
+/// The text on one line. `is_ambiguous` says whether a backslash before this rest has to be escaped.
+fn escaped(text: &str, is_ambiguous: impl Fn(&str) -> bool) -> Cow<'_, str> {
     if is_plain(text) {
         return Cow::Borrowed(text);
     }
@@ -55,7 +74,7 @@ pub fn exact_line(text: &str) -> Cow<'_, str> {
                 // Writing to a string cannot fail.
                 blanks => drop(write!(line, r"\u{{20×{blanks}}}")),
             }
-        } else if c.is_whitespace() || is_unprintable(c) || (c == '\\' && rest.as_str().starts_with("u{")) {
+        } else if c.is_whitespace() || is_unprintable(c) || (c == '\\' && is_ambiguous(rest.as_str())) {
             line.extend(c.escape_unicode());
         } else {
             line.push(c);

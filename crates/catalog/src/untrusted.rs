@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-pub use prowess_base::text::{exact_line, is_unprintable};
+pub use prowess_base::text::{exact_line, exact_quoted_line, is_unprintable};
 
 /// `text` on one line: white space becomes one blank, and unprintable characters are removed.
 ///

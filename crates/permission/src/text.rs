@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-pub(crate) use prowess_base::text::exact_line;
 use prowess_base::text::is_unprintable;
+pub(crate) use prowess_base::text::{exact_line, exact_quoted_line};
 
 /// The longest text in a message, in characters; the rest is cut off.
 const MAX_PRINTED_CHARS: usize = 200;

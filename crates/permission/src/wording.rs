@@ -6,7 +6,7 @@ mod title;
 use serde::Serialize;
 
 use crate::question::Note;
-use crate::text::{exact_line, one_line};
+use crate::text::{exact_quoted_line, one_line};
 use crate::{Action, Question};
 
 /// The text of a question.
@@ -93,7 +93,7 @@ impl Wording {
             return None;
         }
         let binding = if self.is_bound { " until it changes" } else { "" };
-        let always: Vec<_> = self.always.iter().map(|rule| exact_line(rule)).collect();
+        let always: Vec<_> = self.always.iter().map(|rule| exact_quoted_line(rule)).collect();
         Some(format!("`always` would allow {}{binding}", always.join(", ")))
     }
 }

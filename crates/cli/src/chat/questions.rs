@@ -1,7 +1,7 @@
 //! Asks the person at the keyboard about calls that need approval.
 
 use prowess_agent::{CallReply, WaitingCall};
-use prowess_catalog::untrusted::exact_line;
+use prowess_catalog::untrusted::exact_quoted_line;
 use prowess_permission::wording::{Detail, DetailStyle};
 
 use super::input::{Entered, Input, Show};
@@ -36,7 +36,7 @@ pub(super) fn question_lines(waiting: &WaitingCall, is_whole: bool) -> Vec<Strin
     let mut offers = vec!["y once".to_owned()];
     if !wording.always.is_empty() {
         // Rules are not folded, so that two different rules never look the same.
-        let rules: Vec<_> = wording.always.iter().map(|rule| exact_line(rule)).collect();
+        let rules: Vec<_> = wording.always.iter().map(|rule| exact_quoted_line(rule)).collect();
         offers.push(format!("a always: {}", rules.join(", ")));
     }
     offers.push("n no".to_owned());

@@ -26,7 +26,7 @@ impl From<PriceSettings> for ModelPrice {
     fn from(settings: PriceSettings) -> Self {
         let mut price = Self::new(settings.input.0, settings.output.0);
         price.cache_read = settings.cache_read.map(|price| price.0);
-        price.cache_written = settings.cache_write.map(|price| price.0);
+        price.cache_write = settings.cache_write.map(|price| price.0);
         price
     }
 }
