@@ -131,7 +131,7 @@ async fn x_23_what_is_not_as_listed_is_not_used() {
         ("address", "it has another address"),
         ("two", "it has 2 contents"),
         ("none", "it has 0 contents"),
-        ("base64", "it is no Base64"),
+        ("base64", "it is not Base64"),
     ] {
         let lying = Lying::new(scenario);
         let server = lying.connect("docs").await;

@@ -1,6 +1,6 @@
 //! Artifacts: files that runs saved, each save as a new version.
 //!
-//! [`Artifacts`](crate::Artifacts) joins a [`BlobStore`], which holds bytes, and an [`ArtifactIndex`], which gives
+//! [`Artifacts`] joins a [`BlobStore`], which holds bytes, and an [`ArtifactIndex`], which gives
 //! version numbers. Both exist in memory, on disk and in object stores.
 
 mod artifacts;
