@@ -5,6 +5,9 @@ use std::ops::Range;
 use crate::digest::Digest;
 use crate::untrusted::{one_line, xml};
 
+/// The length of a frame's nonce, in bytes. It is written in hex.
+const NONCE_BYTES: usize = 8;
+
 /// A frame that the text inside it cannot close.
 ///
 /// The closing tag has a nonce, which is computed from the frame's name, the text's digest and a secret of the conversation.
@@ -152,7 +155,7 @@ fn nonce(name: &str, document: Option<&str>, digest: Digest, secret: &[u8]) -> S
     message.extend(digest.as_bytes());
     message.extend(document.unwrap_or_default().as_bytes());
     let tag = hmac_sha256::HMAC::mac(message, secret);
-    prowess_base::hex::encode(&tag[..8])
+    prowess_base::hex::encode(&tag[..NONCE_BYTES])
 }
 
 fn unescaped(text: &str) -> String {

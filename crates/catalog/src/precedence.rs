@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::catalog::{CatalogInner, Shadowed, SkillEntry};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::links::{link_duplicate, link_outside_root};
 use crate::root::{Root, Storage, Trust};
 use crate::scan::{FoundManifest, RootScan};
+use crate::symlinks::{link_duplicate, link_outside_root};
 use crate::trusted::TrustedEntries;
 
 /// The entries of the last snapshot, by root and directory.

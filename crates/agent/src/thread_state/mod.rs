@@ -3,6 +3,7 @@
 mod apply;
 mod event;
 mod limits;
+mod next_step;
 mod pending;
 mod repair;
 
@@ -13,6 +14,7 @@ pub use self::event::{
     CallQuestion, CallReply, EVENT_VERSION, Event, StateChange, SubAgentCaller, TurnOutcome,
 };
 pub use self::limits::{DEFAULT_MAX_MODEL_CALLS, TurnLimits};
+pub use self::next_step::NextStep;
 use self::pending::{CallStatus, PendingCall};
 pub use self::pending::{Consultation, ReadyCall};
 use crate::id::CallId;
@@ -64,22 +66,6 @@ enum Phase {
     Tools(VecDeque<PendingCall>),
     /// The turn is about to end.
     Ending(TurnOutcome),
-}
-
-/// What comes next in a thread.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum NextStep {
-    /// Wait until someone says something.
-    Wait,
-    /// Call the model.
-    AskModel,
-    /// Make these tool calls, in any order.
-    CallTools(Vec<ReadyCall>),
-    /// Wait until a person has replied about these calls.
-    Ask(Vec<ToolCall>),
-    /// End the turn.
-    End(TurnOutcome),
 }
 
 /// An event that cannot follow the events before it.
@@ -170,28 +156,6 @@ impl ThreadState {
     /// The model calls of this turn.
     pub fn model_calls(&self) -> u32 {
         self.model_calls
-    }
-
-    /// What comes next.
-    pub fn next(&self) -> NextStep {
-        match &self.phase {
-            Phase::Idle => NextStep::Wait,
-            Phase::Model if self.model_calls >= self.limits.model_calls => {
-                NextStep::End(TurnOutcome::TooManyModelCalls { most: self.limits.model_calls })
-            }
-            Phase::Model => match self.limits.tokens {
-                Some(most) if self.tokens >= most => NextStep::End(TurnOutcome::TooManyTokens { most }),
-                _ => NextStep::AskModel,
-            },
-            Phase::Ending(outcome) => NextStep::End(outcome.clone()),
-            Phase::Tools(calls) => {
-                let ready: Vec<ReadyCall> = calls.iter().filter_map(PendingCall::ready).collect();
-                if !ready.is_empty() {
-                    return NextStep::CallTools(ready);
-                }
-                NextStep::Ask(self.waiting())
-            }
-        }
     }
 
     /// The calls of the last response that a person was asked about and that have not started: they wait, or the person

@@ -1,16 +1,18 @@
 //! The stored threads: finding, reading and exporting them.
 
+mod age;
 mod lookup;
 mod transcript;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use prowess_agent::thread::ThreadInfo;
 use prowess_agent::{Event, Message, ThreadId, ThreadState, ThreadStore};
 use prowess_store::SqliteStore;
 
+pub(crate) use self::age::ago;
 pub(crate) use self::lookup::{Lookup, look_for};
 pub(crate) use self::transcript::{export, markdown};
 use crate::chat::ThreadDirectory;
@@ -148,15 +150,4 @@ pub(crate) async fn read(store: &SqliteStore, id: &ThreadId) -> Result<LoadedThr
 /// The directory for the files of a thread.
 pub(crate) fn files(state: &Path, id: &ThreadId) -> PathBuf {
     state.join(FILES).join(id.as_str())
-}
-
-/// How long ago a time was, roughly.
-pub(crate) fn ago(at: SystemTime) -> String {
-    let seconds = at.elapsed().unwrap_or_default().as_secs();
-    match seconds {
-        0..60 => "now".to_owned(),
-        60..3_600 => format!("{} min", seconds / 60),
-        3_600..86_400 => format!("{} h", seconds / 3_600),
-        _ => format!("{} d", seconds / 86_400),
-    }
 }

@@ -12,10 +12,13 @@ use bytes::Bytes;
 use super::S3Bucket;
 use super::{
     ArtifactError, ArtifactIndex, ArtifactKey, ArtifactName, ArtifactRecord, ArtifactStore, BlobStore,
-    DiskBlobs, DiskIndex, LoadedArtifact, MAX_ARTIFACT_BYTES, MemoryBlobs, MemoryIndex, Scope,
+    DiskBlobs, DiskIndex, LoadedArtifact, MemoryBlobs, MemoryIndex, Scope,
 };
 #[cfg(feature = "object")]
 use super::{ObjectBlobs, ObjectIndex};
+
+/// The largest artifact, in bytes.
+pub const MAX_ARTIFACT_BYTES: u64 = 256 << 20;
 
 /// How often a save is tried while others save under the same name.
 const MAX_SAVES: u32 = 16;

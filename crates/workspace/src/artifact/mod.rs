@@ -24,7 +24,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-pub use artifacts::Artifacts;
+pub use artifacts::{Artifacts, MAX_ARTIFACT_BYTES};
 pub use blobs::BlobStore;
 pub use disk::{DiskBlobs, DiskIndex};
 pub use index::{ArtifactIndex, ArtifactRecord};
@@ -35,9 +35,6 @@ pub use object::{ObjectBlobs, ObjectIndex};
 #[cfg(feature = "s3")]
 pub use s3::S3Bucket;
 pub use scope::{ArtifactKey, MAX_SCOPE, Scope, ScopeProblem};
-
-/// The largest artifact, in bytes.
-pub const MAX_ARTIFACT_BYTES: u64 = 256 << 20;
 
 /// Why an artifact could not be saved, loaded or deleted.
 #[derive(Debug, thiserror::Error)]

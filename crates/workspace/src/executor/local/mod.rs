@@ -28,6 +28,7 @@ mod exit;
 mod landlock;
 mod launch;
 mod network;
+mod no_sandbox;
 mod options;
 mod probe;
 mod process_tree;

@@ -11,6 +11,7 @@ use rustix::process::WaitStatus;
 
 use super::landlock::Confinement;
 use super::launch::{Launch, launch};
+use super::no_sandbox::{NoSandbox, remedy};
 use super::options::LocalOptions;
 use super::process_tree::ProcessTree;
 use super::profile::{Profile, command_line, gated};
@@ -47,13 +48,6 @@ pub(super) struct FoundSandbox {
     pub(super) bwrap: PathBuf,
     /// The program that gives up root, if this process is root.
     pub(super) setpriv: Option<PathBuf>,
-}
-
-/// Why no sandbox works.
-#[derive(Clone, Debug)]
-struct NoSandbox {
-    what: String,
-    remedy: String,
 }
 
 impl Machine {
@@ -95,20 +89,12 @@ impl Machine {
 
     fn look(&self, options: &LocalOptions) -> Result<FoundSandbox, NoSandbox> {
         if let Some(wrong) = options.read_only.iter().find(|path| !is_a_prefix(path)) {
-            return Err(NoSandbox {
-                what: format!("commands cannot be given {}", wrong.display()),
-                remedy: "Name the directory of one program, such as /opt/node.".to_owned(),
-            });
+            return Err(NoSandbox::bad_prefix(wrong));
         }
         let setpriv = match (privileges::sandbox_owner(), options.find("setpriv")) {
             (None, _) => None,
             (Some(_), Some(setpriv)) => Some(setpriv),
-            (Some(_), None) => {
-                return Err(NoSandbox {
-                    what: "setpriv was not found, so root cannot be given up".to_owned(),
-                    remedy: "Install the package util-linux, or run as another user.".to_owned(),
-                });
-            }
+            (Some(_), None) => return Err(NoSandbox::no_setpriv()),
         };
         let mut missing = Vec::new();
         if self.filter.is_none() {
@@ -218,25 +204,6 @@ fn allowed(found: FoundSandbox, options: &LocalOptions, why: &Missing) -> Result
     if level <= options.least {
         return Ok(found);
     }
-    let mut remedy = match why {
-        _ if options.strongest > Level::Bwrap => "Ask for `bwrap`",
-        Missing::Bubblewrap => "Install the package `bubblewrap`",
-        // bubblewrap has no error code for this.
-        Missing::BubblewrapFailed { error } if error.contains("Can't find source path") => {
-            "Correct the directories in `sandbox.read_only`"
-        }
-        _ => {
-            "Allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, \
-             kernel.apparmor_restrict_unprivileged_userns)"
-        }
-    }
-    .to_owned();
-    remedy.push_str(match level {
-        Level::BwrapNoproc => ", or allow the level `bwrap-noproc` (`--sandbox bwrap-noproc`).",
-        Level::Landlock => {
-            ", or use containers (`--executor container`), or allow the level `landlock` (`--sandbox landlock`)."
-        }
-        _ => ", or use containers (`--executor container`), or allow the level `none` (`--sandbox none`).",
-    });
-    Err(NoSandbox { what: why.to_string(), remedy })
+    let has_other_wish = options.strongest > Level::Bwrap;
+    Err(NoSandbox { what: why.to_string(), remedy: remedy(level, why, has_other_wish) })
 }
