@@ -15,7 +15,8 @@ fn the_page_of_diagnostics_lists_every_code() {
          - The column *loading* says what happens when an agent loads the skill: prowess skips it, warns, or only informs.\n\
          - The column *check* says `error` if the finding makes a skill invalid for `prowess check` under the profile `spec`. All other\n\
          \x20 findings are warnings or information, and the skill is valid.\n\n\
-         A single finding can be more severe than its code usually is.\n",
+         The column *loading* shows what usually happens. A single finding can be more severe. For example, `unreadable` is usually\n\
+         a warning, but prowess skips a skill whose SKILL.md it cannot read.\n",
     );
     for (class, heading, text) in [
         (CodeClass::Breach, "Breaches of the specification", "The open specification forbids these."),
