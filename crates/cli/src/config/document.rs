@@ -2,24 +2,22 @@
 
 use anyhow::{Result, anyhow};
 use prowess_agent::middleware::HookSet;
-use prowess_catalog::untrusted::one_line;
 use prowess_permission::{Decision, PermissionConfig};
 use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::origin::Origin;
 use super::settings::TABLES;
 use super::source::{Owner, Source};
-use super::tree::{Node, json};
-use super::{permission, renamed};
+use super::value::{Origin, Values, json, put_table};
+use super::{OTHER_TABLES, permission, renamed};
 use crate::terminal::printable;
 
 /// A file that was parsed.
 pub(crate) struct Document<'a> {
     source: &'a Source,
     /// The settings, not yet checked.
-    pub(crate) settings: Node,
+    pub(crate) settings: Values,
     hooks: Option<Result<Value>>,
     /// What to tell about renamed keys.
     pub(crate) notices: Vec<String>,
@@ -38,17 +36,19 @@ impl<'a> Document<'a> {
         };
         let table = DeTable::parse(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
-            anyhow!("{}: {}", origin(at), one_line(error.message()))
+            anyhow!("{}: {}", origin(at), printable(error.message()))
         })?;
         let hooks = table.get_ref().get("hooks").map(|table| hooks(table, &origin));
-        let (mut settings, mut notices) = (Node::from_toml(table.get_ref(), 0, &origin), Vec::new());
-        renamed::rename(&mut settings, &mut notices);
+        let mut settings = Values::new();
+        put_table(&mut settings, &[], table.get_ref(), &origin);
+        settings.retain(|path, _| !OTHER_TABLES.contains(&path[0].as_str()));
+        let notices = renamed::rename(&mut settings);
         Ok(Self { source, settings, hooks, notices })
     }
 
     /// The rules and hooks. Unless the file is trusted, this looks up no paths.
     pub(crate) fn rules(self, trusted: bool) -> Result<Rules> {
-        let others = [&TABLES[..], &["hooks"]].concat();
+        let others = [TABLES, &["hooks"]].concat();
         Ok(Rules {
             hooks: self.hooks.transpose()?,
             permissions: permission::rules(self.source, &others, trusted)?,

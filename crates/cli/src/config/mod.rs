@@ -1,7 +1,7 @@
 //! The configuration: built-in values, the user's file, the project's file, environment variables and options. Each
 //! overrides those before it, key by key.
 //!
-//! Each source becomes a [tree] of values with their origins. [`read`] makes the [`Settings`] of them, and each type of
+//! Each source becomes a map of [values](value) with their origins. [`read`] makes the [`Settings`] of them, and each type of
 //! a value checks itself ([`setting`]). One file holds the keys of one table: those of `[model]` are in `model.rs`.
 
 mod artifacts;
@@ -10,7 +10,6 @@ mod environment;
 mod limits;
 mod mcp;
 mod model;
-mod origin;
 mod permission;
 mod price;
 mod provider;
@@ -23,7 +22,7 @@ mod settings;
 mod skills;
 mod source;
 mod telemetry;
-mod tree;
+mod value;
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -31,7 +30,6 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Result, anyhow};
-use prowess_agent::Prices;
 use prowess_agent::middleware::HookSet;
 use prowess_catalog::Environment;
 use prowess_permission::{Policy, RuleSource};
@@ -42,9 +40,8 @@ use self::document::{Document, Rules};
 pub(crate) use self::environment::{Flag, MCP_TOKEN};
 pub(crate) use self::mcp::McpSettings;
 pub(crate) use self::model::{ModelName, ModelSettings};
-pub(crate) use self::origin::{Origin, key};
 pub(crate) use self::permission::{guards, path_base};
-pub(crate) use self::provider::{Api, OutputLimitWord, ProviderSettings, ThinkingWord};
+pub(crate) use self::provider::{Api, ProviderSettings};
 pub(crate) use self::read::Row;
 pub(crate) use self::reference::{reference, written};
 pub(crate) use self::sandbox::{ExecutorWord, SandboxSettings};
@@ -52,6 +49,7 @@ pub(crate) use self::setting::Amount;
 pub(crate) use self::settings::Settings;
 pub(crate) use self::skills::{Inherited, SkillSettings};
 pub(crate) use self::source::{FILE_NAME, OfProject, Source, user_path};
+pub(crate) use self::value::{Origin, key};
 use crate::terminal::printable;
 use crate::workspace_dir::WorkspaceDir;
 
@@ -109,20 +107,14 @@ impl Config {
             notices.extend(document.notices.iter().cloned());
         }
         for mut source in [environment::values(variables)?, environment::flags(flags)] {
-            renamed::rename(&mut source, &mut notices);
+            notices.extend(renamed::rename(&mut source));
             sources.push(source);
         }
-        let mut rows = Vec::new();
-        let settings = Settings::read(&sources, &mut rows)?;
+        let (settings, rows) = Settings::read(&sources)?;
         let user = user.map(|document| document.rules(true)).transpose()?;
         let mut project = project.map(|document| document.rules(true)).transpose()?;
         project.iter_mut().filter(|_| !counts).for_each(Rules::restrict);
         Ok(Self { settings, rows, user, project, notices })
-    }
-
-    /// What models cost.
-    pub(crate) fn prices(&self) -> Result<Prices> {
-        self.settings.prices()
     }
 
     /// The rules for an agent. `workspace_dir` says where its files are.
@@ -173,7 +165,7 @@ impl Config {
 /// Whether a file can be used, before anybody trusts it.
 pub(crate) fn check(source: &Source) -> Result<()> {
     let document = Document::parse(source)?;
-    Settings::read(&[settings::built_in(), document.settings.clone()], &mut Vec::new())?;
+    Settings::read(&[settings::built_in(), document.settings.clone()])?;
     document.rules(false).map(drop)
 }
 

@@ -10,6 +10,9 @@ use serde_json::Value as Json;
 
 use super::read::quoted;
 
+/// The default of a list.
+pub(crate) const EMPTY: [&str; 0] = [];
+
 /// A type of values.
 pub(crate) trait Setting: Sized {
     /// What to write in a file.
@@ -18,8 +21,8 @@ pub(crate) trait Setting: Sized {
     }
     /// The value, or why it cannot be used.
     fn read(value: &Json) -> Result<Self, Wrong>;
-    /// The value of a key that nobody sets and that has no default, and how to show it.
-    fn absent() -> Option<(Self, Json)> {
+    /// The value of a key that nobody sets and that has no default.
+    fn absent() -> Option<Self> {
         None
     }
 }
@@ -41,8 +44,8 @@ impl<T: Setting> Setting for Option<T> {
         T::read(value).map(Some)
     }
 
-    fn absent() -> Option<(Self, Json)> {
-        Some((None, Json::Null))
+    fn absent() -> Option<Self> {
+        Some(None)
     }
 }
 
@@ -54,10 +57,6 @@ impl<T: Setting> Setting for Vec<T> {
     fn read(value: &Json) -> Result<Self, Wrong> {
         value.as_array().ok_or(Wrong::Form)?.iter().map(T::read).collect()
     }
-
-    fn absent() -> Option<(Self, Json)> {
-        Some((Self::new(), Json::Array(Vec::new())))
-    }
 }
 
 impl Setting for String {
@@ -66,8 +65,14 @@ impl Setting for String {
     }
 }
 
-/// Makes a type a [`Setting`] that is written as one of several words.
+/// Declares a type of values that are written as one of several words, or makes one of such a type.
 macro_rules! words {
+    ($(#[doc = $about:literal])+ enum $type:ident { $($word:literal = $value:ident),+ $(,)? }) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum $type { $($value),+ }
+        words!($type { $($word = $value),+ });
+    };
     ($type:ty { $($word:literal = $value:ident),+ }) => {
         impl $crate::config::setting::Setting for $type {
             fn expected() -> String {
@@ -91,7 +96,7 @@ pub(crate) struct Parsed<T> {
     pub(crate) value: T,
 }
 
-impl<T: FromStr<Err: fmt::Display>> FromStr for Parsed<T> {
+impl<T: FromStr> FromStr for Parsed<T> {
     type Err = T::Err;
 
     fn from_str(text: &str) -> Result<Self, T::Err> {
@@ -169,7 +174,7 @@ impl Setting for Amount {
     }
 }
 
-/// The name of an environment variable. An empty name means none.
+/// The name of an environment variable.
 #[derive(Clone, Debug)]
 pub(crate) struct Variable;
 
@@ -180,10 +185,22 @@ impl FromStr for Variable {
         let begins = |c: char| c.is_ascii_uppercase() || c == '_';
         let fits = |c: char| begins(c) || c.is_ascii_digit();
         // The message does not repeat the text: it may be a key.
-        if text.is_empty() || (text.starts_with(begins) && text.chars().all(fits)) {
-            return Ok(Self);
-        }
-        Err("write the name of an environment variable, such as API_TOKEN, not its value")
+        let is_name = text.starts_with(begins) && text.chars().all(fits);
+        is_name
+            .then_some(Self)
+            .ok_or("write the name of an environment variable, such as API_TOKEN, not its value")
+    }
+}
+
+/// The name of an environment variable, or an empty text for none.
+#[derive(Clone, Debug)]
+pub(crate) struct VariableOrNone;
+
+impl FromStr for VariableOrNone {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        if text.is_empty() { Ok(Self) } else { text.parse::<Variable>().map(|_| Self) }
     }
 }
 
