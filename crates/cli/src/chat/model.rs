@@ -95,7 +95,7 @@ pub(super) fn advice(error: &ModelError, settings: &Settings) -> Option<String> 
             None => format!("check the key of [provider.{name}]"),
         },
         ModelErrorKind::Unreachable | ModelErrorKind::TimedOut => {
-            let url = crate::config::without_secrets(&provider.base_url);
+            let url = crate::url::without_secrets(&provider.base_url);
             format!("check the network and `provider.{name}.base_url`, which is {}", printable(&url))
         }
         ModelErrorKind::RateLimited | ModelErrorKind::Overloaded => {

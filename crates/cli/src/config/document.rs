@@ -1,4 +1,4 @@
-//! One configuration file: its settings as a tree, its rules and its hooks.
+//! One configuration file: its settings, its rules and its hooks.
 
 use anyhow::{Result, anyhow};
 use prowess_agent::middleware::HookSet;
@@ -34,10 +34,7 @@ impl<'a> Document<'a> {
                 Owner::Project => Origin::Project(source.path.clone(), line),
             }
         };
-        let table = DeTable::parse(text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start);
-            anyhow!("{}: {}", origin(at), printable(error.message()))
-        })?;
+        let table = DeTable::parse(text).map_err(|error| told(&error, &origin))?;
         let hooks = table.get_ref().get("hooks").map(|table| hooks(table, &origin));
         let mut settings = Values::new();
         put_table(&mut settings, &[], table.get_ref(), &origin);
@@ -75,9 +72,14 @@ impl Rules {
     }
 }
 
+fn told(error: &toml::de::Error, origin: &impl Fn(usize) -> Origin) -> anyhow::Error {
+    let at = error.span().map_or(0, |span| span.start);
+    anyhow!("{}: {}", origin(at), printable(error.message()))
+}
+
 /// The hooks in a table, as JSON, if they can be read.
 fn hooks(table: &Spanned<DeValue<'_>>, origin: &impl Fn(usize) -> Origin) -> Result<Value> {
-    let hooks = json(table.get_ref());
+    let hooks = json(table).map_err(|error| told(&error, origin))?;
     match HookSet::parse(&hooks) {
         Ok(_) => Ok(hooks),
         Err(error) => {

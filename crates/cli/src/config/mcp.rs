@@ -43,15 +43,12 @@ impl FromStr for Grant {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        let given = quoted(text);
+        let wrong =
+            format!("write an address and a digest, as `prowess servers LABEL` prints them, not `{given}`");
         let parts = text.split_once(' ').filter(|(uri, _)| !uri.is_empty());
-        let grant =
-            parts.and_then(|(uri, digest)| Some(Self { uri: uri.to_owned(), digest: digest.parse().ok()? }));
-        grant.ok_or_else(|| {
-            format!(
-                "write an address and a digest, as `prowess servers LABEL` prints them, not `{}`",
-                quoted(text)
-            )
-        })
+        let digest = parts.and_then(|(uri, digest)| Some((uri.to_owned(), digest.parse().ok()?)));
+        digest.map(|(uri, digest)| Self { uri, digest }).ok_or(wrong)
     }
 }
 

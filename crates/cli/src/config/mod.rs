@@ -26,12 +26,10 @@ mod value;
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Result, anyhow};
 use prowess_agent::middleware::HookSet;
-use prowess_catalog::Environment;
 use prowess_permission::{Policy, RuleSource};
 use serde_json::{Map, Value};
 
@@ -61,8 +59,8 @@ pub(crate) struct Config {
     pub(crate) settings: Settings,
     /// Every key, with its value and its origin.
     pub(crate) rows: Vec<Row>,
-    user: Option<Rules>,
-    project: Option<Rules>,
+    /// The rules and hooks of the user's file, then of the project's.
+    files: Vec<(RuleSource, Rules)>,
     notices: Vec<String>,
 }
 
@@ -111,18 +109,24 @@ impl Config {
             sources.push(source);
         }
         let (settings, rows) = Settings::read(&sources)?;
-        let user = user.map(|document| document.rules(true)).transpose()?;
-        let mut project = project.map(|document| document.rules(true)).transpose()?;
-        project.iter_mut().filter(|_| !counts).for_each(Rules::restrict);
-        Ok(Self { settings, rows, user, project, notices })
+        let mut files = Vec::new();
+        for (source, document) in [(RuleSource::User, user), (RuleSource::Project, project)] {
+            let Some(mut rules) = document.map(|document| document.rules(true)).transpose()? else {
+                continue;
+            };
+            if source == RuleSource::Project && !counts {
+                rules.restrict();
+            }
+            files.push((source, rules));
+        }
+        Ok(Self { settings, rows, files, notices })
     }
 
     /// The rules for an agent. `workspace_dir` says where its files are.
     pub(crate) fn policy(&self, agent: &str, workspace_dir: &WorkspaceDir) -> Policy {
         let mut policy = Policy::new().with(RuleSource::Defaults, guards(workspace_dir));
-        for (source, rules) in [(RuleSource::User, &self.user), (RuleSource::Project, &self.project)] {
-            let Some(Rules { permissions: config, .. }) = rules else { continue };
-            policy = policy.with(source, config.rules.iter().cloned());
+        for (source, Rules { permissions: config, .. }) in &self.files {
+            policy = policy.with(*source, config.rules.iter().cloned());
             policy = policy.with(RuleSource::Agent, config.agents.get(agent).cloned().unwrap_or_default());
         }
         policy
@@ -130,16 +134,14 @@ impl Config {
 
     /// The number of rules in all files, for all agents and for single ones.
     pub(crate) fn rules(&self) -> usize {
-        let count = |rules: &Rules| {
-            rules.permissions.rules.len() + rules.permissions.agents.values().map(Vec::len).sum::<usize>()
-        };
-        self.files().map(count).sum()
+        let config = self.files.iter().map(|(_, rules)| &rules.permissions);
+        config.flat_map(|config| config.agents.values().chain([&config.rules])).map(Vec::len).sum()
     }
 
     /// The hooks: the user's, then the project's.
     pub(crate) fn hooks(&self) -> Result<HookSet> {
         let mut events: Map<String, Value> = Map::new();
-        let tables = self.files().filter_map(|rules| rules.hooks.as_ref()?.as_object());
+        let tables = self.files.iter().filter_map(|(_, rules)| rules.hooks.as_ref()?.as_object());
         for (event, groups) in tables.flatten() {
             let all = events.entry(event.clone()).or_insert_with(|| Value::Array(Vec::new()));
             if let (Value::Array(all), Value::Array(groups)) = (all, groups) {
@@ -152,13 +154,8 @@ impl Config {
 
     /// Probable mistakes in the rules of the files.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
-        self.files()
-            .flat_map(|rules| &rules.permissions.warnings)
-            .map(|warning| printable(&warning.to_string()))
-    }
-
-    fn files(&self) -> impl Iterator<Item = &Rules> {
-        [&self.user, &self.project].into_iter().flatten()
+        let warnings = self.files.iter().flat_map(|(_, rules)| &rules.permissions.warnings);
+        warnings.map(|warning| printable(&warning.to_string()))
     }
 }
 
@@ -167,22 +164,6 @@ pub(crate) fn check(source: &Source) -> Result<()> {
     let document = Document::parse(source)?;
     Settings::read(&[settings::built_in(), document.settings.clone()])?;
     document.rules(false).map(drop)
-}
-
-/// A URL without what stands before its host or after a `?`.
-pub(crate) fn without_secrets(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(end);
-    let host =
-        authority.rsplit_once('@').map_or_else(|| authority.to_owned(), |(_, host)| format!("…@{host}"));
-    let path = path.split_once(['?', '#']).map_or_else(|| path.to_owned(), |(path, _)| format!("{path}?…"));
-    format!("{scheme}://{host}{path}")
-}
-
-/// The user's home directory.
-pub(crate) fn home() -> Option<PathBuf> {
-    Environment::of_process().ok()?.home
 }
 
 #[cfg(test)]

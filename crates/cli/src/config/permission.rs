@@ -65,9 +65,5 @@ fn working_directory() -> PathBuf {
 }
 
 fn with_home(base: PathBase) -> PathBase {
-    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-    match home {
-        Some(home) => base.home(home),
-        None => base,
-    }
+    directories::home().into_iter().fold(base, PathBase::home)
 }

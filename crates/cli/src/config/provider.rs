@@ -1,14 +1,10 @@
 //! `[provider.NAME]`
 
-mod key;
-
-use std::str::FromStr;
-
 use anyhow::{Result, bail};
 use prowess_models::{ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OutputLimitName, Thinking};
 
 use super::read::section;
-use super::setting::{CommandLine, HttpUrl, Parsed, VariableOrNone, words};
+use super::setting::{CommandLine, HttpUrl, Parsed, VariableOrNone, text, words};
 use super::value::Origin;
 
 section! {
@@ -40,21 +36,12 @@ words! {
 words!(OutputLimitName { "max_completion_tokens" = MaxCompletionTokens, "max_tokens" = MaxTokens });
 words!(Thinking { "word" = Adaptive, "tokens" = Budget, "off" = Off });
 
-/// The name of a provider.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ProviderName;
-
-impl FromStr for ProviderName {
-    type Err = &'static str;
-
-    fn from_str(name: &str) -> Result<Self, &'static str> {
-        let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
-        if name == "offline" || name.is_empty() || !name.bytes().all(fits) {
-            return Err("a provider's name has lowercase letters, digits, `-` and `_`, and is not `offline`");
-        }
-        Ok(Self)
-    }
-}
+text!(
+    /// The name of a provider.
+    ProviderName: |name| !matches!(name, "" | "offline")
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte)),
+    "a provider's name has lowercase letters, digits, `-` and `_`, and is not `offline`"
+);
 
 /// The providers that are built in.
 pub(super) const BUILT_IN: [(&str, [(&str, &str); 3]); 2] = [

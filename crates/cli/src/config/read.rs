@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use super::OTHER_TABLES;
 use super::setting::{Parsed, Setting, Wrong};
 use super::source::user_path;
-use super::value::{Origin, Value, Values, key};
+use super::value::{Origin, Value, Values, key, with_name};
 use crate::terminal::{printable, printable_start};
 
 /// How much of a wrong key or value is shown.
@@ -75,11 +75,11 @@ macro_rules! section {
 
         impl $name {
             fn keys() -> [$crate::config::read::Key; [$(stringify!($key)),+].len()] {
-                use $crate::config::{read::{Key, SetBy}, setting::Setting as _};
+                use $crate::config::{read::{Key, SetBy}, setting::expected};
                 [$(Key {
                     name: stringify!($key),
                     by: SetBy::$by,
-                    expected: <$type>::expected(),
+                    expected: expected::<$type>(),
                     default: None$(.or(Some(serde_json::json!($default))))?,
                     text: &[$($text),+],
                 }),+]
@@ -143,7 +143,7 @@ impl Reader<'_> {
         let mut found = None;
         for value in self.sources.iter().filter_map(|values| values.get(&path)) {
             let json = typed::<T>(value);
-            let read = T::read(&json).map_err(|wrong| refusal(&path, value, &key, &json, wrong))?;
+            let read = T::read(&json).map_err(|wrong| refusal(&path, value, &json, wrong))?;
             found = Some((read, json, value.origin.clone()));
         }
         // Of a table with a name of the user's choice, only keys that are set are shown.
@@ -171,63 +171,60 @@ impl Reader<'_> {
 pub(crate) fn check_keys(values: &Values, tables: &[Table]) -> Result<()> {
     for (path, value) in values {
         let Some(table) = tables.iter().find(|table| table.name == path[0]) else {
-            let names = tables.iter().map(|table| table.name).chain(OTHER_TABLES);
-            return unknown(path, value, &names.collect::<Vec<_>>());
+            return unknown(path, value, tables.iter().map(|table| table.name).chain(OTHER_TABLES).collect());
         };
-        let (name, is_users) = (name_of(path, value), |key: &Key| key.by == SetBy::User);
-        let is_allowed = if path.len() <= table.depth {
-            if !value.json.is_object() {
-                let found = found(&value.json);
-                bail!("{}: {name} must be a table, written as [{}], not {found}", value.origin, shown(path));
-            }
-            // A key in the table gives a better message.
-            let has_keys =
-                values.range(path.clone()..).nth(1).is_some_and(|(next, _)| next.starts_with(path));
-            path.len() == 1 || has_keys || !table.keys.iter().all(is_users)
-        } else if path.len() == table.depth + 1 {
+        let (origin, is_users) = (&value.origin, |key: &Key| key.by == SetBy::User);
+        let forbidden = if path.len() > table.depth + 1 {
+            None
+        } else if path.len() > table.depth {
             let Some(key) = table.keys.iter().find(|key| key.name == path[table.depth]) else {
-                return unknown(path, value, &table.keys.iter().map(|key| key.name).collect::<Vec<_>>());
+                return unknown(path, value, table.keys.iter().map(|key| key.name).collect());
             };
-            !is_users(key)
+            is_users(key).then(|| format!("set {}", name_of(path, value)))
+        } else if value.json.is_object() {
+            // A key in the table gives a better message.
+            let mut below =
+                values.range(path.clone()..).skip(1).take_while(|(next, _)| next.starts_with(path));
+            let is_forbidden = path.len() == 2 && below.next().is_none() && table.keys.iter().all(is_users);
+            is_forbidden.then(|| format!("have the table [{}]", shown(path)))
         } else {
-            continue;
+            let (key, found) = (shown(path), found(&value.json));
+            bail!("{origin}: `{key}` must be a table, written as [{key}], not {found}");
         };
-        if !is_allowed && matches!(value.origin, Origin::Project(..)) {
+        if let (Some(forbidden), Origin::Project(..)) = (forbidden, origin) {
             let own = user_path().map_or_else(String::new, |path| format!(" ({})", path.display()));
-            bail!("{}: only your own file{own} may set {name}; move it there", value.origin);
+            bail!("{origin}: only your own file{own} may {forbidden}; move it there");
         }
     }
     Ok(())
 }
 
 /// The message about a key that is not known.
-fn unknown(path: &[String], value: &Value, known: &[&str]) -> Result<()> {
-    let (name, table) = path.split_last().map_or(("", path), |(name, table)| (name.as_str(), table));
-    let hint = match nearest(name, known.iter().copied()) {
-        Some(near) => format!("did you mean `{}`?", shown(&[table, &[near.to_owned()]].concat())),
-        None => format!("use {}", alternatives(known)),
+fn unknown(path: &[String], value: &Value, known: Vec<&str>) -> Result<()> {
+    let hint = match nearest(&path[path.len() - 1], known.iter().copied()) {
+        Some(near) => format!("did you mean `{}`?", shown(&with_name(path, near))),
+        None => format!("use {}", alternatives(&known)),
     };
     bail!("{}: there is no key `{}`; {hint}", value.origin, shown(path))
 }
 
 /// The message about a value that cannot be used.
-fn refusal(path: &[String], value: &Value, key: &Key, json: &Json, wrong: Wrong) -> anyhow::Error {
+fn refusal(path: &[String], value: &Value, json: &Json, wrong: Wrong) -> anyhow::Error {
     let (name, origin) = (name_of(path, value), &value.origin);
-    match wrong {
-        Wrong::Because(reason) => anyhow!("{origin}: {name}: {}", printable(&reason)),
-        Wrong::Form if SECRET.contains(&key.name) => anyhow!("{origin}: {name} must be {}", key.expected),
-        Wrong::Form => anyhow!("{origin}: {name} must be {}, not {}", key.expected, found(json)),
+    match (wrong, path.last()) {
+        (Wrong::Because(reason), _) => anyhow!("{origin}: {name}: {}", printable(&reason)),
+        (Wrong::Form(form), Some(last)) if SECRET.contains(&last.as_str()) => {
+            anyhow!("{origin}: {name} must be {form}")
+        }
+        (Wrong::Form(form), _) => anyhow!("{origin}: {name} must be {form}, not {}", found(json)),
     }
 }
 
 /// The name under which a source has a value, in backticks, and its new name if it was renamed.
 fn name_of(path: &[String], value: &Value) -> String {
-    match (value.old_name, path.split_last()) {
-        (Some(old), Some((_, table))) => {
-            let old = [table, &[old.to_owned()]].concat();
-            format!("`{}` (now called `{}`)", shown(&old), shown(path))
-        }
-        _ => format!("`{}`", shown(path)),
+    match value.old_name {
+        Some(old) => format!("`{}` (now called `{}`)", shown(&with_name(path, old)), shown(path)),
+        None => format!("`{}`", shown(path)),
     }
 }
 
@@ -239,7 +236,7 @@ fn typed<T: Setting>(value: &Value) -> Json {
     let number = serde_json::from_str(text).ok().filter(Json::is_number);
     let list = text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Json::from).collect();
     let mut forms = [Some(value.json.clone()), number, Some(list)].into_iter().flatten();
-    forms.find(|form| !matches!(T::read(form), Err(Wrong::Form))).unwrap_or_else(|| value.json.clone())
+    forms.find(|form| !matches!(T::read(form), Err(Wrong::Form(_)))).unwrap_or_else(|| value.json.clone())
 }
 
 /// `a`, `b` or `c`

@@ -1,7 +1,7 @@
 //! Keys that had another name. The old names still work, with a notice.
 
 use super::environment::variable;
-use super::value::{Origin, Values, key};
+use super::value::{Origin, Values, key, with_name};
 use crate::terminal::printable;
 
 /// The table, the old name, the new name, and the option that sets it.
@@ -29,8 +29,7 @@ pub(super) fn rename(values: &mut Values) -> Vec<String> {
             |path: &[String]| path.len() == length && path[0] == table && path[length - 1] == old_name;
         let old: Vec<_> = values.extract_if(.., |path, _| is_old(path)).collect();
         for (path, mut value) in old {
-            let mut new_path = path.clone();
-            new_path[length - 1] = new_name.to_owned();
+            let new_path = with_name(&path, new_name);
             let (before, after) = match &value.origin {
                 Origin::Environment(name) => (name.clone(), variable(&new_path.join("."))),
                 Origin::Flag(name) => ((*name).to_owned(), option.to_owned()),

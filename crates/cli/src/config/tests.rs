@@ -220,7 +220,7 @@ fn a_project_is_not_told_to_fill_a_table_that_it_may_not_have() {
     for table in ["provider.local", "mcp.docs", "price.a"] {
         let error = load("", &format!("[{table}]"), &[], &[]).err().unwrap().to_string();
         assert!(error.starts_with("/project/prowess.toml:1: only your own file"), "{error}");
-        assert!(error.ends_with(&format!(" may set `{table}`; move it there")), "{error}");
+        assert!(error.ends_with(&format!(" may have the table [{table}]; move it there")), "{error}");
     }
     // Not all keys of this table are the user's.
     load("", "[skills]", &[], &[]).unwrap();
@@ -235,7 +235,9 @@ fn a_message_about_an_old_key_names_it_as_the_file_does() {
     );
     assert_eq!(
         refusal("[limits]\nsteps = 9999999999"),
-        format!("/home/me/prowess.toml:2: {old} {new}: write a whole number of 4294967295 or less, not 9999999999")
+        format!(
+            "/home/me/prowess.toml:2: {old} {new}: write a whole number of 4294967295 or less, not 9999999999"
+        )
     );
     let forbidden = load("", "[limits]\nsteps = 5", &[], &[]).err().unwrap().to_string();
     assert!(forbidden.starts_with("/project/prowess.toml:2: only your own file"), "{forbidden}");
@@ -324,12 +326,6 @@ fn hostile_files_end_in_one_line() {
     let bytes = Source { bytes: b"[model]\n\xff".to_vec(), ..source(Owner::User, "") };
     let error = Config::from_sources(Some(&bytes), &OfProject::Nothing, [], &[]).err().unwrap().to_string();
     assert_eq!(error, "/home/me/prowess.toml:2: this is not valid UTF-8; save the file as UTF-8");
-}
-
-#[test]
-fn urls_are_shown_without_what_could_be_secret() {
-    assert_eq!(without_secrets("https://a:b@c.example/v1?k=1"), "https://…@c.example/v1?…");
-    assert_eq!(without_secrets("http://127.0.0.1:1/v1"), "http://127.0.0.1:1/v1");
 }
 
 #[test]
