@@ -7,50 +7,47 @@ use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::settings::TABLES;
 use super::source::{Owner, Source};
 use super::value::{Origin, Values, json, put_table};
-use super::{OTHER_TABLES, permission, renamed};
+use super::{OTHER_TABLES, permission};
 use crate::terminal::printable;
 
-/// A file that was parsed.
-pub(crate) struct Document<'a> {
-    source: &'a Source,
-    /// The settings, not yet checked.
-    pub(crate) settings: Values,
-    hooks: Option<Result<Value>>,
-    /// What to tell about renamed keys.
-    pub(crate) notices: Vec<String>,
+/// The settings of a file, not yet checked.
+pub(crate) fn settings(source: &Source) -> Result<Values> {
+    let (table, origin) = parse(source)?;
+    let mut values = Values::new();
+    put_table(&mut values, &[], &table, &origin);
+    values.retain(|path, _| !OTHER_TABLES.contains(&path[0].as_str()));
+    Ok(values)
 }
 
-impl<'a> Document<'a> {
-    pub(crate) fn parse(source: &'a Source) -> Result<Self> {
-        let text = source.text()?;
-        let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
-        let origin = |at: usize| {
-            let line = ends.partition_point(|end| *end < at) + 1;
-            match source.owner {
-                Owner::User => Origin::User(source.path.clone(), line),
-                Owner::Project => Origin::Project(source.path.clone(), line),
-            }
-        };
-        let table = DeTable::parse(text).map_err(|error| told(&error, &origin))?;
-        let hooks = table.get_ref().get("hooks").map(|table| hooks(table, &origin));
-        let mut settings = Values::new();
-        put_table(&mut settings, &[], table.get_ref(), &origin);
-        settings.retain(|path, _| !OTHER_TABLES.contains(&path[0].as_str()));
-        let notices = renamed::rename(&mut settings);
-        Ok(Self { source, settings, hooks, notices })
-    }
+/// The rules and hooks of a file. Unless the file is trusted, this looks up no paths.
+pub(crate) fn rules(source: &Source, trusted: bool) -> Result<Rules> {
+    let (table, origin) = parse(source)?;
+    let hooks = table.get("hooks").map(|table| hooks(table, &origin)).transpose()?;
+    Ok(Rules { hooks, permissions: permission::rules(source, trusted)? })
+}
 
-    /// The rules and hooks. Unless the file is trusted, this looks up no paths.
-    pub(crate) fn rules(self, trusted: bool) -> Result<Rules> {
-        let others = [TABLES, &["hooks"]].concat();
-        Ok(Rules {
-            hooks: self.hooks.transpose()?,
-            permissions: permission::rules(self.source, &others, trusted)?,
-        })
+/// The tables of a file, and the origin of the value at an offset.
+fn parse(source: &Source) -> Result<(DeTable<'_>, impl Fn(usize) -> Origin)> {
+    let text = source.text()?;
+    let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+    let origin = move |at: usize| {
+        let line = ends.partition_point(|end| *end < at) + 1;
+        match source.owner {
+            Owner::User => Origin::User(source.path.clone(), line),
+            Owner::Project => Origin::Project(source.path.clone(), line),
+        }
+    };
+    match DeTable::parse(text) {
+        Ok(table) => Ok((table.into_inner(), origin)),
+        Err(error) => Err(told(&error, &origin)),
     }
+}
+
+fn told(error: &toml::de::Error, origin: &impl Fn(usize) -> Origin) -> anyhow::Error {
+    let at = error.span().map_or(0, |span| span.start);
+    anyhow!("{}: {}", origin(at), printable(error.message()))
 }
 
 /// The rules and hooks of a file.
@@ -62,19 +59,15 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Removes the rules that allow something.
-    pub(crate) fn restrict(&mut self) {
+    /// Without the rules that allow something.
+    pub(crate) fn restricted(mut self) -> Self {
         self.permissions.warnings.clear();
         let agents = self.permissions.agents.values_mut();
         for rules in agents.chain([&mut self.permissions.rules]) {
             rules.retain(|rule| rule.decision != Decision::Allow);
         }
+        self
     }
-}
-
-fn told(error: &toml::de::Error, origin: &impl Fn(usize) -> Origin) -> anyhow::Error {
-    let at = error.span().map_or(0, |span| span.start);
-    anyhow!("{}: {}", origin(at), printable(error.message()))
 }
 
 /// The hooks in a table, as JSON, if they can be read.

@@ -60,7 +60,7 @@ pub(crate) fn values(variables: impl IntoIterator<Item = (String, String)>) -> R
         }
         // Other programs may have variables with this prefix. A name that begins like a table is a mistake.
         let begins = |table: &&str| format!("{rest}_").starts_with(&format!("{}_", table.to_uppercase()));
-        if TABLES.iter().any(|table| begins(&table)) {
+        if TABLES.iter().any(begins) {
             let known: Vec<String> = known.iter().map(|key| variable(key).split_off(PREFIX.len())).collect();
             let hint = nearest(rest, known.iter().map(String::as_str)).map_or_else(
                 || "`prowess config reference` lists all keys".to_owned(),

@@ -34,7 +34,7 @@ use prowess_permission::{Policy, RuleSource};
 use serde_json::{Map, Value};
 
 pub(crate) use self::artifacts::ScopeWord;
-use self::document::{Document, Rules};
+use self::document::Rules;
 pub(crate) use self::environment::{Flag, MCP_TOKEN};
 pub(crate) use self::mcp::McpSettings;
 pub(crate) use self::model::{ModelName, ModelSettings};
@@ -91,35 +91,22 @@ impl Config {
         variables: impl IntoIterator<Item = (String, String)>,
         flags: &[Flag],
     ) -> Result<Self> {
-        let (of_project, counts) = match project {
-            OfProject::Nothing => (None, false),
-            OfProject::Whole(source) => (Some(source), true),
-            OfProject::Restrictions(source) => (Some(source), false),
-        };
-        let user = user.map(Document::parse).transpose()?;
-        let project = of_project.map(Document::parse).transpose()?;
-        let mut sources = vec![settings::built_in()];
-        let mut notices = Vec::new();
-        for document in user.iter().chain(project.as_ref().filter(|_| counts)) {
-            sources.push(document.settings.clone());
-            notices.extend(document.notices.iter().cloned());
-        }
-        for mut source in [environment::values(variables)?, environment::flags(flags)] {
-            notices.extend(renamed::rename(&mut source));
-            sources.push(source);
-        }
-        let (settings, rows) = Settings::read(&sources)?;
-        let mut files = Vec::new();
-        for (source, document) in [(RuleSource::User, user), (RuleSource::Project, project)] {
-            let Some(mut rules) = document.map(|document| document.rules(true)).transpose()? else {
-                continue;
-            };
-            if source == RuleSource::Project && !counts {
-                rules.restrict();
-            }
-            files.push((source, rules));
-        }
-        Ok(Self { settings, rows, files, notices })
+        let mut files: Vec<_> = user.map(|source| (RuleSource::User, source, true)).into_iter().collect();
+        files.extend(match project {
+            OfProject::Nothing => None,
+            OfProject::Whole(source) => Some((RuleSource::Project, source, true)),
+            OfProject::Restrictions(source) => Some((RuleSource::Project, source, false)),
+        });
+        let counting = files.iter().filter(|(.., counts)| *counts);
+        let mut sources =
+            counting.map(|(_, source, _)| document::settings(source)).collect::<Result<Vec<_>>>()?;
+        sources.extend([environment::values(variables)?, environment::flags(flags)]);
+        let (settings, rows, notices) = Settings::read(sources)?;
+        let rules = files.into_iter().map(|(kind, source, counts)| {
+            let rules = document::rules(source, true)?;
+            Ok((kind, if counts { rules } else { rules.restricted() }))
+        });
+        Ok(Self { settings, rows, files: rules.collect::<Result<_>>()?, notices })
     }
 
     /// The rules for an agent. `workspace_dir` says where its files are.
@@ -161,9 +148,8 @@ impl Config {
 
 /// Whether a file can be used, before anybody trusts it.
 pub(crate) fn check(source: &Source) -> Result<()> {
-    let document = Document::parse(source)?;
-    Settings::read(&[settings::built_in(), document.settings.clone()])?;
-    document.rules(false).map(drop)
+    Settings::read(vec![document::settings(source)?])?;
+    document::rules(source, false).map(drop)
 }
 
 #[cfg(test)]

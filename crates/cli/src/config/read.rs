@@ -151,8 +151,8 @@ impl Reader<'_> {
         let default = key.default.unwrap_or_default();
         let absent = || Some((T::read(&default).ok().or_else(T::absent)?, default, Origin::Default));
         let Some((value, json, origin)) = found.or_else(absent) else {
-            let place = self.origin(table).map_or_else(String::new, |origin| format!("{origin}: "));
-            bail!("{place}`{}` is missing; add it: {}", shown(&path), key.expected);
+            let place = self.origin(table);
+            bail!("{place}: `{}` is missing; add it: {}", shown(&path), key.expected);
         };
         if is_shown {
             self.rows.push(Row { path, value: json, origin });
@@ -160,10 +160,12 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    /// The origin of a key or a table in the strongest source that has it.
-    pub(crate) fn origin(&self, path: &[&str]) -> Option<&Origin> {
+    /// The origin of a key in the strongest source that has it. If none has it, the origin of its table.
+    pub(crate) fn origin(&self, path: &[&str]) -> &Origin {
+        let Some((_, table)) = path.split_last() else { return &Origin::Default };
         let path: Vec<String> = path.iter().map(ToString::to_string).collect();
-        self.sources.iter().rev().find_map(|values| values.get(&path)).map(|value| &value.origin)
+        let found = self.sources.iter().rev().find_map(|values| values.get(&path));
+        found.map_or_else(|| self.origin(table), |value| &value.origin)
     }
 }
 
@@ -171,14 +173,14 @@ impl Reader<'_> {
 pub(crate) fn check_keys(values: &Values, tables: &[Table]) -> Result<()> {
     for (path, value) in values {
         let Some(table) = tables.iter().find(|table| table.name == path[0]) else {
-            return unknown(path, value, tables.iter().map(|table| table.name).chain(OTHER_TABLES).collect());
+            return unknown(path, value, tables.iter().map(|table| table.name).chain(OTHER_TABLES));
         };
         let (origin, is_users) = (&value.origin, |key: &Key| key.by == SetBy::User);
         let forbidden = if path.len() > table.depth + 1 {
             None
         } else if path.len() > table.depth {
             let Some(key) = table.keys.iter().find(|key| key.name == path[table.depth]) else {
-                return unknown(path, value, table.keys.iter().map(|key| key.name).collect());
+                return unknown(path, value, table.keys.iter().map(|key| key.name));
             };
             is_users(key).then(|| format!("set {}", name_of(path, value)))
         } else if value.json.is_object() {
@@ -200,7 +202,8 @@ pub(crate) fn check_keys(values: &Values, tables: &[Table]) -> Result<()> {
 }
 
 /// The message about a key that is not known.
-fn unknown(path: &[String], value: &Value, known: Vec<&str>) -> Result<()> {
+fn unknown(path: &[String], value: &Value, known: impl Iterator<Item = &'static str>) -> Result<()> {
+    let known: Vec<&str> = known.collect();
     let hint = match nearest(&path[path.len() - 1], known.iter().copied()) {
         Some(near) => format!("did you mean `{}`?", shown(&with_name(path, near))),
         None => format!("use {}", alternatives(&known)),

@@ -1,5 +1,7 @@
 //! Keys that had another name. The old names still work, with a notice.
 
+use std::collections::btree_map::Entry;
+
 use super::environment::variable;
 use super::value::{Origin, Values, key, with_name};
 use crate::terminal::printable;
@@ -35,14 +37,16 @@ pub(super) fn rename(values: &mut Values) -> Vec<String> {
                 Origin::Flag(name) => ((*name).to_owned(), option.to_owned()),
                 origin => (format!("{origin}: `{}`", key(&path)), format!("`{}`", key(&new_path))),
             };
-            let notice = if values.contains_key(&new_path) {
-                format!("{before} is ignored: {after}, its new name, is set too; remove the old one")
-            } else {
-                value.old_name = Some(old_name);
-                values.insert(new_path, value);
-                format!("{before} is now called {after}; please rename it")
-            };
-            notices.push(printable(&notice));
+            value.old_name = Some(old_name);
+            notices.push(printable(&match values.entry(new_path) {
+                Entry::Occupied(_) => {
+                    format!("{before} is ignored: {after}, its new name, is set too; remove the old one")
+                }
+                Entry::Vacant(place) => {
+                    place.insert(value);
+                    format!("{before} is now called {after}; please rename it")
+                }
+            }));
         }
     }
     notices

@@ -15,6 +15,7 @@ use super::model::{ModelName, ModelSettings};
 use super::price::{ModelPattern, PriceSettings};
 use super::provider::{BUILT_IN, ProviderName, ProviderSettings};
 use super::read::{Reader, Row, Section, Table, alternatives, check_keys};
+use super::renamed::rename;
 use super::sandbox::SandboxSettings;
 use super::setting::Parsed;
 use super::skills::SkillSettings;
@@ -60,27 +61,28 @@ settings! {
 impl Settings {
     /// The settings if nobody sets anything.
     pub(crate) fn built_in() -> Result<Self> {
-        Ok(Self::read(&[built_in()])?.0)
+        Ok(Self::read(Vec::new())?.0)
     }
 
-    /// Reads the settings from all sources, the strongest last, and lists every key.
-    pub(super) fn read(sources: &[Values]) -> Result<(Self, Vec<Row>)> {
+    /// Reads the settings from all sources, the strongest last. Also gives every key, and notices about renamed ones.
+    pub(super) fn read(mut sources: Vec<Values>) -> Result<(Self, Vec<Row>, Vec<String>)> {
+        let notices = sources.iter_mut().flat_map(rename).collect();
         let tables = tables();
         sources.iter().try_for_each(|values| check_keys(values, &tables))?;
-        let mut reader = Reader { sources, rows: Vec::new() };
+        sources.insert(0, built_in());
+        let mut reader = Reader { sources: &sources, rows: Vec::new() };
         let mut settings = read_tables(&mut reader)?;
         settings.check(&reader)?;
-        Ok((settings, reader.rows))
+        Ok((settings, reader.rows, notices))
     }
 
     /// Checks the keys that depend on each other.
     fn check(&mut self, reader: &Reader<'_>) -> Result<()> {
-        let at = |path: [&str; 3]| reader.origin(&path).or_else(|| reader.origin(&path[..2]));
         for (name, provider) in &mut self.provider {
-            provider.check(name, |key| at(["provider", name, key]).unwrap_or(&Origin::Default))?;
+            provider.check(name, |key| reader.origin(&["provider", name, key]))?;
         }
         for (name, server) in &self.mcp {
-            server.check(name, |key| at(["mcp", name, key]).unwrap_or(&Origin::Default))?;
+            server.check(name, |key| reader.origin(&["mcp", name, key]))?;
         }
         let ModelName::Of { provider, .. } = &self.model.name else { return Ok(()) };
         if !self.provider.contains_key(provider.as_str()) {
@@ -89,7 +91,7 @@ impl Settings {
                 || format!("use {}, or add one with [provider.NAME]", alternatives(&known)),
                 |near| format!("did you mean `{near}`?"),
             );
-            let place = reader.origin(&["model", "name"]).unwrap_or(&Origin::Default);
+            let place = reader.origin(&["model", "name"]);
             bail!("{place}: `model.name` names an unknown provider, `{}`; {hint}", printable(provider));
         }
         Ok(())
@@ -105,7 +107,7 @@ impl Settings {
 }
 
 /// The providers that are built in.
-pub(super) fn built_in() -> Values {
+fn built_in() -> Values {
     let mut values = Values::new();
     for (name, keys) in BUILT_IN {
         for (key, value) in keys {
