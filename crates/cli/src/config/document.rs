@@ -41,13 +41,11 @@ fn parse(source: &Source) -> Result<(DeTable<'_>, impl Fn(usize) -> Origin)> {
     };
     match DeTable::parse(text) {
         Ok(table) => Ok((table.into_inner(), origin)),
-        Err(error) => Err(told(&error, &origin)),
+        Err(error) => {
+            let place = origin(error.span().map_or(0, |span| span.start));
+            Err(anyhow!("{place}: {}", printable(error.message())))
+        }
     }
-}
-
-fn told(error: &toml::de::Error, origin: &impl Fn(usize) -> Origin) -> anyhow::Error {
-    let at = error.span().map_or(0, |span| span.start);
-    anyhow!("{}: {}", origin(at), printable(error.message()))
 }
 
 /// The rules and hooks of a file.
@@ -72,7 +70,7 @@ impl Rules {
 
 /// The hooks in a table, as JSON, if they can be read.
 fn hooks(table: &Spanned<DeValue<'_>>, origin: &impl Fn(usize) -> Origin) -> Result<Value> {
-    let hooks = json(table).map_err(|error| told(&error, origin))?;
+    let hooks = json(table.get_ref());
     match HookSet::parse(&hooks) {
         Ok(_) => Ok(hooks),
         Err(error) => {

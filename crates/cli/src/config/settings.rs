@@ -8,19 +8,14 @@ use prowess_agent::cost::{ModelPrice, Price};
 use prowess_mcp::client::ServerLabel;
 use prowess_permission::nearest::nearest;
 
-use super::artifacts::ArtifactSettings;
-use super::limits::LimitSettings;
-use super::mcp::McpSettings;
-use super::model::{ModelName, ModelSettings};
-use super::price::{ModelPattern, PriceSettings};
-use super::provider::{BUILT_IN, ProviderName, ProviderSettings};
+use super::model::ModelName;
+use super::price::ModelPattern;
+use super::provider::{BUILT_IN, ProviderName};
 use super::read::{Reader, Row, Section, Table, alternatives, check_keys};
 use super::renamed::rename;
-use super::sandbox::SandboxSettings;
 use super::setting::Parsed;
-use super::skills::SkillSettings;
-use super::telemetry::TelemetrySettings;
 use super::value::{Origin, Values, put};
+use super::{artifacts, limits, mcp, model, price, provider, sandbox, skills, telemetry};
 use crate::terminal::printable;
 
 /// Declares the settings, with the name and the type of each table.
@@ -47,15 +42,15 @@ macro_rules! settings {
 }
 
 settings! {
-    model: ModelSettings,
-    provider: BTreeMap<Parsed<ProviderName>, ProviderSettings>,
-    skills: SkillSettings,
-    sandbox: SandboxSettings,
-    artifacts: ArtifactSettings,
-    limits: LimitSettings,
-    mcp: BTreeMap<Parsed<ServerLabel>, McpSettings>,
-    price: BTreeMap<Parsed<ModelPattern>, PriceSettings>,
-    telemetry: TelemetrySettings,
+    model: model::ModelSettings,
+    provider: BTreeMap<Parsed<ProviderName>, provider::ProviderSettings>,
+    skills: skills::SkillSettings,
+    sandbox: sandbox::SandboxSettings,
+    artifacts: artifacts::ArtifactSettings,
+    limits: limits::LimitSettings,
+    mcp: BTreeMap<Parsed<ServerLabel>, mcp::McpSettings>,
+    price: BTreeMap<Parsed<ModelPattern>, price::PriceSettings>,
+    telemetry: telemetry::TelemetrySettings,
 }
 
 impl Settings {

@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use serde::Deserialize as _;
 use serde_json::{Map, Value as Json};
-use toml::Spanned;
-use toml::de::{DeTable, DeValue, ValueDeserializer};
+use toml::de::{DeTable, DeValue};
 
 /// The values of one source by their paths, such as `["model", "name"]`. A table is an empty object at its own path.
 pub(crate) type Values = BTreeMap<Vec<String>, Value>;
@@ -87,16 +85,27 @@ pub(crate) fn put_table(
                 put(values, &path, Json::Object(Map::new()), &origin(name.span().start));
                 put_table(values, &path, below, origin);
             }
-            // A number that is too large is null.
-            _ => put(values, &path, json(value).unwrap_or_default(), &origin(name.span().start)),
+            value => put(values, &path, json(value), &origin(name.span().start)),
         }
     }
 }
 
-/// A value of TOML as JSON.
-pub(crate) fn json(value: &Spanned<DeValue<'_>>) -> Result<Json, toml::de::Error> {
-    match value.get_ref() {
-        DeValue::Datetime(time) => Ok(time.to_string().into()),
-        _ => Json::deserialize(ValueDeserializer::from(value.clone())),
+/// A value of TOML as JSON. A number that is too large is null.
+pub(crate) fn json(value: &DeValue<'_>) -> Json {
+    match value {
+        DeValue::String(text) => Json::String(text.to_string()),
+        DeValue::Boolean(flag) => Json::Bool(*flag),
+        DeValue::Integer(number) => {
+            let digits = number.as_str().replace('_', "");
+            i64::from_str_radix(&digits, number.radix()).map_or(Json::Null, Json::from)
+        }
+        DeValue::Float(number) => {
+            number.as_str().replace('_', "").parse::<f64>().map_or(Json::Null, Json::from)
+        }
+        DeValue::Datetime(time) => Json::String(time.to_string()),
+        DeValue::Array(list) => list.iter().map(|value| json(value.get_ref())).collect(),
+        DeValue::Table(table) => {
+            table.iter().map(|(key, value)| (key.get_ref().to_string(), json(value.get_ref()))).collect()
+        }
     }
 }
