@@ -23,8 +23,16 @@ pub(crate) fn data() -> Option<PathBuf> {
 
 /// The directory in a variable, if it is absolute; else a directory in the home directory.
 pub(crate) fn user_directory(variable: &str, relative: &str) -> Option<PathBuf> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute(variable).or_else(|| Some(absolute("HOME")?.join(relative)))
+    absolute(variable).or_else(|| Some(home()?.join(relative)))
+}
+
+/// The user's home directory.
+pub(crate) fn home() -> Option<PathBuf> {
+    absolute("HOME")
+}
+
+fn absolute(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 /// The directory for workspaces if commands cannot reach the state directory.

@@ -25,6 +25,7 @@ mod skills;
 mod terminal;
 mod threads;
 mod trust;
+mod url;
 mod visibility;
 mod workspace_dir;
 

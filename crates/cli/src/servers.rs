@@ -10,7 +10,8 @@ use anyhow::{Context as _, Result, anyhow};
 use prowess_catalog::{Catalog, Root, Severity, Storage};
 use prowess_mcp::client::{BearerToken, Cache, Connection, Patience, ServerLabel, ServerOptions, Servers};
 
-use crate::config::{McpSettings, Settings, home};
+use crate::config::{McpSettings, Settings};
+use crate::directories::home;
 use crate::progress::Progress;
 use crate::terminal::printable;
 

@@ -243,7 +243,7 @@ impl ChatAgents {
             agent = agent.memory([format!("/{MEMORY}")]);
         }
         if let Some(Amount(most)) = settings.limits.cost {
-            agent = agent.middleware(CostLimit::new(self.config.prices()?, dollars(most)?));
+            agent = agent.middleware(CostLimit::new(self.config.settings.prices()?, dollars(most)?));
         }
         agent.build().map_err(|error| anyhow!("{error}"))
     }

@@ -13,6 +13,7 @@ mod keyboard;
 mod keys;
 mod line_editor;
 mod model;
+mod model_key;
 mod old_approvals;
 mod open_thread;
 mod permissions;

@@ -7,11 +7,9 @@ use async_trait::async_trait;
 use prowess_agent::agent::NextModel;
 use prowess_agent::model::{Effort, ModelErrorKind, ModelLimits, ModelResponse};
 use prowess_agent::{Middleware, MiddlewareContext, Model, ModelError};
-use prowess_models::{Anthropic, EffortField, Offline, OpenAi, OutputLimitName, Thinking};
+use prowess_models::{Anthropic, EffortField, Offline, OpenAi, Thinking};
 
-use crate::config::{
-    Amount, Api, ModelName, ModelSettings, OutputLimitWord, ProviderSettings, Settings, ThinkingWord,
-};
+use crate::config::{Amount, Api, ModelName, ModelSettings, ProviderSettings, Settings};
 use crate::terminal::printable;
 
 /// The configured model. Fails at once if a key is missing.
@@ -61,10 +59,10 @@ fn build(
     Ok(match provider.api {
         Api::Openai => {
             let mut builder = OpenAi::builder(model).name(name).base_url(&*provider.base_url).limits(limits);
-            if provider.output_limit == Some(OutputLimitWord::MaxTokens) {
-                builder = builder.output_limit_name(OutputLimitName::MaxTokens);
+            if let Some(name) = provider.output_limit {
+                builder = builder.output_limit_name(name);
             }
-            if provider.thinking == Some(ThinkingWord::Off) {
+            if provider.thinking == Some(Thinking::Off) {
                 builder = builder.effort_field(EffortField::Omitted);
             }
             if let Some(key) = key {
@@ -76,11 +74,7 @@ fn build(
             let mut builder =
                 Anthropic::builder(model).name(name).base_url(&*provider.base_url).limits(limits);
             if let Some(thinking) = provider.thinking {
-                builder = builder.thinking(match thinking {
-                    ThinkingWord::Word => Thinking::Adaptive,
-                    ThinkingWord::Tokens => Thinking::Budget,
-                    ThinkingWord::Off => Thinking::Off,
-                });
+                builder = builder.thinking(thinking);
             }
             if let Some(key) = key {
                 builder = builder.key(key);
@@ -101,7 +95,7 @@ pub(super) fn advice(error: &ModelError, settings: &Settings) -> Option<String> 
             None => format!("check the key of [provider.{name}]"),
         },
         ModelErrorKind::Unreachable | ModelErrorKind::TimedOut => {
-            let url = crate::config::without_secrets(&provider.base_url);
+            let url = crate::url::without_secrets(&provider.base_url);
             format!("check the network and `provider.{name}.base_url`, which is {}", printable(&url))
         }
         ModelErrorKind::RateLimited | ModelErrorKind::Overloaded => {

@@ -179,7 +179,7 @@ impl Conversation {
             self.show(&ChatEvent::Note { text })?;
         }
         let usage = self.context_usage().await?;
-        let cost = self.agents.config.prices()?.cost(self.thread.state().spent());
+        let cost = self.agents.config.settings.prices()?.cost(self.thread.state().spent());
         let has_prices = !self.agents.config.settings.price.is_empty();
         self.show(&ChatEvent::Context {
             tokens: usage.total,

@@ -122,7 +122,7 @@ fn without_secrets(path: &[String], value: &Value) -> Value {
         (Some("key_command"), Value::Array(words)) if words.len() > 1 => {
             words.iter().take(1).cloned().chain([Value::from("…")]).collect()
         }
-        (Some("base_url" | "endpoint"), Value::String(url)) => Value::from(config::without_secrets(url)),
+        (Some("base_url" | "endpoint"), Value::String(url)) => Value::from(crate::url::without_secrets(url)),
         (_, value) => value.clone(),
     }
 }

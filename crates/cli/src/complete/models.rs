@@ -37,7 +37,7 @@ pub(super) fn names() -> Option<Vec<Suggestion>> {
 pub(super) fn servers() -> Option<Vec<Suggestion>> {
     let settings = settings()?;
     let offers = settings.mcp.iter().map(|(label, server)| {
-        let by = server.url.as_deref().map(crate::config::without_secrets);
+        let by = server.url.as_deref().map(crate::url::without_secrets);
         (label.to_string(), by)
     });
     Some(offers.collect())

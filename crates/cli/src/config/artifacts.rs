@@ -12,12 +12,7 @@ section! {
     }
 }
 
-/// Who shares artifacts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ScopeWord {
-    Thread,
-    Project,
-    User,
+words! {
+    /// Who shares artifacts.
+    enum ScopeWord { "thread" = Thread, "project" = Project, "user" = User }
 }
-
-words!(ScopeWord { "thread" = Thread, "project" = Project, "user" = User });

@@ -1,58 +1,50 @@
-//! One configuration file: its settings as a tree, its rules and its hooks.
+//! One configuration file: its settings, its rules and its hooks.
 
 use anyhow::{Result, anyhow};
 use prowess_agent::middleware::HookSet;
-use prowess_catalog::untrusted::one_line;
 use prowess_permission::{Decision, PermissionConfig};
 use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::origin::Origin;
-use super::settings::TABLES;
 use super::source::{Owner, Source};
-use super::tree::{Node, json};
-use super::{permission, renamed};
+use super::value::{Origin, Values, json, put_table};
+use super::{OTHER_TABLES, permission};
 use crate::terminal::printable;
 
-/// A file that was parsed.
-pub(crate) struct Document<'a> {
-    source: &'a Source,
-    /// The settings, not yet checked.
-    pub(crate) settings: Node,
-    hooks: Option<Result<Value>>,
-    /// What to tell about renamed keys.
-    pub(crate) notices: Vec<String>,
+/// The settings of a file, not yet checked.
+pub(crate) fn settings(source: &Source) -> Result<Values> {
+    let (table, origin) = parse(source)?;
+    let mut values = Values::new();
+    put_table(&mut values, &[], &table, &origin);
+    values.retain(|path, _| !OTHER_TABLES.contains(&path[0].as_str()));
+    Ok(values)
 }
 
-impl<'a> Document<'a> {
-    pub(crate) fn parse(source: &'a Source) -> Result<Self> {
-        let text = source.text()?;
-        let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
-        let origin = |at: usize| {
-            let line = ends.partition_point(|end| *end < at) + 1;
-            match source.owner {
-                Owner::User => Origin::User(source.path.clone(), line),
-                Owner::Project => Origin::Project(source.path.clone(), line),
-            }
-        };
-        let table = DeTable::parse(text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start);
-            anyhow!("{}: {}", origin(at), one_line(error.message()))
-        })?;
-        let hooks = table.get_ref().get("hooks").map(|table| hooks(table, &origin));
-        let (mut settings, mut notices) = (Node::from_toml(table.get_ref(), 0, &origin), Vec::new());
-        renamed::rename(&mut settings, &mut notices);
-        Ok(Self { source, settings, hooks, notices })
-    }
+/// The rules and hooks of a file. Unless the file is trusted, this looks up no paths.
+pub(crate) fn rules(source: &Source, trusted: bool) -> Result<Rules> {
+    let (table, origin) = parse(source)?;
+    let hooks = table.get("hooks").map(|table| hooks(table, &origin)).transpose()?;
+    Ok(Rules { hooks, permissions: permission::rules(source, trusted)? })
+}
 
-    /// The rules and hooks. Unless the file is trusted, this looks up no paths.
-    pub(crate) fn rules(self, trusted: bool) -> Result<Rules> {
-        let others = [&TABLES[..], &["hooks"]].concat();
-        Ok(Rules {
-            hooks: self.hooks.transpose()?,
-            permissions: permission::rules(self.source, &others, trusted)?,
-        })
+/// The tables of a file, and the origin of the value at an offset.
+fn parse(source: &Source) -> Result<(DeTable<'_>, impl Fn(usize) -> Origin)> {
+    let text = source.text()?;
+    let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+    let origin = move |at: usize| {
+        let line = ends.partition_point(|end| *end < at) + 1;
+        match source.owner {
+            Owner::User => Origin::User(source.path.clone(), line),
+            Owner::Project => Origin::Project(source.path.clone(), line),
+        }
+    };
+    match DeTable::parse(text) {
+        Ok(table) => Ok((table.into_inner(), origin)),
+        Err(error) => {
+            let place = origin(error.span().map_or(0, |span| span.start));
+            Err(anyhow!("{place}: {}", printable(error.message())))
+        }
     }
 }
 
@@ -65,13 +57,14 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Removes the rules that allow something.
-    pub(crate) fn restrict(&mut self) {
+    /// Without the rules that allow something.
+    pub(crate) fn restricted(mut self) -> Self {
         self.permissions.warnings.clear();
         let agents = self.permissions.agents.values_mut();
         for rules in agents.chain([&mut self.permissions.rules]) {
             rules.retain(|rule| rule.decision != Decision::Allow);
         }
+        self
     }
 }
 

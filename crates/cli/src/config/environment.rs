@@ -3,13 +3,9 @@
 use anyhow::{Result, anyhow, bail};
 use prowess_permission::nearest::nearest;
 
-use super::origin::Origin;
-use super::provider::ProviderSettings;
-use super::read::Section as _;
-use super::reference::keys;
 use super::renamed;
-use super::settings::TABLES;
-use super::tree::{Node, Value};
+use super::settings::{TABLES, tables};
+use super::value::{Origin, Values, put};
 
 /// The prefix of all variables of prowess.
 const PREFIX: &str = "PROWESS_";
@@ -39,56 +35,54 @@ pub(crate) fn variables() -> Result<Vec<(String, String)>> {
 }
 
 /// The values of variables.
-pub(crate) fn values(variables: impl IntoIterator<Item = (String, String)>) -> Result<Node> {
-    let mut tree = Node::empty();
-    let of = |path: [&'static str; 2]| (variable(&path), path.map(ToOwned::to_owned).to_vec());
-    let known: Vec<(String, Vec<String>)> = keys().map(|(path, _)| of(path)).collect();
-    let old: Vec<(String, Vec<String>)> = renamed::old_keys().map(of).collect();
+pub(crate) fn values(variables: impl IntoIterator<Item = (String, String)>) -> Result<Values> {
+    let mut values = Values::new();
+    let tables = tables();
+    let plain = tables.iter().filter(|table| table.depth == 1);
+    let keys = plain.flat_map(|table| table.keys.iter().map(|key| format!("{}.{}", table.name, key.name)));
+    let known: Vec<String> = keys.collect();
+    let provider = tables.iter().find(|table| table.name == "provider");
+    // `PROVIDER_LOCAL_BASE_URL` sets `provider.local.base_url`.
+    let of_provider = |rest: &str| {
+        let rest = rest.strip_prefix("PROVIDER_")?.to_lowercase();
+        provider?.keys.iter().find_map(|key| {
+            let name = rest.strip_suffix(key.name)?.strip_suffix('_')?;
+            (!name.is_empty() && !name.contains('.')).then(|| format!("provider.{name}.{}", key.name))
+        })
+    };
     for (name, text) in variables {
         let Some(rest) = name.strip_prefix(PREFIX).filter(|_| name != MCP_TOKEN) else { continue };
-        let path = known.iter().chain(&old).find(|(known, _)| *known == name).map(|(_, path)| path.clone());
-        if let Some(path) = path.or_else(|| of_provider(rest)) {
-            tree.put(&path, Value::Text(text), &Origin::Environment(name));
+        let key = known.iter().cloned().chain(renamed::old_keys()).find(|key| variable(key) == name);
+        if let Some(key) = key.or_else(|| of_provider(rest)) {
+            let path: Vec<&str> = key.split('.').collect();
+            put(&mut values, &path, text.into(), &Origin::Environment(name));
             continue;
         }
         // Other programs may have variables with this prefix. A name that begins like a table is a mistake.
-        let is_ours = TABLES.iter().any(|section| {
-            rest.strip_prefix(&section.to_uppercase())
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
-        });
-        if is_ours {
-            let words = known.iter().filter_map(|(known, _)| known.strip_prefix(PREFIX));
-            let hint = nearest(rest, words).map_or_else(
+        let begins = |table: &&str| format!("{rest}_").starts_with(&format!("{}_", table.to_uppercase()));
+        if TABLES.iter().any(begins) {
+            let known: Vec<String> = known.iter().map(|key| variable(key).split_off(PREFIX.len())).collect();
+            let hint = nearest(rest, known.iter().map(String::as_str)).map_or_else(
                 || "`prowess config reference` lists all keys".to_owned(),
                 |near| format!("did you mean {PREFIX}{near}?"),
             );
             bail!("the environment variable {name} sets no key; {hint}");
         }
     }
-    Ok(tree)
+    Ok(values)
 }
 
 /// The values of options.
-pub(crate) fn flags(flags: &[Flag]) -> Node {
-    let mut tree = Node::empty();
+pub(crate) fn flags(flags: &[Flag]) -> Values {
+    let mut values = Values::new();
     for flag in flags {
         let path: Vec<&str> = flag.key.split('.').collect();
-        tree.put(&path, Value::Text(flag.text.clone()), &Origin::Flag(flag.name));
+        put(&mut values, &path, flag.text.clone().into(), &Origin::Flag(flag.name));
     }
-    tree
+    values
 }
 
 /// The variable that sets a key.
-pub(crate) fn variable<S: AsRef<str>>(path: &[S]) -> String {
-    let names: Vec<&str> = path.iter().map(AsRef::as_ref).collect();
-    format!("{PREFIX}{}", names.join("_").to_uppercase())
-}
-
-/// `PROVIDER_LOCAL_BASE_URL` sets `provider.local.base_url`.
-fn of_provider(rest: &str) -> Option<Vec<String>> {
-    let rest = rest.strip_prefix("PROVIDER_")?.to_lowercase();
-    ProviderSettings::NAMES.iter().find_map(|key| {
-        let name = rest.strip_suffix(key)?.strip_suffix('_').filter(|name| !name.is_empty())?;
-        Some(vec!["provider".to_owned(), name.to_owned(), (*key).to_owned()])
-    })
+pub(crate) fn variable(key: &str) -> String {
+    format!("{PREFIX}{}", key.replace('.', "_").to_uppercase())
 }

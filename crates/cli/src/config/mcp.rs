@@ -6,9 +6,9 @@ use anyhow::{Result, bail};
 use prowess_catalog::Digest;
 use prowess_mcp::client::ServerUrl;
 
-use super::origin::Origin;
 use super::read::{quoted, section};
-use super::setting::{CommandLine, FullPath, Parsed, Variable};
+use super::setting::{CommandLine, EMPTY, FullPath, Parsed, Variable, VariableOrNone};
+use super::value::Origin;
 
 section! {
     /// Another MCP server, under a label of your choice. `prowess chat` has its skills as `LABEL:PATH` and its tools as
@@ -18,17 +18,17 @@ section! {
         /// shell.
         User command: Option<CommandLine>,
         /// The names of your environment variables that the program gets, besides `PATH`, `HOME` and the like.
-        User env: Vec<Parsed<Variable>>,
+        User env: Vec<Parsed<Variable>> = EMPTY,
         /// The directory in which the program starts, as an absolute path or with a leading `~/`. The default is your
         /// home directory.
         User directory: Option<Parsed<FullPath>>,
         /// The URL of the server, instead of `command`: https, or http on this machine.
         User url: Option<Parsed<ServerUrl>>,
         /// The environment variable that holds the bearer token for `url`.
-        User token_env: Option<Parsed<Variable>>,
+        User token_env: Option<Parsed<VariableOrNone>>,
         /// Skills whose `allowed-tools`, `model`, `effort` and `shell` take effect: the address and the digest of each,
         /// as `prowess servers LABEL` prints them. A skill that changes loses its grant.
-        User grants: Vec<Parsed<Grant>>,
+        User grants: Vec<Parsed<Grant>> = EMPTY,
     }
 }
 
@@ -43,36 +43,26 @@ impl FromStr for Grant {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        let given = quoted(text);
+        let wrong =
+            format!("write an address and a digest, as `prowess servers LABEL` prints them, not `{given}`");
         let parts = text.split_once(' ').filter(|(uri, _)| !uri.is_empty());
-        let grant =
-            parts.and_then(|(uri, digest)| Some(Self { uri: uri.to_owned(), digest: digest.parse().ok()? }));
-        grant.ok_or_else(|| {
-            format!(
-                "write an address and a digest, as `prowess servers LABEL` prints them, not `{}`",
-                quoted(text)
-            )
-        })
+        let digest = parts.and_then(|(uri, digest)| Some((uri.to_owned(), digest.parse().ok()?)));
+        digest.map(|(uri, digest)| Self { uri, digest }).ok_or(wrong)
     }
 }
 
 impl McpSettings {
-    /// Checks that there is one way to reach the server. `table` is the origin of the table, `origin` that of a key.
-    pub(super) fn check(
-        &self,
-        name: &str,
-        table: Option<Origin>,
-        origin: impl Fn(&str) -> Option<Origin>,
-    ) -> Result<()> {
-        match (origin("command"), origin("url")) {
-            (Some(command), Some(url)) => {
+    /// Checks that there is one way to reach the server. `at` gives the origin of a key, or else of the table.
+    pub(super) fn check<'a>(&self, name: &str, at: impl Fn(&str) -> &'a Origin) -> Result<()> {
+        let (command, url) = (at("command"), at("url"));
+        match (&self.command, &self.url) {
+            (Some(_), Some(_)) => {
                 bail!("{command}: `mcp.{name}` has a `command` here and a `url` at {url}; remove one of them")
             }
-            (None, None) => {
-                let place = table.map_or_else(String::new, |origin| format!("{origin}: "));
-                bail!(
-                    "{place}`mcp.{name}` needs a `command` (a program) or a `url` (the address of a server)"
-                )
-            }
+            (None, None) => bail!(
+                "{command}: `mcp.{name}` needs a `command` (a program) or a `url` (the address of a server)"
+            ),
             _ => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! The configuration: built-in values, the user's file, the project's file, environment variables and options. Each
 //! overrides those before it, key by key.
 //!
-//! Each source becomes a [tree] of values with their origins. [`read`] makes the [`Settings`] of them, and each type of
+//! Each source becomes a map of [values](value) with their origins. [`read`] makes the [`Settings`] of them, and each type of
 //! a value checks itself ([`setting`]). One file holds the keys of one table: those of `[model]` are in `model.rs`.
 
 mod artifacts;
@@ -10,7 +10,6 @@ mod environment;
 mod limits;
 mod mcp;
 mod model;
-mod origin;
 mod permission;
 mod price;
 mod provider;
@@ -23,28 +22,24 @@ mod settings;
 mod skills;
 mod source;
 mod telemetry;
-mod tree;
+mod value;
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Result, anyhow};
-use prowess_agent::Prices;
 use prowess_agent::middleware::HookSet;
-use prowess_catalog::Environment;
 use prowess_permission::{Policy, RuleSource};
 use serde_json::{Map, Value};
 
 pub(crate) use self::artifacts::ScopeWord;
-use self::document::{Document, Rules};
+use self::document::Rules;
 pub(crate) use self::environment::{Flag, MCP_TOKEN};
 pub(crate) use self::mcp::McpSettings;
 pub(crate) use self::model::{ModelName, ModelSettings};
-pub(crate) use self::origin::{Origin, key};
 pub(crate) use self::permission::{guards, path_base};
-pub(crate) use self::provider::{Api, OutputLimitWord, ProviderSettings, ThinkingWord};
+pub(crate) use self::provider::{Api, ProviderSettings};
 pub(crate) use self::read::Row;
 pub(crate) use self::reference::{reference, written};
 pub(crate) use self::sandbox::{ExecutorWord, SandboxSettings};
@@ -52,6 +47,7 @@ pub(crate) use self::setting::Amount;
 pub(crate) use self::settings::Settings;
 pub(crate) use self::skills::{Inherited, SkillSettings};
 pub(crate) use self::source::{FILE_NAME, OfProject, Source, user_path};
+pub(crate) use self::value::{Origin, key};
 use crate::terminal::printable;
 use crate::workspace_dir::WorkspaceDir;
 
@@ -63,8 +59,8 @@ pub(crate) struct Config {
     pub(crate) settings: Settings,
     /// Every key, with its value and its origin.
     pub(crate) rows: Vec<Row>,
-    user: Option<Rules>,
-    project: Option<Rules>,
+    /// The rules and hooks of the user's file, then of the project's.
+    files: Vec<(RuleSource, Rules)>,
     notices: Vec<String>,
 }
 
@@ -95,42 +91,29 @@ impl Config {
         variables: impl IntoIterator<Item = (String, String)>,
         flags: &[Flag],
     ) -> Result<Self> {
-        let (of_project, counts) = match project {
-            OfProject::Nothing => (None, false),
-            OfProject::Whole(source) => (Some(source), true),
-            OfProject::Restrictions(source) => (Some(source), false),
-        };
-        let user = user.map(Document::parse).transpose()?;
-        let project = of_project.map(Document::parse).transpose()?;
-        let mut sources = vec![settings::built_in()];
-        let mut notices = Vec::new();
-        for document in user.iter().chain(project.as_ref().filter(|_| counts)) {
-            sources.push(document.settings.clone());
-            notices.extend(document.notices.iter().cloned());
-        }
-        for mut source in [environment::values(variables)?, environment::flags(flags)] {
-            renamed::rename(&mut source, &mut notices);
-            sources.push(source);
-        }
-        let mut rows = Vec::new();
-        let settings = Settings::read(&sources, &mut rows)?;
-        let user = user.map(|document| document.rules(true)).transpose()?;
-        let mut project = project.map(|document| document.rules(true)).transpose()?;
-        project.iter_mut().filter(|_| !counts).for_each(Rules::restrict);
-        Ok(Self { settings, rows, user, project, notices })
-    }
-
-    /// What models cost.
-    pub(crate) fn prices(&self) -> Result<Prices> {
-        self.settings.prices()
+        let mut files: Vec<_> = user.map(|source| (RuleSource::User, source, true)).into_iter().collect();
+        files.extend(match project {
+            OfProject::Nothing => None,
+            OfProject::Whole(source) => Some((RuleSource::Project, source, true)),
+            OfProject::Restrictions(source) => Some((RuleSource::Project, source, false)),
+        });
+        let counting = files.iter().filter(|(.., counts)| *counts);
+        let mut sources =
+            counting.map(|(_, source, _)| document::settings(source)).collect::<Result<Vec<_>>>()?;
+        sources.extend([environment::values(variables)?, environment::flags(flags)]);
+        let (settings, rows, notices) = Settings::read(sources)?;
+        let rules = files.into_iter().map(|(kind, source, counts)| {
+            let rules = document::rules(source, true)?;
+            Ok((kind, if counts { rules } else { rules.restricted() }))
+        });
+        Ok(Self { settings, rows, files: rules.collect::<Result<_>>()?, notices })
     }
 
     /// The rules for an agent. `workspace_dir` says where its files are.
     pub(crate) fn policy(&self, agent: &str, workspace_dir: &WorkspaceDir) -> Policy {
         let mut policy = Policy::new().with(RuleSource::Defaults, guards(workspace_dir));
-        for (source, rules) in [(RuleSource::User, &self.user), (RuleSource::Project, &self.project)] {
-            let Some(Rules { permissions: config, .. }) = rules else { continue };
-            policy = policy.with(source, config.rules.iter().cloned());
+        for (source, Rules { permissions: config, .. }) in &self.files {
+            policy = policy.with(*source, config.rules.iter().cloned());
             policy = policy.with(RuleSource::Agent, config.agents.get(agent).cloned().unwrap_or_default());
         }
         policy
@@ -138,16 +121,14 @@ impl Config {
 
     /// The number of rules in all files, for all agents and for single ones.
     pub(crate) fn rules(&self) -> usize {
-        let count = |rules: &Rules| {
-            rules.permissions.rules.len() + rules.permissions.agents.values().map(Vec::len).sum::<usize>()
-        };
-        self.files().map(count).sum()
+        let config = self.files.iter().map(|(_, rules)| &rules.permissions);
+        config.flat_map(|config| config.agents.values().chain([&config.rules])).map(Vec::len).sum()
     }
 
     /// The hooks: the user's, then the project's.
     pub(crate) fn hooks(&self) -> Result<HookSet> {
         let mut events: Map<String, Value> = Map::new();
-        let tables = self.files().filter_map(|rules| rules.hooks.as_ref()?.as_object());
+        let tables = self.files.iter().filter_map(|(_, rules)| rules.hooks.as_ref()?.as_object());
         for (event, groups) in tables.flatten() {
             let all = events.entry(event.clone()).or_insert_with(|| Value::Array(Vec::new()));
             if let (Value::Array(all), Value::Array(groups)) = (all, groups) {
@@ -160,37 +141,15 @@ impl Config {
 
     /// Probable mistakes in the rules of the files.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
-        self.files()
-            .flat_map(|rules| &rules.permissions.warnings)
-            .map(|warning| printable(&warning.to_string()))
-    }
-
-    fn files(&self) -> impl Iterator<Item = &Rules> {
-        [&self.user, &self.project].into_iter().flatten()
+        let warnings = self.files.iter().flat_map(|(_, rules)| &rules.permissions.warnings);
+        warnings.map(|warning| printable(&warning.to_string()))
     }
 }
 
 /// Whether a file can be used, before anybody trusts it.
 pub(crate) fn check(source: &Source) -> Result<()> {
-    let document = Document::parse(source)?;
-    Settings::read(&[settings::built_in(), document.settings.clone()], &mut Vec::new())?;
-    document.rules(false).map(drop)
-}
-
-/// A URL without what stands before its host or after a `?`.
-pub(crate) fn without_secrets(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(end);
-    let host =
-        authority.rsplit_once('@').map_or_else(|| authority.to_owned(), |(_, host)| format!("…@{host}"));
-    let path = path.split_once(['?', '#']).map_or_else(|| path.to_owned(), |(path, _)| format!("{path}?…"));
-    format!("{scheme}://{host}{path}")
-}
-
-/// The user's home directory.
-pub(crate) fn home() -> Option<PathBuf> {
-    Environment::of_process().ok()?.home
+    Settings::read(vec![document::settings(source)?])?;
+    document::rules(source, false).map(drop)
 }
 
 #[cfg(test)]

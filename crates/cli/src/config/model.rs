@@ -6,7 +6,7 @@ use std::str::FromStr;
 use prowess_agent::model::Effort;
 
 use super::read::{quoted, section};
-use super::setting::{Setting, Whole32, Wrong, words};
+use super::setting::{Setting, Whole32, Wrong, text_of, words};
 
 section! {
     /// The model that responds in `prowess chat`.
@@ -53,7 +53,7 @@ impl FromStr for ModelName {
 
 impl Setting for ModelName {
     fn read(value: &serde_json::Value) -> Result<Self, Wrong> {
-        value.as_str().ok_or(Wrong::Form)?.parse().map_err(Wrong::Because)
+        text_of(value)?.parse().map_err(Wrong::Because)
     }
 }
 

@@ -1,5 +1,6 @@
 //! `[permission]` and `[agent.NAME.permission]`: the rules of each file, and the rules that are built in.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
@@ -7,13 +8,15 @@ use prowess_permission::real_path::real_path;
 use prowess_permission::secrets::secret_files;
 use prowess_permission::{Kind, PathBase, Pattern, PermissionConfig, Rule};
 
+use super::settings::TABLES;
 use super::source::{Owner, Source, user_path};
 use crate::directories;
 use crate::workspace_dir::WorkspaceDir;
 
-/// Reads the rules of a file whose other tables have these names. Unless the file is trusted, this looks up no paths.
-pub(super) fn rules(source: &Source, others: &[&str], trusted: bool) -> Result<PermissionConfig> {
+/// Reads the rules of a file. Unless the file is trusted, this looks up no paths.
+pub(super) fn rules(source: &Source, trusted: bool) -> Result<PermissionConfig> {
     let (text, name) = (source.text()?, source.path.display().to_string());
+    let others = &[TABLES, &["hooks"]].concat();
     let rules = match (source.owner, source.path.parent()) {
         _ if !trusted => PermissionConfig::from_document(text, &name, others),
         // A project's rules are relative to its top. What they deny is also denied from the working directory.
@@ -39,19 +42,12 @@ pub(crate) fn guards(workspace_dir: &WorkspaceDir) -> Vec<Rule> {
 }
 
 /// The directories of prowess: tokens, approvals, threads, workspaces, artifacts and the user's configuration.
-fn own_directories(workspace_dir: &WorkspaceDir) -> Vec<PathBuf> {
+fn own_directories(workspace_dir: &WorkspaceDir) -> BTreeSet<PathBuf> {
     let configuration = user_path().and_then(|file| file.parent().map(Path::to_owned));
-    let mut all = Vec::new();
     let shared = Some(directories::shared_workspaces());
-    let given = workspace_dir.given_directories();
-    for directory in [directories::state(), configuration, shared].into_iter().flatten().chain(given) {
-        let real = real_path(&directory);
-        if real != directory {
-            all.push(real);
-        }
-        all.push(directory);
-    }
-    all
+    let all = [directories::state(), configuration, shared].into_iter().flatten();
+    let all = all.chain(workspace_dir.given_directories());
+    all.flat_map(|directory| [real_path(&directory), directory]).collect()
 }
 
 /// The directories that paths in rules are relative to: the working directory, and the home directory for `~`.
@@ -65,9 +61,5 @@ fn working_directory() -> PathBuf {
 }
 
 fn with_home(base: PathBase) -> PathBase {
-    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-    match home {
-        Some(home) => base.home(home),
-        None => base,
-    }
+    directories::home().into_iter().fold(base, PathBase::home)
 }

@@ -1,15 +1,11 @@
 //! `[provider.NAME]`
 
-mod key;
-
-use std::str::FromStr;
-
 use anyhow::{Result, bail};
-use prowess_models::{ANTHROPIC_BASE_URL, OPENAI_BASE_URL};
+use prowess_models::{ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OutputLimitName, Thinking};
 
-use super::origin::Origin;
 use super::read::section;
-use super::setting::{CommandLine, HttpUrl, Parsed, Variable, words};
+use super::setting::{CommandLine, HttpUrl, Parsed, VariableOrNone, text, words};
+use super::value::Origin;
 
 section! {
     /// A provider of models, under a name of your choice. `model.name` begins with that name. `openai` and `anthropic`
@@ -20,62 +16,32 @@ section! {
         /// The URL of the provider's API.
         User base_url: Parsed<HttpUrl>,
         /// The environment variable that holds the API key. If it is empty, prowess sends no key.
-        User key_env: Option<Parsed<Variable>>,
+        User key_env: Option<Parsed<VariableOrNone>>,
         /// A program that prints the API key, with its arguments, instead of `key_env`. It runs without a shell and
         /// has ten seconds.
         User key_command: Option<CommandLine>,
         /// The name of the limit for a response, if `api` is `openai`. The default is `max_completion_tokens`; older
         /// servers want `max_tokens`.
-        User output_limit: Option<OutputLimitWord>,
+        User output_limit: Option<OutputLimitName>,
         /// How a request says how hard to think: by a word (the default), by a number of tokens (Anthropic's models
         /// before the end of 2025), or not at all (models that refuse such requests).
-        User thinking: Option<ThinkingWord>,
+        User thinking: Option<Thinking>,
     }
 }
 
-/// The protocol of a provider.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Api {
-    Openai,
-    Anthropic,
+words! {
+    /// The protocol of a provider.
+    enum Api { "openai" = Openai, "anthropic" = Anthropic }
 }
+words!(OutputLimitName { "max_completion_tokens" = MaxCompletionTokens, "max_tokens" = MaxTokens });
+words!(Thinking { "word" = Adaptive, "tokens" = Budget, "off" = Off });
 
-words!(Api { "openai" = Openai, "anthropic" = Anthropic });
-
-/// The name of the limit for a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OutputLimitWord {
-    MaxCompletionTokens,
-    MaxTokens,
-}
-
-words!(OutputLimitWord { "max_completion_tokens" = MaxCompletionTokens, "max_tokens" = MaxTokens });
-
-/// How a request says how hard to think.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ThinkingWord {
-    Word,
-    Tokens,
-    Off,
-}
-
-words!(ThinkingWord { "word" = Word, "tokens" = Tokens, "off" = Off });
-
-/// The name of a provider.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ProviderName;
-
-impl FromStr for ProviderName {
-    type Err = &'static str;
-
-    fn from_str(name: &str) -> Result<Self, &'static str> {
-        let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
-        if name == "offline" || name.is_empty() || !name.bytes().all(fits) {
-            return Err("a provider's name has lowercase letters, digits, `-` and `_`, and is not `offline`");
-        }
-        Ok(Self)
-    }
-}
+text!(
+    /// The name of a provider.
+    ProviderName: |name| !matches!(name, "" | "offline")
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte)),
+    "a provider's name has lowercase letters, digits, `-` and `_`, and is not `offline`"
+);
 
 /// The providers that are built in.
 pub(super) const BUILT_IN: [(&str, [(&str, &str); 3]); 2] = [
@@ -84,27 +50,21 @@ pub(super) const BUILT_IN: [(&str, [(&str, &str); 3]); 2] = [
 ];
 
 impl ProviderSettings {
-    /// Checks the keys that depend on each other. `origin` gives the origin of a key that is set.
-    pub(super) fn check(&mut self, name: &str, origin: impl Fn(&str) -> Option<Origin>) -> Result<()> {
-        let at = |key: &str| origin(key).unwrap_or(Origin::Default);
-        if self.thinking == Some(ThinkingWord::Tokens) && self.api == Api::Openai {
-            bail!(
-                "{}: `provider.{name}.thinking` can be `tokens` only with the api `anthropic`",
-                at("thinking")
-            );
+    /// Checks the keys that depend on each other. `at` gives the origin of a key.
+    pub(super) fn check<'a>(&mut self, name: &str, at: impl Fn(&str) -> &'a Origin) -> Result<()> {
+        if self.thinking == Some(Thinking::Budget) && self.api == Api::Openai {
+            let place = at("thinking");
+            bail!("{place}: `provider.{name}.thinking` can be `tokens` only with the api `anthropic`");
         }
         if self.output_limit.is_some() && self.api == Api::Anthropic {
-            bail!(
-                "{}: `provider.{name}.output_limit` is only for the api `openai`; remove it",
-                at("output_limit")
-            );
+            let place = at("output_limit");
+            bail!("{place}: `provider.{name}.output_limit` is only for the api `openai`; remove it");
         }
         if self.key_command.is_some() && self.key_env.is_some() {
-            let variable = at("key_env");
-            if variable != Origin::Default {
+            let (command, variable) = (at("key_command"), at("key_env"));
+            if *variable != Origin::Default {
                 bail!(
-                    "{}: `provider.{name}` has a key_command here and a key_env at {variable}; remove one of them",
-                    at("key_command")
+                    "{command}: `provider.{name}` has a key_command here and a key_env at {variable}; remove one of them"
                 );
             }
             self.key_env = None;

@@ -1,7 +1,6 @@
 //! Reads the settings from the values of all sources. The first wrong value ends it, with its origin and its key.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::fmt;
 use std::str::FromStr;
 
@@ -9,10 +8,10 @@ use anyhow::{Result, anyhow, bail};
 use prowess_permission::nearest::nearest;
 use serde_json::Value as Json;
 
-use super::origin::{Origin, key};
+use super::OTHER_TABLES;
 use super::setting::{Parsed, Setting, Wrong};
 use super::source::user_path;
-use super::tree::{Node, Value};
+use super::value::{Origin, Value, Values, key, with_name};
 use crate::terminal::{printable, printable_start};
 
 /// How much of a wrong key or value is shown.
@@ -29,7 +28,17 @@ pub(crate) enum SetBy {
     User,
 }
 
-/// A key of a table, for the reference.
+/// A table of the configuration, for the reference and for checks.
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
+    /// How many names stand before a key: 2 if the user chooses names below the table.
+    pub(crate) depth: usize,
+    /// The lines of its doc comment.
+    pub(crate) about: &'static [&'static str],
+    pub(crate) keys: Vec<Key>,
+}
+
+/// A key of a table.
 pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) by: SetBy,
@@ -41,14 +50,12 @@ pub(crate) struct Key {
     pub(crate) text: &'static [&'static str],
 }
 
-/// A table of the configuration. The macro [`section!`] makes one.
+/// The keys of a table. The macro [`section!`] makes one.
 pub(crate) trait Section: Sized {
-    /// The lines of the table's doc comment.
-    const ABOUT: &'static [&'static str];
-    /// The names of the keys.
-    const NAMES: &'static [&'static str];
-    fn keys() -> Vec<Key>;
-    fn read(tables: &Tables<'_>, rows: &mut Vec<Row>) -> Result<Self>;
+    /// The table with this name.
+    fn table(name: &'static str) -> Table;
+    /// Reads the table at this path.
+    fn read(reader: &mut Reader<'_>, table: &[&str]) -> Result<Self>;
 }
 
 /// Declares a table of the configuration, with lines such as `All key: Type = default`. `All` and `User` are
@@ -66,33 +73,54 @@ macro_rules! section {
             $($(#[doc = $text])+ pub(crate) $key: $type,)+
         }
 
-        impl $crate::config::read::Section for $name {
-            const ABOUT: &'static [&'static str] = &[$($about),+];
-            const NAMES: &'static [&'static str] = &[$(stringify!($key)),+];
-
-            fn keys() -> Vec<$crate::config::read::Key> {
-                use $crate::config::{read::{Key, SetBy}, setting::Setting as _};
-                vec![$(Key {
+        impl $name {
+            fn keys() -> [$crate::config::read::Key; [$(stringify!($key)),+].len()] {
+                use $crate::config::{read::{Key, SetBy}, setting::expected};
+                [$(Key {
                     name: stringify!($key),
                     by: SetBy::$by,
-                    expected: <$type>::expected(),
-                    default: <$type>::absent().map(|(_, value)| value)$(.or(Some($default.into())))?
-                        .filter(|value| !value.is_null()),
+                    expected: expected::<$type>(),
+                    default: None$(.or(Some(serde_json::json!($default))))?,
                     text: &[$($text),+],
                 }),+]
             }
+        }
 
-            fn read(
-                tables: &$crate::config::read::Tables<'_>,
-                rows: &mut Vec<$crate::config::read::Row>,
-            ) -> anyhow::Result<Self> {
-                use $crate::config::read::SetBy;
-                Ok(Self { $($key: tables.value(stringify!($key), SetBy::$by, rows)?),+ })
+        impl $crate::config::read::Section for $name {
+            fn table(name: &'static str) -> $crate::config::read::Table {
+                let (about, keys) = (&[$($about),+], Self::keys().into());
+                $crate::config::read::Table { name, depth: 1, about, keys }
+            }
+
+            fn read(reader: &mut $crate::config::read::Reader<'_>, table: &[&str]) -> anyhow::Result<Self> {
+                let [$($key),+] = Self::keys();
+                Ok(Self { $($key: reader.value(table, $key)?),+ })
             }
         }
     };
 }
 pub(crate) use section;
+
+/// The tables below one whose names the user chooses.
+impl<K: FromStr<Err: fmt::Display> + Ord, S: Section> Section for BTreeMap<Parsed<K>, S> {
+    fn table(name: &'static str) -> Table {
+        Table { depth: 2, ..S::table(name) }
+    }
+
+    fn read(reader: &mut Reader<'_>, table: &[&str]) -> Result<Self> {
+        let mut all = Self::new();
+        for (path, value) in reader.sources.iter().flatten() {
+            let [first, name] = path.as_slice() else { continue };
+            if first != table[0] || all.contains_key(name.as_str()) {
+                continue;
+            }
+            let label = name.parse();
+            let label = label.map_err(|error| anyhow!("{}: `{}`: {error}", value.origin, shown(path)))?;
+            all.insert(label, S::read(reader, &[first, name])?);
+        }
+        Ok(all)
+    }
+}
 
 /// A key that was read, with its value, which may be null, and its origin.
 #[derive(Clone, Debug)]
@@ -102,123 +130,116 @@ pub(crate) struct Row {
     pub(crate) origin: Origin,
 }
 
-/// The same table in every source that has it, the strongest last.
-#[derive(Clone)]
-pub(crate) struct Tables<'a> {
-    path: Vec<&'a str>,
-    tables: Vec<&'a Node>,
+/// All sources, the strongest last, and every key that was read.
+pub(crate) struct Reader<'a> {
+    pub(crate) sources: &'a [Values],
+    pub(crate) rows: Vec<Row>,
 }
 
-impl<'a> Tables<'a> {
-    /// The whole of each source.
-    pub(crate) fn top(sources: &'a [Node]) -> Self {
-        Self { path: Vec::new(), tables: sources.iter().collect() }
-    }
-
-    /// Refuses keys that are not known.
-    pub(crate) fn check_keys(&self, known: &[&str]) -> Result<()> {
-        for (name, node) in self.tables.iter().flat_map(|table| table.entries()) {
-            if !known.contains(&name.as_str()) {
-                let hint = match nearest(name, known.iter().copied()) {
-                    Some(near) => format!("did you mean `{}`?", self.key(near)),
-                    None => format!("use {}", alternatives(known)),
-                };
-                bail!("{}: there is no key `{}`; {hint}", node.origin, self.key(name));
-            }
-        }
-        Ok(())
-    }
-
+impl Reader<'_> {
     /// The value of a key: of the strongest source that sets it. Every source must have a value that can be used.
-    pub(crate) fn value<T: Setting>(&self, name: &str, by: SetBy, rows: &mut Vec<Row>) -> Result<T> {
-        let mut found = T::absent().map(|(value, written)| (value, written, None));
-        for node in self.nodes(name) {
-            if by == SetBy::User && matches!(node.origin, Origin::Project(..)) {
-                let own = user_path().map_or_else(String::new, |path| format!(" ({})", path.display()));
-                bail!("{}: only your own file{own} may set `{}`; move it there", node.origin, self.key(name));
-            }
-            let written = match &node.value {
-                Value::Table(_) => Json::Object(serde_json::Map::new()),
-                Value::Typed(value) => value.clone(),
-                Value::Text(text) => typed::<T>(text),
-            };
-            let value = T::read(&written).map_err(|wrong| self.refusal::<T>(name, node, &written, wrong))?;
-            found = Some((value, written, Some(&node.origin)));
+    pub(crate) fn value<T: Setting>(&mut self, table: &[&str], key: Key) -> Result<T> {
+        let path: Vec<String> = table.iter().chain([&key.name]).map(ToString::to_string).collect();
+        let mut found = None;
+        for value in self.sources.iter().filter_map(|values| values.get(&path)) {
+            let json = typed::<T>(value);
+            let read = T::read(&json).map_err(|wrong| refusal(&path, value, &json, wrong))?;
+            found = Some((read, json, value.origin.clone()));
         }
-        let Some((value, written, origin)) = found else {
-            let place = self.tables.last().map_or_else(String::new, |table| format!("{}: ", table.origin));
-            bail!("{place}`{}` is missing; add it: {}", self.key(name), T::expected());
-        };
         // Of a table with a name of the user's choice, only keys that are set are shown.
-        if self.path.len() < 2 || origin.is_some() {
-            let path = self.path.iter().copied().chain([name]).map(ToOwned::to_owned).collect();
-            rows.push(Row { path, value: written, origin: origin.unwrap_or(&Origin::Default).clone() });
+        let is_shown = table.len() < 2 || found.is_some();
+        let default = key.default.unwrap_or_default();
+        let absent = || Some((T::read(&default).ok().or_else(T::absent)?, default, Origin::Default));
+        let Some((value, json, origin)) = found.or_else(absent) else {
+            let place = self.origin(table);
+            bail!("{place}: `{}` is missing; add it: {}", shown(&path), key.expected);
+        };
+        if is_shown {
+            self.rows.push(Row { path, value: json, origin });
         }
         Ok(value)
     }
 
-    /// A table in this table.
-    pub(crate) fn section<S: Section>(&self, name: &'a str, rows: &mut Vec<Row>) -> Result<S> {
-        let below = self.tables(name)?;
-        below.check_keys(S::NAMES)?;
-        S::read(&below, rows)
-    }
-
-    /// The tables in this table whose names the user chooses.
-    pub(crate) fn named<K, S>(&self, name: &'a str, rows: &mut Vec<Row>) -> Result<BTreeMap<Parsed<K>, S>>
-    where
-        K: FromStr<Err: fmt::Display> + Ord,
-        S: Section,
-    {
-        let (below, mut all) = (self.tables(name)?, BTreeMap::new());
-        for (name, node) in below.tables.iter().flat_map(|table| table.entries()) {
-            let label = name.parse::<Parsed<K>>();
-            let label = label.map_err(|error| anyhow!("{}: `{}`: {error}", node.origin, below.key(name)))?;
-            if let Entry::Vacant(place) = all.entry(label) {
-                place.insert(below.section(name, rows)?);
-            }
-        }
-        Ok(all)
-    }
-
-    /// What each source has under a name, which must be a table.
-    fn tables(&self, name: &'a str) -> Result<Self> {
-        let tables: Vec<&Node> = self.nodes(name).collect();
-        for node in &tables {
-            if let Value::Typed(value) = &node.value {
-                let (key, found) = (self.key(name), found(value));
-                bail!("{}: `{key}` must be a table, written as [{key}], not {found}", node.origin);
-            }
-        }
-        Ok(Self { path: self.path.iter().copied().chain([name]).collect(), tables })
-    }
-
-    /// What each source has under a name.
-    fn nodes(&self, name: &str) -> impl Iterator<Item = &'a Node> {
-        self.tables.iter().filter_map(move |table| table.get(name))
-    }
-
-    fn refusal<T: Setting>(&self, name: &str, node: &Node, value: &Json, wrong: Wrong) -> anyhow::Error {
-        let (key, origin) = (self.key(name), &node.origin);
-        match wrong {
-            Wrong::Because(reason) => anyhow!("{origin}: `{key}`: {}", printable(&reason)),
-            Wrong::Form if SECRET.contains(&name) => anyhow!("{origin}: `{key}` must be {}", T::expected()),
-            Wrong::Form => anyhow!("{origin}: `{key}` must be {}, not {}", T::expected(), found(value)),
-        }
-    }
-
-    /// The beginning of the full name of a key.
-    fn key(&self, name: &str) -> String {
-        quoted(&key(&self.path.iter().copied().chain([name]).collect::<Vec<_>>()))
+    /// The origin of a key in the strongest source that has it. If none has it, the origin of its table.
+    pub(crate) fn origin(&self, path: &[&str]) -> &Origin {
+        let Some((_, table)) = path.split_last() else { return &Origin::Default };
+        let path: Vec<String> = path.iter().map(ToString::to_string).collect();
+        let found = self.sources.iter().rev().find_map(|values| values.get(&path));
+        found.map_or_else(|| self.origin(table), |value| &value.origin)
     }
 }
 
-/// The text of a variable or an option as a file would have it: a text, a number or a list.
-fn typed<T: Setting>(text: &str) -> Json {
+/// Refuses keys of a source that are not known, that should be tables, or that it may not set.
+pub(crate) fn check_keys(values: &Values, tables: &[Table]) -> Result<()> {
+    for (path, value) in values {
+        let Some(table) = tables.iter().find(|table| table.name == path[0]) else {
+            return unknown(path, value, tables.iter().map(|table| table.name).chain(OTHER_TABLES));
+        };
+        let (origin, is_users) = (&value.origin, |key: &Key| key.by == SetBy::User);
+        let forbidden = if path.len() > table.depth + 1 {
+            None
+        } else if path.len() > table.depth {
+            let Some(key) = table.keys.iter().find(|key| key.name == path[table.depth]) else {
+                return unknown(path, value, table.keys.iter().map(|key| key.name));
+            };
+            is_users(key).then(|| format!("set {}", name_of(path, value)))
+        } else if value.json.is_object() {
+            // A key in the table gives a better message.
+            let mut below =
+                values.range(path.clone()..).skip(1).take_while(|(next, _)| next.starts_with(path));
+            let is_forbidden = path.len() == 2 && below.next().is_none() && table.keys.iter().all(is_users);
+            is_forbidden.then(|| format!("have the table [{}]", shown(path)))
+        } else {
+            let (key, found) = (shown(path), found(&value.json));
+            bail!("{origin}: `{key}` must be a table, written as [{key}], not {found}");
+        };
+        if let (Some(forbidden), Origin::Project(..)) = (forbidden, origin) {
+            let own = user_path().map_or_else(String::new, |path| format!(" ({})", path.display()));
+            bail!("{origin}: only your own file{own} may {forbidden}; move it there");
+        }
+    }
+    Ok(())
+}
+
+/// The message about a key that is not known.
+fn unknown(path: &[String], value: &Value, known: impl Iterator<Item = &'static str>) -> Result<()> {
+    let known: Vec<&str> = known.collect();
+    let hint = match nearest(&path[path.len() - 1], known.iter().copied()) {
+        Some(near) => format!("did you mean `{}`?", shown(&with_name(path, near))),
+        None => format!("use {}", alternatives(&known)),
+    };
+    bail!("{}: there is no key `{}`; {hint}", value.origin, shown(path))
+}
+
+/// The message about a value that cannot be used.
+fn refusal(path: &[String], value: &Value, json: &Json, wrong: Wrong) -> anyhow::Error {
+    let (name, origin) = (name_of(path, value), &value.origin);
+    match (wrong, path.last()) {
+        (Wrong::Because(reason), _) => anyhow!("{origin}: {name}: {}", printable(&reason)),
+        (Wrong::Form(form), Some(last)) if SECRET.contains(&last.as_str()) => {
+            anyhow!("{origin}: {name} must be {form}")
+        }
+        (Wrong::Form(form), _) => anyhow!("{origin}: {name} must be {form}, not {}", found(json)),
+    }
+}
+
+/// The name under which a source has a value, in backticks, and its new name if it was renamed.
+fn name_of(path: &[String], value: &Value) -> String {
+    match value.old_name {
+        Some(old) => format!("`{}` (now called `{}`)", shown(&with_name(path, old)), shown(path)),
+        None => format!("`{}`", shown(path)),
+    }
+}
+
+/// A value as a file would have it. The text of a variable or an option becomes a number or a list if the key takes one.
+fn typed<T: Setting>(value: &Value) -> Json {
+    let (Json::String(text), Origin::Environment(_) | Origin::Flag(_)) = (&value.json, &value.origin) else {
+        return value.json.clone();
+    };
     let number = serde_json::from_str(text).ok().filter(Json::is_number);
     let list = text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Json::from).collect();
-    let mut forms = [Some(Json::from(text)), number, Some(list)].into_iter().flatten();
-    forms.find(|form| !matches!(T::read(form), Err(Wrong::Form))).unwrap_or_else(|| text.into())
+    let mut forms = [Some(value.json.clone()), number, Some(list)].into_iter().flatten();
+    forms.find(|form| !matches!(T::read(form), Err(Wrong::Form(_)))).unwrap_or_else(|| value.json.clone())
 }
 
 /// `a`, `b` or `c`
@@ -239,6 +260,11 @@ fn found(value: &Json) -> String {
         Json::Object(_) => "a table".to_owned(),
         other => quoted(&other.to_string()),
     }
+}
+
+/// The beginning of the full name of a key.
+fn shown<S: AsRef<str>>(path: &[S]) -> String {
+    quoted(&key(path))
 }
 
 /// The beginning of a text that somebody wrote, for a message.

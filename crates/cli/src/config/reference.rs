@@ -4,44 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
-use super::artifacts::ArtifactSettings;
 use super::environment::variable;
-use super::limits::LimitSettings;
-use super::mcp::McpSettings;
-use super::model::ModelSettings;
-use super::price::PriceSettings;
-use super::provider::ProviderSettings;
-use super::read::{Key, Section, SetBy};
-use super::sandbox::SandboxSettings;
-use super::settings::TABLES;
-use super::skills::SkillSettings;
-use super::telemetry::TelemetrySettings;
-
-/// A table: its name, with `.NAME` if the user chooses names below it, its doc comment and its keys.
-type Table = (&'static str, &'static [&'static str], Vec<Key>);
-
-pub(super) fn tables() -> [Table; TABLES.len()] {
-    fn table<S: Section>(heading: &'static str) -> Table {
-        (heading, S::ABOUT, S::keys())
-    }
-    [
-        table::<ModelSettings>("model"),
-        table::<ProviderSettings>("provider.NAME"),
-        table::<SkillSettings>("skills"),
-        table::<SandboxSettings>("sandbox"),
-        table::<ArtifactSettings>("artifacts"),
-        table::<LimitSettings>("limits"),
-        table::<McpSettings>("mcp.NAME"),
-        table::<PriceSettings>("price.NAME"),
-        table::<TelemetrySettings>("telemetry"),
-    ]
-}
-
-/// The paths of all keys, except in tables whose names the user chooses, with their defaults.
-pub(super) fn keys() -> impl Iterator<Item = ([&'static str; 2], Option<Json>)> {
-    let plain = tables().into_iter().filter(|(heading, ..)| !heading.contains('.'));
-    plain.flat_map(|(table, _, keys)| keys.into_iter().map(move |key| ([table, key.name], key.default)))
-}
+use super::read::{SetBy, Table};
+use super::settings::tables;
 
 /// The reference of all keys, as Markdown.
 pub(crate) fn reference() -> String {
@@ -60,7 +25,8 @@ Commands, texts and agents that prowess calls when something happens. See [hooks
 begins a group. A project's hooks come after yours.
 ";
 
-fn section((heading, about, keys): Table) -> String {
+fn section(Table { name, depth, about, keys }: Table) -> String {
+    let heading = if depth == 1 { name.to_owned() } else { format!("{name}.NAME") };
     let is_users = keys.iter().all(|key| key.by == SetBy::User);
     let mut page = format!("## `[{heading}]`\n\n{}\n", joined(about));
     if is_users {
@@ -77,10 +43,9 @@ fn section((heading, about, keys): Table) -> String {
         // Writing to a text cannot fail.
         let _ = writeln!(page, "| `{}` | {value} | {default} | {text} |", key.name);
     }
-    let has_variables = !heading.contains('.') || heading.starts_with("provider");
-    if let Some(key) = keys.first().filter(|_| has_variables) {
-        let path: Vec<&str> = heading.split('.').chain([key.name]).collect();
-        let _ = writeln!(page, "\nEnvironment variables: `{}` and so on.", variable(&path));
+    if depth == 1 || name == "provider" {
+        let key = format!("{heading}.{}", keys[0].name);
+        let _ = writeln!(page, "\nEnvironment variables: `{}` and so on.", variable(&key));
     }
     page + "\n"
 }

@@ -1,8 +1,9 @@
 //! Keys that had another name. The old names still work, with a notice.
 
+use std::collections::btree_map::Entry;
+
 use super::environment::variable;
-use super::origin::{Origin, key};
-use super::tree::Node;
+use super::value::{Origin, Values, key, with_name};
 use crate::terminal::printable;
 
 /// The table, the old name, the new name, and the option that sets it.
@@ -12,50 +13,41 @@ const RENAMED: [(&str, &str, &str, &str); 6] = [
     ("skills", "max_tokens", "max_loaded_tokens", ""),
     ("model", "window", "context_window", ""),
     ("model", "max_output", "max_output_tokens", ""),
-    (PRICE, "cache_written", "cache_write", ""),
+    ("price", "cache_written", "cache_write", ""),
 ];
-/// The table whose keys are below a name of the user's choice.
-const PRICE: &str = "price";
 
-/// The old names of keys that variables can set, as paths.
-pub(super) fn old_keys() -> impl Iterator<Item = [&'static str; 2]> {
-    RENAMED.iter().filter(|(table, ..)| *table != PRICE).map(|(table, old, ..)| [*table, *old])
+/// The old names of keys that variables can set, such as `limits.steps`.
+pub(super) fn old_keys() -> impl Iterator<Item = String> {
+    RENAMED.iter().filter(|(table, ..)| *table != "price").map(|(table, old, ..)| format!("{table}.{old}"))
 }
 
-/// Gives old keys of one source their new names. If both are set, the new one wins.
-pub(super) fn rename(tree: &mut Node, notices: &mut Vec<String>) {
-    for (name, old, new, option) in RENAMED {
-        let Some((_, table)) = entry(tree, name) else { continue };
-        if name == PRICE {
-            for (model, table) in table.entries_mut().into_iter().flatten() {
-                notices.extend(rename_one(&[name, model], table, [old, new, option]));
-            }
-        } else {
-            notices.extend(rename_one(&[name], table, [old, new, option]));
+/// Gives old keys of one source their new names, and says so. If both are set, the new one wins.
+pub(super) fn rename(values: &mut Values) -> Vec<String> {
+    let mut notices = Vec::new();
+    for (table, old_name, new_name, option) in RENAMED {
+        // The keys of `[price.NAME]` have a name before them.
+        let length = if table == "price" { 3 } else { 2 };
+        let is_old =
+            |path: &[String]| path.len() == length && path[0] == table && path[length - 1] == old_name;
+        let old: Vec<_> = values.extract_if(.., |path, _| is_old(path)).collect();
+        for (path, mut value) in old {
+            let new_path = with_name(&path, new_name);
+            let (before, after) = match &value.origin {
+                Origin::Environment(name) => (name.clone(), variable(&new_path.join("."))),
+                Origin::Flag(name) => ((*name).to_owned(), option.to_owned()),
+                origin => (format!("{origin}: `{}`", key(&path)), format!("`{}`", key(&new_path))),
+            };
+            value.old_name = Some(old_name);
+            notices.push(printable(&match values.entry(new_path) {
+                Entry::Occupied(_) => {
+                    format!("{before} is ignored: {after}, its new name, is set too; remove the old one")
+                }
+                Entry::Vacant(place) => {
+                    place.insert(value);
+                    format!("{before} is now called {after}; please rename it")
+                }
+            }));
         }
     }
-}
-
-/// Renames a key of the table at a path, and says so.
-fn rename_one(path: &[&str], table: &mut Node, [old, new, option]: [&str; 3]) -> Option<String> {
-    let is_set_too = table.get(new).is_some();
-    let (name, node) = entry(table, old)?;
-    let path = |last| path.iter().copied().chain([last]).collect::<Vec<_>>();
-    let (before, after) = match &node.origin {
-        Origin::Environment(name) => (name.clone(), variable(&path(new))),
-        Origin::Flag(name) => ((*name).to_owned(), option.to_owned()),
-        origin => (format!("{origin}: `{}`", key(&path(old))), format!("`{}`", key(&path(new)))),
-    };
-    if is_set_too {
-        table.entries_mut()?.retain(|(name, _)| name != old);
-        return Some(printable(&format!(
-            "{before} is ignored: {after}, its new name, is set too; remove the old one"
-        )));
-    }
-    new.clone_into(name);
-    Some(printable(&format!("{before} is now called {after}; please rename it")))
-}
-
-fn entry<'a>(table: &'a mut Node, name: &str) -> Option<&'a mut (String, Node)> {
-    table.entries_mut()?.iter_mut().find(|(other, _)| other == name)
+    notices
 }

@@ -3,7 +3,7 @@
 use prowess_workspace::{ContainerOptions, HostRule, Level};
 
 use super::read::section;
-use super::setting::{FullPath, Parsed, Variable, words};
+use super::setting::{EMPTY, FullPath, Parsed, Variable, words};
 
 section! {
     /// What isolates the commands of skills.
@@ -19,10 +19,10 @@ section! {
         User engine_socket: Option<Parsed<FullPath>>,
         /// Hosts that a model may request for its commands. prowess asks you each time, unless a rule allows it.
         /// `prowess run` has `--allow-host`.
-        User hosts: Vec<Parsed<HostRule>>,
+        User hosts: Vec<Parsed<HostRule>> = EMPTY,
         /// Variables that commands may get although they make programs load code, such as `NODE_OPTIONS` or
         /// `LD_LIBRARY_PATH`. They work only inside the sandbox, and never at the level `none`.
-        User allow_loaders: Vec<Parsed<Variable>>,
+        User allow_loaders: Vec<Parsed<Variable>> = EMPTY,
     }
 }
 
@@ -33,12 +33,8 @@ impl SandboxSettings {
     }
 }
 
-/// Where commands run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ExecutorWord {
-    Local,
-    Container,
+words! {
+    /// Where commands run.
+    enum ExecutorWord { "local" = Local, "container" = Container }
 }
-
-words!(ExecutorWord { "local" = Local, "container" = Container });
 words!(Level { "bwrap" = Bwrap, "bwrap-noproc" = BwrapNoproc, "landlock" = Landlock, "none" = None });

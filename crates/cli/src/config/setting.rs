@@ -6,77 +6,85 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 
 use super::read::quoted;
+use crate::directories::home;
+
+/// The default of a list.
+pub(crate) const EMPTY: [&str; 0] = [];
 
 /// A type of values.
 pub(crate) trait Setting: Sized {
-    /// What to write in a file.
-    fn expected() -> String {
-        "text in quotes".to_owned()
-    }
-    /// The value, or why it cannot be used.
+    /// The value, or why it cannot be used. No type accepts an object.
     fn read(value: &Json) -> Result<Self, Wrong>;
-    /// The value of a key that nobody sets and that has no default, and how to show it.
-    fn absent() -> Option<(Self, Json)> {
+    /// The value of a key that nobody sets and that has no default.
+    fn absent() -> Option<Self> {
         None
     }
 }
 
 /// Why a value cannot be used.
 pub(crate) enum Wrong {
-    /// It is not what is [expected](Setting::expected).
-    Form,
+    /// It must be this instead.
+    Form(String),
     /// For this reason.
     Because(String),
 }
 
-impl<T: Setting> Setting for Option<T> {
-    fn expected() -> String {
-        T::expected()
+/// What to write in a file for a value of this type.
+pub(crate) fn expected<T: Setting>() -> String {
+    match T::read(&Json::Object(Map::new())) {
+        Err(Wrong::Form(text) | Wrong::Because(text)) => text,
+        Ok(_) => String::new(),
     }
+}
 
+/// The text that a value must be.
+pub(crate) fn text_of(value: &Json) -> Result<&str, Wrong> {
+    value.as_str().ok_or_else(|| Wrong::Form("text in quotes".to_owned()))
+}
+
+impl<T: Setting> Setting for Option<T> {
     fn read(value: &Json) -> Result<Self, Wrong> {
         T::read(value).map(Some)
     }
 
-    fn absent() -> Option<(Self, Json)> {
-        Some((None, Json::Null))
+    fn absent() -> Option<Self> {
+        Some(None)
     }
 }
 
 impl<T: Setting> Setting for Vec<T> {
-    fn expected() -> String {
-        "a list of texts, such as [\"a\", \"b\"]".to_owned()
-    }
-
     fn read(value: &Json) -> Result<Self, Wrong> {
-        value.as_array().ok_or(Wrong::Form)?.iter().map(T::read).collect()
-    }
-
-    fn absent() -> Option<(Self, Json)> {
-        Some((Self::new(), Json::Array(Vec::new())))
+        let form = || Wrong::Form("a list of texts, such as [\"a\", \"b\"]".to_owned());
+        let items = value.as_array().ok_or_else(form)?.iter().map(T::read);
+        items
+            .map(|item| item.map_err(|wrong| if let Wrong::Form(_) = wrong { form() } else { wrong }))
+            .collect()
     }
 }
 
 impl Setting for String {
     fn read(value: &Json) -> Result<Self, Wrong> {
-        value.as_str().map(Self::from).ok_or(Wrong::Form)
+        text_of(value).map(Self::from)
     }
 }
 
-/// Makes a type a [`Setting`] that is written as one of several words.
+/// Declares a type of values that are written as one of several words, or makes one of such a type.
 macro_rules! words {
+    ($(#[doc = $about:literal])+ enum $type:ident { $($word:literal = $value:ident),+ $(,)? }) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum $type { $($value),+ }
+        words!($type { $($word = $value),+ });
+    };
     ($type:ty { $($word:literal = $value:ident),+ }) => {
         impl $crate::config::setting::Setting for $type {
-            fn expected() -> String {
-                $crate::config::read::alternatives(&[$($word),+])
-            }
             fn read(value: &serde_json::Value) -> Result<Self, $crate::config::setting::Wrong> {
                 match value.as_str() {
                     $(Some($word) => Ok(Self::$value),)+
-                    _ => Err($crate::config::setting::Wrong::Form),
+                    _ => Err($crate::config::setting::Wrong::Form($crate::config::read::alternatives(&[$($word),+]))),
                 }
             }
         }
@@ -91,7 +99,7 @@ pub(crate) struct Parsed<T> {
     pub(crate) value: T,
 }
 
-impl<T: FromStr<Err: fmt::Display>> FromStr for Parsed<T> {
+impl<T: FromStr> FromStr for Parsed<T> {
     type Err = T::Err;
 
     fn from_str(text: &str) -> Result<Self, T::Err> {
@@ -101,7 +109,7 @@ impl<T: FromStr<Err: fmt::Display>> FromStr for Parsed<T> {
 
 impl<T: FromStr<Err: fmt::Display>> Setting for Parsed<T> {
     fn read(value: &Json) -> Result<Self, Wrong> {
-        value.as_str().ok_or(Wrong::Form)?.parse().map_err(|error: T::Err| Wrong::Because(error.to_string()))
+        text_of(value)?.parse().map_err(|error: T::Err| Wrong::Because(error.to_string()))
     }
 }
 
@@ -140,16 +148,13 @@ impl<const LEAST: u64, const MOST: u64> Whole<LEAST, MOST> {
 }
 
 impl<const LEAST: u64, const MOST: u64> Setting for Whole<LEAST, MOST> {
-    fn expected() -> String {
-        format!("a whole number of {LEAST} or more")
-    }
-
     fn read(value: &Json) -> Result<Self, Wrong> {
-        match value.as_u64().filter(|number| *number >= LEAST).ok_or(Wrong::Form)? {
-            number if number > MOST => {
+        match value.as_u64() {
+            Some(number) if number > MOST => {
                 Err(Wrong::Because(format!("write a whole number of {MOST} or less, not {number}")))
             }
-            number => Ok(Self(number)),
+            Some(number) if number >= LEAST => Ok(Self(number)),
+            _ => Err(Wrong::Form(format!("a whole number of {LEAST} or more"))),
         }
     }
 }
@@ -159,32 +164,58 @@ impl<const LEAST: u64, const MOST: u64> Setting for Whole<LEAST, MOST> {
 pub(crate) struct Amount(pub(crate) f64);
 
 impl Setting for Amount {
-    fn expected() -> String {
-        "a number of 0 or more".to_owned()
-    }
-
     fn read(value: &Json) -> Result<Self, Wrong> {
         let number = value.as_f64().filter(|number| number.is_finite() && *number >= 0.0);
-        number.map(Self).ok_or(Wrong::Form)
+        number.map(Self).ok_or_else(|| Wrong::Form("a number of 0 or more".to_owned()))
     }
 }
 
-/// The name of an environment variable. An empty name means none.
-#[derive(Clone, Debug)]
-pub(crate) struct Variable;
+/// Declares a kind of text for [`Parsed`]: which texts it accepts, and what to say about others.
+macro_rules! text {
+    ($(#[doc = $about:literal])+ $name:ident: |$text:ident| $accepts:expr, $message:expr) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) struct $name;
 
-impl FromStr for Variable {
-    type Err = &'static str;
+        impl std::str::FromStr for $name {
+            type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, &'static str> {
-        let begins = |c: char| c.is_ascii_uppercase() || c == '_';
-        let fits = |c: char| begins(c) || c.is_ascii_digit();
-        // The message does not repeat the text: it may be a key.
-        if text.is_empty() || (text.starts_with(begins) && text.chars().all(fits)) {
-            return Ok(Self);
+            fn from_str($text: &str) -> Result<Self, String> {
+                if $accepts { Ok(Self) } else { Err($message.into()) }
+            }
         }
-        Err("write the name of an environment variable, such as API_TOKEN, not its value")
+    };
+}
+pub(crate) use text;
+
+// The message does not repeat the text: it may be a key.
+const NO_VARIABLE: &str = "write the name of an environment variable, such as API_TOKEN, not its value";
+
+text!(
+    /// The name of an environment variable.
+    Variable: |text| is_variable(text), NO_VARIABLE
+);
+text!(
+    /// The name of an environment variable, or an empty text for none.
+    VariableOrNone: |text| text.is_empty() || is_variable(text), NO_VARIABLE
+);
+text!(
+    /// A URL with `http://` or `https://`. A wrong host shows when it is called.
+    HttpUrl: |text| is_http_url(text), match text {
+        // What stands before an `@` may be a password.
+        text if text.contains('@') => "write a URL with http:// or https://".to_owned(),
+        text => format!("write a URL with http:// or https://, not `{}`", quoted(text)),
     }
+);
+
+fn is_variable(text: &str) -> bool {
+    let begins = |c: char| c.is_ascii_uppercase() || c == '_';
+    text.starts_with(begins) && text.chars().all(|c| begins(c) || c.is_ascii_digit())
+}
+
+fn is_http_url(text: &str) -> bool {
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/') && !rest.contains(char::is_whitespace))
 }
 
 /// A path that does not depend on the working directory, with `~/` expanded.
@@ -195,7 +226,7 @@ impl FromStr for FullPath {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match (text.strip_prefix("~/"), super::home()) {
+        match (text.strip_prefix("~/"), home()) {
             (Some(below), Some(home)) => Ok(Self(home.join(below))),
             (None, _) if !text.starts_with('/') => {
                 Err(format!("write `{}` as an absolute path, or with a leading ~/", quoted(text)))
@@ -205,35 +236,11 @@ impl FromStr for FullPath {
     }
 }
 
-/// A URL with `http://` or `https://`. A wrong host shows when it is called.
-#[derive(Clone, Debug)]
-pub(crate) struct HttpUrl;
-
-impl FromStr for HttpUrl {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-        let is_host =
-            |rest: &str| !rest.is_empty() && !rest.starts_with('/') && !rest.contains(char::is_whitespace);
-        match rest {
-            Some(rest) if is_host(rest) => Ok(Self),
-            // What stands before an `@` may be a password.
-            _ if text.contains('@') => Err("write a URL with http:// or https://".to_owned()),
-            _ => Err(format!("write a URL with http:// or https://, not `{}`", quoted(text))),
-        }
-    }
-}
-
 /// A program and its arguments. No shell reads them.
 #[derive(Clone, Debug)]
 pub(crate) struct CommandLine(pub(crate) Vec<String>);
 
 impl Setting for CommandLine {
-    fn expected() -> String {
-        Vec::<String>::expected()
-    }
-
     fn read(value: &Json) -> Result<Self, Wrong> {
         let words = Vec::<String>::read(value)?;
         let because = |reason: &str| Err(Wrong::Because(reason.to_owned()));

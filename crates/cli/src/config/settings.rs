@@ -6,86 +6,87 @@ use anyhow::{Result, anyhow, bail};
 use prowess_agent::Prices;
 use prowess_agent::cost::{ModelPrice, Price};
 use prowess_mcp::client::ServerLabel;
+use prowess_permission::nearest::nearest;
 
-use super::artifacts::ArtifactSettings;
-use super::limits::LimitSettings;
-use super::mcp::McpSettings;
-use super::model::{ModelName, ModelSettings};
-use super::origin::Origin;
-use super::price::{ModelPattern, PriceSettings};
-use super::provider::{BUILT_IN, ProviderName, ProviderSettings};
-use super::read::{Row, Tables, alternatives};
-use super::sandbox::SandboxSettings;
+use super::model::ModelName;
+use super::price::ModelPattern;
+use super::provider::{BUILT_IN, ProviderName};
+use super::read::{Reader, Row, Section, Table, alternatives, check_keys};
+use super::renamed::rename;
 use super::setting::Parsed;
-use super::skills::SkillSettings;
-use super::telemetry::TelemetrySettings;
-use super::tree::{Node, Value};
-use super::{OTHER_TABLES, reference};
+use super::value::{Origin, Values, put};
+use super::{artifacts, limits, mcp, model, price, provider, sandbox, skills, telemetry};
 use crate::terminal::printable;
 
-/// Everything that can be set, except rules and hooks.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub(crate) model: ModelSettings,
-    pub(crate) provider: BTreeMap<Parsed<ProviderName>, ProviderSettings>,
-    pub(crate) skills: SkillSettings,
-    pub(crate) sandbox: SandboxSettings,
-    pub(crate) artifacts: ArtifactSettings,
-    pub(crate) limits: LimitSettings,
-    pub(crate) mcp: BTreeMap<Parsed<ServerLabel>, McpSettings>,
-    pub(crate) price: BTreeMap<Parsed<ModelPattern>, PriceSettings>,
-    pub(crate) telemetry: TelemetrySettings,
+/// Declares the settings, with the name and the type of each table.
+macro_rules! settings {
+    ($($name:ident: $type:ty,)+) => {
+        /// Everything that can be set, except rules and hooks.
+        #[derive(Clone, Debug)]
+        pub(crate) struct Settings {
+            $(pub(crate) $name: $type,)+
+        }
+
+        /// The names of all tables.
+        pub(super) const TABLES: &[&str] = &[$(stringify!($name)),+];
+
+        /// All tables with their keys.
+        pub(super) fn tables() -> Vec<Table> {
+            vec![$(<$type>::table(stringify!($name))),+]
+        }
+
+        fn read_tables(reader: &mut Reader<'_>) -> Result<Settings> {
+            Ok(Settings { $($name: Section::read(reader, &[stringify!($name)])?),+ })
+        }
+    };
 }
 
-/// The names of all tables.
-pub(super) const TABLES: [&str; 9] =
-    ["model", "provider", "skills", "sandbox", "artifacts", "limits", "mcp", "price", "telemetry"];
+settings! {
+    model: model::ModelSettings,
+    provider: BTreeMap<Parsed<ProviderName>, provider::ProviderSettings>,
+    skills: skills::SkillSettings,
+    sandbox: sandbox::SandboxSettings,
+    artifacts: artifacts::ArtifactSettings,
+    limits: limits::LimitSettings,
+    mcp: BTreeMap<Parsed<ServerLabel>, mcp::McpSettings>,
+    price: BTreeMap<Parsed<ModelPattern>, price::PriceSettings>,
+    telemetry: telemetry::TelemetrySettings,
+}
 
 impl Settings {
     /// The settings if nobody sets anything.
     pub(crate) fn built_in() -> Result<Self> {
-        Self::read(&[built_in()], &mut Vec::new())
+        Ok(Self::read(Vec::new())?.0)
     }
 
-    /// Reads the settings from all sources, the strongest last, and lists every key in `rows`.
-    pub(super) fn read(sources: &[Node], rows: &mut Vec<Row>) -> Result<Self> {
-        let top = Tables::top(sources);
-        top.check_keys(&[&TABLES[..], &OTHER_TABLES].concat())?;
-        let mut settings = Self {
-            model: top.section("model", rows)?,
-            provider: top.named("provider", rows)?,
-            skills: top.section("skills", rows)?,
-            sandbox: top.section("sandbox", rows)?,
-            artifacts: top.section("artifacts", rows)?,
-            limits: top.section("limits", rows)?,
-            mcp: top.named("mcp", rows)?,
-            price: top.named("price", rows)?,
-            telemetry: top.section("telemetry", rows)?,
-        };
-        settings.check(rows)?;
-        Ok(settings)
+    /// Reads the settings from all sources, the strongest last. Also gives every key, and notices about renamed ones.
+    pub(super) fn read(mut sources: Vec<Values>) -> Result<(Self, Vec<Row>, Vec<String>)> {
+        let notices = sources.iter_mut().flat_map(rename).collect();
+        let tables = tables();
+        sources.iter().try_for_each(|values| check_keys(values, &tables))?;
+        sources.insert(0, built_in());
+        let mut reader = Reader { sources: &sources, rows: Vec::new() };
+        let mut settings = read_tables(&mut reader)?;
+        settings.check(&reader)?;
+        Ok((settings, reader.rows, notices))
     }
 
     /// Checks the keys that depend on each other.
-    fn check(&mut self, rows: &[Row]) -> Result<()> {
-        let origin = |path: &[&str]| {
-            let is_meant = |row: &&Row| row.path.iter().zip(path).all(|(one, other)| one == other);
-            rows.iter().find(is_meant).map(|row| row.origin.clone())
-        };
+    fn check(&mut self, reader: &Reader<'_>) -> Result<()> {
         for (name, provider) in &mut self.provider {
-            provider.check(name, |key| origin(&["provider", name, key]))?;
+            provider.check(name, |key| reader.origin(&["provider", name, key]))?;
         }
         for (name, server) in &self.mcp {
-            server.check(name, origin(&["mcp", name]), |key| origin(&["mcp", name, key]))?;
+            server.check(name, |key| reader.origin(&["mcp", name, key]))?;
         }
         let ModelName::Of { provider, .. } = &self.model.name else { return Ok(()) };
         if !self.provider.contains_key(provider.as_str()) {
             let known: Vec<&str> = self.provider.keys().map(|name| &**name).collect();
-            let hint = prowess_permission::nearest::nearest(provider, known.iter().copied()).map_or_else(
+            let hint = nearest(provider, known.iter().copied()).map_or_else(
                 || format!("use {}, or add one with [provider.NAME]", alternatives(&known)),
                 |near| format!("did you mean `{near}`?"),
             );
-            let place = origin(&["model", "name"]).unwrap_or(Origin::Default);
+            let place = reader.origin(&["model", "name"]);
             bail!("{place}: `model.name` names an unknown provider, `{}`; {hint}", printable(provider));
         }
         Ok(())
@@ -100,18 +101,13 @@ impl Settings {
     }
 }
 
-/// The defaults, and the providers that are built in.
-pub(super) fn built_in() -> Node {
-    let mut tree = Node::empty();
-    for (path, default) in reference::keys() {
-        if let Some(default) = default {
-            tree.put(&path, Value::Typed(default), &Origin::Default);
-        }
-    }
+/// The providers that are built in.
+fn built_in() -> Values {
+    let mut values = Values::new();
     for (name, keys) in BUILT_IN {
         for (key, value) in keys {
-            tree.put(&["provider", name, key], Value::Typed(value.into()), &Origin::Default);
+            put(&mut values, &["provider", name, key], value.into(), &Origin::Default);
         }
     }
-    tree
+    values
 }

@@ -6,14 +6,14 @@ use prowess_skills::load_limits::DEFAULT_MAX_LOADED_SKILLS;
 use prowess_skills::{AllowedTools, Budgets, Dialect, Discovery, Lifetime, SessionOptions};
 
 use super::read::section;
-use super::setting::{FullPath, Parsed, Whole, words};
+use super::setting::{EMPTY, FullPath, Parsed, Whole, words};
 
 section! {
     /// Where prowess finds skills, how a model learns about them, and how much room they get.
     pub(crate) struct SkillSettings {
         /// More directories with skills, as absolute paths or with a leading `~/`. `SKILLS_ROOT` and `--root` take
         /// precedence over them.
-        User roots: Vec<Parsed<FullPath>>,
+        User roots: Vec<Parsed<FullPath>> = EMPTY,
         /// How many skills can be loaded at once.
         All max_loaded_skills: Whole = DEFAULT_MAX_LOADED_SKILLS,
         /// How many tokens all loaded skills can have together. Without it, there is no limit.
@@ -65,11 +65,7 @@ words!(Discovery { "lazy" = Lazy, "eager" = Eager });
 words!(Lifetime { "once" = Once, "turn" = Turn, "session" = Session });
 words!(ManualSkills { "hidden" = Hidden, "marked" = Marked });
 
-/// Which skills are loaded when a sub-agent starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Inherited {
-    None,
-    Loaded,
+words! {
+    /// Which skills are loaded when a sub-agent starts.
+    enum Inherited { "none" = None, "loaded" = Loaded }
 }
-
-words!(Inherited { "none" = None, "loaded" = Loaded });

@@ -6,9 +6,12 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use prowess_base::beneath;
 use prowess_permission::config::MAX_CONFIG_BYTES;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
+
+use crate::directories::user_directory;
 
 /// The name of a configuration file.
 pub(crate) const FILE_NAME: &str = "prowess.toml";
@@ -59,9 +62,7 @@ impl Source {
 
     fn read(owner: Owner, path: &Path, more: OFlags) -> Result<Option<Self>> {
         let name = path.display();
-        // Without O_NONBLOCK, opening a FIFO would wait for a writer.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | more;
-        let file = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+        let file = match rustix::fs::openat(CWD, path, beneath::FILE | more, Mode::empty()) {
             Ok(file) => File::from(file),
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
             Err(Errno::LOOP) if owner == Owner::Project => {
@@ -103,7 +104,5 @@ impl Source {
 
 /// Where prowess looks for the user's file.
 pub(crate) fn user_path() -> Option<PathBuf> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")))?;
-    Some(base.join("prowess").join(FILE_NAME))
+    Some(user_directory("XDG_CONFIG_HOME", ".config")?.join("prowess").join(FILE_NAME))
 }

@@ -121,7 +121,7 @@ fn everything_in_the_guide_can_be_set() {
     assert_eq!(config.settings.provider["local"].key_env.as_deref(), Some("LOCAL"));
     assert!(config.settings.provider["openai"].key_env.is_none(), "a command takes the default's place");
     assert_eq!(config.settings.sandbox.hosts.len(), 2);
-    assert_eq!(config.prices().unwrap().of("gpt-5.1").unwrap().input.to_string(), "1.25");
+    assert_eq!(config.settings.prices().unwrap().of("gpt-5.1").unwrap().input.to_string(), "1.25");
     assert_eq!(config.hooks().unwrap().len(), 2);
     let decide =
         |agent: &str, kind| config.policy(agent, &WorkspaceDir::default()).decide(&kind, "x").decision;
@@ -163,12 +163,15 @@ fn every_mistake_in_a_file_is_one_line_with_its_place() {
         "[sandbox]\nlevel = \"strong\"",
         "[sandbox]\nhosts = [\"*.com\"]",
         "[sandbox]\nengine_socket = \"podman.sock\"",
+        "[sandbox]\nallow_loaders = [\"\"]",
         "[limits]\ncost = -1",
         "[limits]\ncost = inf",
         "[price.a]\ninput = 1",
         "[price.\"a*b\"]\ninput = 1\noutput = 1",
         "[price.a]\ninput = 0.12345678\noutput = 1",
         "[mcp.docs]\nenv = []",
+        "[mcp.docs]",
+        "[mcp.docs]\ncommand = [\"a\"]\nenv = [\"\"]",
         "[mcp.docs]\ncommand = [\"a\"]\nurl = \"https://a.example\"",
         "[mcp.docs]\ncommand = [\"./a\"]",
         "[mcp.\"Our docs\"]\ncommand = [\"a\"]",
@@ -213,10 +216,45 @@ fn a_project_cannot_set_what_is_the_user_s() {
 }
 
 #[test]
+fn a_project_is_not_told_to_fill_a_table_that_it_may_not_have() {
+    for table in ["provider.local", "mcp.docs", "price.a"] {
+        let error = load("", &format!("[{table}]"), &[], &[]).err().unwrap().to_string();
+        assert!(error.starts_with("/project/prowess.toml:1: only your own file"), "{error}");
+        assert!(error.ends_with(&format!(" may have the table [{table}]; move it there")), "{error}");
+    }
+    // Not all keys of this table are the user's.
+    load("", "[skills]", &[], &[]).unwrap();
+}
+
+#[test]
+fn a_message_about_an_old_key_names_it_as_the_file_does() {
+    let (old, new) = ("`limits.steps`", "(now called `limits.model_calls`)");
+    assert_eq!(
+        refusal("[limits]\nsteps = 0"),
+        format!("/home/me/prowess.toml:2: {old} {new} must be a whole number of 1 or more, not 0")
+    );
+    assert_eq!(
+        refusal("[limits]\nsteps = 9999999999"),
+        format!(
+            "/home/me/prowess.toml:2: {old} {new}: write a whole number of 4294967295 or less, not 9999999999"
+        )
+    );
+    let forbidden = load("", "[limits]\nsteps = 5", &[], &[]).err().unwrap().to_string();
+    assert!(forbidden.starts_with("/project/prowess.toml:2: only your own file"), "{forbidden}");
+    assert!(forbidden.ends_with(&format!(" may set {old} {new}; move it there")), "{forbidden}");
+    let price = refusal("[price.\"a b\"]\ninput = 1\noutput = 1\ncache_written = -1");
+    assert_eq!(
+        price,
+        "/home/me/prowess.toml:4: `price.\"a b\".cache_written` (now called `price.\"a b\".cache_write`) must be \
+         a number of 0 or more, not -1"
+    );
+}
+
+#[test]
 fn a_project_can_set_these_keys_and_no_others() {
-    let open = reference::tables().into_iter().flat_map(|(heading, _, keys)| {
-        let open = keys.into_iter().filter(|key| key.by == read::SetBy::All);
-        open.map(move |key| format!("{heading}.{}", key.name))
+    let open = settings::tables().into_iter().flat_map(|table| {
+        let open = table.keys.into_iter().filter(|key| key.by == read::SetBy::All);
+        open.map(move |key| format!("{}.{}", table.name, key.name))
     });
     assert_eq!(
         open.collect::<Vec<_>>(),
@@ -288,12 +326,6 @@ fn hostile_files_end_in_one_line() {
     let bytes = Source { bytes: b"[model]\n\xff".to_vec(), ..source(Owner::User, "") };
     let error = Config::from_sources(Some(&bytes), &OfProject::Nothing, [], &[]).err().unwrap().to_string();
     assert_eq!(error, "/home/me/prowess.toml:2: this is not valid UTF-8; save the file as UTF-8");
-}
-
-#[test]
-fn urls_are_shown_without_what_could_be_secret() {
-    assert_eq!(without_secrets("https://a:b@c.example/v1?k=1"), "https://…@c.example/v1?…");
-    assert_eq!(without_secrets("http://127.0.0.1:1/v1"), "http://127.0.0.1:1/v1");
 }
 
 #[test]

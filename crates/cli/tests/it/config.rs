@@ -142,6 +142,8 @@ fn a_project_s_file_must_be_its_own_and_set_only_what_it_may() {
     world.file("project/prowess.toml", "[sandbox]\nlevel = \"none\"\n");
     let show = ["config", "show", "--trust-project"];
     let mut told = refused(&world, &show);
+    world.file("project/prowess.toml", "[provider.local]\n");
+    told.push_str(&refused(&world, &show));
     std::fs::remove_file(world.path("project/prowess.toml")).unwrap();
     world.file("home/secret.toml", "[limits]\nmodel_calls = 1\n");
     symlink(world.path("home/secret.toml"), world.path("project/prowess.toml")).unwrap();

@@ -122,3 +122,26 @@ fn an_old_key_in_a_project_s_file_is_told_only_if_the_file_counts() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("skills.max_loaded_skills\t3\t"));
     assert!(errors(&output).contains("`skills.max_loaded` is now called `skills.max_loaded_skills`"));
 }
+
+#[test]
+fn a_message_about_an_old_key_says_both_names() {
+    let world = World::new();
+    let refused = |args: &[&str]| {
+        let output = world.output(args);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    world.file("project/prowess.toml", "[limits]\nsteps = 5\n");
+    let forbidden = refused(&["config", "show", "--trust-project"]);
+    assert!(forbidden.contains("/project/prowess.toml:2: only your own file"), "{forbidden}");
+    assert!(forbidden.contains(" may set `limits.steps` (now called `limits.model_calls`); move it there"));
+    world.file(USER, "[model]\nwindow = 1\n");
+    let wrong = refused(&["config", "show"]);
+    assert!(
+        wrong.ends_with(
+            "prowess.toml:2: `model.window` (now called `model.context_window`) must be a whole number of 1000 or \
+             more, not 1\n"
+        ),
+        "{wrong}"
+    );
+}

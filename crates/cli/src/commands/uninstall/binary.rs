@@ -37,7 +37,7 @@ impl Binary {
         let name = printable(&path.to_string_lossy());
         let Some(directory) = path.parent() else { return Self::Unknown };
         if let Some(root) = directory.parent().filter(|root| is_noted(root)) {
-            let is_usual = crate::config::home().is_some_and(|home| root == home.join(".cargo"))
+            let is_usual = crate::directories::home().is_some_and(|home| root == home.join(".cargo"))
                 || std::env::var_os("CARGO_HOME").is_some_and(|usual| root == Path::new(&usual));
             let root = format!(" --root {}", quote(&root.to_string_lossy()));
             let root = if is_usual { "" } else { &root };

@@ -68,7 +68,7 @@ pub(crate) fn items(keep_config: bool) -> Vec<Item> {
 /// Where completion scripts are, according to the documents.
 fn completions() -> Vec<PathBuf> {
     let config = directories::user_directory("XDG_CONFIG_HOME", ".config");
-    let home = crate::config::home();
+    let home = crate::directories::home();
     [
         directories::data().map(|data| data.join("bash-completion/completions/prowess")),
         directories::data().map(|data| data.join("zsh/site-functions/_prowess")),
@@ -150,6 +150,6 @@ pub(crate) fn remove_empty_parents(keep_config: bool) {
 
 /// The directory with the user's own skills, which stay.
 pub(crate) fn skills() -> Option<PathBuf> {
-    let own = crate::config::home()?.join(".prowess");
+    let own = crate::directories::home()?.join(".prowess");
     own.is_dir().then_some(own)
 }

@@ -8,8 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use secrecy::SecretString;
 
-use super::ProviderSettings;
-use crate::config::user_path;
+use crate::config::{ProviderSettings, user_path};
 use crate::terminal::printable;
 
 /// How long a program may take to print a key.
@@ -19,7 +18,7 @@ const MAX_KEY: u64 = 64 * 1024;
 
 impl ProviderSettings {
     /// The API key of the provider with this name, if it needs one.
-    pub(crate) fn key(&self, name: &str) -> Result<Option<SecretString>> {
+    pub(super) fn key(&self, name: &str) -> Result<Option<SecretString>> {
         let name = printable(name);
         if let Some(command) = &self.key_command {
             return printed(&command.0, TIME)
@@ -136,7 +135,7 @@ mod tests {
     #[test]
     fn a_missing_key_error_says_where_to_put_it() {
         let provider = |key_env: Option<&str>| ProviderSettings {
-            api: super::super::Api::Openai,
+            api: crate::config::Api::Openai,
             base_url: "http://127.0.0.1".parse().unwrap(),
             key_env: key_env.map(|name| name.parse().unwrap()),
             key_command: None,
