@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use prowess_catalog::skill::SkillContext;
+use prowess_catalog::untrusted::code_text;
 use prowess_catalog::{Resources, SkillEntry, SkillText};
 use prowess_permission::Kind;
 
@@ -12,7 +13,7 @@ use crate::conflict::{conflict_error, limit_reached};
 use crate::delta::{LoadedFrom, LoadedSkill, ResourceMetadata, SelectMode, SkillDelta};
 use crate::documents::{ChosenDocuments, DocumentChoice};
 use crate::engine::SkillEngine;
-use crate::error::{SkillError, printable};
+use crate::error::SkillError;
 use crate::framing::{self, FramedText};
 use crate::operation::{Io, Operation};
 use crate::options::{Placement, SessionOptions};
@@ -330,7 +331,7 @@ impl PreparedLoad {
                 Placement::SystemMessage => {
                     format!(
                         "Skill '{}' is loaded. Its instructions are in the system message.",
-                        printable(&self.name)
+                        code_text(&self.name)
                     )
                 }
             }
@@ -357,6 +358,6 @@ pub enum OverBudget {
 }
 
 fn already_loaded(name: &str) -> SkillAnswer {
-    let text = format!("Skill '{}' is already loaded. Its instructions are already active.", printable(name));
+    let text = format!("Skill '{}' is already loaded. Its instructions are already active.", code_text(name));
     SkillAnswer { text, ..SkillAnswer::default() }
 }

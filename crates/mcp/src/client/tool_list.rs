@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use prowess_base::text::cut;
 use prowess_catalog::Digest;
 use prowess_catalog::untrusted::{is_unprintable, one_line};
 use prowess_permission::quote_name;
@@ -14,8 +15,8 @@ use serde_json::Value;
 use super::error::ServerError;
 use super::label::ServerLabel;
 use super::pages::Pages;
-use super::printable::{cut, printable};
 use super::server::Server;
+use super::short_line::short_line;
 
 const LIST: &str = "tools/list";
 const CALL: &str = "tools/call";
@@ -111,7 +112,7 @@ impl Server {
                     Ok(tool) => {
                         list.left_out.push(format!("{}: another tool has this name", quote_name(&tool.name)))
                     }
-                    Err(why) => list.left_out.push(format!("{}: {why}", quote_name(&printable(&tool.name)))),
+                    Err(why) => list.left_out.push(format!("{}: {why}", quote_name(&short_line(&tool.name)))),
                 }
             }
             if let Err(why) = pages.end(page.next_cursor.into()) {
@@ -169,7 +170,7 @@ fn offered(
     if parameters.to_string().len() > MAX_SCHEMA {
         return Err(format!("the schema of its arguments has more than {MAX_SCHEMA} bytes"));
     }
-    let description = cut(&one_line(description), MAX_DESCRIPTION);
+    let description = cut(&one_line(description), MAX_DESCRIPTION).into_owned();
     Ok(ServerTool {
         name: name(server, their_name),
         their_name: their_name.to_owned(),
