@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use prowess_base::beneath::{self, DIRECTORY, Follow, NotOpened};
-use rustix::fs::{self, AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid};
+use rustix::fs::{self, FileType, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 
 mod remove_tree;
@@ -178,7 +178,7 @@ impl Dir {
         if (stat.st_uid, stat.st_gid) == (user.as_raw(), group.as_raw()) {
             return Ok(());
         }
-        Ok(fs::chownat(&self.0, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?)
+        Ok(fs::chownat(&self.0, name, Some(user), Some(group), fs::AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// The parent of this directory at this moment.
