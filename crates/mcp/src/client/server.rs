@@ -34,6 +34,13 @@ use crate::skills_extension::SKILLS_EXTENSION;
 const REVISIONS: [ProtocolVersion; 3] =
     [ProtocolVersion::V_2026_07_28, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2025_06_18];
 
+/// The time to connect, by default.
+pub(super) const DEFAULT_CONNECT_TIME: Duration = Duration::from_secs(30);
+/// The time for an answer, except a tool's, by default.
+pub(super) const DEFAULT_ANSWER_TIME: Duration = Duration::from_secs(30);
+/// The most bytes of a message, by default: enough for a file of 16 MiB in Base64.
+pub(super) const DEFAULT_MESSAGE_BYTES: usize = 24 * 1024 * 1024;
+
 /// A connected server. Dropping it closes the connection, and ends the program that was started for it.
 ///
 /// ```no_run

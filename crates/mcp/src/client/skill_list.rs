@@ -13,6 +13,8 @@ use prowess_catalog::published::Offer;
 
 const LIST: &str = "skills/list";
 const GET: &str = "skills/get";
+/// The most skills of a server, by default.
+pub(super) const DEFAULT_SKILLS: usize = 1000;
 /// How many unusable entries are reported. A server may list any number of them.
 const MAX_REFUSED: usize = 100;
 

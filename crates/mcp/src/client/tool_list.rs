@@ -1,6 +1,7 @@
 //! Lists and calls the tools of a server.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use prowess_base::text::cut;
 use prowess_catalog::Digest;
@@ -20,6 +21,10 @@ use super::short_line::short_line;
 
 const LIST: &str = "tools/list";
 const CALL: &str = "tools/call";
+/// The most tools of a server, by default.
+pub(super) const DEFAULT_TOOLS: usize = 128;
+/// The time for a tool call, by default.
+pub(super) const DEFAULT_TOOL_TIME: Duration = Duration::from_secs(300);
 /// The longest tool name that model providers accept.
 const MAX_NAME: usize = 64;
 /// How many characters of a description the model reads.
