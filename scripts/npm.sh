@@ -1,5 +1,5 @@
-# To be sourced: defines `npm`, with the Node.js of this machine if that is new enough, else with the one that PyPI
-# has, of which there is one copy beside $directory; $node is its path. Wants a function `fail`.
+# To be sourced. Defines `npm`, with the Node.js of this machine if it is new enough, otherwise with the one on PyPI. One
+# copy of that one is beside $directory, and $node is its path. The script that sources this has to define `fail`.
 node_version=24.19.0
 
 is_new='const [one, two] = process.versions.node.split(".").map(Number); process.exit(one > 20 || (one === 20 && two >= 15) ? 0 : 1)'
@@ -19,6 +19,15 @@ else
   node="$home/bin/node"
   npm() { timeout 600 "$node" "$home/lib/node_modules/npm/bin/npm-cli.js" "$@"; }
 fi
+
+# Sets $platform to the name that npm packages have for this machine.
+find_platform() {
+  case "$(uname -sm)" in
+    "Linux x86_64") platform=linux-x64 ;;
+    "Linux aarch64") platform=linux-arm64 ;;
+    *) fail "this test does not run on $(uname -sm); use Linux on x86_64 or aarch64" ;;
+  esac
+}
 
 # Makes these packages, of exact versions, the ones in $directory/node_modules. A second time there is nothing to do.
 install_packages() {

@@ -3,7 +3,7 @@
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::cap::Cap;
-use crate::path::printable;
+use crate::path::debug_start;
 use crate::{BackendError, Entry, Result};
 
 /// The longest pattern, in bytes.
@@ -67,7 +67,7 @@ impl GlobQuery {
     /// larger than [`MAX_PATTERN_BYTES`] or [`MAX_PATTERN_EXPANSIONS`].
     pub fn new(pattern: &str) -> Result<Self> {
         let invalid = |reason: &str| BackendError::InvalidPattern {
-            pattern: printable(pattern),
+            pattern: debug_start(pattern),
             reason: reason.to_owned(),
         };
         if pattern.is_empty() {

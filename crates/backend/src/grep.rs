@@ -4,7 +4,7 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use crate::cap::Cap;
 use crate::glob::MAX_SKIPPED;
-use crate::path::printable;
+use crate::path::debug_start;
 use crate::{BackendError, Contents, GlobQuery, GlobReport, Result, VirtualPath};
 
 /// The longest search pattern, in bytes.
@@ -93,7 +93,7 @@ impl GrepQuery {
     ///
     /// [`BackendError::InvalidPattern`] if it does not parse, is empty, or would be too large.
     pub fn regex(pattern: &str) -> Result<Self> {
-        let invalid = |reason: String| BackendError::InvalidPattern { pattern: printable(pattern), reason };
+        let invalid = |reason: String| BackendError::InvalidPattern { pattern: debug_start(pattern), reason };
         if pattern.is_empty() {
             return Err(invalid("it is empty; say what to look for".to_owned()));
         }

@@ -5,6 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use prowess_base::text::{MAX_START_CHARS, cut, is_unprintable};
+
 use crate::BackendError;
 
 /// The longest path that parses, in bytes.
@@ -80,7 +82,7 @@ impl VirtualPath {
     ///
     /// [`BackendError::InvalidPath`] names the first [`PathProblem`] found.
     pub fn parse(text: &str) -> Result<Self, BackendError> {
-        let invalid = |problem| BackendError::InvalidPath { text: printable(text), problem };
+        let invalid = |problem| BackendError::InvalidPath { text: debug_start(text), problem };
         if text.len() > MAX_PATH_BYTES {
             return Err(invalid(PathProblem::TooLong));
         }
@@ -104,7 +106,7 @@ impl VirtualPath {
     pub fn join(&self, relative: &str) -> Result<Self, BackendError> {
         if relative.is_empty() || relative.starts_with('/') {
             let problem = PathProblem::EmptyComponent;
-            return Err(BackendError::InvalidPath { text: printable(relative), problem });
+            return Err(BackendError::InvalidPath { text: debug_start(relative), problem });
         }
         if self.is_root() {
             Self::parse(&format!("/{relative}"))
@@ -192,14 +194,19 @@ fn check_name(name: &str) -> Result<(), PathProblem> {
     }
 }
 
-/// A refused text as an error may show it: on one line, and not the megabyte that somebody sent.
-pub(crate) fn printable(text: &str) -> String {
-    const MAX_SHOWN_CHARS: usize = 200;
-    let mut shown: String = text.chars().take(MAX_SHOWN_CHARS).flat_map(char::escape_debug).collect();
-    if text.chars().nth(MAX_SHOWN_CHARS).is_some() {
-        shown.push('…');
+/// The beginning of a refused text for an error, escaped as `{:?}` escapes it, quotes and backslashes included. Invisible
+/// characters that `{:?}` shows are escaped too.
+pub(crate) fn debug_start(text: &str) -> String {
+    let mut start = String::new();
+    for c in cut(text, MAX_START_CHARS).chars() {
+        let escaped = c.escape_debug();
+        if is_unprintable(c) && escaped.len() == 1 {
+            start.extend(c.escape_unicode());
+        } else {
+            start.extend(escaped);
+        }
     }
-    shown
+    start
 }
 
 impl fmt::Display for VirtualPath {
@@ -251,6 +258,18 @@ impl From<VirtualPath> for String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_show_no_invisible_character_and_nothing_that_debug_escapes() {
+        for c in ('\0'..='\u{FFFF}').chain('\u{13000}'..='\u{1D200}').chain('\u{E0000}'..='\u{E1000}') {
+            let shown = debug_start(c.encode_utf8(&mut [0; 4]));
+            assert!(!shown.contains(is_unprintable), "{c:?}");
+            if c.escape_debug().len() > 1 {
+                assert!(shown.chars().eq(c.escape_debug()), "{c:?}: {shown}");
+            }
+        }
+        assert_eq!(debug_start(&"\n".repeat(300)), format!("{}…", r"\n".repeat(MAX_START_CHARS)));
+    }
 
     fn path(text: &str) -> VirtualPath {
         VirtualPath::parse(text).unwrap()

@@ -22,6 +22,9 @@ pub const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFla
 /// The flags that open a file for reading. Without `O_NONBLOCK`, opening a FIFO would wait for a writer.
 pub const FILE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
+/// The flags that open a directory for looking at one entry. The directory need not be readable.
+const PARENT: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
 /// How often an open is tried if something is renamed meanwhile.
 const MAX_ATTEMPTS: usize = 8;
 
@@ -192,25 +195,46 @@ pub fn open_file(
     }
 }
 
-/// Returns the metadata of the entry `name`. If it is a link, these are the metadata of the link.
+/// Returns the metadata of the entry at `relative` below `directory`. If the entry is a link, these are the metadata of
+/// the link. A link before the last name is an error.
 ///
 /// ```
 /// use prowess_base::beneath::{open_directory, stat};
 /// use rustix::fs::FileType;
+/// use rustix::io::Errno;
 ///
 /// # let scratch = tempfile::tempdir()?;
 /// std::os::unix::fs::symlink("/", scratch.path().join("link"))?;
 /// let directory = open_directory(scratch.path())?;
 /// let found = stat(&directory, "link")?;
 /// assert_eq!(FileType::from_raw_mode(found.st_mode), FileType::Symlink);
+/// assert!(stat(&directory, "link/etc").is_err());
+/// assert_eq!(stat(&directory, "..").unwrap_err(), Errno::XDEV);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
 /// # Errors
 ///
-/// The error of the system: `ENOENT` if the entry does not exist.
-pub fn stat(directory: impl AsFd, name: impl AsRef<OsStr>) -> Result<Stat, Errno> {
-    fs::statat(directory, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)
+/// The error of the system: `ENOENT` if the entry does not exist, `ELOOP` or `ENOTDIR` for a link on the way, `EXDEV`
+/// for an absolute path and for one that leads out or ends with `..`.
+pub fn stat(directory: impl AsFd, relative: impl AsRef<OsStr>) -> Result<Stat, Errno> {
+    let (directory, bytes) = (directory.as_fd(), relative.as_ref().as_bytes());
+    let (parent, name) = match bytes.iter().rposition(|byte| *byte == b'/') {
+        Some(0) => return Err(Errno::XDEV),
+        Some(at) => (Some(OsStr::from_bytes(&bytes[..at])), &bytes[at + 1..]),
+        None => (None, bytes),
+    };
+    if name == b".." {
+        return Err(Errno::XDEV);
+    }
+    let name = OsStr::from_bytes(name);
+    match parent {
+        None => fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW),
+        Some(parent) => {
+            let parent = open(directory, parent, PARENT, Follow::Never)?;
+            fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
+        }
+    }
 }
 
 /// Calls `each` with the name and type of every entry, in no particular order, until it breaks.

@@ -1,4 +1,4 @@
-//! Shows text from strangers so that no two texts look the same.
+//! Shows text from strangers without letting it control a terminal or pass for something else.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -22,6 +22,54 @@ pub fn is_unprintable(c: char) -> bool {
             | '\u{2060}'..='\u{206F}' | '\u{2800}' | '\u{3164}' | '\u{FE00}'..='\u{FE0E}' | '\u{FEFF}'
             | '\u{FFA0}' | '\u{FFF9}'..='\u{FFFC}' | '\u{13430}'..='\u{1345F}'
             | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}' | '\u{E0000}'..='\u{E0FFF}')
+}
+
+/// The most characters of a text that [`escaped_start`] shows.
+pub const MAX_START_CHARS: usize = 200;
+
+/// Returns `text` with every unprintable character escaped. White space that is printable stays.
+///
+/// ```
+/// use prowess_base::text::escape_unprintable;
+///
+/// assert_eq!(escape_unprintable("a\n\u{202E}b é"), r"a\u{a}\u{202e}b é");
+/// ```
+#[must_use]
+pub fn escape_unprintable(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_unprintable(c) { escaped.extend(c.escape_unicode()) } else { escaped.push(c) }
+    }
+    escaped
+}
+
+/// Returns the beginning of `text` for a message: at most [`MAX_START_CHARS`] characters, with unprintable ones escaped.
+///
+/// ```
+/// use prowess_base::text::escaped_start;
+///
+/// assert_eq!(escaped_start("a\u{1b}[2J"), r"a\u{1b}[2J");
+/// assert!(escaped_start(&"x".repeat(1000)).ends_with("xx…"));
+/// ```
+#[must_use]
+pub fn escaped_start(text: &str) -> String {
+    escape_unprintable(&cut(text, MAX_START_CHARS))
+}
+
+/// Returns at most `max_chars` characters of `text`, and `…` if there are more. It escapes nothing.
+///
+/// ```
+/// use prowess_base::text::cut;
+///
+/// assert_eq!(cut("low tide", 3), "low…");
+/// assert_eq!(cut("low tide", 8), "low tide");
+/// ```
+#[must_use]
+pub fn cut(text: &str, max_chars: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(max_chars) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
 }
 
 /// Returns the whole `text` on one line. Two different texts never give the same line.

@@ -11,7 +11,7 @@ use std::path::Path;
 
 pub(crate) use prowess_base::beneath::Follow;
 use prowess_base::beneath::{self, DIRECTORY, NotOpened};
-use rustix::fs::{self, FileType, Mode, Stat};
+use rustix::fs::{self, AtFlags, FileType, Mode, Stat};
 use rustix::io::Errno;
 
 use crate::root::Root;
@@ -110,8 +110,11 @@ pub(crate) fn open_file(
 }
 
 /// The stamp of the file at `relative`, if it is a regular file and not a link.
+///
+/// A rescan asks this for every skill, so it is one system call, and follows links in the directories of `relative`. Use
+/// the stamp only to compare it with that of a file from [`open_file`]: equal stamps mean the same file.
 pub(crate) fn stamp(base: BorrowedFd<'_>, relative: &str) -> Option<FileStamp> {
-    let stat = beneath::stat(base, relative).ok()?;
+    let stat = fs::statat(base, relative, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then(|| FileStamp::of(&stat))
 }
 

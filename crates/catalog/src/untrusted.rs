@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+pub(crate) use prowess_base::text::escaped_start;
 pub use prowess_base::text::{exact_line, exact_quoted_line, is_unprintable};
 
 /// `text` on one line: white space becomes one blank, and unprintable characters are removed.

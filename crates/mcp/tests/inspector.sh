@@ -13,13 +13,8 @@ fail() {
   exit 1
 }
 
-case "$(uname -sm)" in
-  "Linux x86_64") platform=linux-x64 ;;
-  "Linux aarch64") platform=linux-arm64 ;;
-  *) fail "npm has no Node.js $its_node for $(uname -sm): run this on Linux on x86_64 or aarch64" ;;
-esac
-
 . "$here/../../../scripts/npm.sh"
+find_platform
 # The package `node` would install that of the platform by a script of its own; this is that.
 install_packages "node-$platform@$its_node" "@modelcontextprotocol/inspector@$version"
 modules="$directory/node_modules"

@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::nearest::did_you_mean;
-use crate::text::{one_line, printable};
+use crate::text::{escaped_start, spaced_line};
 use crate::{Decision, Kind, PathBase, Pattern, Rule};
 
 /// The largest configuration file, in bytes.
@@ -89,7 +89,7 @@ impl PermissionConfig {
         }
         let table = DeTable::parse(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
-            let mut message = one_line(error.message());
+            let mut message = spaced_line(error.message());
             if message.contains("duplicate key") {
                 message.push_str(
                     "; a kind has one decision or one table; in a table, the pattern `\"*\"` covers all subjects",
@@ -155,7 +155,7 @@ impl Reader<'_> {
     fn agents(&mut self, value: &Spanned<DeValue<'_>>, agents: &mut BTreeMap<String, Vec<Rule>>) {
         let Some(table) = self.table(value, "agent", "a table for each agent") else { return };
         for (name, value) in table {
-            let place = format!("agent.{}", printable(name.get_ref()));
+            let place = format!("agent.{}", escaped_start(name.get_ref()));
             let Some(table) = self.table(value, &place, "a table") else { continue };
             for (key, value) in table {
                 match key.get_ref().as_ref() {
@@ -220,7 +220,7 @@ impl Reader<'_> {
             let message = if is_pattern {
                 format!(
                     "`{}` is not a pattern of kinds; use lowercase letters, digits, `-`, `_`, `.`, `*` and `?`",
-                    printable(text)
+                    escaped_start(text)
                 )
             } else {
                 error.to_string()
@@ -273,7 +273,7 @@ impl Reader<'_> {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!("expected `{}`", known.join("` or `")),
         };
-        self.problem(at, format!("unknown key `{}`{here}; {hint}", printable(key)));
+        self.problem(at, format!("unknown key `{}`{here}; {hint}", escaped_start(key)));
     }
 
     fn warn(&mut self, at: usize, message: String) {

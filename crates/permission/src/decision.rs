@@ -65,7 +65,7 @@ impl FromStr for Decision {
 
 /// The error for a word that is not a decision.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` is not a decision; {}", crate::text::printable(.text), hint(.text))]
+#[error("`{}` is not a decision; {}", crate::text::escaped_start(.text), hint(.text))]
 pub struct DecisionError {
     text: String,
 }

@@ -110,7 +110,7 @@ impl From<Kind> for String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{}` is not a kind; use 1 to {MAX_KIND_CHARS} lowercase letters, digits, `-`, `_` and `.`",
-    crate::text::printable(.text)
+    crate::text::escaped_start(.text)
 )]
 pub struct KindError {
     text: String,

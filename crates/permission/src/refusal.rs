@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::text::{one_line, printable};
+use crate::text::{escaped_start, spaced_line};
 use crate::{Decision, Kind, Question, Rule, RuleSource, Verdict};
 
 /// The longest rules that a message spells out, in characters.
@@ -14,7 +14,7 @@ const MAX_PRINTED_RULE_CHARS: usize = 300;
 #[non_exhaustive]
 pub enum Refusal {
     /// A rule denies the action.
-    #[error("Permission denied: {kind} '{}' is denied by a rule.", printable(.subject))]
+    #[error("Permission denied: {kind} '{}' is denied by a rule.", escaped_start(.subject))]
     Denied {
         /// The kind of action.
         kind: Kind,
@@ -109,7 +109,7 @@ impl From<Refusal> for Stopped {
 }
 
 fn rejected(message: Option<&str>) -> String {
-    match message.map(one_line) {
+    match message.map(spaced_line) {
         Some(message) if !message.is_empty() => format!("The user rejected this: {message}"),
         _ => "The user rejected this. Ask what to do instead, or go on without it.".to_owned(),
     }
@@ -143,7 +143,7 @@ fn list_subjects(kind: &Kind, subjects: &[String]) -> String {
     let mut text = kind.to_string();
     for (at, subject) in subjects.iter().enumerate() {
         text.push_str(if at == 0 { " '" } else { ", '" });
-        text.push_str(&printable(subject));
+        text.push_str(&escaped_start(subject));
         text.push('\'');
     }
     text

@@ -3,30 +3,12 @@
 use std::fmt::Write as _;
 
 use prowess_base::text::is_unprintable;
-pub(crate) use prowess_base::text::{exact_line, exact_quoted_line};
+pub(crate) use prowess_base::text::{escaped_start, exact_line, exact_quoted_line};
 
-/// The longest text in a message, in characters; the rest is cut off.
-const MAX_PRINTED_CHARS: usize = 200;
-
-/// `text` on one line, shortened if it is long. Characters that move the cursor or reverse text are escaped.
-pub(crate) fn printable(text: &str) -> String {
-    let mut line = String::new();
-    for (at, c) in text.chars().enumerate() {
-        if at == MAX_PRINTED_CHARS {
-            line.push('…');
-            break;
-        }
-        if is_unprintable(c) {
-            line.extend(c.escape_default());
-        } else {
-            line.push(c);
-        }
-    }
-    line
-}
-
-/// `text` on one line: each sequence of white space becomes one space.
-pub(crate) fn one_line(text: &str) -> String {
+/// `text` on one line: each sequence of white space and unprintable characters becomes one space.
+///
+/// Nothing is removed without a space. Otherwise `exa\u{200B}mple.com` would look like a host that it is not.
+pub(crate) fn spaced_line(text: &str) -> String {
     let visible: String = text.chars().map(|c| if is_unprintable(c) { ' ' } else { c }).collect();
     visible.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -69,9 +51,8 @@ mod tests {
 
     #[test]
     fn nothing_leaves_its_line() {
-        assert_eq!(printable("a\nb\u{202e}c"), "a\\nb\\u{202e}c");
-        assert_eq!(printable(&"x".repeat(300)).chars().count(), MAX_PRINTED_CHARS + 1);
-        assert_eq!(one_line("  no,\r\n use\u{1b}[31m `make`\t"), "no, use [31m `make`");
+        assert_eq!(spaced_line("exa\u{200b}mple.com"), "exa mple.com");
+        assert_eq!(spaced_line("  no,\r\n use\u{1b}[31m `make`\t"), "no, use [31m `make`");
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod title;
 use serde::Serialize;
 
 use crate::question::Note;
-use crate::text::{exact_quoted_line, one_line};
+use crate::text::{exact_quoted_line, spaced_line};
 use crate::{Action, Question};
 
 /// The text of a question.
@@ -102,7 +102,7 @@ impl Question {
     /// The text of the question.
     #[must_use]
     pub fn wording(&self) -> Wording {
-        let by: String = self.by.iter().map(|name| format!("sub-agent {}: ", one_line(name))).collect();
+        let by: String = self.by.iter().map(|name| format!("sub-agent {}: ", spaced_line(name))).collect();
         let title = by + &title::title(self);
         let details = details::details(self, &title);
         let always =
@@ -115,8 +115,8 @@ impl Question {
             }
         });
         let heading = match &self.action {
-            Action::Run(run) if one_line(&run.command) != run.command => {
-                title.strip_suffix(&one_line(&run.command)).unwrap_or(&title).trim_end().to_owned()
+            Action::Run(run) if spaced_line(&run.command) != run.command => {
+                title.strip_suffix(&spaced_line(&run.command)).unwrap_or(&title).trim_end().to_owned()
             }
             _ => title.clone(),
         };

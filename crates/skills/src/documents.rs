@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use prowess_catalog::SkillEntry;
 use prowess_catalog::skill::Location;
+use prowess_catalog::untrusted::code_text;
 use prowess_permission::{Decision, Kind, Question, quote_name};
 use serde_json::json;
 
@@ -12,7 +13,7 @@ use crate::answer::SkillAnswer;
 use crate::conflict::conflict_error;
 use crate::delta::{LoadedSkill, SelectMode, SelectedDocument, SkillDelta};
 use crate::engine::SkillEngine;
-use crate::error::{SkillError, or_none, printable};
+use crate::error::{SkillError, or_none};
 use crate::framing::{self, FramedText};
 use crate::load::loaded_from;
 use crate::operation::{Io, Operation};
@@ -222,7 +223,7 @@ impl SkillView {
                 Ok(read) => read,
                 // "All" means all that can be read. A document that the model named is needed.
                 Err(error) if all => {
-                    notes.push(format!("Left out: {}", printable(&error.to_string())));
+                    notes.push(format!("Left out: {}", code_text(&error.to_string())));
                     continue;
                 }
                 Err(error) => return Err(SkillError::Document { name: name.to_owned(), error }),
@@ -233,7 +234,7 @@ impl SkillView {
             }
             bytes += read.text.len();
             if read.truncated {
-                let (shown, whole, path) = (read.text.len(), read.size, printable(&path));
+                let (shown, whole, path) = (read.text.len(), read.size, code_text(&path));
                 notes.push(format!("Only the first {shown} of {whole} bytes of '{path}' are shown."));
             }
             let framed = framing::document(entry, &read, self.engine().secret());
@@ -292,7 +293,7 @@ impl ChosenDocuments {
     /// The text for the model: a line about the selection, and the documents if they belong in the tool answer.
     pub(crate) fn text(&self, name: &str, placement: Placement) -> String {
         let SkillDelta::Selected { mode, .. } = &self.delta else { return String::new() };
-        let (name, paths) = (printable(name), or_none(&self.paths));
+        let (name, paths) = (code_text(name), or_none(&self.paths));
         let first = match (mode, placement) {
             (SelectMode::Clear, _) => format!("No documents of skill '{name}' are selected."),
             (SelectMode::Add, Placement::SystemMessage) => {

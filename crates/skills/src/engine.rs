@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use prowess_catalog::{Catalog, CatalogDiff, CatalogView, SkillEntry};
 use prowess_permission::{Permissions, quote_name};
@@ -13,12 +13,12 @@ use crate::delta::{ResourceMetadata, SkillDelta};
 use crate::error::SkillError;
 use crate::event::SkillEvent;
 use crate::framing::FramedText;
+use crate::lock::Lock;
 use crate::operation::{Io, Operation};
 use crate::options::{Discovery, Placement, SessionOptions};
 use crate::refresh::Refreshed;
 use crate::secret::Secret;
 use crate::state::{Conflict, SkillState};
-use crate::sync::{Mutex, MutexGuard};
 use crate::view::SkillView;
 use crate::visibility::VisibleSkills;
 
@@ -37,7 +37,7 @@ struct Inner {
     options: SessionOptions,
     permissions: Permissions,
     secret: Secret,
-    cache: Mutex<EngineCache>,
+    cache: Lock<EngineCache>,
     /// The channel for watchers. It takes much memory, so the first watcher creates it.
     events: OnceLock<broadcast::Sender<SkillEvent>>,
 }
@@ -80,7 +80,7 @@ impl SkillEngine {
     ) -> Self {
         let (texts, outdated) = (HashMap::new(), BTreeSet::new());
         let (resources, used) = (Arc::default(), BTreeSet::new());
-        let cache = Mutex::new(EngineCache { visible, texts, outdated, resources, used });
+        let cache = Lock::new(EngineCache { visible, texts, outdated, resources, used });
         Self(Arc::new(Inner { options, permissions, secret, cache, events: OnceLock::new() }))
     }
 
@@ -116,7 +116,7 @@ impl SkillEngine {
     /// The visible skills under the current policy.
     pub(crate) fn visible(&self) -> Arc<VisibleSkills> {
         let policy = self.permissions().policy();
-        let mut cache = self.cache();
+        let mut cache = self.0.cache.lock();
         if !cache.visible.is_under(&policy) {
             cache.visible = Arc::new(VisibleSkills::new(cache.visible.view.catalog(), self.permissions()));
         }
@@ -132,7 +132,7 @@ impl SkillEngine {
     pub(crate) fn take_catalog(&self, catalog: &Catalog, state: &Arc<SkillState>) -> Refreshed {
         let newer = Arc::new(VisibleSkills::new(catalog, self.permissions()));
         let diff = {
-            let mut cache = self.cache();
+            let mut cache = self.0.cache.lock();
             let cache = &mut *cache;
             let older = std::mem::replace(&mut cache.visible, newer);
             let mut diff = older.view.catalog().diff(catalog);
@@ -180,17 +180,17 @@ impl SkillEngine {
 
     /// The cached text with this nonce.
     pub(crate) fn text(&self, nonce: &str) -> Option<Arc<FramedText>> {
-        self.cache().texts.get(nonce).cloned()
+        self.0.cache.lock().texts.get(nonce).cloned()
     }
 
     /// Whether the file of this text has changed since it was read.
     pub(crate) fn is_outdated(&self, nonce: &str) -> bool {
-        self.cache().outdated.contains(nonce)
+        self.0.cache.lock().outdated.contains(nonce)
     }
 
     /// Caches new texts, and forgets texts that are not loaded in `state`.
     pub(crate) fn cache_texts(&self, state: &SkillState, texts: impl IntoIterator<Item = Arc<FramedText>>) {
-        let mut cache = self.cache();
+        let mut cache = self.0.cache.lock();
         let cache = &mut *cache;
         cache.texts.retain(|nonce, _| state.has_text(nonce));
         for text in texts {
@@ -201,12 +201,12 @@ impl SkillEngine {
 
     /// The resources that eager discovery found.
     pub(crate) fn eager_resources(&self) -> Arc<BTreeMap<String, Vec<ResourceMetadata>>> {
-        Arc::clone(&self.cache().resources)
+        Arc::clone(&self.0.cache.lock().resources)
     }
 
     /// The resources that eager discovery found for a skill, for its first load. A later load lists them again.
     pub(crate) fn discovered_for_load(&self, name: &str) -> Option<Vec<ResourceMetadata>> {
-        let mut cache = self.cache();
+        let mut cache = self.0.cache.lock();
         let found = cache.resources.get(name).cloned()?;
         cache.used.insert(name.to_owned()).then_some(found)
     }
@@ -229,7 +229,7 @@ impl SkillEngine {
             found.insert(entry.skill.name.to_string(), ResourceMetadata::of_skill(entry, &resources));
         }
         drop(before);
-        let mut cache = self.cache();
+        let mut cache = self.0.cache.lock();
         // If another catalog came meanwhile, its refresh lists the resources.
         if Arc::ptr_eq(&cache.visible, &visible) {
             cache.used.retain(|name| !found.contains_key(name));
@@ -250,10 +250,6 @@ impl SkillEngine {
         for delta in deltas {
             log(delta, after, self.options().budgets.max_loaded_skills);
         }
-    }
-
-    fn cache(&self) -> MutexGuard<'_, EngineCache> {
-        self.0.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

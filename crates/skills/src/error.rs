@@ -1,5 +1,6 @@
 //! Errors of operations, as a model reads them. After an error nothing has changed.
 
+use prowess_base::text::cut;
 use prowess_catalog::ReadError;
 use prowess_catalog::document::DocumentError;
 use prowess_catalog::untrusted::code_text;
@@ -35,7 +36,7 @@ pub enum SkillError {
     #[error(
         "Cannot load skill '{}'. Maximum number of simultaneously loaded skills reached ({limit}). \
          Currently loaded: {}. Use `{}(\"skill-name\")` to unload a skill you no longer need, then retry loading.",
-        printable(name), or_none(loaded), dialect.load_tools().unload
+        code_text(name), or_none(loaded), dialect.load_tools().unload
     )]
     LimitReached {
         /// The skill to load.
@@ -64,7 +65,7 @@ pub enum SkillError {
         dialect: Dialect,
     },
     /// There is no permission to load the skill.
-    #[error("Cannot load skill '{}'. {refusal}", printable(name))]
+    #[error("Cannot load skill '{}'. {refusal}", code_text(name))]
     Refused {
         /// The skill to load.
         name: String,
@@ -73,7 +74,7 @@ pub enum SkillError {
         refusal: Refusal,
     },
     /// Only a person may start the skill.
-    #[error("Skill '{0}' can only be started by the user. Ask the user to type `/{0}`.", printable(name))]
+    #[error("Skill '{0}' can only be started by the user. Ask the user to type `/{0}`.", code_text(name))]
     ManualOnly {
         /// The skill.
         name: String,
@@ -81,7 +82,7 @@ pub enum SkillError {
     /// A person may not start the skill.
     #[error(
         "Skill '{}' cannot be started by hand: its manifest says `user-invocable: false`.",
-        printable(name)
+        code_text(name)
     )]
     NotForUsers {
         /// The skill.
@@ -97,13 +98,13 @@ pub enum SkillError {
         line: String,
     },
     /// The manifest cannot be read.
-    #[error("{}", printable(&.0.to_string()))]
+    #[error("{}", code_text(&.0.to_string()))]
     Read(#[from] ReadError),
     /// With its arguments and paths, the text is longer than a manifest may be.
     #[error(
         "Skill '{}' exceeds {limit} bytes with these arguments. \
          Load it with shorter arguments, or tell the user that the skill repeats them too often.",
-        printable(name)
+        code_text(name)
     )]
     Expanded {
         /// The skill.
@@ -126,7 +127,7 @@ pub enum SkillError {
     /// The skill must be loaded first, because loading asks for permission.
     #[error(
         "Skill '{0}' needs permission. Load it first with `{1}(\"{2}\")`.",
-        printable(name), dialect.load_tools().load, argument(name)
+        code_text(name), dialect.load_tools().load, argument(name)
     )]
     LoadFirst {
         /// The skill.
@@ -138,7 +139,7 @@ pub enum SkillError {
     #[error(
         "Another skill is called '{0}' now, and the loaded one has no documents any more. \
          To work with the new one, use `{1}(\"{3}\")` and `{2}(\"{3}\")`.",
-        printable(name), dialect.load_tools().unload, dialect.load_tools().load, argument(name)
+        code_text(name), dialect.load_tools().unload, dialect.load_tools().load, argument(name)
     )]
     Replaced {
         /// The skill.
@@ -150,7 +151,7 @@ pub enum SkillError {
     #[error(
         "The server has changed skill '{0}' since it was loaded, and nobody has approved the change. \
          To work with the new version, use `{1}(\"{3}\")` and `{2}(\"{3}\")`.",
-        printable(name), dialect.load_tools().unload, dialect.load_tools().load, argument(name)
+        code_text(name), dialect.load_tools().unload, dialect.load_tools().load, argument(name)
     )]
     Republished {
         /// The skill.
@@ -161,7 +162,7 @@ pub enum SkillError {
     /// The skill has no such document.
     #[error(
         "Skill '{}' has no document {}. Its documents: {}.",
-        printable(name),
+        code_text(name),
         asked.iter().take(MAX_REPEATED_PATHS).map(|path| format!("'{}'", shorten(path))).collect::<Vec<_>>().join(", "),
         or_none(available)
     )]
@@ -177,7 +178,7 @@ pub enum SkillError {
     #[error(
         "Skill '{}' may have {most} bytes of documents in context, which leaves no room for: {}. \
          Select fewer, or clear the selection first.",
-        printable(name),
+        code_text(name),
         or_none(left_out)
     )]
     TooManyDocuments {
@@ -189,7 +190,7 @@ pub enum SkillError {
         left_out: Vec<String>,
     },
     /// A document cannot be read.
-    #[error("Skill '{}': {}", printable(name), printable(&error.to_string()))]
+    #[error("Skill '{}': {}", code_text(name), code_text(&error.to_string()))]
     Document {
         /// The skill.
         name: String,
@@ -199,7 +200,7 @@ pub enum SkillError {
     },
     /// There is no permission to run the command.
     #[cfg(feature = "run")]
-    #[error("Cannot run a command of skill '{}'. {refusal}", printable(name))]
+    #[error("Cannot run a command of skill '{}'. {refusal}", code_text(name))]
     RunRefused {
         /// The skill.
         name: String,
@@ -209,7 +210,7 @@ pub enum SkillError {
     },
     /// The command did not run.
     #[cfg(feature = "run")]
-    #[error("Cannot run a command of skill '{}': {}", printable(name), printable(&error.to_string()))]
+    #[error("Cannot run a command of skill '{}': {}", code_text(name), code_text(&error.to_string()))]
     Run {
         /// The skill.
         name: String,
@@ -219,7 +220,7 @@ pub enum SkillError {
     },
     /// An operation on a running command failed.
     #[cfg(feature = "run")]
-    #[error("{}", printable(&.0.to_string()))]
+    #[error("{}", code_text(&.0.to_string()))]
     Live(#[source] prowess_workspace::live::LiveError),
     /// The arguments of a tool call do not match the schema.
     #[error("{tool}: the arguments are not right: {}", shorten(problem))]
@@ -265,23 +266,14 @@ impl SkillError {
     }
 }
 
-/// Untrusted text for a message: on one line, without anything that looks like markup.
-pub(crate) fn printable(text: &str) -> String {
-    code_text(text)
-}
-
 /// A name between double quotes, in a call that a message suggests.
 pub(crate) fn argument(name: &str) -> String {
-    printable(name).replace('\\', "\\\\").replace('"', "\\\"")
+    code_text(name).replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 /// Untrusted text for a message, shortened: for text that a model made up.
 pub(crate) fn shorten(text: &str) -> String {
-    let line = printable(text);
-    match line.char_indices().nth(MAX_REPEATED_CHARS) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
+    cut(&code_text(text), MAX_REPEATED_CHARS).into_owned()
 }
 
 /// `a, b, c` or `(none)`. A long list ends with the number of the remaining names.
@@ -289,7 +281,7 @@ pub(crate) fn or_none(names: &[String]) -> String {
     if names.is_empty() {
         return "(none)".to_owned();
     }
-    let listed: Vec<String> = names.iter().take(MAX_LISTED_NAMES).map(|name| printable(name)).collect();
+    let listed: Vec<String> = names.iter().take(MAX_LISTED_NAMES).map(|name| code_text(name)).collect();
     match names.len().saturating_sub(MAX_LISTED_NAMES) {
         0 => listed.join(", "),
         more => format!("{} and {more} more", listed.join(", ")),
@@ -306,7 +298,7 @@ fn over_budget(
 ) -> String {
     let used = loaded.iter().fold(0_usize, |sum, (_, tokens)| sum.saturating_add(*tokens));
     let unload = dialect.load_tools().unload;
-    let name = printable(name);
+    let name = code_text(name);
     let (start, again) = match what {
         OverBudget::Skill => (format!("Cannot load skill '{name}'. It takes"), "retry loading"),
         OverBudget::Documents => {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use prowess_catalog::skill::SkillContext;
+use prowess_catalog::untrusted::code_text;
 use prowess_catalog::{Resources, SkillEntry, SkillText};
 use prowess_permission::Kind;
 
@@ -12,13 +13,16 @@ use crate::conflict::{conflict_error, limit_reached};
 use crate::delta::{LoadedFrom, LoadedSkill, ResourceMetadata, SelectMode, SkillDelta};
 use crate::documents::{ChosenDocuments, DocumentChoice};
 use crate::engine::SkillEngine;
-use crate::error::{SkillError, printable};
+use crate::error::SkillError;
 use crate::framing::{self, FramedText};
 use crate::operation::{Io, Operation};
 use crate::options::{Placement, SessionOptions};
 use crate::secret::Secret;
 use crate::state::SkillState;
 use crate::view::SkillView;
+
+/// How many levels of a skill's directories are listed when the skill is loaded, by default.
+pub(crate) const DEFAULT_RESOURCE_DEPTH: usize = 1;
 
 /// Who wants to load or run a skill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -330,7 +334,7 @@ impl PreparedLoad {
                 Placement::SystemMessage => {
                     format!(
                         "Skill '{}' is loaded. Its instructions are in the system message.",
-                        printable(&self.name)
+                        code_text(&self.name)
                     )
                 }
             }
@@ -357,6 +361,6 @@ pub enum OverBudget {
 }
 
 fn already_loaded(name: &str) -> SkillAnswer {
-    let text = format!("Skill '{}' is already loaded. Its instructions are already active.", printable(name));
+    let text = format!("Skill '{}' is already loaded. Its instructions are already active.", code_text(name));
     SkillAnswer { text, ..SkillAnswer::default() }
 }

@@ -9,6 +9,7 @@ use prowess_catalog::section::SectionTemplate;
 
 use crate::allowed_tools::{AllowedTools, ToolNames};
 use crate::dialect::{Capabilities, Dialect};
+use crate::load::DEFAULT_RESOURCE_DEPTH;
 use crate::load_limits::Budgets;
 
 /// Where a loaded skill's text goes.
@@ -162,7 +163,7 @@ impl SessionOptions {
             placement,
             lifetime,
             discovery: Discovery::default(),
-            resource_depth: 1,
+            resource_depth: DEFAULT_RESOURCE_DEPTH,
             unloaded_text: UnloadedText::default(),
             manual: ManualSkills::default(),
             guidance: Guidance::default(),

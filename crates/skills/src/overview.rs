@@ -5,12 +5,13 @@ use std::sync::Arc;
 use prowess_catalog::overview::{Activation, Rendered};
 use prowess_catalog::resource::ResourceCounts;
 use prowess_catalog::section::SectionTemplate;
+use prowess_catalog::untrusted::code_text;
 use prowess_catalog::{CatalogView, OverviewOptions};
 
 use crate::context::LoadedSection;
 use crate::delta::ResourceMetadata;
 use crate::dialect::{LoadToolNames, ToolSpec};
-use crate::error::{argument, printable};
+use crate::error::argument;
 use crate::event::{Stale, Staleness};
 use crate::options::Guidance;
 use crate::view::SkillView;
@@ -95,7 +96,7 @@ impl SkillView {
     }
 
     fn stale_notice(&self, stale: &Stale) -> String {
-        let (name, quoted) = (printable(&stale.name), argument(&stale.name));
+        let (name, quoted) = (code_text(&stale.name), argument(&stale.name));
         let LoadToolNames { load, unload } = self.engine().options().dialect.load_tools();
         match stale.why {
             Staleness::Gone => format!(

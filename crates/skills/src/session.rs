@@ -3,7 +3,7 @@
 mod builder;
 
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use prowess_catalog::Catalog;
 use prowess_permission::{Asker, NoAsker, Permissions};
@@ -20,6 +20,7 @@ use crate::documents::DocumentChoice;
 use crate::engine::SkillEngine;
 use crate::error::SkillError;
 use crate::event::SkillEvent;
+use crate::lock::Lock;
 use crate::operation::{Operation, Outcome};
 use crate::options::SessionOptions;
 use crate::overview::ModelView;
@@ -27,7 +28,6 @@ use crate::refresh::Refreshed;
 use crate::saved::{SavedState, SkillMetadata};
 use crate::service::SkillService;
 use crate::state::SkillState;
-use crate::sync::{Mutex, MutexGuard};
 use crate::view::SkillView;
 pub use builder::SessionBuilder;
 
@@ -67,7 +67,7 @@ pub struct SkillSession(Arc<SessionInner>);
 
 struct SessionInner {
     service: SkillService,
-    state: Mutex<SessionState>,
+    state: Lock<SessionState>,
 }
 
 /// What is loaded. The lock is never held while the session reads a file or asks a person.
@@ -110,7 +110,7 @@ impl SkillSession {
 
     /// The current state.
     pub fn state(&self) -> Arc<SkillState> {
-        Arc::clone(&self.lock().state)
+        Arc::clone(&self.0.state.lock().state)
     }
 
     /// The state to save, for [`SessionBuilder::restore`].
@@ -278,7 +278,7 @@ impl SkillSession {
     pub async fn refresh(&self, catalog: &Catalog) -> Refreshed {
         // Under the lock, so that nothing is loaded meanwhile.
         let refreshed = {
-            let locked = self.lock();
+            let locked = self.0.state.lock();
             self.engine().take_catalog(catalog, &locked.state)
         };
         self.service().discover_eagerly().await;
@@ -317,7 +317,7 @@ impl SkillSession {
         decide: impl FnOnce(&Arc<SkillState>) -> Result<T, SkillError>,
         deltas: impl Fn(&T) -> &[SkillDelta],
     ) -> Result<T, SkillError> {
-        let mut locked = self.lock();
+        let mut locked = self.0.state.lock();
         let locked = &mut *locked;
         let decided = decide(&locked.state)?;
         let Some(first) = deltas(&decided).first() else { return Ok(decided) };
@@ -331,10 +331,6 @@ impl SkillSession {
             engine.publish(|| SkillEvent::Changed { sequence: locked.sequence, delta: delta.clone() });
         }
         Ok(decided)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, SessionState> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,9 +1,11 @@
 //! Unloading: on request, when a lifetime ends, and when the budget shrinks.
 
+use prowess_catalog::untrusted::code_text;
+
 use crate::answer::SkillAnswer;
 use crate::conflict::conflict_error;
 use crate::delta::{LoadedSkill, SkillDelta, UnloadReason};
-use crate::error::{SkillError, printable};
+use crate::error::SkillError;
 use crate::options::Lifetime;
 use crate::view::SkillView;
 
@@ -29,7 +31,7 @@ impl SkillView {
         let text = format!(
             "Skill '{}' has been unloaded. Currently loaded: {loaded}/{most} ({free} slot(s) available). \
              Note: {note}",
-            printable(name)
+            code_text(name)
         );
         Ok(SkillAnswer { text, deltas, ..SkillAnswer::default() })
     }

@@ -2,8 +2,8 @@
 
 use prowess_catalog::Frame;
 use prowess_catalog::frame::Framed;
+use prowess_catalog::untrusted::code_text;
 
-use crate::error::printable;
 use crate::framing::{HEADING, RESOURCE, RESOURCES};
 use crate::options::UnloadedText;
 use crate::view::SkillView;
@@ -26,9 +26,9 @@ impl SkillView {
         for framed in frames.iter().filter(|framed| !is_loaded(framed)) {
             let start = copied.max(heading_start(&message[..framed.range.start]));
             text.push_str(&message[copied..start]);
-            let name = printable(&framed.name);
+            let name = code_text(&framed.name);
             text.push_str(&match (&framed.document, state.get(&framed.name)) {
-                (Some(path), _) => format!("[Document '{}' of skill '{name}' was removed.]", printable(path)),
+                (Some(path), _) => format!("[Document '{}' of skill '{name}' was removed.]", code_text(path)),
                 (None, None) => format!("[Skill '{name}' was unloaded; its text was removed.]"),
                 (None, Some(_)) => format!("[An earlier text of skill '{name}' was removed.]"),
             });

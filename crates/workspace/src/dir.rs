@@ -5,17 +5,20 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use prowess_base::beneath::{self, DIRECTORY, Follow, NotOpened, with_unused_name};
-use rustix::fs::{self, AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid};
+use prowess_base::beneath::{self, DIRECTORY, Follow, NotOpened};
+use rustix::fs::{self, FileType, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 
-/// The prefix of temporary names that this crate uses.
-pub(crate) const OWN_PREFIX: &str = ".prowess-";
+mod remove_tree;
+mod write;
+
+pub use self::remove_tree::remove_tree;
+pub(crate) use self::write::{OWN_PREFIX, finish};
 
 /// The owner of new files: the user that commands run as, or `None` for the user of this process.
 pub(crate) type Owner = Option<(Uid, Gid)>;
@@ -72,36 +75,6 @@ pub(crate) struct Dir(OwnedFd);
 impl AsFd for Dir {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.0.as_fd()
-    }
-}
-
-/// Removes a directory with all its contents, or a file.
-///
-/// Links are removed, not followed. Read-only directories, such as staged skills, are made writable first. A tree may have
-/// any depth. It is not an error if nothing exists at `path`.
-///
-/// ```
-/// # let place = tempfile::tempdir()?;
-/// let tree = place.path().join("tree");
-/// std::fs::create_dir_all(tree.join("deep/er"))?;
-/// std::os::unix::fs::symlink("/", tree.join("root"))?;
-/// prowess_workspace::dir::remove_tree(&tree)?;
-/// assert!(!tree.exists());
-/// # Ok::<(), std::io::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// The system refused. Some of the contents may be removed.
-pub fn remove_tree(path: &Path) -> io::Result<()> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this path cannot be removed"));
-    };
-    let parent = if parent == Path::new("") { Path::new(".") } else { parent };
-    match Dir::open(parent) {
-        Ok(parent) => parent.remove_tree(name),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
     }
 }
 
@@ -205,7 +178,7 @@ impl Dir {
         if (stat.st_uid, stat.st_gid) == (user.as_raw(), group.as_raw()) {
             return Ok(());
         }
-        Ok(fs::chownat(&self.0, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?)
+        Ok(fs::chownat(&self.0, name, Some(user), Some(group), fs::AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// The parent of this directory at this moment.
@@ -261,146 +234,12 @@ impl Dir {
         }
         Ok(fs::fchmod(&self.0, Mode::from_raw_mode(mode))?)
     }
-
-    /// Writes a file and replaces an existing one. A reader finds the whole old or the whole new file, even after a crash of
-    /// this process.
-    pub(crate) fn replace(&self, name: &str, bytes: &[u8], mode: u32, owner: Owner) -> io::Result<()> {
-        let (temporary, mut file) = self.temporary_file()?;
-        let written = file.write_all(bytes).and_then(|()| finish(&file, mode, owner));
-        let renamed = written.and_then(|()| self.rename(&temporary, name));
-        renamed.inspect_err(|_| self.discard(&temporary))
-    }
-
-    /// Like [`Self::replace`], but also safe if the machine crashes.
-    pub(crate) fn replace_durably(
-        &self,
-        name: &str,
-        bytes: &[u8],
-        mode: u32,
-        owner: Owner,
-    ) -> io::Result<()> {
-        let temporary = self.temporary(bytes, mode, owner)?;
-        fs::renameat(&self.0, &temporary, &self.0, name).inspect_err(|_| self.discard(&temporary))?;
-        Ok(fs::fsync(&self.0)?)
-    }
-
-    /// Writes a complete file under a temporary name and flushes it to disk.
-    pub(crate) fn temporary(&self, bytes: &[u8], mode: u32, owner: Owner) -> io::Result<String> {
-        let (name, mut file) = self.temporary_file()?;
-        let written = file.write_all(bytes).and_then(|()| finish(&file, mode, owner));
-        written.and_then(|()| file.sync_all()).inspect_err(|_| self.discard(&name))?;
-        Ok(name)
-    }
-
-    /// Makes an empty file with a temporary name.
-    pub(crate) fn temporary_file(&self) -> io::Result<(String, File)> {
-        unused(|name| beneath::create_file(&self.0, name, 0o600).map(File::from))
-    }
-
-    /// Makes an empty directory with a temporary name.
-    pub(crate) fn temporary_dir(&self) -> io::Result<(String, Self)> {
-        let (name, ()) = unused(|name| fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o700)))?;
-        let directory = self.dir(&name)?;
-        Ok((name, directory))
-    }
-
-    /// Makes a link with a temporary name.
-    pub(crate) fn temporary_link(&self, target: &str) -> io::Result<String> {
-        Ok(unused(|name| fs::symlinkat(target, &self.0, name))?.0)
-    }
-
-    /// Renames an entry of this directory and replaces an existing file.
-    pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        Ok(fs::renameat(&self.0, from, &self.0, to)?)
-    }
-
-    /// Removes a file if it exists.
-    pub(crate) fn discard(&self, name: &str) {
-        // Nothing can be done about a failure. The name shows that the file is from prowess.
-        let _ = fs::unlinkat(&self.0, name, AtFlags::empty());
-    }
-
-    /// Removes the directory `name` with all its contents. Links are removed, not followed.
-    ///
-    /// Directories are moved up beside `name` before they are emptied, so that a tree of any depth needs two descriptors.
-    pub(crate) fn remove_tree(&self, name: &OsStr) -> io::Result<()> {
-        const BATCH: usize = 4096;
-        let mut pending = vec![name.to_owned()];
-        while let Some(name) = pending.pop() {
-            self.make_accessible(&name);
-            let directory = match self.dir(&name) {
-                Ok(directory) => directory,
-                Err(Errno::NOENT) => continue,
-                Err(Errno::NOTDIR | Errno::LOOP) => {
-                    gone(fs::unlinkat(&self.0, &name, AtFlags::empty()))?;
-                    continue;
-                }
-                Err(error) => return Err(error.into()),
-            };
-            loop {
-                let (entries, more) = directory.entries(BATCH)?;
-                for (entry, kind) in entries {
-                    if kind != FileType::Directory {
-                        gone(fs::unlinkat(&directory.0, &entry, AtFlags::empty()))?;
-                    } else if fs::unlinkat(&directory.0, &entry, AtFlags::REMOVEDIR).is_err() {
-                        directory.make_accessible(&entry);
-                        let (up, ()) = unused(|up| fs::renameat(&directory.0, &entry, &self.0, up))?;
-                        pending.push(up.into());
-                    }
-                }
-                if !more {
-                    break;
-                }
-            }
-            match fs::unlinkat(&self.0, &name, AtFlags::REMOVEDIR) {
-                // Another process added an entry meanwhile.
-                Err(Errno::NOTEMPTY) => pending.push(name),
-                removed => gone(removed)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives the owner all permissions on a directory, so that it can be removed.
-    fn make_accessible(&self, name: &OsStr) {
-        use std::os::fd::AsRawFd as _;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let Ok(found) = fs::openat(&self.0, name, flags, Mode::empty()) else { return };
-        let closed = fs::fstat(&found).is_ok_and(|stat| stat.st_mode & 0o700 != 0o700);
-        if closed {
-            // The path names the descriptor. The entry could be a link by now.
-            let path = format!("/proc/self/fd/{}", found.as_raw_fd());
-            let _ = fs::chmod(path, Mode::from_raw_mode(0o700));
-        }
-    }
-}
-
-/// Accepts that an entry does not exist any more.
-fn gone(removed: rustix::io::Result<()>) -> io::Result<()> {
-    match removed {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Sets the mode and the owner of a new file.
-pub(crate) fn finish(file: &File, mode: u32, owner: Owner) -> io::Result<()> {
-    if let Some((user, group)) = owner {
-        fs::fchown(file, Some(user), Some(group))?;
-    }
-    // After the owner, because a change of owner clears bits of the mode.
-    Ok(fs::fchmod(file, Mode::from_raw_mode(mode))?)
-}
-
-/// Calls `make` with an unused temporary name.
-fn unused<T>(make: impl Fn(&str) -> rustix::io::Result<T>) -> io::Result<(String, T)> {
-    with_unused_name(OWN_PREFIX, "", |name| Ok(make(name)?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn links_are_followed_only_on_request_and_only_inside() {
@@ -424,29 +263,5 @@ mod tests {
         }
         assert!(dir.dir("within").is_err() && dir.dir_through_links("within").is_ok());
         assert!(dir.file("real/file").is_ok());
-    }
-
-    #[test]
-    fn trees_of_any_depth_are_removed_and_links_are_not_followed() {
-        let outside = tempfile::tempdir().unwrap();
-        std::fs::write(outside.path().join("kept"), "text").unwrap();
-        let place = tempfile::tempdir().unwrap();
-        let dir = Dir::open(place.path()).unwrap();
-        let mut below = dir.make_dir("tree", 0o755, None).unwrap();
-        fs::symlinkat(outside.path(), &below, "link").unwrap();
-        for depth in 0..3000 {
-            below = below.make_dir("d", 0o755, None).unwrap();
-            if depth % 1000 == 0 {
-                below.replace("file", b"text", 0o444, None).unwrap();
-                fs::symlinkat("/", &below, "root").unwrap();
-            }
-        }
-        let closed = place.path().join("tree/closed");
-        std::fs::create_dir_all(closed.join("inner")).unwrap();
-        std::fs::write(closed.join("inner/file"), "").unwrap();
-        std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o000)).unwrap();
-        dir.remove_tree(OsStr::new("tree")).unwrap();
-        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
-        assert!(outside.path().join("kept").exists());
     }
 }

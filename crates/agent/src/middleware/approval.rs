@@ -92,7 +92,7 @@ impl Middleware for Approval {
         match self.decide(next.call) {
             Decision::Deny => ToolAnswer::refused(denial(next.call), RefusedBy::Rule).into(),
             Decision::Ask if !next.approved => {
-                let text = format!("Error: nobody approved {}.", printable(&next.call.name));
+                let text = format!("Error: nobody approved {}.", quoted_start(&next.call.name));
                 ToolAnswer::refused(text, RefusedBy::Nobody).into()
             }
             Decision::Ask if next.always => {
@@ -110,10 +110,10 @@ fn question(call: &ToolCall) -> Question {
 }
 
 fn denial(call: &ToolCall) -> String {
-    format!("Error: {} is denied by the rules of this agent.", printable(&call.name))
+    format!("Error: {} is denied by the rules of this agent.", quoted_start(&call.name))
 }
 
-/// A name that a model may have made up, quoted and safe for a terminal.
-fn printable(name: &str) -> String {
+/// The beginning of a name that a model may have made up, in quotes that it cannot close.
+fn quoted_start(name: &str) -> String {
     quote_name(&name.chars().take(MAX_NAME).collect::<String>())
 }

@@ -9,7 +9,7 @@ use cap_std::fs::{Dir, DirEntry, OpenOptions};
 use super::system::{check_regular, entry, failed, relative, stamp};
 use crate::cap::Cap;
 use crate::entry::MAX_LISTING_ENTRIES;
-use crate::path::printable;
+use crate::path::debug_start;
 use crate::walk::Walk;
 use crate::{
     BackendError, Contents, Entry, EntryKind, GlobQuery, GlobReport, Listing, PathProblem, ReadRange, Result,
@@ -204,7 +204,7 @@ where
 {
     let name = found.file_name();
     let Some(name) = name.to_str() else {
-        let text = printable(&format!("{directory}/{}", name.display()));
+        let text = debug_start(&format!("{directory}/{}", name.display()));
         return Err(BackendError::InvalidPath { text, problem: PathProblem::NotUnicode });
     };
     let path = directory.join(name)?;

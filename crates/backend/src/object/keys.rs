@@ -5,7 +5,7 @@ use object_store::{ListResult, ObjectMeta};
 
 use crate::cap::Cap;
 use crate::entry::MAX_LISTING_ENTRIES;
-use crate::path::printable;
+use crate::path::debug_start;
 use crate::{BackendError, Entry, EntryKind, Listing, PathProblem, Result, Stamp, VirtualPath};
 
 /// The keys below one prefix.
@@ -33,7 +33,7 @@ impl Keys {
             Some(inner) => VirtualPath::root().join(inner),
             None => {
                 let problem = PathProblem::NotAbsolute;
-                Err(BackendError::InvalidPath { text: printable(key.as_ref()), problem })
+                Err(BackendError::InvalidPath { text: debug_start(key.as_ref()), problem })
             }
         }
     }

@@ -98,3 +98,35 @@ fn names_are_tried_until_one_is_free_and_not_for_ever() {
     let failed: io::Result<(String, ())> = with_unused_name("", "", |_| Err(Errno::NOSPC.into()));
     assert_eq!(failed.unwrap_err().raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
 }
+
+#[test]
+fn metadata_are_never_those_of_something_behind_a_link() {
+    let place = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("file"), "secret").unwrap();
+    std::fs::create_dir_all(place.path().join("a/b")).unwrap();
+    std::fs::write(place.path().join("a/b/file"), "text").unwrap();
+    symlink(outside.path(), place.path().join("out")).unwrap();
+    symlink("a", place.path().join("within")).unwrap();
+    symlink(outside.path().join("file"), place.path().join("a/link")).unwrap();
+    let directory = open_directory(place.path()).unwrap();
+    let kind = |path: &str| stat(&directory, path).map(|found| FileType::from_raw_mode(found.st_mode));
+    assert_eq!(kind("a/b"), Ok(FileType::Directory));
+    assert_eq!(stat(&directory, "a/b/file").unwrap().st_size, 4);
+    // A link at the end is seen as a link.
+    assert_eq!(kind("out"), Ok(FileType::Symlink));
+    assert_eq!(kind("a/link"), Ok(FileType::Symlink));
+    // A link before the end is not followed, even if it stays inside. Nor does a slash at the end make it one before.
+    for path in ["out/file", "within/b/file", "within/b", "a/link/x"] {
+        assert!(matches!(kind(path), Err(Errno::LOOP | Errno::NOTDIR)), "{path}: {:?}", kind(path));
+    }
+    for path in ["out/", "within/", "out/.", "within/."] {
+        assert!(kind(path).is_err(), "{path}");
+    }
+    for path in ["..", "a/..", "a/../..", "../x", "a/../../x", "/", "/etc", "/etc/passwd"] {
+        assert_eq!(kind(path), Err(Errno::XDEV), "{path}");
+    }
+    for path in ["gone", "gone/file", "", "a/"] {
+        assert_eq!(kind(path), Err(Errno::NOENT), "{path:?}");
+    }
+}

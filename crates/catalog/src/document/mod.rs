@@ -18,9 +18,9 @@ use crate::diagnostic::Diagnostic;
 use crate::given::{self, RefusedPaths, TWICE};
 use crate::local::{self, Follow, OpenError};
 use crate::skill::MANIFEST;
-use crate::untrusted::one_line;
+use crate::untrusted::{escaped_start, one_line};
+pub(crate) use path::MAX_PART_BYTES;
 pub use path::PathRefusal;
-pub(crate) use path::{MAX_PART_BYTES, printable};
 use walk::{DocumentLevel, DocumentWalk};
 
 /// How many documents of one skill are listed. [`Documents::capped`] says if there are more.
@@ -143,19 +143,19 @@ impl std::error::Error for DocumentError {
 
 impl DocumentError {
     fn refused(path: &str, why: PathRefusal) -> Self {
-        Self::Refused { path: path::printable(path), why }
+        Self::Refused { path: escaped_start(path), why }
     }
 
     fn not_found(path: &str) -> Self {
-        Self::NotFound { path: path::printable(path) }
+        Self::NotFound { path: escaped_start(path) }
     }
 
     fn not_a_file(path: &str) -> Self {
-        Self::NotAFile { path: path::printable(path) }
+        Self::NotAFile { path: escaped_start(path) }
     }
 
     fn io(path: &str, error: impl Into<io::Error>) -> Self {
-        Self::Io { path: path::printable(path), error: error.into() }
+        Self::Io { path: escaped_start(path), error: error.into() }
     }
 }
 
@@ -354,7 +354,7 @@ fn text_of(path: &str, mut bytes: Vec<u8>, size: u64) -> Result<DocumentText, Do
     let size = size.max(bytes.len() as u64);
     let truncated = size > bytes.len().min(limit) as u64;
     bytes.truncate(limit);
-    let binary = || DocumentError::Binary { path: path::printable(path) };
+    let binary = || DocumentError::Binary { path: escaped_start(path) };
     if memchr::memchr(0, &bytes).is_some() {
         return Err(binary());
     }

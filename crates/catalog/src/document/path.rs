@@ -146,19 +146,6 @@ fn is_manifest(name: &str) -> bool {
     name.to_uppercase().to_lowercase() == MANIFEST.to_lowercase()
 }
 
-/// The beginning of any text on one line, with unprintable characters escaped.
-pub(crate) fn printable(text: &str) -> String {
-    const MAX_SHOWN_CHARS: usize = 200;
-    let mut shown = String::new();
-    for c in text.chars().take(MAX_SHOWN_CHARS) {
-        if is_unprintable(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
-    }
-    if text.chars().nth(MAX_SHOWN_CHARS).is_some() {
-        shown.push('…');
-    }
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

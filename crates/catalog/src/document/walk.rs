@@ -12,6 +12,7 @@ use crate::diagnostic::{Code, Diagnostic, MAX_FINDINGS};
 use crate::local::EntryKind;
 use crate::scan::join;
 use crate::skill::MANIFEST;
+use crate::untrusted::escaped_start;
 
 /// How many directories of one skill are searched.
 const MAX_DIRECTORIES: usize = 1000;
@@ -65,7 +66,7 @@ impl DocumentLevel {
     /// Reports an entry that is left out. Without a name, the report is about the directory.
     pub(super) fn leave_out(&mut self, code: Code, name: &str, message: impl Into<String>) {
         if self.odd.len() <= MAX_FINDINGS {
-            self.odd.push((code, path::printable(name), message.into()));
+            self.odd.push((code, escaped_start(name), message.into()));
         }
     }
 }

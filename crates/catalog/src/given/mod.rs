@@ -1,4 +1,6 @@
-//! Files that a caller supplies, with paths that may be anything.
+//! Scans files that a caller supplies, instead of a disk: their paths may be anything.
+//!
+//! `path` refuses paths that no skill can have, `scan` finds the skills, and `stamp` tells versions of a file apart.
 
 mod path;
 mod scan;

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::diagnostic::{Code, Diagnostic, MAX_FINDINGS};
-use crate::document::{MAX_PART_BYTES, PathRefusal, printable};
+use crate::document::{MAX_PART_BYTES, PathRefusal};
+use crate::untrusted::escaped_start;
 
 /// Why a repeated path is left out.
 pub(crate) const TWICE: &str = "it was given before";
@@ -33,7 +34,7 @@ pub(crate) struct RefusedPaths(Vec<String>);
 impl RefusedPaths {
     pub(crate) fn add(&mut self, path: &str, why: &dyn fmt::Display) {
         if self.0.len() <= MAX_FINDINGS {
-            self.0.push(format!("`{}` is left out: {why}", printable(path)));
+            self.0.push(format!("`{}` is left out: {why}", escaped_start(path)));
         }
     }
 

@@ -242,7 +242,10 @@ fn link_of(directories: &SkillDirectories, root: &SkillDirectory, name: &str) ->
 
 /// The AGENTS.md of the working directory, if it exists.
 fn memory<'a>(top: BorrowedFd<'_>, path: &Path) -> Option<Candidate<'a>> {
-    beneath::stat(top, path).ok()?;
+    // If only its way cannot be followed, opening it later says why.
+    if matches!(beneath::stat(top, path), Err(Errno::NOENT | Errno::NOTDIR)) {
+        return None;
+    }
     Some(Candidate { path: path.to_string_lossy().into_owned(), what: What::Memory })
 }
 

@@ -131,6 +131,10 @@ impl SkillDirectories {
             at.push(name);
             let place = at.join("/");
             let found = beneath::stat(&self.top, &place);
+            if matches!(found, Err(Errno::LOOP | Errno::XDEV)) {
+                // Somebody put a link on the way meanwhile.
+                return LinkPath { links, end: End::Out };
+            }
             let is_link =
                 found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Symlink);
             if is_link {

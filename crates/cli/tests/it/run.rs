@@ -118,6 +118,8 @@ fn what_takes_too_long_is_stopped() {
     let output = run(&world, &["--timeout", "1"], &["echo begun; sleep 30"]);
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(124), &b"begun\n"[..]));
     assert!(stderr(&output).starts_with("timed out after 1."), "{}", stderr(&output));
+    // The summary gives the reason, and no warning repeats it.
+    assert_eq!(stderr(&output).matches("timed out").count(), 1, "{}", stderr(&output));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
 
-use super::printable::printable;
+use super::short_line::short_line;
 use super::stdio::ProgramStdio;
 
 /// The variables of our environment that a program gets: those that programs need to run, and no keys.
@@ -53,7 +53,7 @@ impl StderrTail {
         }
         let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let end = bytes.len().saturating_sub(MAX_SHOWN);
-        let text = printable(&String::from_utf8_lossy(&bytes[end..]));
+        let text = short_line(&String::from_utf8_lossy(&bytes[end..]));
         if text.is_empty() { text } else { format!(" (it wrote: {text})") }
     }
 
@@ -96,7 +96,7 @@ impl Program {
         command.process_group(0).kill_on_drop(true);
         let mut child = command
             .spawn()
-            .map_err(|error| format!("cannot start `{}`: {error}", printable(&program.to_string_lossy())))?;
+            .map_err(|error| format!("cannot start `{}`: {error}", short_line(&program.to_string_lossy())))?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (heard, ended) = watch::channel(false);

@@ -1,14 +1,14 @@
 //! Connects to servers over streamable HTTP.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::{self, BoxStream};
-use futures_util::{StreamExt as _, TryStreamExt as _};
-use prowess_base::sse::{EventTooLong, SseEvent, SseReader};
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
+use prowess_base::sse::{SseEvent, SseReader};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Response, StatusCode, redirect};
 use rmcp::RoleClient;
@@ -91,27 +91,51 @@ impl BoundedClient {
         response: Response,
         asked: Option<RequestId>,
     ) -> BoxStream<'static, Result<Sse, SseError>> {
-        let mut reader = SseReader::new(self.most);
-        let read = move |chunk: reqwest::Result<Bytes>| {
-            let mut events = Vec::new();
-            let failure = match chunk {
-                Ok(chunk) => {
-                    let too_long = |EventTooLong| io::Error::other("a message is too long");
-                    reader.push(&chunk, &mut events).map_err(too_long).err()
-                }
-                Err(error) => Some(io::Error::other(error.without_url())),
-            };
-            let failure = failure.map(|failure| Err(SseError::Body(Box::new(failure))));
-            stream::iter(events.into_iter().map(Ok).chain(failure).collect::<Vec<_>>())
-        };
         let looked_at = move |event: SseEvent| Sse {
             event: Some(event.event).filter(|event| !event.is_empty()),
             data: event.data.and_then(|data| custom_answer::text(data, asked.as_ref())),
             id: event.id,
             retry: event.retry,
         };
-        response.bytes_stream().flat_map(read).map_ok(looked_at).boxed()
+        let chunks = response.bytes_stream().map_err(|error| io::Error::other(error.without_url()));
+        events(chunks, self.most)
+            .map_ok(looked_at)
+            .map_err(|failure| SseError::Body(Box::new(failure)))
+            .boxed()
     }
+}
+
+/// The events in a stream of bytes. The first failure ends it, even if more bytes come.
+fn events(
+    chunks: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
+    max_event_bytes: usize,
+) -> impl Stream<Item = io::Result<SseEvent>> + Send {
+    struct Reading<C> {
+        chunks: C,
+        reader: SseReader,
+        complete: VecDeque<SseEvent>,
+        is_too_long: bool,
+    }
+    let start = Reading {
+        chunks: Box::pin(chunks),
+        reader: SseReader::new(max_event_bytes),
+        complete: VecDeque::new(),
+        is_too_long: false,
+    };
+    stream::try_unfold(start, |mut reading| async move {
+        loop {
+            if let Some(event) = reading.complete.pop_front() {
+                return Ok(Some((event, reading)));
+            }
+            if reading.is_too_long {
+                return Err(io::Error::other("a message is too long"));
+            }
+            let Some(chunk) = reading.chunks.try_next().await? else { return Ok(None) };
+            let mut events = Vec::new();
+            reading.is_too_long = reading.reader.push(&chunk, &mut events).is_err();
+            reading.complete.extend(events);
+        }
+    })
 }
 
 impl StreamableHttpClient for BoundedClient {
@@ -247,4 +271,34 @@ fn hidden(error: reqwest::Error) -> HttpError {
         cause = inner;
     }
     unexpected(cause.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn an_event_that_is_too_long_ends_the_stream() {
+        let chunks =
+            ["data: first\n\ndata: second\n\ndata: ", "much too long", " for this\n\ndata: late\n\n"];
+        let sent = stream::iter(chunks.map(|chunk| Ok(Bytes::from_static(chunk.as_bytes()))));
+        // The server keeps the connection open.
+        let mut read = events(sent.chain(stream::pending()), 15).boxed();
+        let mut next = || read.next().now_or_never().expect("no wait for the server");
+        assert_eq!(next().unwrap().unwrap().text(), "first");
+        assert_eq!(next().unwrap().unwrap().text(), "second");
+        assert_eq!(next().unwrap().unwrap_err().to_string(), "a message is too long");
+        assert!(next().is_none() && next().is_none());
+    }
+
+    #[test]
+    fn a_broken_connection_ends_the_stream() {
+        let broken = || Err(io::Error::other("reset"));
+        let sent = stream::iter([Ok(Bytes::from_static(b"data: first\n\n")), broken(), broken()]);
+        let read: Vec<_> = events(sent, 100).collect().now_or_never().unwrap();
+        assert_eq!(read.len(), 2);
+        assert!(read[0].is_ok() && read[1].is_err());
+    }
 }

@@ -19,12 +19,12 @@ mod label;
 mod options;
 mod pages;
 mod patience;
-mod printable;
 mod read;
 mod server;
 mod server_files;
 mod server_tools;
 mod servers;
+mod short_line;
 mod skill_list;
 #[cfg(feature = "run")]
 mod stage;

@@ -12,6 +12,10 @@ use prowess_catalog::Digest;
 use reqwest::Url;
 
 use super::label::ServerLabel;
+use super::pages::{DEFAULT_LIST_BYTES, DEFAULT_LIST_TIME, DEFAULT_PAGES};
+use super::server::{DEFAULT_ANSWER_TIME, DEFAULT_CONNECT_TIME, DEFAULT_MESSAGE_BYTES};
+use super::skill_list::DEFAULT_SKILLS;
+use super::tool_list::{DEFAULT_TOOL_TIME, DEFAULT_TOOLS};
 
 /// The configuration of one server.
 ///
@@ -217,16 +221,15 @@ pub struct ServerLimits {
 impl Default for ServerLimits {
     fn default() -> Self {
         Self {
-            connect: Duration::from_secs(30),
-            answer: Duration::from_secs(30),
-            list: Duration::from_secs(60),
-            tool: Duration::from_secs(300),
-            // Enough for a file of 16 MiB in Base64.
-            message_bytes: 24 * 1024 * 1024,
-            pages: 100,
-            skills: 1000,
-            list_bytes: 16 * 1024 * 1024,
-            tools: 128,
+            connect: DEFAULT_CONNECT_TIME,
+            answer: DEFAULT_ANSWER_TIME,
+            list: DEFAULT_LIST_TIME,
+            tool: DEFAULT_TOOL_TIME,
+            message_bytes: DEFAULT_MESSAGE_BYTES,
+            pages: DEFAULT_PAGES,
+            skills: DEFAULT_SKILLS,
+            list_bytes: DEFAULT_LIST_BYTES,
+            tools: DEFAULT_TOOLS,
         }
     }
 }

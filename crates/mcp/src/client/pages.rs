@@ -1,12 +1,18 @@
 //! Reads a server's list page by page, within limits.
 
 use std::collections::HashSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::options::ServerLimits;
 
+/// The time for all pages of a list, by default.
+pub(super) const DEFAULT_LIST_TIME: Duration = Duration::from_secs(60);
+/// The most pages of a list, by default.
+pub(super) const DEFAULT_PAGES: usize = 100;
+/// The most bytes of all entries of a list, by default.
+pub(super) const DEFAULT_LIST_BYTES: usize = 16 * 1024 * 1024;
 /// The most bytes of a cursor.
 const MAX_CURSOR: usize = 4096;
 

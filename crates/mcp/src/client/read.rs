@@ -47,7 +47,7 @@ impl Server {
     }
 
     pub(crate) fn unverified(&self, published: &Published, mismatch: Mismatch) -> ServerError {
-        let (server, uri) = (self.label().clone(), super::printable::printable(&published.uri));
+        let (server, uri) = (self.label().clone(), super::short_line::short_line(&published.uri));
         Unverified { server, uri, mismatch }.into()
     }
 }

@@ -27,12 +27,19 @@ use super::handler::Client;
 use super::http;
 use super::label::ServerLabel;
 use super::options::{Connection, ServerLimits, ServerOptions};
-use super::printable::printable;
+use super::short_line::short_line;
 use crate::skills_extension::SKILLS_EXTENSION;
 
 /// The protocol revisions that the client speaks, the preferred one first.
 const REVISIONS: [ProtocolVersion; 3] =
     [ProtocolVersion::V_2026_07_28, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2025_06_18];
+
+/// The time to connect, by default.
+pub(super) const DEFAULT_CONNECT_TIME: Duration = Duration::from_secs(30);
+/// The time for an answer, except a tool's, by default.
+pub(super) const DEFAULT_ANSWER_TIME: Duration = Duration::from_secs(30);
+/// The most bytes of a message, by default: enough for a file of 16 MiB in Base64.
+pub(super) const DEFAULT_MESSAGE_BYTES: usize = 24 * 1024 * 1024;
 
 /// A connected server. Dropping it closes the connection, and ends the program that was started for it.
 ///
@@ -94,7 +101,7 @@ impl Server {
             return Err(unreachable("it did not say what it supports".to_owned()));
         };
         if !REVISIONS.contains(&info.protocol_version) {
-            let revision = printable(info.protocol_version.as_str());
+            let revision = short_line(info.protocol_version.as_str());
             return Err(unreachable(format!(
                 "it speaks protocol revision {revision}, which prowess does not support"
             )));
@@ -201,7 +208,7 @@ impl Server {
                 server,
                 method,
                 code: error.code.0,
-                message: printable(&error.message),
+                message: short_line(&error.message),
             },
             ServiceError::TransportClosed => {
                 let stderr_tail = self.program.as_ref().map(|program| program.stderr_tail().describe());
@@ -209,14 +216,14 @@ impl Server {
                 ServerError::Unreachable { server, why }
             }
             ServiceError::TransportSend(error) => {
-                ServerError::Unreachable { server, why: printable(&error.error.to_string()) }
+                ServerError::Unreachable { server, why: short_line(&error.error.to_string()) }
             }
-            error => ServerError::Odd { server, method, why: printable(&error.to_string()) },
+            error => ServerError::Odd { server, method, why: short_line(&error.to_string()) },
         }
     }
 
     pub(crate) fn odd(&self, method: &'static str, why: &str) -> ServerError {
-        ServerError::Odd { server: self.label.clone(), method, why: printable(why) }
+        ServerError::Odd { server: self.label.clone(), method, why: short_line(why) }
     }
 }
 
@@ -280,7 +287,7 @@ fn reason(error: &ClientInitializeError) -> String {
             return "it ended the connection before it said hello".to_owned();
         }
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => return reason(fallback),
-        error => return printable(&error.to_string()),
+        error => return short_line(&error.to_string()),
     };
     // The innermost cause says what happened.
     let mut cause: &(dyn std::error::Error + 'static) = &*sent.error;
@@ -293,7 +300,7 @@ fn reason(error: &ClientInitializeError) -> String {
         Some("HTTP 401") => "its token is missing or wrong (HTTP 401)".to_owned(),
         Some("Broken p") => "it ended before it said hello".to_owned(),
         Some("HTTP 403") => "it refuses access (HTTP 403)".to_owned(),
-        _ => printable(text),
+        _ => short_line(text),
     }
 }
 

@@ -140,7 +140,7 @@ impl Servers {
     }
 
     fn unknown(&self, label: &str) -> ServerError {
-        ServerError::Unknown { label: super::printable::printable(label) }
+        ServerError::Unknown { label: super::short_line::short_line(label) }
     }
 
     /// The connected server with this label.
@@ -283,7 +283,7 @@ impl Servers {
         let published = held.published();
         let label: ServerLabel = published.server.parse().map_err(|_| self.unknown(&published.server))?;
         let fails = |mismatch| {
-            let uri = super::printable::printable(&published.uri);
+            let uri = super::short_line::short_line(&published.uri);
             ServerError::from(Unverified { server: label.clone(), uri, mismatch })
         };
         let file = verify::listed(held, path).map_err(fails)?.clone();

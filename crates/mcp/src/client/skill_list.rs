@@ -7,12 +7,14 @@ use serde_json::{Value, json};
 use super::entry;
 use super::error::ServerError;
 use super::pages::Pages;
-use super::printable::printable;
 use super::server::Server;
+use super::short_line::short_line;
 use prowess_catalog::published::Offer;
 
 const LIST: &str = "skills/list";
 const GET: &str = "skills/get";
+/// The most skills of a server, by default.
+pub(super) const DEFAULT_SKILLS: usize = 1000;
 /// How many unusable entries are reported. A server may list any number of them.
 const MAX_REFUSED: usize = 100;
 
@@ -118,7 +120,7 @@ impl Server {
     }
 
     fn invalid(&self, entry: &Value, why: &str) -> ServerError {
-        let uri = printable(entry["uri"].as_str().unwrap_or("without an address"));
-        ServerError::Invalid { server: self.label().clone(), uri, why: printable(why) }
+        let uri = short_line(entry["uri"].as_str().unwrap_or("without an address"));
+        ServerError::Invalid { server: self.label().clone(), uri, why: short_line(why) }
     }
 }

@@ -5,7 +5,7 @@ use prowess_agent::server_text::ServerText;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use super::label::ServerLabel;
-use super::printable::{cut_bytes, printable};
+use super::short_line::{cut_bytes, short_line};
 
 /// How many bytes of an answer the model reads.
 const MAX_ANSWER: usize = 100 * 1024;
@@ -21,18 +21,18 @@ pub(crate) fn framed(server: &ServerLabel, tool: &str, result: CallToolResult) -
                 has_text = true;
                 text.line(&block.text);
             }
-            ContentBlock::Image(image) => text.line(&format!("[an image, {}]", printable(&image.mime_type))),
-            ContentBlock::Audio(audio) => text.line(&format!("[a sound, {}]", printable(&audio.mime_type))),
+            ContentBlock::Image(image) => text.line(&format!("[an image, {}]", short_line(&image.mime_type))),
+            ContentBlock::Audio(audio) => text.line(&format!("[a sound, {}]", short_line(&audio.mime_type))),
             ContentBlock::ResourceLink(link) => {
-                text.line(&format!("[a link to {}: {}]", printable(&link.uri), printable(&link.name)));
+                text.line(&format!("[a link to {}: {}]", short_line(&link.uri), short_line(&link.name)));
             }
             ContentBlock::Resource(resource) => match resource.resource {
                 ResourceContents::TextResourceContents { uri, text: inner, .. } => {
-                    text.line(&format!("[{}]", printable(&uri)));
+                    text.line(&format!("[{}]", short_line(&uri)));
                     text.line(&inner);
                 }
                 ResourceContents::BlobResourceContents { uri, .. } => {
-                    text.line(&format!("[{}, which is not text]", printable(&uri)));
+                    text.line(&format!("[{}, which is not text]", short_line(&uri)));
                 }
                 _ => text.line("[something that is not shown]"),
             },
@@ -45,7 +45,7 @@ pub(crate) fn framed(server: &ServerLabel, tool: &str, result: CallToolResult) -
     }
     let BoundedText { text, is_cut } = text;
     let cut = if is_cut { "\n[The rest is left out.]" } else { "" };
-    let framed = ServerText { server: server.as_str(), tool: &printable(tool) }.framed(&text);
+    let framed = ServerText { server: server.as_str(), tool: &short_line(tool) }.framed(&text);
     let text = format!("{framed}{cut}");
     ToolAnswer { text, is_error, ..ToolAnswer::default() }
 }

@@ -1,7 +1,9 @@
 //! Lists and calls the tools of a server.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
+use prowess_base::text::cut;
 use prowess_catalog::Digest;
 use prowess_catalog::untrusted::{is_unprintable, one_line};
 use prowess_permission::quote_name;
@@ -14,11 +16,15 @@ use serde_json::Value;
 use super::error::ServerError;
 use super::label::ServerLabel;
 use super::pages::Pages;
-use super::printable::{cut, printable};
 use super::server::Server;
+use super::short_line::short_line;
 
 const LIST: &str = "tools/list";
 const CALL: &str = "tools/call";
+/// The most tools of a server, by default.
+pub(super) const DEFAULT_TOOLS: usize = 128;
+/// The time for a tool call, by default.
+pub(super) const DEFAULT_TOOL_TIME: Duration = Duration::from_secs(300);
 /// The longest tool name that model providers accept.
 const MAX_NAME: usize = 64;
 /// How many characters of a description the model reads.
@@ -111,7 +117,7 @@ impl Server {
                     Ok(tool) => {
                         list.left_out.push(format!("{}: another tool has this name", quote_name(&tool.name)))
                     }
-                    Err(why) => list.left_out.push(format!("{}: {why}", quote_name(&printable(&tool.name)))),
+                    Err(why) => list.left_out.push(format!("{}: {why}", quote_name(&short_line(&tool.name)))),
                 }
             }
             if let Err(why) = pages.end(page.next_cursor.into()) {
@@ -169,7 +175,7 @@ fn offered(
     if parameters.to_string().len() > MAX_SCHEMA {
         return Err(format!("the schema of its arguments has more than {MAX_SCHEMA} bytes"));
     }
-    let description = cut(&one_line(description), MAX_DESCRIPTION);
+    let description = cut(&one_line(description), MAX_DESCRIPTION).into_owned();
     Ok(ServerTool {
         name: name(server, their_name),
         their_name: their_name.to_owned(),

@@ -10,7 +10,7 @@ use prowess_catalog::published::PublishedFile;
 
 /// The file at `path`, if the entry lists it.
 pub(crate) fn listed<'a>(held: &'a HeldEntry, path: &str) -> Result<&'a PublishedFile, Mismatch> {
-    held.published.file(path).ok_or_else(|| Mismatch::Unlisted { path: super::printable::printable(path) })
+    held.published.file(path).ok_or_else(|| Mismatch::Unlisted { path: super::short_line::short_line(path) })
 }
 
 /// Checks the size and the digest of a file, and the frontmatter of SKILL.md.
@@ -31,7 +31,7 @@ pub(crate) fn check(held: &HeldEntry, file: &PublishedFile, bytes: &[u8]) -> Res
 
 /// Compares every field of the frontmatter with the entry, in both directions.
 fn frontmatter(entry: &str, source: &[u8]) -> Result<(), Mismatch> {
-    let differs = |field: &str| Err(Mismatch::Frontmatter { field: super::printable::printable(field) });
+    let differs = |field: &str| Err(Mismatch::Frontmatter { field: super::short_line::short_line(field) });
     let written = Skill::frontmatter(source).and_then(|typed| serde_json::to_value(typed).ok());
     let (Some(Value::Object(written)), Ok(told)) =
         (written, serde_json::from_str::<Map<String, Value>>(entry))

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use prowess_catalog::untrusted::{is_unprintable, one_line};
+use prowess_base::text::escape_unprintable;
+use prowess_catalog::untrusted::one_line;
 use prowess_permission::Question;
 use prowess_permission::wording::{Detail, DetailStyle};
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema};
@@ -61,26 +62,18 @@ pub(super) fn message(question: &Question) -> String {
     let mut lines = vec![format!("Permission is needed: {}", one_line(&wording.title))];
     lines.extend(wording.note.iter().map(|note| one_line(note).into_owned()));
     lines.extend(
-        wording.details.iter().map(|detail| format!("{}: {}", one_line(&detail.name), printable(detail))),
+        wording.details.iter().map(|detail| format!("{}: {}", one_line(&detail.name), detail_line(detail))),
     );
     lines.extend(wording.always_line());
     lines.join("\n")
 }
 
 /// A detail on one line, without unprintable characters.
-fn printable(detail: &Detail) -> String {
+fn detail_line(detail: &Detail) -> String {
     match detail.style {
         DetailStyle::Data => escape_unprintable(&detail.text),
         _ => escape_unprintable(&Value::from(detail.text.as_str()).to_string()),
     }
-}
-
-fn escape_unprintable(text: &str) -> String {
-    let mut line = String::new();
-    for c in text.chars() {
-        if is_unprintable(c) { line.extend(c.escape_unicode()) } else { line.push(c) }
-    }
-    line
 }
 
 #[cfg(test)]

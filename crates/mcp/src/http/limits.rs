@@ -1,8 +1,18 @@
 //! Limits of the HTTP server: sizes, numbers and times of messages, connections and MCP sessions.
 //!
-//! The number of unanswered calls in one MCP session is in `unanswered_calls.rs`; it holds for every transport.
+//! Each default is in the file that applies the limit. The number of unanswered calls in one MCP session is in
+//! `unanswered_calls.rs`; it holds for every transport.
 
 use std::time::Duration;
+
+use super::mcp_sessions::{DEFAULT_SESSION_IDLE, DEFAULT_SESSIONS};
+use super::message::{DEFAULT_BODY_BYTES, DEFAULT_BODY_TIME};
+use super::reconnect::DEFAULT_RECONNECT_TIME;
+use super::serve::{
+    DEFAULT_CONNECTIONS, DEFAULT_HEADER_BYTES, DEFAULT_HEADER_TIME, DEFAULT_HEADERS, DEFAULT_SHUTDOWN_TIME,
+    DEFAULT_STALLED_TIME,
+};
+use super::unauthenticated::{DEFAULT_TOKEN_TIME, DEFAULT_UNAUTHENTICATED};
 
 /// How much the clients of an HTTP server may use. The server refuses more, and keeps nothing of it.
 ///
@@ -50,19 +60,19 @@ pub struct HttpLimits {
 impl Default for HttpLimits {
     fn default() -> Self {
         Self {
-            body: 4 << 20,
-            headers: 64,
-            header_bytes: 16 << 10,
-            connections: 2048,
-            unauthenticated: 256,
-            token_time: Duration::from_secs(10),
-            sessions: 1024,
-            session_idle: Duration::from_secs(30 * 60),
-            reconnect_time: Duration::from_secs(10),
-            header_time: Duration::from_secs(60),
-            body_time: Duration::from_secs(30),
-            stalled_time: Duration::from_secs(30),
-            shutdown_time: Duration::from_secs(2),
+            body: DEFAULT_BODY_BYTES,
+            headers: DEFAULT_HEADERS,
+            header_bytes: DEFAULT_HEADER_BYTES,
+            connections: DEFAULT_CONNECTIONS,
+            unauthenticated: DEFAULT_UNAUTHENTICATED,
+            token_time: DEFAULT_TOKEN_TIME,
+            sessions: DEFAULT_SESSIONS,
+            session_idle: DEFAULT_SESSION_IDLE,
+            reconnect_time: DEFAULT_RECONNECT_TIME,
+            header_time: DEFAULT_HEADER_TIME,
+            body_time: DEFAULT_BODY_TIME,
+            stalled_time: DEFAULT_STALLED_TIME,
+            shutdown_time: DEFAULT_SHUTDOWN_TIME,
         }
     }
 }

@@ -29,6 +29,10 @@ use super::response::{HttpRefusal, refused};
 use crate::consent::ClientGone;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+/// The most MCP sessions at once, by default.
+pub(super) const DEFAULT_SESSIONS: usize = 1024;
+/// How long the server keeps an unused MCP session, by default.
+pub(super) const DEFAULT_SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
 /// How many random bytes an id has.
 const ID_BYTES: usize = 16;
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::error::Error;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
@@ -14,6 +15,10 @@ use serde::{Deserialize, Deserializer};
 use super::limits::HttpLimits;
 use super::response::{HttpRefusal, refused, unreadable};
 
+/// The most bytes of one message, by default.
+pub(super) const DEFAULT_BODY_BYTES: usize = 4 << 20;
+/// How long a client may take to send a message, by default.
+pub(super) const DEFAULT_BODY_TIME: Duration = Duration::from_secs(30);
 /// The most bytes of a message's id.
 const MAX_ID: usize = 256;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");

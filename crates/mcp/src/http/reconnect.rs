@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+/// How long a client may take to reconnect, by default.
+pub(super) const DEFAULT_RECONNECT_TIME: Duration = Duration::from_secs(10);
+
 /// The calls of one MCP session whose streams are open, or were open a moment ago.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenCalls {

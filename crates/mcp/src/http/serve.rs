@@ -41,6 +41,18 @@ const PATH: &str = "/mcp";
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// The first revision without a handshake and without MCP sessions.
 const SESSIONLESS: &[u8] = b"2026-07-28";
+/// The most connections of clients at once, by default.
+pub(super) const DEFAULT_CONNECTIONS: usize = 2048;
+/// The most headers of one request, by default.
+pub(super) const DEFAULT_HEADERS: usize = 64;
+/// The most bytes of all headers of a request and its first line, by default.
+pub(super) const DEFAULT_HEADER_BYTES: usize = 16 << 10;
+/// How long a connection may take to send the headers of its next request, by default.
+pub(super) const DEFAULT_HEADER_TIME: Duration = Duration::from_secs(60);
+/// How long a client may read no byte of a response, by default.
+pub(super) const DEFAULT_STALLED_TIME: Duration = Duration::from_secs(30);
+/// How long connections may take to end when the server stops, by default.
+pub(super) const DEFAULT_SHUTDOWN_TIME: Duration = Duration::from_secs(2);
 /// The buffer of a connection in each direction: the longest headers, and little more. A waiting call keeps its connection
 /// open, so this counts for every waiting call.
 const BUFFER: usize = 18 << 10;

@@ -7,8 +7,14 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+
+/// The most unauthenticated connections at once, by default.
+pub(super) const DEFAULT_UNAUTHENTICATED: usize = 256;
+/// How long a connection may take to send the token, by default.
+pub(super) const DEFAULT_TOKEN_TIME: Duration = Duration::from_secs(10);
 
 /// The pool of unauthenticated connections.
 #[derive(Debug)]

@@ -14,13 +14,8 @@ fail() {
   exit 1
 }
 
-case "$(uname -sm)" in
-  "Linux x86_64") platform=linux-x64 ;;
-  "Linux aarch64") platform=linux-arm64 ;;
-  *) fail "Codex and opencode are not tested on $(uname -sm); use Linux on x86_64 or aarch64" ;;
-esac
-
 . "$here/../../../../scripts/npm.sh"
+find_platform
 install_packages "@openai/codex@$codex_version" "opencode-ai@$opencode_version"
 
 user=

@@ -5,7 +5,14 @@ use std::time::Duration;
 use reqwest::redirect;
 
 use super::failure::describe;
-use super::retry::DEFAULT_RETRIES;
+use super::response::{
+    DEFAULT_FIRST_BYTE_TIMEOUT, DEFAULT_FIRST_PIECE_TIMEOUT, DEFAULT_IDLE_TIMEOUT, DEFAULT_RESPONSE_BYTES,
+    DEFAULT_RESPONSE_TIMEOUT,
+};
+use super::retry::{DEFAULT_FIRST_WAIT, DEFAULT_LONGEST_WAIT, DEFAULT_RETRIES};
+
+/// How long connecting may take, by default.
+const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Timeouts, retries and limits of requests to a provider.
 ///
@@ -59,15 +66,15 @@ pub enum Proxies {
 impl Default for HttpOptions {
     fn default() -> Self {
         Self {
-            connect_timeout: Duration::from_secs(15),
-            first_byte_timeout: Duration::from_secs(120),
-            first_piece_timeout: Duration::from_secs(10 * 60),
-            idle_timeout: Duration::from_secs(120),
-            response_timeout: Duration::from_secs(60 * 60),
+            connect_timeout: DEFAULT_CONNECT_TIMEOUT,
+            first_byte_timeout: DEFAULT_FIRST_BYTE_TIMEOUT,
+            first_piece_timeout: DEFAULT_FIRST_PIECE_TIMEOUT,
+            idle_timeout: DEFAULT_IDLE_TIMEOUT,
+            response_timeout: DEFAULT_RESPONSE_TIMEOUT,
             retries: DEFAULT_RETRIES,
-            first_wait: Duration::from_millis(500),
-            longest_wait: Duration::from_secs(60),
-            max_response_bytes: 64 * 1024 * 1024,
+            first_wait: DEFAULT_FIRST_WAIT,
+            longest_wait: DEFAULT_LONGEST_WAIT,
+            max_response_bytes: DEFAULT_RESPONSE_BYTES,
             proxies: Proxies::default(),
         }
     }

@@ -15,6 +15,16 @@ use super::client::HttpOptions;
 use super::failure::{Failure, describe};
 use super::{Decoder, Progress};
 
+/// How long a provider may take to begin a response, by default.
+pub(super) const DEFAULT_FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long a provider may take to send the first piece of a response, by default.
+pub(super) const DEFAULT_FIRST_PIECE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+/// How long a response may take with all retries, by default.
+pub(super) const DEFAULT_RESPONSE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+/// How long a provider may send nothing in the middle of a response, by default.
+pub(super) const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+/// The longest response in bytes, by default.
+pub(super) const DEFAULT_RESPONSE_BYTES: u64 = 64 * 1024 * 1024;
 /// The longest event, in bytes. A longer one is not a response of a model.
 const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 

@@ -10,6 +10,10 @@ use super::failure::Failure;
 
 /// How often a failed request is sent again by default.
 pub(super) const DEFAULT_RETRIES: u32 = 4;
+/// The wait before the first retry, by default.
+pub(super) const DEFAULT_FIRST_WAIT: Duration = Duration::from_millis(500);
+/// The longest wait before a retry, by default.
+pub(super) const DEFAULT_LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// The waits before each retry.
 #[derive(Debug)]

@@ -94,62 +94,70 @@ fn next_action(request: &ModelRequest) -> OfflineAction {
     if let Some((call, result)) = turn.call_of(RUN) {
         return OfflineAction::Say(report(call, result));
     }
+    match loaded_or_load(request, &turn) {
+        Ok(name) => run_example(request, &turn, &name),
+        Err(action) => action,
+    }
+}
+
+/// The skill that this turn uses, once its instructions are there; before that, what to do instead.
+fn loaded_or_load(request: &ModelRequest, turn: &CurrentTurn<'_>) -> Result<String, OfflineAction> {
     let load_tool = LoadTool::offered(request);
     let load = load_tool.and_then(|load_tool| {
         let (call, result) = turn.call_of(&load_tool.tool.name)?;
         let name = call.parsed().ok()?[load_tool.parameter].as_str()?.to_owned();
         Some((name, result))
     });
-    let skills = listed_skills(request);
-    let name = match load {
-        Some((name, Some(result))) if result.is_error => {
-            return OfflineAction::Say(format!(
-                "The skill `{name}` could not be loaded:\n\n{}",
-                fenced(&result.text)
-            ));
-        }
-        Some((name, _)) => name,
-        None => {
-            let Some(skill) = best(&skills, &turn.task) else {
-                return OfflineAction::Say(nothing_fits(skills.iter().map(|skill| skill.name.as_str())));
-            };
-            let is_at_hand = skill.is_loaded && instructions(request, &skill.name).is_some();
-            match load_tool.filter(|_| may_call(request)) {
-                Some(load_tool) if !is_at_hand => {
-                    let arguments = json!({load_tool.parameter: skill.name});
-                    return OfflineAction::Call { tool: load_tool.tool.name.clone(), arguments };
-                }
-                None if !is_at_hand => {
-                    let name = &skill.name;
-                    return OfflineAction::Say(format!(
-                        "The skill `{name}` fits best, but I have no tool to load it."
-                    ));
-                }
-                _ => skill.name.clone(),
+    if let Some((name, result)) = load {
+        return match result {
+            Some(result) if result.is_error => {
+                let why = fenced(&result.text);
+                Err(OfflineAction::Say(format!("The skill `{name}` could not be loaded:\n\n{why}")))
             }
-        }
+            _ => Ok(name),
+        };
+    }
+    let skills = listed_skills(request);
+    let Some(skill) = best(&skills, &turn.task) else {
+        let names = skills.iter().map(|skill| skill.name.as_str());
+        return Err(OfflineAction::Say(nothing_fits(names)));
     };
-    let text = instructions(request, &name).or_else(|| turn.last_result().map(|result| result.text.clone()));
+    let name = &skill.name;
+    if skill.is_loaded && instructions(request, name).is_some() {
+        return Ok(name.clone());
+    }
+    Err(match load_tool.filter(|_| may_call(request)) {
+        Some(load_tool) => OfflineAction::Call {
+            tool: load_tool.tool.name.clone(),
+            arguments: json!({load_tool.parameter: name}),
+        },
+        None => OfflineAction::Say(format!("The skill `{name}` fits best, but I have no tool to load it.")),
+    })
+}
+
+/// Runs the first example in the instructions of the loaded skill `name`.
+fn run_example(request: &ModelRequest, turn: &CurrentTurn<'_>, name: &str) -> OfflineAction {
+    let text = instructions(request, name).or_else(|| turn.last_result().map(|result| result.text.clone()));
     let Some(command) = text.as_deref().and_then(first_example) else {
         return OfflineAction::Say(format!(
             "I loaded the skill `{name}`. It has no example that I could run."
         ));
     };
     let run_tool = request.tools.iter().find(|tool| tool.name == RUN).filter(|_| may_call(request));
-    if let Some(run_tool) = run_tool {
-        let mut arguments = json!({"skill": name, "command": command});
-        if run_tool.parameters.pointer("/properties/output_files").is_some() {
-            arguments["output_files"] = json!([OUTPUT]);
-        }
-        if run_tool.parameters.pointer("/properties/save_as_artifacts").is_some() {
-            arguments["save_as_artifacts"] = json!(true);
-        }
-        return OfflineAction::Call { tool: RUN.to_owned(), arguments };
+    let Some(run_tool) = run_tool else {
+        return OfflineAction::Say(format!(
+            "I loaded the skill `{name}`. Its first example is below; I have no tool to run it.\n\n{}",
+            fenced(&command)
+        ));
+    };
+    let mut arguments = json!({"skill": name, "command": command});
+    if run_tool.parameters.pointer("/properties/output_files").is_some() {
+        arguments["output_files"] = json!([OUTPUT]);
     }
-    OfflineAction::Say(format!(
-        "I loaded the skill `{name}`. Its first example is below; I have no tool to run it.\n\n{}",
-        fenced(&command)
-    ))
+    if run_tool.parameters.pointer("/properties/save_as_artifacts").is_some() {
+        arguments["save_as_artifacts"] = json!(true);
+    }
+    OfflineAction::Call { tool: RUN.to_owned(), arguments }
 }
 
 fn may_call(request: &ModelRequest) -> bool {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Detail, DetailStyle};
 use crate::action::{Channel, RunAction, RunActionInput};
-use crate::text::{exact_line, one_line};
+use crate::text::{exact_line, spaced_line};
 use crate::{Action, Question};
 
 /// The name of the detail that lists the server skills because of which prowess asks each time.
@@ -180,7 +180,7 @@ impl Details<'_> {
 
     /// Adds a detail that the title may contain. It does if the text is as plain as a title.
     fn add_titled(&mut self, name: &str, text: &str) {
-        let is_in_title = one_line(text) == text && self.title.contains(text);
+        let is_in_title = spaced_line(text) == text && self.title.contains(text);
         self.push(name, text, DetailStyle::Plain, is_in_title);
     }
 

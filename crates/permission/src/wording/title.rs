@@ -1,6 +1,6 @@
 //! The title of a question: the action on one line.
 
-use crate::text::{exact_line, one_line, printable};
+use crate::text::{escaped_start, exact_line, spaced_line};
 use crate::{Action, Question, quote_name};
 
 /// How much of a tool's name a title shows, in characters.
@@ -18,27 +18,27 @@ pub(super) fn title(question: &Question) -> String {
         Action::LoadServerSkill { skill, server, server_skills, .. } => format!(
             "load the skill {} of the MCP server {}{}",
             quote_name(skill),
-            one_line(server),
+            spaced_line(server),
             while_working_with(server_skills)
         ),
         Action::LookUpSkill { server, name, .. } => {
-            format!("ask the MCP server {} for a skill {}", one_line(server), quote_name(name))
+            format!("ask the MCP server {} for a skill {}", spaced_line(server), quote_name(name))
         }
         Action::ReadDocuments { skill, server, server_skills, .. } => format!(
             "read documents of the skill {} of the MCP server {}{}",
             quote_name(skill),
-            one_line(server),
+            spaced_line(server),
             while_working_with(server_skills)
         ),
         Action::Run(run) => {
             let how = if run.channel.is_some() { ", and let the model type into it" } else { "" };
-            format!("run in skill {}{how}: {}", quote_name(&run.skill), one_line(&run.command))
+            format!("run in skill {}{how}: {}", quote_name(&run.skill), spaced_line(&run.command))
         }
         Action::TypeIntoRun { run_id, typed, .. } => {
-            format!("type into {}: {}", quote_name(run_id), one_line(typed))
+            format!("type into {}: {}", quote_name(run_id), spaced_line(typed))
         }
         Action::ReachHost { skill, command, host } => {
-            format!("let skill {} reach {}: {}", quote_name(skill), one_line(host), one_line(command))
+            format!("let skill {} reach {}: {}", quote_name(skill), spaced_line(host), spaced_line(command))
         }
         Action::AddInput { skill, is_directory, .. } => {
             let what = if *is_directory { "all files in" } else { "the file" };
@@ -49,9 +49,9 @@ pub(super) fn title(question: &Question) -> String {
             format!("call {}", quote_name(&tool.chars().take(MAX_TOOL_NAME_CHARS).collect::<String>()))
         }
         Action::CallServerTool { server, tool, .. } => {
-            format!("call a tool of the MCP server {}: {}", one_line(server), quote_name(tool))
+            format!("call a tool of the MCP server {}: {}", spaced_line(server), quote_name(tool))
         }
-        Action::Other { title, .. } => one_line(title),
+        Action::Other { title, .. } => spaced_line(title),
     }
 }
 
@@ -59,7 +59,7 @@ pub(super) fn title(question: &Question) -> String {
 fn plain_title(question: &Question) -> String {
     match (&question.file, question.subjects.first()) {
         (Some(file), _) => format!("{} {}", question.kind, exact_line(file.real())),
-        (None, Some(subject)) => format!("{} {}", question.kind, printable(subject)),
+        (None, Some(subject)) => format!("{} {}", question.kind, escaped_start(subject)),
         (None, None) => question.kind.to_string(),
     }
 }

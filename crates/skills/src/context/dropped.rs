@@ -1,7 +1,9 @@
 //! Skills and documents that cannot stay in context, and what the model reads about them.
 
+use prowess_catalog::untrusted::code_text;
+
 use crate::dialect::Dialect;
-use crate::error::{argument, printable};
+use crate::error::argument;
 
 /// A document that cannot stay in context: its nonce in the state, and the reason.
 pub(super) struct DroppedDocument {
@@ -27,7 +29,7 @@ impl DropReason {
     pub(super) fn notice(self, name: &str, dialect: Dialect) -> String {
         let load = dialect.load_tools().load;
         let again = format!("Use `{load}(\"{}\")` if you need it again.", argument(name));
-        let name = printable(name);
+        let name = code_text(name);
         match self {
             Self::NoRoom { tokens, budget } => format!(
                 "Skill '{name}' was unloaded: its text takes {tokens} tokens, which no longer fit into the \
@@ -40,7 +42,7 @@ impl DropReason {
                 "Skill '{name}' was unloaded: it comes from an MCP server, and the messages with its text have been \
                  summarised. {again}"
             ),
-            Self::Unreadable(error) => format!("Skill '{name}' was unloaded: {}", printable(&error)),
+            Self::Unreadable(error) => format!("Skill '{name}' was unloaded: {}", code_text(&error)),
             Self::Gone => format!("Skill '{name}' was unloaded: it is no longer available."),
         }
     }

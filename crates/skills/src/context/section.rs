@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use prowess_catalog::SkillEntry;
+use prowess_catalog::untrusted::code_text;
 use prowess_permission::Kind;
 
 use super::dropped::{DropReason, DroppedDocument};
@@ -11,7 +12,7 @@ use super::{LoadedSection, SectionScope};
 use crate::delta::{LoadedSkill, ResourceMetadata, SelectedDocument, SkillDelta, UnloadReason};
 use crate::documents::selected_document;
 use crate::engine::SkillEngine;
-use crate::error::{SkillError, printable};
+use crate::error::SkillError;
 use crate::framing::{self, FramedText};
 use crate::load::loaded_skill;
 use crate::operation::Io;
@@ -236,7 +237,7 @@ impl SectionMaker {
     fn drop_document(&mut self, name: &str, document: &SelectedDocument, dropped: DroppedDocument) {
         let DroppedDocument { nonce: before, why } = dropped;
         if self.apply(SkillDelta::DocumentChanged { name: name.to_owned(), before, document: None }).is_ok() {
-            let (path, name) = (printable(&document.path), printable(name));
+            let (path, name) = (code_text(&document.path), code_text(name));
             let notice = format!("Document '{path}' of skill '{name}' is no longer in context: {why}.");
             self.notices.push(notice);
         }
@@ -255,7 +256,7 @@ impl SectionMaker {
             (None, Some(entry)) => {
                 let read = match self.io.document(entry, &document.path).await? {
                     Ok(read) => read,
-                    Err(error) => return Ok(Err(dropped(printable(&error.to_string())))),
+                    Err(error) => return Ok(Err(dropped(code_text(&error.to_string())))),
                 };
                 let framed = Arc::new(framing::document(entry, &read, self.engine().secret()));
                 if let Err(why) = self.update_document(name, document, &framed, read.text.len()) {

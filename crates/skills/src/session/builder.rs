@@ -8,12 +8,12 @@ use prowess_permission::Permissions;
 use super::{SessionInner, SessionState, SkillSession};
 use crate::engine::SkillEngine;
 use crate::files::{LocalFiles, SkillFiles};
+use crate::lock::Lock;
 use crate::options::SessionOptions;
 use crate::saved::SavedState;
 use crate::secret::Secret;
 use crate::service::SkillService;
 use crate::state::SkillState;
-use crate::sync::Mutex;
 use crate::visibility::VisibleSkills;
 
 /// Builds a [`SkillSession`] or a [`SkillService`].
@@ -156,7 +156,7 @@ impl SessionBuilder {
     /// Builds a session. With eager discovery, it first looks for the resources of all skills.
     pub async fn start(self) -> SkillSession {
         let (service, state) = self.build().await;
-        let state = Mutex::new(SessionState { state: Arc::new(state), sequence: 0 });
+        let state = Lock::new(SessionState { state: Arc::new(state), sequence: 0 });
         SkillSession(Arc::new(SessionInner { service, state }))
     }
 

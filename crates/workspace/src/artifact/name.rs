@@ -50,7 +50,7 @@ impl ArtifactName {
         } else {
             return Ok(Self(name.to_owned()));
         };
-        let shown = crate::path::printable(name.as_ref());
+        let shown = crate::path::escaped_name(name.as_ref());
         Err(ArtifactNameProblem { name: shown.chars().take(MAX_ARTIFACT_NAME).collect(), problem })
     }
 

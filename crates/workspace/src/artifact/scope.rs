@@ -165,7 +165,7 @@ impl FromStr for Scope {
         } else {
             "write thread:ID, session:ID, project:/PATH, user or shared"
         };
-        let shown = crate::path::printable(text.as_ref());
+        let shown = crate::path::escaped_name(text.as_ref());
         Err(ScopeProblem { scope: shown.chars().take(MAX_ID).collect(), problem })
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-use crate::path::{expand, printable};
+use crate::path::{escaped_name, expand};
 
 /// The most globs in one request.
 pub const MAX_GLOBS: usize = 100;
@@ -96,7 +96,7 @@ pub fn normalize_glob(glob: &str) -> Result<String, GlobError> {
 /// A glob for a message, shortened.
 fn brief(glob: &str) -> String {
     const SHOWN: usize = 80;
-    let text = printable(OsStr::new(glob));
+    let text = escaped_name(OsStr::new(glob));
     if text.chars().count() <= SHOWN {
         return text;
     }

@@ -9,7 +9,7 @@ use rustix::fs::{FileType, Stat};
 use super::{CollectLimits, CollectedBytes, Collection, Globs};
 use crate::dir::{Dir, OWN_PREFIX, special};
 use crate::mime::mime_of;
-use crate::path::printable;
+use crate::path::escaped_name;
 use crate::span::count;
 use crate::warning::RunWarning;
 
@@ -172,7 +172,7 @@ impl Walk<'_> {
             }
         };
         if stat.st_nlink > 1 {
-            self.warn(RunWarning::HardLinked { path: printable(path), names: stat.st_nlink });
+            self.warn(RunWarning::HardLinked { path: escaped_name(path), names: stat.st_nlink });
         }
         let cap = self.limits.max_file_bytes.min(self.bytes_left);
         let size = u64::try_from(stat.st_size).unwrap_or(0);
@@ -183,7 +183,7 @@ impl Walk<'_> {
                 self.bytes_left -= read;
                 let moving = version(&stat) != version(&after);
                 let truncated = moving || more || size > read;
-                let name = printable(path);
+                let name = escaped_name(path);
                 if moving {
                     self.warn(RunWarning::Moving { path: name.clone() });
                 } else if truncated {
@@ -206,7 +206,7 @@ impl Walk<'_> {
     }
 
     fn leave_out(&mut self, path: &OsStr, reason: String) {
-        self.warn(RunWarning::LeftOut { path: printable(path), reason });
+        self.warn(RunWarning::LeftOut { path: escaped_name(path), reason });
     }
 
     fn warn(&mut self, warning: RunWarning) {

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::local_file::OpenedInput;
 use super::{MAX_INPUT_BYTES, MAX_INPUT_FILES};
 use crate::dir::{Dir, Owner, finish, special};
-use crate::path::{InnerPath, printable};
+use crate::path::{InnerPath, escaped_name};
 use crate::warning::RunWarning;
 use crate::workspace::Workspace;
 
@@ -147,7 +147,7 @@ impl DirectoryCopy<'_> {
         }
         let (entries, _) = source.entries(self.left.files.saturating_add(1))?;
         for (name, kind) in entries {
-            let path = format!("{path}/{}", printable(&name));
+            let path = format!("{path}/{}", escaped_name(&name));
             match kind {
                 FileType::RegularFile => {
                     let (file, stat) =

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 
 use crate::dir::Dir;
-use crate::path::printable;
+use crate::path::escaped_name;
 use crate::workspace::is_same;
 
 /// A local file or directory, found but not yet opened.
@@ -41,7 +41,9 @@ impl LocalFile {
     pub(super) fn check_irreplaceable(&self) -> Result<(), String> {
         let stat_of = |path: &Path| {
             let stat = rustix::fs::lstat(path);
-            stat.map_err(|error| format!("cannot read the state of {}: {error}", printable(path.as_os_str())))
+            stat.map_err(|error| {
+                format!("cannot read the state of {}: {error}", escaped_name(path.as_os_str()))
+            })
         };
         let mut below = stat_of(&self.path)?;
         if !is_same(&below, &self.stat) {
@@ -52,7 +54,7 @@ impl LocalFile {
             if may_be_replaced(&stat, &below) {
                 return Err(format!(
                     "other users can write to {} and could replace the linked file; use the mode `copy`",
-                    printable(directory.as_os_str())
+                    escaped_name(directory.as_os_str())
                 ));
             }
             below = stat;

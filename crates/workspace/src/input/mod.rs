@@ -17,7 +17,7 @@ use crate::artifact::ArtifactStore;
 use crate::blocking::blocking;
 use crate::dir::{NoFile, special};
 use crate::error::WorkspaceError;
-use crate::path::{InnerPath, expand, printable};
+use crate::path::{InnerPath, escaped_name, expand};
 use crate::request::{InputMode, RunInput};
 use crate::span::{count, step};
 use crate::warning::RunWarning;
@@ -64,7 +64,7 @@ struct Input {
 
 impl Input {
     fn parse(input: &RunInput) -> Result<Self, WorkspaceError> {
-        let from = printable(input.from.as_ref());
+        let from = escaped_name(input.from.as_ref());
         let refused = |reason| WorkspaceError::Input { from: from.clone(), reason };
         let source = InputSource::parse(&input.from).map_err(refused)?;
         let given = input.to.as_deref().filter(|to| !to.is_empty());
@@ -73,8 +73,9 @@ impl Input {
         let to = if to.ends_with('/') { format!("{to}{}", source.base()) } else { to.into_owned() };
         // `inputs/` in a skill is a link to `work/inputs/`.
         let to = if to.starts_with("inputs/") { format!("work/{to}") } else { to };
-        let to = InnerPath::parse(&to)
-            .map_err(|problem| refused(format!("`to` cannot be `{}`: {problem}", printable(to.as_ref()))))?;
+        let to = InnerPath::parse(&to).map_err(|problem| {
+            refused(format!("`to` cannot be `{}`: {problem}", escaped_name(to.as_ref())))
+        })?;
         if to.top() == "skills" {
             return Err(refused(format!("`to` cannot be `{to}`: skills are read-only; use `work/…`")));
         }
@@ -128,7 +129,7 @@ impl Workspace {
         let staged = async {
             if let Some(first) = inputs.get(MAX_INPUTS) {
                 let reason = format!("there are more than {MAX_INPUTS} inputs");
-                return Err(WorkspaceError::Input { from: printable(first.from.as_ref()), reason });
+                return Err(WorkspaceError::Input { from: escaped_name(first.from.as_ref()), reason });
             }
             let inputs: Vec<Input> = inputs.iter().map(Input::parse).collect::<Result<_, _>>()?;
             let mut staged = StagedInputs::default();
@@ -183,7 +184,7 @@ impl Workspace {
     ) -> Result<(), WorkspaceError> {
         let InputSource::Local(path) = input.source.clone() else { return Ok(()) };
         let denied = |path: &std::path::Path| {
-            let reason = format!("reading the local file {} is not allowed", printable(path.as_os_str()));
+            let reason = format!("reading the local file {} is not allowed", escaped_name(path.as_os_str()));
             input.refused(reason)
         };
         if !gate.allows(&path).await {

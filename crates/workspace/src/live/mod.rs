@@ -254,7 +254,7 @@ impl LiveRuns {
 
     fn get(&self, id: &str) -> Result<Arc<LiveRun>, LiveError> {
         let live = self.0.lock().get(id).map(|entry| Arc::clone(&entry.live));
-        let live = live.ok_or_else(|| LiveError::Unknown(crate::path::printable(id.as_ref())))?;
+        let live = live.ok_or_else(|| LiveError::Unknown(crate::path::escaped_name(id.as_ref())))?;
         live.log().last_used = Instant::now();
         Ok(live)
     }

@@ -9,7 +9,7 @@ use crate::command::{Command, Input};
 use crate::error::WorkspaceError;
 use crate::input::{InputSource, StagedInputs};
 use crate::limits::MAX_TIMEOUT;
-use crate::path::{InnerPath, expand, printable};
+use crate::path::{InnerPath, escaped_name, expand};
 use crate::request::{RunInput, RunRequest};
 use crate::stage::StagedSkill;
 use crate::warning::RunWarning;
@@ -42,7 +42,7 @@ pub(super) fn check_skill_inputs(inputs: &[RunInput], skills: &[String]) -> Resu
             && !lies_in_skills(&path, skills)
         {
             let reason = "write inputs from other skills as skill://name/path".to_owned();
-            return Err(WorkspaceError::Input { from: printable(input.from.as_ref()), reason });
+            return Err(WorkspaceError::Input { from: escaped_name(input.from.as_ref()), reason });
         }
     }
     Ok(())
@@ -93,7 +93,7 @@ pub(super) fn directory(
     let Some(cwd) = cwd.filter(|cwd| !matches!(*cwd, "" | "." | "./")) else {
         return Ok(skill.directory.clone());
     };
-    let refused = |reason: String| WorkspaceError::Directory { path: printable(cwd.as_ref()), reason };
+    let refused = |reason: String| WorkspaceError::Directory { path: escaped_name(cwd.as_ref()), reason };
     let expanded = expand(cwd);
     // A directory of the workspace, or one of the skill.
     let inner = if expanded == "." {

@@ -19,7 +19,7 @@ use crate::error::WorkspaceError;
 use crate::executor::local::{LocalExecutor, LocalOptions};
 use crate::executor::{ExecuteError, Executor, OutputSink};
 use crate::input::{self, StagedInputs};
-use crate::path::printable;
+use crate::path::escaped_name;
 use crate::report::RunReport;
 use crate::request::{RunRequest, SkillInput};
 use crate::stage::{StageSource, StagedSkill, check_name};
@@ -117,7 +117,7 @@ impl Runner {
         request: RunRequest,
         context: &RunContext<'_>,
     ) -> Result<(Command, PreparedRun), RunError> {
-        let unknown = || RunError::UnknownSkill(printable(request.skill.as_ref()));
+        let unknown = || RunError::UnknownSkill(escaped_name(request.skill.as_ref()));
         // A name that could be a path never reaches the caller's lookup.
         check_name(&request.skill).map_err(|_| unknown())?;
         let source = context.skills.source(&request.skill).await.ok_or_else(unknown)?;
@@ -182,7 +182,7 @@ impl Runner {
         name: &str,
         source: &StageSource,
     ) -> Result<StagedSkill, RunError> {
-        check_name(name).map_err(|_| RunError::UnknownSkill(printable(name.as_ref())))?;
+        check_name(name).map_err(|_| RunError::UnknownSkill(escaped_name(name.as_ref())))?;
         Ok(self.workspace(workspace_id).await?.stage(name, source).await?)
     }
 
@@ -207,7 +207,7 @@ impl Runner {
         let others: BTreeSet<String> = named.filter(|name| *name != request.skill).collect();
         let mut staged = Vec::new();
         for name in others {
-            let unknown = || RunError::UnknownSkill(printable(name.as_ref()));
+            let unknown = || RunError::UnknownSkill(escaped_name(name.as_ref()));
             let source = context.skills.source(&name).await.ok_or_else(unknown)?;
             staged.push(workspace.stage(&name, &source).await?);
         }

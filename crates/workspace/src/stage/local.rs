@@ -10,7 +10,7 @@ use rustix::fs::{FileType, Stat};
 use super::source::{SkillListing, StageFile};
 use super::{MAX_SKILL_ENTRIES, MAX_SKILL_FILES, MAX_SKILL_PATHS, MAX_WARNINGS, StageError};
 use crate::dir::{Dir, special};
-use crate::path::{InnerPath, printable};
+use crate::path::{InnerPath, escaped_name};
 use crate::warning::RunWarning;
 use crate::workspace::is_same;
 
@@ -92,7 +92,7 @@ impl Walk<'_> {
             let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
             let inner = name.to_str().and_then(|name| InnerPath::parse(&at(name)).ok());
             let Some(inner) = inner else {
-                self.skip(&at(&printable(&name)), "its name is not valid in a workspace");
+                self.skip(&at(&escaped_name(&name)), "its name is not valid in a workspace");
                 continue;
             };
             match kind {
@@ -160,7 +160,7 @@ impl Walk<'_> {
             self.unnamed += 1;
             return;
         }
-        let (path, reason) = (printable(OsStr::new(path)), reason.into());
+        let (path, reason) = (escaped_name(OsStr::new(path)), reason.into());
         self.listing.warnings.push(RunWarning::NotStaged { path, reason });
     }
 

@@ -304,7 +304,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), WorkspaceError> {
     {
         Ok(())
     } else {
-        Err(WorkspaceError::SkillName(crate::path::printable(name.as_ref())))
+        Err(WorkspaceError::SkillName(crate::path::escaped_name(name.as_ref())))
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::RunWarning;
 use crate::executor::Stream;
-use crate::path::printable;
+use crate::path::escaped_name;
 use crate::report::MAX_REPORT_BYTES;
 
 /// How many files one warning names; more are only counted.
@@ -130,12 +130,12 @@ impl RunWarning {
                 write!(f, "`{path}` is truncated: {read} of its {size} bytes")
             }
             Self::Stopped { reason } => write!(f, "collecting stopped: {reason}; other files were left out"),
-            Self::NoMatch { glob } => write!(f, "`{}` matched no file", printable(OsStr::new(glob))),
+            Self::NoMatch { glob } => write!(f, "`{}` matched no file", escaped_name(OsStr::new(glob))),
             Self::RunDirectoryGlob { glob } => {
-                write!(f, "`{}` matches nothing: write `/` after `$RUN_DIR`", printable(OsStr::new(glob)))
+                write!(f, "`{}` matches nothing: write `/` after `$RUN_DIR`", escaped_name(OsStr::new(glob)))
             }
             Self::NoRunDirectory { glob } => {
-                write!(f, "`{}` matches nothing: this run has no `$RUN_DIR`", printable(OsStr::new(glob)))
+                write!(f, "`{}` matches nothing: this run has no `$RUN_DIR`", escaped_name(OsStr::new(glob)))
             }
             Self::NotCollected { reason } => write!(f, "no files were collected: {reason}"),
             _ => Ok(()),

@@ -16,7 +16,7 @@ use rustix::fs::{Gid, Stat, Uid};
 use crate::digest::short;
 use crate::dir::{Dir, Owner};
 use crate::error::WorkspaceError;
-use crate::path::{InnerPath, printable};
+use crate::path::{InnerPath, escaped_name};
 use metadata::Metadata;
 use recovery::RunMark;
 
@@ -258,7 +258,7 @@ impl Workspace {
             return self.make_own(name);
         }
         let reason = "it must be the name of one directory".to_owned();
-        Err(WorkspaceError::Directory { path: printable(name.as_ref()), reason })
+        Err(WorkspaceError::Directory { path: escaped_name(name.as_ref()), reason })
     }
 
     fn make_own(&self, name: &str) -> Result<PathBuf, WorkspaceError> {

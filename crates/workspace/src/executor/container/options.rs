@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use secrecy::SecretString;
 
+use super::profile::DEFAULT_PROCESSORS;
 use crate::executor::environment::Given;
 
 /// The default image, which has bash and Python.
@@ -44,7 +45,7 @@ impl Default for ContainerOptions {
         Self {
             image: DEFAULT_IMAGE.to_owned(),
             socket: None,
-            processors: 2.0,
+            processors: DEFAULT_PROCESSORS,
             environment: BTreeMap::new(),
             allow_loaders: BTreeSet::new(),
             redact: Vec::new(),

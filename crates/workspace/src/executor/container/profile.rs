@@ -16,6 +16,8 @@ use crate::limits::Limits;
 
 /// The label of our containers. Its value is the owner.
 pub(super) const LABEL: &str = "prowess.owner";
+/// How many processors a command may use, by default.
+pub(super) const DEFAULT_PROCESSORS: f64 = 2.0;
 /// The size of `/dev/shm`, in bytes.
 const SHARED_MEMORY: i64 = 16 * 1024 * 1024;
 
