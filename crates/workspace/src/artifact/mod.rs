@@ -11,8 +11,6 @@ mod memory;
 mod name;
 #[cfg(feature = "object")]
 mod object;
-#[cfg(feature = "s3")]
-mod s3;
 mod scope;
 #[cfg(feature = "testing")]
 pub(crate) mod testing;
@@ -33,7 +31,7 @@ pub use name::{ArtifactName, ArtifactNameProblem, MAX_ARTIFACT_NAME};
 #[cfg(feature = "object")]
 pub use object::{ObjectBlobs, ObjectIndex};
 #[cfg(feature = "s3")]
-pub use s3::S3Bucket;
+pub use prowess_backend::object::S3Config;
 pub use scope::{ArtifactKey, MAX_SCOPE, Scope, ScopeProblem};
 
 /// The largest artifact, in bytes.
@@ -60,7 +58,7 @@ pub enum ArtifactError {
         size: u64,
     },
     /// Too many others save under the same name at the same time.
-    #[error("too many save the artifact `{name}` at the same time; try again")]
+    #[error("too many callers are saving the artifact `{name}` at the same time; try again")]
     Busy {
         /// Its name.
         name: String,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use object_store::memory::InMemory;
 use proptest::prelude::*;
-use prowess_workspace::artifact::{DiskBlobs, ObjectBlobs, S3Bucket};
+use prowess_workspace::artifact::{DiskBlobs, ObjectBlobs, S3Config};
 use prowess_workspace::testing::{artifact_scopes_suite, artifact_store_suite};
 use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore, Artifacts, BlobStore};
 
@@ -160,9 +160,9 @@ async fn bytes_that_nobody_names_are_swept() {
 #[ignore = "needs a server: `make s3` starts one"]
 async fn a_bucket_passes_the_suite() {
     let endpoint = std::env::var("PROWESS_TEST_S3").expect("PROWESS_TEST_S3 names the server: use `make s3`");
-    let mut bucket = S3Bucket::new("prowess");
+    let mut bucket = S3Config::new("prowess");
     bucket.endpoint = Some(endpoint);
-    bucket.prefix = crate::home::unique("suite");
+    bucket.prefix = format!("/{}", crate::home::unique("suite")).parse().unwrap();
     bucket.access_key_id = Some("test".to_owned());
     bucket.secret_access_key = Some("test".into());
     artifact_store_suite(|| Arc::new(Artifacts::in_s3(bucket.clone()).unwrap())).await;
