@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 
+use prowess_base::text::is_unprintable;
+
 /// The longest path in a workspace, in bytes.
 pub(crate) const MAX_PATH: usize = 1024;
 /// The most names in a path.
@@ -133,15 +135,15 @@ fn is_word(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_'
 }
 
-/// A file name as one line of text that is safe to print. Control characters, characters that change the direction of
-/// text, bytes that are not UTF-8, and `\` are escaped, so that different names stay different.
+/// A file name as one line of text that is safe to print. Unprintable characters, bytes that are not UTF-8, and `\` are
+/// escaped, so that different names stay different.
 pub(crate) fn printable(name: &OsStr) -> String {
     let mut text = String::with_capacity(name.len());
     for chunk in name.as_bytes().utf8_chunks() {
         for character in chunk.valid().chars() {
             if character == '\\' {
                 text.push_str("\\\\");
-            } else if character.is_control() || is_invisible(character) {
+            } else if is_unprintable(character) {
                 text.extend(character.escape_default());
             } else {
                 text.push(character);
@@ -153,10 +155,6 @@ pub(crate) fn printable(name: &OsStr) -> String {
         }
     }
     text
-}
-
-fn is_invisible(character: char) -> bool {
-    matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]
@@ -188,10 +186,11 @@ mod tests {
     }
 
     #[test]
-    fn shown_names_differ_where_names_differ() {
+    fn different_names_print_differently() {
         let line = OsStr::from_bytes(b"a\nb\x1b[31m\xff");
         assert_eq!(printable(line), "a\\nb\\u{1b}[31m\\xff");
         assert_eq!(printable(OsStr::new("a\\nb")), "a\\\\nb");
         assert_eq!(printable(OsStr::new("\u{202e}gnp.é漢")), "\\u{202e}gnp.é漢");
+        assert_eq!(printable(OsStr::new("a\u{3164}b\u{ad}c")), "a\\u{3164}b\\u{ad}c");
     }
 }

@@ -1,17 +1,17 @@
-//! What a read of a live run returns.
+//! The answer to a read of an interactive run.
 
 use serde::Serialize;
 
 use super::prompt::Prompt;
 use crate::report::RunReport;
 
-/// What a read of a live run returns: its output since the last read, and what it is doing.
+/// The answer to a read of an interactive run: its output since the last read, and its status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LiveOutput {
     /// The id of the run.
     pub session_id: String,
-    /// What the command is doing.
+    /// Its status.
     pub status: LiveStatus,
     /// What the command wrote from `offset` to `next_offset`, both streams in the order they came.
     pub output: String,
@@ -33,12 +33,12 @@ pub struct LiveOutput {
     pub report: Option<RunReport>,
 }
 
-/// What a command is doing.
+/// The status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LiveStatus {
-    /// It runs.
+    /// It is running.
     Running,
     /// It seems to wait for input.
     NeedsInput,

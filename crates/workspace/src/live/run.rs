@@ -1,4 +1,4 @@
-//! One live run: its state, and the task that runs its command to the end.
+//! One interactive run: its state, and the task that runs its command to the end.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -37,7 +37,7 @@ pub(super) struct LiveRun {
     pub(super) ended: OnceLock<Result<RunReport, Arc<RunError>>>,
 }
 
-/// What a command wrote, and who used it when.
+/// The output of a command, and the times of its last uses.
 #[derive(Debug)]
 pub(super) struct OutputLog {
     pub(super) transcript: Transcript,

@@ -101,7 +101,7 @@ pub enum RunWarning {
         /// How many more.
         count: u64,
     },
-    /// A live run was ended because nobody used it.
+    /// An interactive run was ended because nobody used it.
     Idle {
         /// For how long nobody used it.
         seconds: u64,

@@ -184,7 +184,7 @@ impl Supervisor<'_> {
             let found = first.and_then(|first| namespace(&first.to_string()));
             self.namespace = found.filter(|_| found != own);
         }
-        if let Some(exit) = watch.look(self.namespace.map_or(Processes::Unknown, Processes::InNamespace)) {
+        if let Some(exit) = watch.check(self.namespace.map_or(Processes::Unknown, Processes::InNamespace)) {
             return self.end(exit);
         }
         // A slow check is done less often.

@@ -89,11 +89,11 @@ impl Machine {
 
     /// The strongest sandbox that works, if it is strong enough for the user. The first call blocks while it tries.
     pub(super) fn found(&self, options: &LocalOptions) -> Result<FoundSandbox, ExecuteError> {
-        let found = self.found.get_or_init(|| self.look(options));
+        let found = self.found.get_or_init(|| self.find(options));
         found.clone().map_err(|NoSandbox { what, remedy }| ExecuteError::NoSandbox { what, remedy })
     }
 
-    fn look(&self, options: &LocalOptions) -> Result<FoundSandbox, NoSandbox> {
+    fn find(&self, options: &LocalOptions) -> Result<FoundSandbox, NoSandbox> {
         if let Some(wrong) = options.read_only.iter().find(|path| !is_a_prefix(path)) {
             return Err(NoSandbox {
                 what: format!("commands cannot be given {}", wrong.display()),
