@@ -3,7 +3,7 @@
 //! - `beneath` (feature `beneath`): opens files below an open directory and follows no link out of it.
 //! - [`hex`]: writes bytes as lowercase hexadecimal digits and reads them.
 //! - [`tokens`]: estimates how many tokens a text takes.
-//! - [`text`]: shows text from strangers so that no two texts look the same.
+//! - [`text`]: prints untrusted text so that two different texts never look the same.
 //! - [`sse`]: reads server-sent events from chunks of bytes.
 //!
 //! ```

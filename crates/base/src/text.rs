@@ -1,4 +1,4 @@
-//! Shows text from strangers so that no two texts look the same.
+//! Prints untrusted text so that two different texts never look the same.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -1,11 +1,11 @@
-//! Lines that show a text exactly.
+//! Tests of exact lines.
 
 use proptest::prelude::*;
 use prowess_base::text::{exact_line, is_unprintable};
 
 #[test]
 fn texts_that_a_counted_blank_confused_look_different() {
-    // Each pair had one line when the number of blanks stood behind the code.
+    // These pairs had the same line when the number of blanks followed the code.
     for (one, other) in [(" ×2b", "  b"), ("a  2b", "a                      b"), (r"\u{20}b", " b")] {
         assert_ne!(exact_line(one), exact_line(other), "{one:?} and {other:?}");
     }
@@ -19,7 +19,7 @@ fn ordinary_text_stays_as_it_is() {
 }
 
 proptest! {
-    /// No two texts look the same, and none leaves its line.
+    /// Two different texts never give the same line, and every result is one line.
     #[test]
     fn lines_are_exact(
         one in r"[ab ×2\\u{}\n\u{A0}]{0,8}",
@@ -32,7 +32,7 @@ proptest! {
         prop_assert!(!line.contains(is_odd) && !line.contains("  "), "{line:?}");
     }
 
-    /// A line can be turned back into its text, which proves that no other text has it.
+    /// A line can be turned back into its text, so no other text has the same line.
     #[test]
     fn a_line_tells_its_text(text in r"[ab ×2\\u{}\n\t\u{A0}é]{0,24}") {
         prop_assert_eq!(told_by(&exact_line(&text)), text);
