@@ -70,13 +70,13 @@ pub enum ArtifactError {
         name: String,
         /// The version.
         version: u64,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// The disk, database or object store failed.
     #[error("{action}: {error}")]
     Store {
-        /// What failed, such as `listing artifacts`.
+        /// The failed action, such as `listing artifacts`.
         action: String,
         /// The error of the store.
         #[source]

@@ -1,6 +1,6 @@
 //! Removes set-uid and set-gid bits from files that commands wrote.
 //!
-//! Files of a workspace are local files. A program with such a bit runs as its owner, whoever starts it. The system call
+//! Files of a workspace are local files. A program with such a bit always runs as its owner. The system call
 //! filter refuses the bits, but not every sandbox level and engine has that filter.
 
 use std::ffi::{OsStr, OsString};

@@ -271,7 +271,7 @@ impl LiveRuns {
         if runs.values().filter(|entry| entry.live.ended.get().is_none()).count() >= most {
             return Err(LiveError::TooMany { most });
         }
-        // Ended runs are kept for a last read, but only so many.
+        // Ended runs are kept for a last read, up to a limit.
         while runs.len() >= most * 2 {
             let ended = runs.values().filter(|entry| entry.live.ended.get().is_some());
             let Some(oldest) =

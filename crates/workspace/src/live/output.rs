@@ -13,7 +13,7 @@ pub struct LiveOutput {
     pub session_id: String,
     /// Its status.
     pub status: LiveStatus,
-    /// What the command wrote from `offset` to `next_offset`, both streams in the order they came.
+    /// The output from `offset` to `next_offset`, both streams in the order in which they came.
     pub output: String,
     /// The position of the first byte in `output`, counted from the start of all output.
     pub offset: u64,
@@ -25,7 +25,7 @@ pub struct LiveOutput {
     /// How many more bytes can be read now.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_bytes: u64,
-    /// What the command seems to ask for.
+    /// The question that the command seems to ask.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<Prompt>,
     /// The report of the run, once it has ended.

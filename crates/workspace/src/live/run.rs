@@ -102,7 +102,8 @@ impl LiveRun {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the command seems to ask for. It must have read all its input and written nothing for a while.
+    /// The question that the command seems to ask. The command must have read all its input and written nothing for a
+    /// while.
     pub(super) fn prompt(&self, now: Instant) -> Option<Prompt> {
         let log = self.log();
         let answered = log.transcript.end() <= log.answered_to;

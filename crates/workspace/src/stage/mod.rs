@@ -57,7 +57,7 @@ pub struct StagedSkill {
     pub digest: String,
     /// How many files were copied; 0 if the skill was staged already.
     pub copied: usize,
-    /// What was left out, and which of its directories hide those of the workspace.
+    /// Warnings about files that were left out, and about directories that hide those of the workspace.
     pub warnings: Vec<RunWarning>,
     _guard: RunGuard,
 }

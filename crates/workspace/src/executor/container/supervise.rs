@@ -48,7 +48,7 @@ impl ContainerEnd {
     }
 }
 
-/// Who is informed about a container.
+/// The receivers of news about a container.
 pub(super) struct Listeners<'a> {
     pub(super) cancel: &'a mut oneshot::Receiver<()>,
     pub(super) watcher: &'a mpsc::Sender<Piece>,
@@ -100,7 +100,7 @@ struct Supervisor<'a> {
     output: instance::Output,
     /// How many bytes of the first process's greeting have come.
     greeting: usize,
-    /// What came on standard error before the greeting; the streams are not synchronized.
+    /// Standard error from before the greeting; the streams are not synchronized.
     early: Vec<u8>,
     stdout: Output<'a>,
     stderr: Output<'a>,

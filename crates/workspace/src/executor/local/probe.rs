@@ -28,7 +28,7 @@ use crate::missing::Missing;
 /// How long one try may take on a busy machine.
 const TRY_FOR: Duration = Duration::from_secs(20);
 
-/// What this machine supports. Each sandbox is tried once.
+/// The sandboxes that this machine supports. Each is tried once.
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) system: System,
