@@ -1,15 +1,15 @@
-"""Lets agents of deepagents and of prowess have the same turn, in one run, and compares the CPU time of a step.
+"""Runs the same turn with agents of deepagents and of prowess, and compares the CPU time of one step.
 
-A step: the model is asked, answers with one call of a tool that adds two numbers, and the tool answers. After 50 of
-them the model says that it is done. The model does nothing but answer; it reads no file, calls nobody, and ignores the
-tools that are bound to it, so that all of the time is the loop's.
+In each step, the model calls a tool that adds two numbers, and the tool answers. After 50 steps the model ends the
+turn. The model only returns prepared responses. It ignores its tools, reads no file and sends nothing, so all of the
+time belongs to the loop.
 
-The parts of both agents are the same: skills (those in `examples/skills`, found anew for every turn), todos, file tools
-with eviction of large results, a sub-agent for everything, and summarisation. The other row has no parts: the tool and
-the loop alone, which in deepagents is `create_agent` of langchain.
+Both agents have the same middleware: skills (those in `examples/skills`, discovered for every turn), todos, file tools
+with eviction of large results, a general sub-agent, and summarisation. The other row has no middleware: only the tool
+and the loop, which in deepagents is `create_agent` of langchain.
 
-What is in deepagents' favour: building its agent is not counted, nor are its imports; it stays in one warmed-up process
-while every measurement of prowess begins a fresh one; and it need not keep what happened, which prowess always does.
+Advantages of deepagents: the time to build its agent and its imports does not count; it stays in one warmed-up process,
+while prowess starts a new one for every measurement; and it need not store events, which prowess always does.
 """
 
 import gc
@@ -34,17 +34,17 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 STEPS = 50
-# prowess has to take at least so many times less for a step of the agent with parts.
+# A step of the agent with middleware must be at least this many times cheaper in prowess.
 BAR = 50
-# How often each is measured; the least counts. The first turn of each does not count.
+# How often each is measured. The lowest value counts, and the first turn does not.
 REPETITIONS = 10
 SKILLS = Path(__file__).resolve().parent.parent / "examples" / "skills"
 PROMPT = "You add numbers for others."
-PARTS = "skills, todos, files, sub-agent, summarisation"
+MIDDLEWARE = "skills, todos, files, sub-agent, summarisation"
 
 
 class Adds(BaseChatModel):
-    """Calls the tool so many times, and then says that it is done."""
+    """A model that calls the tool this many times and then ends the turn."""
 
     @property
     def _llm_type(self) -> str:
@@ -54,7 +54,7 @@ class Adds(BaseChatModel):
         return self
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        # The system prompt, what the user said, then a call and its result for each step.
+        # The system prompt, the user's message, then a call and its result for each step.
         step = (len(messages) - 1) // 2
         if step < STEPS:
             call = {"name": "add", "args": {"a": step, "b": 1}, "id": f"call-{step}"}
@@ -70,7 +70,7 @@ def add(a: int, b: int) -> str:
     return str(a + b)
 
 
-def with_parts(model: BaseChatModel, **options: Any) -> Any:
+def with_middleware(model: BaseChatModel, **options: Any) -> Any:
     return create_deep_agent(
         model=model,
         tools=[add],
@@ -82,17 +82,17 @@ def with_parts(model: BaseChatModel, **options: Any) -> Any:
     )
 
 
-def without_parts(model: BaseChatModel, **options: Any) -> Any:
+def without_middleware(model: BaseChatModel, **options: Any) -> Any:
     return create_agent(model=model, tools=[add], system_prompt=PROMPT, **options)
 
 
-class Asked(Adds):
-    """Keeps what it was asked, to see that nothing is missing."""
+class RecordingModel(Adds):
+    """Records its system prompt and its tools, to check that nothing is missing."""
 
     system: list[str] = []
     tools: list[str] = []
 
-    def bind_tools(self, tools: Any, **_: Any) -> "Asked":
+    def bind_tools(self, tools: Any, **_: Any) -> "RecordingModel":
         self.tools[:] = [getattr(tool, "name", "") for tool in tools]
         return self
 
@@ -101,10 +101,10 @@ class Asked(Adds):
         return super()._generate(messages)
 
 
-def check_parts() -> None:
-    """The agent with parts has all of them, or there is nothing to compare."""
-    model = Asked()
-    turn(with_parts(model), 0)
+def check_middleware() -> None:
+    """Checks that the agent of deepagents has all middleware; otherwise there is nothing to compare."""
+    model = RecordingModel()
+    turn(with_middleware(model), 0)
     skills = [path.name for path in SKILLS.iterdir() if (path / "SKILL.md").exists()]
     missing = [name for name in skills if name not in model.system[0]]
     expected = ["add", "write_todos", "ls", "read_file", "write_file", "edit_file", "glob", "grep", "task"]
@@ -128,7 +128,7 @@ def turn(agent: Any, number: int) -> float:
     spent = cpu() - before
     said = [message.content for message in result["messages"]]
     if len(said) != 2 * STEPS + 2 or said[-2:] != [str(STEPS), "done"]:
-        sys.exit(f"deepagents ended otherwise: {len(said)} messages, the last are {said[-2:]}")
+        sys.exit(f"deepagents gave another result: {len(said)} messages, the last are {said[-2:]}")
     return spent / STEPS * 1e6
 
 
@@ -141,7 +141,7 @@ def turn_of_prowess(program: Path, task: str, directory: str) -> float:
 
 
 def measure(program: Path, task: str, make: Callable[..., Any]) -> tuple[float, float, float]:
-    """The least of prowess, of deepagents, and of deepagents when it keeps every step in memory, as prowess does."""
+    """The lowest times of prowess, of deepagents, and of deepagents with all steps stored in memory."""
     forgets, keeps = make(Adds()), make(Adds(), checkpointer=InMemorySaver())
     ours, theirs, kept = [], [], []
     with tempfile.TemporaryDirectory() as directory:
@@ -153,13 +153,13 @@ def measure(program: Path, task: str, make: Callable[..., Any]) -> tuple[float, 
 
 
 def compare(program: Path) -> bool:
-    """Prints the table, and says whether the bar is met."""
+    """Prints the table, and returns whether prowess meets the bar."""
     os.environ.update(LANGSMITH_TRACING="false", LANGCHAIN_TRACING_V2="false")
-    check_parts()
+    check_middleware()
     print("| agent | prowess | deepagents, keeps nothing | deepagents, keeps in memory | factor | bar | |")
     print("|-------|--------:|--------------------------:|----------------------------:|-------:|----:|-|")
     met = True
-    rows = [(PARTS, "steps", with_parts, BAR), ("no parts", "steps-bare", without_parts, None)]
+    rows = [(MIDDLEWARE, "steps", with_middleware, BAR), ("no middleware", "steps-bare", without_middleware, None)]
     for name, task, make, bar in rows:
         ours, theirs, kept = measure(program, task, make)
         factor = min(theirs, kept) / ours

@@ -1,4 +1,4 @@
-//! The trait that everything which holds files implements.
+//! The trait of all backends.
 
 use std::fmt::Debug;
 
@@ -16,21 +16,20 @@ use crate::{
     GrepReport, Listing, ReadRange, Result, VirtualPath, WriteMode,
 };
 
-/// How many operations of one batch are under way at once, where a backend waits for a network.
+/// How many operations of one batch a backend runs at once, if it has no method that does better.
 const CONCURRENT_OPERATIONS: usize = 16;
 
-/// How many files a search reads at once, which bounds the memory that it takes.
+/// How many files a search reads at once. This limits the memory that the search uses.
 const SEARCH_BATCH_FILES: usize = 16;
 
 /// A place where files live.
 ///
-/// Paths are absolute inside the backend, and mean nothing outside it. Directories come and go with
-/// the files in them: writing creates those that are missing, and whether an empty one is remembered
-/// is the backend's affair. What lies below a file does not exist; reading there is
-/// [`BackendError::NotFound`], writing there [`BackendError::NotADirectory`].
+/// Paths are absolute inside the backend and mean nothing outside it. A write creates the directories that are missing.
+/// Each backend decides whether it remembers an empty directory. Nothing exists below a file: a read there fails with
+/// [`BackendError::NotFound`], a write with [`BackendError::NotADirectory`].
 ///
-/// The methods with a body are right for every backend, and worth replacing where one can do better.
-/// The feature `testing` has the suite that an implementation must pass.
+/// The methods with a body work for every backend. Replace one if your backend can do it faster. The feature `testing`
+/// has the suite that an implementation must pass.
 ///
 /// ```
 /// use prowess_backend::{Backend, BackendError, MemoryBackend, ReadRange, VirtualPath};
@@ -51,56 +50,55 @@ const SEARCH_BATCH_FILES: usize = 16;
 /// ```
 #[async_trait]
 pub trait Backend: Send + Sync + Debug {
-    /// What the directory holds, sorted by name. The root can always be listed.
+    /// Lists a directory, sorted by name. The root can always be listed.
     ///
     /// # Errors
     ///
     /// [`BackendError::NotFound`]; [`BackendError::NotADirectory`] for a file.
     async fn ls(&self, path: &VirtualPath) -> Result<Listing>;
 
-    /// What lies at `path`: what reading or listing it would act on.
+    /// Describes the file or directory at `path`. It follows links, like a read or a listing of `path`.
     ///
     /// # Errors
     ///
     /// [`BackendError::NotFound`].
     async fn stat(&self, path: &VirtualPath) -> Result<Entry>;
 
-    /// A part of a file, never more than asked for.
+    /// Reads a part of a file, never more than `range` allows.
     ///
     /// # Errors
     ///
     /// [`BackendError::NotFound`]; [`BackendError::IsDirectory`]; [`BackendError::NotAFile`].
     async fn read(&self, path: &VirtualPath, range: ReadRange) -> Result<Contents>;
 
-    /// The first `max_bytes` of each file, in the order given, each with its own error.
+    /// Reads the first `max_bytes` of each file, in the given order. Each file has its own error.
     async fn read_many(&self, paths: &[VirtualPath], max_bytes: u64) -> Vec<Result<Contents>> {
         let reads: Vec<_> = paths.iter().map(|path| self.read(path, ReadRange::first(max_bytes))).collect();
         stream::iter(reads).buffered(CONCURRENT_OPERATIONS).collect().await
     }
 
-    /// Writes a whole file, with the directories that it needs. Readers see all of it or none.
+    /// Writes a whole file and creates missing directories. Readers see all of it or none.
     ///
     /// # Errors
     ///
-    /// [`BackendError::AlreadyExists`] as `mode` says; [`BackendError::IsDirectory`];
-    /// [`BackendError::NotADirectory`] if a file is where a directory is needed.
+    /// [`BackendError::AlreadyExists`] if `mode` is [`WriteMode::CreateNew`]; [`BackendError::IsDirectory`];
+    /// [`BackendError::NotADirectory`] if a file is in the place of a directory.
     async fn write(&self, path: &VirtualPath, bytes: Bytes, mode: WriteMode) -> Result<Entry>;
 
-    /// Adds `bytes` to the end of a file, which is created if need be. Of appends at the same time none
-    /// is lost and none is torn.
+    /// Adds `bytes` to the end of a file and creates the file if it is missing. Concurrent appends neither lose nor mix
+    /// bytes.
     ///
     /// # Errors
     ///
-    /// As for [`Backend::write`], and [`BackendError::Conflict`].
+    /// The errors of [`Backend::write`], and [`BackendError::Conflict`].
     async fn append(&self, path: &VirtualPath, bytes: Bytes) -> Result<Entry>;
 
-    /// Replaces a text in a file of at most [`MAX_EDIT_BYTES`](crate::write::MAX_EDIT_BYTES), on exactly the
-    /// contents that were checked.
+    /// Replaces a text in a file of at most [`MAX_EDIT_BYTES`](crate::write::MAX_EDIT_BYTES). If the file changes
+    /// meanwhile, the backend tries again.
     ///
     /// # Errors
     ///
-    /// As for [`Backend::read`] and [`Edit::apply`]; [`BackendError::TooLarge`];
-    /// [`BackendError::Conflict`].
+    /// The errors of [`Backend::read`] and [`Edit::apply`]; [`BackendError::TooLarge`]; [`BackendError::Conflict`].
     async fn edit(&self, path: &VirtualPath, edit: &Edit) -> Result<Edited>;
 
     /// Removes a file.
@@ -110,26 +108,26 @@ pub trait Backend: Send + Sync + Debug {
     /// [`BackendError::NotFound`]; [`BackendError::IsDirectory`].
     async fn delete(&self, path: &VirtualPath) -> Result<()>;
 
-    /// The files below `base` whose path from there matches. Links are not followed, so loops end.
+    /// Finds the files below `base` whose path, relative to `base`, matches. It does not follow links, so loops end.
     ///
     /// # Errors
     ///
-    /// As for [`Backend::ls`] of `base`; what fails further down is in the report.
+    /// The errors of [`Backend::ls`] for `base`. The report lists failures further down.
     async fn glob(&self, base: &VirtualPath, query: &GlobQuery) -> Result<GlobReport> {
         walk_glob(self, base, query).await
     }
 
-    /// The lines that match in the text files below `base`, or in `base` itself if it is a file.
+    /// Finds the matching lines in the text files below `base`, or in `base` itself if it is a file.
     ///
     /// # Errors
     ///
-    /// As for [`Backend::stat`] of `base`; what fails further down is in the report.
+    /// The errors of [`Backend::stat`] for `base`. The report lists failures further down.
     async fn grep(&self, base: &VirtualPath, query: &GrepQuery) -> Result<GrepReport> {
         read_grep(self, base, query).await
     }
 
-    /// Writes each file as [`Backend::write`] with [`WriteMode::Replace`] does, in the order given for
-    /// files of the same path, each with its own error in its place.
+    /// Writes each file as [`Backend::write`] does with [`WriteMode::Replace`]. Each file has its own error. If a path
+    /// occurs twice, the last one wins.
     async fn upload(&self, files: Vec<(VirtualPath, Bytes)>) -> Vec<Result<Entry>> {
         let mut answers = Vec::with_capacity(files.len());
         for (path, bytes) in files {
@@ -138,19 +136,20 @@ pub trait Backend: Send + Sync + Debug {
         answers
     }
 
-    /// Each whole file of at most [`MAX_DOWNLOAD_BYTES`], in the order given, each with its own error;
-    /// [`BackendError::TooLarge`] for what must be read in parts.
+    /// Reads whole files of at most [`MAX_DOWNLOAD_BYTES`], in the given order. Each file has its own error; a larger
+    /// file fails with [`BackendError::TooLarge`].
     async fn download(&self, paths: &[VirtualPath]) -> Vec<Result<Bytes>> {
         let reads = self.read_many(paths, MAX_DOWNLOAD_BYTES).await;
         reads.into_iter().map(|read| read?.into_whole()).collect()
     }
 
-    /// Where a path leads, for whoever decides by places. What is not there leads to itself.
+    /// Follows the links in `path` and says where it ends, so that rules about places can be checked. A path that does
+    /// not exist leads to itself.
     async fn target(&self, path: &VirtualPath) -> Target {
         Target::itself(path)
     }
 
-    /// The means to run commands where the files are, if this backend has them.
+    /// Runs commands where the files are, if this backend can.
     fn executor(&self) -> Option<&dyn Execute> {
         None
     }
@@ -172,7 +171,7 @@ where
     Ok(walk.finish())
 }
 
-/// Finds lines by reading the files that the backend's own [`Backend::glob`] finds.
+/// Finds lines: reads the files that the backend's own [`Backend::glob`] finds.
 pub(crate) async fn read_grep<B>(backend: &B, base: &VirtualPath, query: &GrepQuery) -> Result<GrepReport>
 where
     B: Backend + ?Sized,
@@ -193,7 +192,7 @@ where
     Ok(search.finish())
 }
 
-/// The file at `path` as if it had been found in its directory, if its name matches.
+/// Reports the file at `path` as a search would, if its name matches.
 async fn only_file<B>(backend: &B, path: &VirtualPath, query: &GlobQuery) -> Result<GlobReport>
 where
     B: Backend + ?Sized,

@@ -1,4 +1,4 @@
-//! Several backends under one root.
+//! Several backends joined under one root.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,11 +14,10 @@ use crate::{
     GrepReport, Listing, ReadRange, Result, VirtualPath, WriteMode,
 };
 
-/// Routes each path to the backend mounted nearest above it, or to the default.
+/// Joins several backends: each path goes to the backend of the nearest mount above it, or to the default.
 ///
-/// Callers see only this backend's paths, in answers and in errors. A mount is a directory wherever it
-/// is, even if nothing else is there; what the default holds at or below that place is out of reach.
-/// A search that spans mounts walks them in one order and finds each path once.
+/// Callers see only the paths of this backend, in answers and in errors. A mount is always a directory. It hides the
+/// files of the default at and below its path. A search across mounts finds each path once, in one order.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -37,7 +36,7 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct CompositeBackend {
-    /// The longest paths first; the default, at the root, last.
+    /// The mounts, longest path first. The default, at the root, is last.
     mounts: Vec<Mount>,
 }
 
@@ -48,14 +47,14 @@ struct Mount {
 }
 
 impl CompositeBackend {
-    /// Routes everything to `default`, until something is mounted.
+    /// Sends all paths to `default`.
     #[must_use]
     pub fn new(default: Arc<dyn Backend>) -> Self {
         Self { mounts: vec![Mount { at: VirtualPath::root(), backend: default }] }
     }
 
-    /// Shows `backend` at `at`, its root there. A second mount at the same path takes the place of the
-    /// first; one at `/` takes the place of the default.
+    /// Mounts `backend` at `at`. A second mount at the same path replaces the first; a mount at `/` replaces the
+    /// default.
     #[must_use]
     pub fn mount(mut self, at: VirtualPath, backend: Arc<dyn Backend>) -> Self {
         self.mounts.retain(|mount| mount.at != at);
@@ -64,7 +63,7 @@ impl CompositeBackend {
         self
     }
 
-    /// Which mount answers for `path`, and what it calls it.
+    /// Finds the mount that is responsible for `path`, and the path inside it.
     fn route(&self, path: &VirtualPath) -> Result<(usize, VirtualPath)> {
         for (index, mount) in self.mounts.iter().enumerate() {
             match path.strip_prefix(&mount.at) {
@@ -73,11 +72,11 @@ impl CompositeBackend {
                 None => {}
             }
         }
-        // The default is at the root, which is above everything.
+        // Unreachable: the default is at the root, above every path.
         Err(BackendError::not_found(path))
     }
 
-    /// The same, where `path` is to be a file.
+    /// Like `route`, for a path that must be a file.
     fn route_file(&self, path: &VirtualPath) -> Result<(usize, VirtualPath)> {
         if self.mounts_below(path).next().is_some() {
             return Err(BackendError::is_directory(path));
@@ -89,7 +88,7 @@ impl CompositeBackend {
         self.mounts.iter().map(|mount| &mount.at).filter(move |at| *at != path && at.starts_with(path))
     }
 
-    /// Sorts the items of a batch by the mount that answers for them.
+    /// Groups the items of a batch by the mount that is responsible for them.
     fn split<T>(
         &self,
         items: impl Iterator<Item = (VirtualPath, T)>,
@@ -125,7 +124,7 @@ impl Mount {
         Ok(contents)
     }
 
-    /// Renames what can be renamed; a path that becomes too long joins what was skipped.
+    /// Changes paths of the mount to paths of this backend. If one becomes too long, its error joins `skipped`.
     fn entries(&self, entries: &mut Vec<Entry>, skipped: &mut Vec<BackendError>) {
         for error in &mut *skipped {
             let inner = std::mem::replace(error, BackendError::not_found(&self.at));
@@ -138,11 +137,11 @@ impl Mount {
     }
 }
 
-/// The part of a batch that one mount answers for.
+/// The part of a batch that goes to one mount.
 #[derive(Debug)]
 struct Share<'a, T> {
     mount: &'a Mount,
-    /// Where in the batch each item was, under which path.
+    /// The position of each item in the batch, and its path.
     positions: Vec<(usize, VirtualPath)>,
     items: Vec<(VirtualPath, T)>,
 }
@@ -157,7 +156,7 @@ impl<'a, T> Share<'a, T> {
     }
 }
 
-/// Puts the answers of all mounts back in the order of the batch.
+/// Puts the answers of all mounts into the order of the batch.
 fn reassemble<T>(
     shares: impl IntoIterator<Item = (Vec<(usize, VirtualPath)>, Vec<Result<T>>)>,
     refused: Vec<(usize, BackendError)>,
@@ -167,8 +166,8 @@ fn reassemble<T>(
     for (positions, given) in shares {
         let mut given = given.into_iter();
         for (position, path) in positions {
-            // A backend that answers for fewer items than it was given must not shift the others.
-            let silent = || Err(BackendError::io(&path, "the batch", "the backend gave no answer"));
+            // If a backend returns fewer answers than items, the other answers must not move.
+            let silent = || Err(BackendError::io(&path, "the batch", "the backend returned no answer"));
             answers.insert(position, given.next().unwrap_or_else(silent));
         }
     }
@@ -186,7 +185,7 @@ impl Backend for CompositeBackend {
             .collect();
         let mut listing = match mount.backend.ls(&inner).await {
             Ok(listing) => listing,
-            // A directory may be there for the sake of a mount alone.
+            // The directory may exist only because of a mount below it.
             Err(BackendError::NotFound { .. } | BackendError::NotADirectory { .. }) if !shown.is_empty() => {
                 Listing::default()
             }
@@ -314,7 +313,7 @@ impl Backend for CompositeBackend {
         Target { path: rebased, ..target }
     }
 
-    /// The default's: commands run where it keeps its files, and see none of the mounts.
+    /// The executor of the default. Its commands do not see the mounts.
     fn executor(&self) -> Option<&dyn Execute> {
         self.mounts.last()?.backend.executor()
     }

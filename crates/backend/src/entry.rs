@@ -1,4 +1,4 @@
-//! What a backend says about a file or directory without reading it.
+//! What a backend knows about a file or directory before it reads it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,16 +8,16 @@ use std::time::SystemTime;
 use crate::cap::Cap;
 use crate::{BackendError, VirtualPath};
 
-/// What lies at a path.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum EntryKind {
     /// A regular file.
     File,
-    /// A directory. In memory and in object stores, one that files below it imply.
+    /// A directory. In memory and in object stores, a directory exists because of the files below it.
     Directory,
-    /// A link, FIFO, socket or device: listed, so that nothing is hidden, and never walked into.
+    /// A link, FIFO, socket or device. Listings show it, but searches do not enter it.
     Other,
 }
 
@@ -25,62 +25,63 @@ pub enum EntryKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Entry {
-    /// Where it is.
+    /// Its path.
     pub path: VirtualPath,
-    /// What it is.
+    /// Its kind.
     pub kind: EntryKind,
-    /// Its length in bytes; 0 for what is not a file.
+    /// Its length in bytes; 0 unless it is a file.
     pub size: u64,
-    /// When its contents last changed, where the backend knows.
+    /// When its contents last changed, if the backend knows.
     pub modified: Option<SystemTime>,
-    /// Its [`Stamp`], where the backend knows; always `None` for directories.
+    /// Its [`Stamp`], if the backend knows; always `None` for directories.
     pub stamp: Option<Stamp>,
 }
 
 impl Entry {
-    /// A directory, about which there is nothing more to say.
+    /// A directory without further details.
     #[must_use]
     pub fn directory(path: VirtualPath) -> Self {
         Self { path, kind: EntryKind::Directory, size: 0, modified: None, stamp: None }
     }
 }
 
-/// Where a path leads once links are followed.
+/// Where a path leads when links are followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// The place in the same backend.
+    /// The path in the same backend.
     pub path: VirtualPath,
-    /// The place on this machine's disk, as it is spelled and, last, as links lead; none for what is elsewhere.
+    /// The path on the disk of this machine: first as spelled, last with links followed. Empty if the file is not on
+    /// this disk.
     pub on_disk: Vec<PathBuf>,
-    /// Whether the place on the disk has the same file under names in other letters.
+    /// Whether the disk ignores the case of names there.
     pub ignores_case: bool,
 }
 
 impl Target {
-    /// A path that leads to itself, and to no disk of this machine.
+    /// A path that leads to itself and is not on the disk of this machine.
     #[must_use]
     pub fn itself(path: &VirtualPath) -> Self {
         Self { path: path.clone(), on_disk: Vec::new(), ignores_case: false }
     }
 }
 
-/// A cheap mark of one version of a file: an entity tag, or what a file system says of an inode.
+/// A cheap mark of one version of a file, such as an entity tag, or the inode and times of a local file.
 ///
-/// Equal stamps of one path on one backend mean that the contents have not changed since, as far as the
-/// store can tell; a changed stamp means that they may have. Stamps of different paths or backends say nothing about each other.
+/// If two stamps of one path on one backend are equal, the contents have not changed, as far as the store can tell. If
+/// they differ, the contents may have changed. Do not compare stamps of different paths or backends.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(from = "String", into = "String"))]
 pub struct Stamp(Arc<str>);
 
 impl Stamp {
-    /// A stamp of a backend's own making.
+    /// Makes a stamp from a text that the backend chooses.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(Arc::from(text))
     }
 
-    /// The stamp as text; worth comparing and keeping, not reading.
+    /// The stamp as text, to store and compare. Its contents have no other meaning.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -111,18 +112,18 @@ impl From<Stamp> for String {
     }
 }
 
-/// The most entries that one listing holds.
+/// The most entries of one listing.
 pub const MAX_LISTING_ENTRIES: usize = 100_000;
 
-/// What a directory holds.
+/// The entries of a directory.
 #[derive(Debug, Default)]
 pub struct Listing {
     /// The entries, sorted by name.
     pub entries: Vec<Entry>,
-    /// What is there and could not be listed: names that are no [`VirtualPath`], entries that could
-    /// not be looked at.
+    /// The entries that could not be listed: their name is not a valid [`VirtualPath`], or their metadata is not
+    /// readable.
     pub skipped: Vec<BackendError>,
-    /// The cap that cut the listing short, if one did.
+    /// The cap that ended the listing early, if any.
     pub stopped: Option<Cap>,
 }
 

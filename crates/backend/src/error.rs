@@ -1,4 +1,4 @@
-//! What can go wrong, to which path, and what to do about it.
+//! Errors of backends: what failed, on which path, and what to do.
 
 use std::error::Error;
 use std::io;
@@ -8,78 +8,78 @@ use crate::{PathProblem, VirtualPath};
 /// The result of one operation on a backend.
 pub type Result<T, E = BackendError> = std::result::Result<T, E>;
 
-/// Why an operation on a backend did not happen.
+/// Why an operation on a backend failed.
 ///
-/// Every variant but those about malformed input carries the path that it happened to, as the caller
-/// spelled it: a composite gives back its own paths, never those of a mount.
+/// Each variant has the path as the caller spelled it, except those about malformed input. A composite reports its own
+/// paths, never those of a mount.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackendError {
-    /// Nothing is there.
-    #[error("{path} does not exist; list its directory to see what does")]
+    /// The path does not exist.
+    #[error("{path} does not exist; list its directory to see the names in it")]
     NotFound {
-        /// What was asked for.
+        /// The requested path.
         path: VirtualPath,
     },
-    /// Something is there already, and the caller asked for a new file.
-    #[error("{path} exists already; choose another name or allow replacing it")]
+    /// The caller asked for a new file, and the path exists.
+    #[error("{path} already exists; choose another name or allow replacing it")]
     AlreadyExists {
-        /// What was to be created.
+        /// The path of the new file.
         path: VirtualPath,
     },
-    /// A file was needed and a directory is there.
+    /// The operation needs a file, and the path is a directory.
     #[error("{path} is a directory; name a file in it")]
     IsDirectory {
         /// The directory.
         path: VirtualPath,
     },
-    /// A directory was needed and a file is there.
+    /// The operation needs a directory, and the path is a file.
     #[error("{path} is not a directory")]
     NotADirectory {
-        /// The file, or the path that would lie below it.
+        /// The file, or a path below it.
         path: VirtualPath,
     },
-    /// A link, FIFO, socket or device: neither a regular file nor a directory.
-    #[error("{path} is not a regular file ({what}); only regular files are read and written")]
+    /// The path is a link, FIFO, socket or device: neither a regular file nor a directory.
+    #[error("{path} is not a regular file ({what}); prowess reads and writes only regular files")]
     NotAFile {
-        /// Where it is.
+        /// Its path.
         path: VirtualPath,
-        /// What it is, in a word or two.
+        /// Its kind, in one or two words.
         what: &'static str,
     },
-    /// The backend may not go there: a link leads out of its root, or the store refuses.
+    /// The backend refuses the path, because a link leads out of its root or the store denies access.
     #[error("access to {path} is denied: {reason}")]
     PermissionDenied {
-        /// What was asked for.
+        /// The requested path.
         path: VirtualPath,
-        /// Which rule said no.
+        /// The reason.
         reason: String,
     },
-    /// A text is not a path.
+    /// The text is not a valid path.
     #[error("`{text}` is not a valid path: {problem}")]
     InvalidPath {
         /// The text, escaped and shortened.
         text: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: PathProblem,
     },
-    /// A glob or search pattern cannot be used.
+    /// The glob or search pattern is not valid.
     #[error("`{pattern}` is not a usable pattern: {reason}")]
     InvalidPattern {
         /// The pattern, escaped and shortened.
         pattern: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
-    /// An edit that could never be applied to any file.
+    /// The edit cannot be applied to any file.
     #[error("the edit of {path} cannot be applied: {reason}")]
     InvalidEdit {
-        /// The file that was to be edited.
+        /// The file to edit.
         path: VirtualPath,
-        /// What is wrong with the edit.
+        /// The problem.
         reason: &'static str,
     },
-    /// The file is larger than the operation takes in one piece.
+    /// The file is larger than the operation allows.
     #[error("{path} is larger than the limit of {limit} bytes; read it in parts")]
     TooLarge {
         /// The file.
@@ -87,33 +87,33 @@ pub enum BackendError {
         /// The limit that it exceeds, in bytes.
         limit: u64,
     },
-    /// There is no room for it.
+    /// The backend has no room for the file.
     #[error(
-        "{path} does not fit: {files} files of {bytes} bytes in all are the most here; delete what is no longer needed"
+        "{path} does not fit: the limit is {files} files and {bytes} bytes in all; delete files that you no longer need"
     )]
     Full {
-        /// What was to be written.
+        /// The file to write.
         path: VirtualPath,
-        /// How many bytes all files may have.
+        /// How many bytes all files together may have.
         bytes: u64,
-        /// How many files there may be.
+        /// How many files the backend may have.
         files: usize,
     },
-    /// The file is not UTF-8, and the operation works on text.
-    #[error("{path} is not UTF-8 text; handle it as bytes")]
+    /// The operation needs text, and the file is not UTF-8.
+    #[error("{path} is not UTF-8 text; treat it as bytes")]
     NotText {
         /// The file.
         path: VirtualPath,
     },
-    /// The text to replace does not occur.
+    /// The text to replace does not occur in the file.
     #[error("the text to replace does not occur in {path}; read the file and copy the text exactly")]
     TextNotFound {
         /// The file.
         path: VirtualPath,
     },
-    /// The text to replace occurs more than once, and the edit is for one occurrence.
+    /// The text to replace occurs more than once, and the edit allows one occurrence.
     #[error(
-        "the text to replace occurs {count} times in {path}; include more of its surroundings, or replace all"
+        "the text to replace occurs {count} times in {path}; include more of the text around it, or replace all"
     )]
     TextNotUnique {
         /// The file.
@@ -121,36 +121,36 @@ pub enum BackendError {
         /// How often it occurs, without overlaps.
         count: usize,
     },
-    /// Others kept changing the file for as long as the operation was willing to try.
-    #[error("{path} was changed by others during {attempts} attempts; nothing was written, try again")]
+    /// Others changed the file during every attempt.
+    #[error("another writer changed {path} during all {attempts} attempts; nothing was written, try again")]
     Conflict {
         /// The file.
         path: VirtualPath,
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: u32,
     },
-    /// The backend cannot do this.
-    #[error("{operation} is not supported for {path} by this backend")]
+    /// The backend does not support the operation.
+    #[error("this backend does not support {operation} for {path}")]
     Unsupported {
-        /// What it was asked to act on.
+        /// The requested path.
         path: VirtualPath,
-        /// What it was asked to do.
+        /// The operation.
         operation: &'static str,
     },
     /// The disk, the network or the store failed.
     #[error("{operation} of {path} failed: {source}")]
     Io {
-        /// What it happened to.
+        /// The path.
         path: VirtualPath,
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
-        /// What the system or the store said.
+        /// The error of the system or the store.
         source: Box<dyn Error + Send + Sync>,
     },
 }
 
 impl BackendError {
-    /// A short name for the kind of error that never changes, for programs, logs and models.
+    /// A short, stable name for the kind of error, for programs, logs and models.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -174,7 +174,7 @@ impl BackendError {
         }
     }
 
-    /// The path that it happened to; `None` where the input was never a path.
+    /// The path that the error is about; `None` if the input was not a path.
     #[must_use]
     pub fn path(&self) -> Option<&VirtualPath> {
         match self {
@@ -197,12 +197,12 @@ impl BackendError {
         }
     }
 
-    /// The same error about the same file as `outer` names it: what a backend that wraps another owes
-    /// its callers. A path that would become too long stays as it is.
+    /// Puts `outer` before the path of the error. A backend that wraps another calls this, so that callers see its own
+    /// paths. A path that would become too long stays unchanged.
     #[must_use]
     pub fn rebase(mut self, outer: &VirtualPath) -> Self {
         match &mut self {
-            // The name of something that was found, which has no path of its own.
+            // The name of an entry that is not a valid path, found in a listing.
             Self::InvalidPath { text, .. } if text.starts_with('/') && !outer.is_root() => {
                 text.insert_str(0, outer.as_str());
             }
@@ -266,8 +266,8 @@ impl BackendError {
         Self::Io { path: path.clone(), operation, source: source.into() }
     }
 
-    /// What a system error means for `path`. Lookups below a file are [`BackendError::NotFound`] on
-    /// every backend, because stores without directories cannot say more.
+    /// Translates a system error for `path`. A lookup below a file is [`BackendError::NotFound`] on every backend,
+    /// because stores without directories cannot say more.
     pub(crate) fn from_system(path: &VirtualPath, operation: &'static str, error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::not_found(path),

@@ -1,4 +1,4 @@
-//! Running a command where the files are, for the backends that can.
+//! Commands that a backend runs where its files are.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -11,29 +11,28 @@ use crate::{Result, VirtualPath};
 /// A command to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecuteRequest {
-    /// The command line, for the backend's shell.
+    /// The command line for the backend's shell.
     pub command: String,
     /// The directory to run it in.
     pub cwd: VirtualPath,
-    /// Variables to set; what else the command sees is the backend's choice.
+    /// Variables to set. The backend chooses which others the command sees.
     pub env: BTreeMap<String, String>,
-    /// How long it may run before it is ended.
+    /// How long the command may run before the backend ends it.
     pub timeout: Duration,
 }
 
-/// What a command did.
+/// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecuteReport {
-    /// Its exit code; `None` if it was ended by a signal or by the timeout.
+    /// Its exit code; `None` if a signal or the timeout ended it.
     pub exit_code: Option<i32>,
-    /// What it wrote, both streams as they came, up to the backend's limit.
+    /// Its output: both streams in the order in which they came, up to the backend's limit.
     pub output: String,
-    /// Whether `output` is less than what it wrote.
+    /// Whether the command wrote more than `output`.
     pub truncated: bool,
 }
 
-/// The capability to run commands; a backend hands it out by
-/// [`Backend::executor`](crate::Backend::executor).
+/// The ability to run commands. [`Backend::executor`](crate::Backend::executor) returns it.
 ///
 /// ```
 /// use async_trait::async_trait;
@@ -63,9 +62,9 @@ pub struct ExecuteReport {
 /// ```
 #[async_trait]
 pub trait Execute: Send + Sync + Debug {
-    /// Runs the command to its end, or to its timeout.
+    /// Runs the command until it ends or reaches its timeout.
     ///
-    /// A command that ran and failed is a report with its exit code.
+    /// A command that ran and failed is not an error: the report has its exit code.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Finding files by a pattern of their paths.
+//! Searches for files by a pattern of their paths.
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -9,20 +9,20 @@ use crate::{BackendError, Entry, Result};
 /// The longest pattern, in bytes.
 pub const MAX_PATTERN_BYTES: usize = 1024;
 
-/// The most ways in which a pattern's braces may expand: `{a,b}{c,d}` has four.
+/// The most patterns that the braces of one pattern may expand to. `{a,b}{c,d}` expands to four.
 pub const MAX_PATTERN_EXPANSIONS: usize = 256;
 
-/// How many files a search finds unless told otherwise.
+/// The default for how many files a search finds.
 pub const DEFAULT_GLOB_RESULTS: usize = 10_000;
 
-/// How many entries a search looks at unless told otherwise.
+/// The default for how many entries a search visits.
 pub const DEFAULT_GLOB_VISITED: usize = 1_000_000;
 
-/// A checked pattern, and how far to look.
+/// A checked pattern and the limits of the search.
 ///
-/// The pattern is matched against the path below the search's base, as a whole: `*`, `?` and `[…]`
-/// stay within one name, `**` spans directories, `{a,b}` is either, `\` takes the next character as it
-/// is. Names that begin with a dot match like any others.
+/// The pattern must match the whole path below the base of the search. `*`, `?` and `[…]` stay within one name, `**`
+/// spans directories, `{a,b}` means either, and `\` makes the next character literal. Names that begin with a dot match
+/// like others.
 ///
 /// ```
 /// use prowess_backend::GlobQuery;
@@ -36,9 +36,9 @@ pub const DEFAULT_GLOB_VISITED: usize = 1_000_000;
 #[derive(Debug, Clone)]
 pub struct GlobQuery {
     matcher: GlobMatcher,
-    /// The names with which every match begins.
+    /// The names that every match begins with.
     literal_prefix: Vec<String>,
-    /// How many names a match has at most; `None` if that is open.
+    /// The most names of a match; `None` if there is no limit.
     max_depth: Option<usize>,
     pub(crate) max_results: usize,
     pub(crate) max_visited: usize,
@@ -47,15 +47,15 @@ pub struct GlobQuery {
 /// The files that a search found.
 #[derive(Debug, Default)]
 pub struct GlobReport {
-    /// The regular files that match, sorted by path. Directories and links are not among them.
+    /// The regular files that match, sorted by path, without directories and links.
     pub entries: Vec<Entry>,
-    /// What could not be looked into, at most [`MAX_SKIPPED`]: the search went on without.
+    /// The directories that could not be listed, at most [`MAX_SKIPPED`]. The search continued without them.
     pub skipped: Vec<BackendError>,
-    /// The cap that ended the search early, if one did.
+    /// The cap that ended the search early, if any.
     pub stopped: Option<Cap>,
 }
 
-/// How many failures a report lists; a search over a broken tree does not fill memory with them.
+/// How many failures a report lists. This limits the memory that a search over a broken tree uses.
 pub const MAX_SKIPPED: usize = 100;
 
 impl GlobQuery {
@@ -63,8 +63,8 @@ impl GlobQuery {
     ///
     /// # Errors
     ///
-    /// [`BackendError::InvalidPattern`] if it is empty, absolute, leads upwards, does not parse, or is
-    /// larger than [`MAX_PATTERN_BYTES`] or [`MAX_PATTERN_EXPANSIONS`].
+    /// [`BackendError::InvalidPattern`] if it is empty, absolute, has a `..`, does not parse, or is larger than
+    /// [`MAX_PATTERN_BYTES`] or [`MAX_PATTERN_EXPANSIONS`].
     pub fn new(pattern: &str) -> Result<Self> {
         let invalid = |reason: &str| BackendError::InvalidPattern {
             pattern: debug_start(pattern),
@@ -77,10 +77,10 @@ impl GlobQuery {
             return Err(invalid(&format!("it is longer than {MAX_PATTERN_BYTES} bytes")));
         }
         if pattern.starts_with('/') {
-            return Err(invalid("it is absolute; patterns are relative to the directory searched"));
+            return Err(invalid("it is absolute; write it relative to the directory to search"));
         }
         if pattern.split(['/', '{', ',', '}']).any(|name| matches!(name, "." | "..")) {
-            return Err(invalid("it has a `.` or `..` component; search from the directory itself"));
+            return Err(invalid("it has a `.` or `..` component; search in that directory instead"));
         }
         if expansions(pattern) > MAX_PATTERN_EXPANSIONS {
             return Err(invalid(&format!(
@@ -97,13 +97,13 @@ impl GlobQuery {
         let is_literal = |name: &&&str| !name.contains(['*', '?', '[', ']', '{', '}', '\\']);
         Ok(Self {
             matcher: glob.compile_matcher(),
-            // The last name is the file's own, and no directory's.
+            // The last name belongs to the file, not to a directory.
             literal_prefix: names[..names.len() - 1]
                 .iter()
                 .take_while(is_literal)
                 .map(|name| (*name).to_owned())
                 .collect(),
-            // Braces and classes may hold a slash, so the names cannot be counted then.
+            // Braces and classes can contain a slash, so the names cannot be counted then.
             max_depth: (!pattern.contains("**") && !pattern.contains(['{', '[', '\\']))
                 .then_some(names.len()),
             max_results: DEFAULT_GLOB_RESULTS,
@@ -111,36 +111,36 @@ impl GlobQuery {
         })
     }
 
-    /// Every file, however deep.
+    /// Every file at any depth.
     pub(crate) fn everything() -> Result<Self> {
         Self::new("**")
     }
 
-    /// Keeps at most `files` results.
+    /// Returns at most `files` results.
     #[must_use]
     pub fn max_results(self, files: usize) -> Self {
         Self { max_results: files, ..self }
     }
 
-    /// Looks at no more than `entries` files and directories.
+    /// Visits at most `entries` files and directories.
     #[must_use]
     pub fn max_visited(self, entries: usize) -> Self {
         Self { max_visited: entries, ..self }
     }
 
-    /// The pattern as it was given.
+    /// The pattern as the caller wrote it.
     #[must_use]
     pub fn pattern(&self) -> &str {
         self.matcher.glob().glob()
     }
 
-    /// Whether a path below the base, written without a leading slash, matches.
+    /// Whether `relative` matches: a path below the base, without a leading slash.
     #[must_use]
     pub fn matches(&self, relative: &str) -> bool {
         self.matcher.is_match(relative)
     }
 
-    /// Whether anything below the directory `relative` could match, so that a walk need not look.
+    /// Whether a path below the directory `relative` can match. If not, a walk skips the directory.
     #[must_use]
     pub fn may_match_below(&self, relative: &str) -> bool {
         let mut depth = 0;
@@ -154,10 +154,10 @@ impl GlobQuery {
     }
 }
 
-/// How many brace-free patterns `pattern` stands for, at least: alternatives in one group add up,
-/// groups beside each other multiply. Unbalanced braces are left to the compiler to refuse.
+/// The least number of brace-free patterns that `pattern` expands to. Alternatives in one group add up; neighbouring
+/// groups multiply. The compiler refuses unbalanced braces.
 fn expansions(pattern: &str) -> usize {
-    // One level per open group: the alternatives that are complete, and the one being read.
+    // One level per open group: the number of complete alternatives, and that of the current one.
     let mut levels = vec![(0_usize, 1_usize)];
     let mut chars = pattern.chars();
     while let Some(char) = chars.next() {

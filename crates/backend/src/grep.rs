@@ -1,4 +1,4 @@
-//! Finding lines in files.
+//! Searches for lines in files.
 
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -10,25 +10,25 @@ use crate::{BackendError, Contents, GlobQuery, GlobReport, Result, VirtualPath};
 /// The longest search pattern, in bytes.
 pub const MAX_SEARCH_BYTES: usize = 4096;
 
-/// The most of one line that a match shows, in bytes.
+/// The most bytes of one line that a match shows.
 pub const MAX_LINE_BYTES: usize = 2000;
 
-/// How many lines of one file a search reports unless told otherwise.
+/// The default for how many lines of one file a search reports.
 pub const DEFAULT_MATCHES_PER_FILE: usize = 100;
 
-/// How many lines a search reports unless told otherwise.
+/// The default for how many lines a search reports.
 pub const DEFAULT_MATCHES: usize = 1000;
 
-/// How much of each file a search reads unless told otherwise, in bytes.
+/// The default for how many bytes of each file a search reads.
 pub const DEFAULT_GREP_FILE_BYTES: u64 = 1024 * 1024;
 
-/// How much of a file is looked at to tell whether it is text, in bytes.
+/// How many bytes of a file a search checks to decide whether it is text.
 const SNIFFED_BYTES: usize = 8192;
 
-/// The memory that a compiled expression may take, in bytes: `(a{1000}){1000}` is refused, not built.
+/// The most memory of a compiled expression, in bytes. The compiler refuses `(a{1000}){1000}`.
 const MAX_REGEX_BYTES: usize = 1024 * 1024;
 
-/// What to look for, in which files, and how much to report.
+/// What to search for, in which files, and how much to report.
 ///
 /// ```
 /// use prowess_backend::{GlobQuery, GrepQuery};
@@ -50,44 +50,44 @@ pub struct GrepQuery {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct GrepMatch {
-    /// The file.
+    /// The path of the file.
     pub path: VirtualPath,
     /// The line's number, from 1.
     pub line: u64,
-    /// The line without its end, at most [`MAX_LINE_BYTES`] of it; what is not UTF-8 is replaced.
+    /// The line without its line end, at most [`MAX_LINE_BYTES`]. Bytes that are not UTF-8 are replaced.
     pub text: String,
-    /// Whether `text` is less than the line.
+    /// Whether the line is longer than `text`.
     pub cut: bool,
 }
 
-/// Why a file was not searched to its end.
+/// Why only a part of a file was searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum PartialReason {
-    /// It has more matching lines than are reported for one file.
+    /// It has more matching lines than the limit per file.
     Matches,
-    /// It is larger than what is read of one file.
+    /// It is larger than the limit per file.
     Size,
 }
 
 /// The lines that a search found.
 #[derive(Debug, Default)]
 pub struct GrepReport {
-    /// The lines, sorted by path and number.
+    /// The lines, sorted by path and line number.
     pub matches: Vec<GrepMatch>,
-    /// The files that were searched in part, and why.
+    /// The files that were searched only in part, and why.
     pub partial: Vec<(VirtualPath, PartialReason)>,
-    /// How many files were passed over because they are not text.
+    /// How many files were skipped because they are not text.
     pub binary: usize,
-    /// What could not be searched, at most [`MAX_SKIPPED`].
+    /// The files and directories that could not be searched, at most [`MAX_SKIPPED`].
     pub skipped: Vec<BackendError>,
-    /// The cap that ended the search early, if one did.
+    /// The cap that ended the search early, if any.
     pub stopped: Option<Cap>,
 }
 
 impl GrepQuery {
-    /// Looks for a regular expression, line by line; `(?i)` at its start ignores case.
+    /// Searches for a regular expression in each line. `(?i)` at its start ignores case.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl GrepQuery {
     pub fn regex(pattern: &str) -> Result<Self> {
         let invalid = |reason: String| BackendError::InvalidPattern { pattern: debug_start(pattern), reason };
         if pattern.is_empty() {
-            return Err(invalid("it is empty; say what to look for".to_owned()));
+            return Err(invalid("it is empty; name the text to search for".to_owned()));
         }
         if pattern.len() > MAX_SEARCH_BYTES {
             return Err(invalid(format!("it is longer than {MAX_SEARCH_BYTES} bytes")));
@@ -114,7 +114,7 @@ impl GrepQuery {
         })
     }
 
-    /// Looks for a text as it is.
+    /// Searches for an exact text.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl GrepQuery {
         Self::regex(&regex::escape(text))
     }
 
-    /// Searches only the files that `files` finds; its caps hold for this search.
+    /// Searches only the files that `files` finds. The limits of `files` apply to this search.
     #[must_use]
     pub fn in_files(self, files: GlobQuery) -> Self {
         Self { files, ..self }
@@ -147,20 +147,20 @@ impl GrepQuery {
         Self { max_file_bytes: bytes, ..self }
     }
 
-    /// Which files to search.
+    /// The files to search.
     #[must_use]
     pub fn files(&self) -> &GlobQuery {
         &self.files
     }
 
-    /// How much of each file to read, in bytes.
+    /// How many bytes of each file to read.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.max_file_bytes
     }
 }
 
-/// A search that does no I/O itself: it is given files in order, and says when it has enough.
+/// A search without I/O. The caller passes files in order until the search has enough.
 #[derive(Debug)]
 pub(crate) struct Search<'a> {
     query: &'a GrepQuery,
@@ -228,7 +228,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Whether a search wants another file.
+/// Whether a search needs another file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     More,

@@ -1,4 +1,4 @@
-//! Files in memory, for tests and for what a run need not keep.
+//! Files in memory, for tests and for files that nobody needs to keep.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -15,7 +15,7 @@ use crate::{
     ReadRange, Result, Stamp, VirtualPath, WriteMode,
 };
 
-/// Files that live as long as this value. Directories are those that the files' paths imply.
+/// Files in memory, which end with this value. A directory exists if a file is below it.
 ///
 /// ```
 /// use prowess_backend::{Backend, MemoryBackend, VirtualPath, WriteMode};
@@ -34,7 +34,7 @@ pub struct MemoryBackend {
     files: RwLock<Files>,
 }
 
-/// The files by path. The order of [`VirtualPath`] keeps what lies below a directory in one piece.
+/// The files by path. In the order of [`VirtualPath`], the files below a directory are together.
 #[derive(Debug, Default)]
 struct Files {
     by_path: BTreeMap<VirtualPath, File>,
@@ -49,13 +49,13 @@ struct File {
 }
 
 impl MemoryBackend {
-    /// An empty backend.
+    /// Creates an empty backend.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    // No operation leaves the map half changed, so a panic elsewhere does not make it unusable.
+    // A panic elsewhere does not damage the map, because no operation leaves it half changed.
     fn files(&self) -> RwLockReadGuard<'_, Files> {
         self.files.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -65,7 +65,7 @@ impl MemoryBackend {
     }
 }
 
-/// These files. One that cannot be beside those before it is left out.
+/// Collects the files. It leaves out a file that conflicts with an earlier one, such as a file below a file.
 impl FromIterator<(VirtualPath, Bytes)> for MemoryBackend {
     fn from_iter<I: IntoIterator<Item = (VirtualPath, Bytes)>>(files: I) -> Self {
         let mut all = Files::default();
@@ -124,7 +124,8 @@ impl Files {
         }
     }
 
-    /// Whether a file may be at `path`: no directory is there, and no file where a directory must be.
+    /// Checks that a file can be at `path`: no directory has that path, and no file is in the place of a parent
+    /// directory.
     fn check_place(&self, path: &VirtualPath) -> Result<()> {
         if self.is_directory(path) {
             return Err(BackendError::is_directory(path));
@@ -160,7 +161,7 @@ impl Backend for MemoryBackend {
                 None => entries.push(file.entry(below)),
                 Some((name, _)) => {
                     let directory = path.join(name)?;
-                    // All that one directory holds follows in one piece.
+                    // The entries of one directory are together.
                     if entries.last().is_none_or(|last| last.path != directory) {
                         entries.push(Entry::directory(directory));
                     }
@@ -197,7 +198,7 @@ impl Backend for MemoryBackend {
         let mut files = self.files_mut();
         files.check_place(path)?;
         let before = files.by_path.remove(path).map(|file| file.bytes).unwrap_or_default();
-        // Grows in place unless a reader still holds the bytes.
+        // The bytes grow in place unless a reader still holds them.
         let mut grown = before.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
         grown.extend_from_slice(&bytes);
         Ok(files.put(path, grown.freeze()))

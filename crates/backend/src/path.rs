@@ -1,4 +1,4 @@
-//! The one form in which a path enters the crate.
+//! Checked paths: every path that the crate uses has this form.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,18 +12,16 @@ use crate::BackendError;
 /// The longest path that parses, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
 
-/// The longest name of one component, in bytes: what common file systems hold.
+/// The longest name of one component, in bytes, as in common file systems.
 pub const MAX_NAME_BYTES: usize = 255;
 
-/// An absolute path inside a [`Backend`](crate::Backend), already checked.
+/// A checked absolute path inside a [`Backend`](crate::Backend).
 ///
-/// A value of this type begins with `/`, separates its components with `/`, and has no empty, `.` or
-/// `..` component, no backslash and no control character. Input that would need repair is refused
-/// rather than repaired: two spellings of one file would defeat whoever decides by path. One trailing
-/// slash is accepted and dropped.
+/// A path begins with `/` and separates its components with `/`. It has no empty, `.` or `..` component, no backslash
+/// and no control character. [`VirtualPath::parse`] refuses other input instead of repairing it, because rules about
+/// paths need one spelling per file. It accepts and drops one trailing slash.
 ///
-/// Paths are ordered component by component, so a directory's descendants follow it at once, in the
-/// order in which a walk in order of names meets them.
+/// Paths are ordered by component, so the files below a directory follow it directly, as in a sorted walk.
 ///
 /// ```
 /// use prowess_backend::VirtualPath;
@@ -50,18 +48,18 @@ pub enum PathProblem {
     #[error("it has an empty component; write single slashes")]
     EmptyComponent,
     /// A component is `.` or `..`.
-    #[error("it has a `.` or `..` component; name the place itself")]
+    #[error("it has a `.` or `..` component; write the path without it")]
     DotComponent,
-    /// It holds a backslash, which some systems take for a separator.
-    #[error("it holds a backslash; separate with `/`")]
+    /// It has a backslash, which some systems use as a separator.
+    #[error("it has a backslash; use `/` as the separator")]
     Backslash,
-    /// It holds NUL, a newline, an escape or another control character.
-    #[error("it holds a control character")]
+    /// It has a NUL, a newline, an escape or another control character.
+    #[error("it has a control character")]
     Control,
     /// It is not UTF-8.
     #[error("it is not valid UTF-8")]
     NotUnicode,
-    /// The whole is longer than [`MAX_PATH_BYTES`].
+    /// The path is longer than [`MAX_PATH_BYTES`].
     #[error("it is longer than {MAX_PATH_BYTES} bytes")]
     TooLong,
     /// A component is longer than [`MAX_NAME_BYTES`].
@@ -70,17 +68,17 @@ pub enum PathProblem {
 }
 
 impl VirtualPath {
-    /// The directory that holds everything, `/`.
+    /// The root, `/`.
     #[must_use]
     pub fn root() -> Self {
         Self(Arc::from("/"))
     }
 
-    /// Checks `text` and keeps it as it is, less one trailing slash.
+    /// Checks `text` and drops one trailing slash.
     ///
     /// # Errors
     ///
-    /// [`BackendError::InvalidPath`] names the first [`PathProblem`] found.
+    /// [`BackendError::InvalidPath`] with the first [`PathProblem`].
     pub fn parse(text: &str) -> Result<Self, BackendError> {
         let invalid = |problem| BackendError::InvalidPath { text: debug_start(text), problem };
         if text.len() > MAX_PATH_BYTES {
@@ -97,12 +95,11 @@ impl VirtualPath {
         Ok(Self(Arc::from(&text[..=rest.len()])))
     }
 
-    /// The path of `relative` below this one: one name, or several separated by `/`.
+    /// Appends `relative`: one name, or several separated by `/`.
     ///
     /// # Errors
     ///
-    /// [`BackendError::InvalidPath`] if `relative` is empty, absolute, or would not parse; it can
-    /// therefore never lead out of `self`.
+    /// [`BackendError::InvalidPath`] if `relative` is empty, absolute or not valid. The result is always below `self`.
     pub fn join(&self, relative: &str) -> Result<Self, BackendError> {
         if relative.is_empty() || relative.starts_with('/') {
             let problem = PathProblem::EmptyComponent;
@@ -115,7 +112,7 @@ impl VirtualPath {
         }
     }
 
-    /// The directory that holds this path; `None` for the root.
+    /// The directory that contains this path; `None` for the root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
         if self.is_root() {
@@ -139,20 +136,20 @@ impl VirtualPath {
         &*self.0 == "/"
     }
 
-    /// The names from the root down; none for the root itself.
+    /// The names from the root down. The root has none.
     pub fn components(&self) -> impl DoubleEndedIterator<Item = &str> {
-        // The root is the only path whose split has an empty piece after the first slash.
+        // Only the root has an empty piece after the first slash.
         self.0[1..].split('/').filter(|name| !name.is_empty())
     }
 
-    /// Whether this is `base` or lies below it, by whole components: `/ab` does not start with `/a`.
+    /// Whether this path is `base` or below it, by whole components: `/ab` does not start with `/a`.
     #[must_use]
     pub fn starts_with(&self, base: &Self) -> bool {
         self.strip_prefix(base).is_some()
     }
 
-    /// The part of this path below `base`, without a leading slash: empty if they are the same, `None`
-    /// if this path is neither `base` nor below it.
+    /// The part of this path below `base`, without a leading slash. It is empty if both are the same, and `None` if
+    /// this path is not below `base`.
     #[must_use]
     pub fn strip_prefix(&self, base: &Self) -> Option<&str> {
         if base.is_root() {
@@ -162,17 +159,17 @@ impl VirtualPath {
         if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
     }
 
-    /// This path as text; what [`VirtualPath::parse`] takes back.
+    /// This path as text. [`VirtualPath::parse`] accepts it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The path below `outer` that has this one's components: how a mount shows its own paths.
+    /// Puts `outer` before this path, as a mount does with its own paths.
     ///
     /// # Errors
     ///
-    /// [`BackendError::InvalidPath`] if the whole would be too long.
+    /// [`BackendError::InvalidPath`] if the result is too long.
     pub fn rebase(&self, outer: &Self) -> Result<Self, BackendError> {
         if self.is_root() { Ok(outer.clone()) } else { outer.join(&self.0[1..]) }
     }

@@ -1,13 +1,13 @@
-//! How much to read, and what came back.
+//! How much to read, and the contents that were read.
 
 use bytes::Bytes;
 
 use crate::{BackendError, Result, Stamp, VirtualPath};
 
-/// The largest file that [`Backend::download`](crate::Backend::download) gives in one piece, in bytes.
+/// The largest file that [`Backend::download`](crate::Backend::download) returns, in bytes.
 pub const MAX_DOWNLOAD_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Which part of a file to read; there is no way to ask for an unbounded one.
+/// The part of a file to read. A range always has a maximum.
 ///
 /// ```
 /// use prowess_backend::{Backend, MemoryBackend, ReadRange, VirtualPath};
@@ -29,25 +29,25 @@ pub struct ReadRange {
 }
 
 impl ReadRange {
-    /// At most `max_bytes` from the beginning.
+    /// Reads at most `max_bytes` from the beginning.
     #[must_use]
     pub fn first(max_bytes: u64) -> Self {
         Self { offset: 0, max_bytes }
     }
 
-    /// The same number of bytes from `offset` on.
+    /// Reads the same number of bytes, from `offset` on.
     #[must_use]
     pub fn at(self, offset: u64) -> Self {
         Self { offset, ..self }
     }
 
-    /// Where reading begins. Beyond the end there is nothing to read, which is not an error.
+    /// Where the read begins. A read beyond the end returns nothing and is not an error.
     #[must_use]
     pub fn offset(self) -> u64 {
         self.offset
     }
 
-    /// The most bytes to give back.
+    /// The most bytes to return.
     #[must_use]
     pub fn max_bytes(self) -> u64 {
         self.max_bytes
@@ -57,15 +57,15 @@ impl ReadRange {
 /// A part of a file, or all of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contents {
-    /// The file.
+    /// The path of the file.
     pub path: VirtualPath,
-    /// What was read.
+    /// The bytes that were read.
     pub bytes: Bytes,
-    /// Where in the file `bytes` begins.
+    /// The position of `bytes` in the file.
     pub offset: u64,
-    /// Whether the file went on after `bytes`.
+    /// Whether the file has more bytes after `bytes`.
     pub more: bool,
-    /// The version of the file that `bytes` come from, where the backend knows.
+    /// The version of the file that `bytes` come from, if the backend knows.
     pub stamp: Option<Stamp>,
 }
 
@@ -76,11 +76,11 @@ impl Contents {
         self.offset == 0 && !self.more
     }
 
-    /// The bytes, if they are the whole file.
+    /// Returns the bytes if they are the whole file.
     ///
     /// # Errors
     ///
-    /// [`BackendError::TooLarge`] if the file is longer than what was read of it.
+    /// [`BackendError::TooLarge`] if the file is longer than `bytes`.
     pub fn into_whole(self) -> Result<Bytes> {
         if self.is_whole() {
             Ok(self.bytes)
@@ -90,17 +90,17 @@ impl Contents {
         }
     }
 
-    /// The whole file as text.
+    /// Returns the whole file as text.
     ///
     /// # Errors
     ///
-    /// [`BackendError::TooLarge`] if it is not whole, [`BackendError::NotText`] if it is not UTF-8.
+    /// [`BackendError::TooLarge`] if `bytes` is not the whole file, [`BackendError::NotText`] if it is not UTF-8.
     pub fn into_text(self) -> Result<String> {
         let path = self.path.clone();
         String::from_utf8(self.into_whole()?.into()).map_err(|_| BackendError::NotText { path })
     }
 
-    /// The part of `whole` that `range` asks for.
+    /// Cuts the part that `range` asks for out of `whole`.
     pub(crate) fn slice(path: &VirtualPath, whole: &Bytes, range: ReadRange, stamp: Option<Stamp>) -> Self {
         let start = usize::try_from(range.offset).unwrap_or(usize::MAX).min(whole.len());
         let length = usize::try_from(range.max_bytes).unwrap_or(usize::MAX).min(whole.len() - start);

@@ -1,16 +1,16 @@
-//! One way to walk a tree, whatever holds it.
+//! Walks a directory tree of any backend.
 
 use crate::cap::Cap;
 use crate::glob::MAX_SKIPPED;
 use crate::{BackendError, Entry, EntryKind, GlobQuery, GlobReport, Listing, VirtualPath};
 
-/// A walk over directories that does no I/O itself: it names the next directory to list and is given
-/// the listing, so that blocking, asynchronous and merged trees are walked by the same rules.
+/// A walk over directories without I/O. It names the next directory, and the caller passes the listing. Blocking,
+/// asynchronous and merged trees follow the same rules this way.
 #[derive(Debug)]
 pub(crate) struct Walk<'a> {
     base: &'a VirtualPath,
     query: &'a GlobQuery,
-    /// What is still to be looked at, the next one last.
+    /// The entries still to visit, the next one last.
     pending: Vec<Entry>,
     visited: usize,
     report: GlobReport,
@@ -21,7 +21,7 @@ impl<'a> Walk<'a> {
         Self { base, query, pending: Vec::new(), visited: 0, report: GlobReport::default() }
     }
 
-    /// Takes what the last directory holds.
+    /// Adds the entries of the last directory.
     pub(crate) fn enter(&mut self, listing: Listing) {
         for error in listing.skipped {
             self.skip(error);
@@ -32,14 +32,14 @@ impl<'a> Walk<'a> {
         self.pending.extend(listing.entries.into_iter().rev());
     }
 
-    /// Notes that a directory could not be listed.
+    /// Records that a directory could not be listed.
     pub(crate) fn skip(&mut self, error: BackendError) {
         if self.report.skipped.len() < MAX_SKIPPED {
             self.report.skipped.push(error);
         }
     }
 
-    /// The next directory to list; `None` when the walk is over.
+    /// The next directory to list; `None` at the end of the walk.
     pub(crate) fn next_directory(&mut self) -> Option<VirtualPath> {
         while let Some(entry) = self.pending.pop() {
             if self.visited == self.query.max_visited {
@@ -68,7 +68,7 @@ impl<'a> Walk<'a> {
         self.pending.clear();
     }
 
-    /// The whole walk where a backend has every file below `base` at hand, already sorted.
+    /// Walks over all files below `base`, already sorted, of a backend that has them at hand.
     pub(crate) fn over_files(base: &'a VirtualPath, query: &'a GlobQuery, entries: Vec<Entry>) -> GlobReport {
         let mut walk = Self::new(base, query);
         walk.enter(Listing { entries, ..Listing::default() });

@@ -1,11 +1,11 @@
-//! Writing a file, and changing a part of one.
+//! Writes and edits of files.
 
 use crate::{BackendError, Entry, Result, VirtualPath};
 
 /// The largest file that [`Backend::edit`](crate::Backend::edit) changes, in bytes.
 pub const MAX_EDIT_BYTES: u64 = 16 * 1024 * 1024;
 
-/// What a write does about a file that is already there.
+/// What a write does if the file exists.
 ///
 /// ```
 /// use prowess_backend::{Backend, BackendError, MemoryBackend, VirtualPath, WriteMode};
@@ -22,18 +22,18 @@ pub const MAX_EDIT_BYTES: u64 = 16 * 1024 * 1024;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteMode {
-    /// Create it, or replace it whole: a reader sees the old contents or the new, never a mixture.
+    /// Create the file or replace all of it. A reader sees the old contents or the new, never a mixture.
     Replace,
-    /// Create it, or fail with [`BackendError::AlreadyExists`]; of two writers at once, one wins.
+    /// Create the file, or fail with [`BackendError::AlreadyExists`]. Of two concurrent writers, one wins.
     CreateNew,
 }
 
 /// Which occurrences of a text an [`Edit`] replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EditScope {
-    /// The only one; more than one is an error.
+    /// The only occurrence. More than one is an error.
     Unique,
-    /// All of them, at least one.
+    /// All occurrences, at least one.
     All,
 }
 
@@ -52,25 +52,25 @@ pub enum EditScope {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
-    /// The text to replace, byte for byte; not empty.
+    /// The text to replace, compared byte by byte. It must not be empty.
     pub find: String,
-    /// What to put there; empty to delete.
+    /// The new text. An empty text deletes.
     pub replace: String,
-    /// Which occurrences.
+    /// Which occurrences to replace.
     pub scope: EditScope,
 }
 
-/// What an edit did.
+/// The result of an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edited {
-    /// The file as it is now.
+    /// The file after the edit.
     pub entry: Entry,
     /// How many occurrences were replaced.
     pub replacements: usize,
 }
 
 impl Edit {
-    /// Replaces the one occurrence of `find`.
+    /// Replaces the only occurrence of `find`.
     #[must_use]
     pub fn unique(find: impl Into<String>, replace: impl Into<String>) -> Self {
         Self { find: find.into(), replace: replace.into(), scope: EditScope::Unique }
@@ -82,16 +82,17 @@ impl Edit {
         Self { find: find.into(), replace: replace.into(), scope: EditScope::All }
     }
 
-    /// The contents of `path` after this edit, and how many occurrences it replaced; no I/O.
+    /// Applies the edit to the contents of `path`, without I/O. Returns the new contents and the number of
+    /// replacements.
     ///
     /// # Errors
     ///
-    /// [`BackendError::InvalidEdit`] for an empty `find`, [`BackendError::NotText`],
-    /// [`BackendError::TextNotFound`] and [`BackendError::TextNotUnique`] with the count.
+    /// [`BackendError::InvalidEdit`] for an empty `find`, [`BackendError::NotText`], [`BackendError::TextNotFound`],
+    /// and [`BackendError::TextNotUnique`] with the number of occurrences.
     pub fn apply(&self, path: &VirtualPath, before: &[u8]) -> Result<(String, usize)> {
         let path = || path.clone();
         if self.find.is_empty() {
-            let reason = "the text to replace is empty; say what to replace, or write the file";
+            let reason = "the text to replace is empty; name the text, or write the whole file";
             return Err(BackendError::InvalidEdit { path: path(), reason });
         }
         let Ok(text) = std::str::from_utf8(before) else {

@@ -1,4 +1,4 @@
-//! What the measurements were made on.
+//! The machine of the measurements.
 
 use std::fmt;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-/// A machine, as far as it explains figures.
+/// The properties of a machine that affect the results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Machine {
     cpu: String,
@@ -17,7 +17,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// This machine; `directory` is where the skills are.
+    /// Describes this machine. `directory` has the skills.
     pub(crate) fn this(directory: &Path) -> Self {
         let unknown = || "unknown".to_owned();
         let first_line =
@@ -49,7 +49,7 @@ fn cpu_model() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// The kind of filesystem that `directory` is on: that of the longest mount point above it.
+/// The file system of `directory`: that of the longest mount point above it.
 fn filesystem(directory: &Path) -> Option<String> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
     let above = mounts.lines().filter_map(|line| {
@@ -60,7 +60,7 @@ fn filesystem(directory: &Path) -> Option<String> {
     above.max_by_key(|(length, _)| *length).map(|(_, kind)| kind)
 }
 
-/// The version alone: what a distributor appends says nothing about speed.
+/// The version without the distributor's suffix, which says nothing about speed.
 fn version(release: &str) -> String {
     release.split('-').next().unwrap_or_default().to_owned()
 }

@@ -43,33 +43,33 @@ struct Cli {
 enum Action {
     /// Write skills into a directory
     Make {
-        /// The directory.
+        /// The directory
         directory: PathBuf,
-        /// How many.
+        /// The number of skills
         #[arg(value_parser = clap::value_parser!(u32).range(1..))]
         count: u32,
-        /// Longer ones, each with ten files beside it.
+        /// Write longer skills, each with ten files
         #[arg(long)]
         resources: bool,
     },
     /// Do one task in this process, and print its cost as JSON
     Task {
-        /// The thing.
+        /// The task
         task: Task,
-        /// The directory of skills.
+        /// The directory of skills
         directory: PathBuf,
-        /// The binary `prowess`.
+        /// The binary `prowess`
         #[arg(long, default_value = "prowess")]
         prowess: PathBuf,
     },
-    /// Put `prowess mcp --http` under the load of many clients, and say whether it failed or grew
+    /// Put `prowess mcp --http` under the load of many clients, and report errors and memory growth
     HttpLoad(HttpLoad),
     /// Serve a bare echo, to compare with the calls of `prowess mcp`
     #[command(hide = true)]
     Echo {
-        /// `stdio` or `http`.
+        /// `stdio` or `http`
         over: String,
-        /// What it answers, by name.
+        /// The file with its answers, by name
         answers: PathBuf,
     },
 }
@@ -134,7 +134,7 @@ impl Measure {
         let temporary = tempfile::tempdir()?;
         let trees = self.dir.as_deref().unwrap_or(temporary.path());
         let trees = std::path::absolute(trees)?;
-        let cannot = |tree: &Path| format!("skills cannot be made in {}", tree.display());
+        let cannot = |tree: &Path| format!("could not write skills to {}", tree.display());
         for size in SIZES {
             let tree = tree_of(&trees, Task::Discover, size);
             tree::write(&tree, size).with_context(|| cannot(&tree))?;
@@ -162,13 +162,13 @@ impl Measure {
         }
         if let Some(file) = &self.json {
             let text = serde_json::to_string_pretty(&report)? + "\n";
-            std::fs::write(file, text).with_context(|| format!("{} cannot be written", file.display()))?;
+            std::fs::write(file, text).with_context(|| format!("could not write {}", file.display()))?;
         }
         let met = report.rows.iter().all(Row::is_met);
         Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// The least of every task, at every size that it is measured at.
+    /// The lowest sample of every task, at each of its sizes.
     fn least(&self, program: &Path, prowess: &Path, trees: &Path) -> Result<HashMap<(Task, usize), Sample>> {
         let mut tasks = Vec::new();
         for size in SIZES {
@@ -194,30 +194,30 @@ impl Measure {
             tasks.extend([Task::EchoSessionless, Task::LoadSessionless].map(|task| (task, LOAD_SIZE)));
         }
         let mut least: HashMap<_, Sample> = HashMap::new();
-        // The first round brings the files into the page cache, and does not count.
+        // The first round fills the page cache and does not count.
         for round in 0..=self.repetitions {
             for &(task, size) in &tasks {
                 let sample = in_fresh_process(program, task, &tree_of(trees, task, size), prowess)?;
-                ensure!(sample.skills >= size, "{task:?} met {} of {size}", sample.skills);
+                ensure!(sample.skills >= size, "{task:?} found {} of {size}", sample.skills);
                 if round > 0 {
                     let kept = least.entry((task, size)).or_insert(sample);
                     kept.ms = kept.ms.min(sample.ms);
                     kept.clock_ms = kept.clock_ms.min(sample.clock_ms);
-                    // Of memory it is the most that counts, and of what should not be there.
+                    // For memory and for leftovers, the highest value counts.
                     kept.peak_mib = kept.peak_mib.max(sample.peak_mib);
                     kept.kib = kept.kib.max(sample.kib);
                     kept.counted = kept.counted.max(sample.counted);
                 }
             }
         }
-        // Once is enough: nothing is timed.
+        // Once is enough, because nothing is timed.
         let left = in_fresh_process(program, Task::LeftBehind, trees, prowess)?;
         least.insert((Task::LeftBehind, running::RUNS), left);
         Ok(least)
     }
 }
 
-/// Where the skills for `task` are.
+/// The directory of the skills for `task`.
 fn tree_of(trees: &Path, task: Task, size: usize) -> PathBuf {
     if task.needs_no_skills() {
         return trees.to_owned();
@@ -231,7 +231,7 @@ fn tree_of(trees: &Path, task: Task, size: usize) -> PathBuf {
     })
 }
 
-/// The size of the binary; none if there is none.
+/// The size of the binary; `None` if it is missing.
 fn size_of(prowess: &Path) -> Option<u64> {
     std::fs::metadata(prowess).map(|file| file.len()).ok()
 }
@@ -252,6 +252,7 @@ fn in_fresh_process(program: &Path, task: Task, tree: &Path, prowess: &Path) -> 
 
 fn read_report(file: &Path) -> Result<Report> {
     let text = std::fs::read(file)
-        .with_context(|| format!("{} cannot be read; make it with --json", file.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("{} is not such a report", file.display()))
+        .with_context(|| format!("could not read {}; make it with --json", file.display()))?;
+    serde_json::from_slice(&text)
+        .with_context(|| format!("{} is not a report of this program", file.display()))
 }

@@ -1,4 +1,4 @@
-//! A policy of many rules, all of which have to be looked at.
+//! Measures a policy of many rules that all have to be checked.
 
 use std::hint::black_box;
 
@@ -7,16 +7,15 @@ use prowess_permission::{Decision, Kind, Policy, Question, Rule, RuleSource};
 
 use crate::task::{Sample, cpu_of};
 
-/// How many rules there are, the one that matches included.
+/// The number of rules, including the one that matches.
 const RULES: usize = 1_000;
-/// An evaluation takes less time than the clock's resolution is worth.
+/// One evaluation is shorter than the resolution of the clock.
 const EVALUATIONS: u32 = 1_000;
 
 /// The subject: a command of ordinary length.
 const SUBJECT: &str = "cargo nextest run --workspace --all-features --locked";
 
-/// Evaluates a question that the very first rule matches. The last match wins, so the search begins at
-/// the other end.
+/// Evaluates a question that only the first rule matches. The last match wins, so the search starts at the other end.
 pub(crate) fn first_matches() -> Result<Sample> {
     evaluate(Rule::new("run", "cargo * --workspace *", Decision::Allow), Decision::Allow)
 }
@@ -31,14 +30,14 @@ fn evaluate(first: Rule, expected: Decision) -> Result<Sample> {
     let policy = Policy::empty().with(RuleSource::User, rules);
     let question = Question::new(Kind::RUN, SUBJECT);
     let verdict = policy.evaluate(&question);
-    ensure!(verdict.decision == expected, "the rules said {}", verdict.decision);
+    ensure!(verdict.decision == expected, "the decision was {}", verdict.decision);
     let (cpu_ms, ()) =
         cpu_of(|| (0..EVALUATIONS).for_each(|_| drop(black_box(policy.evaluate(black_box(&question))))));
     Sample::of(cpu_ms / f64::from(EVALUATIONS), policy.rules(RuleSource::User).len())
 }
 
-/// A rule that does not match the subject. Six in eight are about the same kind of action, and four of these
-/// begin as the subject does.
+/// A rule that does not match the subject. Six of eight are about the same kind of action, and four of these begin like
+/// the subject.
 fn other_rule(number: usize) -> Rule {
     let action = [Decision::Allow, Decision::Ask, Decision::Deny][number % 3];
     let (kind, pattern) = match number % 8 {

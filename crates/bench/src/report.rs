@@ -1,4 +1,4 @@
-//! The rows, their bars, and the table that a person reads.
+//! The report: rows with bars, as a table for people.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 
-/// What a run measured, as it is written to a file.
+/// The results of one invocation, as written to a file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,
@@ -18,20 +18,20 @@ pub(crate) struct Report {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) what: String,
-    /// How many skills there were, or rules, files, runs, steps, threads or messages.
+    /// The number of skills, rules, files, runs, steps, threads or messages.
     #[serde(rename = "skills")]
     pub(crate) count: usize,
     pub(crate) unit: Unit,
-    /// The least of all repetitions; none when it could not be measured.
+    /// The lowest value of all repetitions; `None` if it could not be measured.
     pub(crate) measured: Option<f64>,
-    /// The least that the same could cost, in the same run: reading the same files, mostly.
+    /// The lowest possible cost in the same invocation, usually that of reading the same files.
     pub(crate) floor: Option<f64>,
-    /// The measurement in terms of the floor.
+    /// The measurement divided by the floor.
     pub(crate) ratio: Option<f64>,
     pub(crate) bar: Option<Bar>,
 }
 
-/// What a measurement is counted in.
+/// The unit of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Unit {
@@ -39,22 +39,22 @@ pub(crate) enum Unit {
     Ms,
     KiB,
     MiB,
-    /// A number of things.
+    /// A count.
     Things,
 }
 
-/// What a measurement has to keep to.
+/// The limit that a measurement must meet.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Bar {
-    /// At most so many times the floor.
+    /// At most this many times the floor.
     Floors(f64),
-    /// At most so much.
+    /// At most this value.
     Most(f64),
 }
 
 impl Row {
-    /// Whether the bar is met. A row without a bar meets it; one that was not measured does not.
+    /// Whether the row meets its bar. A row without a bar does; a row without a value does not.
     pub(crate) fn is_met(&self) -> bool {
         match (self.measured, self.bar) {
             (None, _) => false,
@@ -64,7 +64,7 @@ impl Row {
         }
     }
 
-    /// The figure that means the same on another machine: the ratio, or the memory.
+    /// The value that can be compared between machines: the ratio, or the memory.
     fn comparable(&self) -> Option<f64> {
         match self.unit {
             Unit::Us | Unit::Ms => self.ratio,
@@ -113,7 +113,7 @@ impl Row {
 }
 
 impl Report {
-    /// The table, with the change against `baseline` if there is one.
+    /// The table, with the changes since `baseline` if there is one.
     pub(crate) fn table(&self, baseline: Option<&Self>) -> String {
         let mut header = vec!["what", "count", "measured", "floor", "ratio", "bar", ""];
         header.extend(baseline.map(|_| "against baseline"));

@@ -1,17 +1,17 @@
-//! Skills that bring files along: a SKILL.md of about 6 KB, and ten resources.
+//! Skills with files: a SKILL.md of about 6 KB, and ten resources.
 
 use std::path::Path;
 use std::{fs, io};
 
 use crate::tree;
 
-/// How long a manifest is.
+/// The length of a manifest.
 const LENGTH: usize = 6_000;
 
-/// The standard directories of every one of these skills.
+/// The standard directories of each skill.
 pub(crate) const DIRECTORIES: [&str; 3] = ["scripts", "references", "assets"];
 
-/// The resources of every one of these skills.
+/// The resources of each skill.
 pub(crate) const RESOURCES: [&str; 10] = [
     "LICENSE.txt",
     "forms.md",
@@ -25,7 +25,7 @@ pub(crate) const RESOURCES: [&str; 10] = [
     "assets/logo.svg",
 ];
 
-/// Writes skills 0 to `count` into `root`, unless they are there, and waits until they have settled.
+/// Writes skills 0 to `count` to `root`, if they are missing, and waits until their times are reliable.
 pub(crate) fn write(root: &Path, count: usize) -> io::Result<()> {
     tree::write_with(root, count, resources, |number| tree::manifest_of(number, LENGTH))
 }
@@ -35,7 +35,7 @@ fn resources(directory: &Path) -> io::Result<()> {
         fs::create_dir_all(directory.join(name))?;
     }
     for path in RESOURCES {
-        fs::write(directory.join(path), format!("What is in {path} is not read.\n"))?;
+        fs::write(directory.join(path), format!("Nobody reads {path}.\n"))?;
     }
     Ok(())
 }

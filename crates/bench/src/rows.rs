@@ -1,4 +1,4 @@
-//! What is in the table, and its bars.
+//! The rows of the table, and their bars.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,14 @@ use crate::{agent, running};
 pub(crate) const SIZES: [usize; 3] = [100, 1_000, LARGE];
 pub(crate) const LARGE: usize = 10_000;
 pub(crate) const OVERVIEW_SIZE: usize = 1_000;
-/// How many are loaded one after another.
+/// How many skills are loaded one after another.
 pub(crate) const LOAD_SIZE: usize = 1_000;
-/// How many skills come with the repository.
+/// The number of skills in the repository's examples.
 pub(crate) const EXAMPLES: usize = 7;
-/// How many rules there are.
+/// The number of rules.
 pub(crate) const RULES: usize = 1_000;
 
-/// The bars. Discovery has a goal beyond its bar: twice the floor.
+/// The bars. The goal of discovery is below its bar: twice the floor.
 const COLD: Bar = Bar::Floors(4.0);
 const WARM: Bar = Bar::Floors(0.5);
 const OVERVIEW: Bar = Bar::Most(1.0);
@@ -29,22 +29,22 @@ const RUN: Bar = Bar::Floors(1.25);
 const STAGE: Bar = Bar::Floors(4.0);
 const COLLECT: Bar = Bar::Floors(3.0);
 const NOTHING: Bar = Bar::Most(0.0);
-/// A call that loads a skill, in terms of one that answers the same bytes and does nothing.
+/// A call that loads a skill, relative to a call that returns the same bytes.
 const CALL: Bar = Bar::Floors(2.0);
-/// For each step, in microseconds.
+/// Per step, in microseconds.
 const STEP: Bar = Bar::Most(50.0);
 const STEP_DURABLE: Bar = Bar::Most(1_000.0);
 const STEP_CLOCK: Bar = Bar::Floors(2.0);
 const IDLE: Bar = Bar::Most(64.0);
 const COMPACT: Bar = Bar::Most(20.0);
-/// `prowess list` may take so many times what the library takes, and so many milliseconds.
+/// The limits of `prowess list`: a multiple of the library's time, and milliseconds.
 const LIST_TIMES: f64 = 1.5;
 const LIST_EXTRA_MS: f64 = 20.0;
-/// With the few skills that a person has it may take so many milliseconds, and so much memory in mebibytes.
+/// The limits with few skills, as most people have: milliseconds, and memory in mebibytes.
 const FEW_MS: Bar = Bar::Most(15.0);
 const FEW_PEAK: Bar = Bar::Most(15.0);
 
-/// The rows of the least of every task, and of a binary of so many bytes.
+/// The rows for the lowest sample of every task, and for a binary of this size.
 pub(crate) fn of(least: &HashMap<(Task, usize), Sample>, binary: Option<u64>) -> Vec<Row> {
     let cpu = |task, size| least.get(&(task, size)).map(|sample| sample.ms);
     let timed =
@@ -96,7 +96,7 @@ pub(crate) fn of(least: &HashMap<(Task, usize), Sample>, binary: Option<u64>) ->
     rows
 }
 
-/// Those about calls of an MCP server.
+/// The rows about calls of an MCP server.
 fn of_servers(least: &HashMap<(Task, usize), Sample>) -> Vec<Row> {
     let clock = |task| least.get(&(task, LOAD_SIZE)).map(|sample: &Sample| sample.clock_ms * 1_000.0);
     let call = |what, task, floor| row(what, LOAD_SIZE, Unit::Us, clock(task), clock(floor), Some(CALL));
@@ -107,7 +107,7 @@ fn of_servers(least: &HashMap<(Task, usize), Sample>) -> Vec<Row> {
     ]
 }
 
-/// Those about the program in a person's hands: its start, and a short list.
+/// The rows about the program: its start, and a short list.
 fn of_the_program(least: &HashMap<(Task, usize), Sample>, binary: Option<u64>) -> Vec<Row> {
     let sample = |task, count| least.get(&(task, count));
     let cpu = |what, task, count, bar| {
@@ -126,7 +126,7 @@ fn of_the_program(least: &HashMap<(Task, usize), Sample>, binary: Option<u64>) -
     ]
 }
 
-/// Those about the loop of an agent.
+/// The rows about the loop of an agent.
 fn of_agents(least: &HashMap<(Task, usize), Sample>) -> Vec<Row> {
     use agent::{MESSAGES, STEPS, THREADS};
     let sample = |task, size| least.get(&(task, size));

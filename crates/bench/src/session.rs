@@ -1,4 +1,4 @@
-//! A session at work: skills loaded one after another, and the prompt after each.
+//! Measures a session: skills loaded one after another, and the prompt after each.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,13 +13,13 @@ use tokio::runtime::Runtime;
 use crate::resources::{DIRECTORIES, RESOURCES};
 use crate::task::{Sample, cpu_of};
 
-/// How many prompts are rendered, each with one skill more loaded.
+/// The number of prompts, each with one more loaded skill.
 const PROMPTS: usize = 50;
 
-/// Loads every skill in `root` and unloads it again before the next: the cost of one of them.
+/// Loads each skill in `root`, and unloads it before the next: the cost of one load.
 ///
-/// It is measured in one stretch with the unloading, which is cheap, so that nothing that a load
-/// leaves to other threads to finish is missed.
+/// The measurement includes the unloading, which is cheap, so that it also covers work that a load leaves to other
+/// threads.
 pub(crate) fn load(root: &Path) -> Result<Sample> {
     let (runtime, session) = start(root, Budgets::default())?;
     let names = names(&session);
@@ -37,9 +37,8 @@ pub(crate) fn load(root: &Path) -> Result<Sample> {
     Sample::of(cpu_ms / names.len() as f64, names.len())
 }
 
-/// The least that a load has to ask of the kernel: one open, one read into the same buffer and one
-/// close for SKILL.md, and the names in the skill's directory and in each of the standard ones. Paths
-/// are ready, and relative to the root.
+/// The floor of a load: one open, one read into the same buffer and one close for SKILL.md, and a listing of the
+/// skill's directory and of each standard directory. Paths are prepared, and relative to the root.
 pub(crate) fn load_floor(root: &Path) -> Result<Sample> {
     let mut skills = Vec::new();
     for entry in std::fs::read_dir(root)? {
@@ -62,13 +61,13 @@ pub(crate) fn load_floor(root: &Path) -> Result<Sample> {
         }
         Ok(found)
     });
-    // What was read, then SKILL.md itself, the directories and the resources; `.` and `..` in each.
+    // The read file, then SKILL.md itself, the directories and the resources; `.` and `..` in each directory.
     let expected = 1 + 1 + DIRECTORIES.len() + RESOURCES.len() + 2 * (1 + DIRECTORIES.len());
-    ensure!(found? == skills.len() * expected, "not all files were there");
+    ensure!(found? == skills.len() * expected, "some files are missing");
     Sample::of(cpu_ms / skills.len() as f64, skills.len())
 }
 
-/// Renders the prompt, after one skill more was loaded each time; the loading is not counted.
+/// Renders the prompt after each of several loads. The loads do not count.
 pub(crate) fn prompt(root: &Path) -> Result<Sample> {
     let (runtime, session) = start(root, Budgets::new(PROMPTS, None))?;
     let names = names(&session);
@@ -77,7 +76,10 @@ pub(crate) fn prompt(root: &Path) -> Result<Sample> {
         runtime.block_on(session.load(name, None))?;
         let (cpu, prompt) = cpu_of(|| session.prompt());
         cpu_ms += cpu;
-        ensure!(prompt.text.matches("[Loaded]").count() == at + 1, "what is loaded is not in the prompt");
+        ensure!(
+            prompt.text.matches("[Loaded]").count() == at + 1,
+            "a loaded skill is missing from the prompt"
+        );
     }
     Sample::of(cpu_ms / PROMPTS as f64, names.len())
 }

@@ -1,4 +1,4 @@
-//! What is measured, each in a fresh process.
+//! The tasks to measure, each in a new process.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -16,7 +16,7 @@ use crate::agent::{self, ThreadStorage};
 use crate::mcp::{self, Over};
 use crate::{permission, running, session};
 
-/// One thing that is measured.
+/// A task to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
 pub(crate) enum Task {
     /// Reads the files and does nothing with them.
@@ -27,7 +27,7 @@ pub(crate) enum Task {
     Refresh,
     /// Renders the overview of a catalog in which nothing changed.
     Overview,
-    /// Refreshes that catalog and renders its overview, as a host does in every turn.
+    /// Refreshes that catalog and renders its overview, as an agent does in every turn.
     Turn,
     /// Runs `prowess list`.
     List,
@@ -37,7 +37,7 @@ pub(crate) enum Task {
     ListExamples,
     /// Runs `prowess --version`, which starts and ends.
     Version,
-    /// Reads what a load has to read, and does nothing with it.
+    /// Reads the files of a load, and does nothing with them.
     LoadFloor,
     /// Loads skills.
     Load,
@@ -61,15 +61,15 @@ pub(crate) enum Task {
     Collect,
     /// Runs many commands, several at a time, and counts what is left.
     LeftBehind,
-    /// A turn of an agent of many steps, without parts.
+    /// Runs a turn of many steps, without middleware.
     StepsBare,
-    /// The same with the parts that most agents have.
+    /// The same with the usual middleware.
     Steps,
-    /// Appends what that turn stores to a file, and flushes it.
+    /// Appends the events of that turn to a file, and flushes it.
     StepsRaw,
-    /// That turn, on the disk.
+    /// Runs that turn with a database on the disk.
     StepsDurable,
-    /// Turns of many threads at once.
+    /// Runs turns of many threads at once.
     AtOnce,
     /// The same, on the disk.
     AtOnceDurable,
@@ -77,7 +77,7 @@ pub(crate) enum Task {
     Idle,
     /// The same, on the disk.
     IdleDurable,
-    /// Builds an agent, until its model is asked.
+    /// Builds an agent, until its model gets a request.
     Start,
     /// The same with a new database.
     StartDurable,
@@ -85,20 +85,20 @@ pub(crate) enum Task {
     Compact,
     /// Calls a bare echo of the same answers on standard input and output.
     EchoStdio,
-    /// Calls `load_skill` of `prowess mcp` there.
+    /// Calls `load_skill` of `prowess mcp` in the same way.
     LoadStdio,
     /// Calls the echo over HTTP, in a session.
     EchoHttp,
-    /// Calls `load_skill` there.
+    /// Calls `load_skill` in the same way.
     LoadHttp,
     /// Calls the echo over HTTP, without a session.
     EchoSessionless,
-    /// Calls `load_skill` there.
+    /// Calls `load_skill` in the same way.
     LoadSessionless,
 }
 
 impl Task {
-    /// The arguments of `prowess`, for what it is to run.
+    /// The arguments for `prowess`.
     fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::List => &["list", "--root"],
@@ -109,19 +109,14 @@ impl Task {
         }
     }
 
-    /// Whether the binary `prowess` is needed.
-    pub(crate) fn runs_prowess(self) -> bool {
-        !self.arguments().is_empty()
-    }
-
-    /// Whether the skills have to bring files along.
+    /// Whether the skills need resources.
     pub(crate) fn needs_resources(self) -> bool {
         matches!(self, Self::LoadFloor | Self::Load | Self::Prompt)
             || matches!(self, Self::LoadStdio | Self::LoadHttp | Self::LoadSessionless)
             || matches!(self, Self::EchoStdio | Self::EchoHttp | Self::EchoSessionless)
     }
 
-    /// Whether all that is needed is a place on the disk.
+    /// Whether the task needs only a directory on the disk.
     pub(crate) fn needs_no_skills(self) -> bool {
         use Task::{AtOnce, AtOnceDurable, Compact, Idle, IdleDurable, Start, StartDurable};
         use Task::{Steps, StepsBare, StepsDurable, StepsRaw};
@@ -130,33 +125,33 @@ impl Task {
             || matches!(self, Idle | IdleDurable | Start | StartDurable | Compact)
     }
 
-    /// Whether what is measured is a skill of many files.
+    /// Whether the task measures a skill of many files.
     pub(crate) fn needs_files(self) -> bool {
         matches!(self, Self::StageFloor | Self::Stage)
     }
 }
 
-/// What one process used.
+/// The cost of a task in one process.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Sample {
-    /// What it took: CPU time of all threads, user and system, or for what starts a sandbox the time on the clock.
+    /// The time in milliseconds: CPU time of all threads, user and system, or clock time if the task starts a sandbox.
     pub(crate) ms: f64,
-    /// The time on the clock, where that is told beside the CPU time.
+    /// The clock time, if the task reports it beside the CPU time.
     pub(crate) clock_ms: f64,
-    /// The most memory that was resident.
+    /// The peak of the resident memory.
     pub(crate) peak_mib: f64,
-    /// The memory of each, where that is measured.
+    /// The memory of each item, if it is measured.
     pub(crate) kib: f64,
-    /// How many skills, files, rules, steps or threads there were.
+    /// The number of skills, files, rules, steps or threads.
     pub(crate) skills: usize,
-    /// How many characters their descriptions have, to hold against what others read.
+    /// The number of characters in their descriptions, to compare with other programs.
     pub(crate) description_chars: usize,
-    /// What should not be there: files that were copied, or what was left behind.
+    /// Unwanted items: copied files, or leftovers.
     pub(crate) counted: usize,
 }
 
 impl Sample {
-    /// What this process used, so far.
+    /// The cost of this process so far.
     pub(crate) fn of(ms: f64, skills: usize) -> Result<Self> {
         let peak_mib = peak_mib(UsageWho::RUSAGE_SELF)?;
         Ok(Self { ms, clock_ms: 0.0, peak_mib, kib: 0.0, skills, description_chars: 0, counted: 0 })
@@ -166,66 +161,78 @@ impl Sample {
 /// The skills that come with the repository.
 pub(crate) const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/skills");
 
-/// An overview takes less time than the clock's resolution is worth.
+/// One overview is shorter than the resolution of the clock.
 const OVERVIEWS: u32 = 50;
 
 /// Does `task` with the skills in `root`, in this process.
 pub(crate) fn run(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
-    if task.runs_prowess() {
-        return spawn(task, root, prowess);
+    match task {
+        Task::List | Task::Check | Task::ListExamples | Task::Version => spawn(task, root, prowess),
+        Task::Floor => floor(root),
+        Task::Discover => measure_discovery(root),
+        Task::Refresh => measure_refresh(root),
+        Task::Overview => measure_overview(root),
+        Task::Turn => measure_turn(root),
+        Task::LoadFloor => session::load_floor(root),
+        Task::Load => session::load(root),
+        Task::Prompt => session::prompt(root),
+        Task::PermissionFirst => permission::first_matches(),
+        Task::PermissionNone => permission::none_matches(),
+        Task::RunByHand => running::run_by_hand(),
+        Task::Run => running::run_true(),
+        Task::StageFloor => running::stage_floor(root),
+        Task::Stage => running::stage(root),
+        Task::CollectFloor => running::collect_floor(),
+        Task::Collect => running::collect(),
+        Task::LeftBehind => running::left_behind(),
+        Task::StepsBare => agent::bare(),
+        Task::Steps => agent::full(root, ThreadStorage::Memory),
+        Task::StepsRaw => agent::raw(root),
+        Task::StepsDurable => agent::full(root, ThreadStorage::Sqlite),
+        Task::AtOnce => agent::at_once(root, ThreadStorage::Memory),
+        Task::AtOnceDurable => agent::at_once(root, ThreadStorage::Sqlite),
+        Task::Idle => agent::idle(root, ThreadStorage::Memory),
+        Task::IdleDurable => agent::idle(root, ThreadStorage::Sqlite),
+        Task::Start => agent::start(root, ThreadStorage::Memory),
+        Task::StartDurable => agent::start(root, ThreadStorage::Sqlite),
+        Task::Compact => agent::compact(root),
+        Task::EchoStdio => mcp::echoed(Over::Stdio, root, prowess),
+        Task::LoadStdio => mcp::loaded(Over::Stdio, root, prowess),
+        Task::EchoHttp => mcp::echoed(Over::Http, root, prowess),
+        Task::LoadHttp => mcp::loaded(Over::Http, root, prowess),
+        Task::EchoSessionless => mcp::echoed(Over::HttpWithoutSession, root, prowess),
+        Task::LoadSessionless => mcp::loaded(Over::HttpWithoutSession, root, prowess),
     }
-    let (ms, catalog) = match task {
-        Task::Floor => return floor(root),
-        Task::Discover => cpu_of(|| discover(root)),
-        Task::Refresh => {
-            let catalog = discover(root);
-            let (cpu, refreshed) = cpu_of(|| refresh(&catalog, root));
-            ensure!(refreshed.is_same(&catalog), "the skills in {} changed meanwhile", root.display());
-            (cpu, refreshed)
-        }
-        Task::Overview => {
-            let catalog = discover(root);
-            let view = catalog.view_all();
-            let (cpu, ()) = cpu_of(|| (0..OVERVIEWS).for_each(|_| overview(&view)));
-            (cpu / f64::from(OVERVIEWS), catalog)
-        }
-        Task::Turn => {
-            let catalog = discover(root);
-            let turn = || overview(&refresh(&catalog, root).view_all());
-            let (cpu, ()) = cpu_of(|| (0..OVERVIEWS).for_each(|_| turn()));
-            (cpu / f64::from(OVERVIEWS), catalog)
-        }
-        Task::LoadFloor => return session::load_floor(root),
-        Task::Load => return session::load(root),
-        Task::Prompt => return session::prompt(root),
-        Task::PermissionFirst => return permission::first_matches(),
-        Task::PermissionNone => return permission::none_matches(),
-        Task::RunByHand => return running::run_by_hand(),
-        Task::Run => return running::run_true(),
-        Task::StageFloor => return running::stage_floor(root),
-        Task::Stage => return running::stage(root),
-        Task::CollectFloor => return running::collect_floor(),
-        Task::Collect => return running::collect(),
-        Task::LeftBehind => return running::left_behind(),
-        Task::StepsBare => return agent::bare(),
-        Task::Steps => return agent::full(root, ThreadStorage::Memory),
-        Task::StepsRaw => return agent::raw(root),
-        Task::StepsDurable => return agent::full(root, ThreadStorage::Sqlite),
-        Task::AtOnce => return agent::at_once(root, ThreadStorage::Memory),
-        Task::AtOnceDurable => return agent::at_once(root, ThreadStorage::Sqlite),
-        Task::Idle => return agent::idle(root, ThreadStorage::Memory),
-        Task::IdleDurable => return agent::idle(root, ThreadStorage::Sqlite),
-        Task::Start => return agent::start(root, ThreadStorage::Memory),
-        Task::StartDurable => return agent::start(root, ThreadStorage::Sqlite),
-        Task::Compact => return agent::compact(root),
-        Task::EchoStdio => return mcp::echoed(Over::Stdio, root, prowess),
-        Task::LoadStdio => return mcp::loaded(Over::Stdio, root, prowess),
-        Task::EchoHttp => return mcp::echoed(Over::Http, root, prowess),
-        Task::LoadHttp => return mcp::loaded(Over::Http, root, prowess),
-        Task::EchoSessionless => return mcp::echoed(Over::HttpWithoutSession, root, prowess),
-        Task::LoadSessionless => return mcp::loaded(Over::HttpWithoutSession, root, prowess),
-        Task::List | Task::Check | Task::ListExamples | Task::Version => unreachable!("these are programs"),
-    };
+}
+
+fn measure_discovery(root: &Path) -> Result<Sample> {
+    let (ms, catalog) = cpu_of(|| discover(root));
+    sample_of(ms, &catalog)
+}
+
+fn measure_refresh(root: &Path) -> Result<Sample> {
+    let catalog = discover(root);
+    let (ms, refreshed) = cpu_of(|| refresh(&catalog, root));
+    ensure!(refreshed.is_same(&catalog), "the skills in {} changed meanwhile", root.display());
+    sample_of(ms, &refreshed)
+}
+
+fn measure_overview(root: &Path) -> Result<Sample> {
+    let catalog = discover(root);
+    let view = catalog.view_all();
+    let (ms, ()) = cpu_of(|| (0..OVERVIEWS).for_each(|_| overview(&view)));
+    sample_of(ms / f64::from(OVERVIEWS), &catalog)
+}
+
+fn measure_turn(root: &Path) -> Result<Sample> {
+    let catalog = discover(root);
+    let turn = || overview(&refresh(&catalog, root).view_all());
+    let (ms, ()) = cpu_of(|| (0..OVERVIEWS).for_each(|_| turn()));
+    sample_of(ms / f64::from(OVERVIEWS), &catalog)
+}
+
+/// The sample of work on a catalog, with the length of its descriptions.
+fn sample_of(ms: f64, catalog: &Catalog) -> Result<Sample> {
     let characters = |text: &str| text.trim().chars().count();
     Ok(Sample {
         description_chars: catalog.entries().iter().map(|entry| characters(&entry.skill.description)).sum(),
@@ -245,9 +252,8 @@ fn overview(view: &CatalogView) {
     std::hint::black_box(view.overview(&OverviewOptions::default()));
 }
 
-/// The least that reading the files can cost: the names in the root, then for each file one open,
-/// one read into the same buffer and one close, by two threads. Paths are relative to the root, so
-/// that the kernel does not walk down to it every time.
+/// The floor of reading the files: list the root, then one open, one read into the same buffer and one close per file, by
+/// two threads. Paths are relative to the root, so that the kernel does not resolve it every time.
 fn floor(root: &Path) -> Result<Sample> {
     std::env::set_current_dir(root)?;
     let (cpu_ms, read) = cpu_of(|| -> std::io::Result<usize> {
@@ -274,8 +280,8 @@ fn floor(root: &Path) -> Result<Sample> {
     Sample::of(cpu_ms, read?)
 }
 
-/// Runs `prowess` to its end, in an empty home, its output read through a pipe. This process has no
-/// other child, so what its children used is what that one used, from its start.
+/// Runs `prowess` to its end in an empty home, and reads its output through a pipe. This process has no other child, so
+/// the usage of its children is that of `prowess`.
 fn spawn(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
     let home = tempfile::tempdir()?;
     let output = Command::new(prowess)
@@ -286,8 +292,8 @@ fn spawn(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
         .env_remove("SKILLS_ROOT")
         .stdin(Stdio::null())
         .output()
-        .with_context(|| format!("{} cannot be started", prowess.display()))?;
-    // A check that finds something to say says so with its exit code.
+        .with_context(|| format!("could not start {}", prowess.display()))?;
+    // A check with findings has the exit code 1.
     ensure!(
         output.status.success() || (task == Task::Check && output.status.code() == Some(1)),
         "`prowess {}` failed: {}\n{}",
@@ -300,14 +306,14 @@ fn spawn(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
     Ok(Sample { peak_mib: peak_mib(UsageWho::RUSAGE_CHILDREN)?, ..Sample::of(ms, skills)? })
 }
 
-/// The CPU time of `work`, of all threads, in milliseconds.
+/// Runs `work`, and returns the CPU time of all threads, in milliseconds.
 pub(crate) fn cpu_of<T>(work: impl FnOnce() -> T) -> (f64, T) {
     let before = cpu_so_far();
     let result = work();
     (cpu_so_far() - before, result)
 }
 
-/// The CPU time that this process has used, of all threads, in milliseconds.
+/// The CPU time of all threads of this process so far, in milliseconds.
 pub(crate) fn cpu_so_far() -> f64 {
     cpu_ms(UsageWho::RUSAGE_SELF).unwrap_or(f64::NAN)
 }

@@ -1,15 +1,15 @@
-//! The skills that are measured: `skill-N/SKILL.md`, about 2 KB each, the same on every machine.
+//! The measured skills: `skill-N/SKILL.md`, about 2 KB each, the same on every machine.
 //!
-//! Nine in ten have plain frontmatter. The tenth has something that takes a full YAML parser: a
-//! folded description, a comment, an escape, or a list in a field that nobody knows.
+//! Nine of ten have plain frontmatter. The tenth needs a full YAML parser: it has a folded description, a comment, an
+//! escape, or a list in an unknown field.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
-/// How long a manifest is.
+/// The length of a manifest.
 const LENGTH: usize = 2_000;
-/// Files younger than this are read again by a refresh, which is not what is to be measured.
+/// A refresh reads younger files again, which must not be measured.
 const SETTLED: Duration = Duration::from_millis(200);
 
 const VERBS: [&str; 12] = [
@@ -62,12 +62,12 @@ const LICENSES: [&str; 4] = ["MIT", "Apache-2.0", "MIT OR Apache-2.0", "Propriet
 const TOOLS: [&str; 4] =
     ["Read Grep Glob", "Read Write Bash(git:*)", "Bash(python:*) Read", "Read Edit WebFetch"];
 
-/// Writes skills 0 to `count` into `root`, unless they are there, and waits until they have settled.
+/// Writes skills 0 to `count` to `root`, if they are missing, and waits until their times are reliable.
 pub(crate) fn write(root: &Path, count: usize) -> io::Result<()> {
     write_with(root, count, |_| Ok(()), manifest)
 }
 
-/// Writes skills whose SKILL.md is `manifest`, with what `beside` puts into their directories.
+/// Writes skills with `manifest` as their SKILL.md. `beside` adds files to their directories.
 pub(crate) fn write_with(
     root: &Path,
     count: usize,
@@ -95,7 +95,7 @@ pub(crate) fn manifest(number: usize) -> String {
     manifest_of(number, LENGTH)
 }
 
-/// The manifest of skill `number`, at least `length` bytes long; the last sentence goes a little over.
+/// The manifest of skill `number`, at least `length` bytes long. The last sentence can exceed it.
 pub(crate) fn manifest_of(number: usize, length: usize) -> String {
     let mut words = WordPicker(number as u64 + 1);
     let (verb, adjective, thing) = (words.pick(&VERBS), words.pick(&ADJECTIVES), words.pick(&THINGS));
@@ -139,7 +139,7 @@ pub(crate) fn manifest_of(number: usize, length: usize) -> String {
     text
 }
 
-/// A xorshift generator: the words look drawn by chance, and are the same every time.
+/// A xorshift generator: the words look random, but are the same every time.
 struct WordPicker(u64);
 
 impl WordPicker {

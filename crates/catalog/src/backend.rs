@@ -54,7 +54,7 @@ pub async fn scan_backend(
     previous: Option<&RootScan>,
 ) -> RootScan {
     // However the root was made, its files are in this backend.
-    let root = &match root.place {
+    let root = &match root.storage {
         Storage::Backend => Arc::clone(root),
         Storage::Local | Storage::Server => Arc::new(Root::clone(root).in_backend()),
     };

@@ -142,11 +142,11 @@ impl Catalog {
     pub fn refreshed_trusting(&self, roots: &[Root], options: &ScanOptions, trusted: TrustedEntries) -> Self {
         // A root that is given twice counts where it has the most precedence.
         let once = |at: usize, root: &Root| {
-            !roots[at + 1..].iter().any(|later| (&later.path, later.place) == (&root.path, root.place))
+            !roots[at + 1..].iter().any(|later| (&later.path, later.storage) == (&root.path, root.storage))
         };
         let scans = roots.iter().enumerate().filter(|(at, root)| once(*at, root)).filter_map(|(_, root)| {
             let previous = self.shared_scan_of(root);
-            match root.place {
+            match root.storage {
                 Storage::Backend | Storage::Server => previous.cloned(),
                 Storage::Local => {
                     let root = previous.map_or_else(|| Arc::new(root.clone()), |scan| Arc::clone(&scan.root));

@@ -102,7 +102,7 @@ impl CatalogInner {
 
 /// The labels of all servers, with their colon. A name that begins with one is reserved for that server.
 fn server_labels(scans: &[Arc<RootScan>]) -> Vec<String> {
-    let servers = scans.iter().filter(|scan| scan.root.place == Storage::Server);
+    let servers = scans.iter().filter(|scan| scan.root.storage == Storage::Server);
     servers.map(|scan| scan.root.path.to_string_lossy().into_owned()).collect()
 }
 

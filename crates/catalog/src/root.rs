@@ -83,7 +83,8 @@ pub struct Root {
     #[cfg_attr(feature = "serde", serde(serialize_with = "serialize_path"))]
     pub path: PathBuf,
     /// Where its files are.
-    pub place: Storage,
+    #[cfg_attr(feature = "serde", serde(rename = "place"))]
+    pub storage: Storage,
     /// A directory that must contain the root after links are resolved. So a project's root cannot make a scan walk the
     /// rest of the disk.
     #[cfg_attr(feature = "serde", serde(skip))]
@@ -106,7 +107,7 @@ impl Root {
     pub fn new(path: impl Into<PathBuf>, kind: RootKind, label: impl Into<String>) -> Self {
         Self {
             path: path.into(),
-            place: Storage::Local,
+            storage: Storage::Local,
             within: None,
             kind,
             label: label.into(),
@@ -120,16 +121,16 @@ impl Root {
     /// use prowess_catalog::{Storage, Root};
     ///
     /// let root = Root::server("docs");
-    /// assert_eq!((root.place, root.label.as_str()), (Storage::Server, "MCP server docs"));
+    /// assert_eq!((root.storage, root.label.as_str()), (Storage::Server, "MCP server docs"));
     /// ```
     pub fn server(label: &str) -> Self {
         let root = Self::new(format!("{label}:"), RootKind::Server, format!("MCP server {label}"));
-        Self { place: Storage::Server, ..root }
+        Self { storage: Storage::Server, ..root }
     }
 
     /// The same root, in a backend.
     pub fn in_backend(mut self) -> Self {
-        self.place = Storage::Backend;
+        self.storage = Storage::Backend;
         self
     }
 

@@ -264,7 +264,7 @@ impl SkillEntry {
 
     fn open_base_to_read(&self) -> Result<OwnedFd, ReadError> {
         let location = &self.skill.location;
-        match self.root.place {
+        match self.root.storage {
             Storage::Backend | Storage::Server => Err(ReadError::NotLocal { location: location.clone() }),
             Storage::Local => {
                 self.open_base().map_err(|error| ReadError::Io { location: location.clone(), error })
@@ -301,7 +301,7 @@ impl SkillEntry {
 
     /// Opens the directory beneath which the skill was found: its root, or the target of a link.
     pub(crate) fn open_base(&self) -> io::Result<OwnedFd> {
-        let elsewhere = match self.root.place {
+        let elsewhere = match self.root.storage {
             Storage::Local => None,
             Storage::Backend => Some("the skill is in a backend, not on the local disk"),
             Storage::Server => Some("the skill is at a server, not on the local disk"),

@@ -130,7 +130,7 @@ fn variable(name: &str) -> Result<String> {
 /// removed.
 fn cache(labels: &[ServerLabel], roots: &[Root]) -> Result<Option<Cache>> {
     let Some(directory) = directory() else { return Ok(None) };
-    let local = roots.iter().filter(|root| root.place == Storage::Local).map(|root| &root.path);
+    let local = roots.iter().filter(|root| root.storage == Storage::Local).map(|root| &root.path);
     let cache = Cache::open(&directory, local)?;
     cache.forget_others(labels)?;
     Ok(Some(cache))

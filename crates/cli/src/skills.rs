@@ -91,7 +91,7 @@ impl RootArgs {
         }
         // Server skills stay as they are; the caller asks the servers.
         let servers =
-            known.roots().filter(|root| root.place == Storage::Server).map(|root| Root::clone(root));
+            known.roots().filter(|root| root.storage == Storage::Server).map(|root| Root::clone(root));
         let all: Vec<Root> = servers.chain(roots.iter().cloned()).collect();
         // Trust is per entry, as checked. Entries that appeared since are not trusted.
         let catalog = known.refreshed_trusting(&all, options, trust_status.entries(project.as_ref()));

@@ -20,25 +20,25 @@ const MAX_ROWS: usize = 10_000;
 
 pub(crate) struct Film {
     parser: vt100::Parser,
-    /// When something last came, and where that is in the film.
+    /// The time of the last output, and its time in the film.
     clock: (Duration, Duration),
     /// Every text that a row ever had.
     texts: Vec<Row>,
     known: HashMap<Row, usize>,
-    /// For every row of the roll, since when it had which text.
+    /// For every row of the roll, its texts and their start times.
     roll: BTreeMap<usize, Vec<(Duration, usize)>>,
-    /// Since when the screen begins at which row of the roll.
+    /// The first row on the screen, with the time from which it is first.
     moves: Vec<(Duration, usize)>,
 }
 
 /// A text in a row of the roll.
-pub(crate) struct Shown<'f> {
+pub(crate) struct RowText<'f> {
     pub(crate) row: usize,
     /// Equal texts have equal numbers.
     pub(crate) number: usize,
     pub(crate) text: &'f Row,
     pub(crate) from: Duration,
-    /// Nothing for what stays.
+    /// `None` if the text stays.
     pub(crate) until: Option<Duration>,
 }
 
@@ -55,8 +55,8 @@ impl Film {
         })
     }
 
-    /// Takes what was written to the terminal.
-    pub(crate) fn show(&mut self, now: Duration, bytes: &[u8]) {
+    /// Adds output of the terminal.
+    pub(crate) fn write(&mut self, now: Duration, bytes: &[u8]) {
         self.parser.process(bytes);
         let (last, at) = self.clock;
         let passed = now.saturating_sub(last);
@@ -68,7 +68,7 @@ impl Film {
         if top >= MAX_ROWS {
             return;
         }
-        note(&mut self.moves, at, top);
+        record_change(&mut self.moves, at, top);
         let (rows, columns) = self.parser.screen().size();
         for row in 0..rows.get() {
             let text = Row::of(self.parser.screen(), row, columns.get());
@@ -81,17 +81,17 @@ impl Film {
                 self.texts.push(text.clone());
                 next
             });
-            note(self.roll.entry(place).or_default(), at, number);
+            record_change(self.roll.entry(place).or_default(), at, number);
         }
     }
 
     /// All texts, row by row.
-    pub(crate) fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
+    pub(crate) fn row_texts(&self) -> impl Iterator<Item = RowText<'_>> {
         self.roll.iter().flat_map(move |(row, versions)| {
             versions.iter().enumerate().filter_map(move |(at, (from, number))| {
                 let until = versions.get(at + 1).map(|(until, _)| *until);
                 let text = &self.texts[*number];
-                (!text.is_empty()).then_some(Shown { row: *row, number: *number, text, from: *from, until })
+                (!text.is_empty()).then_some(RowText { row: *row, number: *number, text, from: *from, until })
             })
         })
     }
@@ -100,19 +100,19 @@ impl Film {
         &self.moves
     }
 
-    /// The row of the roll at which the screen begins in the end.
+    /// The first row on the last screen.
     pub(crate) fn top(&self) -> usize {
         self.moves.last().map_or(0, |(_, top)| *top)
     }
 
-    /// When the last change happens.
+    /// The time of the last change.
     pub(crate) fn length(&self) -> Duration {
         self.clock.1
     }
 }
 
-/// Adds what is so from now on, if it is not so already.
-fn note<T: PartialEq>(changes: &mut Vec<(Duration, T)>, at: Duration, now: T) {
+/// Adds a value that holds from now on, unless it is the same as before.
+fn record_change<T: PartialEq>(changes: &mut Vec<(Duration, T)>, at: Duration, now: T) {
     if changes.last().is_some_and(|(since, _)| *since == at) {
         changes.pop();
     }
@@ -128,14 +128,14 @@ mod tests {
     fn film(written: &[(u64, &str)]) -> Vec<String> {
         let mut film = Film::new(20, 3).unwrap();
         for (at, text) in written {
-            film.show(Duration::from_millis(*at), text.as_bytes());
+            film.write(Duration::from_millis(*at), text.as_bytes());
         }
-        let shown = film.shown().map(|shown| {
-            let until = shown.until.map_or(String::new(), |until| until.as_millis().to_string());
-            format!("{} {:?} {}..{until}", shown.row, shown.text.plain(), shown.from.as_millis())
+        let texts = film.row_texts().map(|text| {
+            let until = text.until.map_or(String::new(), |until| until.as_millis().to_string());
+            format!("{} {:?} {}..{until}", text.row, text.text.plain(), text.from.as_millis())
         });
         let moves = film.moves().iter().map(|(at, top)| format!("{top} at {}", at.as_millis()));
-        shown.chain(moves).collect()
+        texts.chain(moves).collect()
     }
 
     #[test]

@@ -59,10 +59,10 @@ pub fn record(mut command: Command, picture: Picture<'_>, to: &Path) -> anyhow::
     let mut bytes = [0; 16 * 1024];
     // Reading fails when no process has the other end open.
     while let Ok(read @ 1..) = terminal.read(&mut bytes) {
-        film.show(start.elapsed(), &bytes[..read]);
+        film.write(start.elapsed(), &bytes[..read]);
     }
     let status = child.wait().with_context(|| format!("cannot wait for {name}"))?;
-    std::fs::write(to, svg::drawn(&film, picture))
+    std::fs::write(to, svg::draw(&film, picture))
         .with_context(|| format!("cannot write {}", to.display()))?;
     Ok(status)
 }

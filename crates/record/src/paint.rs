@@ -2,7 +2,7 @@
 
 pub(crate) const BACKGROUND: u32 = 0x16_1b22;
 pub(crate) const FOREGROUND: u32 = 0xd5_dbe3;
-/// The frame of the window, and what stands in it.
+/// The frame of the window, and its title.
 pub(crate) const FRAME: u32 = 0x2a_323d;
 pub(crate) const TITLE: u32 = 0x8b_949e;
 
@@ -12,7 +12,7 @@ const NAMED: [u32; 16] = [
     0x6e_7681, 0xff_938a, 0x9b_e9a8, 0xf2_d694, 0x96_cdff, 0xe2_c5ff, 0x8a_e6ea, 0xf5_f8fb,
 ];
 
-/// A colour of the terminal; nothing for its own. Bold text has the brighter of the named ones.
+/// The colour as red, green and blue; `None` for the default of the terminal. Bold text has the brighter named colours.
 pub(crate) fn rgb(colour: vt100::Color, is_bold: bool) -> Option<u32> {
     match colour {
         vt100::Color::Default => None,

@@ -1,4 +1,4 @@
-//! One row of the screen, as runs of characters that look alike.
+//! One row of the screen, as runs of characters with the same style.
 
 use crate::paint::{BACKGROUND, FOREGROUND, rgb};
 
@@ -10,26 +10,26 @@ pub(crate) struct Row {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Run {
     pub(crate) column: u16,
-    /// The columns that it takes.
+    /// Its width in columns.
     pub(crate) width: u16,
     pub(crate) text: String,
-    pub(crate) look: Look,
+    pub(crate) style: TextStyle,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Look {
-    /// Nothing for the colours of the window.
+pub(crate) struct TextStyle {
+    /// `None` for the colours of the window.
     pub(crate) ink: Option<u32>,
     pub(crate) paper: Option<u32>,
     pub(crate) is_bold: bool,
     pub(crate) is_dim: bool,
     pub(crate) is_italic: bool,
     pub(crate) is_underlined: bool,
-    /// Whether characters take two columns: fonts differ in how wide they are.
+    /// Whether characters take two columns. Fonts differ in their width.
     pub(crate) is_wide: bool,
 }
 
-impl Look {
+impl TextStyle {
     fn of(cell: &vt100::Cell) -> Self {
         let (ink, paper) = (rgb(cell.fgcolor(), cell.bold()), rgb(cell.bgcolor(), false));
         let (ink, paper) = if cell.inverse() {
@@ -48,7 +48,7 @@ impl Look {
         }
     }
 
-    /// Whether a blank can be seen.
+    /// Whether a blank is visible.
     fn shows_blanks(self) -> bool {
         self.paper.is_some() || self.is_underlined
     }
@@ -61,15 +61,15 @@ impl Row {
             let Some(cell) = screen.cell(row, column).filter(|cell| !cell.is_wide_continuation()) else {
                 continue;
             };
-            let (look, text) = (Look::of(cell), cell.contents());
+            let (style, text) = (TextStyle::of(cell), cell.contents());
             let text = if text.is_empty() { " " } else { text };
             let width = if cell.is_wide() { 2 } else { 1 };
             match runs.last_mut() {
-                Some(run) if run.look == look && run.column + run.width == column => {
+                Some(run) if run.style == style && run.column + run.width == column => {
                     run.text.push_str(text);
                     run.width += width;
                 }
-                _ => runs.push(Run { column, width, text: text.to_owned(), look }),
+                _ => runs.push(Run { column, width, text: text.to_owned(), style }),
             }
         }
         runs.iter_mut().for_each(Run::trim);
@@ -89,9 +89,9 @@ impl Row {
 }
 
 impl Run {
-    /// Takes blanks away that nobody sees.
+    /// Removes invisible blanks at both ends.
     fn trim(&mut self) {
-        if self.look.shows_blanks() {
+        if self.style.shows_blanks() {
             return;
         }
         let before = self.text.len() - self.text.trim_start_matches(' ').len();

@@ -7,34 +7,31 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::film::{Film, Shown};
+use crate::film::{Film, RowText};
 use crate::paint::{BACKGROUND, FOREGROUND, FRAME, TITLE};
 use crate::row::{Row, Run};
 use crate::{Kind, Picture};
 
-/// The size of a character, in tenths of a pixel across, and in pixels down.
+/// The width of a character in tenths of a pixel, and its height in pixels.
 const ADVANCE: u32 = 84;
 const LINE: usize = 19;
-/// Where the foot of a row's letters stands.
+/// The baseline of a row, in pixels.
 const BASE: usize = 14;
-/// Around the screen, and above it.
+/// The space around the screen, and above it.
 const MARGIN: usize = 14;
 const BAR: usize = 34;
 
-/// The picture.
-pub(crate) fn drawn(film: &Film, picture: Picture<'_>) -> String {
+/// Draws the picture.
+pub(crate) fn draw(film: &Film, picture: Picture<'_>) -> String {
     let is_moving = picture.kind == Kind::Moving;
     let top = film.top();
-    let is_drawn = |shown: &Shown<'_>| is_moving || (shown.until.is_none() && shown.row >= top);
-    let shown: Vec<Shown<'_>> = film.shown().filter(is_drawn).collect();
-    let rows = shown.iter().map(|shown| shown.row + 1).max().unwrap_or(1);
-    let rows = rows.saturating_sub(top).clamp(1, usize::from(picture.rows));
-    // A screen that was cleared had more rows than it has in the end.
-    let rows = if is_moving { film_rows(&shown, film).clamp(rows, usize::from(picture.rows)) } else { rows };
+    let is_drawn = |text: &RowText<'_>| is_moving || (text.until.is_none() && text.row >= top);
+    let texts: Vec<RowText<'_>> = film.row_texts().filter(is_drawn).collect();
+    let rows = visible_rows(&texts, film, picture);
 
     let inner = (u32::from(picture.columns) * ADVANCE).div_ceil(10) as usize;
     let (width, height) = (inner + 2 * MARGIN, BAR + rows * LINE + MARGIN);
-    let title = escaped(picture.title);
+    let title = escape(picture.title);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
          height=\"{height}\" role=\"img\" aria-label=\"{title}\">\n<title>{title}</title>\n<style>\n{STYLE}"
@@ -42,9 +39,47 @@ pub(crate) fn drawn(film: &Film, picture: Picture<'_>) -> String {
     if is_moving {
         svg.push_str(&motion(film));
     }
+    svg.push_str("</style>\n");
+    draw_window(&mut svg, width, height, &title);
+
+    let repeated = repeated(&texts);
+    draw_definitions(&mut svg, &repeated);
+    // The inner picture cuts off everything outside it.
     let _ = writeln!(
         svg,
-        "</style>\n<rect x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"9\" fill=\"{}\" stroke=\"{}\"/>",
+        "<svg x=\"{MARGIN}\" y=\"{BAR}\" width=\"{inner}\" height=\"{}\">\n<g class=\"m\" fill=\"{}\" transform=\"translate(0 {})\">",
+        rows * LINE,
+        hex(FOREGROUND),
+        offset(top)
+    );
+    for text in &texts {
+        let (y, when) = (text.row * LINE, if is_moving { when(text) } else { String::new() });
+        let _ = if repeated.contains_key(&text.number) {
+            writeln!(svg, "<use href=\"#r{}\" y=\"{y}\"{when}/>", text.number)
+        } else {
+            writeln!(svg, "<g transform=\"translate(0 {y})\"{when}>{}</g>", row(text.text))
+        };
+    }
+    svg.push_str("</g>\n</svg>\n</svg>\n");
+    svg
+}
+
+/// The height of the screen in the picture, in rows.
+fn visible_rows(texts: &[RowText<'_>], film: &Film, picture: Picture<'_>) -> usize {
+    let last = texts.iter().map(|text| text.row + 1).max().unwrap_or(1);
+    let rows = last.saturating_sub(film.top()).clamp(1, usize::from(picture.rows));
+    match picture.kind {
+        // A screen that was cleared had more rows before.
+        Kind::Moving => film_rows(texts, film).clamp(rows, usize::from(picture.rows)),
+        Kind::Still => rows,
+    }
+}
+
+/// Draws the frame of the window, its three buttons and its title.
+fn draw_window(svg: &mut String, width: usize, height: usize, title: &str) {
+    let _ = writeln!(
+        svg,
+        "<rect x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"9\" fill=\"{}\" stroke=\"{}\"/>",
         width - 1,
         height - 1,
         hex(BACKGROUND),
@@ -59,33 +94,18 @@ pub(crate) fn drawn(film: &Film, picture: Picture<'_>) -> String {
         width / 2,
         hex(TITLE)
     );
+}
 
-    let repeated = repeated(&shown);
-    if !repeated.is_empty() {
-        svg.push_str("<defs>\n");
-        for (number, text) in &repeated {
-            let _ = writeln!(svg, "<g id=\"r{number}\">{}</g>", row(text));
-        }
-        svg.push_str("</defs>\n");
+/// Defines the texts that the picture repeats.
+fn draw_definitions(svg: &mut String, repeated: &BTreeMap<usize, &Row>) {
+    if repeated.is_empty() {
+        return;
     }
-    // What is outside of an inner picture is not seen.
-    let _ = writeln!(
-        svg,
-        "<svg x=\"{MARGIN}\" y=\"{BAR}\" width=\"{inner}\" height=\"{}\">\n<g class=\"m\" fill=\"{}\" transform=\"translate(0 {})\">",
-        rows * LINE,
-        hex(FOREGROUND),
-        offset(top)
-    );
-    for shown in &shown {
-        let (y, when) = (shown.row * LINE, if is_moving { when(shown) } else { String::new() });
-        let _ = if repeated.contains_key(&shown.number) {
-            writeln!(svg, "<use href=\"#r{}\" y=\"{y}\"{when}/>", shown.number)
-        } else {
-            writeln!(svg, "<g transform=\"translate(0 {y})\"{when}>{}</g>", row(shown.text))
-        };
+    svg.push_str("<defs>\n");
+    for (number, text) in repeated {
+        let _ = writeln!(svg, "<g id=\"r{number}\">{}</g>", row(text));
     }
-    svg.push_str("</g>\n</svg>\n</svg>\n");
-    svg
+    svg.push_str("</defs>\n");
 }
 
 const STYLE: &str = "\
@@ -98,20 +118,20 @@ font-size:14px;white-space:pre}
 .u{text-decoration:underline}
 ";
 
-/// The rows that the screen has at most, seen from where it stands.
-fn film_rows(shown: &[Shown<'_>], film: &Film) -> usize {
+/// The most rows that the screen had at any time.
+fn film_rows(texts: &[RowText<'_>], film: &Film) -> usize {
     let top_at = |time: Duration| {
         let moves = film.moves();
         moves[..moves.partition_point(|(at, _)| *at <= time)].last().map_or(0, |(_, top)| *top)
     };
-    shown.iter().map(|shown| (shown.row + 1).saturating_sub(top_at(shown.from))).max().unwrap_or(1)
+    texts.iter().map(|text| (text.row + 1).saturating_sub(top_at(text.from))).max().unwrap_or(1)
 }
 
-/// Texts that are drawn more than once.
-fn repeated<'f>(shown: &[Shown<'f>]) -> BTreeMap<usize, &'f Row> {
+/// The texts that occur more than once.
+fn repeated<'f>(texts: &[RowText<'f>]) -> BTreeMap<usize, &'f Row> {
     let mut counts: BTreeMap<usize, (usize, &Row)> = BTreeMap::new();
-    for shown in shown {
-        counts.entry(shown.number).or_insert((0, shown.text)).0 += 1;
+    for text in texts {
+        counts.entry(text.number).or_insert((0, text.text)).0 += 1;
     }
     counts
         .into_iter()
@@ -120,7 +140,7 @@ fn repeated<'f>(shown: &[Shown<'f>]) -> BTreeMap<usize, &'f Row> {
         .collect()
 }
 
-/// What hides and shows rows, and moves the roll.
+/// The animations that hide and show rows and move the roll.
 fn motion(film: &Film) -> String {
     let length = film.length();
     let mut text = String::from(
@@ -139,15 +159,15 @@ fn motion(film: &Film) -> String {
     text
 }
 
-/// When a row is to be seen: from a time on, or between two.
-fn when(shown: &Shown<'_>) -> String {
-    match shown.until {
-        None if shown.from.is_zero() => String::new(),
-        None => format!(" style=\"animation:x {}\"", seconds(shown.from)),
+/// The attributes that show a row from a time on, or between two times.
+fn when(text: &RowText<'_>) -> String {
+    match text.until {
+        None if text.from.is_zero() => String::new(),
+        None => format!(" style=\"animation:x {}\"", seconds(text.from)),
         Some(until) => format!(
             " class=\"y\" style=\"animation:y {} {}\"",
-            seconds(until.saturating_sub(shown.from)),
-            seconds(shown.from)
+            seconds(until.saturating_sub(text.from)),
+            seconds(text.from)
         ),
     }
 }
@@ -156,7 +176,7 @@ fn seconds(time: Duration) -> String {
     format!("{}ms", time.as_millis())
 }
 
-/// How far the roll is moved up.
+/// How far the roll moves up.
 fn offset(top: usize) -> String {
     if top == 0 { "0".to_owned() } else { format!("-{}", top * LINE) }
 }
@@ -168,26 +188,26 @@ fn row(row: &Row) -> String {
 fn run(run: &Run) -> String {
     let (x, width) = (tenths(u32::from(run.column) * ADVANCE), tenths(u32::from(run.width) * ADVANCE));
     let mut text = String::new();
-    if let Some(paper) = run.look.paper {
+    if let Some(paper) = run.style.paper {
         let _ = write!(text, "<rect x=\"{x}\" width=\"{width}\" height=\"{LINE}\" fill=\"{}\"/>", hex(paper));
     }
-    if run.text.trim().is_empty() && !run.look.is_underlined {
+    if run.text.trim().is_empty() && !run.style.is_underlined {
         return text;
     }
-    let ink = run.look.ink.map_or_else(String::new, |ink| format!(" fill=\"{}\"", hex(ink)));
-    let look = [
-        (run.look.is_bold, 'b'),
-        (run.look.is_dim, 'd'),
-        (run.look.is_italic, 'i'),
-        (run.look.is_underlined, 'u'),
+    let ink = run.style.ink.map_or_else(String::new, |ink| format!(" fill=\"{}\"", hex(ink)));
+    let flags = [
+        (run.style.is_bold, 'b'),
+        (run.style.is_dim, 'd'),
+        (run.style.is_italic, 'i'),
+        (run.style.is_underlined, 'u'),
     ];
-    let class: Vec<String> = look.iter().filter(|(is, _)| *is).map(|(_, class)| class.to_string()).collect();
+    let class: Vec<String> = flags.iter().filter(|(is, _)| *is).map(|(_, class)| class.to_string()).collect();
     let class = if class.is_empty() { String::new() } else { format!(" class=\"{}\"", class.join(" ")) };
-    // The length keeps columns where they are, whatever font there is.
+    // The length keeps the columns in place in every font.
     let _ = write!(
         text,
         "<text x=\"{x}\" y=\"{BASE}\" textLength=\"{width}\"{ink}{class}>{}</text>",
-        escaped(&run.text)
+        escape(&run.text)
     );
     text
 }
@@ -204,8 +224,8 @@ fn hex(colour: u32) -> String {
     format!("#{colour:06x}")
 }
 
-/// Text for XML, which cannot have every character.
-fn escaped(text: &str) -> String {
+/// Escapes text for XML and replaces characters that XML does not allow.
+fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -220,7 +240,7 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// Whether a parser that others wrote takes a picture.
+/// Checks a picture with the XML parser of Python.
 #[cfg(test)]
 pub(crate) fn check(svg: &str) {
     use std::io::Write as _;
@@ -246,7 +266,7 @@ mod tests {
     fn film(written: &[(u64, &str)]) -> Film {
         let mut film = Film::new(20, 4).unwrap();
         for (at, text) in written {
-            film.show(Duration::from_millis(*at), text.as_bytes());
+            film.write(Duration::from_millis(*at), text.as_bytes());
         }
         film
     }
@@ -258,7 +278,7 @@ mod tests {
             (500, "潮汐 \u{1b}[2;3mdim\u{1b}[0m\r\nwait"),
             (900, "\r\u{1b}[Kone\r\ntwo\r\nthree"),
         ]);
-        let svg = drawn(&film, picture(Kind::Moving));
+        let svg = draw(&film, picture(Kind::Moving));
         check(&svg);
         insta::assert_snapshot!(svg);
     }
@@ -266,7 +286,7 @@ mod tests {
     #[test]
     fn a_still_picture_is_the_last_screen() {
         let film = film(&[(0, "gone\r\n"), (100, "1\r\n2\r\n3\r\n"), (200, "4")]);
-        let svg = drawn(&film, picture(Kind::Still));
+        let svg = draw(&film, picture(Kind::Still));
         check(&svg);
         assert!(svg.contains(">4</text>") && !svg.contains("gone") && !svg.contains("keyframes"), "{svg}");
     }
@@ -281,11 +301,11 @@ mod tests {
             if step % 8 == 7 {
                 written.push_str("\r\n");
             }
-            // A line that goes on, with a region below that changes, as a conversation has it.
-            film.show(Duration::from_millis(80 * step), written.as_bytes());
+            // As in a conversation: a line grows, and a region below it changes.
+            film.write(Duration::from_millis(80 * step), written.as_bytes());
             written = format!("\u{1b}7\r\n\u{1b}[2mworking {step}\u{1b}[0m\u{1b}8");
         }
-        let svg = drawn(&film, Picture { columns: 90, rows: 32, title: "prowess", kind: Kind::Moving });
+        let svg = draw(&film, Picture { columns: 90, rows: 32, title: "prowess", kind: Kind::Moving });
         assert!(svg.len() < 300 * 1024, "{} bytes", svg.len());
     }
 
@@ -298,9 +318,9 @@ mod tests {
         ) {
             let pictures = written.iter().map(|(text, bytes)| {
                 let mut film = film(&[(0, text)]);
-                film.show(Duration::from_secs(1), bytes);
-                film.show(Duration::from_secs(2), "<&>\"'\u{1b}[4m  \u{1b}[48;5;200m \r\n".as_bytes());
-                drawn(&film, Picture { title: text, ..picture(Kind::Moving) })
+                film.write(Duration::from_secs(1), bytes);
+                film.write(Duration::from_secs(2), "<&>\"'\u{1b}[4m  \u{1b}[48;5;200m \r\n".as_bytes());
+                draw(&film, Picture { title: text, ..picture(Kind::Moving) })
             });
             check(&format!("<all>{}</all>", pictures.collect::<String>()));
         }

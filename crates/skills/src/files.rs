@@ -85,7 +85,7 @@ pub trait SkillFiles: Send + Sync + Debug {
     /// The source of the skill's files for a run; `None` if there is none. For a local skill it is the skill's directory.
     #[cfg(feature = "run")]
     fn stage_source(&self, entry: &Arc<SkillEntry>) -> Option<StageSource> {
-        let is_local = entry.root.place == Storage::Local;
+        let is_local = entry.root.storage == Storage::Local;
         is_local.then(|| StageSource::Directory(entry.skill.location.directory().into()))
     }
 }
@@ -211,14 +211,14 @@ impl BackendFiles {
 #[async_trait]
 impl SkillFiles for BackendFiles {
     async fn text(&self, entry: &Arc<SkillEntry>) -> Result<SkillText, ReadError> {
-        match entry.root.place {
+        match entry.root.storage {
             Storage::Backend => entry.read_text_in(&*self.backend).await,
             Storage::Local | Storage::Server => LocalFiles.text(entry).await,
         }
     }
 
     async fn resources(&self, entry: &Arc<SkillEntry>, depth: usize) -> Resources {
-        match entry.root.place {
+        match entry.root.storage {
             Storage::Backend => entry.resources_in(&*self.backend, depth).await,
             Storage::Local | Storage::Server => LocalFiles.resources(entry, depth).await,
         }
@@ -229,7 +229,7 @@ impl SkillFiles for BackendFiles {
         entry: &Arc<SkillEntry>,
         depth: usize,
     ) -> Result<(SkillText, Resources), ReadError> {
-        match entry.root.place {
+        match entry.root.storage {
             Storage::Backend => {
                 let text = self.text(entry).await?;
                 Ok((text, self.resources(entry, depth).await))
@@ -239,14 +239,14 @@ impl SkillFiles for BackendFiles {
     }
 
     async fn documents(&self, entry: &Arc<SkillEntry>) -> Documents {
-        match entry.root.place {
+        match entry.root.storage {
             Storage::Backend => entry.documents_in(&*self.backend).await,
             Storage::Local | Storage::Server => LocalFiles.documents(entry).await,
         }
     }
 
     async fn document(&self, entry: &Arc<SkillEntry>, path: &str) -> Result<DocumentText, DocumentError> {
-        match entry.root.place {
+        match entry.root.storage {
             Storage::Backend => entry.read_document_in(&*self.backend, path).await,
             Storage::Local | Storage::Server => LocalFiles.document(entry, path).await,
         }
@@ -254,7 +254,7 @@ impl SkillFiles for BackendFiles {
 
     #[cfg(feature = "run")]
     fn stage_source(&self, entry: &Arc<SkillEntry>) -> Option<StageSource> {
-        match entry.root.place {
+        match entry.root.storage {
             Storage::Backend => {
                 let (backend, identity) = (Arc::clone(&self.backend), self.identity.to_hex());
                 let skill = crate::run::backend_stage::BackendSkill::new(

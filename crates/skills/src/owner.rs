@@ -135,7 +135,7 @@ fn is_at_or_below(path: &str, above: &str) -> bool {
 /// The directories of a skill: its path, and its real path if it differs.
 pub(crate) fn directories(entry: &SkillEntry) -> Vec<String> {
     let spelled = normalized(entry.skill.location.directory());
-    if entry.root.place != Storage::Local {
+    if entry.root.storage != Storage::Local {
         return vec![spelled];
     }
     let real = real_path(Path::new(&spelled)).to_string_lossy().into_owned();

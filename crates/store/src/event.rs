@@ -191,7 +191,7 @@ mod tests {
             let delta = (0..depth).fold(serde_json::Value::Null, |inner, _| serde_json::json!([inner]));
             Event::StateChanged { changes: vec![StateChange { owner: "a".to_owned(), delta }] }
         };
-        // The event is an object itself, with a list of objects.
+        // The event itself is an object with a list of objects.
         let deepest = bodies(&[nested(MAX_DEPTH - 3)]).unwrap().remove(0);
         assert_eq!(depth(&deepest), MAX_DEPTH);
         serde_json::from_slice::<Event>(&deepest).unwrap();

@@ -57,7 +57,7 @@ pub(crate) fn append_refusal(lease: &Lease, after: u64, state: Option<&LeaseStat
 mod tests {
     use super::*;
 
-    /// SQL cannot read the constant, so the number stands there again.
+    /// SQL cannot read the constant, so the statements repeat the number.
     #[test]
     fn the_statements_know_the_longest_lease() {
         let longest = format!("prowess_now() + {}", MAX_LEASE.as_micros());

@@ -199,19 +199,19 @@ pub struct Finished {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Exit {
-    /// By itself, with this code.
+    /// It ended by itself, with this code.
     Code(i32),
-    /// By this signal.
+    /// This signal ended it.
     Signal(i32),
-    /// Killed by its timeout.
+    /// Its timeout killed it.
     TimedOut,
-    /// Killed because it used too much memory.
+    /// It was killed because it used too much memory.
     OutOfMemory,
-    /// Killed because it wrote too much output.
+    /// It was killed because it wrote too much output.
     TooMuchOutput,
-    /// Killed because the workspace is full.
+    /// It was killed because the workspace is full.
     WorkspaceFull,
-    /// Killed because its caller cancelled it.
+    /// It was killed because its caller cancelled it.
     Cancelled,
 }
 
@@ -326,7 +326,7 @@ impl FromStr for Level {
 pub struct Sandbox {
     /// Its strength.
     pub level: Level,
-    /// What is missing, and why.
+    /// The missing protections, and why they are missing.
     pub missing: Vec<Missing>,
 }
 

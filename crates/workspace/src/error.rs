@@ -12,7 +12,7 @@ pub enum WorkspaceError {
     /// A system call failed.
     #[error("{action} {}: {error}", path.display())]
     Io {
-        /// What failed, such as `opening the workspace`.
+        /// The failed action, such as `opening the workspace`.
         action: &'static str,
         /// The path.
         path: PathBuf,
@@ -38,7 +38,7 @@ pub enum WorkspaceError {
         skill: String,
         /// The limit.
         limit: u64,
-        /// What is limited, such as `files`.
+        /// The limited items, such as `files`.
         of: &'static str,
     },
     /// A skill's files could not be read.

@@ -14,11 +14,11 @@ use crate::missing::Missing;
 
 /// A fake executor that interprets a small shell language on the files of the workspace, without processes.
 ///
-/// Commands are separated by `;`, `&&` or a line break. Words can be quoted, `$NAME` and `${NAME}` are replaced, and `>` and
-/// `>>` write output to a file. The commands are `echo`, `cat`, `cp`, `rm`, `mkdir -p`, `ln -s`, `touch`, `pwd`, `true`,
-/// `false`, `exit` and `sleep`, which takes no time but counts as if it did. Each run has its own directory in `runs/`,
-/// which stays if it is not empty. As in a real sandbox, `skills/` and linked inputs are read-only, and other skills are
-/// hidden.
+/// Commands are separated by `;`, `&&` or a line break. Words can be quoted, `$NAME` and `${NAME}` are replaced, and
+/// `>` and `>>` write output to a file. The commands are `echo`, `cat`, `cp`, `rm`, `mkdir -p`, `ln -s`, `touch`,
+/// `pwd`, `true`, `false`, `exit` and `sleep`. `sleep` takes no time, but its seconds count towards the timeout. Each
+/// run has its own directory in `runs/`, which stays if it is not empty. As in a real sandbox, `skills/` and linked
+/// inputs are read-only, and other skills are hidden.
 ///
 /// ```
 /// use prowess_workspace::executor::NoSink;
@@ -209,7 +209,7 @@ impl Shell {
         }
     }
 
-    /// What is left to read. A pipe is at its end: there are no processes here that could wait.
+    /// Returns the rest of the input. A pipe is always at its end, because no process can write to it.
     fn input(&mut self) -> Vec<u8> {
         match std::mem::take(&mut self.command.stdin) {
             Input::Bytes(bytes) => bytes.to_vec(),
@@ -217,8 +217,8 @@ impl Shell {
         }
     }
 
-    /// Where a path is on the host: relative to the directory of the run, links followed one by one, and the
-    /// host's files in the places that they are linked to.
+    /// Translates a path of the command to a path of this machine. It starts in the directory of the run, follows links
+    /// one by one, and replaces mount points of linked inputs with the local files.
     fn inside(&self, path: &str) -> PathBuf {
         let mut at = match &self.command.apart {
             Some(own) => own.clone(),
@@ -243,9 +243,9 @@ impl Shell {
                 }
             }
         }
-        for (host, place) in &self.command.read_only {
+        for (local, place) in &self.command.read_only {
             if let Ok(rest) = at.strip_prefix(self.command.workspace.join(place)) {
-                return if rest.as_os_str().is_empty() { host.clone() } else { host.join(rest) };
+                return if rest.as_os_str().is_empty() { local.clone() } else { local.join(rest) };
             }
         }
         at

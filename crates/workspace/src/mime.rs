@@ -69,7 +69,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("yml", "application/yaml"),
 ];
 
-/// How HTML pages start, in lower case: what a browser would show as a page.
+/// The beginnings of texts that a browser shows as an HTML page, in lower case.
 const HTML: [&str; 9] =
     ["<!doctype html", "<html", "<head", "<body", "<script", "<iframe", "<h1", "<table", "<!--"];
 

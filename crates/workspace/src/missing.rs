@@ -1,10 +1,10 @@
-//! What is missing from the sandbox on this machine.
+//! Protections that the sandbox lacks on this machine.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// Something that is missing from the sandbox on this machine.
+/// A protection that the sandbox lacks on this machine.
 ///
 /// People and models see its `Display`, which is also how it is serialized. Programs match on the variant.
 ///
@@ -59,7 +59,7 @@ pub enum Missing {
     EngineProcesses,
     /// The engine's processor limit.
     EngineProcessors,
-    /// Something that is missing from another executor.
+    /// A protection that another executor lacks.
     Other(String),
 }
 

@@ -186,10 +186,11 @@ mod tests {
     }
 
     #[test]
-    fn shown_names_differ_where_names_differ() {
+    fn different_names_print_differently() {
         let line = OsStr::from_bytes(b"a\nb\x1b[31m\xff");
         assert_eq!(escaped_name(line), "a\\nb\\u{1b}[31m\\xff");
         assert_eq!(escaped_name(OsStr::new("a\\nb")), "a\\\\nb");
         assert_eq!(escaped_name(OsStr::new("\u{202e}gnp.é漢")), "\\u{202e}gnp.é漢");
+        assert_eq!(escaped_name(OsStr::new("a\u{3164}b\u{ad}c")), "a\\u{3164}b\\u{ad}c");
     }
 }

@@ -82,7 +82,7 @@ impl RunRequest {
     ///
     /// # Errors
     ///
-    /// A host is not a host rule, or is not within that.
+    /// A host is not a valid host rule, or `most` does not allow it.
     pub fn network_within(&self, most: &Network) -> Result<Network, RunError> {
         if self.network.is_empty() {
             return Ok(Network::None);

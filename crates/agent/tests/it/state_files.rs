@@ -81,7 +81,10 @@ async fn files_are_where_their_thread_is() {
 
     let mut another = agent.open(ThreadId::new()).await.unwrap();
     another.say("read", &NoWatcher).await.unwrap();
-    assert_eq!(results(&another), ["Error: /notes.md does not exist; list its directory to see what does"]);
+    assert_eq!(
+        results(&another),
+        ["Error: /notes.md does not exist; list its directory to see the names in it"]
+    );
 }
 
 /// Asks a person, and then says what is in a file.
@@ -169,7 +172,7 @@ async fn an_agent_without_the_middleware_reports_lost_files() {
     let agent = Agent::builder(model).middleware(Files::new(StateFiles::new())).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     thread.say("go", &NoWatcher).await.unwrap();
-    let refused = "Error: writing in an agent without the middleware `state_files` is not supported for /notes.md by this backend";
+    let refused = "Error: this backend does not support writing in an agent without the middleware `state_files` for /notes.md";
     assert_eq!(results(&thread), [refused]);
 }
 

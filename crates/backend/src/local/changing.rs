@@ -1,7 +1,7 @@
-//! Creating, replacing, appending to, editing and deleting files. All of it blocks.
+//! Creates, replaces, appends to, edits and deletes files. All functions block.
 //!
-//! The directory that holds a file is opened step by step without following links; what happens to the
-//! file then happens by one name in that directory.
+//! They open the directory of the file step by step, without following links. Then they change the file by its name in
+//! that directory.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
@@ -14,12 +14,12 @@ use super::temporary::Temporary;
 use crate::write::MAX_EDIT_BYTES;
 use crate::{BackendError, Edit, Edited, Entry, Result, VirtualPath, WriteMode};
 
-/// One try at a change.
+/// The result of one attempt at a change.
 #[derive(Debug)]
 pub(super) enum Attempt<T> {
-    /// It happened.
+    /// The change is done.
     Done(T),
-    /// Somebody else is changing the file, or has just replaced it; nothing happened.
+    /// Somebody else is changing the file, or just replaced it. Nothing changed.
     Busy,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn write(root: &Dir, path: &VirtualPath, bytes: &[u8], mode: WriteMod
     match place.hold(OpenOptions::new().read(true)) {
         Ok(Hold::Busy) => Ok(Attempt::Busy),
         Ok(Hold::Held(_file, metadata)) => place.replace(bytes, Some(&metadata)).map(Attempt::Done),
-        // What may not be read may still be replaced, by whoever may write to the directory.
+        // A user who may write to the directory may replace a file without reading it.
         Err(BackendError::PermissionDenied { .. }) => place.replace(bytes, Some(&present)).map(Attempt::Done),
         Err(error) => Err(error),
     }
@@ -57,7 +57,7 @@ pub(super) fn append(root: &Dir, path: &VirtualPath, bytes: &[u8]) -> Result<Att
         return place.replace(&whole, Some(&before)).map(Attempt::Done);
     }
     if let Err(error) = (&file).write_all(bytes) {
-        // A full disk takes a part; half of an entry is worse than none.
+        // A full disk accepts only a part. Remove it, because half an entry is worse than none.
         let _ = file.set_len(before.len());
         return Err(failed(path, "appending", error));
     }
@@ -80,11 +80,11 @@ pub(super) fn edit(root: &Dir, path: &VirtualPath, edit: &Edit) -> Result<Attemp
 
 pub(super) fn delete(root: &Dir, path: &VirtualPath) -> Result<Attempt<()>> {
     let place = Place::open(root, path, Missing::Fail)?;
-    let metadata = place.look().map_err(|error| failed(path, "deleting", error))?;
+    let metadata = place.metadata().map_err(|error| failed(path, "deleting", error))?;
     if metadata.is_dir() {
         return Err(BackendError::is_directory(path));
     }
-    // Held until it is gone, so that an edit under way does not bring it back.
+    // Locked until the file is gone, so that a concurrent edit does not bring it back.
     let _held = if metadata.is_file() {
         match place.hold(OpenOptions::new().read(true)) {
             Ok(Hold::Busy) => return Ok(Attempt::Busy),
@@ -101,14 +101,14 @@ pub(super) fn delete(root: &Dir, path: &VirtualPath) -> Result<Attempt<()>> {
     }
 }
 
-/// What to do about directories that are not there.
+/// What to do if a directory is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Missing {
     Create,
     Fail,
 }
 
-/// A name in an open directory: where a file is, or is to be.
+/// A name in an open directory, for an existing or a new file.
 #[derive(Debug)]
 struct Place<'a> {
     directory: Dir,
@@ -116,12 +116,12 @@ struct Place<'a> {
     path: &'a VirtualPath,
 }
 
-/// An existing file that nobody else is changing.
+/// An existing file, and whether this process could lock it.
 #[derive(Debug)]
 enum Hold {
-    /// Locked until the handle is dropped; still the file of that name.
+    /// Locked until the handle is dropped. The name still leads to this file.
     Held(File, Metadata),
-    /// Locked by somebody else, or no longer the file of that name.
+    /// Locked by somebody else, or replaced by another file.
     Busy,
 }
 
@@ -146,13 +146,13 @@ impl<'a> Place<'a> {
         Ok(Self { directory, name, path })
     }
 
-    fn look(&self) -> io::Result<Metadata> {
+    fn metadata(&self) -> io::Result<Metadata> {
         self.directory.symlink_metadata(self.name)
     }
 
-    /// The regular file of that name, if there is one; an error if there is anything else.
+    /// The regular file of that name, if any; an error if the name belongs to something else.
     fn present(&self) -> Result<Option<Metadata>> {
-        match self.look() {
+        match self.metadata() {
             Ok(metadata) => check_regular(self.path, &metadata).map(|()| Some(metadata)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(failed(self.path, "looking up", error)),
@@ -164,7 +164,7 @@ impl<'a> Place<'a> {
         let options = options.nonblock(true).follow(FollowSymlinks::No);
         let file = match self.directory.open_with(self.name, options) {
             Ok(file) => file,
-            // It was there a moment ago.
+            // Somebody deleted it a moment ago.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Hold::Busy),
             Err(error) => return Err(failed(error)),
         };
@@ -174,14 +174,14 @@ impl<'a> Place<'a> {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(Hold::Busy),
-            // A file system without locks: taking turns within the process has to do.
+            // The file system has no locks, so only the queue of this process protects the file.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        // Replaced between opening and locking: what was locked is nobody's file any more.
-        match self.look() {
+        // If somebody replaced the file before the lock, this handle has the old file.
+        match self.metadata() {
             Ok(named) if (named.dev(), named.ino()) == (opened.dev(), opened.ino()) => {
-                // Looked at again: whoever held it before may have added to it.
+                // Read the metadata again: the previous holder of the lock may have added bytes.
                 let metadata = Metadata::from_file(&file).map_err(failed)?;
                 Ok(Hold::Held(file, metadata))
             }
@@ -209,14 +209,14 @@ impl<'a> Place<'a> {
 fn create_directory(parent: &Dir, name: &str, path: &VirtualPath) -> Result<Dir> {
     match parent.create_dir(name) {
         Ok(()) => {}
-        // Another writer needed it too.
+        // Another writer just created it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(failed(path, "creating", error)),
     }
     parent.open_dir_nofollow(name).map_err(|error| blocked(parent, name, path, path, Missing::Create, error))
 }
 
-/// Why a step on the way to a file could not be taken.
+/// The error for a directory on the path to a file that cannot be opened.
 fn blocked(
     parent: &Dir,
     name: &str,
@@ -228,7 +228,7 @@ fn blocked(
     match parent.symlink_metadata(name) {
         Ok(metadata) if metadata.is_symlink() => BackendError::PermissionDenied {
             path: path.clone(),
-            reason: "a directory on the way is a link, and nothing is written through links".to_owned(),
+            reason: "a parent directory is a link; prowess does not write through links".to_owned(),
         },
         Ok(metadata) if !metadata.is_dir() && missing == Missing::Create => {
             BackendError::not_a_directory(here)

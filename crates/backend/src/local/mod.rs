@@ -1,4 +1,4 @@
-//! A directory of the local disk, and nothing outside it.
+//! A local directory, without access to anything outside it.
 
 mod changing;
 mod reading;
@@ -22,24 +22,21 @@ use crate::{
 };
 use changing::Attempt;
 
-/// How many threads one batch of reads is spread over, and how few files are worth a thread.
+/// How many threads read one batch, and the fewest files that are worth a thread.
 const READ_THREADS: usize = 4;
 const MIN_FILES_PER_THREAD: usize = 32;
 
 /// The files below one directory of the local disk.
 ///
-/// The directory is opened once; everything else is looked up from its descriptor by the kernel, so
-/// that no link, `..` or well-timed swap leads out of it. Links that stay inside are followed for
-/// reading, relative ones only; those that lead out are [`BackendError::PermissionDenied`]. Nothing is
-/// written through a link. FIFOs, sockets and devices are listed and never read.
+/// The backend opens the directory once. The kernel resolves all paths from that descriptor, so no link, `..` or race
+/// leads out of it. Reads follow relative links that stay inside; links that lead out fail with
+/// [`BackendError::PermissionDenied`]. Writes never follow links. FIFOs, sockets and devices are listed but never read.
 ///
-/// A write goes to a temporary file beside its target, named `.prowess-….tmp`, and is renamed into
-/// place. It keeps the permissions of the file that it replaces, without the set-uid and set-gid bits,
-/// and belongs to whoever runs this process.
+/// A write goes to a temporary file beside its target, named `.prowess-….tmp`, and is then renamed. The new file has
+/// the permissions of the old one, without the set-uid and set-gid bits. Its owner is the user of this process.
 ///
-/// Changes by other processes are excluded by advisory locks if those take them, as other values of
-/// this type do. A file with several hard links is never changed in place: the other names keep what
-/// they have.
+/// Advisory locks protect against other processes, if those use the locks too, as this type does. The backend replaces
+/// a file with several hard links instead of changing it, so the other names keep their contents.
 ///
 /// ```
 /// use prowess_backend::{Backend, BackendError, LocalBackend, ReadRange, VirtualPath};
@@ -62,30 +59,31 @@ const MIN_FILES_PER_THREAD: usize = 32;
 #[derive(Debug, Clone)]
 pub struct LocalBackend {
     root: Arc<Dir>,
-    /// Where the root was, as it was spelled and as links led. Only for telling; nothing is opened by it.
-    place: Arc<[PathBuf; 2]>,
+    /// The path of the root: as spelled, and with links followed. Only for reports; the backend opens nothing by these
+    /// paths.
+    root_paths: Arc<[PathBuf; 2]>,
     turns: Arc<ChangeQueues>,
 }
 
 impl LocalBackend {
-    /// The files below `root`, which must be an existing directory; its own path may pass through links.
+    /// Opens `root`, which must be an existing directory. Its own path may contain links.
     ///
     /// # Errors
     ///
-    /// What the system says about opening it.
+    /// The system's error.
     pub fn open(root: impl AsRef<Path>) -> io::Result<Self> {
         let spelled = std::path::absolute(&root)?;
-        #[allow(clippy::disallowed_methods, reason = "it is told, and nothing is opened by it")]
+        #[allow(clippy::disallowed_methods, reason = "it is only reported; nothing is opened by it")]
         let followed = root.as_ref().canonicalize().unwrap_or_else(|_| spelled.clone());
         let root = Dir::open_ambient_dir(root, ambient_authority())?;
         Ok(Self {
             root: Arc::new(root),
-            place: Arc::new([spelled, followed]),
+            root_paths: Arc::new([spelled, followed]),
             turns: Arc::new(ChangeQueues::new()),
         })
     }
 
-    /// Does blocking work off the runtime's own threads.
+    /// Runs blocking work on a thread outside the runtime.
     async fn blocking<T, W>(&self, path: &VirtualPath, operation: &'static str, work: W) -> Result<T>
     where
         T: Send + 'static,
@@ -97,7 +95,7 @@ impl LocalBackend {
             .unwrap_or_else(|stopped| Err(BackendError::io(path, operation, stopped)))
     }
 
-    /// Does a change in turn, again while others are at it.
+    /// Waits for its turn, then makes a change. It tries again while others change the file.
     async fn change<T, W>(&self, path: &VirtualPath, operation: &'static str, work: W) -> Result<T>
     where
         T: Send + 'static,
@@ -180,7 +178,7 @@ impl Backend for LocalBackend {
     async fn target(&self, path: &VirtualPath) -> Target {
         let found = self.blocking(path, "following", |root, path| Ok(reading::target(root, path))).await;
         let (real, ignores_case) = found.unwrap_or_else(|_| (path.clone(), false));
-        let [spelled, followed] = &*self.place;
+        let [spelled, followed] = &*self.root_paths;
         let below = |place: &Path, path: &VirtualPath| {
             let mut place = place.to_owned();
             place.extend(path.components());

@@ -1,4 +1,4 @@
-//! Reads a local directory: listings, metadata and bounded reads. All of it blocks.
+//! Reads a local directory: listings, metadata and bounded reads. All functions block.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Component;
@@ -16,10 +16,10 @@ use crate::{
     VirtualPath,
 };
 
-/// The most memory that is set aside before it is known that a file has as many bytes as it says.
+/// The most memory that a read reserves before it knows the true length of a file.
 const MAX_RESERVED_BYTES: u64 = 1024 * 1024;
 
-/// The most links that lead nowhere, one after another, that are followed to where they would lead.
+/// The most links without a target that `real` follows, one after another.
 const MAX_LINKS: usize = 8;
 
 pub(super) fn list(root: &Dir, path: &VirtualPath) -> Result<Listing> {
@@ -33,8 +33,8 @@ pub(super) fn stat(root: &Dir, path: &VirtualPath) -> Result<Entry> {
     }
 }
 
-/// The same place without links on the way, and whether names in other letters lead there. What does not exist yet
-/// lies where its nearest existing parent does.
+/// The path with its links followed, and whether the disk ignores case there. A missing file is below its nearest
+/// existing parent.
 pub(super) fn target(root: &Dir, path: &VirtualPath) -> (VirtualPath, bool) {
     let real = real(root, path, MAX_LINKS);
     let ignores_case = ignores_case(root, &real);
@@ -43,7 +43,7 @@ pub(super) fn target(root: &Dir, path: &VirtualPath) -> (VirtualPath, bool) {
 
 fn real(root: &Dir, path: &VirtualPath, links: usize) -> VirtualPath {
     let Ok(found) = root.canonicalize(relative(path)) else {
-        // The root has no parent, and is there.
+        // The root has no parent, and it always exists.
         return match (path.parent(), path.name()) {
             (Some(parent), Some(name)) => missing(root, path, (&parent, name), links),
             _ => path.clone(),
@@ -57,8 +57,8 @@ fn real(root: &Dir, path: &VirtualPath, links: usize) -> VirtualPath {
     found.unwrap_or_else(|_| path.clone())
 }
 
-/// Where something is that cannot be followed to its end: below its parent, or where its own link leads. A link that
-/// leads out of the root is followed by nothing here.
+/// The place of a path that has no target: below its parent, or where its own link leads. A link out of the root is not
+/// followed.
 fn missing(
     root: &Dir,
     path: &VirtualPath,
@@ -84,7 +84,7 @@ fn missing(
     }
 }
 
-/// Whether a part of a path leads to the same file with the case of all its letters turned.
+/// Whether a part of the path leads to the same file if every letter changes its case.
 fn ignores_case(root: &Dir, real: &VirtualPath) -> bool {
     let identity = |path: &VirtualPath| {
         let found = root.symlink_metadata(relative(path)).ok()?;
@@ -110,7 +110,7 @@ fn ignores_case(root: &Dir, real: &VirtualPath) -> bool {
 }
 
 pub(super) fn glob(root: &Dir, base: &VirtualPath, query: &GlobQuery) -> Result<GlobReport> {
-    // Only what matches is worth a system call of its own.
+    // Only matches need the extra system call.
     let detail = |path: &VirtualPath, kind| match path.strip_prefix(base) {
         Some(below) if kind == EntryKind::File && query.matches(below) => Detail::Full,
         _ => Detail::Kind,
@@ -120,7 +120,7 @@ pub(super) fn glob(root: &Dir, base: &VirtualPath, query: &GlobQuery) -> Result<
     while let Some(directory) = walk.next_directory() {
         match list_where(root, &directory, detail) {
             Ok(listing) => walk.enter(listing),
-            // Deleted since its parent was listed: as if it had not been there.
+            // Deleted after its parent was listed, so the search ignores it.
             Err(BackendError::NotFound { .. }) => {}
             Err(error) => walk.skip(error),
         }
@@ -128,10 +128,10 @@ pub(super) fn glob(root: &Dir, base: &VirtualPath, query: &GlobQuery) -> Result<
     Ok(walk.finish())
 }
 
-/// Reads at most one byte more than asked for, from what is certain to be a regular file.
+/// Reads a regular file, at most one byte more than asked for.
 pub(super) fn read(root: &Dir, path: &VirtualPath, range: ReadRange) -> Result<Contents> {
     let failed = |error| failed(path, "reading", error);
-    // Without `nonblock`, opening a FIFO would wait for somebody to write to it.
+    // Without `nonblock`, opening a FIFO waits until somebody writes to it.
     let file =
         root.open_with(relative(path), OpenOptions::new().read(true).nonblock(true)).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
@@ -141,8 +141,8 @@ pub(super) fn read(root: &Dir, path: &VirtualPath, range: ReadRange) -> Result<C
         bytes: bytes::Bytes::new(),
         offset: range.offset(),
         more: false,
-        // Taken before the bytes: if the file changes meanwhile, the stamp is the older of the two,
-        // and whoever compares it reads again.
+        // Taken before the bytes. If the file changes meanwhile, the stamp is the older one, and a later comparison
+        // fails.
         stamp: Some(stamp(&metadata)),
     };
     if range.offset() > 0 {
@@ -162,7 +162,7 @@ pub(super) fn read(root: &Dir, path: &VirtualPath, range: ReadRange) -> Result<C
     Ok(contents)
 }
 
-/// How much a listing says about an entry.
+/// How much a listing says about each entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Detail {
     Full,
@@ -174,7 +174,7 @@ where
     D: Fn(&VirtualPath, EntryKind) -> Detail,
 {
     let read = root.read_dir(relative(path)).map_err(|error| match stat(root, path) {
-        // "Not a directory" may be about `path` or about something on the way there.
+        // "Not a directory" can be about `path` or about one of its parents.
         Ok(entry) if entry.kind != EntryKind::Directory => BackendError::not_a_directory(path),
         _ => failed(path, "listing", error),
     })?;
@@ -189,7 +189,7 @@ where
             .and_then(|found| describe(path, &found, &detail))
         {
             Ok(entry) => listing.entries.push(entry),
-            // Deleted while the directory was read.
+            // Deleted while the listing was running.
             Err(BackendError::NotFound { .. }) => {}
             Err(error) => listing.skipped.push(error),
         }

@@ -1,4 +1,4 @@
-//! What the operating system says, in the crate's terms.
+//! Translates metadata and errors of the operating system into the types of this crate.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use cap_std::fs::{Metadata, MetadataExt as _};
 
 use crate::{BackendError, Entry, EntryKind, Stamp, VirtualPath};
 
-/// The path as the system looks it up from the root's descriptor.
+/// The path relative to the root, for the system.
 pub(super) fn relative(path: &VirtualPath) -> &str {
     match path.strip_prefix(&VirtualPath::root()) {
         Some("") | None => ".",
@@ -36,8 +36,8 @@ fn kind(metadata: &Metadata) -> EntryKind {
     }
 }
 
-/// A replaced file has another inode, an appended one another size; the two times tell of the rest,
-/// as finely as the file system's clock ticks.
+/// A stamp from metadata. A replaced file has a new inode, an appended file a new size. The two times show other
+/// changes, as precisely as the clock of the file system.
 pub(super) fn stamp(metadata: &Metadata) -> Stamp {
     Stamp::new(&format!(
         "{:x}-{:x}-{:x}.{:x}-{:x}.{:x}",
@@ -50,7 +50,7 @@ pub(super) fn stamp(metadata: &Metadata) -> Stamp {
     ))
 }
 
-/// Whether there is a regular file, and if not, what to say.
+/// Returns an error unless the file is regular.
 pub(super) fn check_regular(path: &VirtualPath, metadata: &Metadata) -> Result<(), BackendError> {
     let file_type = metadata.file_type();
     if file_type.is_file() {
@@ -64,11 +64,11 @@ pub(super) fn check_regular(path: &VirtualPath, metadata: &Metadata) -> Result<(
     }
 }
 
-/// A failure of a system call, about `path`.
+/// Translates the error of a system call on `path`.
 pub(super) fn failed(path: &VirtualPath, operation: &'static str, error: io::Error) -> BackendError {
     match rustix::io::Errno::from_io_error(&error) {
         Some(rustix::io::Errno::LOOP) => BackendError::not_a_file(path, "a link, or a loop of links"),
-        // Opening a socket, or a FIFO for writing that nobody reads, without waiting.
+        // The system refuses to open a socket, or a FIFO without a reader for writing.
         Some(rustix::io::Errno::NXIO) => BackendError::not_a_file(path, "a FIFO, socket or device"),
         _ => BackendError::from_system(path, operation, error),
     }

@@ -1,4 +1,4 @@
-//! How paths become keys of objects, and keys paths.
+//! Translates paths to object keys, and keys to paths.
 
 use object_store::path::Path;
 use object_store::{ListResult, ObjectMeta};
@@ -19,13 +19,13 @@ impl Keys {
         Self { prefix }
     }
 
-    /// The key of `path`, with every character as it is.
+    /// The key of `path`, without escaping.
     pub(super) fn key(&self, path: &VirtualPath) -> Result<Path> {
         let whole = path.rebase(&self.prefix)?;
         Path::parse(whole.as_str()).map_err(|error| BackendError::io(path, "naming", error))
     }
 
-    /// The path of an object; an error if the key is no path, or not below the prefix.
+    /// The path of an object; an error if the key is not a valid path or not below the prefix.
     pub(super) fn path(&self, key: &Path) -> Result<VirtualPath> {
         let whole = VirtualPath::parse(&format!("/{key}"))?;
         match whole.strip_prefix(&self.prefix) {
@@ -38,10 +38,10 @@ impl Keys {
         }
     }
 
-    /// A directory's answer from the store, as entries in no particular order.
+    /// Turns the store's answer for a directory into entries, unsorted.
     pub(super) fn listing(&self, found: &ListResult, directory: &Path) -> Listing {
         let mut listing = Listing::default();
-        // Some stores hold an empty object for the directory itself.
+        // Some stores have an empty object for the directory itself.
         let objects = found.objects.iter().filter(|meta| meta.location != *directory);
         let files = objects.map(|meta| self.path(&meta.location).map(|path| entry(path, meta)));
         let directories = found.common_prefixes.iter().map(|key| self.path(key).map(Entry::directory));
@@ -69,7 +69,7 @@ pub(super) fn entry(path: VirtualPath, meta: &ObjectMeta) -> Entry {
     }
 }
 
-/// The entity tag, or else the store's own mark of a version.
+/// The entity tag, or the store's own version id if there is none.
 pub(super) fn stamp(e_tag: Option<&str>, version: Option<&str>) -> Option<Stamp> {
     e_tag.or(version).map(Stamp::new)
 }

@@ -1,4 +1,4 @@
-//! Files as the objects of a store.
+//! Files as objects of an object store.
 
 mod keys;
 #[cfg(feature = "s3")]
@@ -31,16 +31,15 @@ pub use s3::{S3Config, S3Defaults};
 /// How many files of one batch are written at once.
 const CONCURRENT_WRITES: usize = 16;
 
-/// The files in an object store, below a prefix.
+/// Files in an object store, below a prefix.
 ///
-/// Each file is one object whose key is the prefix and the path as it is. Directories are those that
-/// the keys imply. Appends and edits rewrite the object on the condition that it is still the version
-/// that was read, so the store must support conditional puts; those who lose the race read again, a
-/// bounded number of times. An appended file may grow to [`MAX_EDIT_BYTES`].
+/// Each file is one object; its key is the prefix and the path. A directory exists if a key is below it. An append or
+/// an edit rewrites the object, if it is still the version that was read; otherwise the backend reads again, a limited
+/// number of times. The store must support conditional puts. A file can grow by appends up to [`MAX_EDIT_BYTES`].
 ///
-/// A store has no directories to lock, so a file written while another writer creates a directory of
-/// the same name can leave both. Never use this over a store of local files: those follow links out of
-/// their root. [`LocalBackend`](crate::LocalBackend) does not.
+/// A store cannot lock directories. If two writers create a file and a directory of the same name at once, both can
+/// exist. Never use this with a store of local files, which follows links out of its root; use
+/// [`LocalBackend`](crate::LocalBackend).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -67,7 +66,7 @@ pub struct ObjectBackend {
 
 impl fmt::Debug for ObjectBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A store's own `Debug` may show its credentials; its `Display` is its name.
+        // A store's `Debug` can show its credentials. Its `Display` shows only its name.
         f.debug_struct("ObjectBackend")
             .field("store", &self.store.to_string())
             .field("keys", &self.keys)
@@ -76,13 +75,13 @@ impl fmt::Debug for ObjectBackend {
 }
 
 impl ObjectBackend {
-    /// The objects of `store` below `prefix`; the root is the whole store.
+    /// Opens the objects of `store` below `prefix`. With `/` as the prefix it is the whole store.
     #[must_use]
     pub fn new(store: Arc<dyn ObjectStore>, prefix: VirtualPath) -> Self {
         Self { store, keys: Keys::below(prefix), turns: Arc::new(ChangeQueues::new()) }
     }
 
-    /// What the store's answer means for `path`, where it cannot mean a directory.
+    /// Translates an error of the store for `path`, which is not a directory.
     fn failed(path: &VirtualPath, operation: &'static str, error: Error) -> BackendError {
         match error {
             Error::NotFound { .. } => BackendError::not_found(path),
@@ -91,7 +90,7 @@ impl ObjectBackend {
             Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
                 BackendError::PermissionDenied {
                     path: path.clone(),
-                    reason: "the store refuses these credentials".to_owned(),
+                    reason: "the store rejects these credentials".to_owned(),
                 }
             }
             Error::NotSupported { .. } | Error::NotImplemented { .. } => {
@@ -101,7 +100,7 @@ impl ObjectBackend {
         }
     }
 
-    /// Whether any object lies below `path`.
+    /// Whether an object is below `path`.
     async fn is_directory(&self, path: &VirtualPath) -> Result<bool> {
         if path.is_root() {
             return Ok(true);
@@ -109,7 +108,7 @@ impl ObjectBackend {
         let key = self.keys.key(path)?;
         let mut below = self.store.list(Some(&key));
         while let Some(meta) = below.try_next().await.map_err(|error| Self::failed(path, "listing", error))? {
-            // The object of that very name is a file, and so is not what makes a directory.
+            // An object with exactly this key is a file, so it does not make a directory.
             if meta.location != key {
                 return Ok(true);
             }
@@ -117,7 +116,7 @@ impl ObjectBackend {
         Ok(false)
     }
 
-    /// The error for a file that is not there: it may be a directory.
+    /// The error for a missing file: the path may be a directory.
     async fn absent(&self, path: &VirtualPath) -> BackendError {
         match self.is_directory(path).await {
             Ok(true) => BackendError::is_directory(path),
@@ -137,7 +136,8 @@ impl ObjectBackend {
         }
     }
 
-    /// Whether a file may be at `path`: no directory is there, and no file where a directory must be.
+    /// Checks that a file can be at `path`: no directory has that path, and no file is in the place of a parent
+    /// directory.
     async fn check_place(&self, path: &VirtualPath) -> Result<()> {
         let mut above = Vec::new();
         let mut next = path.parent();
@@ -170,7 +170,7 @@ impl ObjectBackend {
         Ok(Entry { path: path.clone(), kind: EntryKind::File, size, modified: None, stamp })
     }
 
-    /// The whole object and its version, if it is there.
+    /// Reads the whole object and its version, if it exists.
     async fn whole(&self, path: &VirtualPath) -> Result<Option<(Bytes, UpdateVersion)>> {
         let failed = |error| Self::failed(path, "reading", error);
         let got = match self.store.get(&self.keys.key(path)?).await {
@@ -185,7 +185,7 @@ impl ObjectBackend {
         Ok(Some((got.bytes().await.map_err(failed)?, version)))
     }
 
-    /// Rewrites the object as `change` says, again while others get there first.
+    /// Rewrites the object with `change`. If another writer was faster, it tries again.
     async fn rewrite<T, C>(
         &self,
         path: &VirtualPath,
@@ -209,7 +209,7 @@ impl ObjectBackend {
             }
             match self.put(path, after, mode).await {
                 Ok(entry) => return Ok((entry, value)),
-                // Changed, created or deleted since it was read.
+                // The object was changed, created or deleted after the read.
                 Err(Error::Precondition { .. } | Error::AlreadyExists { .. } | Error::NotFound { .. }) => {
                     self.turns.pause(attempt).await;
                 }
@@ -234,7 +234,8 @@ impl Backend for ObjectBackend {
             });
         }
         listing.entries.sort_by(|one, other| one.path.cmp(&other.path));
-        // A file and a directory of one name can only come from outside; the file is what can be read.
+        // Only another program can create a file and a directory of the same name. The file wins, because it can be
+        // read.
         listing.entries.dedup_by(|later, first| later.path == first.path);
         Ok(listing)
     }
@@ -261,7 +262,7 @@ impl Backend for ObjectBackend {
             stamp: keys::stamp(meta.e_tag.as_deref(), meta.version.as_deref()),
         };
         if range.max_bytes() == 0 {
-            // An empty range is no range to a store.
+            // A store ignores an empty range.
             return match self.head(path).await? {
                 Some(meta) => Ok(nothing(&meta)),
                 None => Err(self.absent(path).await),
@@ -277,7 +278,7 @@ impl Backend for ObjectBackend {
                 Ok(Contents { bytes, more, ..contents })
             }
             Err(Error::NotFound { .. }) => Err(self.absent(path).await),
-            // Stores refuse a range that begins at the end or beyond it, each in its own way.
+            // Stores refuse a range at or beyond the end, each with another error.
             Err(error) => match self.head(path).await? {
                 Some(meta) if range.offset() >= meta.size => Ok(nothing(&meta)),
                 _ => Err(Self::failed(path, "reading", error)),
@@ -325,7 +326,7 @@ impl Backend for ObjectBackend {
     }
 
     async fn delete(&self, path: &VirtualPath) -> Result<()> {
-        // Stores say that deleting what is not there went well.
+        // Stores report success for the deletion of a missing object.
         if self.head(path).await?.is_none() {
             return Err(self.absent(path).await);
         }
@@ -336,7 +337,7 @@ impl Backend for ObjectBackend {
         let key: Path = self.keys.key(base)?;
         let mut found = self.store.list(Some(&key));
         let (mut entries, mut skipped) = (Vec::new(), Vec::new());
-        // One more than the cap, so that the walk sees that there is more and says so.
+        // One more than the cap, so that the walk notices and reports the cap.
         while entries.len() <= query.max_visited
             && let Some(meta) =
                 found.try_next().await.map_err(|error| Self::failed(base, "listing", error))?
@@ -361,7 +362,7 @@ impl Backend for ObjectBackend {
     }
 
     async fn upload(&self, files: Vec<(VirtualPath, Bytes)>) -> Vec<Result<Entry>> {
-        // At once, except where one path occurs twice: then the last must win.
+        // Writes run concurrently, unless a path occurs twice: then the last one must win.
         let paths: std::collections::HashSet<&VirtualPath> = files.iter().map(|(path, _)| path).collect();
         let at_once = if paths.len() == files.len() { CONCURRENT_WRITES } else { 1 };
         let writes: Vec<_> =

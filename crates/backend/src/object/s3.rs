@@ -5,44 +5,44 @@ use std::sync::Arc;
 
 use object_store::ObjectStore;
 use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
+use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::{BackendError, ObjectBackend, Result, VirtualPath};
 
 /// The address of a bucket and the keys for it.
 ///
-/// Without keys, requests are signed with the keys of the instance or the task. `Debug` does not show the keys.
+/// `Debug` does not show the keys.
 ///
 /// ```
+/// use prowess_backend::ObjectBackend;
 /// use prowess_backend::object::S3Config;
-/// use prowess_backend::{ObjectBackend, VirtualPath};
 ///
-/// let config = S3Config {
-///     endpoint: Some("http://localhost:9000".to_owned()),
-///     access_key_id: Some("example".to_owned()),
-///     secret_access_key: Some("not to be shown".to_owned()),
-///     ..S3Config::new("artifacts")
-/// };
+/// let mut config = S3Config::new("artifacts");
+/// config.endpoint = Some("http://localhost:9000".to_owned());
+/// config.access_key_id = Some("example".to_owned());
+/// config.secret_access_key = Some("not to be shown".into());
 /// assert!(!format!("{config:?}").contains("not to be shown"));
 /// let backend = ObjectBackend::s3(config)?;
 /// assert!(!format!("{backend:?}").contains("not to be shown"));
 /// # Ok::<(), prowess_backend::BackendError>(())
 /// ```
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct S3Config {
     /// The bucket's name.
     pub bucket: String,
+    /// The path before the keys of all objects. Default: `/`, the whole bucket.
+    pub prefix: VirtualPath,
     /// The region of the bucket. Default: `us-east-1`.
     pub region: Option<String>,
-    /// Where to send requests, if not to Amazon. An `http://` address is used without encryption.
+    /// The server, if it is not Amazon. Requests to an `http://` address are not encrypted.
     pub endpoint: Option<String>,
-    /// The id of the key that signs requests.
+    /// The id of the key that signs requests. Without keys, requests use those of the instance or the task.
     pub access_key_id: Option<String>,
     /// The secret key.
-    pub secret_access_key: Option<String>,
-    /// The token of a temporary session.
-    pub session_token: Option<String>,
-    /// The backend has only the objects below this path; `/` is the whole bucket.
-    pub prefix: VirtualPath,
+    pub secret_access_key: Option<SecretString>,
+    /// The token that belongs to temporary keys.
+    pub session_token: Option<SecretString>,
 }
 
 impl S3Config {
@@ -51,43 +51,42 @@ impl S3Config {
     pub fn new(bucket: impl Into<String>) -> Self {
         Self {
             bucket: bucket.into(),
+            prefix: VirtualPath::root(),
             region: None,
             endpoint: None,
             access_key_id: None,
             secret_access_key: None,
             session_token: None,
-            prefix: VirtualPath::root(),
         }
     }
 }
 
 impl fmt::Debug for S3Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hidden = |secret: &Option<String>| secret.as_ref().map(|_| "(hidden)");
         f.debug_struct("S3Config")
             .field("bucket", &self.bucket)
+            .field("prefix", &self.prefix)
             .field("region", &self.region)
             .field("endpoint", &self.endpoint)
-            .field("access_key_id", &hidden(&self.access_key_id))
-            .field("secret_access_key", &hidden(&self.secret_access_key))
-            .field("session_token", &hidden(&self.session_token))
-            .field("prefix", &self.prefix)
+            .field("access_key_id", &self.access_key_id.as_ref().map(|_| "(hidden)"))
+            .field("secret_access_key", &self.secret_access_key)
+            .field("session_token", &self.session_token)
             .finish()
     }
 }
 
-/// The source of the settings that an [`S3Config`] does not have.
+/// Where settings come from that are missing in an [`S3Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum S3Defaults {
-    /// No source. Requests are signed with the keys of the instance or the task.
+    /// From the instance or the task, which has keys for its requests.
     Instance,
-    /// The environment variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION` and
-    /// `AWS_ENDPOINT_URL`. Without them it is the same as [`S3Defaults::Instance`].
+    /// From the environment variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`
+    /// and `AWS_ENDPOINT_URL`; then as [`S3Defaults::Instance`].
     Environment,
 }
 
 impl S3Config {
-    /// Opens the bucket as an object store. It sends no request yet, and the caller has to apply the prefix.
+    /// Opens the bucket as an object store, without sending a request. The caller has to apply the prefix.
     ///
     /// ```
     /// use prowess_backend::object::{S3Config, S3Defaults};
@@ -118,17 +117,17 @@ impl S3Config {
             builder = builder.with_access_key_id(id);
         }
         if let Some(key) = self.secret_access_key {
-            builder = builder.with_secret_access_key(key);
+            builder = builder.with_secret_access_key(key.expose_secret());
         }
         if let Some(token) = self.session_token {
-            builder = builder.with_token(token);
+            builder = builder.with_token(token.expose_secret());
         }
         Ok(Arc::new(builder.build()?))
     }
 }
 
 impl ObjectBackend {
-    /// The objects of an S3 bucket. The first request is sent with the first operation.
+    /// Opens an S3 bucket. The first operation sends the first request.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use super::Subject;
 use super::subject::refused;
 use crate::VirtualPath;
 
-/// One failure is not the batch's.
+/// `read_many` returns the answers in order. One failure does not affect the others.
 pub async fn read_many_answers_in_order_with_an_error_each(subject: &Subject) {
     subject.put("b", "b").await;
     subject.put("tree/branch/a", "a").await;
@@ -22,7 +22,7 @@ pub async fn read_many_answers_in_order_with_an_error_each(subject: &Subject) {
     assert!(answers.next().is_none());
 }
 
-/// And says which are cut.
+/// `read_many` cuts each file at the limit and says so.
 pub async fn read_many_cuts_each_file(subject: &Subject) {
     for (relative, text) in [("a", "123"), ("b", "1234"), ("c", "")] {
         subject.put(relative, text).await;
@@ -38,14 +38,14 @@ pub async fn read_many_cuts_each_file(subject: &Subject) {
     assert_eq!(told, [(3, true), (3, false), (0, true)]);
 }
 
-/// And no error.
+/// `read_many` of no paths returns no answers.
 pub async fn read_many_of_nothing_is_nothing(subject: &Subject) {
     assert!(subject.backend().read_many(&[], 10).await.is_empty());
     assert!(subject.backend().download(&[]).await.is_empty());
     assert!(subject.backend().upload(Vec::new()).await.is_empty());
 }
 
-/// More than are read at once, with gaps.
+/// `read_many` keeps the order of more files than it reads at once, with missing files among them.
 pub async fn read_many_keeps_the_order_of_many(subject: &Subject) {
     let relative =
         |number: usize| format!("{}/{number}", if number.is_multiple_of(3) { "tree/branch" } else { "dir" });
@@ -68,7 +68,7 @@ pub async fn read_many_keeps_the_order_of_many(subject: &Subject) {
     }
 }
 
-/// Each time.
+/// `read_many` returns one answer each time a path occurs.
 pub async fn read_many_answers_for_a_repeated_path(subject: &Subject) {
     subject.put("a", "a").await;
     let paths = ["a", "nothing", "a"].map(|relative| subject.at(relative));
@@ -76,7 +76,7 @@ pub async fn read_many_answers_for_a_repeated_path(subject: &Subject) {
     assert_eq!(codes, [true, false, true]);
 }
 
-/// What can be written is written.
+/// `upload` writes the valid files and returns an error for each other one.
 pub async fn upload_answers_in_order_with_an_error_each(subject: &Subject) {
     subject.put("file", "x").await;
     let files = ["tree/branch/new", "file/below", "tree/new", "tree"]
@@ -92,7 +92,7 @@ pub async fn upload_answers_in_order_with_an_error_each(subject: &Subject) {
     assert_eq!(subject.text("tree/new").await, "new");
 }
 
-/// In the order given.
+/// `upload` writes files of the same path in order, so the last one wins.
 pub async fn the_last_upload_of_a_path_wins(subject: &Subject) {
     let files = (0..20).map(|number| (subject.at("dir/file"), Bytes::from(number.to_string()))).collect();
     for answer in subject.backend().upload(files).await {
@@ -101,7 +101,7 @@ pub async fn the_last_upload_of_a_path_wins(subject: &Subject) {
     assert_eq!(subject.text("dir/file").await, "19");
 }
 
-/// Whole files only.
+/// `download` returns whole files in order, with an error for each failure.
 pub async fn download_answers_in_order_with_an_error_each(subject: &Subject) {
     subject.put("tree/branch/a", "a").await;
     subject.put("b", vec![0, 255]).await;

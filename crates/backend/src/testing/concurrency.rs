@@ -1,4 +1,4 @@
-//! Behaviours of several operations at the same time.
+//! Behaviours of concurrent operations.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -12,7 +12,7 @@ use crate::{Edit, ReadRange, WriteMode};
 const TASKS: usize = 16;
 const ROUNDS: usize = 20;
 
-/// Starts a task for each number, and gives their answers in order.
+/// Starts a task for each number and returns the results in order.
 async fn crowd<T, F>(size: usize, task: impl Fn(usize) -> F) -> Vec<T>
 where
     T: Send + 'static,
@@ -26,7 +26,7 @@ where
     answers
 }
 
-/// Sixteen writers of twenty lines each: every line is there once, whole, and each writer's in order.
+/// Sixteen writers append twenty lines each. Every line is there once, whole, and in the order of its writer.
 pub async fn appends_lose_nothing(subject: &Subject) {
     crowd(TASKS, |writer| {
         let (backend, path) = (subject.shared(), subject.at("dir/log"));
@@ -49,7 +49,7 @@ pub async fn appends_lose_nothing(subject: &Subject) {
     }
 }
 
-/// Each on its own word of one file.
+/// Concurrent edits of different words in one file all take effect.
 pub async fn edits_lose_nothing(subject: &Subject) {
     let words = |state: &str| (0..TASKS).map(|number| format!("<{number}:{state}>\n")).collect::<String>();
     subject.put("file", words("before")).await;
@@ -62,7 +62,7 @@ pub async fn edits_lose_nothing(subject: &Subject) {
     assert_eq!(subject.text("file").await, words("after"));
 }
 
-/// Neither does an edit undo an append, nor an append an edit.
+/// An edit does not undo a concurrent append, and an append does not undo an edit.
 pub async fn appends_and_edits_lose_nothing(subject: &Subject) {
     subject.put("file", "count: \n").await;
     crowd(TASKS, |number| {
@@ -86,7 +86,7 @@ pub async fn appends_and_edits_lose_nothing(subject: &Subject) {
     assert_eq!(text.lines().skip(1).collect::<BTreeSet<_>>().len(), changes, "{text}");
 }
 
-/// And the others are told.
+/// Of several concurrent creators one wins, and the others get an error.
 pub async fn one_creator_wins(subject: &Subject) {
     let answers = crowd(TASKS, |number| {
         let (backend, path) = (subject.shared(), subject.at("dir/file"));
@@ -107,7 +107,7 @@ pub async fn one_creator_wins(subject: &Subject) {
     assert_eq!(winners, [subject.text("dir/file").await]);
 }
 
-/// The old one or the new one, of the right length, made of one letter.
+/// A reader sees the old file or the new one, of the right length and made of one letter.
 pub async fn readers_see_whole_files(subject: &Subject) {
     let version = |number: usize| {
         let letter = if number.is_multiple_of(2) { b'a' } else { b'b' };
@@ -133,7 +133,7 @@ pub async fn readers_see_whole_files(subject: &Subject) {
     writer.await.expect("the writer does not panic");
 }
 
-/// Which all of them need, and each may create.
+/// Concurrent writers create the directories that all of them need.
 pub async fn writers_share_new_directories(subject: &Subject) {
     crowd(TASKS, |number| {
         let (backend, path) = (subject.shared(), subject.at(&format!("a/b/c/{number:02}")));

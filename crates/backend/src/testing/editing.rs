@@ -9,7 +9,7 @@ async fn edit(subject: &Subject, relative: &str, edit: Edit) -> Result<Edited> {
     subject.backend().edit(&subject.at(relative), &edit).await
 }
 
-/// And says so.
+/// An edit replaces the only occurrence and reports it.
 pub async fn replaces_the_only_occurrence(subject: &Subject) {
     subject.put("dir/file", "one two three").await;
     let edited = edit(subject, "dir/file", Edit::unique("two", "2")).await.expect("it occurs once");
@@ -19,7 +19,7 @@ pub async fn replaces_the_only_occurrence(subject: &Subject) {
     assert_eq!(subject.found("**").await, ["dir/file"], "nothing else is left behind");
 }
 
-/// And changes none.
+/// An edit of a text that occurs several times fails, counts the occurrences and changes nothing.
 pub async fn refuses_several_and_counts_them(subject: &Subject) {
     subject.put("file", "a b a b a").await;
     match edit(subject, "file", Edit::unique("a", "x")).await {
@@ -29,7 +29,7 @@ pub async fn refuses_several_and_counts_them(subject: &Subject) {
     assert_eq!(subject.text("file").await, "a b a b a");
 }
 
-/// One, too, if there is only one.
+/// `Edit::all` replaces every occurrence, also if there is only one.
 pub async fn replaces_all_occurrences(subject: &Subject) {
     subject.put("file", "a b a b a").await;
     assert_eq!(edit(subject, "file", Edit::all("a", "aa")).await.expect("it occurs").replacements, 3);
@@ -38,7 +38,7 @@ pub async fn replaces_all_occurrences(subject: &Subject) {
     assert_eq!(edit(subject, "file", Edit::all("b", "c")).await.expect("it occurs").replacements, 1);
 }
 
-/// In either scope.
+/// An edit of a missing text fails in either scope.
 pub async fn refuses_absent_text(subject: &Subject) {
     subject.put("file", "abc").await;
     refused(edit(subject, "file", Edit::unique("ABC", "x")).await, "text_not_found");
@@ -46,7 +46,7 @@ pub async fn refuses_absent_text(subject: &Subject) {
     assert_eq!(subject.text("file").await, "abc");
 }
 
-/// Which occurs everywhere and means nothing.
+/// An edit of an empty text fails, because it occurs everywhere.
 pub async fn refuses_empty_text(subject: &Subject) {
     subject.put("file", "abc").await;
     refused(edit(subject, "file", Edit::unique("", "x")).await, "invalid_edit");
@@ -54,7 +54,7 @@ pub async fn refuses_empty_text(subject: &Subject) {
     assert_eq!(subject.text("file").await, "abc");
 }
 
-/// Down to nothing.
+/// An empty replacement deletes the text, down to an empty file.
 pub async fn an_empty_replacement_deletes(subject: &Subject) {
     subject.put("file", "abc").await;
     edit(subject, "file", Edit::unique("b", "")).await.expect("it occurs once");
@@ -63,7 +63,7 @@ pub async fn an_empty_replacement_deletes(subject: &Subject) {
     assert_eq!(subject.text("file").await, "");
 }
 
-/// Line ends and letters are compared as they are.
+/// An edit compares line ends and letters exactly.
 pub async fn lines_and_unicode_are_exact(subject: &Subject) {
     subject.put("file", "één\r\ntwee\ndrie 🦀\n").await;
     refused(edit(subject, "file", Edit::unique("één\ntwee", "x")).await, "text_not_found");
@@ -72,7 +72,7 @@ pub async fn lines_and_unicode_are_exact(subject: &Subject) {
     assert_eq!(subject.text("file").await, "één\r\n2\n3 $1 \\n\n");
 }
 
-/// `aa` is in `aaaa` twice.
+/// Overlapping occurrences count once: `aa` occurs twice in `aaaa`.
 pub async fn overlapping_occurrences_count_once(subject: &Subject) {
     subject.put("file", "aaaa").await;
     match edit(subject, "file", Edit::unique("aa", "b")).await {
@@ -83,7 +83,7 @@ pub async fn overlapping_occurrences_count_once(subject: &Subject) {
     assert_eq!(subject.text("file").await, "bb");
 }
 
-/// And is not created.
+/// An edit of a missing file fails and does not create it.
 pub async fn a_missing_file_is_not_found(subject: &Subject) {
     subject.put("file", "x").await;
     for relative in ["nothing", "no/thing", "file/below"] {
@@ -92,19 +92,19 @@ pub async fn a_missing_file_is_not_found(subject: &Subject) {
     assert_eq!(subject.found("**").await, ["file"]);
 }
 
-/// A directory has no text.
+/// An edit of a directory fails.
 pub async fn a_directory_is_refused(subject: &Subject) {
     subject.put("dir/file", "x").await;
     refused(edit(subject, "dir", Edit::unique("a", "b")).await, "is_directory");
 }
 
-/// What is not UTF-8 is left alone.
+/// An edit of a file that is not UTF-8 fails.
 pub async fn binary_is_refused(subject: &Subject) {
     subject.put("file", vec![b'a', 0xff]).await;
     refused(edit(subject, "file", Edit::unique("a", "b")).await, "not_text");
 }
 
-/// To the byte.
+/// The size limit of edits is exact to the byte.
 pub async fn the_largest_file_is_edited_and_a_larger_one_refused(subject: &Subject) {
     let size = usize::try_from(MAX_EDIT_BYTES).expect("memory holds it");
     let mut text = vec![b'.'; size];

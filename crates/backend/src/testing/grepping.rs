@@ -25,7 +25,7 @@ fn regex(pattern: &str) -> GrepQuery {
     GrepQuery::regex(pattern).expect("the suite's expressions are valid")
 }
 
-/// Counted from 1, the last one too when it has no end.
+/// Lines count from 1. The last line counts even without a line end.
 pub async fn finds_lines_with_their_numbers(subject: &Subject) {
     subject.put("a", "fn one\n\nlet two\nfn three").await;
     subject.put("tree/branch/b", "fn four\n").await;
@@ -34,14 +34,14 @@ pub async fn finds_lines_with_their_numbers(subject: &Subject) {
     assert!(report.stopped.is_none() && report.partial.is_empty() && report.binary == 0, "{report:?}");
 }
 
-/// Dots and brackets included.
+/// A literal matches dots and brackets exactly.
 pub async fn a_literal_means_itself(subject: &Subject) {
     subject.put("a", "a.b(c)\naxb(c)\n").await;
     let query = GrepQuery::literal(".b(").expect("a literal is valid");
     assert_eq!(lines(subject, &grep(subject, query).await), ["a:1:a.b(c)"]);
 }
 
-/// By a pattern of their paths.
+/// A search reads only the files that match the pattern of paths.
 pub async fn searches_only_the_files_asked_for(subject: &Subject) {
     for relative in ["a.md", "tree/b.md", "tree/branch/c.md", "tree/branch/d.txt"] {
         subject.put(relative, "needle\n").await;
@@ -51,7 +51,7 @@ pub async fn searches_only_the_files_asked_for(subject: &Subject) {
     assert_eq!(lines(subject, &report), ["tree/b.md:1:needle", "tree/branch/c.md:1:needle"]);
 }
 
-/// And other files are still searched.
+/// The cap per file is reported, and the search continues with other files.
 pub async fn the_cap_per_file_is_reported(subject: &Subject) {
     subject.put("a", "x\nx\nx\n").await;
     subject.put("b", "x\nx\n").await;
@@ -61,7 +61,7 @@ pub async fn the_cap_per_file_is_reported(subject: &Subject) {
     assert_eq!(report.stopped, None);
 }
 
-/// As many as asked for is complete; one more is not.
+/// A search with exactly as many lines as the cap is complete. One more line reaches the cap.
 pub async fn the_cap_in_all_is_exact_and_reported(subject: &Subject) {
     subject.put("a", "x\nx\n").await;
     subject.put("b", "x\n").await;
@@ -71,7 +71,7 @@ pub async fn the_cap_in_all_is_exact_and_reported(subject: &Subject) {
     assert_eq!((cut.matches.len(), cut.stopped), (2, Some(Cap::Results(2))));
 }
 
-/// And passed over.
+/// A search skips and counts binary files.
 pub async fn binary_files_are_counted(subject: &Subject) {
     subject.put("a.bin", b"needle\0needle\n".to_vec()).await;
     subject.put("b.txt", "needle\n").await;
@@ -80,7 +80,7 @@ pub async fn binary_files_are_counted(subject: &Subject) {
     assert_eq!(report.binary, 1);
 }
 
-/// And named as such.
+/// A search reads only the first part of a large file and reports that.
 pub async fn a_large_file_is_searched_in_part(subject: &Subject) {
     subject.put("a", "needle\n..............needle\n").await;
     let report = grep(subject, regex("needle").max_file_bytes(10)).await;
@@ -88,7 +88,7 @@ pub async fn a_large_file_is_searched_in_part(subject: &Subject) {
     assert_eq!(report.partial, [(subject.at("a"), PartialReason::Size)]);
 }
 
-/// Neither kind of them.
+/// Lines do not include their line end, `\n` or `\r\n`.
 pub async fn line_ends_are_not_part_of_lines(subject: &Subject) {
     subject.put("a", "one\r\ntwo\nthree\r\n").await;
     assert_eq!(
@@ -97,7 +97,7 @@ pub async fn line_ends_are_not_part_of_lines(subject: &Subject) {
     );
 }
 
-/// And say so.
+/// A long line is cut and marked as cut.
 pub async fn long_lines_are_cut(subject: &Subject) {
     subject.put("a", format!("{}needle\nneedle\n", ".".repeat(MAX_LINE_BYTES))).await;
     let report = grep(subject, regex("needle")).await;
@@ -105,7 +105,7 @@ pub async fn long_lines_are_cut(subject: &Subject) {
     assert_eq!(told, [(MAX_LINE_BYTES, true), (6, false)]);
 }
 
-/// By naming it instead of a directory.
+/// The base can be a single file.
 pub async fn one_file_can_be_searched(subject: &Subject) {
     subject.put("dir/a", "needle\n").await;
     subject.put("dir/b", "needle\n").await;
@@ -113,30 +113,30 @@ pub async fn one_file_can_be_searched(subject: &Subject) {
     assert_eq!(lines(subject, &report), ["dir/b:1:needle"]);
 }
 
-/// Rather than without matches.
+/// A missing base is an error, not an empty result.
 pub async fn a_missing_base_is_not_found(subject: &Subject) {
     refused(subject.backend().grep(&subject.at("no/thing"), &regex("x")).await, "not_found");
 }
 
-/// What cannot be shown is replaced.
+/// A search reads files that are not UTF-8 and replaces the invalid bytes.
 pub async fn foreign_encodings_are_searched(subject: &Subject) {
     subject.put("latin1", b"caf\xe9 needle\n".to_vec()).await;
     assert_eq!(lines(subject, &grep(subject, regex("needle")).await), ["latin1:1:caf\u{fffd} needle"]);
 }
 
-/// Before anything is searched.
+/// Hostile patterns fail before the search starts.
 pub async fn hostile_patterns_are_refused(subject: &Subject) {
     let long = "a".repeat(MAX_SEARCH_BYTES + 1);
     for pattern in ["", "(", "[z-a]", "(((a{1000}){1000}){1000})", &long] {
         refused(GrepQuery::regex(pattern), "invalid_pattern");
     }
     refused(GrepQuery::literal(""), "invalid_pattern");
-    // What would take an exponential time elsewhere.
+    // This expression would take exponential time in other engines.
     subject.put("a", format!("{}\n", "a".repeat(10_000))).await;
     assert!(grep(subject, regex("^(a+)+$b")).await.matches.is_empty());
 }
 
-/// By path, then by line, however many files are read at once.
+/// Results are sorted by path, then by line, even if files are read concurrently.
 pub async fn results_are_in_order(subject: &Subject) {
     for number in 0..60 {
         subject.put(&format!("dir/{number:02}"), "x\nx\n").await;

@@ -6,13 +6,13 @@ use super::Subject;
 use super::subject::refused;
 use crate::{Edit, EntryKind, ReadRange, VirtualPath};
 
-/// The base can be listed before there is anything in it, and so can the root.
+/// The base and the root can be listed before any file exists.
 pub async fn the_root_can_be_listed(subject: &Subject) {
     subject.backend().ls(&VirtualPath::root()).await.expect("the root is always there");
     assert!(subject.backend().ls(subject.base()).await.expect("so is the base").skipped.is_empty());
 }
 
-/// Files and directories are in one order, that of their names.
+/// A listing sorts files and directories together, by name.
 pub async fn ls_sorts_by_name(subject: &Subject) {
     for name in ["tree/b", "tree/a.txt", "tree/a/x", "tree/branch/x", "tree/a-b", "tree/B"] {
         subject.put(name, name.to_owned()).await;
@@ -20,7 +20,7 @@ pub async fn ls_sorts_by_name(subject: &Subject) {
     assert_eq!(subject.names("tree").await, ["B", "a/", "a-b", "a.txt", "b", "branch/"]);
 }
 
-/// An entry says what it is and how large.
+/// An entry has its kind and its size.
 pub async fn ls_tells_kinds_and_sizes(subject: &Subject) {
     subject.put("tree/file", "12345").await;
     subject.put("tree/branch/x", "").await;
@@ -31,7 +31,7 @@ pub async fn ls_tells_kinds_and_sizes(subject: &Subject) {
     assert_eq!(told, expected);
 }
 
-/// However much a directory holds.
+/// A listing shows a directory once, no matter how many files it has.
 pub async fn ls_shows_a_directory_once(subject: &Subject) {
     for name in ["dir/sub/a", "dir/sub/b", "dir/sub/deep/c", "dir/z"] {
         subject.put(name, "x").await;
@@ -39,25 +39,25 @@ pub async fn ls_shows_a_directory_once(subject: &Subject) {
     assert_eq!(subject.names("dir").await, ["sub/", "z"]);
 }
 
-/// A file holds nothing.
+/// A file cannot be listed.
 pub async fn ls_of_a_file_is_refused(subject: &Subject) {
     subject.put("file", "x").await;
     refused(subject.backend().ls(&subject.at("file")).await, "not_a_directory");
 }
 
-/// Neither at the top nor further down.
+/// Listing a missing directory fails, at the top and further down.
 pub async fn ls_of_nothing_is_not_found(subject: &Subject) {
     refused(subject.backend().ls(&subject.at("nothing")).await, "not_found");
     refused(subject.backend().ls(&subject.at("nothing/at/all")).await, "not_found");
 }
 
-/// Nothing lies below a file.
+/// A path below a file does not exist.
 pub async fn ls_below_a_file_is_not_found(subject: &Subject) {
     subject.put("file", "x").await;
     refused(subject.backend().ls(&subject.at("file/below")).await, "not_found");
 }
 
-/// `ab/x` is not in `a`.
+/// A common beginning of two names does not put one inside the other: `ab/x` is not in `a`.
 pub async fn names_with_a_common_beginning_are_not_inside_each_other(subject: &Subject) {
     subject.put("ab/x", "x").await;
     refused(subject.backend().ls(&subject.at("a")).await, "not_found");
@@ -67,9 +67,9 @@ pub async fn names_with_a_common_beginning_are_not_inside_each_other(subject: &S
     assert_eq!(subject.found("a/**").await, ["a/y"]);
 }
 
-/// Byte for byte, without normalisation.
+/// Names keep their exact bytes, without normalisation.
 pub async fn unicode_names_are_kept(subject: &Subject) {
-    // The same letter composed and decomposed are two names.
+    // The composed and the decomposed letter are two names.
     let names = ["e\u{301}.md", "\u{e9}.md", "技能.md", "🦀.md"];
     for name in names {
         subject.put(&format!("dir/{name}"), name).await;
@@ -80,14 +80,14 @@ pub async fn unicode_names_are_kept(subject: &Subject) {
     }
 }
 
-/// A dot in front hides nothing.
+/// Names with a leading dot are listed.
 pub async fn hidden_names_are_listed(subject: &Subject) {
     subject.put("dir/.hidden", "x").await;
     subject.put("dir/.config/x", "x").await;
     assert_eq!(subject.names("dir").await, [".config/", ".hidden"]);
 }
 
-/// What means something to a shell, an address or a pattern means itself in a name.
+/// Characters with a meaning for shells, URLs or patterns have none in a name.
 pub async fn odd_names_are_kept(subject: &Subject) {
     let names = [" ", "#1", "%2e%2e", "*", "...", "?a=b&c", "[x]", "a b", "it's \"it\"", "{a,b}", "~"];
     let mut sorted = names;
@@ -101,14 +101,14 @@ pub async fn odd_names_are_kept(subject: &Subject) {
     }
 }
 
-/// Path, kind and size.
+/// `stat` reports path, kind and size of a file.
 pub async fn stat_describes_a_file(subject: &Subject) {
     subject.put("dir/file", "12345").await;
     let entry = subject.backend().stat(&subject.at("dir/file")).await.expect("it is there");
     assert_eq!((entry.path, entry.kind, entry.size), (subject.at("dir/file"), EntryKind::File, 5));
 }
 
-/// Those that hold something, and the base, which may not.
+/// `stat` describes directories with files in them, and the base, which may be empty.
 pub async fn stat_describes_directories(subject: &Subject) {
     subject.put("dir/sub/file", "x").await;
     for path in [subject.base().clone(), subject.at("dir"), subject.at("dir/sub")] {
@@ -120,7 +120,7 @@ pub async fn stat_describes_directories(subject: &Subject) {
     }
 }
 
-/// Missing, in a missing directory, below a file.
+/// `stat` fails for a missing file, in a missing directory and below a file.
 pub async fn stat_of_nothing_is_not_found(subject: &Subject) {
     subject.put("file", "x").await;
     for relative in ["nothing", "no/thing", "file/below"] {
@@ -128,7 +128,7 @@ pub async fn stat_of_nothing_is_not_found(subject: &Subject) {
     }
 }
 
-/// One version of a file has one stamp, whoever tells it.
+/// All operations report the same stamp for one version of a file.
 pub async fn stamps_agree_everywhere(subject: &Subject) {
     subject.put("dir/file", "x").await;
     let path = subject.at("dir/file");
@@ -138,7 +138,7 @@ pub async fn stamps_agree_everywhere(subject: &Subject) {
     assert!(stat.is_some() && stat == read && stat == listed, "{stat:?} {read:?} {listed:?}");
 }
 
-/// Every way of changing a file gives it another stamp, and says which.
+/// Every change of a file changes its stamp, and returns the new one.
 pub async fn stamps_change_with_the_contents(subject: &Subject) {
     let (backend, path) = (subject.backend(), subject.at("file"));
     subject.put("file", "one").await;

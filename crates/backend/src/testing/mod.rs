@@ -1,8 +1,8 @@
-//! The suite that every backend passes: run it for your own.
+//! The test suite of all backends. Run it for your own backend.
 //!
-//! [`suite!`] makes a module with one `#[tokio::test]` per behaviour, so that a failure names what does
-//! not hold. It needs `tokio` with the features `macros` and `rt-multi-thread` in your
-//! `[dev-dependencies]`, beside this crate with the feature `testing`.
+//! [`suite!`] makes a module with one `#[tokio::test]` per behaviour, so a failure names the behaviour. In your
+//! `[dev-dependencies]` you need this crate with the feature `testing`, and `tokio` with the features `macros` and
+//! `rt-multi-thread`.
 //!
 //! ```
 //! use prowess_backend::MemoryBackend;
@@ -13,7 +13,7 @@
 //! # fn main() {}
 //! ```
 //!
-//! A single behaviour is a function and can be called by itself:
+//! You can also call a single behaviour as a function:
 //!
 //! ```
 //! # use prowess_backend::MemoryBackend;
@@ -37,15 +37,15 @@ pub mod writing;
 pub use crate::backend_suite as suite;
 pub use subject::Subject;
 
-/// Makes a module of tests, one per behaviour; see [`testing`](crate::testing).
+/// Makes a module with one test per behaviour; see [`testing`](crate::testing).
 ///
-/// The first argument is the module's name, the second an expression that gives a fresh
+/// The first argument is the name of the module. The second is an expression that returns a new
 /// [`Subject`](crate::testing::Subject).
 #[macro_export]
 macro_rules! backend_suite {
     ($name:ident, $subject:expr) => {
         mod $name {
-            #[allow(unused_imports, reason = "not every subject needs what stands around it")]
+            #[allow(unused_imports, reason = "not every subject uses the names around it")]
             use super::*;
 
             $crate::backend_suite! { @tests $subject;
@@ -100,7 +100,7 @@ macro_rules! backend_suite {
     (@tests $subject:expr; $($module:ident: $($behaviour:ident)+;)+) => {
         $(
             mod $module {
-                #[allow(unused_imports, reason = "not every subject needs what stands around it")]
+                #[allow(unused_imports, reason = "not every subject uses the names around it")]
                 use super::*;
 
                 $(

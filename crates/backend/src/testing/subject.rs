@@ -1,4 +1,4 @@
-//! What the suite is run against.
+//! The backend that the suite tests.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -8,37 +8,37 @@ use bytes::Bytes;
 
 use crate::{Backend, BackendError, GlobQuery, GlobReport, ReadRange, Result, VirtualPath, WriteMode};
 
-/// An empty backend, or an empty directory in one, and what must live as long as it does.
+/// An empty backend, or an empty directory in one, with its guards.
 ///
-/// A test reports what it finds by panicking, and so do these methods.
+/// The methods panic if they fail, like a test.
 #[derive(Debug)]
 pub struct Subject {
     backend: Arc<dyn Backend>,
     base: VirtualPath,
-    kept: Vec<Box<dyn Kept>>,
+    guards: Vec<Box<dyn Guard>>,
 }
 
-/// Something to drop after the backend, such as a temporary directory.
-trait Kept: Any + Send + Sync + Debug {}
-impl<T: Any + Send + Sync + Debug> Kept for T {}
+/// A guard to drop after the backend, such as a temporary directory.
+trait Guard: Any + Send + Sync + Debug {}
+impl<T: Any + Send + Sync + Debug> Guard for T {}
 
 impl Subject {
-    /// The backend from its root down.
+    /// Tests the backend from its root.
     #[must_use]
     pub fn new(backend: impl Backend + 'static) -> Self {
-        Self { backend: Arc::new(backend), base: VirtualPath::root(), kept: Vec::new() }
+        Self { backend: Arc::new(backend), base: VirtualPath::root(), guards: Vec::new() }
     }
 
-    /// The backend from `base` down, as below a mount.
+    /// Tests the backend below `base`, as below a mount.
     #[must_use]
     pub fn below(self, base: VirtualPath) -> Self {
         Self { base, ..self }
     }
 
-    /// Keeps `guard` for as long as the subject.
+    /// Keeps `guard` until the subject is dropped.
     #[must_use]
     pub fn keeping(mut self, guard: impl Any + Send + Sync + Debug) -> Self {
-        self.kept.push(Box::new(guard));
+        self.guards.push(Box::new(guard));
         self
     }
 
@@ -48,13 +48,13 @@ impl Subject {
         &*self.backend
     }
 
-    /// The backend, for another task.
+    /// The backend, for use in another task.
     #[must_use]
     pub fn shared(&self) -> Arc<dyn Backend> {
         Arc::clone(&self.backend)
     }
 
-    /// Where the suite works.
+    /// The directory in which the suite works.
     #[must_use]
     pub fn base(&self) -> &VirtualPath {
         &self.base
@@ -64,7 +64,7 @@ impl Subject {
     ///
     /// # Panics
     ///
-    /// If `relative` is not a path.
+    /// If `relative` is not a valid path.
     #[must_use]
     #[track_caller]
     pub fn at(&self, relative: &str) -> VirtualPath {
@@ -97,11 +97,11 @@ impl Subject {
         }
     }
 
-    /// The names in a directory, with a slash after those of directories.
+    /// The names in a directory. Directories have a slash at the end.
     ///
     /// # Panics
     ///
-    /// If it cannot be listed, or not completely.
+    /// If the directory cannot be listed completely.
     pub async fn names(&self, relative: &str) -> Vec<String> {
         let listing = self.backend.ls(&self.at(relative)).await.expect("the directory can be listed");
         assert!(listing.skipped.is_empty() && listing.stopped.is_none(), "{listing:?}");
@@ -114,11 +114,11 @@ impl Subject {
             .collect()
     }
 
-    /// What a pattern finds below the base, as paths relative to it.
+    /// The files below the base that match, as paths relative to it.
     ///
     /// # Panics
     ///
-    /// If the search fails, or is not complete.
+    /// If the search fails or is not complete.
     pub async fn found(&self, pattern: &str) -> Vec<String> {
         let query = GlobQuery::new(pattern).expect("the suite's patterns are valid");
         let report = self.backend.glob(&self.base, &query).await.expect("the base can be searched");
@@ -134,7 +134,7 @@ impl Subject {
     }
 }
 
-/// The error that was expected.
+/// The expected error.
 #[track_caller]
 pub(super) fn refused<T: Debug>(answer: Result<T>, code: &str) -> BackendError {
     match answer {

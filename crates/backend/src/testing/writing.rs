@@ -10,7 +10,7 @@ async fn write(subject: &Subject, relative: &str, mode: WriteMode) -> crate::Res
     subject.backend().write(&subject.at(relative), Bytes::from_static(b"new"), mode).await
 }
 
-/// Nothing of a longer file is left.
+/// A write replaces the whole file, even a longer one.
 pub async fn replacing_is_whole(subject: &Subject) {
     subject.put("file", "a long text that was there before").await;
     subject.put("file", "short").await;
@@ -18,14 +18,14 @@ pub async fn replacing_is_whole(subject: &Subject) {
     assert_eq!(subject.found("**").await, ["file"], "nothing else is left behind");
 }
 
-/// Where nothing is.
+/// `CreateNew` creates a file.
 pub async fn create_new_creates(subject: &Subject) {
     write(subject, "dir/file", WriteMode::CreateNew).await.expect("nothing is there");
     assert_eq!(subject.text("dir/file").await, "new");
     assert_eq!(subject.found("**").await, ["dir/file"], "nothing else is left behind");
 }
 
-/// And leaves it as it is.
+/// `CreateNew` fails for an existing file and does not change it.
 pub async fn create_new_refuses_what_exists(subject: &Subject) {
     subject.put("file", "old").await;
     refused(write(subject, "file", WriteMode::CreateNew).await, "already_exists");
@@ -33,14 +33,14 @@ pub async fn create_new_refuses_what_exists(subject: &Subject) {
     assert_eq!(subject.found("**").await, ["file"], "nothing else is left behind");
 }
 
-/// However many.
+/// A write creates all missing directories.
 pub async fn missing_directories_are_created(subject: &Subject) {
     subject.put("a/b/c/d/e", "x").await;
     assert_eq!(subject.text("a/b/c/d/e").await, "x");
     assert_eq!(subject.names("a/b/c").await, ["d/"]);
 }
 
-/// In either mode.
+/// A write to the path of a directory fails in either mode.
 pub async fn over_a_directory_is_refused(subject: &Subject) {
     subject.put("dir/file", "x").await;
     refused(write(subject, "dir", WriteMode::Replace).await, "is_directory");
@@ -48,7 +48,7 @@ pub async fn over_a_directory_is_refused(subject: &Subject) {
     assert_eq!(subject.text("dir/file").await, "x");
 }
 
-/// By every operation that wants a file.
+/// Every operation on files fails for the root.
 pub async fn over_the_root_is_refused(subject: &Subject) {
     let (backend, base) = (subject.backend(), subject.base());
     refused(backend.write(base, Bytes::new(), WriteMode::Replace).await, "is_directory");
@@ -57,7 +57,7 @@ pub async fn over_the_root_is_refused(subject: &Subject) {
     refused(backend.delete(base).await, "is_directory");
 }
 
-/// And the error names the file that is in the way.
+/// A write below a file fails, and the error names that file.
 pub async fn below_a_file_is_refused(subject: &Subject) {
     subject.put("dir/file", "x").await;
     for relative in ["dir/file/below", "dir/file/far/below"] {
@@ -67,14 +67,14 @@ pub async fn below_a_file_is_refused(subject: &Subject) {
     assert_eq!(subject.text("dir/file").await, "x");
 }
 
-/// As much as any other.
+/// An empty file exists like any other.
 pub async fn an_empty_file_exists(subject: &Subject) {
     subject.put("dir/file", "").await;
     assert_eq!(subject.names("dir").await, ["file"]);
     refused(write(subject, "dir/file", WriteMode::CreateNew).await, "already_exists");
 }
 
-/// Path, kind, size, and the stamp that it has from now on.
+/// The answer to a write has path, kind, size and the new stamp.
 pub async fn answers_describe_what_was_written(subject: &Subject) {
     let written = write(subject, "dir/file", WriteMode::Replace).await.expect("it can be written");
     assert_eq!((&written.path, written.kind, written.size), (&subject.at("dir/file"), EntryKind::File, 3));
@@ -82,7 +82,7 @@ pub async fn answers_describe_what_was_written(subject: &Subject) {
     assert_eq!((stat.size, stat.stamp), (written.size, written.stamp));
 }
 
-/// With its directories.
+/// An append creates the file and its directories.
 pub async fn append_creates(subject: &Subject) {
     let path = subject.at("dir/log");
     let entry = subject.backend().append(&path, Bytes::from_static(b"one\n")).await.expect("it is created");
@@ -90,7 +90,7 @@ pub async fn append_creates(subject: &Subject) {
     assert_eq!(subject.text("dir/log").await, "one\n");
 }
 
-/// Each time.
+/// Each append adds to the end.
 pub async fn append_adds_to_the_end(subject: &Subject) {
     subject.put("log", "one\n").await;
     for line in ["two\n", "three\n"] {
@@ -100,7 +100,7 @@ pub async fn append_adds_to_the_end(subject: &Subject) {
     assert_eq!(subject.text("log").await, "one\ntwo\nthree\n");
 }
 
-/// But creates the file.
+/// An append of nothing changes nothing, but it creates the file.
 pub async fn append_of_nothing_changes_nothing(subject: &Subject) {
     subject.put("log", "one\n").await;
     for relative in ["log", "new"] {
@@ -109,13 +109,13 @@ pub async fn append_of_nothing_changes_nothing(subject: &Subject) {
     assert_eq!((subject.text("log").await.as_str(), subject.text("new").await.as_str()), ("one\n", ""));
 }
 
-/// A directory has no end.
+/// An append to a directory fails.
 pub async fn append_to_a_directory_is_refused(subject: &Subject) {
     subject.put("dir/file", "x").await;
     refused(subject.backend().append(&subject.at("dir"), Bytes::new()).await, "is_directory");
 }
 
-/// Nothing lies below a file.
+/// An append below a file fails.
 pub async fn append_below_a_file_is_refused(subject: &Subject) {
     subject.put("file", "x").await;
     let error =
@@ -123,7 +123,7 @@ pub async fn append_below_a_file_is_refused(subject: &Subject) {
     assert_eq!(error.path(), Some(&subject.at("file")));
 }
 
-/// And no other.
+/// A deletion removes one file and no other.
 pub async fn delete_removes_one_file(subject: &Subject) {
     subject.put("dir/a", "a").await;
     subject.put("dir/b", "b").await;
@@ -132,7 +132,7 @@ pub async fn delete_removes_one_file(subject: &Subject) {
     refused(subject.backend().stat(&subject.at("dir/a")).await, "not_found");
 }
 
-/// Never there, gone already, in a missing directory, below a file.
+/// A deletion fails for a missing file, a deleted one, in a missing directory and below a file.
 pub async fn delete_of_nothing_is_not_found(subject: &Subject) {
     subject.put("dir/a", "a").await;
     subject.put("dir/b", "b").await;
@@ -142,14 +142,14 @@ pub async fn delete_of_nothing_is_not_found(subject: &Subject) {
     }
 }
 
-/// With all that it holds still there.
+/// A directory cannot be deleted, and keeps its files.
 pub async fn delete_of_a_directory_is_refused(subject: &Subject) {
     subject.put("dir/sub/file", "x").await;
     refused(subject.backend().delete(&subject.at("dir")).await, "is_directory");
     assert_eq!(subject.text("dir/sub/file").await, "x");
 }
 
-/// As new.
+/// A deleted file can be created again.
 pub async fn a_deleted_file_can_be_created_again(subject: &Subject) {
     subject.put("dir/file", "old").await;
     subject.backend().delete(&subject.at("dir/file")).await.expect("it is there");
@@ -157,7 +157,7 @@ pub async fn a_deleted_file_can_be_created_again(subject: &Subject) {
     assert_eq!(subject.text("dir/file").await, "new");
 }
 
-/// Not a mount's, not a prefix's, not the disk's.
+/// Errors have the path that the caller used, not that of a mount, a prefix or the disk.
 pub async fn errors_carry_the_callers_path(subject: &Subject) {
     let (backend, path) = (subject.backend(), subject.at("no/thing"));
     let errors = [

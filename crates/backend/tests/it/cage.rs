@@ -1,4 +1,4 @@
-//! A root with something beside it that must stay out of reach.
+//! A root with a secret file beside it that must stay out of reach.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use prowess_backend::{Backend, LocalBackend, ReadRange, Result, VirtualPath};
 use tempfile::{TempDir, tempdir};
 
-/// What lies outside, and must never be seen or changed.
+/// The contents of the file outside the root, which no operation may read or change.
 pub(crate) const SECRET: &str = "SECRET";
 
 /// `inside` is the root; `outside/secret` is beside it.
@@ -44,7 +44,7 @@ impl Cage {
         self.backend.read(&at(path), ReadRange::first(1000)).await?.into_text()
     }
 
-    /// Nothing outside was created, changed or removed.
+    /// Checks that nothing outside was created, changed or removed.
     pub(crate) fn assert_untouched(&self) {
         let names: Vec<_> =
             fs::read_dir(self.outside("")).unwrap().map(|found| found.unwrap().file_name()).collect();
@@ -57,7 +57,7 @@ pub(crate) fn at(path: &str) -> VirtualPath {
     VirtualPath::parse(path).unwrap()
 }
 
-/// The code of the error that was expected, within a time that rules out waiting for anybody.
+/// The code of the expected error. It must come soon: no operation may wait for somebody.
 pub(crate) async fn code<T: std::fmt::Debug>(work: impl Future<Output = Result<T>>) -> &'static str {
     let answer = tokio::time::timeout(Duration::from_secs(20), work).await.expect("it does not hang");
     answer.expect_err("it is refused").code()

@@ -1,4 +1,4 @@
-//! What only several backends under one root do.
+//! Behaviours of the composite backend.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -140,7 +140,7 @@ async fn what_lies_under_a_mount_is_out_of_reach() {
     let Mounted { default, all, .. } = mounted();
     put(&*default, &["/m/hidden", "/far", "/b"]).await;
     assert_eq!(code(all.read(&at("/m/hidden"), ReadRange::first(1))).await, "not_found");
-    // The default's file `/far` is where the way to a mount is.
+    // The default has a file `/far`, where the path to a mount needs a directory.
     assert_eq!(all.stat(&at("/far")).await.unwrap().kind, EntryKind::Directory);
     assert_eq!(names(&all, "/far").await, [("/far/away".to_owned(), EntryKind::Directory)]);
     let found = all.glob(&VirtualPath::root(), &GlobQuery::new("**").unwrap()).await.unwrap();
@@ -161,7 +161,7 @@ async fn searches_that_span_mounts_find_each_path_once_in_order() {
     let lines = all.grep(&VirtualPath::root(), &GrepQuery::regex("^/").unwrap()).await.unwrap();
     let texts: Vec<_> = lines.matches.iter().map(|line| (line.path.as_str(), line.text.as_str())).collect();
     assert_eq!(texts, paths.map(|path| (path, path)));
-    // Inside one mount the paths are still the outer ones.
+    // Inside one mount, paths are still those of the composite.
     let lines = all.grep(&at("/m/inner"), &GrepQuery::regex("^/").unwrap().max_per_file(0)).await.unwrap();
     assert_eq!(lines.partial[0].0, at("/m/inner/a"));
 }
@@ -225,7 +225,7 @@ async fn what_is_skipped_in_a_mount_is_named_from_outside() {
     assert_eq!(found.skipped[0].to_string(), message);
 }
 
-/// A path leads where links lead, and is told by the composite's names.
+/// A target follows links and uses the paths of the composite.
 #[tokio::test]
 async fn targets_are_told_by_the_composites_names() {
     let directory = tempfile::tempdir().unwrap();

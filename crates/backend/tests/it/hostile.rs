@@ -1,4 +1,4 @@
-//! What a local directory may hold to lead a reader astray, and must not.
+//! Hostile files in a local directory, and how the backend resists them.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -15,7 +15,7 @@ use rustix::fs::{CWD, FileType, Mode, mkdirat, mknodat, openat};
 
 use crate::cage::{Cage, SECRET, at, code};
 
-/// Everything that changes a file at `path` is refused with `expected`.
+/// Checks that every change of `path` fails with `expected`.
 async fn assert_no_change(cage: &Cage, path: &str, expected: &str) {
     let (backend, path) = (&cage.backend, at(path));
     assert_eq!(code(backend.write(&path, "x".into(), WriteMode::Replace)).await, expected, "write {path}");
@@ -88,11 +88,11 @@ async fn a_link_that_stays_inside_is_read_and_not_written_through() {
     assert_eq!(cage.read("/file").await.unwrap(), "text");
     assert_eq!(cage.read("/dir/file").await.unwrap(), "text");
     assert_eq!(cage.backend.ls(&at("/dir")).await.unwrap().entries[0].path, at("/dir/file"));
-    // A rule about `/real` would not know of `/dir`.
+    // A rule about `/real` does not cover `/dir`.
     assert_no_change(&cage, "/file", "not_a_file").await;
     assert_no_change(&cage, "/dir/file", "permission_denied").await;
     assert_eq!(fs::read_to_string(cage.inside("real/file")).unwrap(), "text");
-    // A search finds what is there once, by its own name.
+    // A search finds each file once, by its own name.
     let found = cage.backend.glob(&VirtualPath::root(), &GlobQuery::new("**").unwrap()).await.unwrap();
     assert_eq!(found.entries.iter().map(|entry| entry.path.as_str()).collect::<Vec<_>>(), ["/real/file"]);
 }
@@ -122,7 +122,7 @@ fn there_is_no_spelling_of_the_way_up() {
     {
         assert_eq!(VirtualPath::parse(text).unwrap_err().code(), "invalid_path", "{text:?}");
     }
-    // Percent signs mean themselves.
+    // Percent signs have no meaning in a path.
     assert_eq!(at("/%2e%2e/x").components().next(), Some("%2e%2e"));
 }
 

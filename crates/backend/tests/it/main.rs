@@ -1,4 +1,4 @@
-//! Every backend against the one suite, and each against what only it must withstand.
+//! Runs the shared suite against every backend, and tests what is special about each.
 
 #![allow(clippy::unwrap_used, reason = "what a test's fixture panics about, the test fails for")]
 

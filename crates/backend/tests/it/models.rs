@@ -1,4 +1,4 @@
-//! Any input, any sequence of operations: what always holds.
+//! Properties that hold for any input and any sequence of operations.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Text made of what paths are made of, and of what they must not be made of.
+/// Text from characters that paths contain, and from some that they must not contain.
 fn path_like() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("/".to_owned()),
@@ -44,7 +44,7 @@ proptest! {
             prop_assert!(shown.len() <= MAX_PATH_BYTES && shown.starts_with('/'));
             prop_assert!(!shown.contains(['\\', '\0']) && !shown.contains("//"));
             prop_assert!(path.components().all(|name| !matches!(name, "" | "." | "..")));
-            // Told by the standard library's own idea of a path.
+            // Checked with the path type of the standard library.
             let normal = std::path::Path::new(&shown).components().skip(1);
             prop_assert!(normal.into_iter().all(|part| matches!(part, std::path::Component::Normal(_))));
         }
@@ -72,7 +72,7 @@ proptest! {
     #[test]
     fn no_pattern_panics(pattern in "[a-c*?{},\\[\\]!./\\\\-]{0,20}", text in "[a-c/.]{0,12}") {
         if let Ok(query) = GlobQuery::new(&pattern) {
-            // What matches must not have been pruned on the way there.
+            // A walk must not skip the directory of a match.
             if let Ok(path) = VirtualPath::root().join(&text) && query.matches(&text) {
                 let mut above = path.parent();
                 while let Some(directory) = above {
@@ -84,7 +84,7 @@ proptest! {
     }
 }
 
-/// One thing to do to a backend.
+/// One operation on a backend.
 #[derive(Debug, Clone)]
 enum Operation {
     Write(VirtualPath, String, WriteMode),
@@ -100,15 +100,15 @@ enum Operation {
     Grep(VirtualPath, &'static str, usize),
 }
 
-/// Files that come and go, directories, and what lies below a file. A directory that is there at the
-/// beginning holds a file that stays: whether an empty one is remembered is a backend's own affair.
+/// Paths of files that come and go, of directories, and below a file. The directory that exists at the start has a file
+/// that stays, because each backend decides whether it remembers an empty one.
 fn path() -> impl Strategy<Value = VirtualPath> {
     let paths =
         ["/", "/a", "/a-b", "/d", "/d/a", "/d/e", "/d/e/é", "/d/e/.h", "/file", "/file/below", "/d/keep/x/y"];
     prop::sample::select(paths.to_vec()).prop_map(at)
 }
 
-/// The same, and places where nothing ever is.
+/// Like `path`, and paths at which no file ever exists.
 fn any_path() -> impl Strategy<Value = VirtualPath> {
     prop_oneof![4 => path(), 1 => prop::sample::select(vec!["/no", "/no/thing", "/d/no"]).prop_map(at)]
 }
@@ -126,7 +126,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => (path(), text()).prop_map(|(path, text)| Operation::Append(path, text)),
         2 => (any_path(), edit).prop_map(|(path, edit)| Operation::Edit(path, edit)),
         2 => any_path().prop_map(|path| {
-            // What stays, stays.
+            // This file stays.
             if path.as_str() == "/file" { Operation::Stat(path) } else { Operation::Delete(path) }
         }),
         2 => (any_path(), range).prop_map(|(path, range)| Operation::Read(path, range)),
@@ -140,8 +140,8 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// An answer without what backends may differ in: times, stamps, and the wording of errors.
-fn told<T: std::fmt::Debug>(answer: Result<T>) -> String {
+/// An answer without details in which backends may differ: times, stamps and the wording of errors.
+fn comparable<T: std::fmt::Debug>(answer: Result<T>) -> String {
     match answer {
         Ok(value) => format!("{value:?}"),
         Err(error) => format!("{} {:?}", error.code(), error.path()),
@@ -151,35 +151,37 @@ fn told<T: std::fmt::Debug>(answer: Result<T>) -> String {
 async fn perform(backend: &dyn Backend, operation: &Operation) -> String {
     let facts = |entry: prowess_backend::Entry| (entry.path, entry.kind, entry.size);
     match operation.clone() {
-        Operation::Write(path, text, mode) => told(backend.write(&path, text.into(), mode).await.map(facts)),
-        Operation::Append(path, text) => told(backend.append(&path, text.into()).await.map(facts)),
-        Operation::Edit(path, edit) => {
-            told(backend.edit(&path, &edit).await.map(|edited| (facts(edited.entry), edited.replacements)))
+        Operation::Write(path, text, mode) => {
+            comparable(backend.write(&path, text.into(), mode).await.map(facts))
         }
-        Operation::Delete(path) => told(backend.delete(&path).await),
-        Operation::Read(path, range) => {
-            told(backend.read(&path, range).await.map(|read| (read.path, read.bytes, read.offset, read.more)))
-        }
+        Operation::Append(path, text) => comparable(backend.append(&path, text.into()).await.map(facts)),
+        Operation::Edit(path, edit) => comparable(
+            backend.edit(&path, &edit).await.map(|edited| (facts(edited.entry), edited.replacements)),
+        ),
+        Operation::Delete(path) => comparable(backend.delete(&path).await),
+        Operation::Read(path, range) => comparable(
+            backend.read(&path, range).await.map(|read| (read.path, read.bytes, read.offset, read.more)),
+        ),
         Operation::ReadMany(paths, max) => {
             let reads = backend.read_many(&paths, max).await.into_iter();
             reads
-                .map(|read| told(read.map(|read| (read.path, read.bytes, read.more))))
+                .map(|read| comparable(read.map(|read| (read.path, read.bytes, read.more))))
                 .collect::<Vec<_>>()
                 .join("; ")
         }
         Operation::Upload(files) => {
             let files = files.into_iter().map(|(path, text)| (path, Bytes::from(text))).collect();
             let writes = backend.upload(files).await.into_iter();
-            writes.map(|write| told(write.map(facts))).collect::<Vec<_>>().join("; ")
+            writes.map(|write| comparable(write.map(facts))).collect::<Vec<_>>().join("; ")
         }
-        Operation::List(path) => {
-            told(backend.ls(&path).await.map(|listing| listing.into_iter().map(facts).collect::<Vec<_>>()))
-        }
-        Operation::Stat(path) => told(backend.stat(&path).await.map(facts)),
+        Operation::List(path) => comparable(
+            backend.ls(&path).await.map(|listing| listing.into_iter().map(facts).collect::<Vec<_>>()),
+        ),
+        Operation::Stat(path) => comparable(backend.stat(&path).await.map(facts)),
         Operation::Glob(path, pattern, cap) => {
             let query = GlobQuery::new(pattern).unwrap().max_results(cap);
             let report = backend.glob(&path, &query).await;
-            told(
+            comparable(
                 report.map(|report| {
                     (report.entries.into_iter().map(facts).collect::<Vec<_>>(), report.stopped)
                 }),
@@ -187,7 +189,7 @@ async fn perform(backend: &dyn Backend, operation: &Operation) -> String {
         }
         Operation::Grep(path, pattern, cap) => {
             let query = GrepQuery::regex(pattern).unwrap().max_matches(cap);
-            told(
+            comparable(
                 backend
                     .grep(&path, &query)
                     .await

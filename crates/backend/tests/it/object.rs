@@ -1,4 +1,4 @@
-//! What only an object store does.
+//! Behaviours of the object store backend.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use prowess_backend::{Backend, Edit, GlobQuery, ObjectBackend, VirtualPath, Writ
 
 use crate::cage::{at, code};
 
-/// How a store answers.
+/// How the store behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manner {
-    /// As if another process always wrote first.
+    /// Another process always writes first.
     Contested,
-    /// After others have had their turn, as over a network.
+    /// The store answers late, as over a network.
     Slow,
 }
 
-/// A memory store with a manner of its own.
+/// A memory store with a given behaviour.
 #[derive(Debug)]
 struct Wrapped {
     store: InMemory,
@@ -104,7 +104,7 @@ async fn a_lost_race_is_a_conflict_after_a_bounded_number_of_attempts() {
     assert_eq!(store.refused.load(Ordering::Relaxed), 2 * attempts);
 }
 
-/// Two values of the type over one store are to each other as two processes are.
+/// Two backends over one store behave like two processes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn separate_backends_over_one_store_lose_nothing() {
     let store: Arc<dyn ObjectStore> = Wrapped::new(Manner::Slow);

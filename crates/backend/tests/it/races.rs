@@ -1,4 +1,4 @@
-//! Others who change a local directory at the worst moment.
+//! Races with somebody who changes the local directory at the worst moment.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -11,10 +11,10 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::cage::{Cage, SECRET, at, code};
 
-/// How often a race is run.
+/// How often each race runs.
 const ROUNDS: usize = 1500;
 
-/// Repeats `act` on a thread of its own until it is dropped.
+/// Repeats `act` on its own thread until dropped.
 struct Meanwhile {
     stop: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,
@@ -42,7 +42,7 @@ impl Drop for Meanwhile {
     }
 }
 
-/// A cage in which `/dir` is now a directory and now a link to the outside.
+/// A cage in which `/dir` switches between a directory and a link to the outside.
 fn swapping() -> (Cage, Meanwhile) {
     let cage = Cage::new();
     fs::create_dir(cage.inside("dir")).unwrap();
@@ -58,7 +58,7 @@ async fn a_directory_swapped_for_a_link_never_leaks_to_a_reader() {
     let (cage, _swap) = swapping();
     let (secret, everything) = (GrepQuery::literal(SECRET).unwrap(), GlobQuery::new("**").unwrap());
     let (mut harmless, mut denied) = (0, 0);
-    // The two outcomes must both have been seen, or there was no race to win.
+    // Both outcomes must occur; otherwise there was no race.
     for round in 0.. {
         match cage.read("/dir/secret").await {
             Ok(text) => {
@@ -121,7 +121,7 @@ async fn a_file_that_grows_while_it_is_read_stays_within_the_limit() {
     fs::write(cage.inside("log"), "").unwrap();
     let mut log = OpenOptions::new().append(true).open(cage.inside("log")).unwrap();
     let _grow = Meanwhile::new(move || {
-        // Bounded, so that a slow reader does not fill the disk.
+        // Limited, so that a slow reader does not fill the disk.
         if log.metadata().unwrap().len() < 1 << 24 {
             log.write_all(&[b'x'; 500]).unwrap();
         }
@@ -132,13 +132,13 @@ async fn a_file_that_grows_while_it_is_read_stays_within_the_limit() {
     }
 }
 
-/// Two values of the type over one directory are to each other as two processes are.
+/// Two backends over one directory behave like two processes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn separate_backends_over_one_directory_lose_nothing() {
     const BACKENDS: usize = 4;
     const CHANGES: usize = 25;
     let cage = Cage::new();
-    // Large enough that reading and rewriting it takes a while.
+    // Large enough that rewriting it takes a while.
     let padding = "x".repeat(400_000);
     fs::write(cage.inside("file"), format!("count: \n{padding}\n")).unwrap();
     let tasks: Vec<_> = (0..BACKENDS)

@@ -1,4 +1,4 @@
-//! The shared suite, once per backend and way of putting backends together.
+//! Runs the shared suite for each backend and for combinations of backends.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ testing::suite!(store, Subject::new(object("/")));
 
 testing::suite!(store_below_a_prefix, Subject::new(object("/tenants/one")));
 
-// The suite keeps files in `tree` and in `tree/branch`, so its searches span both backends.
+// The suite uses `tree` and `tree/branch`, so its searches span both backends.
 testing::suite!(composite_spanning, {
     let (branch, directory) = local();
     let composite =
@@ -54,7 +54,7 @@ testing::suite!(composite_below_an_object_mount, {
 
 #[test]
 fn every_behaviour_is_in_the_suite() {
-    // The macro names each behaviour; one that is written and not named would never run.
+    // The macro lists each behaviour. A behaviour missing from it would never run.
     let macro_text = include_str!("../../src/testing/mod.rs");
     let modules = [
         include_str!("../../src/testing/batches.rs"),

@@ -1,4 +1,4 @@
-//! Directories that others write to while they are read.
+//! Tests of directories that others change during a read.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,4 +1,4 @@
-//! Bytes as digits, and back.
+//! Tests of hexadecimal digits.
 
 use proptest::prelude::*;
 use prowess_base::hex::{decode, encode};

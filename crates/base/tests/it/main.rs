@@ -1,4 +1,4 @@
-//! The low level as its users meet it.
+//! Tests of the crate through its public API.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 

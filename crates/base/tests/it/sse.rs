@@ -1,4 +1,4 @@
-//! Server-sent events, however their bytes are cut.
+//! Tests of server-sent events, with chunks of any size.
 
 use proptest::prelude::*;
 use prowess_base::sse::{EventTooLong, SseEvent, SseReader};
@@ -89,7 +89,7 @@ fn endless_lines_of_one_event_end() {
 }
 
 proptest! {
-    /// However the bytes are cut, the events are the same.
+    /// The size of the chunks does not change the events.
     #[test]
     fn cuts_do_not_matter(
         lines in proptest::collection::vec("(data: |event: |: |)[a-zäß€😀:]{0,6}(\n|\r|\r\n)", 0..12),

@@ -7,7 +7,7 @@ use prowess_base::text::{
 
 #[test]
 fn texts_that_a_counted_blank_confused_look_different() {
-    // Each pair had one line when the number of blanks stood behind the code.
+    // These pairs had the same line when the number of blanks followed the code.
     for (one, other) in [(" ×2b", "  b"), ("a  2b", "a                      b"), (r"\u{20}b", " b")] {
         assert_ne!(exact_line(one), exact_line(other), "{one:?} and {other:?}");
     }
@@ -21,7 +21,7 @@ fn ordinary_text_stays_as_it_is() {
 }
 
 proptest! {
-    /// No two texts look the same, and none leaves its line.
+    /// Two different texts never give the same line, and every result is one line.
     #[test]
     fn lines_are_exact(
         one in r"[ab ×2\\u{}\n\u{A0}]{0,8}",

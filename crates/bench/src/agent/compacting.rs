@@ -1,4 +1,4 @@
-//! A long conversation that is cut, with skills that stay.
+//! Measures the compaction of a long conversation with loaded skills.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,14 +19,15 @@ use super::{Place, one_thread};
 use crate::resources;
 use crate::task::{Sample, cpu_so_far};
 
-/// How many messages there are, of so many characters each: more than the 170,000 tokens at which an agent cuts.
+/// The number of messages, and the length of each. Together they have more than the 170,000 tokens at which an agent
+/// compacts.
 pub(crate) const MESSAGES: usize = 2_000;
 const LENGTH: usize = 400;
-/// How many skills are loaded, of 6 KB each.
+/// The number of loaded skills, of 6 KB each.
 const SKILLS: usize = 8;
 
-/// Compacts the conversation, from what the user says to the next question to the model. The model's summary is there
-/// at once, what is taken out is written to a file, and the loaded skills are put back.
+/// Compacts the conversation, from the user's message to the next request to the model. The model's summary comes at
+/// once, the agent writes the removed messages to a file, and it puts the loaded skills back.
 pub(crate) fn compact(directory: &Path) -> Result<Sample> {
     let (runtime, place) = (one_thread()?, Place::new(directory)?);
     let root = place.0.path().join("skills");
@@ -58,17 +59,17 @@ pub(crate) fn compact(directory: &Path) -> Result<Sample> {
         let before = cpu_so_far();
         thread.say("Go on.", &NoWatcher).await?;
 
-        // As many requests for a summary as there are pieces that fit, then the next question.
+        // One request per piece of the summary, then the next question.
         let [_summary, .., next] = model.asked()[..] else { anyhow::bail!("nothing was compacted") };
         let history = place.0.path().join(format!("files/conversation_history/{id}.md"));
         let history = std::fs::metadata(history)?.len();
-        ensure!(history > (MESSAGES * LENGTH) as u64, "the history has {history} bytes only");
-        ensure!(thread.state().cut() > MESSAGES, "{} messages were taken out only", thread.state().cut());
+        ensure!(history > (MESSAGES * LENGTH) as u64, "the history has only {history} bytes");
+        ensure!(thread.state().cut() > MESSAGES, "only {} messages were removed", thread.state().cut());
         Sample::of(next - before, messages)
     })
 }
 
-/// Makes a thread longer, by four messages for each turn.
+/// Adds turns of four messages each to a thread.
 async fn lengthen(store: &MemoryThreads, id: &ThreadId) -> Result<()> {
     let lease = store.lease(id, "bench", Duration::from_secs(60)).await?;
     let mut stored = store.events(id, 0, usize::MAX).await?.len() as u64;

@@ -1,4 +1,4 @@
-//! Models that answer at once.
+//! Models that respond at once.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use prowess_agent::{Model, ModelDelta, ModelError, ModelRequest};
 
 use crate::task::cpu_so_far;
 
-/// Calls the tool so many times in a thread, and then says that it is done.
+/// A model that calls the tool this many times and then ends the turn.
 #[derive(Debug)]
 pub(super) struct Adds(usize);
 
@@ -27,7 +27,7 @@ impl Model for Adds {
     }
 
     async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
-        // What the user said, then a call and its result for each step.
+        // The user's message, then a call and its result for each step.
         let step = request.messages.len() / 2;
         if step < self.0 {
             let arguments = format!("{{\"a\": {step}, \"b\": 1}}");
@@ -38,7 +38,7 @@ impl Model for Adds {
     }
 }
 
-/// Says what it was made with, and notes how much CPU time the process had used whenever it was asked.
+/// A model with a prepared response, which records the CPU time of the process at each request.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     calls: Vec<(&'static str, String)>,
@@ -46,12 +46,12 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// One that makes these calls when it is asked first, all at once.
+    /// A model that makes all these calls in its first response.
     pub(super) fn calling(calls: Vec<(&'static str, String)>) -> Arc<Self> {
         Arc::new(Self { calls, ..Self::default() })
     }
 
-    /// When it was asked, in milliseconds of CPU time.
+    /// The times of the requests, in milliseconds of CPU time.
     pub(super) fn asked(&self) -> Vec<f64> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

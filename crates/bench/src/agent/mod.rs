@@ -1,4 +1,4 @@
-//! The loop of an agent: what a step costs, many threads at once, idle ones, the start, and compaction.
+//! Measures the loop of an agent: one step, many concurrent threads, idle threads, the start, and compaction.
 //!
 //! In each step the model responds with one call of a trivial tool, and the tool answers. The model does nothing else, so every
 //! figure is the cost of the loop itself.
@@ -41,15 +41,15 @@ const PROMPT: &str = "You add numbers for others.";
 pub(crate) enum ThreadStorage {
     /// In memory.
     Memory,
-    /// In a database of SQLite that did not exist before.
+    /// In a new SQLite database.
     Sqlite,
 }
 
-/// A directory that is gone with it, for the files of an agent and its database.
+/// A temporary directory for the files and the database of an agent.
 struct Place(TempDir);
 
 impl Place {
-    /// One below `directory`, whose disk is the one that is measured.
+    /// Makes one below `directory`, so that its disk is measured.
     fn new(directory: &Path) -> Result<Self> {
         let place = tempfile::tempdir_in(directory)?;
         std::fs::create_dir(place.path().join("files"))?;
@@ -67,10 +67,10 @@ impl Place {
         Ok(Arc::new(LocalBackend::open(self.0.path().join("files"))?))
     }
 
-    /// An agent with the middleware that most have. Its skills are discovered here.
+    /// An agent with the usual middleware. It discovers its skills here.
     fn full(&self, model: &Arc<dyn Model>, store: Arc<dyn ThreadStore>) -> Result<Agent> {
         let catalog = Catalog::discover(&[Root::explicit(EXAMPLES)], &ScanOptions::default());
-        ensure!(!catalog.entries().is_empty(), "there are no skills in {EXAMPLES}");
+        ensure!(!catalog.entries().is_empty(), "{EXAMPLES} has no skills");
         let skills = Skills::new(move |_| SkillSession::builder(catalog.clone()));
         let backend = self.backend()?;
         let helper = Agent::builder(Arc::clone(model))
@@ -95,25 +95,25 @@ impl Place {
 
 #[derive(Deserialize, JsonSchema)]
 struct Add {
-    /// One number.
+    /// The first number.
     a: i64,
-    /// The other.
+    /// The second number.
     b: i64,
 }
 
-/// The trivial tool.
+/// A trivial tool.
 fn add() -> Arc<dyn Tool> {
     Arc::new(FunctionTool::new("add", "Adds two numbers.", |Add { a, b }: Add| async move {
         Ok(ToolAnswer::text((a + b).to_string()))
     }))
 }
 
-/// A new thread in which the agent had one turn of so many steps.
+/// Runs one turn of this many steps in a new thread.
 async fn turn(agent: &Agent, steps: usize) -> Result<Thread> {
     let mut thread = agent.open(ThreadId::new()).await?;
     let turn = thread.say("Add some numbers.", &NoWatcher).await?;
     ensure!(turn == TurnStatus::Ended(TurnOutcome::Answered), "the turn ended otherwise: {turn:?}");
-    // What the user said, a call and its result for each step, and the last answer.
+    // The user's message, a call and its result for each step, and the last response.
     let said = thread.state().messages().len();
     ensure!(said == 2 * steps + 2, "there are {said} messages after {steps} steps");
     Ok(thread)

@@ -1,4 +1,4 @@
-//! From nothing to the first question.
+//! Measures the start of an agent, up to the first request to its model.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use super::fake::Notes;
 use super::{Place, ThreadStorage, one_thread};
 use crate::task::{Sample, cpu_so_far};
 
-/// Discovers the skills, opens the store, builds the agent, opens a thread and says something, until the model is asked.
+/// Discovers the skills, opens the store, builds the agent, opens a thread and sends a message, until the model gets a
+/// request.
 pub(crate) fn start(directory: &Path, storage: ThreadStorage) -> Result<Sample> {
     let (runtime, place) = (one_thread()?, Place::new(directory)?);
     let model = Arc::new(Notes::default());
@@ -23,5 +24,5 @@ pub(crate) fn start(directory: &Path, storage: ThreadStorage) -> Result<Sample> 
         anyhow::Ok(())
     })?;
     let asked = model.asked();
-    Sample::of(asked.first().context("the model was not asked")? - before, 1)
+    Sample::of(asked.first().context("the model got no request")? - before, 1)
 }

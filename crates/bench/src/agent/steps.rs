@@ -1,4 +1,4 @@
-//! One turn of many steps, in memory and on the disk.
+//! Measures one turn of many steps, in memory and on the disk.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -13,12 +13,12 @@ use super::fake::Adds;
 use super::{PROMPT, Place, ThreadStorage, add, one_thread, turn};
 use crate::task::{Sample, cpu_of};
 
-/// How many steps the turn has. After them the model says that it is done.
+/// The number of steps in the turn. The model ends the turn after them.
 pub(crate) const STEPS: usize = 50;
-/// How many turns are measured in one process; the least counts.
+/// How many turns one process measures. The lowest value counts.
 const ROUNDS: usize = 3;
 
-/// A model, a tool and nothing else, in memory: the cost of one step.
+/// The cost of one step with a model, a tool and nothing else, in memory.
 pub(crate) fn bare() -> Result<Sample> {
     let runtime = one_thread()?;
     least_of(|| {
@@ -27,8 +27,8 @@ pub(crate) fn bare() -> Result<Sample> {
     })
 }
 
-/// The agent with the middleware that most have: the cost of one step. The skills are discovered, the agent is built, and
-/// its thread is opened and closed within what is measured.
+/// The cost of one step of an agent with the usual middleware. The measurement includes the discovery of skills, the
+/// building of the agent, and the opening and closing of its thread.
 pub(crate) fn full(directory: &Path, storage: ThreadStorage) -> Result<Sample> {
     let (runtime, place) = (one_thread()?, Place::new(directory)?);
     let store = runtime.block_on(place.store(storage))?;
@@ -65,7 +65,7 @@ pub(crate) fn raw(directory: &Path) -> Result<Sample> {
     })
 }
 
-/// The least CPU time and the least time on the clock of several turns, after one that does not count: of one step.
+/// The lowest CPU time and the lowest clock time of one step, over several turns. The first turn does not count.
 fn least_of(mut work: impl FnMut() -> Result<()>) -> Result<Sample> {
     work()?;
     let (mut least_ms, mut least_clock_ms) = (f64::INFINITY, f64::INFINITY);

@@ -1,4 +1,4 @@
-//! Many threads of one agent: all at once, and all at rest.
+//! Measures many threads of one agent: all working, and all idle.
 
 use std::path::Path;
 use std::time::Instant;
@@ -10,16 +10,16 @@ use super::fake::Adds;
 use super::{Place, ThreadStorage, one_thread, turn};
 use crate::task::{Sample, cpu_of};
 
-/// How many threads there are.
+/// The number of threads.
 pub(crate) const THREADS: usize = 1_000;
-/// How many steps each has, when all are at work.
+/// The number of steps per thread, if all work.
 const STEPS_AT_ONCE: usize = 10;
-/// How many cores work on them.
+/// The number of cores.
 const CORES: usize = 2;
-/// How many are opened at the same time, so that a disk is not flushed for each alone.
+/// How many threads are opened together, so that they share flushes of the disk.
 const OPENED_TOGETHER: usize = 50;
 
-/// Lets all threads have their turns at once, on two cores: the cost of one step.
+/// The cost of one step if all threads work at once, on two cores.
 pub(crate) fn at_once(directory: &Path, storage: ThreadStorage) -> Result<Sample> {
     let place = Place::new(directory)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(CORES).enable_time().build()?;
@@ -45,13 +45,13 @@ pub(crate) fn at_once(directory: &Path, storage: ThreadStorage) -> Result<Sample
     Ok(Sample { clock_ms: clock_ms / steps, ..Sample::of(cpu_ms / steps, ended?)? })
 }
 
-/// Opens all threads, lets each have a turn of one step, and keeps them: the memory that one of them takes.
+/// The memory of one open thread, after each had a turn of one step.
 pub(crate) fn idle(directory: &Path, storage: ThreadStorage) -> Result<Sample> {
     let (runtime, place) = (one_thread()?, Place::new(directory)?);
     let store = runtime.block_on(place.store(storage))?;
     let agent = place.full(&Adds::times(1), store)?;
     let open = || runtime.block_on(try_join_all((0..OPENED_TOGETHER).map(|_| turn(&agent, 1))));
-    // What all threads share is there from the first on.
+    // The first thread already has everything that all threads share.
     let mut threads = Vec::with_capacity(THREADS + OPENED_TOGETHER);
     threads.extend(open()?);
     let before = resident_kib()?;
@@ -66,10 +66,11 @@ pub(crate) fn idle(directory: &Path, storage: ThreadStorage) -> Result<Sample> {
     Ok(Sample { kib, ..Sample::of(cpu_ms / THREADS as f64, threads.len() - OPENED_TOGETHER)? })
 }
 
-/// The memory of this process that is its own and in memory, counted page by page.
+/// The private resident memory of this process, counted by page.
 fn resident_kib() -> Result<f64> {
     let text = std::fs::read_to_string("/proc/self/smaps_rollup")?;
     let line = text.lines().find_map(|line| line.strip_prefix("Anonymous:"));
-    let amount = line.and_then(|line| line.trim().strip_suffix("kB")).context("no amount of memory")?;
+    let amount =
+        line.and_then(|line| line.trim().strip_suffix("kB")).context("the amount of memory is missing")?;
     Ok(amount.trim().parse()?)
 }

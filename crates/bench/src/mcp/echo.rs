@@ -1,5 +1,4 @@
-//! The least that a load can be: a bare `rmcp` server whose one tool answers what it was given for a name before, the same
-//! bytes that `prowess mcp` answers.
+//! The floor of a load: a bare `rmcp` server whose tool returns the answers of `prowess mcp`, recorded before.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,14 +18,14 @@ use prowess_mcp::rmcp::transport::{StreamableHttpServerConfig, StreamableHttpSer
 use prowess_mcp::rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt as _};
 use tokio::net::TcpListener;
 
-/// What the tool answers, by the skill's name.
+/// The answers of the tool, by the name of the skill.
 #[derive(Clone)]
 pub(crate) struct Echo(Arc<HashMap<String, CallToolResult>>);
 
 impl Echo {
-    /// Answers from a file, as [`super::latency`] writes it.
+    /// Reads the answers from a file that [`super::latency`] wrote.
     pub(crate) fn of(answers: &Path) -> Result<Self> {
-        let text = std::fs::read(answers).with_context(|| format!("{} cannot be read", answers.display()))?;
+        let text = std::fs::read(answers).with_context(|| format!("could not read {}", answers.display()))?;
         Ok(Self(Arc::new(serde_json::from_slice(&text)?)))
     }
 }
@@ -52,17 +51,17 @@ impl ServerHandler for Echo {
     ) -> Result<CallToolResponse, ErrorData> {
         let name = request.arguments.as_ref().and_then(|given| given.get("skill_name")?.as_str());
         let answer = name.and_then(|name| self.0.get(name)).cloned();
-        Ok(answer.ok_or_else(|| ErrorData::invalid_params("there is no answer of that name", None))?.into())
+        Ok(answer.ok_or_else(|| ErrorData::invalid_params("no answer has that name", None))?.into())
     }
 }
 
-/// Serves it on standard input and output.
+/// Serves on standard input and output.
 pub(crate) async fn on_stdio(echo: Echo) -> Result<()> {
     echo.serve(stdio()).await?.waiting().await?;
     Ok(())
 }
 
-/// Serves it over HTTP, without a guard, once `begun` was told where.
+/// Serves over HTTP without a guard, and passes its address to `begun`.
 pub(crate) async fn over_http(echo: Echo, begun: impl FnOnce(String) -> Result<()>) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     begun(format!("serving at http://{}/mcp", listener.local_addr()?))?;

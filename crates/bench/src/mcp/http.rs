@@ -1,4 +1,4 @@
-//! A client over HTTP, on one connection that it keeps.
+//! A client over HTTP with one persistent connection.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client that has begun a session.
+    /// Connects and starts a session.
     pub(crate) async fn with_session(address: &str) -> Result<Self> {
         let mut client = Self::without_session(address).await?;
         let begun = client.next_request("initialize", &hello());
@@ -28,7 +28,7 @@ impl Client {
         Ok(client)
     }
 
-    /// A client that needs none.
+    /// Connects without a session.
     pub(crate) async fn without_session(address: &str) -> Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -50,7 +50,7 @@ impl Client {
         format!("mcp-protocol-version: {WITHOUT_SESSIONS}\r\nmcp-method: {method}\r\n{name}")
     }
 
-    /// The answer to a request, as it came.
+    /// Sends a request and returns the raw answer.
     pub(crate) async fn request(&mut self, method: &str, params: &Value) -> Result<&str> {
         let headers = self.headers(method, params);
         let mut message = self.next_request(method, params);
@@ -67,7 +67,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// Sends a message and reads the whole answer; gives the session's id, if it names one.
+    /// Sends a message and reads the whole answer. Returns the id of the session, if the answer has one.
     async fn post(&mut self, headers: &str, message: &str) -> Result<Option<String>> {
         let (address, length) = (&self.address, message.len());
         let text = format!(

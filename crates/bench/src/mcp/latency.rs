@@ -1,4 +1,4 @@
-//! How long one call takes, from the first byte of the request to the last of the answer.
+//! Measures one call, from the first byte of the request to the last byte of the answer.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,9 +11,9 @@ use super::server::{Listening, echo, prowess};
 use super::{SKILLS, call, http, stdio};
 use crate::task::Sample;
 
-/// The tool that is called.
+/// The called tool.
 const LOAD: &str = "load_skill";
-/// How many calls are made before any counts, and how many count.
+/// How many calls come first without counting, and how many count.
 const BEFORE: usize = 50;
 const CALLS: usize = 500;
 
@@ -60,7 +60,7 @@ impl Client {
         }
     }
 
-    /// Unloads what was loaded, if there is a session.
+    /// Unloads the skill, if there is a session.
     async fn unload(&mut self, over: Over, arguments: &Value) -> Result<()> {
         if !matches!(over, Over::HttpWithoutSession) {
             self.call("unload_skill", arguments).await?;
@@ -69,7 +69,7 @@ impl Client {
     }
 }
 
-/// Calls of the echo, which answers as `prowess mcp` answered the same calls before.
+/// Measures calls of the echo, with the answers that `prowess mcp` gave to the same calls.
 pub(crate) fn echoed(over: Over, skills: &Path, program: &Path) -> Result<Sample> {
     timed(async {
         let answers = answers(over, skills, program).await?;
@@ -83,13 +83,13 @@ pub(crate) fn echoed(over: Over, skills: &Path, program: &Path) -> Result<Sample
             let begun = Instant::now();
             let answer = client.call(LOAD, &arguments).await?;
             times.push(begun.elapsed());
-            ensure!(result_of(answer)? == answers[&name], "the echo answers otherwise: {answer}");
+            ensure!(result_of(answer)? == answers[&name], "the echo gave another answer: {answer}");
         }
         Ok(times)
     })
 }
 
-/// Calls of `load_skill`, each of another skill, which is unloaded afterwards if there is a session to unload it from.
+/// Measures calls of `load_skill`, each for another skill. In a session, it unloads the skill afterwards.
 pub(crate) fn loaded(over: Over, skills: &Path, program: &Path) -> Result<Sample> {
     timed(async {
         let mut client = served(over, skills, program).await?;
@@ -106,7 +106,7 @@ pub(crate) fn loaded(over: Over, skills: &Path, program: &Path) -> Result<Sample
     })
 }
 
-/// A client of `prowess mcp`.
+/// Starts a client of `prowess mcp`.
 async fn served(over: Over, skills: &Path, program: &Path) -> Result<Client> {
     let start = |word: &str| {
         let more: &[&str] = if word == "http" { &["--http", "127.0.0.1:0"] } else { &[] };
@@ -115,7 +115,7 @@ async fn served(over: Over, skills: &Path, program: &Path) -> Result<Client> {
     Client::start(over, start).await
 }
 
-/// What `prowess mcp` answers, for each skill that is loaded.
+/// The answers of `prowess mcp`, for each loaded skill.
 async fn answers(over: Over, skills: &Path, program: &Path) -> Result<BTreeMap<String, Value>> {
     let mut client = served(over, skills, program).await?;
     let mut answers = BTreeMap::new();
@@ -134,14 +134,14 @@ fn is_load(answer: &str) -> bool {
     answer.len() > 4_096 && !answer.contains("\"isError\":true")
 }
 
-/// The result in an answer, also where that is an event of a stream.
+/// The result in an answer, which can be an event of a stream.
 fn result_of(answer: &str) -> Result<Value> {
     let mut lines = answer.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
-    let line = lines.find(|line| line.contains("\"result\"")).context("there is no result")?;
+    let line = lines.find(|line| line.contains("\"result\"")).context("the answer has no result")?;
     Ok(serde_json::from_str::<Value>(line)?["result"].take())
 }
 
-/// The median of what counts.
+/// The median of the calls that count.
 fn timed(calls: impl Future<Output = Result<Vec<std::time::Duration>>>) -> Result<Sample> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut times = runtime.block_on(calls)?.split_off(BEFORE);

@@ -1,4 +1,4 @@
-//! Many clients of one server over HTTP, for a while.
+//! Puts one HTTP server under the load of many clients.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,29 +13,29 @@ use super::server::{Listening, prowess};
 use super::{call, http};
 use crate::resources;
 
-/// How many skills there are for them.
+/// The number of skills.
 const SKILLS: usize = 100;
-/// How much more memory the server may have in the end than after its warm-up, as a part of it.
+/// How much the server's memory may grow after its warm-up, as a fraction.
 const GROWTH: f64 = 0.05;
 
-/// How hard a server is pressed.
+/// The options of a load test.
 #[derive(Args)]
 pub(crate) struct HttpLoad {
-    /// How many clients there are at once; every second has a session
+    /// The number of concurrent clients; every second one has a session
     #[arg(long, default_value_t = 500)]
     clients: usize,
-    /// For how many seconds
+    /// The duration in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// After how many of them its memory is looked at first
+    /// The seconds before the first measurement of memory
     #[arg(long, default_value_t = 10)]
     warm_up: u64,
-    /// The binary `prowess`; the one beside this program if not given
+    /// The binary `prowess` [default: the one beside this program]
     #[arg(long, value_name = "FILE")]
     prowess: Option<PathBuf>,
 }
 
-/// What came of it.
+/// The result of a load test.
 #[derive(Debug)]
 pub(crate) struct Pressed {
     clients: usize,
@@ -89,7 +89,7 @@ impl HttpLoad {
         let end_mib = server.resident_mib()?;
         counts.is_over.store(true, Ordering::Relaxed);
         for client in clients {
-            client.await.context("a client broke off")?;
+            client.await.context("a client failed")?;
         }
         let first_error =
             counts.first_error.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
@@ -105,7 +105,7 @@ impl HttpLoad {
     }
 }
 
-/// Lists, loads, reads and unloads until it is over.
+/// Lists, loads, reads and unloads until the time is over.
 async fn client(address: &str, number: usize, counts: &Counts) -> Result<()> {
     let has_session = number.is_multiple_of(2);
     let mut client = if has_session {
@@ -136,7 +136,7 @@ async fn client(address: &str, number: usize, counts: &Counts) -> Result<()> {
 }
 
 impl Pressed {
-    /// Whether nothing failed, and the server did not grow.
+    /// Whether there were no errors and the memory did not grow.
     pub(crate) fn is_good(&self) -> bool {
         self.errors == 0 && self.end_mib <= self.warm_mib * (1.0 + GROWTH)
     }
@@ -153,6 +153,6 @@ impl std::fmt::Display for Pressed {
         if let Some(error) = &self.first_error {
             writeln!(f, "the first error: {error}")?;
         }
-        writeln!(f, "memory of the server: {warm_mib:.1} MiB after its warm-up, {end_mib:.1} MiB in the end")
+        writeln!(f, "memory of the server: {warm_mib:.1} MiB after its warm-up, {end_mib:.1} MiB at the end")
     }
 }

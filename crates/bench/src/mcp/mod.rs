@@ -1,4 +1,4 @@
-//! Servers that speak MCP, as clients meet them: how long a call takes, and many clients at once.
+//! Measures MCP servers from the client's side: the latency of a call, and the load of many clients.
 
 pub(crate) mod echo;
 mod http;
@@ -11,13 +11,13 @@ pub(crate) use latency::{Over, echoed, loaded};
 
 use serde_json::{Value, json};
 
-/// How many skills the server has.
+/// The number of skills of the server.
 pub(crate) const SKILLS: usize = 1_000;
 /// The revision with sessions, and the one without.
 const WITH_SESSIONS: &str = "2025-11-25";
 const WITHOUT_SESSIONS: &str = "2026-07-28";
 
-/// What a client begins with.
+/// The parameters of `initialize`.
 fn hello() -> Value {
     json!({"protocolVersion": WITH_SESSIONS, "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}})
 }

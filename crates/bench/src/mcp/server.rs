@@ -1,4 +1,4 @@
-//! A server in a process of its own.
+//! A server in its own process.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -7,10 +7,10 @@ use anyhow::{Context as _, Result};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
 
-/// What clients of the benchmarks know.
+/// The token of the clients.
 pub(crate) const SECRET: &str = "a-token-of-the-benchmarks";
 
-/// `prowess mcp` with these skills.
+/// The command for `prowess mcp` with these skills.
 pub(crate) fn prowess(program: &Path, skills: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.arg("mcp").args(["--only", "--root"]).arg(skills).args(more);
@@ -18,18 +18,18 @@ pub(crate) fn prowess(program: &Path, skills: &Path, more: &[&str]) -> Command {
     command
 }
 
-/// The echo, from this program, with the answers in a file.
+/// The command for the echo of this program, with the answers in a file.
 pub(crate) fn echo(over: &str, answers: &Path) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["echo", over]).arg(answers);
     Ok(command)
 }
 
-/// A server that listens.
+/// A server that is listening.
 pub(crate) struct Listening {
     pub(crate) address: String,
     child: Child,
-    // What is told later needs somewhere to go.
+    // Keeps the pipe open, so that the server can write more lines.
     _errors: Lines<BufReader<ChildStderr>>,
 }
 
@@ -51,7 +51,7 @@ impl Listening {
         }
     }
 
-    /// The memory that it has now, in mebibytes.
+    /// Its resident memory, in mebibytes.
     pub(crate) fn resident_mib(&self) -> Result<f64> {
         let id = self.child.id().context("the server has ended")?;
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;

@@ -34,7 +34,7 @@ impl Client {
         Ok(())
     }
 
-    /// The answer to a request, as it came.
+    /// Sends a request and returns the raw answer.
     pub(crate) async fn request(&mut self, method: &str, params: &Value) -> Result<&str> {
         self.next += 1;
         self.write(&request(self.next, method, params)).await?;

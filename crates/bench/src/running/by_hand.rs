@@ -1,4 +1,4 @@
-//! The sandbox of a run as a person would start it.
+//! Starts the sandbox of a run by hand.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use prowess_workspace::executor::local::{sandbox_owner, system_call_filter};
 use super::{SKILL, text};
 
 /// The command line that [`LocalExecutor`](prowess_workspace::LocalExecutor) starts for `bash -lc true`, with two
-/// differences that make it cheaper: the four small files of `/etc` are left out, and limits are set by `prlimit`
-/// and not by a shell. The filter of system calls comes on standard input.
+/// differences that make it cheaper: it leaves out the four small files of `/etc`, and `prlimit` sets the limits
+/// instead of a shell. It reads the system call filter from standard input.
 pub(super) struct CommandLine {
     arguments: Vec<String>,
     filter: PathBuf,
@@ -67,7 +67,7 @@ impl CommandLine {
         Ok(Self { arguments: line.split_whitespace().map(str::to_owned).collect(), filter })
     }
 
-    /// Starts it and waits for its end.
+    /// Runs it to its end.
     pub(super) fn run(&self) -> Result<()> {
         let filter = Stdio::from(File::open(&self.filter)?);
         let output =

@@ -1,4 +1,4 @@
-//! Files that a run made, on their way into its answer.
+//! Measures the collecting of output files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,13 +8,13 @@ use prowess_workspace::collect::CollectLimits;
 use super::Place;
 use crate::task::{Sample, cpu_of};
 
-/// How many files there are, of so many bytes each.
+/// The number of files, and the size of each.
 pub(crate) const FILES: usize = 100;
 const BYTES: usize = 100 * 1_000;
-/// So often, because the clock of a process is coarse.
+/// Repeated, because the clock of a process is coarse.
 const TIMES: u32 = 5;
 
-/// Collects text files, with their text in the answer.
+/// Collects text files with their content.
 pub(crate) fn collect() -> Result<Sample> {
     let place = Place::new()?;
     let workspace = place.workspace()?;
@@ -32,7 +32,7 @@ pub(crate) fn collect() -> Result<Sample> {
     Sample::of(cpu_ms / f64::from(TIMES), FILES)
 }
 
-/// Reads the same files, by paths that are ready, and keeps them all: an answer has to have them in memory.
+/// Reads the same files by prepared paths, and keeps all of them in memory.
 pub(crate) fn floor() -> Result<Sample> {
     let place = Place::new()?;
     let paths = write(place.workspace()?.path())?;

@@ -1,4 +1,4 @@
-//! What many runs leave behind.
+//! Counts what many runs leave behind.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,19 +10,19 @@ use anyhow::Result;
 use super::{Place, run, small_skill};
 use crate::task::{Sample, cpu_of};
 
-/// How many runs there are, so many at a time.
+/// The number of runs, and how many run at once.
 pub(crate) const RUNS: usize = 200;
 const AT_ONCE: usize = 8;
 
-/// Runs commands that start a process which would outlive them, and counts what is left of all of it: processes,
-/// mounts, files and control groups.
+/// Runs commands that start a process which would outlive them. Counts the processes, mounts, files and control groups
+/// that are left.
 pub(crate) fn left_behind() -> Result<Sample> {
     let place = Place::new()?;
     let skill = small_skill(&place)?;
     let mark = format!("prowess-bench-{}", std::process::id());
     let command = format!("(exec -a {mark} sleep 600) & :");
     let runner = Arc::new(place.runner());
-    // The workspace, and what the executor keeps between runs, are there from the first run on.
+    // The first run creates the workspace and everything that the executor keeps.
     place.runtime.block_on(run(&runner, &skill, &command))?;
     let workspaces = place.directory.path().join("workspaces");
     let files = entries(&workspaces)?;
@@ -49,7 +49,7 @@ pub(crate) fn left_behind() -> Result<Sample> {
     Ok(Sample { counted, ..Sample::of(cpu_ms / RUNS as f64, RUNS)? })
 }
 
-/// Processes below this one, and those that carry the mark wherever they are.
+/// The processes below this one, and all processes with the mark.
 fn processes(mark: &str) -> Result<usize> {
     let own = std::process::id();
     let mut parents = HashMap::new();
@@ -81,14 +81,14 @@ fn processes(mark: &str) -> Result<usize> {
     Ok(all.filter(|process| **process != own).count())
 }
 
-/// The mounts that have to do with this place, or are bubblewrap's own. Others mount on the same machine.
+/// The mounts below this directory, and those of bubblewrap. Others mount on the same machine too.
 fn mounts(place: &Path) -> Result<usize> {
     let place = super::text(place)?;
     let is_ours = |mount: &&str| [place, "/newroot", "/oldroot"].iter().any(|part| mount.contains(part));
     Ok(fs::read_to_string("/proc/self/mountinfo")?.lines().filter(is_ours).count())
 }
 
-/// Everything below a directory.
+/// The number of entries below a directory.
 fn entries(directory: &Path) -> Result<usize> {
     let mut count = 0;
     for entry in fs::read_dir(directory)? {
@@ -101,7 +101,7 @@ fn entries(directory: &Path) -> Result<usize> {
     Ok(count)
 }
 
-/// The control groups that this process made.
+/// The number of control groups that this process made.
 fn groups(directory: &Path) -> usize {
     let name = format!("prowess-{}-", std::process::id());
     let below = fs::read_dir(directory).into_iter().flatten().flatten();

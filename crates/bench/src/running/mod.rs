@@ -1,4 +1,4 @@
-//! Commands of skills: what a run costs, what staging and collecting cost, and what runs leave behind.
+//! Measures runs of skills: the run, staging, collecting, and what runs leave behind.
 
 mod by_hand;
 mod collecting;
@@ -22,12 +22,12 @@ pub(crate) use collecting::{FILES as COLLECTED, collect, floor as collect_floor}
 pub(crate) use left::{RUNS, left_behind};
 pub(crate) use staging::{FILES as STAGED, floor as stage_floor, stage, write};
 
-/// How many runs are measured in one process; the least counts.
+/// How many runs one process measures. The lowest value counts.
 const ROUNDS: usize = 10;
 const SKILL: &str = "kit";
 const SESSION: &str = "bench";
 
-/// Workspaces that are gone with it, in a place that the sandbox's user can reach.
+/// Temporary workspaces in a directory that the sandbox's user can enter.
 struct Place {
     runtime: Runtime,
     workspaces: Workspaces,
@@ -56,7 +56,7 @@ impl Place {
     }
 }
 
-/// Runs a command as `skill_run` does: the skill is checked for changes, the command runs, nothing is collected.
+/// Runs a command as `skill_run` does: it checks the skill for changes, runs the command, and collects nothing.
 async fn run(runner: &Runner, skill: &Path, command: &str) -> Result<()> {
     let skill = skill.to_owned();
     let find = move |_: &str| Some(StageSource::Directory(skill.clone()));
@@ -65,7 +65,7 @@ async fn run(runner: &Runner, skill: &Path, command: &str) -> Result<()> {
     Ok(())
 }
 
-/// A skill of one file, as most are that only run something.
+/// Makes a skill with one file, as most skills that only run a command.
 fn small_skill(place: &Place) -> Result<PathBuf> {
     let skill = place.directory.path().join("small");
     std::fs::create_dir(&skill)?;
@@ -73,7 +73,7 @@ fn small_skill(place: &Place) -> Result<PathBuf> {
     Ok(skill)
 }
 
-/// Runs `true` in a warm workspace, from the request to the report.
+/// Runs `true` in a prepared workspace, from the request to the report.
 pub(crate) fn run_true() -> Result<Sample> {
     let place = Place::new()?;
     let skill = small_skill(&place)?;
@@ -85,13 +85,13 @@ pub(crate) fn run_true() -> Result<Sample> {
 pub(crate) fn run_by_hand() -> Result<Sample> {
     let place = Place::new()?;
     let skill = small_skill(&place)?;
-    // The workspace and the skill in it are what a run has.
+    // The workspace and the skill are those of a run.
     place.runtime.block_on(run(&place.runner(), &skill, "true"))?;
     let line = by_hand::CommandLine::new(place.workspace()?.path(), place.directory.path())?;
     least_of(|| line.run())
 }
 
-/// The least time on the clock of several, after one that does not count.
+/// The lowest clock time of several repetitions. The first does not count.
 fn least_of(mut work: impl FnMut() -> Result<()>) -> Result<Sample> {
     work()?;
     let mut least = f64::INFINITY;

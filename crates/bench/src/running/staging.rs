@@ -1,4 +1,4 @@
-//! A skill of many files that is staged already.
+//! Measures the staging of a skill of many files that is already staged.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, openat, statat};
 use super::{Place, SKILL};
 use crate::task::{Sample, cpu_of};
 
-/// How many files the skill has, in so many directories.
+/// The number of files and directories of the skill.
 pub(crate) const FILES: usize = 200;
 const DIRECTORIES: usize = 10;
-/// One is over before the clock has ticked.
+/// Repeated, because one staging is shorter than a tick of the clock.
 const TIMES: u32 = 50;
 
 /// Writes the skill.
@@ -25,7 +25,7 @@ pub(crate) fn write(skill: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Stages the skill again and again, and counts what was copied after the first time.
+/// Stages the skill repeatedly, and counts the files that were copied after the first time.
 pub(crate) fn stage(skill: &Path) -> Result<Sample> {
     let place = Place::new()?;
     let workspace = place.workspace()?;
@@ -37,8 +37,7 @@ pub(crate) fn stage(skill: &Path) -> Result<Sample> {
     Ok(Sample { counted: copied?, ..Sample::of(cpu_ms / f64::from(TIMES), FILES)? })
 }
 
-/// The least that looking for changes has to ask of the kernel: the names in every directory, and one `stat` for
-/// each file, by its name in the open directory.
+/// The floor of a check for changes: list every directory, and one `stat` per file, by its name in the open directory.
 pub(crate) fn floor(skill: &Path) -> Result<Sample> {
     let (cpu_ms, found) = cpu_of(|| -> std::io::Result<usize> {
         let mut found = 0;
@@ -49,7 +48,7 @@ pub(crate) fn floor(skill: &Path) -> Result<Sample> {
         }
         Ok(found)
     });
-    ensure!(found? == FILES * TIMES as usize, "not all files were there");
+    ensure!(found? == FILES * TIMES as usize, "some files are missing");
     Sample::of(cpu_ms / f64::from(TIMES), FILES)
 }
 

@@ -50,7 +50,7 @@ pub fn scan_given<P: AsRef<str>, B: AsRef<[u8]>>(
     previous: Option<&RootScan>,
 ) -> RootScan {
     // However the root was made, only the caller can read its files.
-    let root = match root.place {
+    let root = match root.storage {
         Storage::Backend => Arc::clone(root),
         Storage::Local | Storage::Server => Arc::new(Root::clone(root).in_backend()),
     };

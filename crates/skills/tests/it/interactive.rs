@@ -50,7 +50,7 @@ async fn a_model_answers_a_program() {
     assert_eq!(again["output"], "hello crab\n");
     assert_eq!(
         error(&session, "skill_write_stdin", answer).await,
-        format!("Error: session '{id}' has ended and reads no more input")
+        format!("Error: the interactive run '{id}' has ended and reads no more input")
     );
 }
 

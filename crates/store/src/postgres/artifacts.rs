@@ -98,7 +98,7 @@ impl ArtifactIndex for PostgresStore {
         let remove = prepared!(transaction, sql::REMOVE_ARTIFACT).map_err(said)?;
         let rows =
             transaction.query(&remove, &[&key.scope.as_str(), &key.name.as_str()]).await.map_err(said)?;
-        // What cannot be read is not forgotten.
+        // Records that cannot be read are not removed.
         let removed = records(self.artifact_rows(Ok(rows))?)?;
         transaction.commit().await.map_err(said)?;
         Ok(removed)

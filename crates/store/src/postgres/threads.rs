@@ -18,15 +18,15 @@ use crate::list::{check_fork, fork_refusal, info};
 use crate::retention::{Bound, PRUNED_AT_ONCE, Retention};
 use crate::sql;
 
-/// How often a lease is tried that is free when it is looked at, and taken when it is wanted.
+/// How often a lease is tried that was free at the check but taken by somebody else meanwhile.
 const MAX_TRIES: usize = 10;
 
 impl PostgresStore {
-    /// Deletes threads that are past what is to be kept and that nobody writes to, and says how many.
+    /// Deletes threads that the retention does not keep and nobody has leased. Returns how many were deleted.
     ///
     /// # Errors
     ///
-    /// The database failed. Those that were deleted before are gone.
+    /// The database failed. Some threads may be deleted already.
     pub async fn prune(&self, retention: Retention) -> Result<u64, ThreadError> {
         let done = async {
             let mut gone = 0;
@@ -73,13 +73,13 @@ impl PostgresStore {
             drop(transaction);
             drop(client);
             let state = self.state(&lease.thread).await?;
-            // Nothing takes events away, nor brings a lease back, so what refused it refuses it still.
+            // Events and leases never come back, so the refusal still holds.
             return Ok(Err(append_refusal(lease, after, state.as_ref())
                 .unwrap_or_else(|| ThreadError::LeaseLost(lease.thread.clone()))));
         };
         let stored: i64 = extended.try_get(0).map_err(failed)?;
         let store = prepared!(transaction, sql::STORE_EVENT).map_err(failed)?;
-        // All are sent before the first is answered.
+        // All statements are sent before the first answer.
         let (transaction_ref, store_ref) = (&transaction, &store);
         let storing = bodies.iter().zip(signed(after) + 1..).map(|(body, number)| async move {
             let (version, checksum) = version_and_checksum(number, stored, body);
@@ -117,7 +117,7 @@ impl PostgresStore {
         }
         drop(transaction);
         drop(client);
-        // It may have been deleted between the two statements.
+        // Somebody may have deleted it between the two statements.
         match self.state(from).await? {
             Some(state) if state.events >= signed(through) => Ok(whole),
             _ => Ok(Err(ThreadError::NotFound(from.clone()))),
@@ -172,13 +172,16 @@ impl ThreadStore for PostgresStore {
                 let epoch = unsigned(&self.0.place, epoch).map_err(failed)?;
                 return Ok(Lease { thread: thread.clone(), owner: owner.to_owned(), epoch, lasts });
             }
-            // It may have been given back between the two looks.
+            // Somebody may have released it between the two statements.
             if let Some(refused) = leased_by_other(thread, self.state(thread).await.map_err(failed)?.as_ref())
             {
                 return Err(refused);
             }
         }
-        Err(ThreadError::Leased { thread: thread.clone(), owner: "many in turn".to_owned() })
+        Err(ThreadError::Leased {
+            thread: thread.clone(),
+            owner: "several owners, one after another".to_owned(),
+        })
     }
 
     async fn release(&self, lease: &Lease) -> Result<(), ThreadError> {
@@ -191,11 +194,11 @@ impl ThreadStore for PostgresStore {
 
     async fn append(&self, lease: &Lease, after: u64, events: &[Event]) -> Result<(), ThreadError> {
         let bodies = bodies(events)?;
-        // By itself: a connection that waits for whoever asked to look again would be missing to others.
+        // Runs in its own task: a caller that stops waiting must not keep a connection from others.
         let (store, own) = (self.clone(), lease.clone());
         let done = tokio::spawn(async move { store.try_append(&own, after, &bodies).await }).await;
         let done = done.map_err(|error| ThreadError::Store {
-            action: format!("storing what happened in the thread `{}`", lease.thread),
+            action: format!("storing events of the thread `{}`", lease.thread),
             source: Box::new(error),
         })?;
         done.map_err(|error| error.during(ThreadAction::Append(&lease.thread)))?
@@ -232,7 +235,7 @@ impl ThreadStore for PostgresStore {
     async fn delete(&self, thread: &ThreadId) -> Result<(), ThreadError> {
         let failed = |error: DatabaseError| error.during(ThreadAction::Delete(thread));
         self.rows(sql::DELETE, &[&thread.as_str()]).await.map_err(failed)?;
-        // What is there still is there because somebody has it, or because it was made since.
+        // A thread that still exists is leased, or was created meanwhile.
         leased_by_other(thread, self.state(thread).await.map_err(failed)?.as_ref()).map_or(Ok(()), Err)
     }
 }

@@ -13,12 +13,12 @@ use super::SqliteStore;
 use crate::approval::{failed, project_key, read, row, rows};
 use crate::sql;
 
-/// Who may write the file could give approvals in the user's name.
+/// Checks that only this user can write the file: other writers could give approvals in the user's name.
 fn check_mode(path: &Path) -> Result<(), StoreError> {
     #[cfg(unix)]
     {
         let metadata = std::fs::metadata(path).map_err(|source| StoreError::Io {
-            operation: "look at",
+            operation: "inspect",
             path: path.to_owned(),
             source,
         })?;

@@ -100,7 +100,7 @@ impl ArtifactIndex for SqliteStore {
         let done = self.write(move |connection| {
             let mut statement = connection.prepare_cached(sql::REMOVE_ARTIFACT)?;
             let rows = statement.query_map([key.scope.as_str(), key.name.as_str()], artifact_row)?;
-            // What cannot be read is not forgotten.
+            // Records that cannot be read are not removed.
             Ok(records(rows.collect::<rusqlite::Result<Vec<_>>>()?))
         });
         done.await.map_err(failed)?

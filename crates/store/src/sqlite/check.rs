@@ -120,7 +120,7 @@ fn artifacts(connection: &Connection, findings: &mut Vec<String>) -> rusqlite::R
         [],
         |row| row.get::<_, String>(0),
     );
-    let problem = |name| format!("the artifact `{name}` has a version that was never given");
+    let problem = |name| format!("the artifact `{name}` has a version whose number was never used");
     findings.extend(ungiven.optional()?.map(problem));
     Ok(())
 }

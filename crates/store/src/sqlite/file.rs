@@ -24,9 +24,9 @@ const MAX_TRIES: u32 = 1_000;
 
 const CUT: &str = "it is truncated";
 
-/// The head of a file of SQLite: how it begins; the length of a page, the number of changes, the number of pages, the
-/// program that it belongs to, and how many changes there were when pages were counted; and how long it is. No page
-/// is shorter than [`MIN_PAGE`], and the one at [`NEVER_WRITTEN`] is for locks.
+/// The head of a SQLite file: its first bytes, and the positions of the page size, the number of changes, the number of
+/// pages, the application id, and the number of changes at the last count of pages; then its length. No page is shorter
+/// than [`MIN_PAGE`], and the page at [`NEVER_WRITTEN`] is for locks.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 const PAGE_SIZE_AT: usize = 16;
 const CHANGES_AT: usize = 24;
@@ -51,9 +51,9 @@ pub(super) struct DatabaseFile {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SetAside {
-    /// Where it was.
+    /// Its old path.
     pub from: PathBuf,
-    /// Where it is.
+    /// Its new path.
     pub to: PathBuf,
 }
 
@@ -119,7 +119,7 @@ impl DatabaseFile {
                     _ => Ok(false),
                 }
             }
-            Err(error) => Err(self.io("be looked at", error)),
+            Err(error) => Err(self.io("be inspected", error)),
         }
     }
 

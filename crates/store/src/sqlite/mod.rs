@@ -54,7 +54,7 @@ use crate::error::DatabaseError;
 #[derive(Clone, Debug)]
 pub struct SqliteStore(Arc<Inner>);
 
-// Dropped in this order: the writer closes last and leaves one file, with all in it.
+// Dropped in this order: the writer closes last, so that one file has all data.
 #[derive(Debug)]
 struct Inner {
     readers: Option<Readers>,
@@ -81,7 +81,7 @@ impl SqliteStore {
         .await
     }
 
-    /// A database in memory, gone with its last handle.
+    /// Opens a database in memory. It ends with its last handle.
     ///
     /// # Errors
     ///

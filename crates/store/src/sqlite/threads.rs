@@ -232,7 +232,7 @@ mod tests {
         for name in ["first", "second", "third"] {
             let lease = store.lease(&name.parse().unwrap(), "test", Duration::from_secs(1)).await.unwrap();
             store.release(&lease).await.unwrap();
-            // The next one is made in another microsecond.
+            // The next thread is created in another microsecond.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let old = store.unchanged_for(Duration::ZERO, 2).await.unwrap();

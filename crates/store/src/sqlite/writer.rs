@@ -113,7 +113,7 @@ fn write_all(connection: Connection, jobs: &Receiver<Box<dyn Job>>, place: &str)
             let stored = match database.store_together(&mut together) {
                 Ok(BatchResult::Stored) => Some(Ok(())),
                 Ok(BatchResult::OneFailed) => None,
-                // The same error would hit each job alone, and each would wait for it.
+                // Each job alone would get the same error, and wait for it.
                 Err(error) => Some(Err(error)),
             };
             if let Some(stored) = stored {
@@ -121,7 +121,7 @@ fn write_all(connection: Connection, jobs: &Receiver<Box<dyn Job>>, place: &str)
                 continue;
             }
         }
-        // Each job alone, so that a failure affects only its own.
+        // Run each job alone, so that a failure affects only that job.
         for mut job in together {
             let stored = database.store(&mut *job);
             job.finish(stored);
@@ -212,7 +212,7 @@ mod tests {
         (Box::new(Pending { work, done: None, reply }), answer)
     }
 
-    /// What jobs that wait together are answered.
+    /// The results of jobs that wait together.
     fn answers(connection: Connection, jobs: Vec<(Box<dyn Job>, Answer)>) -> Vec<Result<(), DatabaseError>> {
         let (sender, waiting) = channel();
         let mut answers = Vec::new();
@@ -238,7 +238,7 @@ mod tests {
         connection.execute(insert, [id]).map(drop)
     }
 
-    /// An event without its thread, which nobody sees before the commit.
+    /// Adds an event without a thread, which only the commit notices.
     fn spoil_the_commit(connection: &Connection) -> rusqlite::Result<()> {
         connection.pragma_update(None, "defer_foreign_keys", true)?;
         connection.execute("INSERT INTO prowess_events VALUES ('none', 1, 0, 0, 0, x'')", []).map(drop)

@@ -1,4 +1,4 @@
-//! Remembered approvals.
+//! Tests of stored approvals.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The index of artifacts.
+//! Tests of the index of artifacts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,7 +59,7 @@ async fn a_changed_record_is_seen() {
     assert!(matches!(refused, Err(ArtifactError::Damaged { version: 0, .. })), "{refused:?}");
 }
 
-/// The first version of the tables, as databases have them that were made with it.
+/// The first version of the tables.
 const FIRST: &str = "
     CREATE TABLE prowess_artifact_names (name TEXT NOT NULL PRIMARY KEY, given BIGINT NOT NULL);
     CREATE TABLE prowess_artifacts (name TEXT NOT NULL, version BIGINT NOT NULL, checksum BIGINT NOT NULL,

@@ -1,4 +1,4 @@
-//! Databases that are not what was written.
+//! Tests with damaged databases.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rusqlite::Connection;
 
 use crate::support::{LONG, said, thread_of};
 
-/// How many single bytes are changed, each in a copy of its own.
+/// How many single bytes are changed, each in its own copy.
 const FLIPS: u32 = 250;
 
 type Contents = Vec<(ThreadId, Vec<StoredEvent>)>;
@@ -29,7 +29,7 @@ async fn contents(store: &SqliteStore) -> Result<Contents, ThreadError> {
     Ok(contents)
 }
 
-/// The bytes of a database with some threads in it, and what they are.
+/// The bytes of a database with some threads, and the contents of these.
 async fn database(place: &Path) -> (Vec<u8>, Contents) {
     let path = place.join("whole.db");
     let store = SqliteStore::open(&path).await.unwrap();
@@ -46,7 +46,7 @@ async fn database(place: &Path) -> (Vec<u8>, Contents) {
     (std::fs::read(&path).unwrap(), whole)
 }
 
-/// What happens with a file of these bytes: what went wrong first, if anything, when all is read and checked.
+/// Opens, reads and checks a file, and returns the first error, if any.
 async fn fate(path: &Path, whole: &Contents) -> Option<String> {
     let before = std::fs::read(path).unwrap();
     let store = match SqliteStore::open(path).await {
@@ -69,7 +69,7 @@ async fn fate(path: &Path, whole: &Contents) -> Option<String> {
             Some(error.to_string())
         }
         Ok(read) => {
-            // What is read is what was written, if it is not all of it.
+            // Threads that can be read must be unchanged, even if others are missing.
             for (thread, events) in &read {
                 if let Some((_, written)) = whole.iter().find(|(id, _)| id == thread) {
                     assert_eq!(events, written);
@@ -88,7 +88,7 @@ async fn case_83_damaged_database() {
     let (bytes, whole) = database(place.path()).await;
     let path = |name: String| -> PathBuf { place.path().join(name) };
 
-    // Not a database at all, cut short, or emptied: seen when it is opened.
+    // Not a database, truncated, or empty: opening fails.
     let cut = |to: usize| bytes[..to].to_vec();
     let text = b"# Not a database\n".repeat(500);
     let short = [
@@ -107,7 +107,7 @@ async fn case_83_damaged_database() {
         assert_eq!(std::fs::read(&path).unwrap(), bytes, "{name} is left as it is");
     }
 
-    // Whole pages of zeros or of noise, but the first.
+    // Pages of zeros or noise, except the first page.
     let mut seen = 0;
     for page in 1..bytes.len() / 4096 {
         let mut bytes = bytes.clone();
@@ -177,8 +177,7 @@ async fn case_83_a_check_looks_at_everything() {
     }
 }
 
-/// A file with a log beside it, as a kill leaves them: the file is `changed`, and nothing that opens it may change
-/// either any more.
+/// A file and a log as a kill leaves them. The file is `changed`, and opening it may change neither.
 async fn left_by_a_kill(place: &Path, in_log: &str, changed: impl FnOnce(&mut Vec<u8>)) -> DatabaseError {
     let (bytes, _) = database(place).await;
     let store = SqliteStore::open(place.join("whole.db")).await.unwrap();
@@ -231,7 +230,7 @@ async fn case_83_a_damaged_database_is_set_aside_when_asked() {
     assert_eq!(store.list(9).await.unwrap(), []);
     thread_of(&store, 3).await;
 
-    // Not from under somebody's feet.
+    // An open database cannot be moved away.
     let refused = SqliteStore::set_aside(&path).await.unwrap_err();
     assert!(matches!(refused, DatabaseError::InUse { .. }), "{refused}");
     assert_eq!(store.list(9).await.unwrap().len(), 1);
@@ -260,7 +259,7 @@ async fn case_83_a_damaged_log_is_not_read_over() {
     for number in 1..=12 {
         store.append(&lease, number, &[said("text ".repeat(300))]).await.unwrap();
     }
-    // As a kill would leave them.
+    // The state after a kill.
     let bytes = std::fs::read(&path).unwrap();
     let log = std::fs::read(place.path().join("a.db-wal")).unwrap();
     let left = |name: &str, log: &[u8]| -> PathBuf {
@@ -286,6 +285,6 @@ async fn case_83_a_damaged_log_is_not_read_over() {
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
         assert_eq!(std::fs::read(place.path().join(format!("flip-{number}.db-wal"))).unwrap(), log);
     }
-    // The end of the log is a transaction that was not finished.
+    // The end of the log is an unfinished transaction.
     assert_eq!(events(left("cut.db", &log[..log.len() - 100])).await, 12);
 }

@@ -1,4 +1,4 @@
-//! A disk without room.
+//! Tests with a full disk.
 
 use std::path::Path;
 
@@ -11,12 +11,12 @@ use crate::support::{LONG, again, said};
 const PLACE: &str = "PROWESS_TEST_FULL_PLACE";
 const ROOM: &str = "PROWESS_TEST_FULL_ROOM";
 
-/// Appends until it is refused, in a process of its own.
+/// Appends events until an append fails, in its own process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_until_it_is_full() {
     let Some(place) = std::env::var_os(PLACE) else { return };
     let path = Path::new(&place).join("a.db");
-    // Something else on the same disk, which can be removed.
+    // Another file on the same disk, which can be removed.
     let filler = std::env::var(ROOM).ok().map(|_| Path::new(&place).join("filler"));
     if let Some(filler) = &filler {
         std::fs::write(filler, vec![7; 200 << 10]).unwrap();
@@ -26,7 +26,7 @@ async fn writes_until_it_is_full() {
     let lease = store.lease(&thread, "one", LONG).await.unwrap();
     let mut stored = 0;
     let mut refused = None;
-    // It may find a little room when it is tried again.
+    // A second try may find a little space.
     for _ in 0..3 {
         refused = Some(loop {
             match store.append(&lease, stored, &[said("x".repeat(3000)), said("y".repeat(3000))]).await {
@@ -46,14 +46,14 @@ async fn writes_until_it_is_full() {
         DatabaseError::Unwritable { .. } => assert!(words.contains("limit of file sizes"), "{words}"),
         other => panic!("{other}"),
     }
-    // All that was stored can be read, by this store and by another.
+    // This store and another one can read all stored events.
     assert_eq!(store.events(&thread, 0, usize::MAX).await.unwrap().len() as u64, stored);
     store.check().await.unwrap();
     drop(store);
     let store = SqliteStore::open(&path).await.unwrap();
     assert_eq!(store.events(&thread, 0, usize::MAX).await.unwrap().len() as u64, stored);
     assert_eq!(store.list(1).await.unwrap()[0].events, stored);
-    // Where room was made, it goes on.
+    // After space was freed, appends succeed.
     if let Some(filler) = filler {
         std::fs::remove_file(filler).unwrap();
         store.append(&lease, stored, &[said("there is room again")]).await.unwrap();
@@ -84,7 +84,7 @@ fn case_82_disk_full() {
 #[test]
 fn case_82_no_file_may_grow() {
     let place = tempfile::tempdir().unwrap();
-    // The signal that would end it is ignored, as servers do.
+    // The signal that would end the process is ignored, as in servers.
     let limited = "trap '' XFSZ; ulimit -f 1000; exec \"$0\" \"$@\"";
     run(&["sh", "-c", limited], place.path(), false);
 }

@@ -1,4 +1,4 @@
-//! The file of SQLite.
+//! Tests of the SQLite file.
 
 use std::os::unix::fs::PermissionsExt as _;
 

@@ -1,4 +1,4 @@
-//! A process that is killed while it writes.
+//! Tests of a process that is killed while it writes.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use crate::support::{LONG, again, postgres_url, said, texts};
 const PLACE: &str = "PROWESS_TEST_KILL_PLACE";
 const THREAD: &str = "killed";
 
-/// The process that is killed: appends numbered events, one to three at a time, and prints each number when it is
+/// The process that is killed: it appends numbered events, one to three at a time, and prints each number after it is
 /// stored.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn appends_until_it_is_killed() {
@@ -33,7 +33,7 @@ async fn appends_until_it_is_killed() {
     }
 }
 
-/// Runs the process and kills it after a while. The last number that it printed is the answer.
+/// Runs the process and kills it after a while. Returns the last number that it printed.
 fn killed_after(place: &str, wait: Duration) -> Option<usize> {
     let mut child = again(&[], "kill::appends_until_it_is_killed")
         .env(PLACE, place)
@@ -64,7 +64,7 @@ fn killed_after(place: &str, wait: Duration) -> Option<usize> {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // What it printed before it died was stored, too.
+    // Everything that it printed before its death was stored.
     reading.join().unwrap();
     lines.try_iter().for_each(note);
     last
@@ -80,7 +80,7 @@ async fn nothing_is_lost(place: &str, times: usize) {
         let last = tokio::task::spawn_blocking(move || killed_after(&at, longer)).await.unwrap();
         rounds_that_stored += usize::from(last.is_some());
         told = told.max(last.unwrap_or_default());
-        // Opened anew each time, as after a crash.
+        // Opened again each time, as after a crash.
         let store = Database::open(place).await.unwrap().threads();
         let found = match store.events(&thread, 0, 1).await {
             Ok(_) => texts(&*store, &thread).await,

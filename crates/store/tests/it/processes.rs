@@ -1,4 +1,4 @@
-//! Several processes on one database.
+//! Tests of several processes with one database.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn shared() -> ThreadId {
     "shared".parse().unwrap()
 }
 
-/// One of the processes: takes the thread, writes and gives it back, time and again.
+/// One of the processes: it repeatedly leases the thread, writes and releases it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_in_turn() {
     let Ok(place) = std::env::var(PLACE) else { return };

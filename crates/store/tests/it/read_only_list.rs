@@ -1,4 +1,4 @@
-//! A look that changes nothing.
+//! Tests of the list that changes nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use prowess_store::SqliteStore;
 
 use crate::support::{again, thread_of};
 
-/// Every file of a directory, with what is in it and when it changed.
+/// Every file of a directory, with its contents and its time.
 fn files(place: &Path) -> BTreeMap<String, (Vec<u8>, std::time::SystemTime)> {
     let entries = std::fs::read_dir(place).unwrap().map(Result::unwrap);
     let file = |entry: std::fs::DirEntry| {
@@ -19,8 +19,8 @@ fn files(place: &Path) -> BTreeMap<String, (Vec<u8>, std::time::SystemTime)> {
     entries.map(file).collect()
 }
 
-/// How many events the threads have, as another process sees them: in this one all who have the file open share its index.
-fn looked(path: &Path) -> Vec<u64> {
+/// The numbers of events, as another process sees them. All handles in one process share the index of the file.
+fn event_counts(path: &Path) -> Vec<u64> {
     let before = files(path.parent().unwrap());
     let output =
         again(&[], "read_only_list::another_process_looks").env("PROWESS_TEST_LOOK", path).output().unwrap();
@@ -42,14 +42,14 @@ fn another_process_looks() {
 async fn a_look_sees_what_is_stored_and_writes_nothing() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("odd name?#%.db");
-    assert!(looked(&path).is_empty(), "no file is no threads");
+    assert!(event_counts(&path).is_empty(), "no file is no threads");
     let store = SqliteStore::open(&path).await.unwrap();
     thread_of(&store, 2).await;
     thread_of(&store, 5).await;
-    assert_eq!(looked(&path), [5, 2], "while another has it open");
+    assert_eq!(event_counts(&path), [5, 2], "while another has it open");
     let listed = store.list(10).await.unwrap();
     store.close().await.unwrap();
-    assert_eq!(looked(&path), [5, 2], "and when nobody has");
+    assert_eq!(event_counts(&path), [5, 2], "and when nobody has");
     assert_eq!(SqliteStore::list_read_only(&path, 10).unwrap(), listed);
     std::fs::write(&path, "no database").unwrap();
     SqliteStore::list_read_only(&path, 10).unwrap_err();
@@ -66,5 +66,5 @@ async fn what_a_killed_process_left_is_seen_as_well() {
     }
     let mut child = again(&[], "read_only_list::what_a_killed_process_left_is_seen_as_well");
     assert!(!child.env("PROWESS_TEST_GLANCE", &path).output().unwrap().status.success());
-    assert_eq!(looked(&path), [3]);
+    assert_eq!(event_counts(&path), [3]);
 }

@@ -1,4 +1,4 @@
-//! How long threads stay.
+//! Tests of retention.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ async fn the_last_stay_and_what_somebody_has() {
         let mut threads = Vec::new();
         for number in 0..230 {
             let lease = thread_of(&*store, 2).await;
-            // One of the oldest is being written.
+            // Somebody is writing one of the oldest.
             if number != 1 {
                 store.release(&lease).await.unwrap();
             }
@@ -65,7 +65,7 @@ async fn the_old_go() {
         let again = store.lease(&awake.thread, "one", LONG).await.unwrap();
         store.append(&again, 1, &[crate::support::said("still here")]).await.unwrap();
         store.release(&again).await.unwrap();
-        // What was made of an old one is new.
+        // A fork of an old thread is new.
         let fork = ThreadId::new();
         store.fork(&old.thread, 1, &fork).await.unwrap();
         let older = |age| Retention { older_than: Some(age), ..Retention::default() };

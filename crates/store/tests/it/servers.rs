@@ -1,4 +1,4 @@
-//! What is PostgreSQL's own.
+//! Tests of PostgreSQL only.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,7 +65,7 @@ async fn a_server_that_is_told_to_answer_early_flushes_all_the_same() {
     assert_eq!(seen.get::<_, String>(0), "on");
 }
 
-/// Waits until somebody waits for a lock in the schema of `client`, and says which process of the server it is.
+/// Waits until a process of the server waits for a lock in the schema of `client`, and returns its id.
 async fn waiting(client: &Client) -> i32 {
     let waits = "SELECT pid FROM pg_locks WHERE NOT granted AND pid IN (
             SELECT pid FROM pg_stat_activity WHERE application_name = current_setting('application_name')
@@ -112,8 +112,8 @@ async fn nobody_waits_for_others_without_end() {
     store.append(&lease, 1, &[said("its turn")]).await.unwrap();
 }
 
-/// A way to the server that can be made to swallow everything, as a network does that lost its other side.
-async fn way_to(url: &str, is_lost: Arc<AtomicBool>) -> String {
+/// A relay to the server that can drop all data, like a network that lost its other side.
+async fn relay_to(url: &str, is_lost: Arc<AtomicBool>) -> String {
     let (_, query) = url.split_once('?').unwrap();
     let value = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)).unwrap().to_owned();
     let (host, port, options) = (value("host="), value("port="), value("options="));
@@ -151,7 +151,7 @@ async fn pour(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_went_away_without_a_word_is_not_waited_for() {
     let is_lost = Arc::new(AtomicBool::new(false));
-    let url = way_to(&postgres_url().await, Arc::clone(&is_lost)).await;
+    let url = relay_to(&postgres_url().await, Arc::clone(&is_lost)).await;
     let store = PostgresStore::connect(&url).await.unwrap();
     let lease = thread_of(&store, 2).await;
     is_lost.store(true, Ordering::Relaxed);
@@ -170,7 +170,7 @@ async fn a_fork_of_what_is_deleted_meanwhile_is_of_nothing() {
     let lease = thread_of(&store, 3).await;
     store.release(&lease).await.unwrap();
     let other = client(&url).await;
-    // Between its two statements a fork waits until it may go on.
+    // The fork waits between its two statements.
     let wait = "CREATE FUNCTION wait() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN
             PERFORM pg_advisory_xact_lock(815); RETURN NULL;
         END $$;
@@ -210,13 +210,13 @@ mod tls {
 
     const TRUSTS: &str = "PROWESS_TEST_TLS_TRUSTS";
 
-    /// In a process of its own, which trusts the server's certificate.
+    /// Runs in its own process, which trusts the certificate of the server.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn talks_in_secret() {
         if std::env::var_os(TRUSTS).is_none() {
             return;
         }
-        // To the schema of everybody, where no other test is.
+        // Uses the public schema, where no other test is.
         let store = PostgresStore::connect(&variable("PROWESS_TEST_POSTGRES_TLS")).await.unwrap();
         thread_of(&store, 3).await;
         println!("\nit talked in secret");

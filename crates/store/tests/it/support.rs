@@ -1,4 +1,4 @@
-//! What several tests need.
+//! Helpers for several tests.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,14 +11,14 @@ use prowess_store::PostgresStore;
 /// Longer than any test takes.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
 
-/// What `scripts/test-postgres.sh start` printed.
+/// A variable that `scripts/test-postgres.sh start` printed.
 pub(crate) fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| {
         panic!("{name} is not set: run `make unit`, or `eval \"$(scripts/test-postgres.sh start)\"` before the tests")
     })
 }
 
-/// The address of a schema of its own on the tests' PostgreSQL.
+/// The address of a new schema in the PostgreSQL of the tests.
 pub(crate) async fn postgres_url() -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let url = variable("PROWESS_TEST_POSTGRES");
@@ -34,7 +34,7 @@ pub(crate) async fn postgres_url() -> String {
     format!("{url}&options=-c%20search_path%3D{schema}")
 }
 
-/// A store on a schema of its own.
+/// A store in a new schema.
 pub(crate) async fn postgres() -> PostgresStore {
     PostgresStore::connect(&postgres_url().await).await.unwrap()
 }
@@ -43,7 +43,7 @@ pub(crate) fn said(text: impl Into<String>) -> Event {
     Event::TurnStarted { messages: vec![Message::user(text)] }
 }
 
-/// A new thread with so many events.
+/// Creates a thread with this many events.
 pub(crate) async fn thread_of(store: &dyn ThreadStore, events: usize) -> Lease {
     let lease = store.lease(&ThreadId::new(), "one", LONG).await.unwrap();
     let events: Vec<Event> = (1..=events).map(|number| said(number.to_string())).collect();
@@ -51,7 +51,7 @@ pub(crate) async fn thread_of(store: &dyn ThreadStore, events: usize) -> Lease {
     lease
 }
 
-/// What was said in a thread.
+/// The texts of a thread.
 pub(crate) async fn texts(store: &dyn ThreadStore, thread: &ThreadId) -> Vec<String> {
     let events = store.events(thread, 0, usize::MAX).await.unwrap();
     let text = |event| match event {
@@ -61,7 +61,7 @@ pub(crate) async fn texts(store: &dyn ThreadStore, thread: &ThreadId) -> Vec<Str
     events.into_iter().map(|stored| text(stored.event)).collect()
 }
 
-/// This test binary, to run one test of it in a process of its own. `wrapper` is what starts it.
+/// The command that runs one test of this binary in its own process. `wrapper` starts it.
 pub(crate) fn again(wrapper: &[&str], test: &str) -> Command {
     let program = std::env::current_exe().unwrap();
     let mut words = wrapper.iter().map(std::ffi::OsString::from).chain([program.into_os_string()]);

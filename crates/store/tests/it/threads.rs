@@ -1,4 +1,4 @@
-//! Threads: every store passes the suite, and several handles are as good as one.
+//! Tests of threads: every store passes the suite, and several handles work like one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use prowess_store::{PostgresStore, SqliteStore};
 
 use crate::support::{LONG, postgres, postgres_url, said, texts, thread_of};
 
-/// Several stores on one database, as several processes have them: each call goes to the next.
+/// Several stores with one database, like several processes: each call goes to the next.
 #[derive(Debug)]
 struct InTurn(Vec<Arc<dyn ThreadStore>>, AtomicUsize);
 
@@ -89,7 +89,7 @@ async fn several_on_one_server_pass_the_suite() {
     thread_store_suite(InTurn::new(stores)).await;
 }
 
-/// Two stores on a new SQLite file, and two on a new schema of PostgreSQL.
+/// Two stores with a new SQLite file, and two with a new PostgreSQL schema.
 async fn pairs(place: &tempfile::TempDir) -> Vec<[Arc<dyn ThreadStore>; 2]> {
     let path = place.path().join("a.db");
     let sqlite = async || Arc::new(SqliteStore::open(&path).await.unwrap()) as Arc<dyn ThreadStore>;
@@ -102,12 +102,12 @@ async fn pairs(place: &tempfile::TempDir) -> Vec<[Arc<dyn ThreadStore>; 2]> {
 async fn case_81_two_writers_conflict() {
     let place = tempfile::tempdir().unwrap();
     for [one, other] in pairs(&place).await {
-        // While one has the thread, another does not get it.
+        // While one owner has the thread, no other gets it.
         let lease = thread_of(&*one, 3).await;
         let refused = other.lease(&lease.thread, "two", LONG).await.unwrap_err();
         assert!(matches!(&refused, ThreadError::Leased { owner, .. } if owner == "one"), "{refused}");
 
-        // Who has the lease and writes twice at the same time is told, too.
+        // An owner that writes twice at the same time gets an error too.
         let writing: Vec<_> = (0..10)
             .map(|number| {
                 let (store, lease) = (Arc::clone([&one, &other][number % 2]), lease.clone());
@@ -126,7 +126,7 @@ async fn case_81_two_writers_conflict() {
         }
         assert_eq!(stored, 1);
 
-        // One that was slow, and was taken over, stores nothing.
+        // A slow owner that lost its lease stores nothing.
         let slow = one.lease(&ThreadId::new(), "slow", Duration::from_millis(1)).await.unwrap();
         one.append(&slow, 0, &[said("before")]).await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -150,7 +150,7 @@ async fn a_lease_that_is_over_is_good_until_another_has_it() {
         assert_eq!(renewed, lease);
         tokio::time::sleep(Duration::from_millis(20)).await;
         other.delete(&lease.thread).await.unwrap();
-        // A thread of the same name is another one.
+        // A new thread with the same name is another thread.
         let new = other.lease(&lease.thread, "slow", LONG).await.unwrap();
         let refused = one.append(&lease, 0, &[said("ghost")]).await;
         assert!(matches!(refused, Err(ThreadError::LeaseLost(_))), "{refused:?}");
@@ -168,20 +168,20 @@ async fn a_lease_of_a_time_when_the_clock_was_wrong_is_over() {
     let postgres = PostgresStore::connect(&url).await.unwrap();
     let mut leases = Vec::new();
     for store in [&sqlite as &dyn ThreadStore, &postgres] {
-        // Nobody has a thread for longer than a day, whatever is asked for.
+        // No lease lasts longer than a day.
         leases.push([
             store.lease(&ThreadId::new(), "early", Duration::MAX).await.unwrap(),
             store.lease(&ThreadId::new(), "early", LONG).await.unwrap(),
         ]);
     }
-    // As if the clock had been three days ahead.
+    // As if the clock was three days ahead.
     let jump = "UPDATE prowess_threads SET until = until + 259200000000";
     rusqlite::Connection::open(&path).unwrap().execute(jump, []).unwrap();
     let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
     client.batch_execute(jump).await.unwrap();
     for (store, [one, other]) in [&sqlite as &dyn ThreadStore, &postgres].into_iter().zip(leases) {
-        // Who has it goes on, and another may have it.
+        // The owner can still write, and another owner can take the lease.
         store.append(&one, 0, &[said("still there")]).await.unwrap();
         let held = store.lease(&one.thread, "late", LONG).await;
         assert!(matches!(held, Err(ThreadError::Leased { .. })), "an append begins it anew: {held:?}");
@@ -225,7 +225,7 @@ async fn writers_that_wait_together_are_answered_each_for_itself() {
         .enumerate()
         .map(|(number, lease)| {
             let (store, lease) = (Arc::clone(&store), lease.clone());
-            // Every third knows of too many.
+            // Every third caller expects too many events.
             let after = if number % 3 == 0 { 2 } else { 1 };
             tokio::spawn(async move { store.append(&lease, after, &[said("mine"), said("too")]).await })
         })

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-
 #[cfg(feature = "s3")]
-use super::S3Bucket;
+use prowess_backend::object::{S3Config, S3Defaults};
+
 use super::{
     ArtifactError, ArtifactIndex, ArtifactKey, ArtifactName, ArtifactRecord, ArtifactStore, BlobStore,
     DiskBlobs, DiskIndex, LoadedArtifact, MemoryBlobs, MemoryIndex, Scope,
@@ -109,16 +109,34 @@ impl Artifacts {
         Self::new(Arc::new(blobs), Arc::new(ObjectIndex::new(store, prefix)))
     }
 
-    /// Artifacts in a bucket of Amazon S3, or of a compatible store with conditional writes. Nothing is sent before
-    /// the first use.
+    /// Artifacts in a bucket of Amazon S3, or of a compatible store with conditional writes. The first use sends the
+    /// first request.
+    ///
+    /// Missing settings come from the environment: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`,
+    /// `AWS_REGION` and `AWS_ENDPOINT_URL`. Without keys, requests use those of the instance or the task.
+    ///
+    /// ```
+    /// use prowess_workspace::Artifacts;
+    /// use prowess_workspace::artifact::S3Config;
+    ///
+    /// let mut bucket = S3Config::new("reports");
+    /// bucket.endpoint = Some("http://localhost:9000".to_owned());
+    /// bucket.access_key_id = Some("example".to_owned());
+    /// bucket.secret_access_key = Some("not to be shown".into());
+    /// let artifacts = Artifacts::in_s3(bucket)?;
+    /// assert!(!format!("{artifacts:?}").contains("not to be shown"));
+    /// # Ok::<(), prowess_workspace::ArtifactError>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// The settings contradict each other, or do not make an address.
+    /// The settings contradict each other or are not a valid address.
     #[cfg(feature = "s3")]
-    pub fn in_s3(bucket: S3Bucket) -> Result<Self, ArtifactError> {
+    pub fn in_s3(bucket: S3Config) -> Result<Self, ArtifactError> {
         let prefix = bucket.prefix.clone();
-        Ok(Self::in_object_store(bucket.open()?, &prefix))
+        let store = bucket.store(S3Defaults::Environment);
+        let store = store.map_err(|error| ArtifactError::store("opening the bucket", error))?;
+        Ok(Self::in_object_store(store, prefix.as_str()))
     }
 
     async fn save_once(

@@ -11,8 +11,6 @@ mod memory;
 mod name;
 #[cfg(feature = "object")]
 mod object;
-#[cfg(feature = "s3")]
-mod s3;
 mod scope;
 #[cfg(feature = "testing")]
 pub(crate) mod testing;
@@ -33,7 +31,7 @@ pub use name::{ArtifactName, ArtifactNameProblem, MAX_ARTIFACT_NAME};
 #[cfg(feature = "object")]
 pub use object::{ObjectBlobs, ObjectIndex};
 #[cfg(feature = "s3")]
-pub use s3::S3Bucket;
+pub use prowess_backend::object::S3Config;
 pub use scope::{ArtifactKey, MAX_SCOPE, Scope, ScopeProblem};
 
 /// Why an artifact could not be saved, loaded or deleted.
@@ -57,7 +55,7 @@ pub enum ArtifactError {
         size: u64,
     },
     /// Too many others save under the same name at the same time.
-    #[error("too many save the artifact `{name}` at the same time; try again")]
+    #[error("too many callers are saving the artifact `{name}` at the same time; try again")]
     Busy {
         /// Its name.
         name: String,
@@ -69,13 +67,13 @@ pub enum ArtifactError {
         name: String,
         /// The version.
         version: u64,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// The disk, database or object store failed.
     #[error("{action}: {error}")]
     Store {
-        /// What failed, such as `listing artifacts`.
+        /// The failed action, such as `listing artifacts`.
         action: String,
         /// The error of the store.
         #[source]

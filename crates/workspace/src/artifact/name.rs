@@ -23,7 +23,7 @@ pub struct ArtifactName(String);
 pub struct ArtifactNameProblem {
     /// The name, safe to print.
     pub name: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: &'static str,
 }
 

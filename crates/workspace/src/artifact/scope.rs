@@ -42,7 +42,7 @@ pub struct Scope(String);
 pub struct ScopeProblem {
     /// The text, safe to print.
     pub scope: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: &'static str,
 }
 

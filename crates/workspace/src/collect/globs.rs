@@ -23,11 +23,11 @@ const MAX_NESTING: usize = 8;
 pub struct GlobError {
     /// The given glob, safe to print.
     pub glob: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: GlobProblem,
 }
 
-/// What is wrong with a glob.
+/// A problem of a glob.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GlobProblem {
@@ -175,7 +175,7 @@ impl Globs {
         self.patterns.is_empty()
     }
 
-    /// Which globs match a file.
+    /// The globs that match a file.
     pub(crate) fn matches(&self, path: &OsStr) -> Vec<usize> {
         self.set.matches(Path::new(path))
     }

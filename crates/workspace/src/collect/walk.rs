@@ -75,7 +75,7 @@ struct Walk<'a> {
     limits: CollectLimits,
     visited: usize,
     bytes_left: u64,
-    /// Which globs have matched something.
+    /// For each glob, whether it has matched a file.
     matched: Vec<bool>,
     /// How many warnings there was no room for.
     unnamed: usize,
@@ -229,7 +229,7 @@ fn read_capped(file: &File, size: u64, cap: u64) -> io::Result<(Vec<u8>, bool)> 
     Ok((bytes, more))
 }
 
-/// What changes when a file is written: size and times.
+/// The size and the times of a file, which change when it is written.
 fn version(stat: &Stat) -> [i128; 5] {
     [
         stat.st_size.into(),

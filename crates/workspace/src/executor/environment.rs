@@ -38,7 +38,7 @@ const OURS: &[&str] = &["HOME", "OUTPUT_DIR", "RUN_DIR", "SKILLS_DIR", "TMPDIR",
 
 /// The user's options for variables.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Given<'a> {
+pub(super) struct VariableOptions<'a> {
     /// Variables that every command gets.
     pub(super) environment: &'a BTreeMap<String, String>,
     /// Variables that a request may set although they make a program load code.
@@ -49,29 +49,29 @@ pub(super) struct Given<'a> {
 
 /// Refuses variables that a request must not set.
 pub(super) fn check_variables(
-    given: Given<'_>,
+    options: VariableOptions<'_>,
     request: &BTreeMap<String, String>,
     sandboxed: bool,
 ) -> Result<(), ExecuteError> {
-    request.iter().try_for_each(|(name, value)| check(given, name, value, sandboxed))
+    request.iter().try_for_each(|(name, value)| check(options, name, value, sandboxed))
 }
 
 /// All variables of a command: those of the workspace, the user and the checked request.
 pub(super) fn variables(
-    given: Given<'_>,
+    options: VariableOptions<'_>,
     request: &BTreeMap<String, String>,
     inside: &InsidePaths,
     terminal: bool,
 ) -> BTreeMap<String, String> {
     let mut all = BTreeMap::from([
         ("LANG".to_owned(), "C.UTF-8".to_owned()),
-        ("PATH".to_owned(), path(given.prefixes)),
+        ("PATH".to_owned(), path(options.prefixes)),
     ]);
     if terminal {
         // Without control sequences, because the reader may be a model.
         all.insert("TERM".to_owned(), "dumb".to_owned());
     }
-    all.extend(given.environment.clone());
+    all.extend(options.environment.clone());
     all.extend(request.clone());
     for (name, value) in inside.variables() {
         all.insert(name.to_owned(), value);
@@ -79,13 +79,13 @@ pub(super) fn variables(
     all
 }
 
-fn check(given: Given<'_>, name: &str, value: &str, sandboxed: bool) -> Result<(), ExecuteError> {
+fn check(options: VariableOptions<'_>, name: &str, value: &str, sandboxed: bool) -> Result<(), ExecuteError> {
     let refuse = |why: &str| Err(ExecuteError::Refused(format!("variable {name:?}: {why}")));
     let mut characters = name.chars();
     let named = characters.next().is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
         && characters.all(|other| other == '_' || other.is_ascii_alphanumeric());
     // Without a sandbox they would reach the programs that set the limits, which still have privileges.
-    let allowed = sandboxed && given.allow_loaders.contains(name);
+    let allowed = sandboxed && options.allow_loaders.contains(name);
     if !named {
         return refuse("a name has letters, digits and `_` only");
     }
@@ -122,10 +122,11 @@ mod tests {
     fn ask(name: &str, value: &str) -> Result<BTreeMap<String, String>, String> {
         let request = BTreeMap::from([(name.to_owned(), value.to_owned())]);
         let (environment, allow_loaders) = Default::default();
-        let given = Given { environment: &environment, allow_loaders: &allow_loaders, prefixes: &[] };
-        check_variables(given, &request, true).map_err(|error| error.to_string())?;
+        let options =
+            VariableOptions { environment: &environment, allow_loaders: &allow_loaders, prefixes: &[] };
+        check_variables(options, &request, true).map_err(|error| error.to_string())?;
         Ok(variables(
-            given,
+            options,
             &request,
             &InsidePaths::sandboxed(&Command::new("/srv/w1", "work", "true"), "r1"),
             false,
@@ -158,9 +159,10 @@ mod tests {
     fn a_loader_passes_when_it_is_allowed() {
         let environment = BTreeMap::new();
         let allow_loaders = BTreeSet::from(["NODE_OPTIONS".to_owned()]);
-        let given = Given { environment: &environment, allow_loaders: &allow_loaders, prefixes: &[] };
+        let options =
+            VariableOptions { environment: &environment, allow_loaders: &allow_loaders, prefixes: &[] };
         let request = BTreeMap::from([("NODE_OPTIONS".to_owned(), "--no-warnings".to_owned())]);
-        assert!(check_variables(given, &request, true).is_ok());
-        assert!(check_variables(given, &request, false).is_err());
+        assert!(check_variables(options, &request, true).is_ok());
+        assert!(check_variables(options, &request, false).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What an exit code means, for all executors.
+//! Translates exit codes, for all executors.
 
 use super::Stream;
 use crate::command::{Captured, Exit};

@@ -28,7 +28,7 @@ impl WritableDirs {
         }
     }
 
-    /// What a command may write if it does not run apart.
+    /// The writable directories of a command that does not run apart.
     pub(super) fn in_workspace(workspace: &Path) -> Self {
         Self { root: workspace.to_owned(), parts: WRITABLE.map(OsString::from).into() }
     }

@@ -161,7 +161,7 @@ pub enum ExecuteError {
     /// The sandbox is not as strong as the user requires.
     #[error("{what}. {remedy}")]
     NoSandbox {
-        /// What is missing.
+        /// The missing protection.
         what: String,
         /// What to install or to configure.
         remedy: String,
@@ -172,7 +172,7 @@ pub enum ExecuteError {
     /// A system call failed.
     #[error("{action}: {error}")]
     System {
-        /// What failed, and on what.
+        /// The failed action, and its object.
         action: String,
         /// The system's error.
         #[source]

@@ -32,7 +32,7 @@ impl<'a> Redactor<'a> {
         Some(shown)
     }
 
-    /// What can be passed on after this piece.
+    /// Adds a piece, and returns the bytes that can be passed on.
     pub(super) fn push(&mut self, piece: &[u8]) -> Vec<u8> {
         if self.secrets.is_empty() {
             return piece.to_vec();
@@ -41,7 +41,7 @@ impl<'a> Redactor<'a> {
         self.take(false)
     }
 
-    /// What can be passed on when no more comes.
+    /// Ends the stream, and returns the rest.
     pub(super) fn finish(&mut self) -> Vec<u8> {
         self.take(true)
     }

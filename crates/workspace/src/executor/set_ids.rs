@@ -1,6 +1,6 @@
 //! Removes set-uid and set-gid bits from files that commands wrote.
 //!
-//! Files of a workspace are local files. A program with such a bit runs as its owner, whoever starts it. The system call
+//! Files of a workspace are local files. A program with such a bit always runs as its owner. The system call
 //! filter refuses the bits, but not every sandbox level and engine has that filter.
 
 use std::ffi::{OsStr, OsString};
@@ -76,17 +76,17 @@ impl Walk {
         let Some(mut at) = enter(root, part)? else { return Ok(()) };
         root.change_mode(part, without_bits)?;
         // Only one directory is open at a time, however deep the tree is.
-        let mut way = vec![self.list(&at)?];
-        while let Some(here) = way.last_mut() {
+        let mut parents = vec![self.list(&at)?];
+        while let Some(here) = parents.last_mut() {
             if let Some(name) = here.inside.pop() {
                 if let Some(below) = enter(&at, &name)? {
-                    way.push(self.list(&below)?);
+                    parents.push(self.list(&below)?);
                     at = below;
                 }
                 continue;
             }
-            way.pop();
-            if let Some(above) = way.last() {
+            parents.pop();
+            if let Some(above) = parents.last() {
                 at = at.parent()?;
                 if identity(&at)? != above.identity {
                     return Err(io::Error::other("a directory was moved"));

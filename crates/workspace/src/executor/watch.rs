@@ -42,7 +42,7 @@ impl Watch {
     }
 
     /// Checks the limits. Returns the exit if one is exceeded.
-    pub(super) fn look(&mut self, processes: Processes) -> Option<Exit> {
+    pub(super) fn check(&mut self, processes: Processes) -> Option<Exit> {
         let found = processes.find();
         if self.memory && self.memory_of(processes, &found) > self.limits.memory {
             return Some(Exit::OutOfMemory);
@@ -97,21 +97,21 @@ impl SpaceLeft {
     /// the root without following links, one at a time. A tree that hides its size counts as too large.
     fn hold(&mut self, root: &Dir, part: &OsStr) -> bool {
         let mut path = part.as_bytes().to_vec();
-        // For each directory on the way: the length of its path, and its directories that are not visited yet.
-        let mut way: Vec<(usize, Vec<OsString>)> = Vec::new();
+        // For the current directory and each parent: the length of its path, and its directories that are not visited yet.
+        let mut parents: Vec<(usize, Vec<OsString>)> = Vec::new();
         let Some(inside) = self.list(root, &path) else { return false };
-        way.push((path.len(), inside));
-        while let Some((length, inside)) = way.last_mut() {
+        parents.push((path.len(), inside));
+        while let Some((length, inside)) = parents.last_mut() {
             path.truncate(*length);
             let Some(name) = inside.pop() else {
-                way.pop();
+                parents.pop();
                 continue;
             };
             path.push(b'/');
             path.extend_from_slice(name.as_bytes());
-            let listed = if way.len() < MAX_DEPTH { self.list(root, &path) } else { None };
+            let listed = if parents.len() < MAX_DEPTH { self.list(root, &path) } else { None };
             let Some(inside) = listed else { return false };
-            way.push((path.len(), inside));
+            parents.push((path.len(), inside));
         }
         true
     }
@@ -149,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    /// A workspace of which no more than a million bytes and a thousand files may be used.
+    /// A workspace with a limit of a million bytes and a thousand files.
     fn workspace() -> (tempfile::TempDir, Watch) {
         let at = tempfile::tempdir().unwrap();
         let written = WritableDirs::in_workspace(at.path());
@@ -181,7 +181,7 @@ mod tests {
         std::fs::remove_dir(at.path().join("out")).unwrap();
         symlink(outside.path(), at.path().join("out")).unwrap();
         assert!(!watch.is_full(0));
-        // As if it was listed before it was swapped.
+        // It was listed before it was swapped.
         let root = Dir::open(at.path()).unwrap();
         let mut left = SpaceLeft { bytes: 1, entries: 1 };
         assert_eq!(left.list(&root, b"work/link"), Some(Vec::new()));

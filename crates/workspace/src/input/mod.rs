@@ -47,7 +47,7 @@ pub struct StagedInputs {
     /// Linked local files, and where commands see them in the workspace, read-only:
     /// [`Command::read_only`](crate::Command::read_only).
     pub read_only: Vec<(PathBuf, String)>,
-    /// What was left out or done differently.
+    /// Warnings about inputs that were left out or staged differently.
     pub warnings: Vec<RunWarning>,
     /// The last one first, because one can lie in another.
     placeholders: Vec<Arc<Placeholder>>,

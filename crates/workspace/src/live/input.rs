@@ -1,4 +1,4 @@
-//! What is written to a live run.
+//! Input for interactive runs.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use super::run::{LiveRun, SETTLED};
 use super::{LiveError, LiveRuns};
 
-/// How long a command has to take what is written to it.
+/// How long a command has to read its input.
 const TAKEN_BY: Duration = Duration::from_secs(5);
 /// The longest line that a terminal accepts, in bytes. The system cuts longer lines without an error.
 pub(super) const MAX_LINE: usize = 4095;

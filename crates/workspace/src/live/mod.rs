@@ -1,4 +1,4 @@
-//! Live runs: commands that keep running while others write to them and read their output.
+//! Interactive runs: commands that keep running while callers write to them and read their output.
 
 mod error;
 mod input;
@@ -35,7 +35,7 @@ use crate::runner::{PreparedRun, RunContext, RunError, Runner};
 /// The longest that one read waits for output.
 pub const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// Live runs by their ids. Clones share the same runs, which end with the last clone.
+/// Interactive runs by their ids. Clones share the same runs, which end with the last clone.
 ///
 /// It needs a tokio runtime with time and I/O.
 ///
@@ -102,7 +102,7 @@ impl Shared {
 }
 
 impl LiveRuns {
-    /// No runs yet.
+    /// Creates an empty set of runs.
     pub fn new(options: LiveOptions) -> Self {
         Self(Arc::new(Shared { options, runs: Mutex::default() }))
     }
@@ -271,7 +271,7 @@ impl LiveRuns {
         if runs.values().filter(|entry| entry.live.ended.get().is_none()).count() >= most {
             return Err(LiveError::TooMany { most });
         }
-        // Ended runs are kept for a last read, but only so many.
+        // Ended runs are kept for a last read, up to a limit.
         while runs.len() >= most * 2 {
             let ended = runs.values().filter(|entry| entry.live.ended.get().is_some());
             let Some(oldest) =
@@ -281,8 +281,8 @@ impl LiveRuns {
             };
             runs.remove(&oldest).inspect(|entry| entry.task.abort());
         }
-        // The run outlives this call, so it has a span of its own.
-        let span = tracing::info_span!(parent: None, "workspace.session");
+        // The run outlives this call, so it has its own span.
+        let span = tracing::info_span!(parent: None, "workspace.interactive_run");
         span.follows_from(Span::current());
         let task = run::supervise(
             span,

@@ -1,8 +1,8 @@
-//! The limits of live runs: how many there can be, and how long each can be left alone.
+//! The limits of interactive runs: how many there can be, and how long each can be idle.
 
 use std::time::Duration;
 
-/// The limits of live runs.
+/// The limits of interactive runs.
 ///
 /// ```
 /// use std::time::Duration;

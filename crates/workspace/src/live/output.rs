@@ -1,19 +1,19 @@
-//! What a read of a live run returns.
+//! The answer to a read of an interactive run.
 
 use serde::Serialize;
 
 use super::prompt::Prompt;
 use crate::report::RunReport;
 
-/// What a read of a live run returns: its output since the last read, and what it is doing.
+/// The answer to a read of an interactive run: its output since the last read, and its status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LiveOutput {
     /// The id of the run.
     pub session_id: String,
-    /// What the command is doing.
+    /// Its status.
     pub status: LiveStatus,
-    /// What the command wrote from `offset` to `next_offset`, both streams in the order they came.
+    /// The output from `offset` to `next_offset`, both streams in the order in which they came.
     pub output: String,
     /// The position of the first byte in `output`, counted from the start of all output.
     pub offset: u64,
@@ -25,7 +25,7 @@ pub struct LiveOutput {
     /// How many more bytes can be read now.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_bytes: u64,
-    /// What the command seems to ask for.
+    /// The question that the command seems to ask.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<Prompt>,
     /// The report of the run, once it has ended.
@@ -33,12 +33,12 @@ pub struct LiveOutput {
     pub report: Option<RunReport>,
 }
 
-/// What a command is doing.
+/// The status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LiveStatus {
-    /// It runs.
+    /// It is running.
     Running,
     /// It seems to wait for input.
     NeedsInput,

@@ -2,17 +2,17 @@
 
 use serde::Serialize;
 
-/// What a command seems to ask for, judged by its last line.
+/// The question that a command seems to ask, judged by its last line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Prompt {
-    /// What kind of input it wants.
+    /// The kind of input that it wants.
     pub kind: PromptKind,
     /// The line.
     pub text: String,
 }
 
-/// What kind of input a command wants.
+/// The kind of input that a command wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

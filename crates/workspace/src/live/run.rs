@@ -1,4 +1,4 @@
-//! One live run: its state, and the task that runs its command to the end.
+//! One interactive run: its state, and the task that runs its command to the end.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -37,7 +37,7 @@ pub(super) struct LiveRun {
     pub(super) ended: OnceLock<Result<RunReport, Arc<RunError>>>,
 }
 
-/// What a command wrote, and who used it when.
+/// The output of a command, and the times of its last uses.
 #[derive(Debug)]
 pub(super) struct OutputLog {
     pub(super) transcript: Transcript,
@@ -102,7 +102,8 @@ impl LiveRun {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the command seems to ask for. It must have read all its input and written nothing for a while.
+    /// The question that the command seems to ask. The command must have read all its input and written nothing for a
+    /// while.
     pub(super) fn prompt(&self, now: Instant) -> Option<Prompt> {
         let log = self.log();
         let answered = log.transcript.end() <= log.answered_to;

@@ -16,9 +16,9 @@ pub(crate) use room::ReportRoom;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RunReport {
-    /// What the command wrote to standard output. A line says how much was left out.
+    /// The standard output of the command. A line says how much was left out.
     pub stdout: String,
-    /// What the command wrote to standard error, in the same form.
+    /// The standard error of the command, in the same form.
     pub stderr: String,
     /// The exit code: 128 plus the number of a signal, or 124 after a timeout.
     pub exit_code: i32,

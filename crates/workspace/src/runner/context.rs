@@ -1,4 +1,4 @@
-//! What a run may use, and who sees its output.
+//! The context of a run: what it may use, and who sees its output.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,7 +40,7 @@ impl<F: Fn(&str) -> Option<StageSource> + Send + Sync> SkillSources for F {
     }
 }
 
-/// The surroundings of a run: what it may use, and who sees its output.
+/// The context of a run: what it may use, and who sees its output.
 ///
 /// ```
 /// use prowess_workspace::input::InputPaths;

@@ -59,7 +59,7 @@ pub struct Runner {
     pub workspaces: Workspaces,
     /// The store for artifacts, if there is one.
     pub artifacts: Option<Arc<dyn ArtifactStore>>,
-    /// What runs commands, if there is one.
+    /// The executor of commands, if there is one.
     pub executor: Option<Arc<dyn Executor>>,
 }
 

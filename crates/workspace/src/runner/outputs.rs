@@ -16,7 +16,7 @@ use crate::span::{count, step};
 use crate::warning::RunWarning;
 use crate::workspace::Workspace;
 
-/// Which files a request asks for, checked before anything runs.
+/// The requested output files, checked before anything runs.
 pub(super) struct OutputPlan {
     output_files: Globs,
     outputs: Globs,

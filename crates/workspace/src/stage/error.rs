@@ -17,7 +17,7 @@ pub(super) enum StageError {
     Io(io::Error),
 }
 
-/// What a caller is told when the skill keeps changing.
+/// The message for a skill that keeps changing.
 pub(super) const CHANGED: &str = "the skill changed while it was staged; try again";
 
 impl From<io::Error> for StageError {

@@ -57,7 +57,7 @@ pub struct StagedSkill {
     pub digest: String,
     /// How many files were copied; 0 if the skill was staged already.
     pub copied: usize,
-    /// What was left out, and which of its directories hide those of the workspace.
+    /// Warnings about files that were left out, and about directories that hide those of the workspace.
     pub warnings: Vec<RunWarning>,
     _guard: RunGuard,
 }
@@ -332,7 +332,7 @@ mod tests {
         let workspaces = Workspaces::open(place.path().join("workspaces")).unwrap();
         let workspace = workspaces.workspace("test").unwrap();
         let copies = Cell::new(0);
-        // Between the first file and the second, as often as is said.
+        // Changes the second file after the first was read, this many times.
         let stage = |times: u32| {
             copies.set(0);
             write(0);
@@ -357,7 +357,7 @@ mod tests {
         }
         assert!(matches!(stage(MAX_LOCAL_ATTEMPTS), Err(StageError::Changed)));
         assert_eq!(std::fs::read_dir(skills).unwrap().count(), 3, "nothing half is left");
-        // Staged skills are read-only, which keeps a plain user from removing the whole place.
+        // Staged skills are read-only, so a plain user cannot remove the whole directory.
         for times in [0, 1, 2] {
             workspace.dir().dir("skills").unwrap().remove_tree(format!("demo-{times}").as_ref()).unwrap();
         }

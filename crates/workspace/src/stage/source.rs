@@ -71,7 +71,7 @@ pub struct SkillListing {
     pub files: Vec<StageFile>,
     /// The directories, including empty ones.
     pub directories: Vec<InnerPath>,
-    /// What was left out, and why.
+    /// Warnings about files that were left out.
     pub warnings: Vec<RunWarning>,
 }
 

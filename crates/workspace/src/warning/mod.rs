@@ -69,7 +69,7 @@ pub enum RunWarning {
     Hangs,
     /// The middle of an output stream was left out.
     OutputCut {
-        /// Which stream.
+        /// The stream.
         stream: Stream,
         /// How many bytes were left out.
         bytes: u64,
@@ -93,7 +93,7 @@ pub enum RunWarning {
     },
     /// The proxy denied a request.
     Denied {
-        /// What was denied, and why.
+        /// The denied request, and the reason.
         what: String,
     },
     /// The proxy denied more requests than are named.
@@ -101,7 +101,7 @@ pub enum RunWarning {
         /// How many more.
         count: u64,
     },
-    /// A live run was ended because nobody used it.
+    /// An interactive run was ended because nobody used it.
     Idle {
         /// For how long nobody used it.
         seconds: u64,
@@ -141,7 +141,7 @@ pub enum RunWarning {
     },
     /// A limit ended the collecting of files.
     Stopped {
-        /// Which limit.
+        /// The limit.
         reason: String,
     },
     /// A glob matched no file.
@@ -154,7 +154,7 @@ pub enum RunWarning {
         /// The glob from the request.
         glob: String,
     },
-    /// A glob cannot match: it has `$RUN_DIR`, but the run has no directory of its own.
+    /// A glob cannot match: it has `$RUN_DIR`, but the run has no own directory.
     NoRunDirectory {
         /// The glob from the request.
         glob: String,

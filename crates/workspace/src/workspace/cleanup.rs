@@ -21,7 +21,7 @@ pub struct Cleaned {
     pub removed: usize,
     /// How many were old enough, but in use.
     pub in_use: usize,
-    /// What could not be removed, and why.
+    /// The workspaces that could not be removed, and why.
     pub warnings: Vec<String>,
 }
 

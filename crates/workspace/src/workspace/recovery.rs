@@ -136,7 +136,7 @@ mod tests {
         Workspaces::open(place.path()).unwrap();
         assert_eq!(mode(&program), 0o6755, "and nobody looks");
 
-        // As a runtime leaves it that is killed: the system gives up its locks, and the mark stays.
+        // The state after a kill: the system releases the locks, and the mark stays.
         let root = Dir::open(place.path()).unwrap();
         let name = workspace.path().parent().unwrap().file_name().unwrap().to_str().unwrap();
         std::mem::forget(RunMark::new(&root, name).unwrap());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use object_store::memory::InMemory;
 use proptest::prelude::*;
-use prowess_workspace::artifact::{DiskBlobs, ObjectBlobs, S3Bucket};
+use prowess_workspace::artifact::{DiskBlobs, ObjectBlobs, S3Config};
 use prowess_workspace::testing::{artifact_scopes_suite, artifact_store_suite};
 use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore, Artifacts, BlobStore};
 
@@ -40,7 +40,7 @@ async fn an_object_store_passes_the_suite() {
     assert_eq!(beside.list().await.unwrap(), []);
 }
 
-/// Where a test finds itself in a process of its own, and what it is to do there.
+/// Set in the child process of a test, with its task.
 const CHILD: &str = "PROWESS_TEST_SAVES_AT";
 
 #[test]
@@ -123,7 +123,7 @@ fn the_debug_output_of_a_store_names_it_and_no_more() {
     assert!(format!("{artifacts:?}").contains("InMemory"));
 }
 
-/// Bytes that a crash left without a record go when they are old enough; what a version names stays.
+/// A sweep removes old bytes without a record. Bytes of a version stay.
 #[tokio::test]
 async fn bytes_that_nobody_names_are_swept() {
     let place = tempfile::tempdir().unwrap();
@@ -155,14 +155,14 @@ async fn bytes_that_nobody_names_are_swept() {
     }
 }
 
-/// Against a server that speaks the protocol, with the bucket `prowess`, the key `test` and the secret `test`.
+/// Tests a compatible server with the bucket `prowess`, the key `test` and the secret `test`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 #[ignore = "needs a server: `make s3` starts one"]
 async fn a_bucket_passes_the_suite() {
     let endpoint = std::env::var("PROWESS_TEST_S3").expect("PROWESS_TEST_S3 names the server: use `make s3`");
-    let mut bucket = S3Bucket::new("prowess");
+    let mut bucket = S3Config::new("prowess");
     bucket.endpoint = Some(endpoint);
-    bucket.prefix = crate::home::unique("suite");
+    bucket.prefix = format!("/{}", crate::home::unique("suite")).parse().unwrap();
     bucket.access_key_id = Some("test".to_owned());
     bucket.secret_access_key = Some("test".into());
     artifact_store_suite(|| Arc::new(Artifacts::in_s3(bucket.clone()).unwrap())).await;
@@ -187,7 +187,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whatever is done in whatever order, every store does what a map of lists does.
+    /// Every store behaves like a map of lists, for any sequence of operations.
     #[test]
     fn versions_are_those_of_a_list(steps in proptest::collection::vec(step(), 0..20)) {
         let place = tempfile::tempdir().unwrap();
@@ -198,7 +198,7 @@ proptest! {
         ];
         let names = ["a", "a/b", "b"].map(name);
         for store in stores {
-            // The first number that is there, and what was saved since.
+            // The first existing version, and everything saved since.
             let mut model: BTreeMap<usize, (usize, Vec<Vec<u8>>)> = BTreeMap::new();
             for step in &steps {
                 match step {

@@ -1,4 +1,4 @@
-//! The files of a workspace as a backend: the suite of all backends, and commands where the files are.
+//! The files of a workspace as a backend: the suite of all backends, and commands.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;

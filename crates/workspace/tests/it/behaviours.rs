@@ -1,4 +1,4 @@
-//! Runs all behaviours of executors against one.
+//! Runs the suite of executors.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use tokio::sync::Semaphore;
 
 use crate::home::lay_out;
 
-/// So many at once: enough to mix, not so many that a small machine stalls.
+/// How many behaviours run at once: enough to mix, but few enough for a small machine.
 const AT_ONCE: usize = 4;
 
-/// Runs all that every executor has.
+/// Runs the behaviours of all executors.
 pub(crate) async fn all_hold(executor: Arc<dyn Executor>) {
     let all = testing::all();
     assert!(all.len() >= 60, "{}", all.len());
     hold(executor, all).await;
 }
 
-/// Runs behaviours, each in a workspace of its own, and says which do not hold.
+/// Runs behaviours, each in its own workspace, and reports the failures.
 pub(crate) async fn hold(executor: Arc<dyn Executor>, behaviours: Vec<(&'static str, testing::Behaviour)>) {
     let turns = Arc::new(Semaphore::new(AT_ONCE));
     let runs: Vec<_> = behaviours

@@ -1,4 +1,4 @@
-//! What a run made.
+//! Tests of collected files.
 
 use proptest::prelude::*;
 use prowess_workspace::collect::{CollectLimits, normalize_glob};
@@ -82,7 +82,7 @@ fn limits_bite_and_say_so() {
         "collecting stopped: the files that match have more than 50 bytes; other files were left out"
     );
 
-    // Exactly at the limits nothing is cut and nothing is said.
+    // Exactly at the limits, nothing is cut and there is no warning.
     let (files, warnings) = collect_within(&workspace, &["out/*"], limits(5, 20, 100));
     assert!(files.len() == 5 && files.iter().all(|file| !file.truncated));
     assert_eq!(warnings, Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! Commands in containers of a real engine.
+//! Tests with containers of a real engine.
 
 pub(crate) mod engine;
 mod hostile;

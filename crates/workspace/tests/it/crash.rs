@@ -1,4 +1,4 @@
-//! A runtime that is killed in the middle of many runs.
+//! Tests of a process that is killed during many runs.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -30,7 +30,7 @@ fn runner(at: &Path) -> Runner {
     }
 }
 
-/// A run with a linked input at a place of its own.
+/// Runs a command with a linked input at its own path.
 async fn run(runner: &Runner, at: PathBuf, number: usize, line: String) -> Result<RunReport, RunError> {
     let skill = at.join("kit");
     let find = move |_: &str| Some(StageSource::Directory(skill.clone()));
@@ -48,7 +48,7 @@ async fn run(runner: &Runner, at: PathBuf, number: usize, line: String) -> Resul
     runner.run("crash", request, context).await
 }
 
-/// The runtime that is killed: fifty commands that would never end, all in one workspace.
+/// The process that is killed: it starts fifty endless commands in one workspace.
 #[test]
 fn victim() {
     let Ok(at) = std::env::var(AT) else { return };
@@ -95,7 +95,7 @@ async fn the_next_start_uses_the_workspace_of_a_killed_runtime() {
         assert!(Instant::now() < until, "{:?}", processes_with(&mark));
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // What stood for the linked inputs is gone, so the same places can be used, and what was staged is still good.
+    // The placeholders of linked inputs are gone, so their paths can be used again. Staged skills are still valid.
     let runner = runner(&at);
     let source = StageSource::Directory(at.join("kit"));
     assert_eq!(runner.stage("crash", "kit", &source).await.unwrap().copied, 0);

@@ -1,4 +1,4 @@
-//! A workspace and an executor to try things with.
+//! A workspace and an executor for tests.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl Home {
         self.directory.path()
     }
 
-    /// A command in `work/`, with time enough for a loaded machine.
+    /// A command in `work/`, with enough time for a busy machine.
     pub(crate) fn command(&self, line: &str) -> Command {
         let mut command = Command::new(self.path(), "work", line);
         command.limits.timeout = Duration::from_secs(60);
@@ -45,14 +45,14 @@ impl Home {
         self.executor.run(command, &NoSink).await.unwrap()
     }
 
-    /// Everything that a command says.
+    /// Everything that a command writes.
     pub(crate) async fn says(&self, line: &str) -> String {
         let finished = self.run(line).await;
         text(&finished)
     }
 }
 
-/// Everything that a command said, and how it ended.
+/// Everything that a command wrote, and how it ended.
 pub(crate) fn text(finished: &Finished) -> String {
     let (out, err) =
         (String::from_utf8_lossy(&finished.stdout.head), String::from_utf8_lossy(&finished.stderr.head));
@@ -71,7 +71,7 @@ pub(crate) fn lay_out(workspace: &Path) {
     }
 }
 
-/// The processes of this machine with a word in their command lines, this one excepted.
+/// The processes of this machine with a word in their command lines, except this one.
 pub(crate) fn processes_with(word: &str) -> Vec<PathBuf> {
     let all = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     all.filter(|process| {
@@ -81,7 +81,7 @@ pub(crate) fn processes_with(word: &str) -> Vec<PathBuf> {
     .collect()
 }
 
-/// A word that occurs nowhere else.
+/// A unique word.
 pub(crate) fn unique(word: &str) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
     format!("{word}-{}-{now:x}", std::process::id())

@@ -1,4 +1,4 @@
-//! Inputs and outputs made to do harm: every case of them by its number.
+//! Hostile inputs and outputs; each test has the number of its case.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
@@ -58,7 +58,7 @@ async fn case_26_a_place_outside_is_refused_and_nothing_is_deleted() {
     for to in ["../x", "work/../../x", "work/kept/../../..", "..", "/x", "", "work/kept", "work\0/x", "./.."]
     {
         for mode in [InputMode::Copy, InputMode::Link] {
-            // Without a place the default one is meant, and that is fine.
+            // An empty destination means the default one.
             if to.is_empty() {
                 continue;
             }
@@ -118,13 +118,13 @@ async fn case_28_files_of_the_host_come_in_only_when_allowed() {
     let (report, questions) = run(allowed.clone(), InputMode::Copy).await;
     assert_eq!((report.unwrap().stdout.as_str(), questions), ("data", vec![allowed]));
     for mode in [InputMode::Copy, InputMode::Link] {
-        // Denied by its name before the disk is asked whether it is there.
+        // Denied by its path, before anybody checks whether it exists.
         for path in [secret.clone(), place.path("secret/gone")] {
             let (refused, questions) = run(path.clone(), mode).await;
             assert!(refused.unwrap_err().to_string().contains("reading the local file"));
             assert_eq!(questions, [path]);
         }
-        // Denied by where it leads.
+        // Denied by the target of the link.
         for path in ["allowed/link", "allowed/directory/key"] {
             let (refused, questions) = run(place.path(path), mode).await;
             assert!(refused.unwrap_err().to_string().contains("reading the local file"), "{path}");
@@ -179,7 +179,7 @@ async fn case_30_a_linked_host_directory_is_read_only() {
     assert_eq!(report.stderr.matches("read-only filesystem").count(), 3, "{}", report.stderr);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "data");
     assert_eq!(tree(file.parent().unwrap()), ["data.txt"]);
-    // There never is a link to the host in the workspace, and nothing stays of the place.
+    // The workspace never has a link to a local file, and the placeholder is gone.
     let workspace = place.workspace();
     assert_eq!(tree(&workspace.path().join("work")), ["inputs"]);
 }
@@ -209,7 +209,7 @@ async fn case_31_globs_that_lead_out_are_refused() {
         }
     }
     assert!(!place.workspace().path().join("out/ran").exists(), "nothing ran");
-    // What looks like it and is none: a class cannot match a slash, a name with dots is a name.
+    // These globs only look similar: a class cannot match a slash, and a name with dots is a name.
     let workspace = place.workspace();
     assert_eq!(collect(&workspace, &["[.][.]/*", "...", "out/..x"]).0, []);
 }
@@ -246,7 +246,7 @@ async fn case_33_a_directory_swapped_for_a_link_while_collecting_leads_nowhere()
     put(&workspace, "out/d/e/file", "public");
     std::fs::create_dir(place.path("links")).unwrap();
     symlink(place.path("secret"), workspace.path().join("out/l")).unwrap();
-    // One that leads elsewhere in the workspace is no better.
+    // A link to another directory of the workspace is refused too.
     put(&workspace, "work/private/k/file", "SECRET");
     put(&workspace, "out/h/i/k/file", "public");
     symlink("../../work/private", workspace.path().join("out/j")).unwrap();
@@ -298,7 +298,7 @@ async fn case_35_fifos_sockets_and_devices_are_skipped() {
     let at = |name: &str| workspace.path().join("out").join(name);
     mknodat(CWD, at("fifo"), FileType::Fifo, 0o666.into(), 0).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
-    // Only the superuser may make a device; anyone may link to one.
+    // Only root can make a device; anyone can link to one.
     let zero = rustix::fs::makedev(1, 5);
     let device = mknodat(CWD, at("device"), FileType::CharacterDevice, 0o666.into(), zero);
     if device.is_err() {
@@ -328,12 +328,12 @@ async fn case_36_hard_links_are_flagged() {
 async fn case_37_a_million_files_stop_at_the_limit() {
     let place = Place::new();
     let workspace = place.workspace();
-    // Each of a million would be one more name of a file; so many that the walk ends before them will do.
+    // A million hard links; the walk stops before it sees all of them.
     let first = put(&workspace, "out/many/0", "");
     let mut name_of = first.clone();
     for number in 1..MAX_VISITED + 10 {
         let next = first.with_file_name(number.to_string());
-        // A file has at most 65,000 names.
+        // A file can have at most 65,000 names.
         if number % 60_000 == 0 {
             std::fs::write(&next, "").unwrap();
             name_of.clone_from(&next);
@@ -374,7 +374,7 @@ async fn case_38_brace_bombs_are_capped() {
     assert_eq!(normalize_glob(&"a".repeat(2000)).unwrap_err().problem, GlobProblem::TooLong);
     let place = Place::new();
     let workspace = place.workspace();
-    // What is allowed ends soon, whatever it looks like.
+    // Valid globs finish soon, whatever they look like.
     for glob in [
         "**/".repeat(300),
         "*a".repeat(500),
@@ -466,7 +466,7 @@ async fn case_41_a_template_that_leads_upwards_is_refused() {
                 Err(refused) => {
                     assert!(matches!(refused, RunError::ArtifactName(_)), "{template:?}: {refused}")
                 }
-                // `..out/ran` is a name like any other.
+                // `..out/ran` is a normal name.
                 Ok(report) => {
                     assert_eq!((template, report.artifact_files[0].name.as_str()), ("..", "..out/ran"));
                     std::fs::remove_file(&ran).unwrap();
@@ -479,7 +479,7 @@ async fn case_41_a_template_that_leads_upwards_is_refused() {
 
 async fn case_42_archives_are_never_unpacked() {
     let place = Place::new();
-    // An archive that would write outside of where it is unpacked.
+    // An archive that would write outside its directory.
     let mut header = vec![0u8; 1536];
     header[..14].copy_from_slice(b"../escaped.txt");
     header[100..107].copy_from_slice(b"0000644");
@@ -577,13 +577,13 @@ async fn case_45_a_file_that_grows_while_it_is_read_stays_capped() {
             let (files, _) = collect_within(&workspace, &["out/log"], limits);
             let content = files[0].content.as_ref().unwrap();
             assert!(content.len() <= 10_000);
-            // One that was written meanwhile counts as truncated, however much of it was read.
+            // A file that was written meanwhile counts as truncated, however much was read.
             assert!(files[0].truncated || files[0].size_bytes == content.len() as u64);
         }
         stop.store(true, Ordering::Relaxed);
     });
     let (files, warnings) = collect_within(&workspace, &["out/log"], limits);
     assert!(files[0].truncated && warnings[0].starts_with("`out/log` is truncated: 10000 of its"));
-    // What the system makes up as it is read has a size of nothing, and no end is taken on trust.
+    // Files that the system generates report a size of 0, so their end must be found by reading.
     assert_eq!(files[0].content.as_ref().unwrap().len(), 10_000);
 }

@@ -1,4 +1,4 @@
-//! Files that come into a workspace before a run.
+//! Tests of inputs.
 
 use std::path::Path;
 
@@ -86,13 +86,13 @@ async fn links_stay_inside_and_the_hosts_are_bound() {
     assert_eq!(staged.read_only, bound);
     assert_eq!(said(&staged.warnings), ["`artifact://a` was copied, because an artifact cannot be linked"]);
     assert_eq!(read(&workspace, "work/inputs/a"), "text");
-    // What only stood for the host's files goes, and nothing else.
+    // Only the placeholders of local files are removed.
     drop(staged);
     assert_eq!(
         tree(&workspace.path().join("work")),
         ["inputs", "inputs/a", "inputs/assets", "x", "x/y", "x/y/a"]
     );
-    // A second run may do the same.
+    // A second run can do the same.
     stage(&workspace, &inputs[..4]).await.unwrap();
 }
 
@@ -114,13 +114,13 @@ async fn what_a_link_is_bound_over_is_its_runs_alone() {
     let another = first.clone();
     drop(first);
     assert_eq!(tree(&workspace.path().join("work")), both);
-    // What took its place meanwhile is another's.
+    // Another file took its place, and belongs to somebody else.
     put(&workspace, "work/inputs/new", "");
     std::fs::rename(workspace.path().join("work/inputs/new"), workspace.path().join("work/inputs/a"))
         .unwrap();
     drop(another);
     assert_eq!(tree(&workspace.path().join("work")), ["inputs", "inputs/a"]);
-    // So is what was there before.
+    // An existing directory also belongs to somebody else.
     std::fs::create_dir(workspace.path().join("work/d")).unwrap();
     for one in &inputs {
         stage(&workspace, std::slice::from_ref(one)).await.unwrap_err();
@@ -150,19 +150,19 @@ async fn nothing_is_linked_that_another_user_could_replace() {
         stage(InputMode::Copy).await.unwrap();
         std::fs::remove_file(workspace.path().join("work/file")).unwrap();
     }
-    // The group's right to write is ours when the group is.
+    // Write access for the group is safe if the group is ours.
     set_mode(&open, 0o775);
     stage(InputMode::Link).await.unwrap();
     if rustix::process::geteuid().is_root() {
         let give = |path: &Path, user, group| std::os::unix::fs::chown(path, user, group).unwrap();
         give(&open, None, Some(65534));
         stage(InputMode::Link).await.unwrap_err();
-        // The owner of a directory may always write in it.
+        // The owner of a directory can always write to it.
         set_mode(&open, 0o755);
         stage(InputMode::Link).await.unwrap();
         give(&open, Some(65534), None);
         stage(InputMode::Link).await.unwrap_err();
-        // An entry of a sticky directory is its owner's.
+        // In a sticky directory, only the owner can replace an entry.
         give(&open, Some(0), None);
         set_mode(&open, 0o1777);
         give(&open.join("deep/file"), Some(65534), None);
@@ -188,7 +188,7 @@ async fn directories_are_copied_without_links_and_specials() {
     assert_eq!(tree(&at), ["a", "a/b.txt", "run.sh"]);
     assert_eq!(mode(at.join("run.sh")), 0o755);
     assert_eq!(staged.warnings.len(), 2, "{:?}", staged.warnings);
-    // Never over a directory.
+    // An input never replaces a directory.
     std::fs::write(at.join("own"), "kept").unwrap();
     let refused = stage(&workspace, &[RunInput::copy(&from)]).await.unwrap_err().to_string();
     assert!(refused.contains("is a directory; give another"), "{refused}");
@@ -235,7 +235,7 @@ async fn refusals_say_what_to_do_and_nothing_is_staged() {
         ("host:///dev/zero", "", "it is a device"),
     ] {
         let before = tree(workspace.path());
-        // The first is fine, and waits for the second to be checked.
+        // The first input is valid, but all are checked before it is staged.
         let refused = stage(&workspace, &[input(from, to, InputMode::Copy)]).await.unwrap_err().to_string();
         assert!(refused.contains(expected), "{from} {to}: {refused}");
         assert_eq!(tree(workspace.path()), before, "{from} {to}");

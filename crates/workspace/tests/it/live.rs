@@ -1,4 +1,4 @@
-//! Commands that go on: written to, looked at, ended, and never left behind.
+//! Tests of interactive runs: input, output, end and cleanup.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use prowess_workspace::{LiveOptions, LiveOutput, LiveRuns, RunContext, RunError,
 
 use crate::whole::{Machine, examples};
 
-/// Longer than anything here takes.
+/// Longer than any step here takes.
 const LONG: Duration = Duration::from_secs(20);
 
 struct Table {
@@ -35,7 +35,7 @@ impl Table {
         self.try_start(RunRequest::new("python-math", line), false).await.unwrap()
     }
 
-    async fn look(&self, id: &str) -> LiveOutput {
+    async fn read(&self, id: &str) -> LiveOutput {
         self.runs.read(id, None, LONG).await.unwrap()
     }
 
@@ -50,11 +50,11 @@ fn options(change: impl FnOnce(&mut LiveOptions)) -> LiveOptions {
     options
 }
 
-/// Whether a process with these words in its command line is there.
+/// Whether a process with these words in its command line exists.
 fn is_there(words: &str) -> bool {
     std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        // The runner of tests may have the words of a test in its own line.
+        // The test runner may have the words in its own command line.
         line.starts_with(b"sleep\0") && String::from_utf8_lossy(&line).contains(words)
     })
 }
@@ -77,15 +77,15 @@ async fn a_conversation() {
     let mut request = RunRequest::new("python-math", line);
     request.output_files = vec!["out/*".to_owned()];
     let id = table.try_start(request, false).await.unwrap();
-    let asked = table.look(&id).await;
+    let asked = table.read(&id).await;
     assert_eq!((asked.status, asked.output.as_str()), (LiveStatus::NeedsInput, "Name? "));
     assert_eq!((asked.offset, asked.next_offset), (0, 6));
     table.say(&id, "Ferris\n").await;
-    let asked = table.look(&id).await;
+    let asked = table.read(&id).await;
     assert_eq!((asked.output.as_str(), asked.offset), ("Sure, Ferris [y/N]? ", 6));
     assert_eq!(asked.prompt.map(|prompt| prompt.kind), Some(PromptKind::Confirm));
     table.say(&id, "y\n").await;
-    let ended = table.look(&id).await;
+    let ended = table.read(&id).await;
     assert_eq!((ended.status, ended.output.as_str()), (LiveStatus::Ended, "Ferris:y\n"));
     let report = ended.report.unwrap();
     assert_eq!(
@@ -94,8 +94,12 @@ async fn a_conversation() {
         "{report:?}"
     );
     assert!(matches!(table.runs.write(&id, b"more", false).await, Err(LiveError::Ended(_))));
-    assert_eq!(table.look(&id).await.output, "", "a look after the end shows nothing twice");
-    assert_eq!(table.runs.read(&id, Some(6), LONG).await.unwrap().offset, 6, "but it can be looked at again");
+    assert_eq!(table.read(&id).await.output, "", "a read after the end returns nothing twice");
+    assert_eq!(
+        table.runs.read(&id, Some(6), LONG).await.unwrap().offset,
+        6,
+        "but the output can be read again"
+    );
 }
 
 #[tokio::test]
@@ -103,31 +107,31 @@ async fn programs_that_ask_only_people_are_asked_in_a_terminal() {
     let table = Table::new();
     let request = RunRequest::new("python-math", "python3 -c 'print(int(input(\"n = \")) * 2)'");
     let id = table.try_start(request, true).await.unwrap();
-    // An equals sign is no question that everybody would recognise.
+    // An equals sign does not look like a question.
     while table.runs.read(&id, Some(0), Duration::from_millis(100)).await.unwrap().output != "n = " {}
     table.say(&id, "21\n").await;
-    assert_eq!(table.look(&id).await.report.unwrap().stdout, "n = 42\n");
+    assert_eq!(table.read(&id).await.report.unwrap().stdout, "n = 42\n");
 }
 
 #[tokio::test]
 async fn an_interpreter_is_talked_with() {
     let table = Table::new();
     let id = table.try_start(RunRequest::new("python-math", "python3 -qi"), true).await.unwrap();
-    assert_eq!(table.look(&id).await.prompt.unwrap().kind, PromptKind::Command);
+    assert_eq!(table.read(&id).await.prompt.unwrap().kind, PromptKind::Command);
     table.say(&id, "6 * 7\n").await;
-    assert_eq!(table.look(&id).await.output, "42\n>>> ");
+    assert_eq!(table.read(&id).await.output, "42\n>>> ");
     table.runs.write(&id, b"exit(4)\n", false).await.unwrap();
-    assert_eq!(table.look(&id).await.report.unwrap().exit_code, 4);
+    assert_eq!(table.read(&id).await.report.unwrap().exit_code, 4);
 }
 
 #[tokio::test]
 async fn an_answered_question_is_not_asked_again() {
     let table = Table::new();
     let id = table.start("printf 'Name? '; read -r name; sleep 1; echo $name").await;
-    assert_eq!(table.look(&id).await.status, LiveStatus::NeedsInput);
+    assert_eq!(table.read(&id).await.status, LiveStatus::NeedsInput);
     table.say(&id, "Ferris\n").await;
-    let look = table.look(&id).await;
-    assert_eq!((look.status, look.output.as_str()), (LiveStatus::Ended, "Ferris\n"));
+    let read = table.read(&id).await;
+    assert_eq!((read.status, read.output.as_str()), (LiveStatus::Ended, "Ferris\n"));
 }
 
 #[tokio::test]
@@ -137,7 +141,7 @@ async fn input_comes_to_its_end() {
     request.stdin = Some("first ".to_owned());
     let id = table.try_start(request, false).await.unwrap();
     table.runs.write(&id, b"second ", true).await.unwrap();
-    assert_eq!(table.look(&id).await.output, "first second end\n");
+    assert_eq!(table.read(&id).await.output, "first second end\n");
     assert!(table.runs.write(&id, b"third", false).await.is_err());
 }
 
@@ -145,8 +149,8 @@ async fn input_comes_to_its_end() {
 async fn a_look_waits_no_longer_than_it_is_told() {
     let table = Table::new();
     let id = table.start("echo begun; sleep 1000.5").await;
-    let look = table.runs.read(&id, None, Duration::from_millis(400)).await.unwrap();
-    assert_eq!(look.status, LiveStatus::Running);
+    let read = table.runs.read(&id, None, Duration::from_millis(400)).await.unwrap();
+    assert_eq!(read.status, LiveStatus::Running);
     assert_eq!(table.runs.running(), std::slice::from_ref(&id));
     let killed = table.runs.kill(&id).await.unwrap();
     assert_eq!((killed.status, killed.report.unwrap().exit_code), (LiveStatus::Ended, 137));
@@ -162,10 +166,10 @@ async fn long_output_comes_in_parts_and_says_what_is_gone() {
     let mut seen = String::new();
     let mut first = None;
     loop {
-        let look = table.look(&id).await;
-        first.get_or_insert(look.missed_bytes);
-        seen.push_str(&look.output);
-        if look.report.is_some() && look.more_bytes == 0 {
+        let read = table.read(&id).await;
+        first.get_or_insert(read.missed_bytes);
+        seen.push_str(&read.output);
+        if read.report.is_some() && read.more_bytes == 0 {
             break;
         }
     }
@@ -179,18 +183,18 @@ async fn who_is_forgotten_is_ended() {
     let idle = Duration::from_secs(2);
     let table = Table::with(options(|options| options.idle_timeout = idle));
     let id = table.start("echo begun; sleep 1000.25").await;
-    // Looked at it stays.
+    // A run that is read stays.
     for _ in 0..6 {
         tokio::time::sleep(idle / 4).await;
-        let look = table.runs.read(&id, None, Duration::ZERO).await.unwrap();
-        assert_eq!(look.status, LiveStatus::Running);
+        let read = table.runs.read(&id, None, Duration::ZERO).await.unwrap();
+        assert_eq!(read.status, LiveStatus::Running);
     }
     tokio::time::sleep(idle).await;
     assert!(gone("1000.25").await);
-    // Its end can be seen for as long again, and then it is gone.
-    let look = table.runs.read(&id, Some(0), LONG).await.unwrap();
+    // Its end can be read for the same time again, then it is forgotten.
+    let read = table.runs.read(&id, Some(0), LONG).await.unwrap();
     assert!(
-        look.report
+        read.report
             .unwrap()
             .warnings
             .iter()
@@ -226,7 +230,7 @@ async fn there_are_not_too_many() {
     table.runs.kill(&first).await.unwrap();
     for _ in 0..6 {
         let id = table.start("true").await;
-        assert_eq!(table.look(&id).await.status, LiveStatus::Ended);
+        assert_eq!(table.read(&id).await.status, LiveStatus::Ended);
     }
 }
 
@@ -239,7 +243,7 @@ async fn who_does_not_read_is_told_of() {
     assert!(taken < all && all == 200_000);
 }
 
-/// What is given first does not fit into a pipe, and nobody reads it: it is not left running under a name that nobody has.
+/// A command that does not read its first input is ended, so that no run is left without a known id.
 #[tokio::test]
 async fn who_does_not_read_the_first_words_is_ended() {
     let table = Table::new();
@@ -251,7 +255,7 @@ async fn who_does_not_read_the_first_words_is_ended() {
     let mut quick = RunRequest::new("python-math", "echo done");
     quick.stdin = Some("x".repeat(200_000));
     let id = table.try_start(quick, false).await.unwrap();
-    assert_eq!(table.look(&id).await.report.unwrap().stdout, "done\n");
+    assert_eq!(table.read(&id).await.report.unwrap().stdout, "done\n");
 }
 
 #[tokio::test]
@@ -264,10 +268,10 @@ async fn a_terminal_takes_no_line_that_it_would_cut() {
     table.say(&id, &"x".repeat(4000)).await;
     assert!(matches!(table.runs.write(&id, &[b'x'; 100], false).await, Err(LiveError::LineTooLong(_))));
     table.say(&id, "\n").await;
-    assert_eq!(table.look(&id).await.report.unwrap().stdout, "4000\n");
+    assert_eq!(table.read(&id).await.report.unwrap().stdout, "4000\n");
 }
 
-/// Of what a killed command wrote the end is shown, and how much of it is not.
+/// The last read shows the end of the output of a killed command, and how much is missing.
 #[tokio::test]
 async fn the_last_look_shows_the_end() {
     let table = Table::with(options(|options| options.read_bytes = 100));
@@ -308,7 +312,7 @@ async fn many_can_look_and_write_at_once() {
         writer.await.unwrap();
     }
     table.runs.write(&id, b"", true).await.unwrap();
-    let report = table.look(&id).await.report.unwrap();
+    let report = table.read(&id).await.report.unwrap();
     let mut lines: Vec<&str> = report.stdout.lines().collect();
     lines.sort_unstable();
     let expected: Vec<String> = (0..20).map(|number| format!("line {number:02}")).collect();

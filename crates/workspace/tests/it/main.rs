@@ -1,4 +1,4 @@
-//! The workspace as its users meet it.
+//! Tests of the workspace through its public API.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 

@@ -1,28 +1,28 @@
-//! Runs a test in a process of its own, once as root that gives up its privileges and once as a plain user.
+//! Runs a test in its own process: once as root, which gives up its privileges, and once as a plain user.
 //!
-//! The process is started like a careless parent would: with a secret in its environment and a file left open.
+//! The process starts as from a careless parent: with a secret in its environment and an open file.
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Who the test is.
+/// The user of the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Root,
     User,
 }
 
-/// Set in the process that does the work.
+/// Set in the child process.
 const MARK: &str = "PROWESS_TEST_MODE";
-/// A secret that the process has in its environment.
+/// A secret in the environment of the process.
 pub(crate) const SECRET: (&str, &str) = ("PROWESS_TEST_SECRET", "correct-horse-battery");
-/// The number of a descriptor that the process has open.
+/// A descriptor that the process has open.
 pub(crate) const LEFT_OPEN: i32 = 19;
-/// Some user who is not root and owns nothing.
+/// A user that is not root and owns nothing.
 const PLAIN_USER: u32 = 54321;
 
-/// Does the work of a test in its mode: here, when this is the process for it, else in a new one.
+/// Runs a test in its mode: here if this is the child process, or in a new one.
 pub(crate) fn run(test: &str, mode: Mode, work: impl Future<Output = ()>) {
     if std::env::var_os(MARK).is_some() {
         let runtime =
@@ -40,7 +40,7 @@ pub(crate) fn run(test: &str, mode: Mode, work: impl Future<Output = ()>) {
     assert!(done.status.success() && said.contains("1 passed"), "as {mode:?}: {said}");
 }
 
-/// This test binary again, for one test.
+/// The command that runs this test binary again, for one test.
 pub(crate) fn again(test: &str, mode: Mode, root: bool) -> Command {
     let mut command = Command::new("/bin/bash");
     command.args(["-c", &format!("exec \"$@\" {LEFT_OPEN}</etc/hostname"), "bash"]);
@@ -62,7 +62,7 @@ pub(crate) fn again(test: &str, mode: Mode, root: bool) -> Command {
     command
 }
 
-/// This binary at a place that every user can reach.
+/// A copy of this binary in a directory that every user can enter.
 fn binary() -> &'static PathBuf {
     static COPY: OnceLock<PathBuf> = OnceLock::new();
     COPY.get_or_init(|| {
@@ -91,7 +91,7 @@ fn binary() -> &'static PathBuf {
     })
 }
 
-/// Takes away what earlier builds left.
+/// Removes the copies of earlier builds.
 fn clear_old() {
     let prefix = format!("prowess-it-{}-", rustix::process::geteuid().as_raw());
     for entry in std::fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
@@ -125,7 +125,7 @@ macro_rules! in_both_modes {
 }
 pub(crate) use in_both_modes;
 
-/// Makes a test of each function, `alone::name`, for those that look at everything that their process has.
+/// Makes a test `alone::name` of each function that checks its whole process.
 macro_rules! alone {
     ($($name:ident),* $(,)?) => {
         mod alone { $(

@@ -1,4 +1,4 @@
-//! A place for workspaces, skills and files of the host, gone when the test is over.
+//! A temporary directory for workspaces, skills and local files.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,10 @@ use prowess_workspace::{
     Artifacts, RunContext, RunError, RunReport, RunRequest, RunWarning, Runner, Workspace, Workspaces,
 };
 
-/// How long anything may take before it counts as hanging.
+/// How long a step may take before the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A directory that goes with all that was staged in it. Skills are read-only there, and that alone would keep
-/// a plain user from removing them.
+/// A temporary directory that can remove staged skills, although they are read-only.
 pub(crate) struct Scratch(tempfile::TempDir);
 
 impl Scratch {
@@ -33,7 +32,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let mut pending = vec![self.path().to_owned()];
         while let Some(directory) = pending.pop() {
-            // What cannot be opened to this user is another's, and stays.
+            // Files of other users stay.
             let _ = std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o700));
             let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
             let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -70,7 +69,7 @@ impl Place {
         self.workspaces.workspace("test").unwrap()
     }
 
-    /// A skill's directory with these files beside SKILL.md.
+    /// Makes a skill with these files beside SKILL.md.
     pub(crate) fn skill(&self, name: &str, files: &[(&str, &str)]) -> StageSource {
         self.file(&format!("skills/{name}/SKILL.md"), format!("---\nname: {name}\ndescription: d\n---\n"));
         for (path, content) in files {
@@ -130,7 +129,7 @@ pub(crate) fn collect_within(
     (files, said(&warnings))
 }
 
-/// Warnings as a person reads them.
+/// Warnings as text.
 pub(crate) fn said(warnings: &[RunWarning]) -> Vec<String> {
     warnings.iter().map(ToString::to_string).collect()
 }
@@ -147,7 +146,7 @@ pub(crate) fn set_mode(path: impl AsRef<Path>, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Every path below a directory, links as they are.
+/// Every path below a directory, without following links.
 pub(crate) fn tree(path: &Path) -> Vec<String> {
     fn add(path: &Path, base: &Path, all: &mut Vec<String>) {
         for entry in std::fs::read_dir(path).unwrap().map(Result::unwrap) {
@@ -163,7 +162,7 @@ pub(crate) fn tree(path: &Path) -> Vec<String> {
     all
 }
 
-/// Runs `work` in a thread that may do no more than a plain user.
+/// Runs `work` in a thread with the rights of a plain user.
 pub(crate) fn without_rights<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     use rustix::process::{Gid, Uid, getuid};
     if !getuid().is_root() {
@@ -180,7 +179,7 @@ pub(crate) fn without_rights<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Runs `work` in another thread, and fails when it does not end.
+/// Runs `work` in another thread, and fails if it does not end in time.
 pub(crate) fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(work()));

@@ -1,4 +1,4 @@
-//! A run from the request to the report.
+//! Tests of runs, from the request to the report.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -430,7 +430,7 @@ fn a_request_needs_a_skill_and_a_command_and_has_the_contracts_defaults() {
     assert!(parse(json!({"skill": "demo", "command": "true", "timeout": -1})).is_err());
 }
 
-/// Remembers which spans there were.
+/// Records the names of spans.
 struct Spans(Mutex<BTreeSet<&'static str>>);
 
 impl tracing::Subscriber for &'static Spans {

@@ -1,4 +1,4 @@
-//! The security cases 46 to 71, and the checks that comparisons publish, against real processes.
+//! The security cases 46 to 71, and published checks of sandboxes, with real processes.
 
 mod apart;
 mod calls;

@@ -1,4 +1,4 @@
-//! What the executor tells of a run.
+//! Tests of the spans and events of a run.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,17 +17,17 @@ use crate::home::Home;
 use crate::modes::Mode;
 use crate::place::Scratch;
 
-/// Remembers everything that is told.
+/// Records all spans and events.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<String>>>);
+struct Recorded(Arc<Mutex<Vec<String>>>);
 
-impl Visit for Told {
+impl Visit for Recorded {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         self.0.lock().unwrap().push(format!("{}={value:?}", field.name()));
     }
 }
 
-impl Subscriber for Told {
+impl Subscriber for Recorded {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }
@@ -47,16 +47,16 @@ impl Subscriber for Told {
     fn exit(&self, _: &Id) {}
 }
 
-/// What an executor tells of a command that has secrets.
-fn told_of(executor: &dyn Executor, mut command: Command) -> String {
-    let told = Told::default();
+/// The spans and events of a command that has secrets.
+fn recorded_of(executor: &dyn Executor, mut command: Command) -> String {
+    let recorded = Recorded::default();
     command.line = "echo spoken-word; exit 4".to_owned();
     command.environment.insert("TOKEN".into(), "given-word".into());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    tracing::subscriber::with_default(told.clone(), || {
+    tracing::subscriber::with_default(recorded.clone(), || {
         runtime.block_on(executor.run(command, &NoSink)).unwrap();
     });
-    told.0.lock().unwrap().join(" ")
+    recorded.0.lock().unwrap().join(" ")
 }
 
 #[test]
@@ -67,20 +67,20 @@ fn a_run_tells_how_it_was_held_and_ended_but_not_what_it_was() {
     let mut executors: Vec<(&dyn Executor, &str)> = vec![(&home.executor, "Bwrap")];
     executors.extend(containers.iter().map(|containers| (containers as &dyn Executor, "Container")));
     for (executor, level) in executors {
-        let told = told_of(executor, home.command(""));
+        let recorded = recorded_of(executor, home.command(""));
         for part in ["workspace.run", &format!("level={level}"), "exit=Code(4)", "duration_ms="] {
-            assert!(told.contains(part), "{part} in {told}");
+            assert!(recorded.contains(part), "{part} in {recorded}");
         }
-        assert!(!told.contains("-word"), "{told}");
+        assert!(!recorded.contains("-word"), "{recorded}");
     }
 }
 
-/// In a process of its own: work on other threads tells the subscriber of the whole process.
+/// Runs in its own process: work on other threads reaches only the subscriber of the whole process.
 #[test]
 fn every_step_of_a_run_has_its_span() {
     crate::modes::run("span::every_step_of_a_run_has_its_span", Mode::User, async {
-        let told = Told::default();
-        tracing::subscriber::set_global_default(told.clone()).unwrap();
+        let recorded = Recorded::default();
+        tracing::subscriber::set_global_default(recorded.clone()).unwrap();
         let scratch = Scratch::new();
         let skill = scratch.path().join("kit");
         std::fs::create_dir(&skill).unwrap();
@@ -98,7 +98,7 @@ fn every_step_of_a_run_has_its_span() {
         let report = runner.run("one", request, RunContext::new(&find)).await.unwrap();
         assert_eq!(report.output_files[0].content.as_deref(), Some("text"), "{report:?}");
         runner.workspaces.cleanup(std::time::Duration::ZERO).unwrap();
-        let told = told.0.lock().unwrap();
+        let recorded = recorded.0.lock().unwrap();
         for name in [
             "workspace.create",
             "workspace.stage.skill",
@@ -109,7 +109,7 @@ fn every_step_of_a_run_has_its_span() {
             "workspace.keep",
             "workspace.cleanup",
         ] {
-            assert!(told.iter().any(|one| one == name), "{name}: {told:?}");
+            assert!(recorded.iter().any(|one| one == name), "{name}: {recorded:?}");
         }
     });
 }

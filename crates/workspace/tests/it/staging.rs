@@ -1,4 +1,4 @@
-//! Skills in a workspace.
+//! Tests of staged skills.
 
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, symlink};
@@ -53,7 +53,7 @@ async fn an_unchanged_skill_is_not_copied_again() {
         let again = place.workspace().stage("demo", &source).await.unwrap();
         assert_eq!((again.copied, &again.digest), (0, &first.digest));
     }
-    // Other times, the same contents.
+    // New times, same contents.
     let file = std::fs::File::options().write(true).open(place.path("skills/demo/a")).unwrap();
     file.set_modified(std::time::UNIX_EPOCH).unwrap();
     assert_eq!(workspace.stage("demo", &source).await.unwrap().copied, 0);
@@ -68,7 +68,7 @@ async fn every_change_is_seen() {
     let path = |name: &str| place.path(&format!("skills/demo/{name}"));
     let changes: [&dyn Fn(); 7] = [
         &|| {},
-        // The same size, at once.
+        // Same size, changed at once.
         &|| std::fs::write(path("a"), "eno").unwrap(),
         &|| std::fs::write(path("new"), "").unwrap(),
         &|| std::fs::remove_file(path("b")).unwrap(),
@@ -91,7 +91,7 @@ async fn a_change_too_quick_for_the_clock_is_seen() {
     let place = Place::new();
     let source = place.skill("demo", &[("a", "0000")]);
     let workspace = place.workspace();
-    // In place and of the same size: only its times could tell, and they tick slower than this.
+    // Changed in place with the same size: only the times differ, and their clock is slower than this loop.
     for round in 0..200 {
         let text = format!("{round:04}");
         place.file("skills/demo/a", &text);
@@ -114,7 +114,7 @@ async fn what_was_tampered_with_as_a_whole_is_staged_anew() {
     assert_eq!(read(at.join("a")), "one");
 }
 
-/// What was looked at is what runs: a newer version comes beside it, and takes its place when all is quiet.
+/// The approved version runs: a newer one is staged beside it, and replaces it when nothing runs.
 #[tokio::test]
 async fn a_run_in_progress_keeps_what_it_had() {
     let place = Place::new();
@@ -257,7 +257,7 @@ async fn many_stage_the_same_skill_at_the_same_time() {
     assert_eq!(std::fs::read_dir(workspace.path().join("skills")).unwrap().count(), 1);
 }
 
-/// Files that are nowhere on the disk, and a count of their reads.
+/// Files that are not on the disk, with a count of their reads.
 struct Elsewhere {
     stamp: Option<&'static str>,
     text: &'static str,
@@ -298,7 +298,7 @@ async fn files_from_elsewhere_are_staged_and_read_once() {
     assert_eq!(mode(workspace.path().join("skills/far/scripts/a.sh")), 0o555);
 }
 
-/// Two files that are written between the reading of the first and of the second, so many times.
+/// Two files that change between the reads of the first and the second, this many times.
 struct Moving {
     version: AtomicUsize,
     times: usize,

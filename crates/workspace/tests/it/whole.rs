@@ -1,4 +1,4 @@
-//! Skills run for real: staged, in the sandbox, their files collected and kept.
+//! Tests of whole runs: staged, in the sandbox, with collected files and artifacts.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::place::Scratch;
 
 pub(crate) struct Machine {
     pub(crate) runner: Runner,
-    /// Gone when it is dropped.
+    /// Removed on drop.
     scratch: Scratch,
 }
 
@@ -29,7 +29,7 @@ impl Machine {
 
     fn with(options: LocalOptions) -> Self {
         let scratch = Scratch::new();
-        // Commands run as another user, who has to get there.
+        // Commands run as another user, who must be able to enter.
         std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o711)).unwrap();
         let runner = Runner {
             workspaces: Workspaces::open(scratch.path().join("workspaces")).unwrap(),
@@ -75,7 +75,7 @@ async fn an_example_skill_runs_and_its_output_is_kept() {
     assert_eq!(again.artifact_files[0].version, 1);
 }
 
-/// Files of the host come in as they were allowed, and a link to one is read-only.
+/// Allowed local files become inputs, and a linked one is read-only.
 #[tokio::test]
 async fn inputs_of_the_host_reach_the_command() {
     let machine = Machine::new();
@@ -95,7 +95,7 @@ async fn inputs_of_the_host_reach_the_command() {
     }
 }
 
-/// What a skill writes beside its own files does not reach them.
+/// A skill cannot change its own files.
 #[tokio::test]
 async fn the_skill_itself_is_read_only() {
     let machine = Machine::new();
@@ -107,7 +107,7 @@ async fn the_skill_itself_is_read_only() {
     assert!(!examples("python-math").join("new.txt").exists());
 }
 
-/// A secret that the host knows does not reach a model through a file; an artifact is as it was made.
+/// A secret does not reach a model through a collected file; an artifact keeps its bytes.
 #[tokio::test]
 async fn secrets_are_taken_out_of_files_that_are_shown() {
     let mut options = LocalOptions::default();

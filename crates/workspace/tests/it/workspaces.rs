@@ -1,4 +1,4 @@
-//! One workspace per session, made whole and removed whole.
+//! Tests of workspaces: one per session, created and removed completely.
 
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -134,7 +134,7 @@ fn cleanup_removes_by_age_and_never_what_is_in_use() {
     let idle = place.workspaces.workspace("idle").unwrap().path().to_owned();
     let young = place.workspaces.cleanup(Duration::from_secs(3600)).unwrap();
     assert_eq!((young.removed, young.in_use), (0, 0));
-    // Another value, as another process would have it.
+    // A second value behaves like another process.
     let others = Workspaces::open(place.path("workspaces")).unwrap();
     let cleaned = others.cleanup(Duration::ZERO).unwrap();
     assert_eq!((cleaned.removed, cleaned.in_use, cleaned.warnings), (1, 1, vec![]));
@@ -152,7 +152,7 @@ fn cleanup_follows_no_link_and_touches_nothing_else() {
     symlink(place.path("outside"), workspace.path().join("out/link")).unwrap();
     symlink("/", workspace.path().join("work/root")).unwrap();
     drop(workspace);
-    // Somebody else's file, and a link that is called like a workspace.
+    // A foreign file, and a link with the name of a workspace.
     place.file("workspaces/README", "text");
     symlink(place.path("outside"), place.path("workspaces").join("0".repeat(32))).unwrap();
     std::fs::create_dir_all(place.path("workspaces/.prowess-1-1/left/over")).unwrap();
@@ -202,12 +202,12 @@ fn opening_and_cleaning_at_the_same_time_harm_nobody() {
             });
         }
         let opening = scope.spawn(|| {
-            // At least so often, and until the race was won by both sides.
+            // At least this often, until both sides won the race.
             let until = Instant::now() + Duration::from_secs(10);
             let mut rounds = 0;
             while rounds < 500 || (removed.load(Ordering::Relaxed) < 20 && Instant::now() < until) {
                 let workspace = place.workspaces.workspace("contended").unwrap();
-                // Whoever has it finds it whole: nobody removes it now.
+                // Nobody removes a workspace that is in use.
                 assert!(workspace.path().join("work/inputs").is_dir());
                 drop(workspace);
                 std::thread::yield_now();
@@ -215,7 +215,7 @@ fn opening_and_cleaning_at_the_same_time_harm_nobody() {
             }
         });
         let opened = opening.join();
-        // Before anything else: the others wait for it, also when this one failed.
+        // First of all, so that the other threads end even after a failure.
         done.store(true, Ordering::Relaxed);
         opened.unwrap();
     });

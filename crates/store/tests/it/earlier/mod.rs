@@ -1,7 +1,7 @@
-//! What an earlier version left in PostgreSQL is opened by this one, and goes on.
+//! Tests that this version opens and continues what an earlier version stored in PostgreSQL.
 //!
-//! `tests/fixtures/VERSION.sql` is a dump of what that version stored. `writing.rs` says how it comes about. Skills and
-//! files are in memory, so nothing in it depends on a place on the disk.
+//! `tests/fixtures/VERSION.sql` is a dump of what that version stored; `writing.rs` says how to make one. Skills and
+//! files are in memory, so nothing in it depends on a path on the disk.
 
 mod renewed;
 mod writing;
@@ -33,9 +33,9 @@ use crate::support::postgres_url;
 
 /// The name of the schema in a dump.
 const SCHEMA: &str = "prowess_earlier";
-/// The project that approvals are given in.
+/// The project of the approvals.
 const PROJECT: &str = "harbour";
-/// The command that is asked about. It leaves a line each time.
+/// The command of the questions. It writes a line each time.
 const COMMAND: &str = "echo it ran >> $OUTPUT_DIR/ran.txt; cat $OUTPUT_DIR/ran.txt";
 
 const FILES: [(&str, &str); 4] = [
@@ -65,7 +65,7 @@ const RULES: [(&str, &str, Decision); 8] = [
     ("tool", "glob", Decision::Ask),
 ];
 
-/// A database, and an agent that has its threads there.
+/// A database, and an agent with its threads there.
 struct Harbour {
     store: PostgresStore,
     scratch: TempDir,
@@ -78,7 +78,7 @@ impl Harbour {
         Self { store, scratch: tempfile::tempdir().unwrap() }
     }
 
-    /// What version 0.1 left, before one core had the skills, the questions and their answers.
+    /// The database of version 0.1, from before skills, questions and replies had one core.
     async fn of_0_1() -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/0.1.sql");
         let url = postgres_url().await;
@@ -86,7 +86,7 @@ impl Harbour {
         Self::new(&url).await
     }
 
-    /// An agent with skills and files in memory, whose model says this.
+    /// An agent with skills and files in memory, and a model with these responses.
     async fn agent(&self, says: impl IntoIterator<Item = Says>) -> Agent {
         let file =
             |(path, text): (&str, &'static str)| (VirtualPath::parse(path).unwrap(), Bytes::from(text));
@@ -117,7 +117,7 @@ impl Harbour {
         agent.build().unwrap()
     }
 
-    /// A thread, with a model that says this.
+    /// Opens a thread, with a model with these responses.
     async fn thread(&self, name: &str, says: impl IntoIterator<Item = Says>) -> Thread {
         self.agent(says).await.open(id(name)).await.unwrap()
     }
@@ -134,12 +134,12 @@ fn id(name: &str) -> ThreadId {
     name.parse().unwrap()
 }
 
-/// Restores a dump into the schema of an address, on whichever version of PostgreSQL.
+/// Restores a dump into the schema of an address, for any version of PostgreSQL.
 async fn restore(url: &str, dump: &str) {
     let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
     let connected = tokio::spawn(connection);
     let schema: String = client.query_one("SELECT current_schema()", &[]).await.unwrap().get(0);
-    // Without what is for psql, settings that other versions do not know, and a schema that is there.
+    // Leaves out commands for psql, settings that other versions do not know, and an existing schema.
     let others = ["\\", "SET ", "SELECT pg_catalog.set_config(", "CREATE SCHEMA "];
     let lines = dump.lines().filter(|line| !others.iter().any(|other| line.starts_with(other)));
     let statements = lines.collect::<Vec<_>>().join("\n").replace(SCHEMA, &schema);
@@ -148,12 +148,12 @@ async fn restore(url: &str, dump: &str) {
     connected.await.unwrap().unwrap();
 }
 
-/// The model says this if the last message has a text.
+/// The model's response if the last message contains a text.
 fn after(text: &str, says: &str) -> Says {
     Says::new().expect(ScriptedExpect::new().last(text)).say(says)
 }
 
-/// Answers the only question of a thread, and gives what came of it.
+/// Answers the only question of a thread, and returns the result.
 async fn answered(thread: &mut Thread, reply: CallReply) -> TurnStatus {
     let waiting = thread.waiting();
     assert_eq!(waiting.len(), 1, "{waiting:?}");
@@ -269,7 +269,7 @@ async fn a_question_about_a_tool() {
     }
 }
 
-/// A load that was answered has no effect before all calls of its message are answered.
+/// A load takes effect only after all calls of its message are answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_beside_a_load_that_is_done() {
     for (reply, told) in [(CallReply::Approve, "/log.txt"), (no(), "not today")] {
@@ -292,7 +292,7 @@ async fn a_turn_that_was_cut_off_goes_on() {
     assert_eq!(harbour.runs(), 0, "it is not run again");
 }
 
-/// A yes that was stored lets the call pass, which was not begun yet.
+/// A stored yes lets the call run that was not started yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reply_that_was_stored_counts() {
     let harbour = Harbour::of_0_1().await;
@@ -325,7 +325,7 @@ async fn artifacts_are_there() {
     let name = ArtifactName::parse("out/tide.txt").unwrap();
     let latest = harbour.store.latest(&ArtifactKey::new(scope.clone(), name.clone())).await.unwrap().unwrap();
     assert_eq!((latest.version, latest.size), (1, 4), "{latest:?}");
-    // The bytes are elsewhere; versions are counted here.
+    // The bytes are elsewhere; this store counts the versions.
     let artifacts = Artifacts::new(Arc::new(MemoryBlobs::default()), Arc::new(harbour.store.clone()));
     let saved = artifacts.in_scope(scope).save(&name, "ebb\n".into(), "text/plain").await;
     assert_eq!(saved.unwrap(), 2);

@@ -1,13 +1,13 @@
 //! Writes a dump with the version that this test is built from.
 //!
-//! A version's dump is written once, before what it stores is changed, and is never touched again:
+//! Write the dump of a version once, before its stored data changes, and never change the dump again:
 //!
 //! ```sh
 //! eval "$(scripts/test-postgres.sh start)"
 //! PROWESS_FIXTURES=/tmp/new.sql cargo test -p prowess-store --all-features --test it -- --ignored --exact earlier::writing::dump
 //! ```
 //!
-//! Then the file goes to `crates/store/tests/fixtures/VERSION.sql`.
+//! Then move the file to `crates/store/tests/fixtures/VERSION.sql`.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn write() -> Value {
     json!({"file_path": "/log.txt", "content": "Monday: calm\n"})
 }
 
-/// A thread in which this is said, and each question is answered with this, until the turn ends.
+/// A thread with this message and these responses, in which each question gets this reply until the turn ends.
 async fn talk(harbour: &Harbour, name: &str, text: &str, says: Vec<Says>, reply: Option<CallReply>) {
     let mut thread = harbour.thread(name, says).await;
     let mut turn = thread.say(text, &NoWatcher).await.unwrap();
@@ -50,7 +50,7 @@ async fn talk(harbour: &Harbour, name: &str, text: &str, says: Vec<Says>, reply:
     thread.close().await.unwrap();
 }
 
-/// The same thread as it was when its process was killed after the last such event.
+/// The same thread as if its process was killed after the last such event.
 async fn cut(harbour: &Harbour, from: &str, name: &str, is_last: fn(&Event) -> bool) {
     let events = harbour.store.events(&id(from), 0, usize::MAX).await.unwrap();
     let last = events.iter().rev().find(|stored| is_last(&stored.event)).unwrap();

@@ -43,7 +43,7 @@ impl EngineKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Engine {
-    /// Which one it is.
+    /// Its kind.
     pub kind: EngineKind,
     /// Its version.
     pub version: String,
@@ -61,7 +61,7 @@ impl Engine {
     }
 }
 
-/// What an engine reports about itself.
+/// Facts that an engine reports about itself.
 #[derive(Clone, Debug)]
 pub(super) struct EngineFacts {
     pub(super) engine: Engine,
@@ -75,7 +75,7 @@ pub(super) struct EngineFacts {
     pub(super) memory: bool,
     /// How many processors it has.
     pub(super) processors: Option<f64>,
-    /// What is missing.
+    /// The missing protections.
     pub(super) missing: Vec<Missing>,
 }
 
@@ -194,7 +194,8 @@ impl Filters {
     }
 }
 
-/// What an engine reports about itself. `has_filter` says whether prowess has a filter for this machine.
+/// Reads the facts that an engine reports about itself. `has_filter` says whether prowess has a filter for this
+/// machine.
 fn facts(engine: Engine, minor_version: usize, info: &SystemInfo, has_filter: bool) -> EngineFacts {
     let security = info.security_options.as_deref().unwrap_or_default();
     let has = |what: &str| security.iter().any(|one| one.contains(what));

@@ -76,7 +76,7 @@ pub struct ContainerExecutor {
 struct Shared {
     options: ContainerOptions,
     owner: Owner,
-    /// What the engine reported at the first use.
+    /// The facts that the engine reported at the first use.
     facts: OnceCell<EngineFacts>,
 }
 
@@ -161,7 +161,7 @@ struct Apart<T> {
     cancel_on_drop: CancelOnDrop,
 }
 
-/// Starts work that must finish even if nobody waits for it any more. It is told when that happens.
+/// Starts work that must finish even if nobody waits for it any more. A signal tells the work when that happens.
 fn apart<T: Send + 'static>(
     work: impl AsyncFnOnce(oneshot::Receiver<()>) -> Result<T, ExecuteError> + Send + 'static,
 ) -> Result<Apart<T>, ExecuteError> {

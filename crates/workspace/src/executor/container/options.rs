@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 
 use super::profile::DEFAULT_PROCESSORS;
-use crate::executor::environment::Given;
+use crate::executor::environment::VariableOptions;
 
 /// The default image, which has bash and Python.
 pub const DEFAULT_IMAGE: &str = "python:3-slim";
@@ -55,7 +55,7 @@ impl Default for ContainerOptions {
 
 impl ContainerOptions {
     /// The options for variables.
-    pub(super) fn given(&self) -> Given<'_> {
-        Given { environment: &self.environment, allow_loaders: &self.allow_loaders, prefixes: &[] }
+    pub(super) fn variable_options(&self) -> VariableOptions<'_> {
+        VariableOptions { environment: &self.environment, allow_loaders: &self.allow_loaders, prefixes: &[] }
     }
 }

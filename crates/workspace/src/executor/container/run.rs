@@ -53,7 +53,7 @@ pub(super) fn check(options: &ContainerOptions, command: &Command) -> Result<(),
             "containers have no terminals: run without a terminal, or use the local executor".to_owned(),
         ));
     }
-    check_variables(options.given(), &command.environment, true)
+    check_variables(options.variable_options(), &command.environment, true)
 }
 
 impl ContainerRunner<'_> {
@@ -76,7 +76,8 @@ impl ContainerRunner<'_> {
             })?;
             read_only.push((from.as_path(), inside.path(to)));
         }
-        let variables = variables(self.options.given(), &command.environment, &inside, command.terminal);
+        let variables =
+            variables(self.options.variable_options(), &command.environment, &inside, command.terminal);
         let mut directory = self.make_directory(&variables, &command.stdin)?;
         let mut profile = self.profile(&volumes, &directory, command, inside.start(command))?;
         profile.workspace = Some(&command.workspace);

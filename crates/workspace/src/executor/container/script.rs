@@ -9,7 +9,7 @@ use super::directory::stdin_inside;
 use crate::command::Command;
 use crate::limits::MAX_TIMEOUT;
 
-/// What the first process writes before the command starts.
+/// The greeting that the first process writes before the command starts.
 pub(super) const HERE: &[u8] = b"here\n";
 /// Its exit code if it has no lifeline.
 pub(super) const NO_LIFE: i64 = 121;

@@ -48,7 +48,7 @@ impl ContainerEnd {
     }
 }
 
-/// Who is informed about a container.
+/// The receivers of news about a container.
 pub(super) struct Listeners<'a> {
     pub(super) cancel: &'a mut oneshot::Receiver<()>,
     pub(super) watcher: &'a mpsc::Sender<Piece>,
@@ -100,7 +100,7 @@ struct Supervisor<'a> {
     output: instance::Output,
     /// How many bytes of the first process's greeting have come.
     greeting: usize,
-    /// What came on standard error before the greeting; the streams are not synchronized.
+    /// Standard error from before the greeting; the streams are not synchronized.
     early: Vec<u8>,
     stdout: Output<'a>,
     stderr: Output<'a>,
@@ -184,7 +184,7 @@ impl Supervisor<'_> {
             let found = first.and_then(|first| namespace(&first.to_string()));
             self.namespace = found.filter(|_| found != own);
         }
-        if let Some(exit) = watch.look(self.namespace.map_or(Processes::Unknown, Processes::InNamespace)) {
+        if let Some(exit) = watch.check(self.namespace.map_or(Processes::Unknown, Processes::InNamespace)) {
             return self.end(exit);
         }
         // A slow check is done less often.

@@ -118,7 +118,7 @@ fn strong_enough(version: ABI) -> io::Result<()> {
     Ok(())
 }
 
-/// What is missing at this level on this machine. It is really tried.
+/// The protections that this level lacks on this machine. It tries each of them.
 pub(super) fn missing() -> Vec<Missing> {
     // A restriction cannot be removed, so it is tried on a thread that ends.
     let tried = std::thread::spawn(|| Confinement::nothing().restrict()).join();
@@ -126,7 +126,7 @@ pub(super) fn missing() -> Vec<Missing> {
     [Missing::Namespaces].into_iter().chain(lacking(version)).collect()
 }
 
-/// What a version of Landlock does not support. The network does not matter: the filter forbids all sockets.
+/// The features that a version of Landlock lacks. The network does not matter: the filter forbids all sockets.
 fn lacking(version: ABI) -> impl Iterator<Item = Missing> {
     let pieces = [(ABI::V5, Missing::LandlockDevices), (ABI::V6, Missing::LandlockSignals)];
     pieces.into_iter().filter(move |(since, _)| version < *since).map(|(_, what)| what)

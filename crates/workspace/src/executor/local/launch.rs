@@ -21,7 +21,7 @@ use super::system::WRITTEN;
 use super::terminal;
 use crate::command::Input;
 
-/// What to start.
+/// The sandbox to start.
 #[derive(Debug)]
 pub(super) enum Launch<'a> {
     /// In bubblewrap, with these arguments, this system call filter, and this socket for the bridge.

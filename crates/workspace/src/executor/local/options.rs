@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 
 use crate::command::Level;
-use crate::executor::environment::Given;
+use crate::executor::environment::VariableOptions;
 
 /// The options of the local executor.
 ///
@@ -55,8 +55,8 @@ impl Default for LocalOptions {
 
 impl LocalOptions {
     /// The options for variables.
-    pub(super) fn given(&self) -> Given<'_> {
-        Given {
+    pub(super) fn variable_options(&self) -> VariableOptions<'_> {
+        VariableOptions {
             environment: &self.environment,
             allow_loaders: &self.allow_loaders,
             prefixes: &self.read_only,

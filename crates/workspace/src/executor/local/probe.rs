@@ -29,7 +29,7 @@ use crate::missing::Missing;
 /// How long one try may take on a busy machine.
 const TRY_FOR: Duration = Duration::from_secs(20);
 
-/// What this machine supports. Each sandbox is tried once.
+/// The sandboxes that this machine supports. Each is tried once.
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) system: System,
@@ -83,11 +83,11 @@ impl Machine {
 
     /// The strongest sandbox that works, if it is strong enough for the user. The first call blocks while it tries.
     pub(super) fn found(&self, options: &LocalOptions) -> Result<FoundSandbox, ExecuteError> {
-        let found = self.found.get_or_init(|| self.look(options));
+        let found = self.found.get_or_init(|| self.find(options));
         found.clone().map_err(|NoSandbox { what, remedy }| ExecuteError::NoSandbox { what, remedy })
     }
 
-    fn look(&self, options: &LocalOptions) -> Result<FoundSandbox, NoSandbox> {
+    fn find(&self, options: &LocalOptions) -> Result<FoundSandbox, NoSandbox> {
         if let Some(wrong) = options.read_only.iter().find(|path| !is_a_prefix(path)) {
             return Err(NoSandbox::bad_prefix(wrong));
         }

@@ -13,7 +13,7 @@ use super::privileges;
 /// Directories that every system has, and that rarely contain workspaces.
 const ROOMS: [&str; 4] = ["/mnt", "/media", "/srv", "/opt"];
 
-/// Which directories are mounted where.
+/// The directories to mount, and their mount points.
 #[derive(Debug, Default)]
 pub(super) struct Reach {
     room: Option<&'static str>,

@@ -65,7 +65,7 @@ pub(super) fn run(
     let writable = WritableDirs::by(command);
     let mut watch = Watch::new(writable.clone(), &command.limits, memory == Memory::Watched);
     let unnamed = if bare { Processes::Below(tree.root()) } else { Processes::Unknown };
-    let mut check = |namespace: Option<u64>| watch.look(namespace.map_or(unnamed, Processes::InNamespace));
+    let mut check = |namespace: Option<u64>| watch.check(namespace.map_or(unnamed, Processes::InNamespace));
     let end = supervise(&mut tree, pipes, cancel, &command.limits, &options.redact, watcher, &mut check);
     if bare && let Some(group) = group {
         group.kill_all();
@@ -90,7 +90,7 @@ pub(super) fn run(
 
 /// Refuses what a command without a sandbox cannot have.
 fn check_bare(options: &LocalOptions, command: &Command, bare: bool) -> Result<(), ExecuteError> {
-    check_variables(options.given(), &command.environment, !bare)?;
+    check_variables(options.variable_options(), &command.environment, !bare)?;
     if bare && !command.read_only.is_empty() {
         return Err(ExecuteError::Refused("linked inputs need a sandbox: copy them".to_owned()));
     }
@@ -133,7 +133,8 @@ fn sandboxed_start<'a>(
     memory: Memory,
 ) -> Result<Launch<'a>, ExecuteError> {
     let inside = InsidePaths::sandboxed(command, run);
-    let mut variables = variables(options.given(), &command.environment, &inside, command.terminal);
+    let mut variables =
+        variables(options.variable_options(), &command.environment, &inside, command.terminal);
     if let Network::Hosts(rules) = &command.network {
         for (name, value) in network::variables(rules) {
             variables.entry(name.to_owned()).or_insert(value);
@@ -189,7 +190,7 @@ fn bare_start<'a>(
     memory: Memory,
 ) -> Result<Launch<'a>, ExecuteError> {
     let inside = InsidePaths::bare(command, run);
-    let variables = variables(options.given(), &command.environment, &inside, command.terminal);
+    let variables = variables(options.variable_options(), &command.environment, &inside, command.terminal);
     let mut line = found.setpriv.as_deref().map(privileges::drop_root).unwrap_or_default();
     let directory = inside.start(command);
     // Its own process session keeps it away from our terminal, and makes a group that can be killed.
@@ -222,7 +223,7 @@ mod tests {
     use super::*;
     use crate::command::Exit;
 
-    /// A workspace, below a directory of this mode and of the group of the sandbox.
+    /// A workspace below a directory with this mode and the group of the sandbox.
     fn workspace(below: &tempfile::TempDir, mode: u32) -> PathBuf {
         chown(below.path(), None, privileges::sandbox_owner().map(|(_, group)| group)).unwrap();
         std::fs::set_permissions(below.path(), std::fs::Permissions::from_mode(mode)).unwrap();
@@ -243,7 +244,7 @@ mod tests {
         run(&Machine::new(), &LocalOptions::default(), command, None, &mut group, never.as_fd(), &watcher)
     }
 
-    /// How many processes were in the group of a command of a workspace below such a directory.
+    /// The number of processes in the group of a command whose workspace is below such a directory.
     fn admitted(mode: u32) -> usize {
         let below = tempfile::tempdir().unwrap();
         let files = tempfile::tempdir().unwrap();
@@ -258,7 +259,7 @@ mod tests {
 
     #[test]
     fn all_processes_are_in_the_group_when_the_command_begins() {
-        // Root needs a bubblewrap more where only root may go.
+        // Root needs one more bubblewrap for directories that only root may enter.
         let is_root = privileges::sandbox_owner().is_some();
         assert_eq!(admitted(0o700), if is_root { 3 } else { 2 });
         assert_eq!(admitted(0o710), 2);

@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(SET_IDS, set_ids);
     }
 
-    /// Every jump of the part in front leads to the answer or past it.
+    /// Checks that every jump of the prefix leads to the answer or past it.
     #[test]
     fn calls_that_are_not_implemented_lead_to_the_answer() {
         let calls = not_implemented(Memory::Watched);

@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn numbers_below_and_between_the_given_ones_are_closed() {
         let null = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
-        // Left open for children, as a careless library does.
+        // A careless library leaves such descriptors open for children.
         let careless = rustix::io::dup(&null).unwrap();
         rustix::io::fcntl_setfd(&careless, rustix::io::FdFlags::empty()).unwrap();
         let (near, far) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();

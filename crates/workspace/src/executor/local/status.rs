@@ -1,8 +1,8 @@
-//! What bubblewrap reports about the sandbox while it runs.
+//! The status that bubblewrap reports while the sandbox runs.
 
 use serde::Deserialize;
 
-/// What bubblewrap has reported so far.
+/// The status that bubblewrap has reported so far.
 #[derive(Debug, Default)]
 pub(super) struct BwrapStatus {
     unread: Vec<u8>,

@@ -1,8 +1,8 @@
-//! What of the host's system commands see.
+//! The parts of this machine's system that commands see.
 
 use std::path::PathBuf;
 
-/// Files and directories of `/etc` that programs need and that hold nothing private.
+/// Files and directories of `/etc` that programs need and that contain nothing private.
 const ETC: &[&str] = &[
     "/etc/alternatives",
     "/etc/fonts",
@@ -13,17 +13,17 @@ const ETC: &[&str] = &[
     "/etc/ssl/openssl.cnf",
 ];
 
-/// What of the host's system commands see.
+/// The parts of this machine's system that commands see.
 #[derive(Clone, Debug)]
 pub(super) struct System {
-    /// Directories and files that are there read-only, at the same place.
+    /// Directories and files that commands see read-only, at the same path.
     pub(super) bound: Vec<PathBuf>,
-    /// Links at the top, with their targets: `/bin` to `usr/bin`.
+    /// Links in `/` with their targets, such as `/bin` to `usr/bin`.
     pub(super) links: Vec<(String, String)>,
 }
 
 impl System {
-    /// Looks at this host.
+    /// Finds these files on this machine.
     pub(super) fn detect() -> Self {
         let mut system = Self { bound: vec![PathBuf::from("/usr")], links: Vec::new() };
         for name in ["bin", "sbin", "lib", "lib32", "lib64", "libx32"] {
@@ -42,7 +42,7 @@ impl System {
     }
 }
 
-/// The files of `/etc` that are written for the inside, so that the host's do not show.
+/// Files of `/etc` that the sandbox replaces, so that commands do not see those of this machine.
 pub(super) const WRITTEN: [(&str, &str); 4] = [
     (
         "/etc/passwd",

@@ -1,4 +1,4 @@
-//! How much commands may use, and whom they may reach.
+//! Tests of limits and of the network.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ behaviours!(
 );
 
 async fn memory_is_limited(trial: Trial) {
-    // bash doubles a string; it needs nothing else.
+    // bash doubles a string and needs nothing else.
     let mut command = trial.command("x=0123456789abcdef; while :; do x=$x$x; sleep 0.05; done");
     command.limits.memory = 128 << 20;
     let finished = trial.finish(command).await;

@@ -1,20 +1,20 @@
-//! How commands end.
+//! Tests of how commands end.
 
 use std::time::{Duration, Instant};
 
-use super::{Seen, Trial, behaviours, err, out};
+use super::{RecordedOutput, Trial, behaviours, err, out};
 use crate::command::{Exit, Stop};
 use crate::executor::{NoSink, OutputSink, Stream};
 
 behaviours!(
     success_is_zero,
-    codes_are_told,
-    a_signal_is_told,
+    codes_are_reported,
+    a_signal_is_reported,
     an_own_signal_can_be_handled,
     an_unknown_program_is_127,
     a_file_that_is_no_program_is_126,
     an_empty_command_succeeds,
-    a_syntax_error_is_told,
+    a_syntax_error_is_reported,
     a_pipe_ends_with_its_last,
     pipefail_can_be_set,
     a_timeout_ends_it,
@@ -23,7 +23,7 @@ behaviours!(
     without_grace_it_is_killed,
     a_tree_is_killed,
     background_work_ends_with_the_command,
-    duration_is_told,
+    the_duration_is_reported,
     dropping_a_run_ends_it,
     a_run_follows_a_dropped_one,
     a_missing_directory_is_refused,
@@ -32,7 +32,7 @@ behaviours!(
     an_endless_command_line_is_refused,
     a_relative_shell_is_refused,
     another_shell_can_be_used,
-    what_holds_it_is_told,
+    the_sandbox_level_is_reported,
     a_command_can_be_stopped,
     what_was_stopped_before_it_began_ends_at_once,
 );
@@ -41,13 +41,13 @@ async fn success_is_zero(trial: Trial) {
     assert_eq!(trial.run("true").await.exit, Exit::Code(0));
 }
 
-async fn codes_are_told(trial: Trial) {
+async fn codes_are_reported(trial: Trial) {
     for code in [1, 2, 42, 127, 255] {
         assert_eq!(trial.run(&format!("exit {code}")).await.exit, Exit::Code(code));
     }
 }
 
-async fn a_signal_is_told(trial: Trial) {
+async fn a_signal_is_reported(trial: Trial) {
     for signal in [9, 15, 11] {
         assert_eq!(trial.run(&format!("kill -{signal} $$")).await.exit, Exit::Signal(signal));
     }
@@ -72,7 +72,7 @@ async fn an_empty_command_succeeds(trial: Trial) {
     assert_eq!(trial.run("").await.exit, Exit::Code(0));
 }
 
-async fn a_syntax_error_is_told(trial: Trial) {
+async fn a_syntax_error_is_reported(trial: Trial) {
     let finished = trial.run("if then").await;
     assert!(
         matches!(finished.exit, Exit::Code(1 | 2)) && err(&finished).contains("syntax error"),
@@ -119,11 +119,11 @@ async fn without_grace_it_is_killed(trial: Trial) {
     assert!(started.elapsed() < Duration::from_secs(30));
 }
 
-/// A line that keeps a file growing from a process that hides from its parent.
+/// A command line in which a detached process makes a file grow.
 const GROWS: &str = "(setsid bash -c 'trap \"\" TERM HUP; while :; do echo x >> $WORK_DIR/grows; sleep 0.02; done' &) ; \
                      while [ ! -s $WORK_DIR/grows ]; do sleep 0.01; done";
 
-/// Whether the file still grows, some time after its writer should be dead.
+/// Whether the file has stopped growing, some time after its writer should be dead.
 async fn has_stopped(trial: &Trial) -> bool {
     let size = || std::fs::metadata(trial.path("work/grows")).map_or(0, |metadata| metadata.len());
     let before = size();
@@ -145,7 +145,7 @@ async fn background_work_ends_with_the_command(trial: Trial) {
     assert!(has_stopped(&trial).await);
 }
 
-async fn duration_is_told(trial: Trial) {
+async fn the_duration_is_reported(trial: Trial) {
     let finished = trial.run("sleep 0.3").await;
     assert!(finished.duration >= Duration::from_millis(300) && finished.duration < Duration::from_secs(30));
 }
@@ -205,16 +205,16 @@ async fn another_shell_can_be_used(trial: Trial) {
     assert!(trial.finish(command).await.exit == Exit::Code(0));
 }
 
-async fn what_holds_it_is_told(trial: Trial) {
-    let told = trial.run("true").await.sandbox.level;
+async fn the_sandbox_level_is_reported(trial: Trial) {
+    let level = trial.run("true").await.sandbox.level;
     match trial.executor.probe().await {
-        Ok(sandbox) => assert_eq!(sandbox.level, told),
+        Ok(sandbox) => assert_eq!(sandbox.level, level),
         Err(error) => panic!("{error}"),
     }
 }
 
 async fn a_command_can_be_stopped(trial: Trial) {
-    struct Stops(Seen, Stop);
+    struct Stops(RecordedOutput, Stop);
     impl OutputSink for Stops {
         fn piece(&self, stream: Stream, bytes: &[u8]) {
             self.0.piece(stream, bytes);
@@ -224,7 +224,7 @@ async fn a_command_can_be_stopped(trial: Trial) {
     let mut command = trial.command("echo begun; (trap '' TERM; setsid sleep 1000 &); sleep 1000; echo no");
     let stop = Stop::default();
     command.stop = stop.clone();
-    let stops = Stops(Seen::default(), stop);
+    let stops = Stops(RecordedOutput::default(), stop);
     let Ok(finished) = trial.executor.run(command, &stops).await else { panic!("it did not start") };
     assert_eq!((finished.exit, out(&finished).as_str()), (Exit::Cancelled, "begun\n"));
     assert!(finished.duration < Duration::from_secs(30));

@@ -1,4 +1,4 @@
-//! The behaviours that every executor has, as functions to run against one.
+//! The test suite of all executors: functions that each test one behaviour.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
@@ -14,9 +14,8 @@
 //! # }
 //! ```
 //!
-//! A workspace has the directories `skills`, `work`, `out` and `runs`; the last three are writable for whoever
-//! commands run as. The executor must have been told to redact [`SECRET`]. Commands need bash and the usual small
-//! programs, nothing else.
+//! A workspace has the directories `skills`, `work`, `out` and `runs`. The user of commands can write to the last
+//! three. The executor must redact [`SECRET`]. Commands need only bash and the usual small programs.
 
 mod bounds;
 mod ends;
@@ -33,19 +32,19 @@ use std::time::Duration;
 use super::{ExecuteError, Executor, NoSink, OutputSink, Stream};
 use crate::command::{Command, Finished};
 
-/// A value that the executor under test must have been told to redact.
+/// A value that the tested executor must redact.
 pub const SECRET: &str = "open-sesame-4711";
 
-/// One behaviour: it panics when it does not hold.
+/// A test of one behaviour. It panics if the behaviour is wrong.
 pub type Behaviour = fn(Arc<dyn Executor>, PathBuf) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// All behaviours with their names.
+/// All behaviours, with their names.
 pub fn all() -> Vec<(&'static str, Behaviour)> {
     [ends::ALL, streams::ALL, places::ALL, bounds::ALL].concat()
 }
 
-/// The behaviours of an executor that gives terminals ([`Command::terminal`]), with their names. One that does not
-/// refuses such commands.
+/// The behaviours of an executor with terminals ([`Command::terminal`]), with their names. Other executors refuse such
+/// commands.
 pub fn terminals() -> Vec<(&'static str, Behaviour)> {
     terminals::ALL.to_vec()
 }
@@ -91,7 +90,7 @@ impl Trial {
         }
     }
 
-    /// What a command writes to standard output.
+    /// The standard output of a command.
     async fn says(&self, line: &str) -> String {
         out(&self.run(line).await)
     }
@@ -116,11 +115,11 @@ fn read(path: &Path) -> String {
     }
 }
 
-/// Remembers what it sees.
+/// Records all output.
 #[derive(Default)]
-struct Seen(Mutex<Vec<(Stream, Vec<u8>)>>);
+struct RecordedOutput(Mutex<Vec<(Stream, Vec<u8>)>>);
 
-impl Seen {
+impl RecordedOutput {
     fn pieces(&self) -> Vec<(Stream, Vec<u8>)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -130,7 +129,7 @@ impl Seen {
     }
 }
 
-impl OutputSink for Seen {
+impl OutputSink for RecordedOutput {
     fn piece(&self, stream: Stream, bytes: &[u8]) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((stream, bytes.to_vec()));
     }

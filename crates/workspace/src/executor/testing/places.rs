@@ -1,4 +1,4 @@
-//! Where commands run, and what they find there.
+//! Tests of the directories and files that commands see.
 
 use super::{Trial, behaviours, out, read};
 use crate::command::Command;
@@ -46,7 +46,7 @@ async fn it_can_run_in_the_workspace(trial: Trial) {
     }
 }
 
-/// Puts a skill into the workspace, and gives a command that sees it.
+/// Puts a skill into the workspace and returns a command that sees it.
 fn skill(trial: &Trial, line: &str) -> Command {
     use std::os::unix::fs::PermissionsExt as _;
     let script = trial.path("skills/greet/scripts/greet.sh");
@@ -110,7 +110,7 @@ async fn other_skills_are_not_there(trial: Trial) {
     let line = "ln -s ../skills/hushed link; cat $SKILLS_DIR/hushed/SKILL.md link/SKILL.md 2>/dev/null; \
                 ls $SKILLS_DIR; (echo x > $SKILLS_DIR/new) 2>/dev/null || echo closed";
     assert_eq!(out(&trial.finish(skill(&trial, line)).await), "greet\nclosed\n");
-    // None is there unless it is named.
+    // A command without named skills sees none.
     assert_eq!(trial.says("ls $SKILLS_DIR; echo done").await, "done\n");
     let mut command = trial.command("cat SKILL.md");
     command.directory = "skills/hushed".to_owned();

@@ -1,8 +1,8 @@
-//! What commands read and write.
+//! Tests of input and output.
 
 use bytes::Bytes;
 
-use super::{SECRET, Seen, Trial, behaviours, err, out};
+use super::{RecordedOutput, SECRET, Trial, behaviours, err, out};
 use crate::command::{Exit, Input};
 use crate::executor::{OutputSink as _, Stream};
 
@@ -138,7 +138,7 @@ async fn input_can_be_binary(trial: Trial) {
 }
 
 async fn input_can_come_while_it_runs(trial: Trial) {
-    /// Answers each question once it is asked, and then says no more.
+    /// Answers each question once, then closes the input.
     struct Answers(std::sync::Mutex<Option<std::fs::File>>);
     impl crate::executor::OutputSink for Answers {
         fn piece(&self, _: Stream, bytes: &[u8]) {
@@ -169,7 +169,7 @@ async fn an_open_input_keeps_nothing_alive(trial: Trial) {
 }
 
 async fn the_sink_sees_everything_in_order(trial: Trial) {
-    let seen = Seen::default();
+    let seen = RecordedOutput::default();
     let command = trial.command("for i in $(seq 1000); do echo $i; done; echo err >&2");
     let Ok(finished) = trial.executor.run(command, &seen).await else { panic!("it did not start") };
     assert_eq!(seen.of(Stream::Stdout), finished.stdout.head);
@@ -177,7 +177,7 @@ async fn the_sink_sees_everything_in_order(trial: Trial) {
 }
 
 async fn the_sink_sees_output_while_it_runs(trial: Trial) {
-    /// Lets the command go on once it has seen its question.
+    /// Lets the command continue when its question has arrived.
     struct Answers(std::path::PathBuf);
     impl crate::executor::OutputSink for Answers {
         fn piece(&self, _: Stream, bytes: &[u8]) {
@@ -213,7 +213,7 @@ async fn split_secrets_are_redacted(trial: Trial) {
 }
 
 async fn the_sink_sees_no_secret(trial: Trial) {
-    let seen = Seen::default();
+    let seen = RecordedOutput::default();
     let (left, right) = SECRET.split_at(3);
     let command = trial.command(&format!("printf {left}; sleep 0.2; echo {right}; printf {left}"));
     assert!(trial.executor.run(command, &seen).await.is_ok());

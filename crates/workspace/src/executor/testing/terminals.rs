@@ -1,4 +1,4 @@
-//! Commands in a terminal.
+//! Tests of commands in a terminal.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -24,8 +24,8 @@ behaviours!(
     a_daemon_does_not_outlive_its_terminal,
 );
 
-/// Says something once it has seen something, and again with each next pair.
-struct Talk {
+/// Waits for each question in turn and types its answer.
+struct TypedAnswers {
     turns: Mutex<Turns>,
 }
 
@@ -35,7 +35,7 @@ struct Turns {
     to: Option<File>,
 }
 
-impl OutputSink for Talk {
+impl OutputSink for TypedAnswers {
     fn piece(&self, _: Stream, bytes: &[u8]) {
         let Ok(mut turns) = self.turns.lock() else { return };
         turns.seen.push_str(&String::from_utf8_lossy(bytes));
@@ -65,8 +65,8 @@ async fn talk(trial: &Trial, line: &str, turns: &[(&'static str, &'static [u8])]
     command.stdin = Input::Pipe(from.into());
     command.limits.timeout = Duration::from_secs(20);
     let turns = Turns { seen: String::new(), left: turns.to_vec(), to: Some(to.into()) };
-    let talk = Talk { turns: Mutex::new(turns) };
-    match trial.executor.run(command, &talk).await {
+    let answers = TypedAnswers { turns: Mutex::new(turns) };
+    match trial.executor.run(command, &answers).await {
         Ok(finished) => finished,
         Err(error) => panic!("it did not start: {error}"),
     }

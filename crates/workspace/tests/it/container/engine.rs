@@ -1,4 +1,4 @@
-//! The engine that the tests use, and a workspace to try things with.
+//! The engine of the tests, and a workspace.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use tempfile::TempDir;
 
 use crate::home::{lay_out, text};
 
-/// What to do when there is no engine.
+/// What to do if there is no engine.
 const HOW: &str = "use `make test`, or `eval \"$(scripts/test-engine.sh start)\"` before and `scripts/test-engine.sh stop` after";
 
-/// Whether this machine may go without containers. Says so, if it does.
+/// Whether this machine may skip containers. If so, it prints that.
 #[allow(clippy::print_stderr, reason = "what was not tried is told")]
 pub(crate) fn waived(test: &str) -> bool {
     let waived = std::env::var_os("PROWESS_WAIVE_CONTAINERS").is_some_and(|value| value == "1");
@@ -69,13 +69,13 @@ impl Home {
         self.executor.run(command, &NoSink).await.unwrap()
     }
 
-    /// Everything that a command says.
+    /// Everything that a command writes.
     pub(crate) async fn says(&self, line: &str) -> String {
         text(&self.run(line).await)
     }
 }
 
-/// The names of all containers that the engine has of a process.
+/// The names of all containers of a process.
 pub(crate) fn containers_of(process: u32) -> Vec<String> {
     use std::io::{Read as _, Write as _};
     let mut engine = std::os::unix::net::UnixStream::connect(options().socket.unwrap()).unwrap();
@@ -88,8 +88,8 @@ pub(crate) fn containers_of(process: u32) -> Vec<String> {
     names.filter(|name| name.contains("/prowess-") && name.contains(&format!(".{process}."))).collect()
 }
 
-/// The cells of a process.
-pub(crate) fn cells_of(process: u32) -> Vec<String> {
+/// The directories of the containers of a process.
+pub(crate) fn directories_of(process: u32) -> Vec<String> {
     let entries = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mark = format!(".{process}.");

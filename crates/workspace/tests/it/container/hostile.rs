@@ -1,10 +1,10 @@
-//! The security cases that a container has to hold by itself, by their numbers.
+//! The security cases of containers; each test has the number of its case.
 
 use std::time::{Duration, Instant};
 
 use prowess_workspace::{Exit, Level};
 
-use super::engine::{Home, cells_of, containers_of, options};
+use super::engine::{Home, containers_of, directories_of, options};
 use crate::executable::{EXIT_OF_I386, executable};
 use crate::home::{processes_with, text, unique};
 use crate::modes::alone;
@@ -16,11 +16,11 @@ alone!(
     case_63_killing_the_parent,
 );
 
-/// Nothing of this process is left in the engine, beside its directory, or among the machine's processes.
+/// Checks that nothing of this process is left: in the engine, on the disk, or as a process.
 fn nothing_left(mark: &str) {
     assert_eq!(processes_with(mark), [""; 0].map(std::path::PathBuf::from));
     let own = std::process::id();
-    assert!(containers_of(own).is_empty() && cells_of(own).is_empty());
+    assert!(containers_of(own).is_empty() && directories_of(own).is_empty());
 }
 
 async fn case_46_fork_bomb() {
@@ -62,7 +62,7 @@ async fn case_47_memory_bomb() {
         assert_eq!(finished.exit, Exit::OutOfMemory, "{}", text(&finished));
         assert_eq!(finished.sandbox.level, Level::Container);
     }
-    // What is left after a part was killed is told apart.
+    // If only a part was killed, the rest is reported separately.
     let mut command = home.command(&format!("{}; exit 0", bombs[1]));
     command.limits.memory = 128 << 20;
     let finished = home.finish(command).await;
@@ -141,7 +141,7 @@ async fn cases_55_and_56_nothing_of_the_host_shows() {
         assert!(!said.contains(&name), "{name} in {said}");
     }
     assert!(!said.contains("root:*") && !said.contains("root:$"), "{said}");
-    // What the image says for itself is not for the command.
+    // The command does not get the variables of the image.
     let own = home.says("env").await;
     assert!(!own.contains("leaked") && !own.contains("IMAGE_VARIABLE"), "{own}");
 }
@@ -161,7 +161,7 @@ async fn case_57_no_network() {
 #[tokio::test]
 async fn cases_58_to_61_system_calls() {
     let home = Home::new();
-    // By number, as no program is there for some of them; the upper half of an argument does not count.
+    // Called by number, because some have no program. The upper half of an argument does not count.
     let calls = [
         ("unix", "socket", "1, 1, 0"),
         ("unix-high", "socket", "(1 << 32) | 1, 1, 0"),
@@ -200,10 +200,10 @@ async fn cases_58_to_61_system_calls() {
     let said = home.says(&format!("perl -e '$room = qq(\\0) x 200; {script}'")).await;
     let expected: String = calls.iter().map(|(label, ..)| format!("{label} 1\n")).collect();
     assert_eq!(said, expected);
-    // Its flags cannot be seen, so it does not exist.
+    // A filter cannot read its flags, so the call does not exist.
     let line = format!("perl -e 'print syscall({}, 0, 0) < 0 ? $! + 0 : q(passed)'", libc::SYS_clone3);
     assert_eq!(home.says(&line).await, libc::ENOSYS.to_string());
-    // What programs need passes: threads, pipes, sockets of the internet.
+    // Calls that programs need are allowed: threads, pipes, internet sockets.
     let needed = "use Socket; socketpair(A, B, AF_UNIX, SOCK_STREAM, 0) or die; socket(C, AF_INET, SOCK_STREAM, 0) or die; print qq(ok\\n)";
     assert_eq!(home.says(&format!("perl -e '{needed}'")).await, "ok\n");
 }
@@ -212,13 +212,13 @@ async fn cases_58_to_61_system_calls() {
 #[tokio::test]
 async fn case_60_calls_of_other_abis() {
     let home = Home::new();
-    // Killed by the filter; by a fault where the kernel has no i386 calls at all.
+    // Killed by the filter, or by a fault if the kernel has no i386 calls.
     let program = home.path().join("work/i386");
     std::fs::write(&program, executable(&EXIT_OF_I386)).unwrap();
     std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let finished = home.run("exec ./i386").await;
     assert!(matches!(finished.exit, Exit::Signal(31 | 11)), "{:?} {}", finished.exit, text(&finished));
-    // Killed, or unknown: socket, getpid and ptrace.
+    // Killed or unknown: socket, getpid and ptrace.
     for call in ["41, 1, 1, 0", "39", "521, 0, 0, 0, 0"] {
         let line = format!("exec perl -e 'print syscall(0x40000000 + {call}) < 0 ? $! + 0 : q(passed)'");
         let finished = home.run(&line).await;
@@ -244,7 +244,7 @@ async fn case_62_system_and_skills_are_read_only() {
 async fn case_63_killing_the_parent() {
     let home = Home::new();
     let mark = unique("killer");
-    // The first process cannot be killed; who kills what is beside it ends the container.
+    // Nothing can kill the first process. Killing the processes beside it ends the container.
     let line = format!(
         "kill -9 1; kill -STOP 1; echo here; setsid sleep 600 & : {mark}; kill -9 -1; echo still; sleep 600"
     );
@@ -280,7 +280,7 @@ async fn processors_are_limited() {
 #[tokio::test]
 async fn secrets_have_no_names_while_the_command_runs() {
     let home = Home::new();
-    // The word that it is there and its first look are not in step.
+    // The greeting and the first listing are not synchronized.
     let line = "for try in {1..50}; do ls /run/prowess | grep -qE 'environment|stdin' || break; sleep 0.1; done; \
                 ls /run/prowess; echo $TOKEN; cat; ls -l /proc/self/fd | grep -c prowess";
     let mut command = home.command(line);

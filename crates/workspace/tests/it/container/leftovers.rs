@@ -19,7 +19,7 @@ async fn case_94_set_ids_are_refused() {
 async fn case_94_set_ids_are_gone_when_the_container_ends() {
     use std::os::unix::fs::PermissionsExt as _;
     let home = Home::new();
-    // As an engine with a filter of its own lets commands do.
+    // An engine with its own filter lets commands do this.
     let file = home.path().join("out/program");
     std::fs::write(&file, "").unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o6755)).unwrap();

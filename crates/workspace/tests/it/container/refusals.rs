@@ -1,4 +1,4 @@
-//! What the container executor does not do, and what it says then.
+//! Commands that the container executor refuses, and its messages.
 
 use prowess_workspace::executor::NoSink;
 use prowess_workspace::{ContainerExecutor, ExecuteError, Executor as _, Level, Network};
@@ -16,7 +16,7 @@ async fn no_engine_is_a_clear_error() {
     let ExecuteError::NoSandbox { what, remedy } = error else { panic!("{error}") };
     assert_eq!(what, format!("no container engine answers at {} (no such socket)", socket.display()));
     assert!(remedy.contains("podman") && remedy.contains("DOCKER_HOST=unix://"), "{remedy}");
-    // One that listens and says nothing of use is no engine either.
+    // A socket without useful answers is not an engine either.
     drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
     let error = ContainerExecutor::new(options).probe().await.unwrap_err().to_string();
     assert!(error.contains("engine.sock (Connection refused"), "{error}");

@@ -1,4 +1,4 @@
-//! The runtime goes away: it drops a run, or is killed.
+//! Tests of a process that drops a run or is killed.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -8,32 +8,32 @@ use std::time::{Duration, Instant};
 use prowess_workspace::executor::NoSink;
 use prowess_workspace::{ContainerExecutor, Executor as _};
 
-use super::engine::{Home, cells_of, containers_of, options};
+use super::engine::{Home, containers_of, directories_of, options};
 use crate::home::{processes_with, unique};
 use crate::modes::{Mode, again, alone};
 
 alone!(a_dropped_run_leaves_nothing, many_runs_leave_nothing_behind);
 
-/// The word that marks the processes of the victim.
+/// Marks the processes of the victim.
 const MARK: &str = "PROWESS_TEST_CONTAINER_VICTIM";
-/// What its commands do once they are up, if not only wait.
-const DEED: &str = "PROWESS_TEST_CONTAINER_DEED";
+/// What its commands do after they started, if they do not only wait.
+const ACTION: &str = "PROWESS_TEST_CONTAINER_ACTION";
 /// How many containers it has.
 const RUNS: usize = 6;
 
-/// The runtime that is killed: its commands would never end.
+/// The process that is killed: its commands never end.
 #[test]
 fn victim() {
     let Ok(mark) = std::env::var(MARK) else { return };
-    let deed = std::env::var(DEED).unwrap_or_else(|_| ":".to_owned());
+    let action = std::env::var(ACTION).unwrap_or_else(|_| ":".to_owned());
     crate::modes::run("container::runtime::victim", Mode::User, async {
         let home = Arc::new(Home::new());
         let mut runs = Vec::new();
         for number in 0..RUNS {
-            let (home, mark, deed) = (Arc::clone(&home), mark.clone(), deed.clone());
+            let (home, mark, action) = (Arc::clone(&home), mark.clone(), action.clone());
             runs.push(tokio::spawn(async move {
                 let line = format!(
-                    ": {mark}; setsid bash -c 'trap \"\" TERM HUP; exec -a {mark} sleep 600' & {deed}; touch up{number}; sleep 600"
+                    ": {mark}; setsid bash -c 'trap \"\" TERM HUP; exec -a {mark} sleep 600' & {action}; touch up{number}; sleep 600"
                 );
                 home.finish(home.command(&line)).await;
             }));
@@ -48,8 +48,8 @@ fn victim() {
     });
 }
 
-/// One that was killed before its container began to listen leaves a first process that waits for a quarter of a minute,
-/// and starts nothing.
+/// Checks that nothing is left. If the victim was killed before its container started to listen, the first process
+/// waits for 15 seconds and starts nothing.
 async fn none_left(mark: &str) {
     let until = Instant::now() + Duration::from_secs(40);
     while !processes_with(mark).is_empty() {
@@ -58,15 +58,18 @@ async fn none_left(mark: &str) {
     }
 }
 
-/// Sees that the next executor removes what is left of a dead process, once the engine has done what that one still
-/// asked for.
+/// Checks that the next executor removes everything of a dead process, after the engine has finished its last requests.
 async fn swept(process: u32) {
     let until = Instant::now() + Duration::from_secs(40);
     let mut calm = 0;
     while calm < 3 {
         assert!(Instant::now() < until, "{:?}", containers_of(process));
         ContainerExecutor::new(options()).engine().await.unwrap();
-        calm = if containers_of(process).is_empty() && cells_of(process).is_empty() { calm + 1 } else { 0 };
+        calm = if containers_of(process).is_empty() && directories_of(process).is_empty() {
+            calm + 1
+        } else {
+            0
+        };
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
@@ -91,7 +94,7 @@ async fn case_70_a_killed_runtime_leaves_no_survivors() {
 async fn case_70_nor_do_commands_that_stop_all_others() {
     let mark = unique("stopper");
     let mut command = again("container::runtime::victim", Mode::Root, false);
-    command.env(MARK, &mark).env(DEED, "sleep 0.2; kill -STOP -1");
+    command.env(MARK, &mark).env(ACTION, "sleep 0.2; kill -STOP -1");
     let mut victim = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let lines = BufReader::new(victim.stdout.take().unwrap()).lines();
     assert!(lines.map_while(Result::ok).any(|line| line.contains("all are up")));
@@ -111,7 +114,7 @@ async fn case_70_nor_does_one_that_is_killed_while_it_starts() {
         let mut command = again("container::runtime::victim", Mode::Root, false);
         let mut victim =
             command.env(MARK, &mark).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        // Somewhere between the first start and the last.
+        // Between the first start and the last.
         while containers_of(victim.id()).is_empty() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -127,7 +130,7 @@ async fn a_dropped_run_leaves_nothing() {
     let home = Home::new();
     let mark = unique("dropped");
     let up = home.path().join("work/up");
-    // Once while it runs, and at moments of its start.
+    // Once while it runs, and at several moments of its start.
     for moment in [None, Some(0), Some(50), Some(150), Some(300)] {
         let line = format!("touch up; setsid bash -c 'exec -a {mark} sleep 600' & sleep 600");
         let until = async {
@@ -146,7 +149,7 @@ async fn a_dropped_run_leaves_nothing() {
         }
         assert!(processes_with(&mark).is_empty());
         let own = std::process::id();
-        assert!(containers_of(own).is_empty() && cells_of(own).is_empty());
+        assert!(containers_of(own).is_empty() && directories_of(own).is_empty());
         assert_eq!(std::fs::read_dir(home.path().join("runs")).unwrap().count(), 0);
     }
 }
@@ -163,6 +166,6 @@ async fn many_runs_leave_nothing_behind() {
         assert_eq!(run.await.unwrap(), format!("{number}\n"));
     }
     let own = std::process::id();
-    assert!(containers_of(own).is_empty() && cells_of(own).is_empty());
+    assert!(containers_of(own).is_empty() && directories_of(own).is_empty());
     assert_eq!(std::fs::read_dir(home.path().join("runs")).unwrap().count(), 0);
 }

@@ -1,4 +1,4 @@
-//! The skills that a container sees.
+//! Tests of the skills that a container sees.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use prowess_workspace::{ContainerExecutor, RunContext, RunInput, RunRequest, Run
 use super::engine::options;
 use crate::place::Scratch;
 
-/// A skill that another run staged is not there for this one, unless an input names it.
+/// A run does not see a skill that another run staged, unless an input names it.
 #[tokio::test]
 async fn only_the_skills_of_a_run_are_there() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! The behaviours that every executor has, in containers.
+//! Runs the suite of executors in containers.
 
 use std::sync::Arc;
 

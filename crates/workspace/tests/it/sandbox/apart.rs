@@ -1,4 +1,4 @@
-//! Case 97: a command that runs apart depends on nothing that other commands left.
+//! Case 97: a command that runs apart does not depend on files of other commands.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -47,7 +47,7 @@ async fn runs_apart(options: LocalOptions, level: Level) {
     for part in ["work/x", "out/x", "runs/x"] {
         assert!(!workspace.path().join(part).exists(), "{part}");
     }
-    // What it may write is limited as a workspace is.
+    // Its directory has the same limits as a workspace.
     let mut command = Command::new(workspace.path(), "", "head -c 40M /dev/zero > large; sleep 100");
     command.apart = Some(own);
     command.limits.workspace_bytes = 20 << 20;

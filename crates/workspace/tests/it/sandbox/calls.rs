@@ -1,4 +1,4 @@
-//! Cases 59 to 61 and 64: system calls that are ways out.
+//! Cases 59 to 61 and 64: system calls that could break out.
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -18,7 +18,7 @@ in_both_modes!(
     threads_and_children_work_all_the_same,
 );
 
-/// Makes the calls with these numbers, and says which did not fail with this error.
+/// Makes these calls, and checks that each fails with this error.
 async fn fails_with(calls: &[(&str, i64, [i64; 5])], errno: i32) {
     let home = Home::new();
     let list: Vec<String> = calls
@@ -76,7 +76,7 @@ async fn case_59_calls_on_others_and_on_the_kernel() {
         ("personality", 135, [0x0040_0000, 0, 0, 0, 0]),
     ];
     fails_with(&calls, EPERM).await;
-    // What is newer than the filter does not exist.
+    // Calls newer than the filter do not exist.
     fails_with(&[("new", 467, none), ("newest", 1000, none)], ENOSYS).await;
 }
 
@@ -87,7 +87,7 @@ async fn case_60_i386_calls() {
     std::fs::File::create(&program).unwrap().write_all(&executable(&EXIT_OF_I386)).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let finished = home.run("exec ./i386").await;
-    // Killed by the filter; by a fault where the kernel has no i386 calls at all.
+    // Killed by the filter, or by a fault if the kernel has no i386 calls.
     assert!(matches!(finished.exit, Exit::Signal(31 | 11)), "{:?} {}", finished.exit, text(&finished));
 }
 

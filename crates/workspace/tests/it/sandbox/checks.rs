@@ -1,4 +1,4 @@
-//! The 20 checks that comparisons of sandboxes publish, in Python: docs/contributing/security-cases.md lists them.
+//! The 20 published checks of sandboxes, in Python: docs/contributing/security-cases.md lists them.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -36,7 +36,7 @@ in_both_modes!(
     check_20_system_information,
 );
 
-/// What every program starts with: `refused` says with which error something fails, or that it does not.
+/// The start of every program: `refused` returns the error of a call, or reports that it succeeded.
 const PRELUDE: &str = "
 import errno, os, sys, time
 def refused(act, *given):
@@ -50,13 +50,13 @@ def read(path):
         return file.read()
 ";
 
-/// A command that runs a Python program, with this as its argument.
+/// A command that runs a Python program with this argument.
 fn python(home: &Home, program: &str, argument: &str) -> Command {
     std::fs::write(home.path().join("work/check.py"), format!("{PRELUDE}{program}")).unwrap();
     home.command(&format!("exec /usr/bin/python3 -u check.py '{argument}'"))
 }
 
-/// What a Python program says that ends well in the full sandbox.
+/// The output of a Python program that succeeds in the full sandbox.
 async fn says(home: &Home, program: &str, argument: &str) -> String {
     ended_well(&home.finish(python(home, program, argument)).await)
 }
@@ -66,7 +66,7 @@ fn ended_well(finished: &Finished) -> String {
     text(finished)
 }
 
-/// A file of the host that everyone may read and write.
+/// A local file that everyone may read and write.
 fn open_to_all(directory: &Path, content: &str) -> tempfile::NamedTempFile {
     let mut file = tempfile::Builder::new().prefix("prowess-check-").tempfile_in(directory).unwrap();
     file.write_all(content.as_bytes()).unwrap();
@@ -94,7 +94,7 @@ async fn check_01_read_etc_passwd() {
 }
 
 async fn check_02_read_an_ssh_key() {
-    // Every user of the host can read this one: only the sandbox hides it.
+    // Every user of this machine can read this file: only the sandbox hides it.
     let user = tempfile::tempdir().unwrap();
     let key = user.path().join(".ssh/id_ed25519");
     std::fs::create_dir(user.path().join(".ssh")).unwrap();
@@ -129,7 +129,7 @@ print(sorted(os.listdir('/tmp')) == sorted(os.path.basename(path) for path in ('
     assert_eq!(says(&home, program, &given).await, "ENOENT\nTrue\n");
     assert_eq!(std::fs::read_to_string(theirs.path()).unwrap(), "the host's");
     assert!(!Path::new("/tmp").join(name).exists());
-    // What it wrote was its own, and is gone.
+    // It wrote to its own directory, which is gone.
     assert_eq!(says(&home, "print(os.listdir('/tmp'))", "").await, "['home']\n");
 }
 
@@ -205,7 +205,7 @@ print(os.path.exists('/etc/resolv.conf'))
 
 async fn check_08_listen_on_a_port() {
     let home = Home::new();
-    // The host has this port already, so who can listen on it has another network.
+    // This machine uses the port already, so a process that can listen on it has another network.
     let theirs = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = theirs.local_addr().unwrap();
     let program = r"
@@ -238,7 +238,7 @@ for line in 'id -u', 'cat /etc/shadow', 'echo x > /usr/x', 'mount -o remount,rw 
     print(os.waitstatus_to_exitcode(os.system(f'({line}) 2>/dev/null')) != 0)
 os.system('grep -E ^CapEff /proc/self/status')
 ";
-    // It is allowed, and what it starts is held like itself.
+    // It is allowed, and its children have the same limits.
     let expected = "1000\nFalse\nTrue\nTrue\nTrue\nTrue\nCapEff:\t0000000000000000\n";
     assert_eq!(says(&Home::new(), program, "").await, expected);
     assert!(!Path::new("/usr/x").exists());
@@ -261,7 +261,7 @@ subprocess.Popen(['bash', '-c', f'exec -a {sys.argv[1]} sleep 600'], start_new_s
     assert!(processes_with(&mark).is_empty(), "what it left behind is dead");
 }
 
-/// A process of the host, with the user that the sandbox runs as.
+/// A process of this machine, of the same user as the sandbox.
 struct Bystander(std::process::Child);
 
 impl Bystander {
@@ -317,7 +317,7 @@ async fn check_13_memory_bomb() {
     command.limits.memory = 128 << 20;
     let finished = home.finish(command).await;
     assert_eq!(finished.exit, Exit::OutOfMemory, "{}", text(&finished));
-    // All at once does not end well either.
+    // A single large allocation fails too.
     let mut command = python(&home, "held = b'x' * (3 << 30); print('had', 'it')", "");
     command.limits.memory = 128 << 20;
     let finished = home.finish(command).await;
@@ -374,7 +374,7 @@ system = ctypes.CDLL(None, use_errno=True)
 for act in (system.ptrace, 16, 1), (system.mount, 0, 0, 0), (system.chroot, b'/ws'), (system.unshare, 0x10000000):
     print(act[0](*act[1:]), errno.errorcode[ctypes.get_errno()])
 ";
-    // It is allowed: the sandbox holds the process, not the language. Calls past the language are held too.
+    // It is allowed: the sandbox limits the process, not the language. System calls are limited too.
     let expected = "1000 ENOENT EROFS\n".repeat(3) + &"-1 EPERM\n".repeat(4);
     assert_eq!(says(&Home::new(), program, "").await, expected);
 }
@@ -406,7 +406,7 @@ open(site.getusersitepackages() + '/usercustomize.py', 'w').write('import builti
     let said = says(&home, program, "").await;
     let (changed, places) = said.split_once("\n1\n").unwrap();
     assert!(changed == "changed" && places.lines().all(|line| line == "True"), "{said}");
-    // Neither another process nor the next run, with its new HOME, is changed.
+    // Neither another process nor the next run, which has a new HOME, is changed.
     assert_eq!(says(&home, "print(ascii(1))", "").await, "1\n");
 }
 
@@ -439,7 +439,7 @@ print(os.cpu_count() > 0, 'MemTotal' in read('/proc/meminfo'))
 ";
     let said = says(&Home::new(), program, "").await;
     let (release, rest) = said.split_once('\n').unwrap();
-    // The kernel is the host's, and so are its version and the size of the machine.
+    // The kernel is that of this machine, and so are its version and the size of the machine.
     assert_eq!(release, std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap().trim());
     let (who, rest) = rest.split_once('\n').unwrap();
     assert!(who.starts_with("sandbox sandbox 1000 1000 "), "{who}");

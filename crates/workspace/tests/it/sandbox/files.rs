@@ -1,4 +1,4 @@
-//! Cases 62, 65 and 69: what a command may write, and where it runs.
+//! Cases 62, 65 and 69: the files that a command may write, and the directory in which it runs.
 
 use std::os::unix::fs::symlink;
 
@@ -119,7 +119,7 @@ async fn a_bound_prefix_is_there_and_in_path() {
 }
 
 async fn what_is_in_a_private_directory_can_be_used() {
-    // As under the home directory of root, which `nobody` cannot enter.
+    // Like the home directory of root, which `nobody` cannot enter.
     let private = tempfile::tempdir().unwrap();
     std::fs::set_permissions(private.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     let (workspace, prefix) = (private.path().join("workspace"), private.path().join("prefix"));

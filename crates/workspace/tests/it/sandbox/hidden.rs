@@ -1,4 +1,4 @@
-//! Case 95: memory that belongs to no process alone.
+//! Case 95: memory that does not belong to a single process.
 
 use prowess_workspace::{Exit, Level, LocalOptions};
 
@@ -12,12 +12,12 @@ in_both_modes!(
     case_95_memory_counts_under_landlock,
 );
 
-/// Takes memory of its own, in MiB, and waits to be killed.
+/// Allocates memory, in MiB, and waits to be killed.
 const HOLD: &str = r#"perl -e '$x = "x" x ($ARGV[0] << 20); sleep $ARGV[1]'"#;
 
 async fn case_95_files_in_memory_count() {
     let home = Home::new();
-    // Neither is too much alone.
+    // Neither alone is too much.
     let fill = "head -c 60M /dev/zero > /tmp/x; head -c 12M /dev/zero > /dev/shm/x";
     for (line, exit) in [
         (format!("{fill}; sleep 1"), Exit::Code(0)),
@@ -27,7 +27,7 @@ async fn case_95_files_in_memory_count() {
         let mut command = home.command(&line);
         command.limits.memory = 128 << 20;
         let finished = home.finish(command).await;
-        // A control group ends one process of several, and then it is the command that says so.
+        // A control group kills one of several processes, and then the command itself fails.
         assert_eq!(finished.exit, exit, "{line}: {}", text(&finished));
     }
 }
@@ -59,7 +59,7 @@ async fn case_95_memory_counts_under_landlock() {
     let mut options = LocalOptions::default();
     (options.least, options.strongest) = (Level::Landlock, Level::Landlock);
     let home = Home::with(options);
-    // Four of a process's limit of address space, of which none has a quarter.
+    // Four times the limit of address space, of which no process has a quarter.
     let mut command = home.command(&format!("for i in 1 2 3; do {HOLD} 64 100 & done; wait -n; exit 9"));
     command.limits.memory = 128 << 20;
     let finished = home.finish(command).await;

@@ -1,4 +1,4 @@
-//! The network that a command is given: hosts on a list, and nobody else.
+//! Tests of the network of a command: allowed hosts only.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -40,14 +40,14 @@ in_both_modes!(
     case_70_a_killed_runtime_leaves_no_bridge,
 );
 
-/// A server on the loopback of this machine, which stands for the outside.
+/// A server on the loopback of this machine, in the place of an outside host.
 struct Server {
     port: u16,
     heard: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
-    /// Answers every request with `answer`, and remembers all that it heard.
+    /// Sends `answer` to every request, and records the requests.
     fn answering(answer: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -71,7 +71,7 @@ impl Server {
     }
 }
 
-/// Hears a client until it has said a whole head, answers, and hears on until it ends.
+/// Reads a whole head, answers, and reads until the client ends.
 fn serve(mut client: TcpStream, answer: &str, noted: &Mutex<Vec<String>>) {
     let number = {
         let mut noted = noted.lock().unwrap();
@@ -96,7 +96,7 @@ fn serve(mut client: TcpStream, answer: &str, noted: &Mutex<Vec<String>>) {
     }
 }
 
-/// A command that may reach what these rules allow.
+/// A command with these host rules.
 fn reaching(home: &Home, rules: &[&str], line: &str) -> Command {
     let mut command = home.command(line);
     command.network = Network::Hosts(rules.iter().map(|rule| rule.parse::<HostRule>().unwrap()).collect());
@@ -107,7 +107,7 @@ async fn run(home: &Home, rules: &[&str], line: &str) -> Finished {
     home.finish(reaching(home, rules, line)).await
 }
 
-/// A line that says this to the proxy, as `printf` reads it, and shows what it answers.
+/// A command line that sends this text to the proxy, in the format of `printf`, and prints the response.
 fn raw(says: &str) -> String {
     format!("exec 3<>/dev/tcp/127.0.0.1/3128 && printf '{says}' >&3 && cat <&3 | tr -d '\\r'")
 }
@@ -124,7 +124,7 @@ async fn a_host_on_the_list_is_reached() {
     assert_eq!((finished.exit, finished.warnings), (Exit::Code(0), vec![]));
     let expected = format!("GET / HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", server.rule());
     assert_eq!(server.heard(), [expected]);
-    // By the name of this machine's loopback, when a rule says so.
+    // By the name of the loopback, because a rule allows it.
     let (local, port) = (format!("localhost:{}", server.port), server.port);
     let said = text(&run(&home, &[&local], &get(&local)).await);
     assert!(said.ends_with("hello from outside\n"), "{port} {said}");
@@ -221,7 +221,7 @@ async fn case_58_no_unix_socket_with_a_network_either() {
         print "pair\n" if socketpair(my $a, my $b, AF_UNIX, SOCK_DGRAM, 0);
         print "done\n"'; grep Seccomp: /proc/self/status; awk 'NR > 1 && NF > 7' /proc/net/unix"#;
     let said = text(&run(&home, &["example.com"], line).await);
-    // There are sockets of the bridge, which have no names.
+    // The bridge has sockets, but without names.
     assert_eq!(said, "done\nSeccomp:\t2\n");
     assert!(listener.accept().is_err());
 }
@@ -233,7 +233,7 @@ async fn the_bridge_is_out_of_sight() {
     let (with, without) = (run(&home, &["example.com"], line).await, home.run(line).await);
     assert_eq!(text(&with), text(&without));
     assert!(text(&with).starts_with("0\n") && !text(&with).contains("made"), "{}", text(&with));
-    // It has been given its way, and nothing else of the sandbox but files of constants.
+    // It has the socket of the proxy, and nothing else of the sandbox except constant files.
     let mark = unique("sight");
     let up = home.path().join("work/up");
     let command = reaching(&home, &["example.com"], &format!(": {mark}; touch up; sleep 600"));
@@ -254,7 +254,7 @@ async fn the_bridge_is_out_of_sight() {
         for (number, to) in open {
             let fits = match number {
                 0..=2 => to == "/dev/null",
-                7 => to.contains("prowess-way-"),
+                7 => to.contains("prowess-proxy-"),
                 10..=12 => to.starts_with("/memfd:/etc/"),
                 _ => to.starts_with("socket:"),
             };
@@ -267,12 +267,12 @@ async fn the_bridge_is_out_of_sight() {
     }
 }
 
-/// The bridges that a process started, also if it is dead: their way has its number.
+/// The bridges that a process started, even if it is dead: the path of their socket has its number.
 fn bridges_of(process: u32) -> Vec<u32> {
-    let way = format!("/prowess-way-{process}-");
+    let socket = format!("/prowess-proxy-{process}-");
     let number = |path: std::path::PathBuf| path.file_name()?.to_str()?.parse().ok();
     let leads_there = |one: &u32| {
-        std::fs::read_link(format!("/proc/{one}/fd/7")).is_ok_and(|to| to.to_string_lossy().contains(&way))
+        std::fs::read_link(format!("/proc/{one}/fd/7")).is_ok_and(|to| to.to_string_lossy().contains(&socket))
     };
     processes_with("TCP4-LISTEN:3128").into_iter().filter_map(number).filter(leads_there).collect()
 }
@@ -307,7 +307,7 @@ async fn a_second_request_on_the_connection_is_not_heard() {
         let line = raw(&format!("{}{second}", one(length, body)));
         let said = text(&run(&home, &[&host], &line).await);
         assert_eq!(said.matches("first\n").count(), 1, "{said}");
-        // Later, when the answer is there.
+        // Later, when the response has arrived.
         let late = format!(
             "exec 3<>/dev/tcp/127.0.0.1/3128; printf '{}' >&3; sleep 0.2; printf '{second}' >&3; cat <&3",
             one(length, body)
@@ -355,7 +355,7 @@ async fn a_head_that_is_too_long_is_refused() {
 async fn many_connections_wait_for_their_turn() {
     let server = Server::answering("turn\n");
     let home = Home::new();
-    // More than there may be at once, half of them of clients who never say anything.
+    // More connections than allowed at once; half of the clients never send anything.
     let line = format!(
         "for n in $(seq 40); do (exec 3<>/dev/tcp/127.0.0.1/3128; exec sleep 3) & done; \
          for n in $(seq 40); do ({}) & done; wait",
@@ -442,7 +442,7 @@ async fn without_proc_there_is_a_network_too() {
     assert!(text(&finished).ends_with("no proc\n"), "{}", text(&finished));
 }
 
-/// A line that holds a connection to the proxy and to a host, and never ends.
+/// A command line that holds a connection to the proxy and to a host, and never ends.
 fn holding(server: &Server, mark: &str) -> String {
     format!(
         ": {mark}; exec 3<>/dev/tcp/127.0.0.1/3128; printf 'CONNECT {} HTTP/1.1\\r\\n\\r\\n' >&3; read -r line <&3; \
@@ -451,7 +451,7 @@ fn holding(server: &Server, mark: &str) -> String {
     )
 }
 
-/// Waits until so many such lines hold their connections.
+/// Waits until this many such commands hold their connections.
 async fn are_up(home: &Home, count: usize) {
     while std::fs::read_dir(home.path().join("work")).unwrap().count() < count {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -465,7 +465,7 @@ async fn the_end_of_its_time_takes_the_bridge_with_it() {
     command.limits.timeout = Duration::from_secs(3);
     let seen = async {
         are_up(&home, 1).await;
-        // One that listens, and one that carries.
+        // One that listens, and one that carries bytes.
         assert_eq!(bridges_of(std::process::id()).len(), 2);
     };
     let (finished, ()) = tokio::join!(home.finish(command), seen);
@@ -503,16 +503,16 @@ async fn many_runs_with_a_network_leave_nothing_behind() {
         }
     }
     no_bridge_left(std::process::id()).await;
-    // The server of this test hears its clients out.
+    // The server of this test reads until its clients end.
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(descriptors() <= before + 4, "{} {before}", descriptors());
-    let own = format!("prowess-way-{}-", std::process::id());
+    let own = format!("prowess-proxy-{}-", std::process::id());
     let left = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
     assert!(left.into_iter().all(|entry| !entry.file_name().to_string_lossy().starts_with(&own)));
 }
 
 async fn a_bridge_is_seen_off_by_who_started_it() {
-    // As in a container without an init: what nobody waits for would stay as a child of ours.
+    // As in a container without an init: a process that nobody reaps would stay as our child.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
     let server = Server::answering("ok\n");
     let home = Home::new();
@@ -530,10 +530,10 @@ async fn a_bridge_is_seen_off_by_who_started_it() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// The word that marks the processes of the victim.
+/// Marks the processes of the victim.
 const MARK: &str = "PROWESS_TEST_BRIDGED_VICTIM";
 
-/// The runtime that is killed: it starts commands with a network that would never end.
+/// The process that is killed: it starts endless commands with a network.
 #[test]
 fn victim() {
     let Ok(mark) = std::env::var(MARK) else { return };
@@ -555,7 +555,7 @@ fn victim() {
 }
 
 async fn case_70_a_killed_runtime_leaves_no_bridge() {
-    // Once when all are up, and a few times while they start.
+    // Once when all run, and a few times while they start.
     for wait in [None, Some(0), Some(4), Some(8), Some(15), Some(30), Some(60)] {
         let mark = unique("bridged");
         let mut command = again("sandbox::hosts::victim", Mode::Root, false);

@@ -1,4 +1,4 @@
-//! The level without bubblewrap: Landlock and the filter of system calls.
+//! Tests of the level without bubblewrap: Landlock and the system call filter.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn landlock_needs_the_user_s_word() {
         let error = home(least).executor.probe().await.unwrap_err();
         assert!(error.to_string().contains("allow the level `landlock`"), "{error}");
     }
-    // It is taken before nothing, also where nothing would do.
+    // The executor prefers it to no sandbox, even if no sandbox is allowed.
     for least in [Level::Landlock, Level::None] {
         let sandbox = home(least).executor.probe().await.unwrap();
         assert_eq!(sandbox.level, Level::Landlock);

@@ -1,4 +1,4 @@
-//! Cases 57 and 58: no way to reach anyone.
+//! Cases 57 and 58: no network.
 
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixListener};
@@ -28,7 +28,7 @@ async fn case_57_no_tcp_udp_or_ipv6() {
              perl -e '$_ = gethostbyname(q(example.com)) and print qq(resolved\\n)'; tail -n +3 /proc/net/dev | cut -d: -f1"
         ))
         .await;
-    // A datagram to our own loopback goes nowhere, but the system takes it.
+    // The system accepts a datagram to its own loopback, but nobody receives it.
     let reached: Vec<&str> =
         said.lines().filter(|line| !line.contains(&format!("udp/127.0.0.1/{udp_port}"))).collect();
     assert_eq!(reached, ["    lo"], "{said}");

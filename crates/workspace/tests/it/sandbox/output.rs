@@ -1,4 +1,4 @@
-//! Cases 52 to 54: what a command writes.
+//! Cases 52 to 54: output.
 
 use prowess_workspace::{Exit, RunWarning};
 
@@ -42,8 +42,8 @@ async fn case_53_binary_output() {
 }
 
 async fn case_54_terminal_sequences() {
-    // They are data like any other here: kept as they are, and written to no terminal of ours. A terminal that
-    // shows them is where they are made harmless.
+    // Control sequences are data here: they stay unchanged and reach no terminal. The program that shows them must make
+    // them harmless.
     let home = Home::new();
     let finished = home
         .run(r"printf '\033]52;c;cm0gLXJm\007\033[2J'; (echo x > /dev/tty) 2>/dev/null || echo none")
@@ -51,7 +51,7 @@ async fn case_54_terminal_sequences() {
     assert_eq!(text(&finished), "\x1b]52;c;cm0gLXJm\x07\x1b[2Jnone\n");
 }
 
-/// The most memory that this process had, in bytes.
+/// The peak memory of this process, in bytes.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

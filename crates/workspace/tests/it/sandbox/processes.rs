@@ -1,4 +1,4 @@
-//! Cases 46 to 51 and 63: what a command does with processes, memory and space.
+//! Cases 46 to 51 and 63: processes, memory and space.
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ async fn case_46_fork_bomb() {
 
 async fn case_46_processes_are_counted_for_each_command() {
     let home = Home::new();
-    // Two at once: neither takes from the other.
+    // Two at once do not affect each other.
     let count = r#"perl -e 'while (1) { my $p = fork; last if !defined $p; if (!$p) { sleep 60; exit } $n++ } print $n; sleep 1'"#;
     let mut command = home.command(count);
     command.limits.processes = 40;
@@ -57,9 +57,9 @@ async fn case_47_memory_bomb() {
     let finished = home.finish(command).await;
     assert_eq!(finished.exit, Exit::OutOfMemory, "{}", text(&finished));
     assert_eq!(finished.sandbox.level, Level::Bwrap);
-    // What comes after is not affected.
+    // Later commands are not affected.
     assert_eq!(home.says("echo alive").await, "alive\n");
-    // A bomb that is faster than anyone looks does not end well either.
+    // A command that allocates faster than the checks fails too.
     let mut command = home.command(r#"perl -e '$x = "x" x (3 << 30); print "had it"'"#);
     command.limits.memory = 128 << 20;
     let finished = home.finish(command).await;
@@ -181,7 +181,7 @@ async fn case_63_killing_the_parent() {
     let finished =
         home.run("kill -9 1; kill -9 $PPID; kill -STOP 1; echo here; kill -9 -1; echo still").await;
     assert!(text(&finished).contains("here"), "{finished:?}");
-    // All it can reach is itself; we and the next command live.
+    // It can reach only itself; this process and the next command live.
     assert_eq!(home.says("echo next").await, "next\n");
     assert_eq!(
         home.says(&format!("kill -0 {} 2>/dev/null || echo unknown", std::process::id())).await,

@@ -1,4 +1,4 @@
-//! Cases 70 and 71: the runtime is killed, or has no sandbox to offer.
+//! Cases 70 and 71: prowess is killed, or has no sandbox.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -28,10 +28,10 @@ in_both_modes!(
     a_thread_that_ends_takes_no_command_with_it,
 );
 
-/// The word that marks the processes of the victim.
+/// Marks the processes of the victim.
 const MARK: &str = "PROWESS_TEST_VICTIM";
 
-/// The runtime that is killed: it starts fifty commands that would never end.
+/// The process that is killed: it starts fifty endless commands.
 #[test]
 fn victim() {
     let Ok(mark) = std::env::var(MARK) else { return };
@@ -56,7 +56,7 @@ fn victim() {
     });
 }
 
-/// Starts the victim as whoever we are.
+/// Starts the victim as the current user.
 fn start_victim(mark: &str) -> std::process::Child {
     let mut command = again("sandbox::runtime::victim", Mode::Root, false);
     command.env(MARK, mark).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
@@ -85,7 +85,7 @@ async fn case_70_nor_does_one_that_is_killed_while_it_starts() {
     for round in 0..8u64 {
         let mark = unique("early");
         let mut victim = start_victim(&mark);
-        // Somewhere between the first start and the last.
+        // Between the first start and the last.
         while processes_with(&mark).is_empty() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -110,7 +110,7 @@ async fn case_71_bwrap_missing() {
 }
 
 async fn case_71_user_namespaces_off() {
-    // bubblewrap inside a place where no user namespace can be made says so itself.
+    // bubblewrap itself reports that no user namespace can be made.
     let programs = tempfile::tempdir().unwrap();
     std::fs::set_permissions(programs.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     symlink("/usr/bin/setpriv", programs.path().join("setpriv")).unwrap();
@@ -141,7 +141,7 @@ async fn case_71_a_lower_level_needs_the_user_s_word() {
     assert_eq!((finished.exit, said), (Exit::Code(3), format!("{work}\n\n{work}\n")));
     assert_eq!(finished.sandbox.level, Level::None);
     assert!(finished.sandbox.missing.contains(&Missing::Isolation));
-    // Its processes end with it all the same.
+    // Its processes still end with it.
     let mark = unique("bare");
     let mut command = home.command(&format!("bash -c 'exec -a {mark} sleep 600' & sleep 600"));
     command.limits.timeout = Duration::from_millis(500);
@@ -150,7 +150,7 @@ async fn case_71_a_lower_level_needs_the_user_s_word() {
 }
 
 async fn case_71_no_proc_is_a_level_of_its_own() {
-    // Where something of /proc is hidden, as in most containers, the system lets nobody have a new one.
+    // If a part of /proc is hidden, as in most containers, nobody can mount a new one.
     let programs = tempfile::tempdir().unwrap();
     std::fs::set_permissions(programs.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     symlink("/usr/bin/setpriv", programs.path().join("setpriv")).unwrap();
@@ -187,7 +187,7 @@ async fn runs_that_never_began_leave_nothing_behind() {
         let mut refused = home.command("true");
         refused.environment.insert("LD_PRELOAD".into(), "x".into());
         assert!(matches!(home.executor.run(refused, &NoSink).await, Err(ExecuteError::Refused(_))));
-        // A file that is to be a directory makes the start fail, where inputs are linked at all.
+        // A file in the place of a directory makes the start fail, if inputs can be linked.
         std::fs::write(home.path().join("work/file"), "x").unwrap();
         let mut failing = home.command("true");
         failing.read_only.push(("/usr".into(), "work/file/x".into()));
@@ -210,7 +210,7 @@ async fn a_dead_reaper_is_replaced() {
     let number = reapers[0].file_name().unwrap().to_str().unwrap().parse().unwrap();
     let reaper = rustix::process::Pid::from_raw(number).unwrap();
     rustix::process::kill_process(reaper, rustix::process::Signal::KILL).unwrap();
-    // It is dead once it has no command line any more.
+    // It is dead when it has no command line any more.
     while processes_with("while read -r what group").contains(&reapers[0]) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -237,7 +237,7 @@ async fn a_dropped_run_is_dead() {
     assert!(processes_with(&mark).is_empty());
 }
 
-/// Ended at every moment of its start: also when bubblewrap has just made the first process inside.
+/// The run is ended at every moment of its start, even right after bubblewrap made the first process.
 async fn a_run_that_is_ended_while_it_starts_leaves_nothing() {
     let mark = unique("early");
     let home = Arc::new(Home::new());
@@ -313,7 +313,7 @@ fn groups() -> usize {
 async fn a_thread_that_ends_takes_no_command_with_it() {
     let home = Arc::new(Home::new());
     let (send, received) = std::sync::mpsc::channel();
-    // The thread that asks for the run ends while the command runs.
+    // The thread that requested the run ends while the command runs.
     let there = Arc::clone(&home);
     let handle = tokio::runtime::Handle::current();
     std::thread::spawn(move || {

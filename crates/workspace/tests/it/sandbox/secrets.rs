@@ -1,4 +1,4 @@
-//! Cases 55, 56 and 66 to 68: what of the host a command sees, and what it leaves for the next.
+//! Cases 55, 56 and 66 to 68: what a command sees of this machine, and what it leaves for the next one.
 
 use prowess_workspace::executor::NoSink;
 use prowess_workspace::executor::local::LocalOptions;
@@ -86,7 +86,7 @@ async fn case_66_an_allowed_loader_never_reaches_the_launcher() {
     command.environment.insert("BASH_ENV".into(), "/ws/work/planted.sh".into());
     std::fs::write(home.path().join("work/planted.sh"), "echo sourced").unwrap();
     let finished = home.finish(command).await;
-    // The host's path does not exist inside: the loader that complains is there, once for each program.
+    // The local path does not exist inside: the loader complains once for each program.
     let errors = String::from_utf8_lossy(&finished.stderr.head).into_owned();
     assert!(errors.lines().all(|line| line.contains("cannot be preloaded")), "{errors}");
     let said = String::from_utf8_lossy(&finished.stdout.head).into_owned();
@@ -105,22 +105,22 @@ async fn case_67_inherited_descriptors() {
         .says("ls -l /proc/self/fd | grep -o '[0-9]* -> .*'; echo; ls -l /proc/1/fd | grep -o '[0-9]* -> .*'")
         .await;
     let (own, first) = said.split_once("\n\n").unwrap();
-    // Input, two outputs, and the directory that is listed.
+    // Input, two outputs, and the listed directory.
     let numbers: Vec<&str> = own.lines().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(numbers, ["0", "1", "2", "3"], "{said}");
-    // The first process holds the same, some of it more than once.
+    // The first process has the same descriptors, some of them more than once.
     let mut held: Vec<&str> = first.lines().filter_map(|line| line.split(" -> ").nth(1)).collect();
     held.sort_unstable();
     held.dedup();
     assert!(held.len() == 3 && held[0] == "/dev/null" && held[2].starts_with("pipe:"), "{said}");
 }
 
-/// Numbers that some level gives to what it starts, and others that none does.
+/// Descriptor numbers that some level uses, and others that none uses.
 const NUMBERS: [i32; 5] = [3, 4, 7, 8, LEFT_OPEN];
-/// Set for the process that has all of them open.
+/// Set in the process that has all of them open.
 const HOLDER: &str = "PROWESS_TEST_HOLDER";
 
-/// A runtime whose parent left files open.
+/// A process whose parent left files open.
 #[test]
 fn holder() {
     if std::env::var_os(HOLDER).is_none() {

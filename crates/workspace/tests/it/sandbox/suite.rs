@@ -1,4 +1,4 @@
-//! The behaviours that every executor has, in the local one.
+//! Runs the suite of executors with the local one.
 
 use std::sync::Arc;
 

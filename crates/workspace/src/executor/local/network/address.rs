@@ -1,4 +1,4 @@
-//! Which addresses are on the public internet.
+//! Tells public internet addresses from others.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! Which hosts a command may reach, and which addresses their names may have.
+//! The hosts that a command may reach, and the addresses that their names may have.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -160,14 +160,14 @@ mod tests {
         UnixStream::connect(format!("/proc/self/fd/{}", proxy_socket.as_raw_fd())).await.unwrap()
     }
 
-    /// Everything that the proxy sends until it closes the connection.
+    /// Reads everything that the proxy sends until it closes the connection.
     async fn answer(client: &mut UnixStream) -> String {
         let mut said = String::new();
         client.read_to_string(&mut said).await.unwrap();
         said
     }
 
-    /// Does something while the proxy serves.
+    /// Runs `work` while the proxy serves.
     async fn served<T>(proxy: &Proxy, work: impl Future<Output = T>) -> T {
         tokio::select! {
             done = work => done,
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(denied(&proxy), ["network: example.com:443 has no public address"]);
     }
 
-    /// A name on the list whose owner lets it lead to this machine.
+    /// An allowed name whose owner points it at this machine is denied.
     #[tokio::test]
     async fn a_name_that_leads_home_is_forbidden() {
         let home = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -222,7 +222,7 @@ mod tests {
                 assert!(said.starts_with("HTTP/1.1 403 Forbidden\r\n"), "{said}");
                 assert!(said.ends_with(&format!("\r\n\r\n{host} has no public address\n")), "{said}");
             }
-            // Somebody is at home: by its address, which the list has, it is reached.
+            // A server listens there: its address is allowed, so the request succeeds.
             let (said, reached) =
                 tokio::join!(says(format!("CONNECT {local} HTTP/1.1\r\n\r\n")), home.accept());
             assert!(said.starts_with("HTTP/1.1 200 ") && reached.is_ok(), "{said}");
@@ -239,7 +239,7 @@ mod tests {
         let started = Instant::now();
         let said = served(&proxy, async {
             let mut slow = client(&proxy_socket).await;
-            // Byte by byte is no way to gain time.
+            // A client that sends single bytes gets no more time.
             for byte in b"GET http://" {
                 if slow.write_all(&[*byte]).await.is_err() {
                     break;

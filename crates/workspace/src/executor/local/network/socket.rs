@@ -26,16 +26,16 @@ fn open_in(directory: &Directory) -> io::Result<(UnixListener, OwnedFd)> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let inside = openat(CWD, &directory.0, flags | OFlags::DIRECTORY, Mode::empty())?;
     // This path is short: sockets allow only short paths.
-    let path = PathBuf::from(format!("/proc/self/fd/{}/way", inside.as_raw_fd()));
+    let path = PathBuf::from(format!("/proc/self/fd/{}/socket", inside.as_raw_fd()));
     let listener = UnixListener::bind(&path)?;
     let opened = (|| {
         std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         if let Some((user, group)) = privileges::owner() {
-            rustix::fs::chownat(&inside, "way", Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
+            rustix::fs::chownat(&inside, "socket", Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
         }
-        Ok::<_, io::Error>(openat(&inside, "way", flags, Mode::empty())?)
+        Ok::<_, io::Error>(openat(&inside, "socket", flags, Mode::empty())?)
     })();
-    rustix::fs::unlinkat(&inside, "way", AtFlags::empty())?;
+    rustix::fs::unlinkat(&inside, "socket", AtFlags::empty())?;
     listener.set_nonblocking(true)?;
     Ok((listener, opened?))
 }
@@ -49,7 +49,7 @@ impl Directory {
         let mut last = io::ErrorKind::AlreadyExists.into();
         for _ in 0..TRIES {
             let number = COUNT.fetch_add(1, Ordering::Relaxed);
-            let at = std::env::temp_dir().join(format!("prowess-way-{}-{number}", std::process::id()));
+            let at = std::env::temp_dir().join(format!("prowess-proxy-{}-{number}", std::process::id()));
             match DirBuilder::new().mode(0o700).create(&at) {
                 Ok(()) => return Ok(Self(at)),
                 Err(error) => last = error,
