@@ -57,7 +57,7 @@ pub(crate) fn record_turn(span: &Span, turn: &Result<TurnStatus, AgentError>) {
 
 fn ended(outcome: &TurnOutcome) -> (&'static str, Option<&'static str>) {
     match outcome {
-        TurnOutcome::Answered => ("answered", None),
+        TurnOutcome::Responded => ("answered", None),
         TurnOutcome::Silent => ("silent", None),
         TurnOutcome::CutOff => ("cut_off", None),
         TurnOutcome::Refused => ("refused", None),

@@ -28,7 +28,7 @@ use crate::model::{ModelUsage, Usage};
 /// let mut state = ThreadState::default();
 /// assert_eq!(state.next(), NextStep::Wait);
 /// state.apply(&Event::TurnStarted { messages: vec![Message::user("Hi.")] })?;
-/// assert_eq!(state.next(), NextStep::AskModel);
+/// assert_eq!(state.next(), NextStep::CallModel);
 /// # Ok::<(), prowess_agent::thread_state::MisplacedEvent>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -73,7 +73,7 @@ pub enum NextStep {
     /// Wait until someone says something.
     Wait,
     /// Call the model.
-    AskModel,
+    CallModel,
     /// Make these tool calls, in any order.
     CallTools(Vec<ReadyCall>),
     /// Wait until a person has replied about these calls.
@@ -181,7 +181,7 @@ impl ThreadState {
             }
             Phase::Model => match self.limits.tokens {
                 Some(most) if self.tokens >= most => NextStep::End(TurnOutcome::TooManyTokens { most }),
-                _ => NextStep::AskModel,
+                _ => NextStep::CallModel,
             },
             Phase::Ending(outcome) => NextStep::End(outcome.clone()),
             Phase::Tools(calls) => {

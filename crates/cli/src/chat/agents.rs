@@ -30,7 +30,7 @@ use crate::options::RootArgs;
 use crate::project::MEMORY;
 use crate::servers;
 use crate::terminal::{count, printable};
-use crate::visibility::VisibleSkills;
+use crate::visibility::ChatSkills;
 use crate::workspace_dir::WorkspaceDir;
 
 /// The name of the agent in rules and in telemetry.
@@ -149,8 +149,8 @@ impl ChatAgents {
     }
 
     /// The skills that the model sees.
-    pub(super) fn visible_skills(&self) -> VisibleSkills {
-        VisibleSkills::new(&self.catalog(), &self.config)
+    pub(super) fn visible_skills(&self) -> ChatSkills {
+        ChatSkills::new(&self.catalog(), &self.config)
     }
 
     /// Knows the files that runs of a thread write.

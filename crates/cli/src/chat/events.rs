@@ -121,7 +121,7 @@ impl EventTranslator {
 
     fn stored(&mut self, event: &Event) -> Vec<ChatEvent> {
         match event {
-            Event::ModelAnswered { model, message, usage, .. } => {
+            Event::ModelResponded { model, message, usage, .. } => {
                 self.add_calls(message.tool_calls().cloned());
                 let (input_tokens, output_tokens) = (usage.input, usage.output);
                 vec![ChatEvent::Said { model: model.clone(), input_tokens, output_tokens }]
@@ -239,7 +239,7 @@ mod tests {
             },
             ChatEvent::Replied { call: call(), reply: CallReply::Approve },
             ChatEvent::Compacted { messages: 1 },
-            ChatEvent::Ended { outcome: TurnOutcome::Answered, answer: None },
+            ChatEvent::Ended { outcome: TurnOutcome::Responded, answer: None },
             ChatEvent::Context { tokens: 1, window: None, skills: 1, skill_tokens: 1, cost: None },
             ChatEvent::Note { text: text() },
         ];

@@ -193,7 +193,7 @@ async fn run_prompt(conversation: &mut Conversation, prompt: &str) -> Result<End
 /// The end of a single turn, for the exit code.
 fn end_of_turn(conversation: &Conversation, rest: &TurnEnd) -> Result<End> {
     Ok(match rest {
-        TurnEnd::Ended(TurnOutcome::Answered) => End::Well,
+        TurnEnd::Ended(TurnOutcome::Responded) => End::Well,
         TurnEnd::Ended(TurnOutcome::Cancelled) => End::Stopped,
         TurnEnd::Ended(_) => End::Unanswered,
         TurnEnd::Waiting | TurnEnd::Left => {
@@ -258,7 +258,7 @@ async fn carry_out(conversation: &mut Conversation, line: Line) -> Result<TurnEn
         (Ok(Next::Stay), Line::Message(text)) => conversation.say(text).await.map(Some),
         (Ok(Next::Stay), _) => Ok(None),
     };
-    let stayed = TurnEnd::Ended(TurnOutcome::Answered);
+    let stayed = TurnEnd::Ended(TurnOutcome::Responded);
     match rest {
         Ok(rest) => Ok(rest.unwrap_or(stayed)),
         Err(error) => {

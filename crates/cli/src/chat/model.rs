@@ -131,6 +131,6 @@ impl Middleware for ModelDefaults {
     ) -> Result<ModelResponse, ModelError> {
         next.request.effort = next.request.effort.or(self.effort);
         next.request.max_output = next.request.max_output.or(self.max_output);
-        next.ask().await
+        next.call().await
     }
 }

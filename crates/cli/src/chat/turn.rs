@@ -166,7 +166,7 @@ impl Conversation {
 
     /// Shows how the turn ended, and how full the context window is.
     async fn ended(&mut self, outcome: TurnOutcome) -> Result<TurnEnd> {
-        if outcome != TurnOutcome::Answered {
+        if outcome != TurnOutcome::Responded {
             self.give_back();
         }
         let answer = self.thread.last_response();

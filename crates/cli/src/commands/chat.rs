@@ -17,7 +17,7 @@ use crate::options::RootArgs;
 use crate::sandbox_level::{self, SandboxCheck, level_parser};
 use crate::terminal::{Style, Terminal, count, printable, styled};
 use crate::trust::{ReviewScope, TrustReview, ask_to_trust};
-use crate::visibility::VisibleSkills;
+use crate::visibility::ChatSkills;
 use crate::workspace_dir::WorkspaceDir;
 
 /// The longest PROMPT that is read from a pipe, in bytes.
@@ -119,7 +119,7 @@ impl Options {
         };
         let mut first = Vec::new();
         if prompt.is_none() {
-            first = [notices, greeting(&config, &VisibleSkills::new(&skills.catalog, &config))].concat();
+            first = [notices, greeting(&config, &ChatSkills::new(&skills.catalog, &config))].concat();
         } else {
             notices.iter().try_for_each(|notice| writeln!(anstream::stderr(), "{notice}"))?;
         }
@@ -242,7 +242,7 @@ fn state() -> Result<PathBuf> {
 }
 
 /// The first lines of an interactive chat.
-fn greeting(config: &Config, visible_skills: &VisibleSkills) -> Vec<String> {
+fn greeting(config: &Config, visible_skills: &ChatSkills) -> Vec<String> {
     let skills = count(visible_skills.view().entries().len(), "skill");
     let model = printable(&config.settings.model.name.to_string());
     let mut lines = vec![format!(

@@ -109,7 +109,7 @@ async fn what_is_not_as_expected_is_told() {
 #[tokio::test]
 async fn an_error_at_once_is_the_calls() {
     let model = Scripted::new([ScriptedTurn::new().fail(ModelErrorKind::Auth, "no key")]);
-    assert_eq!(model.ask(request()).await.err().unwrap().to_string(), "scripted: not authorised: no key");
+    assert_eq!(model.call(request()).await.err().unwrap().to_string(), "scripted: not authorised: no key");
 }
 
 #[tokio::test]

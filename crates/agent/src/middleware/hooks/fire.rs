@@ -182,7 +182,7 @@ async fn ask_agent(agent: &Agent, prompt: &str, input: &Value) -> Result<String,
         Ok::<_, AgentError>((turn, response))
     };
     match asked.await {
-        Ok((TurnStatus::Ended(TurnOutcome::Answered), response)) => Ok(response),
+        Ok((TurnStatus::Ended(TurnOutcome::Responded), response)) => Ok(response),
         Ok((turn, _)) => Err(format!("the agent did not respond: {turn:?}")),
         Err(error) => Err(format!("the agent could not continue: {error}")),
     }

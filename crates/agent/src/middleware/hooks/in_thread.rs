@@ -135,7 +135,7 @@ impl Middleware for ThreadHooks {
         if let Some(state) = context.states.get::<HooksState>(NAME) {
             next.request.messages.retain(|message| !state.refused.contains(&message.id));
         }
-        next.ask().await
+        next.call().await
     }
 
     async fn after_model(
@@ -193,7 +193,7 @@ impl Middleware for ThreadHooks {
         let Some(reason) = actions.add(self.fire(context, state, event_data).await) else {
             return Ok(actions.actions);
         };
-        let may_go_on = matches!(outcome, TurnOutcome::Answered | TurnOutcome::Silent | TurnOutcome::CutOff);
+        let may_go_on = matches!(outcome, TurnOutcome::Responded | TurnOutcome::Silent | TurnOutcome::CutOff);
         if actions.halt.is_some() || !may_go_on {
             return Ok(actions.actions);
         }
@@ -312,7 +312,7 @@ fn escape_hook_tags(text: &str) -> String {
 
 /// The messages of a person that hooks have not seen, if the turn has just begun.
 fn new_prompt<'a>(context: MiddlewareContext<'a>, state: &HooksState) -> Vec<&'a Arc<Message>> {
-    if context.thread_state.model_calls() > 0 || context.thread_state.next() != NextStep::AskModel {
+    if context.thread_state.model_calls() > 0 || context.thread_state.next() != NextStep::CallModel {
         return Vec::new();
     }
     let is_new = |message: &&Arc<Message>| {

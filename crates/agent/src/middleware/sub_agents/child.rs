@@ -74,7 +74,7 @@ impl ChildTask<'_> {
     async fn turn(&self, thread: &mut Thread) -> Result<TurnStatus, AgentError> {
         let progress = self.context.progress;
         let watcher = move |update: ThreadUpdate<'_>| {
-            if let ThreadUpdate::Stored(Event::ModelAnswered { message, .. }) = update {
+            if let ThreadUpdate::Stored(Event::ModelResponded { message, .. }) = update {
                 for call in message.tool_calls() {
                     progress(&format!("{}: {}", self.name, call.name));
                 }
@@ -132,7 +132,7 @@ impl ChildTask<'_> {
         };
         let response = thread.last_response().unwrap_or_default();
         let answer = match outcome {
-            TurnOutcome::Answered => ToolAnswer::text(response),
+            TurnOutcome::Responded => ToolAnswer::text(response),
             outcome => {
                 let text = format!("Error: the sub-agent ended without an answer: {outcome}. {response}");
                 ToolAnswer::error(text.trim_end())

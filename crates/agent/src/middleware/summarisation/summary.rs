@@ -142,7 +142,7 @@ mod tests {
             "counts"
         }
 
-        async fn ask(&self, _: ModelRequest) -> Result<crate::model::ModelStream, ModelError> {
+        async fn call(&self, _: ModelRequest) -> Result<crate::model::ModelStream, ModelError> {
             Err(ModelError::new("counts", ModelErrorKind::Invalid, "it says nothing"))
         }
     }
