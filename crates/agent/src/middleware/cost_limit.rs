@@ -218,8 +218,8 @@ impl ThreadCostLimit {
         (agent, StateChange::new::<ParentThreads>(NAME, &above))
     }
 
-    /// Notes that the answer of a sub-agent has told its parent what it cost.
-    pub(super) fn note_answered(&self, sub_agent: &ThreadId) {
+    /// Notes that the parent's log has the cost of this sub-agent.
+    pub(super) fn note_in_parent(&self, sub_agent: &ThreadId) {
         if let Some(account) = self.tree.costs().accounts.get_mut(sub_agent) {
             account.is_in_parent = true;
         }

@@ -45,7 +45,7 @@ Look at the skills first: if one fits the task, load it and follow it, and unloa
 under `/` are those of the directory that the person works in. Commands of skills run in a sandbox with a workspace of its \
 own, which does not have those files unless they are given as inputs; what a command writes below `out/` comes back to you. \
 Some calls wait until the person allows them; if one is refused, do not try to get around that: say what you would need. \
-Be brief. Answer in Markdown.";
+Be brief. Write in Markdown.";
 
 /// The session options of a chat: how skills are shown to the model and loaded.
 pub(crate) fn session_options(settings: &SkillSettings) -> SessionOptions {

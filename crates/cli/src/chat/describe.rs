@@ -75,7 +75,7 @@ pub(super) fn refusal(data: Option<&ToolData>) -> Option<String> {
     })
 }
 
-/// How a turn ended; `None` if it ended with an answer.
+/// How a turn ended; `None` if the model responded.
 pub(super) fn outcome(outcome: &TurnOutcome) -> Option<String> {
     Some(match outcome {
         TurnOutcome::Responded => return None,

@@ -78,10 +78,10 @@ pub(crate) struct Start {
 /// How a chat ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// With an answer, or by a command.
+    /// With a response, or by a command.
     Well,
-    /// The last turn has no answer.
-    Unanswered,
+    /// The last turn ended without a response.
+    NoResponse,
     /// A question waits for a person.
     Waiting,
     /// The person stopped it.
@@ -195,7 +195,7 @@ fn end_of_turn(conversation: &Conversation, rest: &TurnEnd) -> Result<End> {
     Ok(match rest {
         TurnEnd::Ended(TurnOutcome::Responded) => End::Well,
         TurnEnd::Ended(TurnOutcome::Cancelled) => End::Stopped,
-        TurnEnd::Ended(_) => End::Unanswered,
+        TurnEnd::Ended(_) => End::NoResponse,
         TurnEnd::Waiting | TurnEnd::Left => {
             conversation.rest()?;
             let (line, waiting) =

@@ -188,8 +188,8 @@ impl Middleware for ThreadHooks {
         }
         let last = context.thread_state.messages().last();
         let last = last.filter(|message| matches!(message.content, Content::Assistant { .. }));
-        let answer = last.map(|message| message.text()).unwrap_or_default();
-        let event_data = EventData::Stop { is_active: state.stops > 0, answer: &answer };
+        let response = last.map(|message| message.text()).unwrap_or_default();
+        let event_data = EventData::Stop { is_active: state.stops > 0, response: &response };
         let Some(reason) = actions.add(self.fire(context, state, event_data).await) else {
             return Ok(actions.actions);
         };

@@ -261,6 +261,6 @@ impl Middleware for SubAgents {
 const SECTION: &str = "\
 ## Sub-agents
 
-Hand work to a sub-agent with `task` when it is several steps whose details you do not need, and several at once when \
-they do not depend on each other. A sub-agent sees nothing of this conversation: tell it all that it needs and what its \
-answer shall have. Its answer comes back to you, not to the person.";
+Give work to a sub-agent with `task` if it takes several steps and you do not need their details. If tasks do not depend \
+on each other, start several sub-agents at once. A sub-agent sees nothing of this conversation: tell it everything that it \
+needs, and what to return. You get its response; the person does not see it.";
