@@ -242,7 +242,10 @@ impl ThreadCostLimit {
             match self.tree.permit(most) {
                 Permit::OverLimit(total) => {
                     let cost = Cost::of_dollars(total);
-                    return Some(format!("the thread has cost {cost}, and may cost ${}", self.limit.most));
+                    return Some(format!(
+                        "the thread has cost {cost}, and its limit is ${}",
+                        self.limit.most
+                    ));
                 }
                 Permit::Wait => ended.await,
                 Permit::Call(call) => {

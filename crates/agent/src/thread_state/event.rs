@@ -219,7 +219,7 @@ impl std::fmt::Display for TurnOutcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Responded => f.write_str("the model responded"),
-            Self::Silent => f.write_str("the model said nothing"),
+            Self::Silent => f.write_str("the response was empty"),
             Self::CutOff => f.write_str("the response reached its limit of tokens"),
             Self::Refused => f.write_str("the model refused"),
             Self::TooManyModelCalls { most } => write!(f, "the turn reached its limit of {most} model calls"),

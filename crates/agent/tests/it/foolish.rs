@@ -213,7 +213,7 @@ async fn dangling_calls_of_a_foreign_conversation_are_repaired() {
     thread.import(foreign).await.unwrap();
     thread.say("and now?", &NoWatcher).await.unwrap();
     let seen: Vec<String> = model.request(0).messages.iter().map(|message| message.text()).collect();
-    let lost = "Error: this call has no result: it was cut off before one came.";
+    let lost = "Error: this call has no result, because it was cut off.";
     assert_eq!(seen, ["look", "", lost, "second", "never mind", "", lost, "and now?"]);
     let id = thread.id().clone();
     let before = thread.state().messages().to_vec();

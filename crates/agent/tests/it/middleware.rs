@@ -303,7 +303,7 @@ async fn tasks_run_at_once_and_end_whatever_their_models_do() {
     );
     let results = results(&thread);
     assert!(results[0].contains("the turn reached its limit of 5 model calls"), "{results:?}");
-    assert!(results[1].contains("the model said nothing"), "{results:?}");
+    assert!(results[1].contains("the response was empty"), "{results:?}");
     assert_eq!(results[2], "Denied.");
 }
 

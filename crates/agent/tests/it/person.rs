@@ -125,7 +125,7 @@ async fn a_thread_ends_when_it_has_cost_enough() {
     for _ in 0..2 {
         assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     }
-    let reason = "the thread has cost $2.0000, and may cost $2".to_owned();
+    let reason = "the thread has cost $2.0000, and its limit is $2".to_owned();
     assert_eq!(
         thread.say("go", &NoWatcher).await.unwrap(),
         TurnStatus::Ended(TurnOutcome::Stopped { reason })

@@ -311,7 +311,7 @@ fn why_not_startable(conversation: &Conversation, name: &str) -> Option<String> 
         )),
         _ if entry.skill.extensions.user_invocable => None,
         Visibility::Yes | Visibility::WithFiles | Visibility::Marked | Visibility::Manual => Some(format!(
-            "only the model can start the skill /{shown}: its SKILL.md says `user-invocable: false`. Ask the model for what it does"
+            "only the model can start the skill /{shown}: its SKILL.md says `user-invocable: false`. Ask the model to do its task"
         )),
     }
 }

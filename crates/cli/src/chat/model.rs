@@ -47,7 +47,9 @@ pub(super) fn for_skill(settings: &Settings, name: &str) -> Option<Arc<dyn Model
     settings.model =
         ModelSettings { name: name_of_skill, effort: None, context_window: None, max_output_tokens: None };
     let found = configured(&settings);
-    found.inspect_err(|error| tracing::warn!(name, %error, "The model that a skill wants cannot be had")).ok()
+    found
+        .inspect_err(|error| tracing::warn!(name, %error, "The model that a skill wants is not available"))
+        .ok()
 }
 
 fn build(

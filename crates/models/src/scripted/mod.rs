@@ -88,7 +88,7 @@ pub struct Scripted {
     given: Arc<AtomicUsize>,
 }
 
-/// The text is no valid script.
+/// The text is not a valid script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the script is invalid: {0}")]
 pub struct ScriptError(String);

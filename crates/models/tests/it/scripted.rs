@@ -67,7 +67,7 @@ async fn a_script_in_a_file() {
     }
     assert_eq!(model.remaining(), 0);
     let error = heard(&model, request()).await.1.unwrap();
-    insta::assert_snapshot!(error, @r#"scripted:greeting: the request is not understood: turn 5 was asked for, but the script has 4; the last message is "Hello""#);
+    insta::assert_snapshot!(error, @r#"scripted:greeting: the request is invalid: turn 5 was asked for, but the script has 4; the last message is "Hello""#);
 }
 
 #[tokio::test]

@@ -86,7 +86,8 @@ impl ThreadHooks {
         match &due.hook.handler {
             Handler::Prompt(_) => Ok(HookVerdict::default()),
             Handler::Command(line) => {
-                let commands = self.hooks.commands.as_ref().ok_or("this agent runs no commands of hooks")?;
+                let commands =
+                    self.hooks.commands.as_ref().ok_or("this agent does not run commands of hooks")?;
                 let view = skills::at(context);
                 let skill = match (&due.skill, skills::service(context).zip(view.as_ref())) {
                     (Some(name), Some((service, view))) => Some(HookSkill::new(name, service, view)),
@@ -137,9 +138,8 @@ impl HookDecision {
         }
         if let Some(arguments) = verdict.arguments.filter(|arguments| *arguments != input["tool_input"]) {
             // A person or a rule approved other arguments. These need approval too.
-            let text = format!(
-                "it wants other arguments than those that were approved. Call again with: {arguments}"
-            );
+            let text =
+                format!("it changed the arguments after they were approved. Call again with: {arguments}");
             self.block(due, &text);
         }
         if let Some(reason) = &verdict.block {

@@ -198,11 +198,11 @@ impl Middleware for ThreadHooks {
             return Ok(actions.actions);
         }
         if state.stops >= MAX_STOPS {
-            tracing::warn!(thread = %context.thread, reason, "A hook kept the turn from ending too often: it ends now");
+            tracing::warn!(thread = %context.thread, reason, "Hooks continued the turn too often: it ends now");
             return Ok(actions.actions);
         }
         actions.change(&HooksDelta::Resumed);
-        let message = Message::user(format!("The turn is not over. It was kept from ending by {reason}"));
+        let message = Message::user(format!("The turn is not over, because of {reason}"));
         actions
             .actions
             .push(MiddlewareAction::Jump(Jump::Model(vec![message.marked(MARK, HookEvent::Stop.name())])));
@@ -293,7 +293,7 @@ impl ThreadHooks {
 }
 
 const SECTION: &str =
-    "## Hooks\n\nThe person who runs you, or a skill that they let do so, has something to say here.";
+    "## Hooks\n\nMessages from hooks. The person who runs you set them up, or allowed a skill to do so.";
 
 /// Escapes all tags of hooks, in any spelling.
 fn escape_hook_tags(text: &str) -> String {

@@ -101,7 +101,7 @@ impl HookVerdict {
             Some("deny") => self.block(reason),
             // The call has started, so it cannot wait for a person.
             Some("ask") => {
-                self.block(reason.or(Some("a person would have to be asked, which a hook cannot do here")))
+                self.block(reason.or(Some("it wants to ask a person, which is not possible here")))
             }
             None | Some("allow") => {}
             Some(other) => return Err(unknown("permissionDecision", other)),

@@ -144,7 +144,7 @@ impl SubAgents {
     pub(crate) async fn fork(&self, forked: ForkedSkill, context: ToolContext<'_>) -> ToolOutput {
         let name = forked.agent.as_deref().unwrap_or(GENERAL);
         let Some(sub_agent) = self.0.agents.get(name) else { return self.unknown().into() };
-        let arguments = forked.arguments.as_deref().map(|arguments| format!(" It is given: {arguments}"));
+        let arguments = forked.arguments.as_deref().map(|arguments| format!(" Arguments: {arguments}"));
         let arguments = arguments.unwrap_or_default();
         let (task, seeds) = if sub_agent.agent.has_middleware("skills") {
             let task = format!("Follow the skill '{}', which is loaded.{arguments}", forked.name);
@@ -173,7 +173,10 @@ impl SubAgents {
     ) -> ToolOutput {
         let depth = Depth::of(context.states);
         if depth >= self.0.depth {
-            let text = format!("Error: sub-agents go {} deep at most: do it yourself.", self.0.depth);
+            let text = format!(
+                "Error: sub-agents can be nested at most {} deep. Do the task yourself.",
+                self.0.depth
+            );
             return ToolAnswer::error(text).into();
         }
         seeds.push(StateChange::new::<Depth>(NAME, &(depth + 1)));

@@ -286,7 +286,7 @@ async fn stop_keeps_the_turn_going_and_says_that_it_did() {
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!(thread.last_response().as_deref(), Some("Now it is done."));
     let told = model.request(1).messages.last().map(|message| message.text());
-    let message = "The turn is not over. It was kept from ending by a hook: the tests fail";
+    let message = "The turn is not over, because of a hook: the tests fail";
     assert_eq!(told.as_deref(), Some(message));
     let log = place.log(thread.id());
     assert_eq!((&log[0]["stop_hook_active"], &log[1]["stop_hook_active"]), (&json!(false), &json!(true)));
