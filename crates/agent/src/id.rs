@@ -22,7 +22,7 @@ pub const MAX_THREAD_ID: usize = 64;
 #[serde(try_from = "String", into = "String")]
 pub struct ThreadId(String);
 
-/// The text is no valid name of a thread.
+/// The text is not a valid name of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a thread's name must have 1 to {MAX_THREAD_ID} characters: letters, digits, `-` and `_`")]
 pub struct ThreadIdError;

@@ -40,7 +40,7 @@
 //! # The five types to know
 //!
 //! - [`Agent`]: a model, tools and middleware. [`Agent::open`] opens a thread.
-//! - [`Thread`]: the handle to a thread. [`Thread::say`] starts a turn, [`Thread::reply`] answers its questions.
+//! - [`Thread`]: the handle to a thread. [`Thread::say`] starts a turn, [`Thread::reply`] replies to its questions.
 //! - [`Tool`]: a function that the model can call. [`FunctionTool`] makes one from a Rust function.
 //! - [`Middleware`]: a component that adds tools, prompt sections and state, and can wrap calls. [`middleware`] has those
 //!   that prowess ships.

@@ -151,10 +151,7 @@ impl fmt::Display for ReadError {
                 )
             }
             Self::NoLongerASkill { location, reason } => {
-                write!(
-                    f,
-                    "Failed to read skill file at {location}: {reason}; mend it and refresh the catalog"
-                )
+                write!(f, "Failed to read skill file at {location}: {reason}; fix it and refresh the catalog")
             }
             Self::Renamed { location, indexed, found } => write!(
                 f,

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::rows::folded;
 
 /// The longest reply that is read, in bytes.
-const MAX_ANSWER: u64 = 1024;
+const MAX_REPLY: u64 = 1024;
 
 /// The reply to a yes-or-no question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) fn confirm(question: &str) -> Result<bool> {
 }
 
 /// Asks on the error stream. Text typed before the question is not taken as its reply.
-pub(crate) fn ask(lines: &[&str], answers: &mut impl BufRead) -> Result<Confirmation> {
+pub(crate) fn ask(lines: &[&str], replies: &mut impl BufRead) -> Result<Confirmation> {
     let mut err = anstream::stderr();
     crate::terminal::discard_typed_input();
     let width = terminal_size::terminal_size().map_or(usize::MAX, |(width, _)| usize::from(width.0));
@@ -43,7 +43,7 @@ pub(crate) fn ask(lines: &[&str], answers: &mut impl BufRead) -> Result<Confirma
     err.write_all(format!("{} ", rows.join("\n")).as_bytes())?;
     err.flush()?;
     let mut line = String::new();
-    answers.take(MAX_ANSWER).read_line(&mut line)?;
+    replies.take(MAX_REPLY).read_line(&mut line)?;
     Ok(match line.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Confirmation::Yes,
         _ if line.ends_with('\n') => Confirmation::No,

@@ -53,7 +53,7 @@ pub(crate) fn check_owned(path: &Path) -> Result<()> {
     let is_ours = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
     if !is_ours || found.mode() & 0o022 != 0 {
         bail!(
-            "{} is not yours alone: remove it, or use --workspace DIR to keep workspaces elsewhere",
+            "{} must belong to you alone: remove it, or use --workspace DIR to keep workspaces elsewhere",
             path.display()
         );
     }

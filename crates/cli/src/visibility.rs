@@ -24,7 +24,7 @@ pub(crate) const UNKNOWN: &str = "cannot tell which skills the model sees";
 const MAX_NAMED: usize = 10;
 
 /// The skills that the model of `prowess chat` sees, by the rules of the user, of a trusted project and of the agent.
-pub(crate) struct VisibleSkills {
+pub(crate) struct ChatSkills {
     policy: Policy,
     view: CatalogView,
     options: SessionOptions,
@@ -47,7 +47,7 @@ pub(crate) enum Visibility {
     Untrusted,
 }
 
-impl VisibleSkills {
+impl ChatSkills {
     /// The skills that a model sees with this configuration.
     pub(crate) fn new(catalog: &Catalog, config: &Config) -> Self {
         // Visibility does not depend on the workspace directory.

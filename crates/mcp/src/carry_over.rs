@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::consent::WaitingQuestions;
+use crate::consent::ElicitedQuestions;
 use crate::outputs::Outputs;
 
 /// Questions that wait for a reply, and outputs of runs. Clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CarryOver {
-    pub(crate) waiting: Arc<WaitingQuestions>,
+    pub(crate) waiting: Arc<ElicitedQuestions>,
     pub(crate) outputs: Arc<Outputs>,
 }
 

@@ -19,13 +19,14 @@ const ARTIFACTS: &str = "artifact_files";
 /// The outputs so far.
 #[derive(Debug, Default)]
 pub(crate) struct Outputs {
-    kept: Mutex<KeptOutputs>,
+    list: Mutex<OutputList>,
     /// Whether clients share it that must not see each other's outputs.
     is_shared: bool,
 }
 
+/// The outputs that the server keeps, oldest first, and the number of runs so far.
 #[derive(Debug, Default)]
-struct KeptOutputs {
+struct OutputList {
     runs: u64,
     outputs: VecDeque<Output>,
 }
@@ -74,8 +75,8 @@ impl Outputs {
     /// Keeps the files in the report of a run that saves artifacts in `scope`, and adds their addresses to the report.
     /// Returns them as resources; none if the value is not the report of a run.
     pub(crate) fn keep(&self, report: &mut Value, scope: Option<&OutputScope>) -> Vec<Resource> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let run = kept.runs + 1;
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = list.runs + 1;
         let (key, before) = if self.is_shared {
             // With the key of its scope, a later request can also use an artifact as an input.
             let key = scope.and_then(key_of).map(ToOwned::to_owned).or_else(random_id);
@@ -117,15 +118,15 @@ impl Outputs {
         if new.is_empty() {
             return Vec::new();
         }
-        kept.runs = run;
+        list.runs = run;
         let resources = new.iter().map(|output| output.resource.clone()).collect();
         for output in new {
-            kept.outputs.retain(|known| known.resource.uri != output.resource.uri);
-            kept.outputs.push_back(output);
+            list.outputs.retain(|known| known.resource.uri != output.resource.uri);
+            list.outputs.push_back(output);
         }
-        let mut bytes: usize = kept.outputs.iter().map(Output::bytes).sum();
-        while kept.outputs.len() > MAX_OUTPUTS || bytes > MAX_BYTES {
-            bytes -= kept.outputs.pop_front().map_or(0, |output| output.bytes());
+        let mut bytes: usize = list.outputs.iter().map(Output::bytes).sum();
+        while list.outputs.len() > MAX_OUTPUTS || bytes > MAX_BYTES {
+            bytes -= list.outputs.pop_front().map_or(0, |output| output.bytes());
         }
         resources
     }
@@ -135,14 +136,14 @@ impl Outputs {
         if self.is_shared {
             return Vec::new();
         }
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.outputs.iter().map(|output| output.resource.clone()).collect()
+        let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        list.outputs.iter().map(|output| output.resource.clone()).collect()
     }
 
     /// The output at an address.
     pub(crate) fn get(&self, address: &str) -> Option<Output> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.outputs.iter().find(|output| output.resource.uri == address).cloned()
+        let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        list.outputs.iter().find(|output| output.resource.uri == address).cloned()
     }
 }
 

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::carry_over::CarryOver;
 use crate::changes::Changes;
-use crate::consent::WaitingQuestions;
+use crate::consent::ElicitedQuestions;
 use crate::live::{LiveSkills, Version};
 use crate::outputs::Outputs;
 use crate::skills_extension::{Publication, Unserved};
@@ -168,7 +168,7 @@ impl SkillServer {
         &self.0.session
     }
 
-    pub(crate) fn waiting(&self) -> &WaitingQuestions {
+    pub(crate) fn waiting(&self) -> &ElicitedQuestions {
         &self.0.carry_over.waiting
     }
 

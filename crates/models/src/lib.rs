@@ -40,7 +40,7 @@
 //! # Conversations
 //!
 //! [`OpenAi`] and [`Anthropic`] repair a conversation before they send it. They merge messages until roles alternate, give
-//! each tool call its own id, answer calls that have no answer, wrap arguments that are no JSON, and name files that cannot
+//! each tool call its own id, answer calls that have no answer, wrap arguments that are not JSON, and name files that cannot
 //! be sent.
 //!
 //! # Promises

@@ -104,7 +104,7 @@ impl Replies {
 #[async_trait]
 impl Asker for Replies {
     async fn ask(&self, question: &Question) -> Option<Reply> {
-        let is_among = |allowed: &[Fingerprint]| allowed.iter().any(|one| question.is_answered_by(*one));
+        let is_among = |allowed: &[Fingerprint]| allowed.iter().any(|one| question.is_covered_by(*one));
         if is_among(&self.always) {
             return Some(Reply::Always);
         }

@@ -299,8 +299,8 @@ mod tests {
             // Set it without the broker, so that only the last check can find it.
             permissions.session.set(RuleSource::User, vec![Rule::new("run", "rm *", Decision::Deny)]);
 
-            let answered = broker.reply(id, reply).await;
-            assert!(matches!(answered, Err(ReplyError::Denied { .. })));
+            let replied = broker.reply(id, reply).await;
+            assert!(matches!(replied, Err(ReplyError::Denied { .. })));
             assert!(matches!(waiter.await.unwrap(), Err(Refusal::Denied { .. })));
             assert_eq!(broker.remembered(), []);
         }

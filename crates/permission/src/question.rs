@@ -166,9 +166,9 @@ impl Question {
         self.stored_fingerprint.unwrap_or_else(of_now)
     }
 
-    /// Whether a reply to the question with this fingerprint also answers this question.
+    /// Whether a reply to the question with this fingerprint also counts for this question.
     #[must_use]
-    pub fn is_answered_by(&self, fingerprint: Fingerprint) -> bool {
+    pub fn is_covered_by(&self, fingerprint: Fingerprint) -> bool {
         self.earlier_fingerprints.contains(&fingerprint) || self.fingerprint() == fingerprint
     }
 }

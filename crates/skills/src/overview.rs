@@ -108,7 +108,7 @@ impl SkillView {
                  `{load}(\"{quoted}\")` to work with that one."
             ),
             Staleness::Changed => format!(
-                "The loaded skill '{name}' has been changed since. Use `{unload}(\"{quoted}\")` and \
+                "The loaded skill '{name}' has changed since it was loaded. Use `{unload}(\"{quoted}\")` and \
                  `{load}(\"{quoted}\")` to read it again."
             ),
         }

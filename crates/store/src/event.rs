@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn an_event_of_a_later_version_is_refused() {
-        let body = serde_json::to_vec(&Event::TurnEnded { outcome: TurnOutcome::Answered }).unwrap();
+        let body = serde_json::to_vec(&Event::TurnEnded { outcome: TurnOutcome::Responded }).unwrap();
         let later = i64::from(EVENT_VERSION) + 1;
         let checksum = checksum(&[1, 7, later], &body);
         let row = EventRow { number: 1, stored: 7, version: later, checksum, body };

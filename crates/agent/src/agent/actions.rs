@@ -138,11 +138,11 @@ impl Thread {
                     Event::ToolAnswered { call, answer }
                 }
                 MiddlewareAction::Compact { cut, summary, spent } => Event::Compacted { cut, summary, spent },
-                MiddlewareAction::Tell(messages) => {
+                MiddlewareAction::AddMessages(messages) => {
                     if matches!(self.state.next(), NextStep::End(_)) {
                         moved = Moved::Settled;
                     }
-                    told(messages)
+                    messages_added(messages)
                 }
                 MiddlewareAction::Jump(Jump::Again) => {
                     // Without a change, the middleware would ask for the same again.
@@ -178,7 +178,7 @@ impl Thread {
             }
             Jump::Model(messages) => {
                 if !messages.is_empty() {
-                    events.push(told(messages));
+                    events.push(messages_added(messages));
                 }
                 Moved::ToModel
             }
@@ -187,8 +187,8 @@ impl Thread {
                 name_calls(&mut parts);
                 let model = BY_MIDDLEWARE.to_owned();
                 let (message, usage) = (Message::assistant(parts), Usage::default());
-                events.push(Event::ModelAsked { model: model.clone() });
-                events.push(Event::ModelAnswered { model, message, usage, finish: None });
+                events.push(Event::ModelCalled { model: model.clone() });
+                events.push(Event::ModelResponded { model, message, usage, finish: None });
                 Moved::Away
             }
             Jump::Again => Moved::No,
@@ -211,13 +211,13 @@ impl Thread {
                 calls.into_iter().map(begun_or_not).chain(waiting).collect()
             }
             NextStep::Ask(calls) => calls.into_iter().map(skipped).collect(),
-            NextStep::End(_) => vec![Event::Told { messages: Vec::new() }],
-            NextStep::Wait | NextStep::AskModel => Vec::new(),
+            NextStep::End(_) => vec![Event::MessagesAdded { messages: Vec::new() }],
+            NextStep::Wait | NextStep::CallModel => Vec::new(),
         }
     }
 }
 
-/// Messages that a middleware says in a person's place, marked as such.
-fn told(messages: Vec<Message>) -> Event {
-    Event::Told { messages: messages.into_iter().map(Message::not_by_person).collect() }
+/// The event that adds messages of a middleware. They are marked as not by a person.
+fn messages_added(messages: Vec<Message>) -> Event {
+    Event::MessagesAdded { messages: messages.into_iter().map(Message::not_by_person).collect() }
 }

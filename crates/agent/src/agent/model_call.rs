@@ -25,12 +25,12 @@ const MAX_CALLS: usize = 128;
 
 impl Thread {
     /// Calls the model, and stores its response.
-    pub(super) async fn ask_model(&mut self, watcher: &dyn Watcher) -> Result<(), AgentError> {
+    pub(super) async fn make_model_call(&mut self, watcher: &dyn Watcher) -> Result<(), AgentError> {
         match self.call_middleware(Point::BeforeModel, watcher).await? {
             Moved::No | Moved::Again | Moved::ToModel => {}
             Moved::Settled | Moved::Away => return Ok(()),
         }
-        if self.state.next() != NextStep::AskModel {
+        if self.state.next() != NextStep::CallModel {
             return Ok(());
         }
         let tools = self.all_tools()?;
@@ -41,9 +41,9 @@ impl Thread {
         self.note_start(&*model, changes, watcher).await?;
         let (context, middleware) = (self.context(), &self.middleware[..]);
         let next = NextModel { request, model, context, middleware, watcher };
-        let response = self.held.keep_during(&*self.agent.store, next.ask()).await?;
+        let response = self.held.keep_during(&*self.agent.store, next.call()).await?;
         let event = match response.map(with_unique_call_ids) {
-            Ok(response) => Event::ModelAnswered {
+            Ok(response) => Event::ModelResponded {
                 model: response.model,
                 message: response.message,
                 usage: response.usage,
@@ -65,17 +65,17 @@ impl Thread {
         changes: Vec<StateChange>,
         watcher: &dyn Watcher,
     ) -> Result<(), AgentError> {
-        let asked = Event::ModelAsked { model: model.name().to_owned() };
+        let called = Event::ModelCalled { model: model.name().to_owned() };
         let was_cut_off = self.is_resumed || !self.unstored_start.is_empty();
         if was_cut_off || !changes.is_empty() {
             let changed = (!changes.is_empty()).then_some(Event::StateChanged { changes });
-            self.store(changed.into_iter().chain([asked]).collect(), watcher).await?;
+            self.store(changed.into_iter().chain([called]).collect(), watcher).await?;
             self.is_resumed = false;
             return Ok(());
         }
         self.store(Vec::new(), watcher).await?;
-        self.apply(&asked)?;
-        self.unstored_start.push(asked);
+        self.apply(&called)?;
+        self.unstored_start.push(called);
         Ok(())
     }
 
@@ -141,7 +141,7 @@ async fn receive(
     request: ModelRequest,
     watcher: &dyn Watcher,
 ) -> Result<ModelResponse, ModelError> {
-    let mut stream = model.ask(request).await?;
+    let mut stream = model.call(request).await?;
     let mut assembly = ResponseAssembly::new(model.name());
     let mut bytes = 0_usize;
     while let Some(delta) = stream.next().await {

@@ -34,10 +34,10 @@ use crate::tool::{Tool, ToolAnswer, ToolContext, ToolKind, ToolOutput};
 ///
 ///     async fn wrap_model_call(&self, _: MiddlewareContext<'_>, next: NextModel<'_>) -> Result<ModelResponse, ModelError> {
 ///         let mut again = next.clone();
-///         match next.ask().await {
+///         match next.call().await {
 ///             Err(error) if error.kind.is_passing() => {
 ///                 again.model = Arc::clone(&self.0);
-///                 again.ask().await
+///                 again.call().await
 ///             }
 ///             response => response,
 ///         }
@@ -79,7 +79,7 @@ impl NextModel<'_> {
     /// # Errors
     ///
     /// The model failed, or its response broke off.
-    pub async fn ask(mut self) -> Result<ModelResponse, ModelError> {
+    pub async fn call(mut self) -> Result<ModelResponse, ModelError> {
         match self.middleware.split_first() {
             Some((middleware, rest)) => {
                 self.middleware = rest;

@@ -30,7 +30,7 @@ use crate::tool::Tools;
 /// let agent = Agent::builder(Arc::new(model)).build()?;
 /// let id = ThreadId::new();
 /// let mut thread = agent.open(id.clone()).await?;
-/// assert_eq!(thread.say("How many notes?", &NoWatcher).await?, TurnStatus::Ended(TurnOutcome::Answered));
+/// assert_eq!(thread.say("How many notes?", &NoWatcher).await?, TurnStatus::Ended(TurnOutcome::Responded));
 /// thread.close().await?;
 ///
 /// // Later, perhaps in another process, the thread still has all messages.

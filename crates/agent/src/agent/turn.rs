@@ -45,7 +45,7 @@ impl Thread {
                     self.call_middleware(Point::BeforeAgent, watcher).await?;
                     self.has_begun = true;
                 }
-                NextStep::AskModel => self.ask_model(watcher).await?,
+                NextStep::CallModel => self.make_model_call(watcher).await?,
                 NextStep::CallTools(calls) => {
                     // Calls that cannot be made are answered first, so nobody is asked about them.
                     let (callable, answered) = self.sort_calls(calls)?;
@@ -81,7 +81,9 @@ impl Thread {
             self.is_ahead = false;
             let mut actions = actions.map_err(AgentError::of(middleware.name()))?;
             actions.retain(|action| match action {
-                MiddlewareAction::Tell(_) | MiddlewareAction::Jump(Jump::Model(_)) => may_go_on(&outcome),
+                MiddlewareAction::AddMessages(_) | MiddlewareAction::Jump(Jump::Model(_)) => {
+                    may_go_on(&outcome)
+                }
                 MiddlewareAction::Change(_) => true,
                 _ => false,
             });
@@ -98,7 +100,7 @@ impl Thread {
 /// Whether a middleware can let a turn continue that was about to end: it reached no limit, and nobody ended it.
 fn may_go_on(outcome: &TurnOutcome) -> bool {
     match outcome {
-        TurnOutcome::Answered | TurnOutcome::Silent | TurnOutcome::CutOff => true,
+        TurnOutcome::Responded | TurnOutcome::Silent | TurnOutcome::CutOff => true,
         TurnOutcome::Failed { error } => error.kind == ModelErrorKind::ContextTooLong,
         TurnOutcome::Refused
         | TurnOutcome::TooManyModelCalls { .. }

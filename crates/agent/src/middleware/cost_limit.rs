@@ -62,7 +62,7 @@ struct TreeCosts {
     /// How many calls run now.
     calls: u64,
     /// The cost of the most expensive call.
-    dearest: Option<Decimal>,
+    highest_cost: Option<Decimal>,
 }
 
 /// What a thread cost, including the sub-agents whose cost is in its log.
@@ -104,8 +104,9 @@ impl ThreadTree {
         let mut costs = self.costs();
         let total = costs.total();
         // Until the cost of one call is known, calls run one at a time.
-        let expected =
-            costs.dearest.map_or(Decimal::MAX, |dearest| dearest.saturating_mul(costs.calls.into()));
+        let expected = costs
+            .highest_cost
+            .map_or(Decimal::MAX, |highest_cost| highest_cost.saturating_mul(costs.calls.into()));
         if total >= most {
             Permit::OverLimit(total)
         } else if costs.calls > 0 && total.saturating_add(expected) >= most {
@@ -131,7 +132,7 @@ impl TreeCosts {
 
     /// Adds the cost of a call.
     fn add(&mut self, thread: &ThreadId, cost: Decimal) {
-        self.dearest = self.dearest.max(Some(cost));
+        self.highest_cost = self.highest_cost.max(Some(cost));
         let account = self.accounts.entry(thread.clone()).or_default();
         account.cost = account.cost.saturating_add(cost);
     }
@@ -217,8 +218,8 @@ impl ThreadCostLimit {
         (agent, StateChange::new::<ParentThreads>(NAME, &above))
     }
 
-    /// Notes that the answer of a sub-agent has told its parent what it cost.
-    pub(super) fn note_answered(&self, sub_agent: &ThreadId) {
+    /// Notes that the parent's log has the cost of this sub-agent.
+    pub(super) fn note_in_parent(&self, sub_agent: &ThreadId) {
         if let Some(account) = self.tree.costs().accounts.get_mut(sub_agent) {
             account.is_in_parent = true;
         }
@@ -241,7 +242,10 @@ impl ThreadCostLimit {
             match self.tree.permit(most) {
                 Permit::OverLimit(total) => {
                     let cost = Cost::of_dollars(total);
-                    return Some(format!("the thread has cost {cost}, and may cost ${}", self.limit.most));
+                    return Some(format!(
+                        "the thread has cost {cost}, and its limit is ${}",
+                        self.limit.most
+                    ));
                 }
                 Permit::Wait => ended.await,
                 Permit::Call(call) => {
@@ -277,7 +281,7 @@ impl Middleware for ThreadCostLimit {
         if let Some(problem) = self.limit.unpriced(next.model.name()) {
             return Err(ModelError::new(next.model.name(), ModelErrorKind::Invalid, problem));
         }
-        let response = next.ask().await?;
+        let response = next.call().await?;
         let cost = self.limit.prices.cost(&ModelUsage::on(response.model.as_str(), response.usage));
         // Added before the call stops counting as running.
         self.tree.costs().add(context.thread, cost.dollars());

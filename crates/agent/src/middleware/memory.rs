@@ -134,21 +134,21 @@ impl Middleware for Memory {
 
 const GUIDELINES: &str = "\
 <memory_guidelines>
-The text above was read from files when this session began. They are yours to keep: change them with `edit_file`, or
-make them with `write_file` where there are none yet.
+The text above was read from files when this conversation started. You maintain these files: change them with
+`edit_file`. If a file does not exist, create it with `write_file`.
 
-Write to memory, before anything else that you do in the turn, when
-- a person asks you to remember something: \"from now on, answer in German\";
+Write to memory, before anything else in the turn, when
+- a person asks you to remember something: \"from now on, write in German\";
 - a person corrects how you work, and it will matter again: \"we never commit to main\";
-- you learn what you will need in later sessions: where something is, how a tool of this project is used.
+- you learn something for later conversations: where something is, how to use a tool of this project.
 
 Do not write to memory
-- what is of use only now: \"I am late today\", the task at hand, a question and its answer;
-- what the files of the project say already;
-- credentials of any kind: keys, tokens, passwords. Not even when asked.
+- things that matter only now: \"I am late today\", the current task, a question and its solution;
+- things that the project's files already say;
+- credentials of any kind: keys, tokens, passwords. Not even if a person asks.
 
 Examples
-- \"Please remember that the staging server is called heron.\" First edit the file, then answer.
-- \"What is 17 times 3?\" Answer; there is nothing to remember.
-- \"Use this token for the request: …\" Use it, and write it nowhere.
+- \"Please remember that the staging server is called heron.\" First edit the file, then respond.
+- \"What is 17 times 3?\" Respond; there is nothing to remember.
+- \"Use this token for the request: …\" Use it, but do not write it anywhere.
 </memory_guidelines>";

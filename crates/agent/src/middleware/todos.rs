@@ -24,7 +24,7 @@ const SECTION: &str = "\
 
 For work of several steps, keep a list with `write_todos`: write it before you begin, set one step to \
 `in_progress` when you start it, and to `completed` as soon as it is done. Each call replaces the whole list. \
-For work of one or two steps, do without.";
+For work of one or two steps, you need no list.";
 
 /// The tool `write_todos`, and the list in the thread's state.
 ///
@@ -154,7 +154,7 @@ impl WriteTodos {
     fn create_definition() -> ToolDefinition {
         ToolDefinition {
             name: TOOL.to_owned(),
-            description: "Write the whole list of steps, each time.".to_owned(),
+            description: "Write the list of steps. Always write the whole list.".to_owned(),
             parameters: schema::<Arguments>(),
         }
     }
@@ -179,7 +179,10 @@ impl Tool for WriteTodos {
         let todo = |Step { content, status }| Todo { content, status };
         let todos: Vec<Todo> = todos.into_iter().map(todo).collect();
         if todos.len() > MAX_TODOS {
-            let text = format!("Error: a list has {MAX_TODOS} steps at most, and this one {}.", todos.len());
+            let text = format!(
+                "Error: a list can have at most {MAX_TODOS} steps, but this one has {}.",
+                todos.len()
+            );
             return ToolAnswer::error(text).into();
         }
         let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();

@@ -52,7 +52,7 @@ impl std::fmt::Display for ModelErrorKind {
             Self::Overloaded => "overloaded",
             Self::ContextTooLong => "the request is too long",
             Self::Refused => "refused",
-            Self::Invalid => "the request is not understood",
+            Self::Invalid => "the request is invalid",
             Self::Malformed => "malformed response",
             Self::Unreachable => "cannot be reached",
             Self::TimedOut => "took too long",

@@ -40,7 +40,7 @@ pub type ModelStream = BoxStream<'static, Result<ModelDelta, ModelError>>;
 ///         "echo"
 ///     }
 ///
-///     async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+///     async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
 ///         let last = request.messages.last().map(|message| message.text()).unwrap_or_default();
 ///         Ok(stream::iter([Ok(ModelDelta::Text(last))]).boxed())
 ///     }
@@ -73,7 +73,7 @@ pub trait Model: Send + Sync + Debug {
     /// # Errors
     ///
     /// The call failed before the first delta.
-    async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError>;
+    async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError>;
 }
 
 /// How many tokens a model can read and write, as far as known.

@@ -57,7 +57,7 @@ pub struct Exporter {
 #[non_exhaustive]
 pub enum ExportError {
     /// The collector's address is invalid.
-    #[error("`{0}` is no address of a collector: write one such as {LOCAL}")]
+    #[error("`{0}` is not the address of a collector: write one such as {LOCAL}")]
     Endpoint(String),
     /// The environment asks for something that prowess does not support.
     #[error("{name}={value} is not supported: {instead}")]

@@ -55,13 +55,14 @@ pub(crate) fn record_turn(span: &Span, turn: &Result<TurnStatus, AgentError>) {
     }
 }
 
+/// The outcome of a turn and the type of its error. Outcomes have the names that threads and `prowess chat --json` use.
 fn ended(outcome: &TurnOutcome) -> (&'static str, Option<&'static str>) {
     match outcome {
-        TurnOutcome::Answered => ("answered", None),
+        TurnOutcome::Responded => ("answered", None),
         TurnOutcome::Silent => ("silent", None),
         TurnOutcome::CutOff => ("cut_off", None),
         TurnOutcome::Refused => ("refused", None),
-        TurnOutcome::TooManyModelCalls { .. } => ("too_many_model_calls", Some("too_many_model_calls")),
+        TurnOutcome::TooManyModelCalls { .. } => ("too_many_steps", Some("too_many_steps")),
         TurnOutcome::TooManyTokens { .. } => ("too_many_tokens", Some("too_many_tokens")),
         TurnOutcome::WindowFull { .. } => ("window_full", Some("window_full")),
         TurnOutcome::Failed { error } => ("failed", Some(kind(error.kind))),

@@ -60,7 +60,7 @@ async fn children(store: &dyn ThreadStore, parent: &ThreadId) -> Result<Vec<Thre
         };
         after += page.len() as u64;
         for stored in &page {
-            let Event::ModelAnswered { message, .. } = &stored.event else { continue };
+            let Event::ModelResponded { message, .. } = &stored.event else { continue };
             for number in 0..message.tool_calls().count() {
                 let id = sub_agent_thread(parent, &message.result_id(number));
                 if has_events(store, &id).await? {

@@ -48,7 +48,7 @@ fn said(text: &str) -> Event {
 }
 
 fn ended() -> Event {
-    Event::TurnEnded { outcome: TurnOutcome::Answered }
+    Event::TurnEnded { outcome: TurnOutcome::Responded }
 }
 
 async fn held(store: &dyn ThreadStore, owner: &str) -> Lease {

@@ -23,8 +23,8 @@ impl ThreadState {
         match event {
             Event::TurnStarted { messages } => self.start(messages)?,
             Event::Imported { messages } => self.import(messages)?,
-            Event::ModelAsked { .. } => self.ask_model()?,
-            Event::ModelAnswered { model, message, usage, finish } => {
+            Event::ModelCalled { .. } => self.count_model_call()?,
+            Event::ModelResponded { model, message, usage, finish } => {
                 self.respond(message, *finish)?;
                 if usage.input > 0 {
                     self.counted = Some((usage.total(), self.messages.len()));
@@ -43,7 +43,7 @@ impl ThreadState {
                 self.pay(spent);
             }
             Event::Stopped { outcome } => return self.stop("stopped", outcome.clone()),
-            Event::Told { messages } => self.tell(messages)?,
+            Event::MessagesAdded { messages } => self.add_messages(messages)?,
             Event::TurnEnded { outcome } => {
                 let changes = self.stop("turn_ended", TurnOutcome::Cancelled)?;
                 (self.phase, self.outcome) = (Phase::Idle, Some(outcome.clone()));
@@ -77,7 +77,7 @@ impl ThreadState {
         Ok(())
     }
 
-    fn tell(&mut self, messages: &[Message]) -> Result<(), MisplacedEvent> {
+    fn add_messages(&mut self, messages: &[Message]) -> Result<(), MisplacedEvent> {
         if !matches!(self.phase, Phase::Ending(_) | Phase::Model) {
             return Err(misplaced("told", "the model is not called next"));
         }
@@ -94,7 +94,7 @@ impl ThreadState {
         self.spent += spent;
     }
 
-    fn ask_model(&mut self) -> Result<(), MisplacedEvent> {
+    fn count_model_call(&mut self) -> Result<(), MisplacedEvent> {
         if self.phase != Phase::Model {
             return Err(misplaced("model_asked", "the model is not called next"));
         }
@@ -122,7 +122,7 @@ impl ThreadState {
             _ if !calls.is_empty() => Phase::Tools(calls),
             Some(Finish::Length) => Phase::Ending(TurnOutcome::CutOff),
             _ if parts.is_empty() => Phase::Ending(TurnOutcome::Silent),
-            _ => Phase::Ending(TurnOutcome::Answered),
+            _ => Phase::Ending(TurnOutcome::Responded),
         };
         self.responses += 1;
         // Providers accept no empty message.

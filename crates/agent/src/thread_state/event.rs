@@ -32,12 +32,14 @@ pub enum Event {
         messages: Vec<Message>,
     },
     /// A model call started.
-    ModelAsked {
+    #[serde(rename = "model_asked")]
+    ModelCalled {
         /// The agent's model. A middleware may choose another one.
         model: String,
     },
     /// A model responded.
-    ModelAnswered {
+    #[serde(rename = "model_answered")]
+    ModelResponded {
         /// The model.
         model: String,
         /// The response.
@@ -110,8 +112,9 @@ pub enum Event {
         /// How the turn ends.
         outcome: TurnOutcome,
     },
-    /// A middleware told the model something. A turn that was about to end continues.
-    Told {
+    /// A middleware added messages for the model. A turn that was about to end continues.
+    #[serde(rename = "told")]
+    MessagesAdded {
         /// The messages; there may be none.
         messages: Vec<Message>,
     },
@@ -215,8 +218,8 @@ pub enum CallReply {
 impl std::fmt::Display for TurnOutcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Answered => f.write_str("the model responded"),
-            Self::Silent => f.write_str("the model said nothing"),
+            Self::Responded => f.write_str("the model responded"),
+            Self::Silent => f.write_str("the response was empty"),
             Self::CutOff => f.write_str("the response reached its limit of tokens"),
             Self::Refused => f.write_str("the model refused"),
             Self::TooManyModelCalls { most } => write!(f, "the turn reached its limit of {most} model calls"),
@@ -240,7 +243,8 @@ impl std::fmt::Display for TurnOutcome {
 #[non_exhaustive]
 pub enum TurnOutcome {
     /// The model responded.
-    Answered,
+    #[serde(rename = "answered")]
+    Responded,
     /// The response was empty.
     Silent,
     /// The response reached its limit of tokens.

@@ -30,7 +30,7 @@ use crate::model::{ModelUsage, Usage};
 /// let mut state = ThreadState::default();
 /// assert_eq!(state.next(), NextStep::Wait);
 /// state.apply(&Event::TurnStarted { messages: vec![Message::user("Hi.")] })?;
-/// assert_eq!(state.next(), NextStep::AskModel);
+/// assert_eq!(state.next(), NextStep::CallModel);
 /// # Ok::<(), prowess_agent::thread_state::MisplacedEvent>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]

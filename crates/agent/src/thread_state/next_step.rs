@@ -11,7 +11,7 @@ pub enum NextStep {
     /// Wait until someone says something.
     Wait,
     /// Call the model.
-    AskModel,
+    CallModel,
     /// Make these tool calls, in any order.
     CallTools(Vec<ReadyCall>),
     /// Wait until a person has replied about these calls.
@@ -30,7 +30,7 @@ impl ThreadState {
             }
             Phase::Model => match self.limits.tokens {
                 Some(most) if self.tokens >= most => NextStep::End(TurnOutcome::TooManyTokens { most }),
-                _ => NextStep::AskModel,
+                _ => NextStep::CallModel,
             },
             Phase::Ending(outcome) => NextStep::End(outcome.clone()),
             Phase::Tools(calls) => {

@@ -7,7 +7,7 @@ use crate::message::{Content, Message, ToolCall, ToolResult};
 use crate::model::name_calls;
 
 /// The answer of a call that has none.
-const LOST: &str = "Error: this call has no result: it was cut off before one came.";
+const LOST: &str = "Error: this call has no result, because it was cut off.";
 
 /// Repairs a conversation.
 ///

@@ -67,7 +67,7 @@ async fn a_turn_with_a_tool() {
             seen.lock().unwrap().push_str(text);
         }
     };
-    assert_eq!(thread.say("1 + 2 + 3?", &watcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("1 + 2 + 3?", &watcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!(thread.last_response().as_deref(), Some("It is 6."));
     assert_eq!(*seen.lock().unwrap(), "It is 6.");
     assert_eq!((results(&thread), thread.state().usage().input), (vec!["6".to_owned()], 10));
@@ -102,7 +102,7 @@ async fn foolish_calls_are_answers_that_a_model_can_act_on() {
         .build()
         .unwrap();
     let mut thread = thread(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     insta::assert_snapshot!(results(&thread).join("\n"), @r#"
     Error: there is no tool `subtract`. Tools: add, panics, slow.
     Error: add: the arguments are not valid JSON: EOF while parsing a value at line 1 column 12
@@ -280,7 +280,7 @@ async fn a_call_waits_for_a_person_also_in_another_process() {
     let TurnStatus::Waiting(waiting) = later.go_on(&NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting[0].question.wording().title, "really?");
     let done = later.reply("c1", CallReply::Approve, &NoWatcher).await.unwrap();
-    assert_eq!((done, wiped.load(Ordering::SeqCst)), (TurnStatus::Ended(TurnOutcome::Answered), 1));
+    assert_eq!((done, wiped.load(Ordering::SeqCst)), (TurnStatus::Ended(TurnOutcome::Responded), 1));
     assert!(later.reply("c1", CallReply::Approve, &NoWatcher).await.is_err(), "once");
     assert_eq!(results(&later), ["wiped", "1"]);
 }
@@ -317,7 +317,7 @@ async fn calls_that_were_cut_off() {
     let cut = tokio::time::timeout(Duration::from_millis(100), thread.say("go", &NoWatcher)).await;
     assert!(cut.is_err());
     // The handle catches up with what the log has.
-    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     let results = results(&thread);
     assert_eq!(results[..2], ["1".to_owned(), "came back".to_owned()]);
     assert!(results[2].contains("it is not known whether it took effect"), "{results:?}");
@@ -360,7 +360,7 @@ impl Middleware for Diary {
     ) -> Result<ModelResponse, ModelError> {
         self.write("model {");
         next.request.temperature = Some(0.5);
-        let answer = next.ask().await;
+        let answer = next.call().await;
         self.write("} model");
         answer
     }
@@ -422,8 +422,8 @@ async fn middleware_are_called_in_their_order() {
     a } model
     a after_model
     b after_model
-    b after_agent Answered
-    a after_agent Answered
+    b after_agent Responded
+    a after_agent Responded
     ");
     assert_eq!(model.request(0).temperature, Some(0.5));
     let twice = Agent::builder(model).middleware(diary("a")).middleware(diary("a")).build().unwrap_err();
@@ -491,7 +491,7 @@ async fn a_model_that_fails_ends_the_turn_and_not_the_thread() {
         thread.say("hello", &NoWatcher).await.unwrap(),
         TurnStatus::Ended(TurnOutcome::Failed { error })
     );
-    assert_eq!(thread.say("and now?", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("and now?", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
 }
 
 #[tokio::test]
@@ -505,7 +505,7 @@ async fn a_lease_is_kept_through_a_long_call() {
     options.lease = Duration::from_millis(120);
     let agent = Agent::builder(model).tool(Arc::new(slow)).options(options).build().unwrap();
     let mut thread = thread(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
 }
 
 #[tokio::test]

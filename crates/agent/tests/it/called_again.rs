@@ -78,7 +78,7 @@ async fn taken(middleware: &Steady) -> (usize, usize) {
     let model = Says::new([text("done")]);
     let agent = Agent::builder(model.clone()).middleware(middleware.clone()).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!(model.count(), 1);
     (middleware.asked.load(Ordering::Relaxed), thread.states().get::<Steps>("steady").unwrap().0)
 }
@@ -103,7 +103,7 @@ async fn a_jump_is_stored_with_what_changes() {
     let agent = Agent::builder(model).middleware(middleware).store(store.clone()).build().unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     let events = store.events(&id, 0, 100).await.unwrap();
     let names: Vec<String> = events
         .iter()

@@ -65,7 +65,7 @@ async fn one_call_builds_the_whole_agent() {
     thread.close().await.unwrap();
     let mut thread = agent.open(id).await.unwrap();
     let turn = thread.reply(&waiting[0].call.id, CallReply::Approve, &NoWatcher).await.unwrap();
-    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered), "{:?}", results(&thread));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded), "{:?}", results(&thread));
     assert_eq!(thread.last_response().as_deref(), Some("Fertig."));
     let prompt = model.request(1).system_text();
     for part in ["You look after forms.", "Answer in German.", "**pdf** [Loaded]", "## Sub-agents"] {

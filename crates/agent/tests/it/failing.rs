@@ -115,7 +115,7 @@ async fn files_on_a_backend_that_fails_half_way() {
         let model = Says::new(steps.iter().map(|step| calls(&[*step])).chain([text("done")]));
         let agent = Agent::builder(model).middleware(Files::new(Fails::after(operations))).build().unwrap();
         let mut thread = agent.open(ThreadId::new()).await.unwrap();
-        assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+        assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
         let answers = results(&thread);
         assert_eq!(answers.len(), 5);
         let good = answers.iter().take_while(|answer| !answer.contains("the cable is out")).count();
@@ -134,7 +134,7 @@ async fn eviction_to_a_backend_that_fails_half_way() {
     let eviction = Eviction::new(Fails::after(1));
     let agent = Agent::builder(model).middleware(eviction).tool(Arc::new(long)).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     let answers = results(&thread);
     assert!(answers.iter().all(|answer| answer.len() < 5_000 && answer.contains("It begins:\n\nbeginxx")));
     assert!(answers[0].contains("All of it is in /large_tool_results/"), "{answers:?}");
@@ -165,7 +165,7 @@ async fn memory_on_a_backend_that_fails_half_way() {
             assert_eq!(model.count(), 0, "no model is asked that does not know what it should");
         }
         backend.mend();
-        assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+        assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
         let prompt = model.request(0).system_text();
         assert!(
             ["Speak German.", "Be brief.", "Be kind."].iter().all(|line| prompt.contains(line)),
@@ -195,7 +195,10 @@ async fn summarisation_on_a_backend_that_fails_half_way() {
         let agent = Agent::builder(model.clone()).middleware(summaries).build().unwrap();
         let mut thread = agent.open(ThreadId::new()).await.unwrap();
         for said in ["first", "second", "third"] {
-            assert_eq!(thread.say(said, &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+            assert_eq!(
+                thread.say(said, &NoWatcher).await.unwrap(),
+                TurnStatus::Ended(TurnOutcome::Responded)
+            );
         }
         assert_eq!(thread.state().cut(), 0, "nothing is taken out");
         assert_eq!(model.request(3).messages.len(), 5);

@@ -122,7 +122,7 @@ async fn what_is_denied_is_not_seen_and_not_changed() {
     ]);
     let agent = guarded(model, tree().await, &permissions).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     insta::assert_snapshot!(results(&thread).join("\n---\n"));
 }
 
@@ -160,7 +160,7 @@ async fn what_the_rules_want_asked_waits_in_the_thread() {
     permissions.set(RuleSource::User, vec![Rule::new("write", "*", Decision::Deny)]);
     assert_eq!(
         elsewhere.reply("d", CallReply::Approve, &NoWatcher).await.unwrap(),
-        TurnStatus::Ended(TurnOutcome::Answered)
+        TurnStatus::Ended(TurnOutcome::Responded)
     );
     assert_eq!(
         results(&elsewhere),

@@ -55,7 +55,7 @@ fn agent(world: &World, model: Arc<dyn Model>) -> Agent {
 async fn unknown_tools() {
     let played =
         played(vec![calls(&[("a", "rm", "{}"), ("b", "", "{}"), ("c", "\u{202e}", "{}")]), text("ok")]).await;
-    assert_eq!(played.turn, TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(played.turn, TurnStatus::Ended(TurnOutcome::Responded));
     assert!(played.results.iter().all(|text| text.contains("there is no tool")), "{:?}", played.results);
 }
 
@@ -68,7 +68,7 @@ async fn invalid_json() {
         .map(|(id, json)| (id, "add", json))
         .collect();
     let played = played(vec![calls(&list), text("ok")]).await;
-    assert_eq!(played.turn, TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(played.turn, TurnStatus::Ended(TurnOutcome::Responded));
     assert!(played.results.iter().all(|text| text.starts_with("Error: add: ")), "{:?}", played.results);
 }
 
@@ -79,7 +79,7 @@ async fn ten_calls_at_once_and_two_of_one_name() {
     let list: Vec<(&str, &str, &str)> =
         ids.into_iter().zip(&sums).map(|(id, json)| (id, "add", json.as_str())).collect();
     let played = played(vec![calls(&list), text("ok")]).await;
-    assert_eq!(played.turn, TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(played.turn, TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!(played.results, (0..10).map(|number| number.to_string()).collect::<Vec<_>>());
 }
 
@@ -124,7 +124,7 @@ async fn refusals_and_answers_that_are_cut_off() {
     cut.pop();
     cut.push(ModelDelta::Finish(Finish::Length));
     let played = played(vec![Ok(cut), text("shorter now")]).await;
-    assert_eq!((played.turn, played.results[0].as_str()), (TurnStatus::Ended(TurnOutcome::Answered), "1"));
+    assert_eq!((played.turn, played.results[0].as_str()), (TurnStatus::Ended(TurnOutcome::Responded), "1"));
     assert!(played.results[1].contains("your response reached its limit"), "{:?}", played.results);
 }
 
@@ -139,7 +139,7 @@ async fn an_endless_stream_of_nothing() {
             "drips"
         }
 
-        async fn ask(
+        async fn call(
             &self,
             _: prowess_agent::ModelRequest,
         ) -> Result<prowess_agent::model::ModelStream, prowess_agent::ModelError> {
@@ -213,7 +213,7 @@ async fn dangling_calls_of_a_foreign_conversation_are_repaired() {
     thread.import(foreign).await.unwrap();
     thread.say("and now?", &NoWatcher).await.unwrap();
     let seen: Vec<String> = model.request(0).messages.iter().map(|message| message.text()).collect();
-    let lost = "Error: this call has no result: it was cut off before one came.";
+    let lost = "Error: this call has no result, because it was cut off.";
     assert_eq!(seen, ["look", "", lost, "second", "never mind", "", lost, "and now?"]);
     let id = thread.id().clone();
     let before = thread.state().messages().to_vec();

@@ -47,7 +47,7 @@ async fn the_latest_loaded_skill_chooses_the_model() {
     let skills = choosing(&world, &[("poet", &poet), ("counter", &counter)]);
     let agent = world.agent(own.clone()).middleware(skills).build().unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!((own.count(), poet.count(), counter.count()), (3, 2, 1));
     assert_eq!(poet.request(0).effort, Some(Effort::High));
     assert_eq!(counter.request(0).effort, Some(Effort::High), "effort is chosen for itself");
@@ -166,7 +166,7 @@ async fn a_forked_skill_is_followed_by_its_sub_agent() {
         .build()
         .unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!(results(&thread)[0], "Herons are grey.");
     assert!(results(&thread)[1].contains("Sub-agents: general-purpose, writer."), "{:?}", results(&thread));
     let seen = writer.request(0);
@@ -394,7 +394,8 @@ impl prowess_agent::Middleware for OnceMore {
         _: &TurnOutcome,
     ) -> Result<Vec<prowess_agent::MiddlewareAction>, prowess_agent::middleware::MiddlewareError> {
         let told = self.0.swap(true, std::sync::atomic::Ordering::SeqCst);
-        let again = prowess_agent::MiddlewareAction::Tell(vec![prowess_agent::Message::user("Once more.")]);
+        let again =
+            prowess_agent::MiddlewareAction::AddMessages(vec![prowess_agent::Message::user("Once more.")]);
         Ok(if told { Vec::new() } else { vec![again] })
     }
 }
@@ -447,7 +448,7 @@ async fn what_is_always_allowed_is_not_asked_again() {
     assert_eq!(waiting.len(), 2, "{waiting:?}");
     thread.reply("a", CallReply::Always, &NoWatcher).await.unwrap();
     let turn = thread.reply("b", CallReply::Always, &NoWatcher).await.unwrap();
-    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered), "nobody is asked a second time");
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded), "nobody is asked a second time");
     assert_eq!(broker.remembered().len(), 2);
     assert!(results(&thread)[3].contains("The way of pdf.") && results(&thread)[4] == "1");
 }

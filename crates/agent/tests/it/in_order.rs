@@ -137,7 +137,7 @@ async fn packing(plans: &[Plan], at_once: usize, picks: &[(u8, bool)]) -> Bag {
         let next = &waiting[usize::from(*pick) % waiting.len()];
         turn = thread.reply(next, CallReply::Approve, &NoWatcher).await.unwrap();
     }
-    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded));
     let packed = bag(&thread);
     thread.close().await.unwrap();
     assert_eq!(bag(&agent.open(id).await.unwrap()), packed, "the log says the same");

@@ -60,7 +60,7 @@ async fn load_unload_and_reload_show_in_the_next_prompt() {
     ]);
     let agent = Agent::builder(model.clone()).middleware(skills_of(catalog)).build().unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     let prompts: Vec<String> = (0..4).map(|number| model.request(number).system_text()).collect();
     let is_loaded = |prompt: &str| prompt.contains("**pdf** [Loaded]");
     assert_eq!(
@@ -235,7 +235,7 @@ async fn calls_pass_the_rules() {
     permissions.set(RuleSource::User, vec![Rule::new("tool", "add", Decision::Deny)]);
     assert_eq!(
         thread.reply("b", CallReply::Approve, &NoWatcher).await.unwrap(),
-        TurnStatus::Ended(TurnOutcome::Answered)
+        TurnStatus::Ended(TurnOutcome::Responded)
     );
     assert_eq!(results(&thread), ["not this", "Error: 'add' is denied by the rules of this agent."]);
     thread.say("again", &NoWatcher).await.unwrap();
@@ -299,11 +299,11 @@ async fn tasks_run_at_once_and_end_whatever_their_models_do() {
     let rejected = CallReply::Reject { message: "not this".to_owned() };
     assert_eq!(
         thread.reply(&asked.call.id, rejected, &NoWatcher).await.unwrap(),
-        TurnStatus::Ended(TurnOutcome::Answered)
+        TurnStatus::Ended(TurnOutcome::Responded)
     );
     let results = results(&thread);
     assert!(results[0].contains("the turn reached its limit of 5 model calls"), "{results:?}");
-    assert!(results[1].contains("the model said nothing"), "{results:?}");
+    assert!(results[1].contains("the response was empty"), "{results:?}");
     assert_eq!(results[2], "Denied.");
 }
 
@@ -350,7 +350,7 @@ async fn a_task_that_was_cut_off_goes_on() {
     drop(thread);
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     let mut later = agent.open(id).await.unwrap();
-    assert_eq!(later.go_on(&NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(later.go_on(&NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!(results(&later), ["Went on."]);
     assert_eq!(count.load(std::sync::atomic::Ordering::SeqCst), 1, "what was done is not done again");
 }

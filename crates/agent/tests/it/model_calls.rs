@@ -83,7 +83,7 @@ impl Model for Hangs {
         "hangs"
     }
 
-    async fn ask(&self, _: ModelRequest) -> Result<ModelStream, ModelError> {
+    async fn call(&self, _: ModelRequest) -> Result<ModelStream, ModelError> {
         self.0.fetch_add(1, Ordering::SeqCst);
         pending().await
     }
@@ -277,7 +277,7 @@ async fn a_sub_agent_that_dies_in_every_call_of_its_model_comes_to_its_limit() {
         let mut thread = open(&agent, &id).await;
         let turn = tokio::time::timeout(Duration::from_secs(1), thread.go_on(&NoWatcher)).await;
         if let Ok(turn) = turn {
-            assert_eq!(turn.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+            assert_eq!(turn.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
             assert_eq!(hangs.0.load(Ordering::SeqCst), STEPS as usize + 1);
             return;
         }

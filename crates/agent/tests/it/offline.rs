@@ -33,7 +33,7 @@ async fn a_question_becomes_a_run_of_the_right_skill() {
     let agent = Agent::builder(Arc::new(Offline)).middleware(skills).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     let turn = thread.say("Compute the first Fibonacci numbers.", &NoWatcher).await.unwrap();
-    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded));
     let answer = thread.last_response().unwrap();
     assert!(answer.contains("not a language model") && answer.contains("python-math"), "{answer}");
     let results = crate::agent::results(&thread);

@@ -25,8 +25,8 @@ async fn sums() -> World {
 async fn who_types_a_name_has_said_yes_and_not_more() {
     let world = sums().await;
     for (decision, outcome, expected) in [
-        (Decision::Ask, TurnOutcome::Answered, vec!["sums"]),
-        (Decision::Deny, TurnOutcome::Answered, vec![]),
+        (Decision::Ask, TurnOutcome::Responded, vec!["sums"]),
+        (Decision::Deny, TurnOutcome::Responded, vec![]),
     ] {
         let skills =
             world.skills_with(|_| SessionOptions::new(Dialect::DeepAgents), &[("skill", "*", decision)]);
@@ -110,7 +110,7 @@ async fn a_person_has_a_short_conversation_summarised_between_turns() {
         "there is nothing more to take out"
     );
     let turn = thread.say("Compute fibonacci numbers.", &NoWatcher).await.unwrap();
-    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded));
 }
 
 #[tokio::test]
@@ -123,9 +123,9 @@ async fn a_thread_ends_when_it_has_cost_enough() {
     let agent = agent.build().unwrap();
     let mut thread = open(&agent).await;
     for _ in 0..2 {
-        assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+        assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     }
-    let reason = "the thread has cost $2.0000, and may cost $2".to_owned();
+    let reason = "the thread has cost $2.0000, and its limit is $2".to_owned();
     assert_eq!(
         thread.say("go", &NoWatcher).await.unwrap(),
         TurnStatus::Ended(TurnOutcome::Stopped { reason })

@@ -93,7 +93,7 @@ impl Model for Says {
         text.chars().count().div_ceil(4) as u64
     }
 
-    async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+    async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         self.asked.lock().unwrap().push(request);
         let none = || Err(ModelError::new("says", ModelErrorKind::Invalid, "there is nothing more to say"));
         let deltas = self.turns.lock().unwrap().pop_front().unwrap_or_else(none)?;

@@ -40,7 +40,7 @@ async fn scenario_1_skills_beside_files() {
     let mut thread = open(&agent).await;
     assert_eq!(
         thread.say("Fill this form.", &NoWatcher).await.unwrap(),
-        TurnStatus::Ended(TurnOutcome::Answered)
+        TurnStatus::Ended(TurnOutcome::Responded)
     );
     assert_eq!((model.remaining(), thread.last_response().as_deref()), (0, Some("Filled.")));
 }
@@ -82,7 +82,7 @@ async fn scenario_2_skills_beside_sub_agents() {
         .build()
         .unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!((model.remaining(), child.remaining()), (0, 0));
     let loaded = SkillsState::of(thread.states()).unwrap().loaded();
     assert_eq!(loaded.iter().map(|skill| skill.name.as_str()).collect::<Vec<_>>(), ["pdf"]);
@@ -121,7 +121,7 @@ async fn scenario_3_skills_beside_summaries() {
         thread.say("Load pdf.", &NoWatcher).await.unwrap();
         assert_eq!(
             thread.say("And now?", &NoWatcher).await.unwrap(),
-            TurnStatus::Ended(TurnOutcome::Answered)
+            TurnStatus::Ended(TurnOutcome::Responded)
         );
         assert_eq!((model.remaining(), summarises.remaining()), (0, 0), "skills first: {skills_first}");
         let history = VirtualPath::parse(&format!("/conversation_history/{}.md", thread.id())).unwrap();
@@ -148,7 +148,7 @@ async fn scenario_4_a_load_shows_in_the_next_prompt() {
     let agent =
         world.agent(Arc::new(model.clone())).middleware(world.skills(Dialect::DeepAgents)).build().unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!(model.remaining(), 0);
 }
 
@@ -168,7 +168,7 @@ async fn scenario_5_an_unload_shows_in_the_next_prompt() {
     let agent =
         world.agent(Arc::new(model.clone())).middleware(world.skills(Dialect::DeepAgents)).build().unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!(model.remaining(), 0);
 }
 
@@ -199,7 +199,7 @@ async fn scenario_6_load_run_unload_and_load_again() {
     let agent = world.agent(Arc::new(model.clone())).middleware(world.skills(Dialect::Trpc)).build().unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();
-    assert_eq!(thread.say("Count.", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("Count.", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     let run = results(&thread)[1].clone();
     assert!(run.contains("\"exit_code\":0") && run.contains("bwrap"), "{run}");
     thread.close().await.unwrap();
@@ -235,7 +235,7 @@ async fn execute_runs_in_the_sandbox_where_the_files_are() {
         .build()
         .unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     let results = results(&thread);
     assert!(results[1].starts_with("2\n") && results[1].contains("[exit code 4]"), "{results:?}");
     assert!(results[2].contains("\"stdout\":\"3"), "{results:?}");

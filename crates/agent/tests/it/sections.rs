@@ -62,7 +62,7 @@ async fn changes_of_a_prompt_are_stored_before_the_model_is_asked() {
     let events = store.events(&id, 0, 100).await.unwrap();
     let place = |is: fn(&Event) -> bool| events.iter().position(|stored| is(&stored.event)).unwrap();
     let changed = place(|event| matches!(event, Event::StateChanged { .. }));
-    let asked = place(|event| matches!(event, Event::ModelAsked { .. }));
+    let asked = place(|event| matches!(event, Event::ModelCalled { .. }));
     assert_eq!(changed + 1, asked);
     assert_eq!(events[changed].at, events[asked].at, "both are stored at once");
     assert!(events[asked].at < events[asked + 1].at, "before the answer");

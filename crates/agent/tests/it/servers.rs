@@ -91,7 +91,7 @@ async fn a_sub_agent_is_led_by_what_its_parent_read() {
          'docs:pdf' of docs"
     );
     let turn = thread.reply(&waiting[0].call.id, CallReply::Approve, &NoWatcher).await.unwrap();
-    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded));
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn a_servers_text_is_not_the_persons() {
     let world = World::new(&[]).await;
     let agent = world.agent(Says::new([text("done")])).middleware(skills()).build().unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("/docs:pdf", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("/docs:pdf", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     let by_person: Vec<String> = thread
         .state()
         .messages()

@@ -142,7 +142,7 @@ async fn calls_of_one_answer_hold_the_limits_together() {
         assert_eq!(names(&thread), ["ant"], "nothing takes effect before all are answered");
         let mut thread = opened_again(&agent(), thread).await;
         let turn = thread.reply("2", reply.clone(), &NoWatcher).await.unwrap();
-        assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered));
+        assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded));
         assert_eq!(names(&thread), expected);
         let told = results(&thread);
         let is_right = match reply {
@@ -201,7 +201,7 @@ async fn a_lowered_budget_unloads_what_was_loaded_first() {
     let stored = world.store.events(&id, before, 100).await.unwrap();
     let changes: Vec<SkillDelta> = stored
         .iter()
-        .take_while(|stored| !matches!(stored.event, Event::ModelAnswered { .. }))
+        .take_while(|stored| !matches!(stored.event, Event::ModelResponded { .. }))
         .filter_map(|stored| match &stored.event {
             Event::StateChanged { changes } => Some(changes),
             _ => None,

@@ -20,7 +20,7 @@ const TASK: &str = r#"{"description": "Do it."}"#;
 
 async fn said(agent: &Agent) -> Thread {
     let mut thread = open(agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     thread
 }
 

@@ -27,11 +27,11 @@ fn text(text: &str) -> AssistantPart {
 fn answered(parts: Vec<AssistantPart>) -> Event {
     let usage = Usage { input: 10, output: 1, ..Usage::default() };
     let model = "scripted".to_owned();
-    Event::ModelAnswered { model, message: Message::assistant(parts), usage, finish: Some(Finish::Stop) }
+    Event::ModelResponded { model, message: Message::assistant(parts), usage, finish: Some(Finish::Stop) }
 }
 
 fn asked() -> Event {
-    Event::ModelAsked { model: "scripted".to_owned() }
+    Event::ModelCalled { model: "scripted".to_owned() }
 }
 
 fn started(id: &str) -> Event {
@@ -71,16 +71,16 @@ fn a_turn_with_two_calls() {
     assert_eq!(ready(&run(&events).next()), [("a", false, true)], "what was cut off is told");
     events.push(result("a", "first"));
     let after = run(&events);
-    assert_eq!(after.next(), NextStep::AskModel);
+    assert_eq!(after.next(), NextStep::CallModel);
     let texts: Vec<String> = after.messages().iter().map(|message| message.text()).collect();
     assert_eq!(texts, ["list both", "looking", "first", "second"], "answers are in the order of the calls");
     events.extend([asked(), answered(vec![text("done")])]);
     let done = run(&events);
     assert_eq!(
         (done.next(), done.usage().input, done.model_calls()),
-        (NextStep::End(TurnOutcome::Answered), 20, 2)
+        (NextStep::End(TurnOutcome::Responded), 20, 2)
     );
-    events.push(Event::TurnEnded { outcome: TurnOutcome::Answered });
+    events.push(Event::TurnEnded { outcome: TurnOutcome::Responded });
     assert_eq!(run(&events).next(), NextStep::Wait);
 }
 
@@ -117,7 +117,7 @@ fn a_call_that_waits_for_a_person() {
     let NextStep::CallTools(calls) = edited else { panic!() };
     assert_eq!(calls[0].call.arguments, "{\"path\":\"/\"}");
     let rejected = run(&replied(CallReply::Reject { message: "not this".to_owned() }));
-    assert_eq!(rejected.next(), NextStep::AskModel);
+    assert_eq!(rejected.next(), NextStep::CallModel);
     assert_eq!(rejected.messages()[2].text(), "not this");
 }
 
@@ -127,14 +127,14 @@ fn foolish_models_end_in_a_clear_state() {
     assert_eq!(ends(answered(Vec::new())), NextStep::End(TurnOutcome::Silent));
     let message = || Message::assistant(vec![text("half of")]);
     let usage = Usage::default();
-    let cut = Event::ModelAnswered {
+    let cut = Event::ModelResponded {
         model: "scripted".to_owned(),
         message: message(),
         usage,
         finish: Some(Finish::Length),
     };
     assert_eq!(ends(cut), NextStep::End(TurnOutcome::CutOff));
-    let refused = Event::ModelAnswered {
+    let refused = Event::ModelResponded {
         model: "scripted".to_owned(),
         message: message(),
         usage,
@@ -153,7 +153,7 @@ fn an_endless_loop_ends() {
     let mut run = ThreadState::new(TurnLimits { model_calls: 3, tokens: None });
     run.apply(&said("x")).unwrap();
     for _ in 0..3 {
-        assert_eq!(run.next(), NextStep::AskModel);
+        assert_eq!(run.next(), NextStep::CallModel);
         for event in [asked(), answered(vec![call("a")]), started("a"), result("a", "again")] {
             run.apply(&event).unwrap();
         }
@@ -175,13 +175,13 @@ fn an_interrupted_call_can_be_answered_as_such() {
     let mut run = run(&[said("x"), asked(), answered(vec![call("a")]), started("a")]);
     let NextStep::CallTools(calls) = run.next() else { panic!() };
     run.apply(&ReadyCall::unknown_outcome(&calls[0])).unwrap();
-    assert_eq!(run.next(), NextStep::AskModel);
+    assert_eq!(run.next(), NextStep::CallModel);
 }
 
 #[test]
 fn compaction_hides_and_never_parts_a_pair() {
     let turn = [said("one"), asked(), answered(vec![call("a")]), started("a"), result("a", "1"), asked()];
-    let done = [answered(vec![text("done")]), Event::TurnEnded { outcome: TurnOutcome::Answered }];
+    let done = [answered(vec![text("done")]), Event::TurnEnded { outcome: TurnOutcome::Responded }];
     let mut after = run(&[turn.to_vec(), done.to_vec()].concat());
     let compacted =
         |cut| Event::Compacted { cut, summary: Message::user("so far"), spent: ModelUsage::default() };

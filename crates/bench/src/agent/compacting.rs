@@ -77,8 +77,8 @@ async fn lengthen(store: &MemoryThreads, id: &ThreadId) -> Result<()> {
     for turn in 0..MESSAGES / 4 {
         let arguments = format!("{{\"path\": \"{}\"}}", text("path", turn));
         let call = ToolCall { id: "c".into(), name: "ls".to_owned(), arguments };
-        let asked = || Event::ModelAsked { model: "notes".to_owned() };
-        let said = |part| Event::ModelAnswered {
+        let asked = || Event::ModelCalled { model: "notes".to_owned() };
+        let said = |part| Event::ModelResponded {
             model: "notes".to_owned(),
             message: Message::assistant(vec![part]),
             usage: Usage::default(),
@@ -93,7 +93,7 @@ async fn lengthen(store: &MemoryThreads, id: &ThreadId) -> Result<()> {
             Event::ToolAnswered { call: "c".into(), answer },
             asked(),
             said(AssistantPart::Text { text: text("answer", turn) }),
-            Event::TurnEnded { outcome: TurnOutcome::Answered },
+            Event::TurnEnded { outcome: TurnOutcome::Responded },
         ];
         store.append(&lease, stored, &events).await?;
         stored += events.len() as u64;

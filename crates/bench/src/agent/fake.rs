@@ -26,8 +26,8 @@ impl Model for Adds {
         "adds"
     }
 
-    async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
-        // The user's message, then a call and its result for each step.
+    async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+        // What the user said, then a call and its result for each step.
         let step = request.messages.len() / 2;
         if step < self.0 {
             let arguments = format!("{{\"a\": {step}, \"b\": 1}}");
@@ -63,7 +63,7 @@ impl Model for Notes {
         "notes"
     }
 
-    async fn ask(&self, _: ModelRequest) -> Result<ModelStream, ModelError> {
+    async fn call(&self, _: ModelRequest) -> Result<ModelStream, ModelError> {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         asked.push(cpu_so_far());
         if asked.len() > 1 || self.calls.is_empty() {

@@ -112,8 +112,8 @@ fn add() -> Arc<dyn Tool> {
 async fn turn(agent: &Agent, steps: usize) -> Result<Thread> {
     let mut thread = agent.open(ThreadId::new()).await?;
     let turn = thread.say("Add some numbers.", &NoWatcher).await?;
-    ensure!(turn == TurnStatus::Ended(TurnOutcome::Answered), "the turn ended otherwise: {turn:?}");
-    // The user's message, a call and its result for each step, and the last response.
+    ensure!(turn == TurnStatus::Ended(TurnOutcome::Responded), "the turn ended otherwise: {turn:?}");
+    // What the user said, a call and its result for each step, and the last answer.
     let said = thread.state().messages().len();
     ensure!(said == 2 * steps + 2, "there are {said} messages after {steps} steps");
     Ok(thread)

@@ -49,7 +49,7 @@ pub(crate) fn raw(directory: &Path) -> Result<Sample> {
         anyhow::Ok(store.events(thread.id(), 0, usize::MAX).await?)
     })?;
     let lines = events.iter().map(|stored| {
-        let is_kept_with_the_next = matches!(stored.event, Event::ModelAsked { .. });
+        let is_kept_with_the_next = matches!(stored.event, Event::ModelCalled { .. });
         Ok((serde_json::to_string(&stored.event)? + "\n", is_kept_with_the_next))
     });
     let lines: Vec<(String, bool)> = lines.collect::<Result<_>>()?;

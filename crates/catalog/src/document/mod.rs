@@ -111,7 +111,7 @@ impl fmt::Display for DocumentError {
         match self {
             Self::Refused { path, why } => write!(f, "`{path}` is refused: {why}; {}", why.advice()),
             Self::NotFound { path } => {
-                write!(f, "`{path}` is not in the skill; list its documents to see what is")
+                write!(f, "`{path}` is not in the skill; list the documents of the skill")
             }
             Self::NotAFile { path } => write!(
                 f,
@@ -124,7 +124,7 @@ impl fmt::Display for DocumentError {
                 let error = error.to_string();
                 write!(
                     f,
-                    "`{path}` cannot be read: {}; see to that, or go on without it",
+                    "`{path}` cannot be read: {}; fix that, or continue without it",
                     one_line(&error).trim_end_matches('.')
                 )
             }

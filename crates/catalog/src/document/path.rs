@@ -51,12 +51,12 @@ impl PathRefusal {
             Self::DotPart => "name the document itself",
             Self::Backslash => "write `/` between its parts",
             Self::Unprintable(_) => "give the file a name that can be seen",
-            Self::Encoded => "write the name as the skill's list of documents has it",
+            Self::Encoded => "write the name as in the skill's list of documents",
             Self::Hidden => "give the file a name without a leading dot",
-            Self::TooDeep => "move the file up",
+            Self::TooDeep => "move the file to a higher directory",
             Self::Manifest => "load the skill to read it",
             Self::NotADocument => "read other files with a tool for files, or use them in a run",
-            Self::OtherSkill => "ask that skill for it",
+            Self::OtherSkill => "read it from that skill",
         }
     }
 }

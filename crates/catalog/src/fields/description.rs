@@ -71,7 +71,7 @@ impl Reader<'_, '_, '_> {
             self.add(
                 Code::DescriptionShort,
                 &node.range,
-                "the description says too little to choose the skill by",
+                "the description says too little for a model to choose the skill",
             )
             .hint("say what it does and when to use it");
         }

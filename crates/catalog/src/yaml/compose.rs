@@ -190,7 +190,7 @@ impl<'a> Composer<'a> {
         if self.nodes > MAX_NODES || self.bytes > MAX_TEXT {
             return Err(limit(
                 at,
-                format!("more than {MAX_NODES} values or {MAX_TEXT} bytes, aliases copied"),
+                format!("more than {MAX_NODES} values or {MAX_TEXT} bytes, with copies for aliases"),
             ));
         }
         Ok(())
@@ -312,7 +312,7 @@ mod tests {
             let items = vec![format!("*a{}", level - 1); 10].join(", ");
             bomb.push_str(&format!("a{level}: &a{level} [{items}]\n"));
         }
-        assert!(fails(&bomb).1.contains("aliases copied"));
+        assert!(fails(&bomb).1.contains("with copies for aliases"));
 
         let mut tower = String::from("a0: &a0 [[[[[[[[[[x]]]]]]]]]]\n");
         for level in 1..100 {

@@ -140,18 +140,18 @@ fn what_is_not_listed_is_not_read_and_the_reason_is_given() {
     `../other.md` is refused: it has a `.` or `..` part; name the document itself
     `a\b.md` is refused: it has a backslash; write `/` between its parts
     `a\u{a}b\u{202e}.md` is refused: it has the invisible or control character U+000A; give the file a name that can be seen
-    `%2e%2e/other.md` is refused: it has a percent-encoded dot, slash or backslash; write the name as the skill's list of documents has it
+    `%2e%2e/other.md` is refused: it has a percent-encoded dot, slash or backslash; write the name as in the skill's list of documents
     `.hidden.md` is refused: it has a hidden part; give the file a name without a leading dot
     `.git/config.md` is refused: it has a hidden part; give the file a name without a leading dot
-    `1/2/3/4/5/deeper.md` is refused: it is more than 4 directories deep; move the file up
+    `1/2/3/4/5/deeper.md` is refused: it is more than 4 directories deep; move the file to a higher directory
     `SKILL.md` is refused: a SKILL.md is not a document; load the skill to read it
     `references/skill.MD` is refused: a SKILL.md is not a document; load the skill to read it
     `scripts/run.py` is refused: only .md and .txt files are documents; read other files with a tool for files, or use them in a run
-    `inner/own.md` is refused: it belongs to a skill inside this one; ask that skill for it
-    `inner/below/own.md` is refused: it belongs to a skill inside this one; ask that skill for it
-    `gone.md` is not in the skill; list its documents to see what is
-    `gone/away.md` is not in the skill; list its documents to see what is
-    `README.md/below.md` is not in the skill; list its documents to see what is
+    `inner/own.md` is refused: it belongs to a skill inside this one; read it from that skill
+    `inner/below/own.md` is refused: it belongs to a skill inside this one; read it from that skill
+    `gone.md` is not in the skill; list the documents of the skill
+    `gone/away.md` is not in the skill; list the documents of the skill
+    `README.md/below.md` is not in the skill; list the documents of the skill
     `folder.md` is not a regular file, or is behind a link; put the file itself into the skill
     "#);
     let long = "x".repeat(100_000);

@@ -319,7 +319,7 @@ fn case_14_a_file_swapped_between_index_and_load_is_checked_again() {
     Failed to read skill file at /skills/piped/SKILL.md: it is no longer a regular file; refresh the catalog
     Skill file at /skills/grown/SKILL.md exceeds maximum size (10485760 bytes)
     Failed to read skill file at /skills/turned/SKILL.md: it is no longer a regular file; refresh the catalog
-    Failed to read skill file at /skills/blanked/SKILL.md: the first line is not `---`; mend it and refresh the catalog
+    Failed to read skill file at /skills/blanked/SKILL.md: the first line is not `---`; fix it and refresh the catalog
     Failed to read skill file at /skills/gone/SKILL.md: No such file or directory (os error 2)
     "#
     );

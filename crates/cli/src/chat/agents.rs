@@ -30,7 +30,7 @@ use crate::options::RootArgs;
 use crate::project::MEMORY;
 use crate::servers;
 use crate::terminal::{count, printable};
-use crate::visibility::VisibleSkills;
+use crate::visibility::ChatSkills;
 use crate::workspace_dir::WorkspaceDir;
 
 /// The name of the agent in rules and in telemetry.
@@ -42,10 +42,10 @@ pub(super) const THREAD_FILES: [&str; 2] = ["conversation_history", "large_tool_
 /// The system prompt.
 const PROMPT: &str = "You are an agent in a person's terminal. You work for that person, with skills and tools. \
 Look at the skills first: if one fits the task, load it and follow it, and unload it when it is no longer needed. The files \
-under `/` are those of the directory that the person works in. Commands of skills run in a sandbox with a workspace of its \
-own, which does not have those files unless they are given as inputs; what a command writes below `out/` comes back to you. \
-Some calls wait until the person allows them; if one is refused, do not try to get around that: say what you would need. \
-Be brief. Answer in Markdown.";
+under `/` are the files of the directory that the person works in. Commands of skills run in a sandbox with their own \
+workspace. It has those files only if you give them as inputs. You get back the files that a command writes below `out/`. \
+Some calls wait until the person allows them. If a call is refused, do not work around that: say what you need. \
+Be brief. Write in Markdown.";
 
 /// The session options of a chat: how skills are shown to the model and loaded.
 pub(crate) fn session_options(settings: &SkillSettings) -> SessionOptions {
@@ -149,8 +149,8 @@ impl ChatAgents {
     }
 
     /// The skills that the model sees.
-    pub(super) fn visible_skills(&self) -> VisibleSkills {
-        VisibleSkills::new(&self.catalog(), &self.config)
+    pub(super) fn visible_skills(&self) -> ChatSkills {
+        ChatSkills::new(&self.catalog(), &self.config)
     }
 
     /// Knows the files that runs of a thread write.

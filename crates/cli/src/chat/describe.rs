@@ -75,10 +75,10 @@ pub(super) fn refusal(data: Option<&ToolData>) -> Option<String> {
     })
 }
 
-/// How a turn ended; `None` if it ended with an answer.
+/// How a turn ended; `None` if the model responded.
 pub(super) fn outcome(outcome: &TurnOutcome) -> Option<String> {
     Some(match outcome {
-        TurnOutcome::Answered => return None,
+        TurnOutcome::Responded => return None,
         TurnOutcome::Cancelled => "stopped".to_owned(),
         TurnOutcome::Stopped { reason } => format!("stopped: {}", printable(reason)),
         TurnOutcome::Failed { error } => printable(&error.to_string()),

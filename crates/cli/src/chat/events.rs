@@ -80,7 +80,12 @@ pub(crate) enum ChatEvent {
     /// Estimated tokens of the next model call.
     Context { tokens: u64, window: Option<u64>, skills: usize, skill_tokens: usize, cost: Option<String> },
     /// The turn is over.
-    Ended { outcome: TurnOutcome, answer: Option<String> },
+    Ended {
+        outcome: TurnOutcome,
+        /// The text of the last response.
+        #[serde(rename = "answer")]
+        response: Option<String>,
+    },
     /// A notice for the person.
     Note { text: String },
 }
@@ -121,7 +126,7 @@ impl EventTranslator {
 
     fn stored(&mut self, event: &Event) -> Vec<ChatEvent> {
         match event {
-            Event::ModelAnswered { model, message, usage, .. } => {
+            Event::ModelResponded { model, message, usage, .. } => {
                 self.add_calls(message.tool_calls().cloned());
                 let (input_tokens, output_tokens) = (usage.input, usage.output);
                 vec![ChatEvent::Said { model: model.clone(), input_tokens, output_tokens }]
@@ -239,7 +244,7 @@ mod tests {
             },
             ChatEvent::Replied { call: call(), reply: CallReply::Approve },
             ChatEvent::Compacted { messages: 1 },
-            ChatEvent::Ended { outcome: TurnOutcome::Answered, answer: None },
+            ChatEvent::Ended { outcome: TurnOutcome::Responded, response: None },
             ChatEvent::Context { tokens: 1, window: None, skills: 1, skill_tokens: 1, cost: None },
             ChatEvent::Note { text: text() },
         ];

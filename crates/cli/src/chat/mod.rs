@@ -79,10 +79,10 @@ pub(crate) struct Start {
 /// How a chat ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// With an answer, or by a command.
+    /// With a response, or by a command.
     Well,
-    /// The last turn has no answer.
-    Unanswered,
+    /// The last turn ended without a response.
+    NoResponse,
     /// A question waits for a person.
     Waiting,
     /// The person stopped it.
@@ -194,9 +194,9 @@ async fn run_prompt(conversation: &mut Conversation, prompt: &str) -> Result<End
 /// The end of a single turn, for the exit code.
 fn end_of_turn(conversation: &Conversation, rest: &TurnEnd) -> Result<End> {
     Ok(match rest {
-        TurnEnd::Ended(TurnOutcome::Answered) => End::Well,
+        TurnEnd::Ended(TurnOutcome::Responded) => End::Well,
         TurnEnd::Ended(TurnOutcome::Cancelled) => End::Stopped,
-        TurnEnd::Ended(_) => End::Unanswered,
+        TurnEnd::Ended(_) => End::NoResponse,
         TurnEnd::Waiting | TurnEnd::Left => {
             conversation.rest()?;
             let (line, waiting) =
@@ -259,7 +259,7 @@ async fn carry_out(conversation: &mut Conversation, line: Line) -> Result<TurnEn
         (Ok(Next::Stay), Line::Message(text)) => conversation.say(text).await.map(Some),
         (Ok(Next::Stay), _) => Ok(None),
     };
-    let stayed = TurnEnd::Ended(TurnOutcome::Answered);
+    let stayed = TurnEnd::Ended(TurnOutcome::Responded);
     match rest {
         Ok(rest) => Ok(rest.unwrap_or(stayed)),
         Err(error) => {
@@ -312,7 +312,7 @@ fn why_not_startable(conversation: &Conversation, name: &str) -> Option<String> 
         )),
         _ if entry.skill.extensions.user_invocable => None,
         Visibility::Yes | Visibility::WithFiles | Visibility::Marked | Visibility::Manual => Some(format!(
-            "only the model can start the skill /{shown}: its SKILL.md says `user-invocable: false`. Ask the model for what it does"
+            "only the model can start the skill /{shown}: its SKILL.md says `user-invocable: false`. Ask the model to do its task"
         )),
     }
 }

@@ -45,7 +45,9 @@ pub(super) fn for_skill(settings: &Settings, name: &str) -> Option<Arc<dyn Model
     settings.model =
         ModelSettings { name: name_of_skill, effort: None, context_window: None, max_output_tokens: None };
     let found = configured(&settings);
-    found.inspect_err(|error| tracing::warn!(name, %error, "The model that a skill wants cannot be had")).ok()
+    found
+        .inspect_err(|error| tracing::warn!(name, %error, "The model that a skill wants is not available"))
+        .ok()
 }
 
 fn build(
@@ -125,6 +127,6 @@ impl Middleware for ModelDefaults {
     ) -> Result<ModelResponse, ModelError> {
         next.request.effort = next.request.effort.or(self.effort);
         next.request.max_output = next.request.max_output.or(self.max_output);
-        next.ask().await
+        next.call().await
     }
 }

@@ -121,7 +121,7 @@ impl Conversation {
             let mut show = |display: InputDisplay| watch.display(&display);
             match at_keyboard(thread, questions::ask(input, waiting, &mut show)).await {
                 QuestionReply::ViewAll => is_whole = true,
-                answer => return Ok(answer),
+                reply => return Ok(reply),
             }
         }
     }
@@ -166,11 +166,11 @@ impl Conversation {
 
     /// Shows how the turn ended, and how full the context window is.
     async fn ended(&mut self, outcome: TurnOutcome) -> Result<TurnEnd> {
-        if outcome != TurnOutcome::Answered {
+        if outcome != TurnOutcome::Responded {
             self.give_back();
         }
-        let answer = self.thread.last_response();
-        self.show(&ChatEvent::Ended { outcome: outcome.clone(), answer })?;
+        let response = self.thread.last_response();
+        self.show(&ChatEvent::Ended { outcome: outcome.clone(), response })?;
         let advice = match &outcome {
             TurnOutcome::Failed { error } => model::advice(error, &self.agents.config.settings),
             outcome => describe::advice(outcome),

@@ -17,7 +17,7 @@ use crate::options::RootArgs;
 use crate::sandbox_level::{self, SandboxCheck, level_parser};
 use crate::terminal::{Style, Terminal, count, printable, styled};
 use crate::trust::{ReviewScope, TrustReview, ask_to_trust};
-use crate::visibility::VisibleSkills;
+use crate::visibility::ChatSkills;
 use crate::workspace_dir::WorkspaceDir;
 
 /// The longest PROMPT that is read from a pipe, in bytes.
@@ -27,12 +27,12 @@ const AFTER_HELP: &str = "\
 Without a PROMPT the chat is interactive, and /help lists its commands. If standard input is not a terminal, prowess \
 reads the PROMPT from it. A PROMPT can also be a chat command, such as /context.
 
-Exit codes: 0 answered, 1 no answer or a question is waiting, 2 usage error, 130 stopped by Ctrl-C";
+Exit codes: 0 the model responded, 1 no response or a question is waiting, 2 usage error, 130 stopped by Ctrl-C";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// The message to send; prowess prints the answer and exits
+    /// The message to send; prowess prints the response and exits
     prompt: Option<String>,
     /// The model: PROVIDER:NAME, or offline, which needs no API key and no network
     #[arg(long, value_name = "MODEL", add = crate::complete::models())]
@@ -86,7 +86,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
     }
     Ok(match ended? {
         End::Well => CommandOutcome::Done,
-        End::Unanswered | End::Waiting => CommandOutcome::Findings,
+        End::NoResponse | End::Waiting => CommandOutcome::Findings,
         End::Stopped => CommandOutcome::Code(130),
     })
 }
@@ -119,7 +119,7 @@ impl Options {
         };
         let mut first = Vec::new();
         if prompt.is_none() {
-            first = [notices, greeting(&config, &VisibleSkills::new(&skills.catalog, &config))].concat();
+            first = [notices, greeting(&config, &ChatSkills::new(&skills.catalog, &config))].concat();
         } else {
             notices.iter().try_for_each(|notice| writeln!(anstream::stderr(), "{notice}"))?;
         }
@@ -242,7 +242,7 @@ fn state() -> Result<PathBuf> {
 }
 
 /// The first lines of an interactive chat.
-fn greeting(config: &Config, visible_skills: &VisibleSkills) -> Vec<String> {
+fn greeting(config: &Config, visible_skills: &ChatSkills) -> Vec<String> {
     let skills = count(visible_skills.view().entries().len(), "skill");
     let model = printable(&config.settings.model.name.to_string());
     let mut lines = vec![format!(

@@ -16,7 +16,7 @@ use crate::config::Settings;
 use crate::options::RootArgs;
 use crate::skills::Skills;
 use crate::terminal::{Style, Terminal, count, printable, size, styled, wrapped};
-use crate::visibility::{Visibility, VisibleSkills};
+use crate::visibility::{ChatSkills, Visibility};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     let entry = skills.find(&options.name)?;
     let text = entry.read_text().map_err(|error| anyhow!("{error}"))?;
     let alone = skills.catalog.view(|other| other.skill.name == entry.skill.name);
-    let visible_skills = VisibleSkills::of_or_warn(&skills)?;
+    let visible_skills = ChatSkills::of_or_warn(&skills)?;
     let seen = visible_skills.as_ref().map(|visible_skills| visible_skills.visibility(&entry));
     let behaviour = match &visible_skills {
         Some(visible_skills) => visible_skills.options().clone(),

@@ -13,7 +13,7 @@ use crate::commands::CommandOutcome;
 use crate::options::RootArgs;
 use crate::skills::Skills;
 use crate::terminal::{Style, Terminal, count, printable, styled};
-use crate::visibility::{Visibility, VisibleSkills};
+use crate::visibility::{ChatSkills, Visibility};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -69,7 +69,7 @@ struct SkillList<'a> {
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let skills = options.root_args.discover()?;
-    let rows = rows(&skills, VisibleSkills::of_or_warn(&skills)?.as_ref(), options);
+    let rows = rows(&skills, ChatSkills::of_or_warn(&skills)?.as_ref(), options);
     if options.json {
         let diagnostics = options.diagnostics.then(|| skills.catalog.diagnostics().collect());
         terminal.json(&SkillList { skills: rows, diagnostics })?;
@@ -93,7 +93,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     Ok(CommandOutcome::Done)
 }
 
-fn rows<'a>(skills: &'a Skills, visible_skills: Option<&VisibleSkills>, options: &Options) -> Vec<Row<'a>> {
+fn rows<'a>(skills: &'a Skills, visible_skills: Option<&ChatSkills>, options: &Options) -> Vec<Row<'a>> {
     let depth = visible_skills.map_or(1, |visible_skills| visible_skills.options().resource_depth);
     let row = |entry: &'a SkillEntry, status, shadowed_by| Row {
         name: entry.skill.name.as_str(),

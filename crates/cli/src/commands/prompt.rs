@@ -15,7 +15,7 @@ use crate::commands::CommandOutcome;
 use crate::options::RootArgs;
 use crate::skills::Skills;
 use crate::terminal::{Terminal, count, printable};
-use crate::visibility::{self, Visibility, VisibleSkills};
+use crate::visibility::{self, ChatSkills, Visibility};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -59,7 +59,7 @@ enum Form {
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     refuse_without_effect(options)?;
     let skills = options.root_args.discover()?;
-    let visible_skills = VisibleSkills::of(&skills)?;
+    let visible_skills = ChatSkills::of(&skills)?;
     for name in &options.loaded {
         let entry = skills.find(name)?;
         if let Visibility::Denied(verdict) = visible_skills.visibility(&entry) {
@@ -102,7 +102,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
 }
 
 /// The session options of `prowess chat`, changed by the options of this command.
-fn behaviour(options: &Options, visible_skills: &VisibleSkills, skills: &Skills) -> Result<SessionOptions> {
+fn behaviour(options: &Options, visible_skills: &ChatSkills, skills: &Skills) -> Result<SessionOptions> {
     let mut behaviour = visible_skills.options().clone();
     behaviour.create_in.clone_from(&skills.create_in);
     if options.read_file {
@@ -126,7 +126,7 @@ fn behaviour(options: &Options, visible_skills: &VisibleSkills, skills: &Skills)
 /// A session as in `prowess chat`, with some skills loaded.
 fn session(
     options: &Options,
-    visible_skills: &VisibleSkills,
+    visible_skills: &ChatSkills,
     skills: &Skills,
     behaviour: SessionOptions,
 ) -> Result<SkillSession> {

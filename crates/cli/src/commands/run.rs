@@ -128,8 +128,8 @@ pub(crate) struct Options {
     root_args: RootArgs,
 }
 
-/// A run that is ready to start.
-struct PreparedRun {
+/// Everything that `prowess run` needs to start its run.
+struct RunInvocation {
     skills: Skills,
     policy: Policy,
     setup: RunSetup,
@@ -167,8 +167,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
 }
 
 /// Runs the command. The error is the exit code if a signal or a closed pipe ended it.
-async fn execute(prepared: PreparedRun, printer: &OutputPrinter) -> Result<Result<RunReport, u8>> {
-    let PreparedRun { skills, policy, setup, request, stdin, to_sweep, .. } = prepared;
+async fn execute(prepared: RunInvocation, printer: &OutputPrinter) -> Result<Result<RunReport, u8>> {
+    let RunInvocation { skills, policy, setup, request, stdin, to_sweep, .. } = prepared;
     let command = request.command.clone();
     let permissions = Permissions::unattended(policy);
     let service = SkillSession::builder(skills.catalog).permissions(permissions).runs(setup).open().await;
@@ -195,7 +195,7 @@ async fn execute(prepared: PreparedRun, printer: &OutputPrinter) -> Result<Resul
 
 impl Options {
     /// Finds the skill, checks trust and rules, and sets up workspace, artifacts and executor.
-    fn prepare(&self, runtime: &Runtime) -> Result<PreparedRun> {
+    fn prepare(&self, runtime: &Runtime) -> Result<RunInvocation> {
         let skills = self.root_args.discover()?;
         let entry = skills.find(&self.skill)?;
         check_trust(&skills, &entry)?;
@@ -229,7 +229,7 @@ impl Options {
         if !self.allow_host.is_empty() {
             setup.network = Network::Hosts(self.allow_host.clone());
         }
-        Ok(PreparedRun {
+        Ok(RunInvocation {
             skills,
             policy,
             setup,

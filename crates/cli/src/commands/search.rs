@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::commands::CommandOutcome;
 use crate::options::RootArgs;
 use crate::terminal::{Terminal, printable};
-use crate::visibility::VisibleSkills;
+use crate::visibility::ChatSkills;
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -29,7 +29,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let skills = options.root_args.discover()?;
-    let visible_skills = VisibleSkills::of_or_warn(&skills)?;
+    let visible_skills = ChatSkills::of_or_warn(&skills)?;
     let seen =
         |hit: &SearchHit| visible_skills.as_ref().map(|visible_skills| visible_skills.visibility(&hit.entry));
     let hits = skills.catalog.view_for_people().search(&options.words.join(" "));

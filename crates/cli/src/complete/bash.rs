@@ -42,7 +42,7 @@ _BIN_complete() {
         rest=$left
     done
     local last=${typed[-1]}
-    # What is quoted already is left to the one who quotes it.
+    # Leave text with quotes to the user.
     if [[ $last == *[\'\"\\\$\`]* ]]; then
         return 0
     fi
@@ -59,7 +59,7 @@ _BIN_complete() {
         compopt -o nospace
     fi
 }
-# Old ones cannot keep an order.
+# Old versions of bash do not know nosort.
 complete -o bashdefault -o nosort -F _BIN_complete BIN 2>/dev/null || complete -o bashdefault -F _BIN_complete BIN
 "#;
 

@@ -124,7 +124,7 @@ pub(crate) async fn read(store: &SqliteStore, id: &ThreadId) -> Result<LoadedThr
         for stored in page {
             run.apply(&stored.event).map_err(|error| anyhow!("thread {id}: {error}"))?;
             match &stored.event {
-                Event::ModelAsked { model: name } | Event::ModelAnswered { model: name, .. } => {
+                Event::ModelCalled { model: name } | Event::ModelResponded { model: name, .. } => {
                     model = Some(name.clone());
                 }
                 Event::Asked { call, question, .. } => {

@@ -151,11 +151,11 @@ impl<'a> Entry<'a> {
         let mode = rustix::fs::fstat(&file).map_err(unread(below))?.st_mode;
         let is_program = mode & 0o111 != 0;
         let is_manifest = below.rsplit('/').next() == Some(MANIFEST);
-        let mut kept = (is_manifest && self.purpose == Purpose::Show).then(Vec::new);
-        let (contents, size) = contents(file, &mut self.left, kept.as_mut())?;
+        let mut copy = (is_manifest && self.purpose == Purpose::Show).then(Vec::new);
+        let (contents, size) = contents(file, &mut self.left, copy.as_mut())?;
         self.add(b'f', is_program, below, &contents);
         self.bytes += size;
-        self.texts.extend(kept.map(|text| (below.to_owned(), text)));
+        self.texts.extend(copy.map(|text| (below.to_owned(), text)));
         let kind = if is_program { FileKind::Program } else { FileKind::Plain };
         self.files.insert(below.to_owned(), kind);
         Ok(())
@@ -215,11 +215,11 @@ fn unread(below: &str) -> impl Fn(Errno) -> String {
     move |error| format!("cannot be read completely: {place}: {error}")
 }
 
-/// The digest and size of a file's contents. If `kept` is given, the contents are copied into it.
+/// The digest and size of a file's contents. If `copy` is given, the contents are copied into it.
 pub(super) fn contents(
     file: OwnedFd,
     left: &mut Allowance,
-    mut kept: Option<&mut Vec<u8>>,
+    mut copy: Option<&mut Vec<u8>>,
 ) -> Result<([u8; 32], u64), String> {
     let mut file = File::from(file);
     if !file.metadata().is_ok_and(|found| found.is_file()) {
@@ -234,8 +234,8 @@ pub(super) fn contents(
         left.bytes = left.bytes.checked_sub(read as u64).ok_or_else(changing)?;
         size += read as u64;
         hash.update(&buffer[..read]);
-        if let Some(kept) = &mut kept {
-            kept.extend_from_slice(&buffer[..read]);
+        if let Some(copy) = &mut copy {
+            copy.extend_from_slice(&buffer[..read]);
         }
     }
 }

@@ -129,14 +129,14 @@ impl<'a> TrustReview<'a> {
 }
 
 /// Asks on the error stream whether to trust the items of the summary, and records the reply.
-pub(crate) fn ask_to_trust(review: &TrustReview<'_>, answers: &mut impl BufRead) -> Result<bool> {
+pub(crate) fn ask_to_trust(review: &TrustReview<'_>, replies: &mut impl BufRead) -> Result<bool> {
     let question = if review.is_first() { summary::QUESTION } else { summary::QUESTION_OF_PART };
-    let answer = confirm::ask(&["", question], answers)?;
-    match answer {
+    let reply = confirm::ask(&["", question], replies)?;
+    match reply {
         Confirmation::Yes => review.remember()?,
         Confirmation::No => review.refuse()?,
         // Without a reply nothing is recorded.
         Confirmation::NoReply => {}
     }
-    Ok(answer == Confirmation::Yes)
+    Ok(reply == Confirmation::Yes)
 }

@@ -149,7 +149,7 @@ fn lines(contents: &str, file: &Path, text: &mut String) {
     let more = contents.lines().count().saturating_sub(MAX_LINES);
     if more > 0 {
         let file = printable(&file.display().to_string());
-        let _ = writeln!(text, "    … {} more: read {file} before you answer", count(more, "line"));
+        let _ = writeln!(text, "    … {} more: read {file} before you reply", count(more, "line"));
     }
 }
 

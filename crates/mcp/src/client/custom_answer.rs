@@ -79,7 +79,7 @@ pub(crate) fn message(
     }
     let known = serde_json::from_slice(text);
     known.ok().or_else(|| {
-        let error = ErrorData::internal_error("the protocol does not know its answer", None);
+        let error = ErrorData::internal_error("its answer is not part of the protocol", None);
         Some(ServerJsonRpcMessage::error(error, Some(id?)))
     })
 }

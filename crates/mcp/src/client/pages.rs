@@ -83,7 +83,7 @@ impl Pages {
         match next {
             Value::Null => Ok(()),
             Value::String(next) if next.len() > MAX_CURSOR => Err("the cursor of its next page is too long"),
-            Value::String(next) if !self.cursors.insert(next.clone()) => Err("a page comes again"),
+            Value::String(next) if !self.cursors.insert(next.clone()) => Err("it sends the same page twice"),
             Value::String(next) => {
                 (self.cursor, self.has_next) = (Some(next), true);
                 Ok(())

@@ -274,7 +274,7 @@ async fn hello<T: Transport<RoleClient> + 'static>(
         }
         Err(_) => {
             let limit = limits.connect.as_secs_f64();
-            Err(format!("it did not say hello within {limit} seconds{}", stderr_tail.describe()))
+            Err(format!("it did not finish the handshake within {limit} seconds{}", stderr_tail.describe()))
         }
     }
 }
@@ -284,7 +284,7 @@ fn reason(error: &ClientInitializeError) -> String {
     let sent = match error {
         ClientInitializeError::TransportError { error, .. } => error,
         ClientInitializeError::ConnectionClosed(_) => {
-            return "it ended the connection before it said hello".to_owned();
+            return "it ended the connection before the handshake".to_owned();
         }
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => return reason(fallback),
         error => return short_line(&error.to_string()),
@@ -298,7 +298,7 @@ fn reason(error: &ClientInitializeError) -> String {
     let text = text.strip_prefix("unexpected server response: ").unwrap_or(&text);
     match text.get(..8) {
         Some("HTTP 401") => "its token is missing or wrong (HTTP 401)".to_owned(),
-        Some("Broken p") => "it ended before it said hello".to_owned(),
+        Some("Broken p") => "it ended before the handshake".to_owned(),
         Some("HTTP 403") => "it refuses access (HTTP 403)".to_owned(),
         _ => short_line(text),
     }

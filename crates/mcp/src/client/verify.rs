@@ -33,14 +33,17 @@ pub(crate) fn check(held: &HeldEntry, file: &PublishedFile, bytes: &[u8]) -> Res
 fn frontmatter(entry: &str, source: &[u8]) -> Result<(), Mismatch> {
     let differs = |field: &str| Err(Mismatch::Frontmatter { field: super::short_line::short_line(field) });
     let written = Skill::frontmatter(source).and_then(|typed| serde_json::to_value(typed).ok());
-    let (Some(Value::Object(written)), Ok(told)) =
+    let (Some(Value::Object(written)), Ok(reported)) =
         (written, serde_json::from_str::<Map<String, Value>>(entry))
     else {
         return differs("frontmatter");
     };
-    let missing = written.keys().find(|field| !told.contains_key(*field));
-    let other =
-        || told.iter().find(|(field, told)| written.get(*field).is_none_or(|written| !same(told, written)));
+    let missing = written.keys().find(|field| !reported.contains_key(*field));
+    let other = || {
+        reported
+            .iter()
+            .find(|(field, reported)| written.get(*field).is_none_or(|written| !same(reported, written)))
+    };
     match missing.or_else(|| other().map(|(field, _)| field)) {
         Some(field) => differs(field),
         None => Ok(()),
@@ -68,12 +71,12 @@ mod tests {
 
     const SOURCE: &str = "---\nname: pdf\ndescription: Reads.\nmetadata:\n  version: 1.0\n  count: 3\n  tag: '1'\n  big: 9007199254740993\n  list: [1, yes]\n---\nRead.\n";
 
-    fn told() -> Value {
+    fn reported() -> Value {
         json!({"name": "pdf", "description": "Reads.", "metadata": {"version": 1.0, "count": 3, "tag": "1", "big": 9_007_199_254_740_993_u64, "list": [1, "yes"]}})
     }
 
-    fn compared(told: &Value) -> Result<(), String> {
-        frontmatter(&told.to_string(), SOURCE.as_bytes()).map_err(|mismatch| match mismatch {
+    fn compared(reported: &Value) -> Result<(), String> {
+        frontmatter(&reported.to_string(), SOURCE.as_bytes()).map_err(|mismatch| match mismatch {
             Mismatch::Frontmatter { field } => field,
             other => other.to_string(),
         })
@@ -81,11 +84,11 @@ mod tests {
 
     #[test]
     fn x_24_frontmatter_is_compared_field_by_field_and_by_type() {
-        assert_eq!(compared(&told()), Ok(()));
+        assert_eq!(compared(&reported()), Ok(()));
         let with = |at: &str, value: Value| {
-            let mut told = told();
-            *told.pointer_mut(at).unwrap() = value;
-            compared(&told)
+            let mut reported = reported();
+            *reported.pointer_mut(at).unwrap() = value;
+            compared(&reported)
         };
         assert_eq!(with("/metadata/version", json!(1)), Ok(()), "JSON has one kind of number");
         assert_eq!(with("/metadata/count", json!(3.0)), Ok(()));
@@ -104,10 +107,10 @@ mod tests {
             assert_eq!(with(at, value.clone()), Err("metadata".to_owned()), "{at} {value}");
         }
         assert_eq!(with("/description", json!("Reads. ")), Err("description".to_owned()));
-        let mut more = told();
+        let mut more = reported();
         more["allowed-tools"] = json!("Bash");
         assert_eq!(compared(&more), Err("allowed-tools".to_owned()));
-        let mut less = told();
+        let mut less = reported();
         less.as_object_mut().unwrap().remove("metadata");
         assert_eq!(compared(&less), Err("metadata".to_owned()));
         assert_eq!(compared(&json!([])), Err("frontmatter".to_owned()));

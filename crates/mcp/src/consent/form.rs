@@ -47,7 +47,7 @@ pub(super) fn form(message: String, question: &Question) -> ElicitRequestParams 
         "type": "object",
         "properties": {
             "decision": {"type": "string", "title": "Decision", "enum": decisions},
-            "reason": {"type": "string", "title": "Reason", "description": "If you reject it: what the model is told."},
+            "reason": {"type": "string", "title": "Reason", "description": "If you reject it: a message for the model."},
         },
         "required": ["decision"],
     });

@@ -22,8 +22,8 @@ use rmcp::service::{Peer, PeerRequestOptions, RequestContext};
 use tokio_util::sync::CancellationToken;
 
 use form::FormReply;
-use waiting::WaitingQuestion;
-pub(crate) use waiting::{CallIdentity, WaitingQuestions};
+use waiting::ElicitedQuestion;
+pub(crate) use waiting::{CallIdentity, ElicitedQuestions};
 
 /// How many questions one call may ask.
 const MAX_QUESTIONS: usize = 32;
@@ -100,7 +100,7 @@ impl Asker for CallReplies {
 pub(crate) struct Consent<'a> {
     pub(crate) permissions: &'a Permissions,
     pub(crate) context: &'a RequestContext<RoleServer>,
-    pub(crate) waiting: &'a WaitingQuestions,
+    pub(crate) waiting: &'a ElicitedQuestions,
     pub(crate) call: CallIdentity,
     /// The id of the waiting question that the client sent back.
     pub(crate) state: Option<String>,
@@ -189,7 +189,7 @@ impl Consent<'_> {
         about: Fingerprint,
         allowed: &[Fingerprint],
     ) -> Option<InputRequiredResult> {
-        let question = WaitingQuestion { call: self.call.digest, about, allowed: allowed.to_vec() };
+        let question = ElicitedQuestion { call: self.call.digest, about, allowed: allowed.to_vec() };
         let state = self.waiting.keep(question)?;
         let inputs = BTreeMap::from([(PERMISSION.to_owned(), InputRequest::Elicitation(form))]);
         Some(InputRequiredResult::new(Some(inputs), Some(state)))

@@ -18,11 +18,11 @@ const MAX_WAITING_QUESTIONS: usize = 256;
 
 /// The questions that wait for a reply, by the random id that their clients send back.
 #[derive(Debug, Default)]
-pub(crate) struct WaitingQuestions(Mutex<VecDeque<(String, WaitingQuestion)>>);
+pub(crate) struct ElicitedQuestions(Mutex<VecDeque<(String, ElicitedQuestion)>>);
 
 /// A question that was asked. The call that is made again contains what it was about.
 #[derive(Clone, Debug)]
-pub(super) struct WaitingQuestion {
+pub(super) struct ElicitedQuestion {
     /// The digest of the call with its arguments.
     pub(super) call: Digest,
     /// The fingerprint of the question.
@@ -31,9 +31,9 @@ pub(super) struct WaitingQuestion {
     pub(super) allowed: Vec<Fingerprint>,
 }
 
-impl WaitingQuestions {
+impl ElicitedQuestions {
     /// Keeps a question, and returns its random id. `None` if the system has no random bytes.
-    pub(super) fn keep(&self, question: WaitingQuestion) -> Option<String> {
+    pub(super) fn keep(&self, question: ElicitedQuestion) -> Option<String> {
         let id = random_id()?;
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() == MAX_WAITING_QUESTIONS {
@@ -44,7 +44,7 @@ impl WaitingQuestions {
     }
 
     /// Takes out the question with this id, if exactly this call asked it. Each reply counts once.
-    pub(super) fn take(&self, id: &str, call: Digest) -> Option<WaitingQuestion> {
+    pub(super) fn take(&self, id: &str, call: Digest) -> Option<ElicitedQuestion> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = waiting.iter().position(|(known, question)| known == id && question.call == call)?;
         waiting.remove(at).map(|(_, question)| question)
@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn a_reply_counts_once_and_for_its_call() {
-        let waiting = WaitingQuestions::default();
-        let question = |call: &[u8]| WaitingQuestion {
+        let waiting = ElicitedQuestions::default();
+        let question = |call: &[u8]| ElicitedQuestion {
             call: Digest::of(call),
             about: Question::new(Kind::RUN, "x").fingerprint(),
             allowed: Vec::new(),

@@ -25,7 +25,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// The fields of a message that the server needs before it passes the message on.
 #[derive(Debug, Deserialize)]
-#[serde(expecting = "one message, and no batch of them")]
+#[serde(expecting = "one message, not a batch")]
 pub(crate) struct Envelope<'a> {
     #[serde(borrow)]
     jsonrpc: Cow<'a, str>,

@@ -29,7 +29,7 @@ async fn lists_end() {
     let looping = Lying::new("loop");
     let list = looping.connect("docs").await.skills().await.unwrap();
     assert_eq!(list.offers.len(), 1);
-    assert!(list.stopped.unwrap().to_string().contains("a page comes again"));
+    assert!(list.stopped.unwrap().to_string().contains("it sends the same page twice"));
     assert_eq!(looping.asked("skills/list").len(), 2);
 }
 
@@ -57,7 +57,7 @@ async fn a_server_that_hangs_is_not_waited_for() {
     let mut options = mute.options("docs");
     options.limits.connect = Duration::from_secs(5);
     let failed = told(Server::connect(options).await);
-    assert!(failed.contains("did not say hello within 5 seconds"), "{failed}");
+    assert!(failed.contains("did not finish the handshake within 5 seconds"), "{failed}");
     assert!(failed.contains("I have nothing to say."), "{failed}");
 }
 

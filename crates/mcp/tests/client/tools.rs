@@ -174,7 +174,10 @@ async fn odd_tools_are_left_out_and_the_others_bounded() {
     let endless = Lying::new("endless-tools").connect("docs").await.tools().await.unwrap();
     assert_eq!(endless.left_out, ["the list was not read to its end: it has more than 100 pages"]);
     let loops = Lying::new("loop-tools").connect("docs").await.tools().await.unwrap();
-    assert_eq!(loops.left_out.last().unwrap(), "the list was not read to its end: a page comes again");
+    assert_eq!(
+        loops.left_out.last().unwrap(),
+        "the list was not read to its end: it sends the same page twice"
+    );
     let wordy = list.tools.iter().find(|tool| tool.their_name == "wordy").unwrap();
     assert!(wordy.description.chars().count() <= 1025 && !wordy.description.contains('\u{202e}'));
 }

@@ -138,7 +138,7 @@ impl Model for Anthropic {
         self.endpoint.limits()
     }
 
-    async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+    async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         let body = request::body(&request, &self.settings, self.limits())
             .map_err(|failure| self.endpoint.error(failure))?;
         self.endpoint.converse(&body, MessagesDecoder::default).await

@@ -315,7 +315,7 @@ fn redirected(response: &Response) -> Failure {
     let target = target.and_then(|target| response.url().join(target).ok());
     let host = target.as_ref().and_then(Url::host_str).unwrap_or("an unknown address");
     let message = format!(
-        "HTTP {}: the server redirects to {host}, and prowess follows no redirects: correct the base URL",
+        "HTTP {}: the server redirects to {host}, but prowess does not follow redirects: correct the base URL",
         response.status().as_u16()
     );
     Failure::new(ModelErrorKind::Invalid, message)

@@ -131,7 +131,7 @@ fn codes(error: &Value) -> Vec<String> {
     values.filter_map(Value::as_str).map(str::to_lowercase).collect()
 }
 
-/// A body that is no JSON, for a person: a web page's title, or the text.
+/// A body that is not JSON, for a person: a web page's title, or the text.
 fn readable(body: &str) -> String {
     let lower = body.to_ascii_lowercase();
     let is_page = ["<!doctype", "<html", "<head"].iter().any(|tag| lower.contains(tag));

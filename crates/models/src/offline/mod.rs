@@ -61,7 +61,7 @@ impl Model for Offline {
         "offline"
     }
 
-    async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+    async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         let mut deltas = match next_action(&request) {
             OfflineAction::Say(text) => vec![ModelDelta::Text(format!("{DISCLAIMER}\n\n{text}"))],
             OfflineAction::Call { tool, arguments } => {

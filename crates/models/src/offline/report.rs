@@ -22,7 +22,7 @@ pub(super) fn report(call: &ToolCall, result: Option<&ToolResult>) -> String {
         fenced(text("command"))
     );
     let Some(result) = result else {
-        said.push_str("It is not known what came out.");
+        said.push_str("The result is unknown.");
         return said;
     };
     let Some(code) = code else {

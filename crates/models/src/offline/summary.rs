@@ -21,7 +21,7 @@ pub(super) fn summary(request: &ModelRequest) -> Option<String> {
     let earlier =
         between(&text, "summary").map(|earlier| format!("{}\n\n", end(earlier))).unwrap_or_default();
     Some(format!(
-        "{earlier}I cannot summarise. This is how what was said ends, each line cut short:\n\n{}",
+        "{earlier}I cannot summarise. These are the last messages, with each line cut short:\n\n{}",
         end(&said)
     ))
 }

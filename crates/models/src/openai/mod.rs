@@ -137,7 +137,7 @@ impl Model for OpenAi {
         self.endpoint.limits()
     }
 
-    async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+    async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         let body = request::body(&request, &self.settings, self.limits())
             .map_err(|failure| self.endpoint.error(failure))?;
         self.endpoint.converse(&body, ChatDecoder::default).await

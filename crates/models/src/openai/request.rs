@@ -128,7 +128,7 @@ fn assistant(blocks: Vec<AssistantBlock<'_>>) -> Value {
             AssistantBlock::Call { id, name, call } => calls.push(json!({
                 "id": id,
                 "type": "function",
-                // Servers that put calls into a template parse the arguments, and fail if they are no JSON.
+                // Servers that put calls into a template parse the arguments, and fail if they are not JSON.
                 "function": {"name": name, "arguments": arguments_text(call)},
             })),
         }

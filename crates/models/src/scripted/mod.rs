@@ -27,8 +27,8 @@ pub use self::turn::ScriptedTurn;
 /// # async fn main() {
 /// let hi = ModelRequest::new([Message::user("Hi.")]); // it contains no response yet
 /// let model = Scripted::new([ScriptedTurn::new().say("Hello!")]).following(ScriptedFollow::Responses);
-/// assert!(model.ask(hi.clone()).await.is_ok());
-/// assert!(model.ask(hi).await.is_ok(), "the same position, so the same response");
+/// assert!(model.call(hi.clone()).await.is_ok());
+/// assert!(model.call(hi).await.is_ok(), "the same position, so the same response");
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -88,7 +88,7 @@ pub struct Scripted {
     given: Arc<AtomicUsize>,
 }
 
-/// The text is no valid script.
+/// The text is not a valid script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the script is invalid: {0}")]
 pub struct ScriptError(String);
@@ -202,7 +202,7 @@ impl Model for Scripted {
         self.limits
     }
 
-    async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+    async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         let number = self.advance(&request);
         let turn = self.turn(number).ok_or_else(|| {
             let last = request.messages.last().map(|message| message.text()).unwrap_or_default();

@@ -200,7 +200,7 @@ async fn bounded<T>(wait: impl Future<Output = T>) -> T {
 #[tokio::test]
 async fn a_dropped_stream_closes_the_connection() {
     let server = Server::start([Reply::events(BEGUN).held()]).await;
-    let mut stream = openai(&server).ask(hello()).await.unwrap();
+    let mut stream = openai(&server).call(hello()).await.unwrap();
     assert_eq!(stream.next().await.unwrap().unwrap(), ModelDelta::Text("so".to_owned()));
     drop(stream);
     server.client_gone().await;
@@ -210,7 +210,7 @@ async fn a_dropped_stream_closes_the_connection() {
 async fn a_dropped_call_closes_the_connection() {
     let server = Server::start([Reply::events(": nothing yet\n\n").held()]).await;
     let model = anthropic(&server);
-    let call = tokio::spawn(async move { model.ask(hello()).await.is_ok() });
+    let call = tokio::spawn(async move { model.call(hello()).await.is_ok() });
     while server.asked() == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

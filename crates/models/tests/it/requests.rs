@@ -67,7 +67,7 @@ fn long_conversation() -> ModelRequest {
 }
 
 async fn sent(model: &dyn Model, server: &Server, request: ModelRequest) -> Value {
-    drop(model.ask(request).await.unwrap());
+    drop(model.call(request).await.unwrap());
     server.sent().pop().unwrap().body
 }
 

@@ -67,7 +67,7 @@ async fn a_script_in_a_file() {
     }
     assert_eq!(model.remaining(), 0);
     let error = heard(&model, request()).await.1.unwrap();
-    insta::assert_snapshot!(error, @r#"scripted:greeting: the request is not understood: turn 5 was asked for, but the script has 4; the last message is "Hello""#);
+    insta::assert_snapshot!(error, @r#"scripted:greeting: the request is invalid: turn 5 was asked for, but the script has 4; the last message is "Hello""#);
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn what_is_not_as_expected_is_told() {
 #[tokio::test]
 async fn an_error_at_once_is_the_calls() {
     let model = Scripted::new([ScriptedTurn::new().fail(ModelErrorKind::Auth, "no key")]);
-    assert_eq!(model.ask(request()).await.err().unwrap().to_string(), "scripted: not authorised: no key");
+    assert_eq!(model.call(request()).await.err().unwrap().to_string(), "scripted: not authorised: no key");
 }
 
 #[tokio::test]

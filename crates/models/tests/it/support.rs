@@ -45,7 +45,7 @@ pub(crate) fn hello() -> ModelRequest {
 
 /// Everything that comes, and the error that ends it.
 pub(crate) async fn heard(model: &dyn Model, request: ModelRequest) -> (Vec<ModelDelta>, Option<ModelError>) {
-    let mut stream = match model.ask(request).await {
+    let mut stream = match model.call(request).await {
         Ok(stream) => stream,
         Err(error) => return (Vec::new(), Some(error)),
     };

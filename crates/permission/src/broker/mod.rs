@@ -33,11 +33,11 @@ use waiting::State;
 /// let mut front_end = broker.subscribe();
 /// let permissions = Permissions::new(broker.clone(), "session-1", Policy::new());
 ///
-/// let answering = async {
+/// let replying = async {
 ///     let Some(PermissionEvent::Asked(asked)) = front_end.next().await else { return };
 ///     broker.reply(asked.id, Reply::Always).await.unwrap();
 /// };
-/// let (grant, ()) = tokio::join!(permissions.request(Question::new(Kind::RUN, "make")), answering);
+/// let (grant, ()) = tokio::join!(permissions.request(Question::new(Kind::RUN, "make")), replying);
 /// assert!(grant.unwrap().covers(&Question::new(Kind::RUN, "make")));
 /// assert_eq!(broker.remembered()[0].pattern.as_str(), "make");
 /// # }

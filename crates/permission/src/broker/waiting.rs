@@ -207,7 +207,7 @@ impl WaitGuard {
         let result = received.unwrap_or(Err(Refusal::Cancelled));
         let PendingQuestion { id, session, question, .. } = &*self.pending;
         let outcome = result.as_ref().map_or_else(Refusal::code, |_| "granted");
-        info!(kind = %question.kind, session, %id, outcome, "permission answered");
+        info!(kind = %question.kind, session, %id, outcome, "permission question ended");
         result
     }
 }

@@ -82,7 +82,7 @@ impl Details<'_> {
             }
             Action::LookUpSkill { server, name, server_skills } => {
                 self.add("server", server);
-                self.add("asked", name);
+                self.add("name", name);
                 self.add_list("while", server_skills);
             }
             Action::ReadDocuments { skill, server, documents, .. } => {
@@ -122,14 +122,14 @@ impl Details<'_> {
             Channel::Pipe => "pipe",
             Channel::Terminal => "terminal",
         });
-        self.add_optional("talk", channel);
+        self.add_optional("channel", channel);
         self.add_list(BECAUSE_OF, &run.because_of);
     }
 
     fn add_command_action(&mut self, action: &Action) {
         match action {
             Action::TypeIntoRun { run_id, typed, because_of } => {
-                self.add("session", run_id);
+                self.add("run", run_id);
                 self.add("typed", typed);
                 self.add_list(BECAUSE_OF, because_of);
             }

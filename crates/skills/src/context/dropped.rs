@@ -32,8 +32,8 @@ impl DropReason {
         let name = code_text(name);
         match self {
             Self::NoRoom { tokens, budget } => format!(
-                "Skill '{name}' was unloaded: its text takes {tokens} tokens, which no longer fit into the \
-                 {budget} that loaded skills may take here. {again}"
+                "Skill '{name}' was unloaded: its text takes {tokens} tokens, but loaded skills may \
+                 take only {budget} here. {again}"
             ),
             Self::Changed => format!(
                 "Skill '{name}' was unloaded: it has changed, and the change has not been approved. {again}"

@@ -252,7 +252,7 @@ impl SectionMaker {
         let dropped = |why| DroppedDocument { nonce: document.nonce.clone(), why };
         let framed = match (self.engine().text(&document.nonce), entry) {
             (Some(framed), _) => framed,
-            (None, None) => return Ok(Err(dropped("it is not there any more".to_owned()))),
+            (None, None) => return Ok(Err(dropped("it no longer exists".to_owned()))),
             (None, Some(entry)) => {
                 let read = match self.io.document(entry, &document.path).await? {
                     Ok(read) => read,
@@ -269,7 +269,7 @@ impl SectionMaker {
         Ok(self.add_text(name, framed.text.clone()).map_err(|tokens| DroppedDocument {
             // The state already has the new nonce.
             nonce: framed.nonce.clone(),
-            why: format!("its {tokens} tokens no longer fit into the {} that there is room for", self.budget),
+            why: format!("its {tokens} tokens no longer fit: there is room for {}", self.budget),
         }))
     }
 
@@ -287,7 +287,7 @@ impl SectionMaker {
         let now = selected_document(self.engine().options(), &document.path, framed, bytes);
         let (name, before) = (name.to_owned(), document.nonce.clone());
         let changed = self.apply(SkillDelta::DocumentChanged { name, before, document: Some(now) });
-        changed.map_err(|_| "it has changed, and there is no room for what it says now".to_owned())
+        changed.map_err(|_| "it has changed, and there is no room for its new text".to_owned())
     }
 
     /// Unloads a skill that cannot stay in context.

@@ -41,15 +41,15 @@ pub(super) const TOOLS: [ToolEntry; 4] = [
 ];
 
 fn describe_start(context: &ToolContext<'_>) -> String {
-    let start = "Start a command of a skill that asks questions.";
+    let start = "Start an interactive command of a skill.";
     // Do not repeat the description of skill_run.
     let how = if context.capabilities.run {
-        format!("Takes all arguments of skill_run too; timeout is {} by default.", MAX_TIMEOUT.as_secs())
+        format!("Also takes all arguments of skill_run; timeout is {} by default.", MAX_TIMEOUT.as_secs())
     } else {
         describe_run(context)
     };
     format!(
-        "{start} {how} Gives its output so far and a session_id. If status is needs_input, answer with \
+        "{start} {how} Returns its output so far and a session_id. If status is needs_input, type with \
          skill_write_stdin; if running, wait with skill_poll_session."
     )
 }
@@ -60,7 +60,7 @@ struct StartArguments {
     #[schemars(description = "Give it a terminal")]
     #[serde(default)]
     tty: bool,
-    #[schemars(description = "How long to wait for a question or the end")]
+    #[schemars(description = "How long to wait until it asks or ends")]
     #[serde(default = "default_wait_ms")]
     yield_ms: u64,
 }
@@ -78,7 +78,7 @@ struct WriteArguments {
     #[schemars(description = "Press Enter after chars; true unless only close is given")]
     #[serde(default)]
     submit: Option<bool>,
-    #[schemars(description = "End its input after this")]
+    #[schemars(description = "Close its standard input after this")]
     #[serde(default)]
     close: bool,
     #[serde(default = "default_wait_ms")]
@@ -90,7 +90,7 @@ struct WriteArguments {
 #[serde(deny_unknown_fields)]
 struct PollArguments {
     session_id: String,
-    #[schemars(description = "First byte to show; else where the last answer ended")]
+    #[schemars(description = "First byte to show; by default the one after the last answer")]
     #[serde(default)]
     offset: Option<u64>,
     #[serde(default = "default_wait_ms")]

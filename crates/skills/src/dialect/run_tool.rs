@@ -22,7 +22,7 @@ pub(super) fn describe_run(context: &ToolContext<'_>) -> String {
     let network = if hosts.is_empty() {
         "without network".to_owned()
     } else {
-        format!("with no network but the hosts in `network`, of {}", hosts.join(", "))
+        format!("which reaches only the hosts in `network`, of {}", hosts.join(", "))
     };
     format!(
         "Run a command of a skill in a sandbox, {network}. It starts in the skill's directory, which is read-only: \
@@ -66,13 +66,13 @@ pub(super) struct RunArguments {
     #[schemars(description = "Seconds")]
     #[serde(default)]
     timeout: Option<u64>,
-    #[schemars(description = "Keep what output_files finds as artifacts")]
+    #[schemars(description = "Save the files that output_files finds as artifacts")]
     #[serde(default)]
     save_as_artifacts: bool,
-    #[schemars(description = "Return no content of files that are saved")]
+    #[schemars(description = "Do not return the content of saved files")]
     #[serde(default)]
     omit_inline_content: bool,
-    #[schemars(description = "What names of artifacts begin with")]
+    #[schemars(description = "Prefix of artifact names")]
     #[serde(default)]
     artifact_prefix: Option<String>,
 }
@@ -100,7 +100,7 @@ struct OutputsArgument {
     inline: bool,
     #[schemars(description = "Keep as artifacts")]
     save: bool,
-    #[schemars(description = "What names of artifacts begin with")]
+    #[schemars(description = "Prefix of artifact names")]
     name_template: Option<String>,
     max_files: usize,
     max_file_bytes: u64,

@@ -266,10 +266,10 @@ fn check_abilities(
     let executor = runner.setup.runner.executor.as_ref();
     let abilities = executor.map(|executor| executor.abilities()).unwrap_or_default();
     if channel == Some(Channel::Terminal) && !abilities.terminals {
-        return Err(refused_run(&request.skill, "this executor gives no terminals; leave out tty"));
+        return Err(refused_run(&request.skill, "this executor has no terminals; leave out tty"));
     }
     if *network != Network::None && !abilities.hosts {
-        return Err(refused_run(&request.skill, "this executor reaches no hosts; leave out network"));
+        return Err(refused_run(&request.skill, "this executor cannot reach hosts; leave out network"));
     }
     Ok(())
 }

@@ -76,7 +76,7 @@ async fn an_answer_to_an_old_question_is_one_to_the_new() {
     };
     let was_asked = stored(binding(&digest));
     assert_eq!(was_asked.wording().title, "run in skill 'kit'");
-    assert!(question(&session, &request).await.is_answered_by(was_asked.fingerprint()));
+    assert!(question(&session, &request).await.is_covered_by(was_asked.fingerprint()));
     let replies = Replies::allowing([was_asked.fingerprint()]);
     assert!(matches!(run(&session, &request, &replies).await, Outcome::Done(_)));
 

@@ -71,7 +71,7 @@ async fn a_loaded_skill_that_changed_is_reported_until_it_is_read_again() {
     let changed = [Stale { name: "a".into(), why: Staleness::Changed }];
     assert_eq!(session.refresh(&library.catalog()).await.stale, changed);
     assert_eq!(session.view().stale(), changed);
-    assert!(session.prompt().text.contains("The loaded skill 'a' has been changed since."));
+    assert!(session.prompt().text.contains("The loaded skill 'a' has changed since it was loaded."));
     session.unload("a").unwrap();
     assert!(session.view().stale().is_empty());
     assert!(session.load("a", None).await.unwrap().text.contains("Do it better."));

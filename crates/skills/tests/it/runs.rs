@@ -288,7 +288,7 @@ async fn a_host_that_is_allowed_is_reached() {
     let session = session(&library, running(rules), may_reach(runs, &[&host])).await;
     let tool = tool(&session, "skill_run");
     assert!(
-        tool.description.contains(&format!("with no network but the hosts in `network`, of {host}. ")),
+        tool.description.contains(&format!("which reaches only the hosts in `network`, of {host}. ")),
         "{}",
         tool.description
     );

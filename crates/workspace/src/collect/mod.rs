@@ -17,7 +17,7 @@ pub(crate) use globs::Globs;
 pub use globs::{GlobError, GlobProblem, MAX_GLOB_ALTERNATIVES, MAX_GLOB_BYTES, MAX_GLOBS, normalize_glob};
 pub use limits::CollectLimits;
 pub use walk::MAX_VISITED;
-pub(crate) use walk::{VisibleSkills, collect};
+pub(crate) use walk::{CollectableSkills, collect};
 
 /// A collected file, as a report shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,7 +100,7 @@ impl Workspace {
     ) -> Result<(Vec<CollectedFile>, Vec<RunWarning>), GlobError> {
         let mut warnings = Vec::new();
         let limits = limits.bounded(&mut warnings);
-        let collection = collect(self.dir(), &Globs::parse(globs)?, limits, VisibleSkills::All);
+        let collection = collect(self.dir(), &Globs::parse(globs)?, limits, CollectableSkills::All);
         warnings.extend(collection.warnings);
         Ok((collection.files.into_iter().map(|file| file.describe(true)).collect(), warnings))
     }

@@ -20,13 +20,13 @@ const MAX_WARNINGS: usize = 50;
 
 /// The staged skills from which files can be collected, by the names of their directories.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum VisibleSkills<'a> {
+pub(crate) enum CollectableSkills<'a> {
     All,
     /// The skills that the command saw.
     Only(&'a [String]),
 }
 
-impl VisibleSkills<'_> {
+impl CollectableSkills<'_> {
     fn has(self, name: &OsStr) -> bool {
         // Directories that are being staged or removed belong to nobody.
         !name.to_string_lossy().starts_with(OWN_PREFIX)
@@ -42,7 +42,7 @@ pub(crate) fn collect(
     root: &Dir,
     globs: &Globs,
     limits: CollectLimits,
-    visible: VisibleSkills<'_>,
+    visible: CollectableSkills<'_>,
 ) -> Collection {
     let span = tracing::info_span!("workspace.collect", files = tracing::field::Empty).entered();
     let matched = vec![false; globs.texts().count()];
@@ -71,7 +71,7 @@ struct Stopped;
 struct Walk<'a> {
     root: &'a Dir,
     globs: &'a Globs,
-    visible: VisibleSkills<'a>,
+    visible: CollectableSkills<'a>,
     limits: CollectLimits,
     visited: usize,
     bytes_left: u64,

@@ -7,7 +7,7 @@ use tracing::field::Empty;
 use super::{RunError, Runner};
 use crate::artifact::{ArtifactError, ArtifactFile, ArtifactName, ArtifactStore};
 use crate::blocking::blocking;
-use crate::collect::{CollectLimits, CollectedBytes, Collection, Globs, VisibleSkills, collect};
+use crate::collect::{CollectLimits, CollectableSkills, CollectedBytes, Collection, Globs, collect};
 use crate::executor::OutputSink;
 use crate::path::{InnerPath, expand_in};
 use crate::report::{MAX_REPORT_BYTES, ReportRoom, RunReport};
@@ -110,7 +110,7 @@ impl Runner {
     ) {
         let place = workspace.clone();
         let collected = blocking(move || {
-            let visible = VisibleSkills::Only(&skills);
+            let visible = CollectableSkills::Only(&skills);
             let plain = collect(place.dir(), &plan.output_files, CollectLimits::default(), visible);
             (plain, collect(place.dir(), &plan.outputs, plan.limits, visible))
         });

@@ -70,8 +70,8 @@ pub enum MiddlewareAction {
         /// What the summary cost.
         spent: ModelUsage,
     },
-    /// Tell the model something, as if a user said it. A turn that was about to end continues.
-    Tell(Vec<Message>),
+    /// Add messages for the model, as if a user wrote them. A turn that was about to end continues.
+    AddMessages(Vec<Message>),
     /// Continue the turn somewhere else.
     Jump(Jump),
 }

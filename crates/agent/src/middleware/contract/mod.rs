@@ -177,7 +177,7 @@ pub trait Middleware: Any + Send + Sync + Debug {
         next: NextModel<'_>,
     ) -> Result<ModelResponse, ModelError> {
         let _ = context;
-        next.ask().await
+        next.call().await
     }
 
     /// Called after a model's response, before its tool calls are made.
@@ -193,7 +193,7 @@ pub trait Middleware: Any + Send + Sync + Debug {
 
     /// Called before a turn ends.
     ///
-    /// [`MiddlewareAction::Tell`] and [`Jump::Model`] let the turn continue, unless it reached a limit or someone ended
+    /// [`MiddlewareAction::AddMessages`] and [`Jump::Model`] let the turn continue, unless it reached a limit or someone ended
     /// it.
     async fn after_agent(
         &self,

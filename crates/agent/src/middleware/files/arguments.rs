@@ -64,7 +64,7 @@ pub(super) struct Grep {
     #[schemars(description = "File or directory to look in")]
     #[serde(default = "root")]
     pub(super) path: String,
-    #[schemars(description = "Only in files like this, such as **/*.rs")]
+    #[schemars(description = "Only search files that match, such as **/*.rs")]
     #[serde(default)]
     pub(super) glob: Option<String>,
 }

@@ -158,15 +158,17 @@ impl FileTool {
                 schema::<Read>(),
             ),
             FileToolKind::Write => {
-                ("Write a new file. Change one that exists with edit_file.", schema::<Write>())
+                ("Write a new file. To change a file that exists, use edit_file.", schema::<Write>())
             }
             FileToolKind::Edit => (
-                "Replace a text in a file, which must be there once unless replace_all is true. Read the file first.",
+                "Replace text in a file. It must occur exactly once, unless replace_all is true. Read the file first.",
                 schema::<EditFile>(),
             ),
             FileToolKind::Glob => ("Find files by path.", schema::<Glob>()),
             FileToolKind::Grep => ("Find lines in text files by a regular expression.", schema::<Grep>()),
-            FileToolKind::Execute => ("Run a command line where the files are.", schema::<Execute>()),
+            FileToolKind::Execute => {
+                ("Run a command line in the directory of the files.", schema::<Execute>())
+            }
         };
         ToolDefinition { name: self.kind.name().to_owned(), description: description.to_owned(), parameters }
     }

@@ -67,7 +67,7 @@ pub enum HookProblem {
     /// There is no such handler.
     #[error("there is no handler `{0}`: it is `command`, `prompt` or `agent`")]
     Handler(String),
-    /// The matcher is no valid regular expression, or too large.
+    /// The matcher is not a valid regular expression, or is too large.
     #[error("the matcher is invalid: {0}")]
     Matcher(String),
     /// A command or a prompt is too long.

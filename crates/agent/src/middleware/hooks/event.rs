@@ -99,7 +99,7 @@ pub(super) enum EventData<'a> {
     SubagentStop { agent: &'a str, answer: &'a str },
     SkillLoad { skill: &'a str },
     SkillUnload { skill: &'a str },
-    Stop { is_active: bool, answer: &'a str },
+    Stop { is_active: bool, response: &'a str },
     SessionEnd { reason: &'a str },
 }
 
@@ -166,8 +166,8 @@ impl EventData<'_> {
                 json!({"agent_type": agent, "last_assistant_message": answer})
             }
             Self::SkillLoad { skill } | Self::SkillUnload { skill } => json!({"skill": skill}),
-            Self::Stop { is_active, answer } => {
-                json!({"stop_hook_active": is_active, "last_assistant_message": answer})
+            Self::Stop { is_active, response } => {
+                json!({"stop_hook_active": is_active, "last_assistant_message": response})
             }
             Self::SessionEnd { reason } => json!({"reason": reason}),
         };
@@ -218,7 +218,7 @@ mod tests {
             EventData::SubagentStop { agent: "poet", answer: "time" },
             EventData::SkillLoad { skill: "pdf" },
             EventData::SkillUnload { skill: "pdf" },
-            EventData::Stop { is_active: false, answer: "Done." },
+            EventData::Stop { is_active: false, response: "Done." },
             EventData::SessionEnd { reason: "close" },
         ];
         assert_eq!(all.map(|event_data| event_data.event()), HookEvent::ALL);

@@ -135,7 +135,7 @@ impl Middleware for ThreadHooks {
         if let Some(state) = context.states.get::<HooksState>(NAME) {
             next.request.messages.retain(|message| !state.refused.contains(&message.id));
         }
-        next.ask().await
+        next.call().await
     }
 
     async fn after_model(
@@ -188,21 +188,21 @@ impl Middleware for ThreadHooks {
         }
         let last = context.thread_state.messages().last();
         let last = last.filter(|message| matches!(message.content, Content::Assistant { .. }));
-        let answer = last.map(|message| message.text()).unwrap_or_default();
-        let event_data = EventData::Stop { is_active: state.stops > 0, answer: &answer };
+        let response = last.map(|message| message.text()).unwrap_or_default();
+        let event_data = EventData::Stop { is_active: state.stops > 0, response: &response };
         let Some(reason) = actions.add(self.fire(context, state, event_data).await) else {
             return Ok(actions.actions);
         };
-        let may_go_on = matches!(outcome, TurnOutcome::Answered | TurnOutcome::Silent | TurnOutcome::CutOff);
+        let may_go_on = matches!(outcome, TurnOutcome::Responded | TurnOutcome::Silent | TurnOutcome::CutOff);
         if actions.halt.is_some() || !may_go_on {
             return Ok(actions.actions);
         }
         if state.stops >= MAX_STOPS {
-            tracing::warn!(thread = %context.thread, reason, "A hook kept the turn from ending too often: it ends now");
+            tracing::warn!(thread = %context.thread, reason, "Hooks continued the turn too often: it ends now");
             return Ok(actions.actions);
         }
         actions.change(&HooksDelta::Resumed);
-        let message = Message::user(format!("The turn is not over. It was kept from ending by {reason}"));
+        let message = Message::user(format!("The turn is not over, because of {reason}"));
         actions
             .actions
             .push(MiddlewareAction::Jump(Jump::Model(vec![message.marked(MARK, HookEvent::Stop.name())])));
@@ -293,7 +293,7 @@ impl ThreadHooks {
 }
 
 const SECTION: &str =
-    "## Hooks\n\nThe person who runs you, or a skill that they let do so, has something to say here.";
+    "## Hooks\n\nMessages from hooks. The person who runs you set them up, or allowed a skill to do so.";
 
 /// Escapes all tags of hooks, in any spelling.
 fn escape_hook_tags(text: &str) -> String {
@@ -312,7 +312,7 @@ fn escape_hook_tags(text: &str) -> String {
 
 /// The messages of a person that hooks have not seen, if the turn has just begun.
 fn new_prompt<'a>(context: MiddlewareContext<'a>, state: &HooksState) -> Vec<&'a Arc<Message>> {
-    if context.thread_state.model_calls() > 0 || context.thread_state.next() != NextStep::AskModel {
+    if context.thread_state.model_calls() > 0 || context.thread_state.next() != NextStep::CallModel {
         return Vec::new();
     }
     let is_new = |message: &&Arc<Message>| {

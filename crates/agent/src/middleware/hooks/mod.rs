@@ -48,7 +48,7 @@ const NAME: &str = "hooks";
 /// use serde_json::json;
 ///
 /// let own = HookSet::parse(&json!({
-///     "UserPromptSubmit": [{"hooks": [{"type": "prompt", "prompt": "Answer in German."}]}]
+///     "UserPromptSubmit": [{"hooks": [{"type": "prompt", "prompt": "Write in German."}]}]
 /// }))?;
 /// let hooks = Hooks::new(own); // add `.commands(…)` to run commands, `.agent(…)` to call agents
 /// # Ok::<(), prowess_agent::middleware::HookConfigError>(())

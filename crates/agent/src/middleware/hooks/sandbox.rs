@@ -123,7 +123,7 @@ impl From<Finished> for HookOutput {
                 exit => HookExit::Killed(exit.killed_because().unwrap_or("it was killed").to_owned()),
             },
             is_whole: finished.stdout.left_out() == 0,
-            // If something was left out, a note in the text says so, and the text is no valid JSON.
+            // If something was left out, a note in the text says so, and the text is not valid JSON.
             stdout: finished.stdout.text(),
             stderr: finished.stderr.text(),
         }

@@ -101,7 +101,7 @@ impl HookVerdict {
             Some("deny") => self.block(reason),
             // The call has started, so it cannot wait for a person.
             Some("ask") => {
-                self.block(reason.or(Some("a person would have to be asked, which a hook cannot do here")))
+                self.block(reason.or(Some("it wants to ask a person, which is not possible here")))
             }
             None | Some("allow") => {}
             Some(other) => return Err(unknown("permissionDecision", other)),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_no_answer() {
+    fn a_response_that_cannot_be_read_is_an_error() {
         for unreadable in [
             "{\"decision\": ",
             "{\"decision\": 1}",
@@ -252,9 +252,9 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_may_fence_its_answer() {
-        let answer = "```json\n{\"decision\": \"block\", \"reason\": \"why\"}\n```";
-        assert_eq!(HookVerdict::of_agent(HookEvent::Stop, answer), Ok(blocked("why")));
+    fn an_agent_may_fence_its_response() {
+        let response = "```json\n{\"decision\": \"block\", \"reason\": \"why\"}\n```";
+        assert_eq!(HookVerdict::of_agent(HookEvent::Stop, response), Ok(blocked("why")));
         assert_eq!(HookVerdict::of_agent(HookEvent::Stop, "All is well."), Ok(HookVerdict::default()));
     }
 }

@@ -109,7 +109,7 @@ impl ThreadSkills {
                 } else {
                     Message::user(answer.text)
                 };
-                let tell = MiddlewareAction::Tell(vec![message]);
+                let tell = MiddlewareAction::AddMessages(vec![message]);
                 changes(answer.deltas).into_iter().chain([tell]).collect()
             }
             Err(error) => {
@@ -201,7 +201,7 @@ impl Middleware for ThreadSkills {
                 *message = Arc::new(shorter);
             }
         }
-        next.ask().await
+        next.call().await
     }
 
     async fn after_model(

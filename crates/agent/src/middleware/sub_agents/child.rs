@@ -1,4 +1,4 @@
-//! One task of a sub-agent: its thread, its questions and its answer.
+//! One task of a sub-agent: its thread, its questions and its response.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl ChildTask<'_> {
         };
         let turn = self.turn(&mut thread).await;
         let output = self.output(&thread, turn).await;
-        // Skills of servers that led the sub-agent also lead the agent that reads its answer.
+        // Skills of servers that led the sub-agent also lead the agent that reads its response.
         if SkillsState::of(self.context.states).is_some() {
             changes.extend(SkillsState::of(thread.states()).map(SkillsState::led).unwrap_or_default());
         }
@@ -59,7 +59,7 @@ impl ChildTask<'_> {
         match output {
             ToolOutput::Done(mut answer) => {
                 if let Some(limit) = self.context.middleware.find::<ThreadCostLimit>() {
-                    limit.note_answered(&id);
+                    limit.note_in_parent(&id);
                 }
                 let stopped = Announcement::SubAgentStopped { name: self.name, answer: &answer.text };
                 let reaction = self.context.announce(stopped).await;
@@ -74,7 +74,7 @@ impl ChildTask<'_> {
     async fn turn(&self, thread: &mut Thread) -> Result<TurnStatus, AgentError> {
         let progress = self.context.progress;
         let watcher = move |update: ThreadUpdate<'_>| {
-            if let ThreadUpdate::Stored(Event::ModelAnswered { message, .. }) = update {
+            if let ThreadUpdate::Stored(Event::ModelResponded { message, .. }) = update {
                 for call in message.tool_calls() {
                     progress(&format!("{}: {}", self.name, call.name));
                 }
@@ -119,7 +119,7 @@ impl ChildTask<'_> {
                 None => TurnOutcome::Silent,
             },
             Ok(TurnStatus::Ended(outcome)) => outcome,
-            // It ended earlier, before its answer was stored.
+            // It ended earlier, before the parent stored its response.
             Ok(TurnStatus::Idle) => thread.state().outcome().cloned().unwrap_or(TurnOutcome::Silent),
             Err(error) => {
                 return match failed(error) {
@@ -132,9 +132,9 @@ impl ChildTask<'_> {
         };
         let response = thread.last_response().unwrap_or_default();
         let answer = match outcome {
-            TurnOutcome::Answered => ToolAnswer::text(response),
+            TurnOutcome::Responded => ToolAnswer::text(response),
             outcome => {
-                let text = format!("Error: the sub-agent ended without an answer: {outcome}. {response}");
+                let text = format!("Error: the sub-agent ended without a response: {outcome}. {response}");
                 ToolAnswer::error(text.trim_end())
             }
         };

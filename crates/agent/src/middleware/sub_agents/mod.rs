@@ -144,7 +144,7 @@ impl SubAgents {
     pub(crate) async fn fork(&self, forked: ForkedSkill, context: ToolContext<'_>) -> ToolOutput {
         let name = forked.agent.as_deref().unwrap_or(GENERAL);
         let Some(sub_agent) = self.0.agents.get(name) else { return self.unknown().into() };
-        let arguments = forked.arguments.as_deref().map(|arguments| format!(" It is given: {arguments}"));
+        let arguments = forked.arguments.as_deref().map(|arguments| format!(" Arguments: {arguments}"));
         let arguments = arguments.unwrap_or_default();
         let (task, seeds) = if sub_agent.agent.has_middleware("skills") {
             let task = format!("Follow the skill '{}', which is loaded.{arguments}", forked.name);
@@ -173,7 +173,10 @@ impl SubAgents {
     ) -> ToolOutput {
         let depth = Depth::of(context.states);
         if depth >= self.0.depth {
-            let text = format!("Error: sub-agents go {} deep at most: do it yourself.", self.0.depth);
+            let text = format!(
+                "Error: sub-agents can be nested at most {} deep. Do the task yourself.",
+                self.0.depth
+            );
             return ToolAnswer::error(text).into();
         }
         seeds.push(StateChange::new::<Depth>(NAME, &(depth + 1)));
@@ -261,6 +264,6 @@ impl Middleware for SubAgents {
 const SECTION: &str = "\
 ## Sub-agents
 
-Hand work to a sub-agent with `task` when it is several steps whose details you do not need, and several at once when \
-they do not depend on each other. A sub-agent sees nothing of this conversation: tell it all that it needs and what its \
-answer shall have. Its answer comes back to you, not to the person.";
+Give work to a sub-agent with `task` if it takes several steps and you do not need their details. If tasks do not depend \
+on each other, start several sub-agents at once. A sub-agent sees nothing of this conversation: tell it everything that it \
+needs, and what to return. You get its response; the person does not see it.";

@@ -21,7 +21,7 @@ pub(super) struct Task(pub(super) SubAgents);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    #[schemars(description = "What to do, with all that it needs to know, and what to answer")]
+    #[schemars(description = "What to do, everything the sub-agent needs to know, and what to return")]
     description: String,
     #[serde(default = "general")]
     subagent_type: String,
@@ -34,7 +34,7 @@ fn general() -> String {
 impl Task {
     fn create_definition(&self) -> ToolDefinition {
         let agents = &self.0.0.agents;
-        let mut description = "Hand a task to a sub-agent, and get its answer. Sub-agents:".to_owned();
+        let mut description = "Give a task to a sub-agent and get its response. Sub-agents:".to_owned();
         for (name, sub_agent) in agents {
             let _ = write!(description, "\n- {name}: {}", sub_agent.description);
         }

@@ -313,7 +313,7 @@ impl Middleware for ThreadSummarisation {
         {
             truncated.truncate(context, &mut next.request.messages, stays);
         }
-        next.ask().await
+        next.call().await
     }
 }
 

@@ -54,7 +54,7 @@ async fn a_reply_is_for_one_call_and_once() {
     }
     assert_eq!(
         thread.reply("b", CallReply::Approve, &NoWatcher).await.unwrap(),
-        TurnStatus::Ended(TurnOutcome::Answered)
+        TurnStatus::Ended(TurnOutcome::Responded)
     );
     for call in ["a", "b"] {
         assert!(thread.reply(call, CallReply::Approve, &NoWatcher).await.is_err(), "the turn is over");
@@ -72,7 +72,7 @@ async fn a_no_to_all_ends_the_other_questions() {
     thread.say("go", &NoWatcher).await.unwrap();
     thread.reply("b", CallReply::Approve, &NoWatcher).await.unwrap();
     let no = CallReply::RejectAll { message: "no".to_owned() };
-    assert_eq!(thread.reply("a", no, &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.reply("a", no, &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert!(thread.reply("c", CallReply::Approve, &NoWatcher).await.is_err(), "it ended with the other");
     let with_another = "not made, because another call of the same message was rejected";
     assert_eq!(results(&thread), ["no", "3", with_another]);
@@ -108,7 +108,7 @@ async fn edited_arguments_pass_all_other_rules() {
         thread.reply(call, edit, &NoWatcher).await.unwrap();
     }
     let results = results(&thread);
-    assert_eq!(thread.state().outcome(), Some(&TurnOutcome::Answered), "{results:?}");
+    assert_eq!(thread.state().outcome(), Some(&TurnOutcome::Responded), "{results:?}");
     for (result, part) in results.iter().zip(["denied", "..", "not valid JSON"]) {
         assert!(result.contains(part) && result.contains("changed the arguments"), "{part}: {result}");
     }
@@ -145,7 +145,7 @@ async fn a_crash_between_reply_and_effect() {
     world.store.release(&lease).await.unwrap();
     let mut thread = agent().open(id.clone()).await.unwrap();
     assert!(thread.reply("a", CallReply::Approve, &NoWatcher).await.is_err());
-    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!((made.load(Ordering::SeqCst), results(&thread)), (1, vec!["made".to_owned()]));
 }
 
@@ -194,7 +194,7 @@ async fn what_was_begun_goes_on_under_other_rules() {
             if let (TurnStatus::Waiting(waiting), true) = (&turn, asks) {
                 turn = thread.reply(&waiting[0], CallReply::Approve, &NoWatcher).await.unwrap();
             }
-            assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered), "{preapproves} {then:?}");
+            assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded), "{preapproves} {then:?}");
             let result = results(&thread)[1].clone();
             let says = if then == Decision::Deny { "denied" } else { "/skills" };
             assert!(result.contains(says), "{preapproves} {then:?}: {result}");

@@ -82,7 +82,7 @@ async fn paths_and_numbers_that_nobody_means() {
     let agent = world.agent(model).middleware(Files::new(world.backend())).build().unwrap();
     let mut thread = open(&agent).await;
     let turn = soon(thread.say("go", &NoWatcher)).await.unwrap();
-    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded));
     for ((_, tool, arguments), result) in made.iter().zip(results(&thread)) {
         let shown: String = arguments.chars().take(200).collect();
         assert!(!result.contains("not made for"), "{tool} {shown}: {result}");
@@ -120,7 +120,7 @@ async fn arguments_of_ten_megabytes() {
     let mut thread = open(&agent).await;
     let turn = soon(thread.say("go", &NoWatcher)).await.unwrap();
     let results = results(&thread);
-    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered), "{}", results.len());
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded), "{}", results.len());
     for result in &results {
         assert!(result.len() < 100_000, "{} bytes: {}", result.len(), &result[..200]);
     }
@@ -213,7 +213,7 @@ async fn a_tool_that_breaks_in_order_is_an_answer() {
     let model = Says::new([calls(&[("a", "breaks", "{}"), ("b", "add", sum)]), text("done")]);
     let agent = Agent::builder(model).tool(Arc::new(Breaks)).tool(add()).build().unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert!(results(&thread)[0].starts_with("Error") && results(&thread)[1] == "3", "{:?}", results(&thread));
 }
 
@@ -230,7 +230,7 @@ async fn gigantic_answers_fill_nothing_but_their_room() {
     ]);
     let agent = DeepAgent::builder(model.clone()).tool(giant).build().unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(soon(thread.say("go", &NoWatcher)).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(soon(thread.say("go", &NoWatcher)).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     let sizes: Vec<usize> = results(&thread).iter().map(String::len).collect();
     assert!(sizes.iter().all(|size| *size < 10_000), "{sizes:?}");
     let kept: usize = StateFiles::of(thread.states()).map(|(_, bytes)| bytes.len()).sum();
@@ -259,7 +259,7 @@ async fn a_watcher_that_panics() {
         assert!(said.is_err(), "{moment}: {said:?}");
         let turn = soon(thread.go_on(&NoWatcher)).await.unwrap();
         assert!(
-            matches!(turn, TurnStatus::Ended(TurnOutcome::Answered) | TurnStatus::Idle),
+            matches!(turn, TurnStatus::Ended(TurnOutcome::Responded) | TurnStatus::Idle),
             "{moment}: {turn:?}"
         );
         let live = thread.state().clone();
@@ -267,7 +267,7 @@ async fn a_watcher_that_panics() {
         thread.close().await.unwrap();
         let read = agent.open(id).await.unwrap();
         assert_eq!(live.messages(), read.state().messages(), "{moment}");
-        assert_eq!(read.state().outcome(), Some(&TurnOutcome::Answered), "{moment}");
+        assert_eq!(read.state().outcome(), Some(&TurnOutcome::Responded), "{moment}");
     }
 }
 
@@ -301,7 +301,7 @@ async fn a_tool_that_blocks_beyond_its_lease() {
     };
     let mut another = soon(opened).await;
     let turn = soon(another.go_on(&NoWatcher)).await.unwrap();
-    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded));
     assert!(results(&another)[0].contains("not known"), "{:?}", results(&another));
     let_go.send(()).unwrap();
     let turn = soon(working).await.unwrap();

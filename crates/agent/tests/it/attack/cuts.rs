@@ -55,7 +55,7 @@ impl Model for Follows {
         ModelLimits::default()
     }
 
-    async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+    async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         tokio::task::yield_now().await;
         let answer = (self.answer)(&request)?;
         self.asked.lock().unwrap().push(request);
@@ -184,10 +184,10 @@ async fn a_turn_that_is_dropped(given: Given) {
             }
         };
         assert!(
-            matches!(turn, TurnStatus::Ended(TurnOutcome::Answered) | TurnStatus::Idle),
+            matches!(turn, TurnStatus::Ended(TurnOutcome::Responded) | TurnStatus::Idle),
             "cut {cut}: {turn:?}"
         );
-        assert_eq!(thread.state().outcome(), Some(&TurnOutcome::Answered), "cut {cut}");
+        assert_eq!(thread.state().outcome(), Some(&TurnOutcome::Responded), "cut {cut}");
         let results = results(&thread);
         let wrote = results[0].starts_with("Wrote") || results[0].contains("not known");
         assert!(wrote && results[1] == "Worked.", "cut {cut}: {results:?}");
@@ -277,7 +277,7 @@ async fn a_compaction_that_is_dropped(given: Given) {
         if thread.state().messages().is_empty() {
             soon(thread.say("go", &NoWatcher)).await.unwrap();
         }
-        assert_eq!(thread.state().outcome(), Some(&TurnOutcome::Answered), "cut {cut}");
+        assert_eq!(thread.state().outcome(), Some(&TurnOutcome::Responded), "cut {cut}");
         let results = results(&thread);
         assert_eq!((results.len(), results[3].as_str()), (6, "Worked."), "cut {cut}: {results:?}");
         assert!(thread.state().cut() > 0 && results.iter().all(|result| result.len() < 10_000), "cut {cut}");
@@ -317,14 +317,14 @@ async fn every_beginning_of_a_log_goes_on() {
     let world = World::new(&[]).await;
     let (model, agent) = compacting(&world);
     let mut whole = agent.open(ThreadId::new()).await.unwrap();
-    assert_eq!(whole.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(whole.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     for number in 1..whole.events() {
         model.asked.lock().unwrap().clear();
         let id = ThreadId::new();
         world.store.fork(whole.id(), number, &id).await.unwrap();
         let mut thread = agent.open(id.clone()).await.unwrap();
         let turn = soon(thread.go_on(&NoWatcher)).await.unwrap_or_else(|error| panic!("{number}: {error}"));
-        assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered), "{number}");
+        assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded), "{number}");
         let (results, all) = (results(&thread), results(&whole));
         let heads = |results: &[String]| results.iter().map(|text| text[..6].to_owned()).collect::<Vec<_>>();
         assert_eq!(heads(&results), heads(&all), "{number}");
@@ -382,7 +382,7 @@ async fn many_threads_are_cut_off_at_once() {
             if thread.state().messages().is_empty() {
                 thread.say("go", &NoWatcher).await.unwrap();
             }
-            assert_eq!(thread.state().outcome(), Some(&TurnOutcome::Answered), "{number}");
+            assert_eq!(thread.state().outcome(), Some(&TurnOutcome::Responded), "{number}");
             assert_eq!(results(&thread).len(), 6, "{number}: {:?}", results(&thread));
             let (id, live) = (thread.id().clone(), thread.state().messages().to_vec());
             thread.close().await.unwrap();
@@ -434,7 +434,7 @@ async fn a_word_for_one_thread_is_none_for_another() {
         drop(reply);
         assert_eq!(
             turn.unwrap(),
-            TurnStatus::Ended(TurnOutcome::Answered),
+            TurnStatus::Ended(TurnOutcome::Responded),
             "{times}: what was let pass is done"
         );
         assert!(results(&one)[0].contains("it ran"), "{times}: {:?}", results(&one));

@@ -103,7 +103,7 @@ async fn patterns_for_files_and_scopes_are_no_bombs() {
     };
     let agent = world.agent(model).middleware(world.skills_with(options, &[])).tool(add()).build().unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert!(results(&thread)[1].len() < 100_000, "{} bytes", results(&thread)[1].len());
 }
 

@@ -84,7 +84,7 @@ async fn a_turn_is_cancelled_while_a_sub_agent_works() {
     let mut thread = agent.open(id.clone()).await.unwrap();
     thread.cancel(&NoWatcher).await.unwrap();
     assert!(results(&thread)[0].contains("not known"), "{:?}", results(&thread));
-    assert_eq!(soon(thread.say("on", &NoWatcher)).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(soon(thread.say("on", &NoWatcher)).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     thread.close().await.unwrap();
     let deleted = async {
         // Until the lease of the one that is gone is over.
@@ -102,7 +102,7 @@ async fn a_task_that_was_cut_off_goes_on() {
     let world = World::new(&[]).await;
     let (agent, id) = cut_off(&world, short_lease()).await;
     let mut thread = agent.open(id).await.unwrap();
-    assert_eq!(soon(thread.go_on(&NoWatcher)).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(soon(thread.go_on(&NoWatcher)).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!(results(&thread), ["again"]);
 }
 
@@ -129,7 +129,7 @@ async fn two_sub_agents_ask_at_once() {
     assert!(again.is_err(), "a second reply is refused: {again:?}");
     assert_eq!(
         thread.reply("a", CallReply::Approve, &NoWatcher).await.unwrap(),
-        TurnStatus::Ended(TurnOutcome::Answered)
+        TurnStatus::Ended(TurnOutcome::Responded)
     );
     assert_eq!(results(&thread), ["first", "second"]);
 }
@@ -146,7 +146,7 @@ async fn a_no_to_all_ends_what_else_a_sub_agent_asks() {
     let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     let no = CallReply::RejectAll { message: "no".to_owned() };
     let turn = thread.reply(&waiting[0], no, &NoWatcher).await.unwrap();
-    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered), "it is not asked about the other");
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded), "it is not asked about the other");
     assert_eq!(results(&thread), ["nothing"]);
 }
 
@@ -163,7 +163,7 @@ async fn a_reply_reaches_a_sub_agent_whose_hooks_note_the_end_of_its_session() {
     let mut thread = open(&agent).await;
     let TurnStatus::Waiting(_) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     let turn = thread.reply("a", CallReply::Approve, &NoWatcher).await.unwrap();
-    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered), "the person is not asked twice");
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded), "the person is not asked twice");
     assert_eq!(results(&thread), ["3"]);
 }
 
@@ -203,7 +203,7 @@ async fn tasks_within_tasks_end() {
         agent = builder.middleware(SubAgents::new(agent)).build().unwrap();
     }
     let mut thread = open(&agent).await;
-    assert_eq!(soon(thread.say("go", &NoWatcher)).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(soon(thread.say("go", &NoWatcher)).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!(world.store.list(100).await.unwrap().len(), 4, "the thread, and three tasks");
 }
 

@@ -131,7 +131,7 @@ impl Look {
             let said = if script.len() == RUN.len() { SAID.len() } else { 1 };
             let calls: usize = script.iter().map(|answer| answer.len()).sum();
             assert_eq!(log.run.messages().len(), script.len() + calls + said, "{id} is whole");
-            assert_eq!(log.run.outcome(), Some(&TurnOutcome::Answered));
+            assert_eq!(log.run.outcome(), Some(&TurnOutcome::Responded));
             assert_eq!(log.asked, log.replied, "{id}: every question has its reply");
             answers += log.answers();
             let signs = script.iter().flat_map(|answer| *answer).filter(|(tool, _)| *tool == "sign").count();
@@ -191,14 +191,14 @@ impl Log {
         for StoredEvent { number, event, .. } in &events {
             run.apply(event).unwrap_or_else(|error| panic!("event {number} of {id}: {error}"));
             match event {
-                Event::ModelAnswered { message, .. } => calls = message.tool_calls().cloned().collect(),
+                Event::ModelResponded { message, .. } => calls = message.tool_calls().cloned().collect(),
                 Event::ToolStarted { call: started_call } => {
                     let call = calls.iter().find(|call| call.id == *started_call).unwrap();
                     *started.entry(token(call).to_owned()).or_default() += 1;
                 }
                 Event::Asked { .. } => asked += 1,
                 Event::Replied { .. } => replied += 1,
-                Event::TurnEnded { outcome } => assert_eq!(*outcome, TurnOutcome::Answered, "{id}"),
+                Event::TurnEnded { outcome } => assert_eq!(*outcome, TurnOutcome::Responded, "{id}"),
                 _ => {}
             }
         }
@@ -206,7 +206,7 @@ impl Log {
     }
 
     fn answers(&self) -> usize {
-        let is_answer = |stored: &&StoredEvent| matches!(stored.event, Event::ModelAnswered { .. });
+        let is_answer = |stored: &&StoredEvent| matches!(stored.event, Event::ModelResponded { .. });
         self.events.iter().filter(is_answer).count()
     }
 

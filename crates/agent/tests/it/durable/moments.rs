@@ -157,8 +157,8 @@ impl Model for Asked {
         self.model.name()
     }
 
-    async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+    async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         self.moments.pass("asked").await;
-        self.model.ask(request).await
+        self.model.call(request).await
     }
 }

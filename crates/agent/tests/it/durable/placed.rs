@@ -23,7 +23,7 @@ impl Model for Placed {
         self.script.name()
     }
 
-    async fn ask(&self, mut request: ModelRequest) -> Result<ModelStream, ModelError> {
+    async fn call(&self, mut request: ModelRequest) -> Result<ModelStream, ModelError> {
         let is_answer = |message: &&Arc<Message>| matches!(message.content, Content::Assistant { .. });
         let seen = request.messages.iter().filter(is_answer).count();
         let were = request.messages.iter().rfind(is_answer).map_or(0, |last| {
@@ -33,6 +33,6 @@ impl Model for Placed {
         });
         let unseen = were.checked_sub(seen).unwrap();
         request.messages.splice(0..0, (0..unseen).map(|_| Arc::new(Message::assistant(Vec::new()))));
-        self.script.ask(request).await
+        self.script.call(request).await
     }
 }

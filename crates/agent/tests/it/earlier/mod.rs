@@ -116,8 +116,8 @@ async fn waiting(asked: Event, question: Option<&Question>, made: &Arc<Mutex<u32
     let model = "says".to_owned();
     let mut events = vec![
         Event::TurnStarted { messages: vec![Message::user("go")] },
-        Event::ModelAsked { model: model.clone() },
-        Event::ModelAnswered { model, message, usage: Usage::default(), finish: None },
+        Event::ModelCalled { model: model.clone() },
+        Event::ModelResponded { model, message, usage: Usage::default(), finish: None },
     ];
     events.extend(by_tool.then(|| Event::ToolStarted { call: id.clone() }));
     events.push(asked);
@@ -194,7 +194,7 @@ async fn a_reply_is_taken_as_stored() {
         let turn = thread.reply(&id, CallReply::Approve, &NoWatcher).await.unwrap();
         assert_eq!(
             (turn, *made.lock().unwrap()),
-            (TurnStatus::Ended(TurnOutcome::Answered), 1),
+            (TurnStatus::Ended(TurnOutcome::Responded), 1),
             "{question:?}"
         );
         let (id, mut thread) = waiting(asked.clone(), Some(&question), &made).await;
@@ -225,5 +225,5 @@ async fn a_reply_to_a_call_that_waits_is_taken_as_stored() {
     assert_eq!((results(&thread), *made.lock().unwrap()), (vec!["not this".to_owned()], 0));
     let (id, mut thread) = waiting(event, None, &made).await;
     let turn = thread.reply(&id, CallReply::Approve, &NoWatcher).await.unwrap();
-    assert_eq!((turn, *made.lock().unwrap()), (TurnStatus::Ended(TurnOutcome::Answered), 1));
+    assert_eq!((turn, *made.lock().unwrap()), (TurnStatus::Ended(TurnOutcome::Responded), 1));
 }

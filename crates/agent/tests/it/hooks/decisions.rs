@@ -77,7 +77,7 @@ async fn other_arguments_are_not_slipped_past_an_approval() {
         json!({"hookSpecificOutput": {"permissionDecision": "allow", "updatedInput": {"numbers": [7]}}});
     let mut thread = open(&place.agent(&model, on("PreToolUse", prints(&output)))).await;
     thread.say("go", &NoWatcher).await.unwrap();
-    let wanted = "Error: this call was blocked by a hook: it wants other arguments than those that were approved. \
+    let wanted = "Error: this call was blocked by a hook: it changed the arguments after they were approved. \
          Call again with: {\"numbers\":[7]}";
     assert_eq!(results(&thread), [wanted, "7"]);
 }
@@ -150,7 +150,7 @@ async fn a_hook_that_hangs_is_killed_and_blocks_a_tool_and_nothing_else() {
         "Stop": [{"hooks": [hang]}],
     });
     let mut thread = open(&place.agent(&model, own)).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!(
         results(&thread),
         ["Error: this call was blocked by a hook: it gave no verdict: it took too long"]
@@ -168,7 +168,7 @@ async fn a_hook_that_floods_is_bounded() {
         "PreToolUse": [{"hooks": [command(&format!("if grep -q '\\[1\\]'; then yes; else {long}; fi"))]}],
     });
     let mut thread = open(&place.agent(&model, own)).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     let results = results(&thread);
     assert_eq!(
         results[0],

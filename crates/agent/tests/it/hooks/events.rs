@@ -94,7 +94,7 @@ async fn pre_tool_use_is_told_the_call_and_blocks_it_with_exit_code_2() {
         Says::new([calls(&[("a", "add", ONE), ("b", "add", "{\"numbers\": [2, 2]}")]), text("I see.")]);
     let line = format!("{NOTE}; case $told in *'[1]'*) echo 'one is none' >&2; exit 2;; esac");
     let mut thread = open(&place.agent(&model, on("PreToolUse", command(&line)))).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!(results(&thread), ["Error: this call was blocked by a hook: one is none", "4"]);
     let mut log = place.log(thread.id());
     log.sort_by_key(|told| told["tool_use_id"].to_string());
@@ -176,7 +176,7 @@ async fn permission_request_that_is_not_answered_refuses() {
     let hooks = place.hooks(on("PermissionRequest", hang));
     let agent = place.builder(&model).middleware(ask_for_add()).middleware(hooks).build().unwrap();
     let mut thread = open(&agent).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     let refused = "Error: this call was refused by a hook: it gave no verdict: it took too long";
     assert_eq!(results(&thread), [refused]);
 }
@@ -283,10 +283,10 @@ async fn stop_keeps_the_turn_going_and_says_that_it_did() {
         "{NOTE}; case $told in *'\"stop_hook_active\":true'*) ;; *) echo 'the tests fail' >&2; exit 2;; esac"
     );
     let mut thread = open(&place.agent(&model, on("Stop", command(&line)))).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!(thread.last_response().as_deref(), Some("Now it is done."));
     let told = model.request(1).messages.last().map(|message| message.text());
-    let message = "The turn is not over. It was kept from ending by a hook: the tests fail";
+    let message = "The turn is not over, because of a hook: the tests fail";
     assert_eq!(told.as_deref(), Some(message));
     let log = place.log(thread.id());
     assert_eq!((&log[0]["stop_hook_active"], &log[1]["stop_hook_active"]), (&json!(false), &json!(true)));
@@ -298,7 +298,7 @@ async fn stop_cannot_keep_a_turn_going_for_ever() {
     let place = Place::new().await;
     let model = Says::new((0..10).map(|_| text("Done.")));
     let mut thread = open(&place.agent(&model, on("Stop", command("exit 2")))).await;
-    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!(model.count(), 4);
     thread.say("again", &NoWatcher).await.unwrap();
     assert_eq!(model.count(), 8, "each turn is counted by itself");

@@ -62,7 +62,7 @@ async fn two_thousand_messages_and_eight_skills() {
         let mut thread = builder.build().unwrap().open(id.clone()).await.unwrap();
         assert_eq!(
             thread.say("and now?", &NoWatcher).await.unwrap(),
-            TurnStatus::Ended(TurnOutcome::Answered)
+            TurnStatus::Ended(TurnOutcome::Responded)
         );
         assert_eq!(model.count(), 2);
 
@@ -163,7 +163,7 @@ async fn case_91_a_failed_offload_evicts_nothing() {
         Arc::new(Appends { files: Arc::new(MemoryBackend::new()), append: Full(has_room.clone()) });
     let summarisation = after(10, 4)(model.clone(), backend.clone());
     let mut thread = thread(&store, &model, summarisation, &id).await;
-    assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!((thread.state().cut(), model.request(1).messages.len()), (0, 41));
     // It is tried again, and the summary is there already.
     thread.say("and on", &NoWatcher).await.unwrap();

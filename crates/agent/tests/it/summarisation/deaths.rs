@@ -140,7 +140,7 @@ impl Model for Talks {
         self.limits
     }
 
-    async fn ask(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+    async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         if request.messages.len() > self.most {
             return Err(ModelError::new("talks", ModelErrorKind::ContextTooLong, "that is too long"));
         }

@@ -28,7 +28,7 @@ async fn a_long_conversation_is_summarised_in_pieces_and_whole() {
     let model = Says::new([text("Ready.")]);
     let summarisation = after(100, 4)(summariser.clone(), backend.clone());
     let mut thread = thread(&store, &model, summarisation, &id).await;
-    assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
 
     let asked = summariser.count();
     assert!((3..15).contains(&asked), "{asked}");

@@ -29,7 +29,7 @@ async fn long_thread(store: &MemoryThreads, messages: usize) -> ThreadId {
     let mut stored = 0;
     for turn in 0..messages / 4 {
         let call = ToolCall { id: "c".into(), name: "ls".to_owned(), arguments: "{}".to_owned() };
-        let said = |parts| Event::ModelAnswered {
+        let said = |parts| Event::ModelResponded {
             model: "says".to_owned(),
             message: Message::assistant(parts),
             usage: Usage::default(),
@@ -37,13 +37,13 @@ async fn long_thread(store: &MemoryThreads, messages: usize) -> ThreadId {
         };
         let events = [
             Event::TurnStarted { messages: vec![Message::user(format!("question {turn}."))] },
-            Event::ModelAsked { model: "says".to_owned() },
+            Event::ModelCalled { model: "says".to_owned() },
             said(vec![AssistantPart::ToolCall(call)]),
             Event::ToolStarted { call: "c".into() },
             Event::ToolAnswered { call: "c".into(), answer: ToolAnswer::text(format!("result {turn}.")) },
-            Event::ModelAsked { model: "says".to_owned() },
+            Event::ModelCalled { model: "says".to_owned() },
             said(vec![AssistantPart::Text { text: format!("answer {turn}.") }]),
-            Event::TurnEnded { outcome: TurnOutcome::Answered },
+            Event::TurnEnded { outcome: TurnOutcome::Responded },
         ];
         store.append(&lease, stored, &events).await.unwrap();
         stored += events.len() as u64;

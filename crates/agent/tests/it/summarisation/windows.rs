@@ -159,7 +159,7 @@ async fn a_full_window_that_cannot_be_emptied_ends_the_turn() {
                 assert!(is_full && why.contains(&path), "{why}");
                 assert_eq!(model.count(), 0, "it is not asked in vain");
             }
-            turn => assert_eq!((turn, is_full), (TurnStatus::Ended(TurnOutcome::Answered), false)),
+            turn => assert_eq!((turn, is_full), (TurnStatus::Ended(TurnOutcome::Responded), false)),
         }
         assert_eq!(thread.state().cut(), 0);
     }
@@ -188,7 +188,7 @@ async fn a_provider_that_cannot_read_so_much_is_asked_again_for_less() {
     let model = Says::new([too_long(), text("A summary."), text("Ready.")]);
     let summarisation = after(1000, 4)(model.clone(), backend.clone());
     let mut thread = thread(&store, &model, summarisation, &id).await;
-    assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!((model.request(0).messages.len(), model.request(2).messages.len()), (41, 5));
     pairs_are_whole(&model.request(2).messages[1..]);
     let cut = thread.state().cut();
@@ -260,7 +260,7 @@ async fn an_objection_leaves_all_in_place() {
         .build()
         .unwrap();
     let mut thread = agent.open(id).await.unwrap();
-    assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.say("go on", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!((thread.state().cut(), model.request(0).messages.len()), (0, 41));
     assert_eq!(summariser.count(), 0, "nobody paid for a summary");
     objects.0.store(false, Ordering::Relaxed);
@@ -318,8 +318,8 @@ async fn it_is_decided_before_it_is_done() {
                 Event::TurnStarted { .. } => "turn",
                 Event::StateChanged { .. } => "decided",
                 Event::Compacted { .. } => "cut",
-                Event::ModelAsked { .. } => "asked",
-                Event::ModelAnswered { .. } => "answered",
+                Event::ModelCalled { .. } => "asked",
+                Event::ModelResponded { .. } => "answered",
                 Event::TurnEnded { .. } => "ended",
                 _ => "other",
             });

@@ -132,7 +132,7 @@ async fn a_turn_is_a_tree_of_spans() {
         .unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     let turn = thread.say(SECRET, &NoWatcher).await.unwrap();
-    assert_eq!(turn, prowess_agent::TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(turn, prowess_agent::TurnStatus::Ended(TurnOutcome::Responded));
     let results = crate::agent::results(&thread);
     assert!(results[4].contains("\"exit_code\":0") && results[4].contains("artifact_files"), "{results:?}");
     assert!(results[5].contains("\"status\":\"ended\""), "{results:?}");

@@ -104,7 +104,7 @@ fn note(conversation: &Conversation, text: String) -> Result<()> {
     conversation.show(&ChatEvent::Note { text })
 }
 
-/// The event that says which thread is open, and which model answers in it.
+/// The event that says which thread is open, and which model is used in it.
 pub(super) fn thread_event(conversation: &Conversation) -> ChatEvent {
     let (id, model) = (conversation.thread.id().clone(), conversation.agents.model.name().to_owned());
     ChatEvent::Thread { id, model, messages: conversation.thread.state().messages().len() }

@@ -7,7 +7,7 @@ use crate::chat::conversation::Conversation;
 use crate::chat::model;
 use crate::terminal::printable_start;
 
-/// Says which model answers.
+/// Says which model is used.
 pub(super) fn show(conversation: &Conversation) -> Result<()> {
     let name = conversation.agents.model.name().to_owned();
     note(conversation, format!("the model is {name}; /model PROVIDER:NAME switches to another"))

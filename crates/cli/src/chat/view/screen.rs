@@ -25,7 +25,7 @@ pub(crate) struct ScreenView<W: Write + Send> {
     typing: InputRows,
     ticks: usize,
     is_thinking: bool,
-    /// The model that should answer.
+    /// The model that should respond.
     model: Option<String>,
     /// Whether the last event was the load of a skill.
     has_just_loaded: bool,
@@ -105,11 +105,11 @@ impl<W: Write + Send> ScreenView<W> {
         self.screen.update(&done, lines, cursor)
     }
 
-    /// A response is complete. Says which model answered, if a skill chose another one.
+    /// A response is complete. Says which model responded, if a skill chose another one.
     fn said(&mut self, model: &String) {
         self.end_text();
         if self.model.as_ref().is_some_and(|known| known != model) {
-            self.line("·", Style::Faint, &format!("{} answered", printable(model)), "");
+            self.line("·", Style::Faint, &format!("{} responded", printable(model)), "");
         }
     }
 

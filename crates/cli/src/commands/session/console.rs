@@ -35,7 +35,7 @@ pub(crate) struct Console<'a> {
 
 impl<'a> Console<'a> {
     pub(crate) fn new(input: Input, broker: &Arc<Broker>, json: bool, terminal: &'a mut Terminal) -> Self {
-        let questions = input.can_answer().then(|| broker.subscribe());
+        let questions = input.can_reply().then(|| broker.subscribe());
         Self {
             input,
             broker: Arc::clone(broker),
@@ -121,8 +121,8 @@ impl<'a> Console<'a> {
             self.echo("? ", &line)?;
             match question::parse(&line) {
                 Some(reply) => break reply,
-                None if self.input.is_keyboard() => self.aside(&format!("{}\n", question::ANSWERS))?,
-                None => break question::not_an_answer(&line),
+                None if self.input.is_keyboard() => self.aside(&format!("{}\n", question::REPLIES))?,
+                None => break question::not_a_reply(&line),
             }
         };
         self.asked.push(json!({

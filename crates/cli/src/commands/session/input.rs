@@ -40,7 +40,7 @@ impl Input {
     }
 
     /// Whether a question can get a reply.
-    pub(crate) fn can_answer(&self) -> bool {
+    pub(crate) fn can_reply(&self) -> bool {
         !matches!(self, Self::Given(_))
     }
 

@@ -110,14 +110,14 @@ impl<'a> ManualSession<'a> {
     }
 
     /// Adds a tool's answer to the messages of the model.
-    fn record_answer(&mut self, reply: SkillToolAnswer) -> CommandResult {
-        self.messages.push(reply.text.clone());
-        let heading = if reply.is_error { "error" } else { "answer" };
+    fn record_answer(&mut self, answer: SkillToolAnswer) -> CommandResult {
+        self.messages.push(answer.text.clone());
+        let heading = if answer.is_error { "error" } else { "answer" };
         CommandResult {
-            parts: vec![OutputPart::seen(&self.session, heading, reply.text)],
-            is_error: reply.is_error,
-            deltas: reply.deltas,
-            data: reply.data,
+            parts: vec![OutputPart::seen(&self.session, heading, answer.text)],
+            is_error: answer.is_error,
+            deltas: answer.deltas,
+            data: answer.data,
             is_refreshed: false,
         }
     }

@@ -6,7 +6,7 @@ use super::command::echo;
 use crate::terminal::{printable, printable_lines};
 
 /// The possible replies.
-pub(crate) const ANSWERS: &str = "Reply yes (this time), always, or no [REASON]; y, a and n also work.";
+pub(crate) const REPLIES: &str = "Reply yes (this time), always, or no [REASON]; y, a and n also work.";
 
 /// The text of a question.
 pub(crate) fn text(question: &Question) -> String {
@@ -21,7 +21,7 @@ pub(crate) fn text(question: &Question) -> String {
         ));
     }
     lines.push(wording.always_line().unwrap_or_else(|| "`always` would record nothing".to_owned()));
-    lines.push(ANSWERS.to_owned());
+    lines.push(REPLIES.to_owned());
     lines.join("\n")
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn parse(line: &str) -> Option<Reply> {
 }
 
 /// The reply for a line of a script that is not a valid reply: the gate stays closed.
-pub(crate) fn not_an_answer(line: &str) -> Reply {
+pub(crate) fn not_a_reply(line: &str) -> Reply {
     let message =
         format!("`{}` is not a reply to the question; reply yes, always or no [REASON]", echo(line));
     Reply::Reject { message: Some(message) }

@@ -29,7 +29,7 @@ fn case_105_twenty_sub_agents_cost_no_more_than_one_limit() {
     let asked = model.requests().len();
     assert!(asked <= 5, "a limit of $5 and {asked} calls of a dollar each:\n{output}");
     assert_eq!(asked, 5, "it may cost that much:\n{output}");
-    assert!(output.contains("the thread has cost $5.0000, and may cost $5"), "{output}");
+    assert!(output.contains("the thread has cost $5.0000, and its limit is $5"), "{output}");
     // What a thread has cost it has cost.
     let again = told(&world, &["chat", "--resume", "last", "--max-cost", "5", "go on"]);
     assert_eq!(model.requests().len(), asked, "{again}");
@@ -55,5 +55,5 @@ fn case_105_sub_agents_of_sub_agents_count_and_so_do_those_that_ended() {
     configure(&world, &model.url(), PRICES);
     let output = told(&world, &["chat", "--max-cost", "3.5", "do it"]);
     assert_eq!(model.requests().len(), 4, "{output}");
-    assert!(output.contains("the thread has cost $4.0000, and may cost $3.5"), "{output}");
+    assert!(output.contains("the thread has cost $4.0000, and its limit is $3.5"), "{output}");
 }

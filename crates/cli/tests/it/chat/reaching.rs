@@ -99,7 +99,7 @@ fn a_skill_does_not_choose_the_provider() {
     assert_eq!(other.requests().len(), 0);
     pty.type_line("more of them");
     pty.wait_for("Another, of the same.");
-    pty.wait_for("fake:n answered");
+    pty.wait_for("fake:n responded");
     assert_eq!(model.requests()[3]["model"], "n");
 }
 

@@ -208,7 +208,7 @@ async fn a_loaded_skill_is_in_sight_until_it_is_unloaded() {
     let mut thread = harbour.thread("loaded", says).await;
     assert_eq!(SkillsState::of(thread.states()).unwrap().loaded()[0].arguments.as_deref(), Some("at Dover"));
     let turn = thread.say("Unload it.", &NoWatcher).await.unwrap();
-    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded));
     assert!(SkillsState::of(thread.states()).unwrap().loaded().is_empty());
 }
 
@@ -217,13 +217,13 @@ async fn a_question_about_a_skill() {
     let harbour = Harbour::of_0_1().await;
     let loaded = ScriptedExpect::new().system("Look up the tide").last("Skill 'tides' is loaded");
     let mut thread = harbour.thread("load", [Says::new().expect(loaded).say("Done.")]).await;
-    assert_eq!(answered(&mut thread, CallReply::Approve).await, TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(answered(&mut thread, CallReply::Approve).await, TurnStatus::Ended(TurnOutcome::Responded));
     thread.close().await.unwrap();
 
     let harbour = Harbour::of_0_1().await;
     let refused = ScriptedExpect::new().not_in_system("Look up the tide").last("not today");
     let mut thread = harbour.thread("load", [Says::new().expect(refused).say("I leave it.")]).await;
-    assert_eq!(answered(&mut thread, no()).await, TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(answered(&mut thread, no()).await, TurnStatus::Ended(TurnOutcome::Responded));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -231,7 +231,7 @@ async fn a_question_about_a_run() {
     for (reply, told, runs) in [(CallReply::Approve, "it ran", 1), (no(), "not today", 0)] {
         let harbour = Harbour::of_0_1().await;
         let mut thread = harbour.thread("run", [after(told, "Done.")]).await;
-        assert_eq!(answered(&mut thread, reply).await, TurnStatus::Ended(TurnOutcome::Answered));
+        assert_eq!(answered(&mut thread, reply).await, TurnStatus::Ended(TurnOutcome::Responded));
         assert_eq!(harbour.runs(), runs);
     }
 }
@@ -242,7 +242,7 @@ async fn a_question_of_a_sub_agent() {
         let harbour = Harbour::of_0_1().await;
         let says = [after(told, "The sub-agent saw it."), after("The sub-agent saw it.", "Done.")];
         let mut thread = harbour.thread("task", says).await;
-        assert_eq!(answered(&mut thread, reply).await, TurnStatus::Ended(TurnOutcome::Answered));
+        assert_eq!(answered(&mut thread, reply).await, TurnStatus::Ended(TurnOutcome::Responded));
         assert_eq!((thread.last_response().as_deref(), harbour.runs()), (Some("Done."), runs));
     }
 }
@@ -252,7 +252,7 @@ async fn a_question_about_a_file() {
     for (reply, told, files) in [(CallReply::Approve, "/log.txt", 1), (no(), "not today", 0)] {
         let harbour = Harbour::of_0_1().await;
         let mut thread = harbour.thread("write", [after(told, "Done.")]).await;
-        assert_eq!(answered(&mut thread, reply).await, TurnStatus::Ended(TurnOutcome::Answered));
+        assert_eq!(answered(&mut thread, reply).await, TurnStatus::Ended(TurnOutcome::Responded));
         assert_eq!(StateFiles::of(thread.states()).count(), files);
     }
 }
@@ -265,7 +265,7 @@ async fn a_question_about_a_tool() {
     ] {
         let harbour = Harbour::of_0_1().await;
         let mut thread = harbour.thread("tool", [Says::new().expect(expected).say("Done.")]).await;
-        assert_eq!(answered(&mut thread, reply).await, TurnStatus::Ended(TurnOutcome::Answered));
+        assert_eq!(answered(&mut thread, reply).await, TurnStatus::Ended(TurnOutcome::Responded));
     }
 }
 
@@ -277,7 +277,7 @@ async fn a_question_beside_a_load_that_is_done() {
         let both = ScriptedExpect::new().system("Tie the knots.").last(told);
         let mut thread = harbour.thread("both", [Says::new().expect(both).say("Done.")]).await;
         assert!(SkillsState::of(thread.states()).unwrap().loaded().is_empty());
-        assert_eq!(answered(&mut thread, reply).await, TurnStatus::Ended(TurnOutcome::Answered));
+        assert_eq!(answered(&mut thread, reply).await, TurnStatus::Ended(TurnOutcome::Responded));
         assert_eq!(SkillsState::of(thread.states()).unwrap().loaded()[0].name, "kites");
     }
 }
@@ -286,9 +286,9 @@ async fn a_question_beside_a_load_that_is_done() {
 async fn a_turn_that_was_cut_off_goes_on() {
     let harbour = Harbour::of_0_1().await;
     let mut thread = harbour.thread("cut-answer", [after("Write the log.", "From the beginning.")]).await;
-    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     let mut thread = harbour.thread("cut-run", [after("not known whether it took effect", "I look.")]).await;
-    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!(harbour.runs(), 0, "it is not run again");
 }
 
@@ -297,7 +297,7 @@ async fn a_turn_that_was_cut_off_goes_on() {
 async fn a_reply_that_was_stored_counts() {
     let harbour = Harbour::of_0_1().await;
     let mut thread = harbour.thread("cut-reply", [after("it ran", "Done.")]).await;
-    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(thread.go_on(&NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!(harbour.runs(), 1);
 }
 
@@ -315,7 +315,7 @@ async fn approvals_hold() {
     ];
     let mut thread = harbour.thread("new", says).await;
     let turn = thread.say("The same again.", &NoWatcher).await.unwrap();
-    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered), "nobody is asked");
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded), "nobody is asked");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

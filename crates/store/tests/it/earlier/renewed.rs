@@ -17,10 +17,10 @@ async fn an_approval_of_a_run_is_asked_for_once_more() {
     let mut thread = harbour.thread("new", [run(), after("a kite", "Done.")]).await;
     let turn = thread.say("The same again.", &NoWatcher).await.unwrap();
     assert!(matches!(turn, TurnStatus::Waiting(_)), "{turn:?}");
-    assert_eq!(answered(&mut thread, CallReply::Always).await, TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(answered(&mut thread, CallReply::Always).await, TurnStatus::Ended(TurnOutcome::Responded));
     thread.close().await.unwrap();
     // From now on the approval is valid.
     let mut thread = harbour.thread("newer", [run(), after("a kite", "Done.")]).await;
     let turn = thread.say("The same again.", &NoWatcher).await.unwrap();
-    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Answered));
+    assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded));
 }

@@ -40,7 +40,7 @@ async fn talk(harbour: &Harbour, name: &str, text: &str, says: Vec<Says>, reply:
     while let (TurnStatus::Waiting(waiting), Some(reply)) = (&turn, &reply) {
         turn = thread.reply(&waiting[0], reply.clone(), &NoWatcher).await.unwrap();
     }
-    let expected = thread.last_response().filter(|answer| !answer.is_empty()).map(|_| TurnOutcome::Answered);
+    let expected = thread.last_response().filter(|answer| !answer.is_empty()).map(|_| TurnOutcome::Responded);
     match expected {
         Some(outcome) => assert_eq!(turn, TurnStatus::Ended(outcome), "{name}"),
         None => {
@@ -75,7 +75,7 @@ async fn dump() {
     let task = json!({"description": "Look it up.", "subagent_type": "general-purpose"});
     talk(&harbour, "task", "Ask somebody else.", vec![call("task", task), run()], None).await;
 
-    cut(&harbour, "write", "cut-answer", |event| matches!(event, Event::ModelAsked { .. })).await;
+    cut(&harbour, "write", "cut-answer", |event| matches!(event, Event::ModelCalled { .. })).await;
     talk(&harbour, "done", "Run it.", vec![run(), Says::new().say("Done.")], Some(CallReply::Approve)).await;
     cut(&harbour, "done", "cut-run", |event| matches!(event, Event::ToolStarted { .. })).await;
     cut(&harbour, "done", "cut-reply", |event| matches!(event, Event::Replied { .. })).await;
