@@ -33,7 +33,7 @@ const MAX_REGEX_BYTES: usize = 1024 * 1024;
 /// ```
 /// use prowess_backend::{GlobQuery, GrepQuery};
 ///
-/// let query = GrepQuery::regex(r"fn \w+\(")?.in_files(GlobQuery::new("**/*.rs")?).max_matches(50);
+/// let query = GrepQuery::regex(r"fn \w+\(")?.files(GlobQuery::new("**/*.rs")?).max_matches(50);
 /// assert!(GrepQuery::regex("(").is_err());
 /// # Ok::<(), prowess_backend::BackendError>(())
 /// ```
@@ -125,7 +125,7 @@ impl GrepQuery {
 
     /// Searches only the files that `files` finds; its caps hold for this search.
     #[must_use]
-    pub fn in_files(self, files: GlobQuery) -> Self {
+    pub fn files(self, files: GlobQuery) -> Self {
         Self { files, ..self }
     }
 
@@ -149,7 +149,7 @@ impl GrepQuery {
 
     /// Which files to search.
     #[must_use]
-    pub fn files(&self) -> &GlobQuery {
+    pub fn searched_files(&self) -> &GlobQuery {
         &self.files
     }
 

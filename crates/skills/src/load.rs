@@ -214,7 +214,7 @@ pub(crate) fn loaded_skill(
 /// let (text, options) = (entry.read_text()?, SessionOptions::default());
 /// let tokens = loaded_tokens(entry, &text, &entry.resources(options.resource_depth), &options)?;
 ///
-/// let session = SkillSession::builder(catalog.clone()).options(options).start().await;
+/// let session = SkillSession::builder(catalog.clone()).options(options).build().await;
 /// session.load("greet", None).await?;
 /// assert_eq!(session.state().loaded()[0].tokens, tokens);
 /// # Ok(())

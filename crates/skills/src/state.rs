@@ -45,7 +45,7 @@ impl Selection {
 /// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
 /// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
-/// let session = SkillSession::builder(catalog).start().await;
+/// let session = SkillSession::builder(catalog).build().await;
 /// let answer = session.load("greet", None).await?;
 ///
 /// // The deltas are enough to make the same state elsewhere.

@@ -39,7 +39,7 @@ use crate::thread_state::{CallQuestion, StateChange};
 ///         match context.consultation.and_then(|asked| asked.reply.as_ref()) {
 ///             None => {
 ///                 let action = Action::Other { title: "May I ring?".into(), details: [].into() };
-///                 Question::new(Kind::TOOL, "ring").to(action).into()
+///                 Question::new(Kind::TOOL, "ring").action(action).into()
 ///             }
 ///             Some(CallReply::Reject { .. }) => ToolAnswer::error("It may not ring.").into(),
 ///             Some(_) => ToolAnswer::text("Ding!").into(),
@@ -121,7 +121,7 @@ impl ToolAnswer {
 
     /// Adds a state change.
     #[must_use]
-    pub fn with(mut self, change: StateChange) -> Self {
+    pub fn change(mut self, change: StateChange) -> Self {
         self.changes.push(change);
         self
     }

@@ -88,7 +88,7 @@ fn packed(plan: &Plan, states: &States) -> ToolAnswer {
         (true, false) => Delta::In(plan.thing),
         (false, true) => Delta::Out(plan.thing),
     };
-    ToolAnswer::text("Packed.").with(StateChange::new::<Bag>("bags", &delta))
+    ToolAnswer::text("Packed.").change(StateChange::new::<Bag>("bags", &delta))
 }
 
 #[async_trait]

@@ -140,10 +140,9 @@ async fn the_history_is_stored_before_the_cut() {
     let store = Arc::new(MemoryThreads::new());
     let model = Says::new([text("one"), text("two"), text("a summary"), text("three")]);
     let files = StateFiles::new();
-    let summaries = Summarisation::new(model.clone(), files.clone()).with(|options| {
-        options.trigger = Some(Trigger::Messages(5));
-        options.keep = Some(Keep::Messages(1));
-    });
+    let summaries = Summarisation::new(model.clone(), files.clone())
+        .trigger(Trigger::Messages(5))
+        .keep(Keep::Messages(1));
     let agent =
         Agent::builder(model).middleware(summaries).middleware(files).store(store.clone()).build().unwrap();
     let id = ThreadId::new();

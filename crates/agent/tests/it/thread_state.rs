@@ -95,7 +95,7 @@ fn a_thread_read_again_is_the_same() {
 fn changes_of_parallel_calls_come_in_the_order_of_the_calls() {
     let change = |id: &str| Event::ToolAnswered {
         call: id.into(),
-        answer: ToolAnswer::text("done").with(StateChange { owner: "todos".to_owned(), delta: json!(id) }),
+        answer: ToolAnswer::text("done").change(StateChange { owner: "todos".to_owned(), delta: json!(id) }),
     };
     let mut run = run(&[said("x"), asked(), answered(vec![call("a"), call("b"), call("c")])]);
     assert_eq!(run.apply(&change("c")).unwrap(), []);

@@ -37,7 +37,7 @@ impl Subject {
 
     /// Keeps `guard` for as long as the subject.
     #[must_use]
-    pub fn keeping(mut self, guard: impl Any + Send + Sync + Debug) -> Self {
+    pub fn guard(mut self, guard: impl Any + Send + Sync + Debug) -> Self {
         self.kept.push(Box::new(guard));
         self
     }

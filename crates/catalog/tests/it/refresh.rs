@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
 use prowess_catalog::scan::Links;
-use prowess_catalog::watch::Watcher;
+use prowess_catalog::watch::RootWatcher;
 use prowess_catalog::{Catalog, CatalogDiff, LiveCatalog, RefreshPolicy, RootKind, ScanOptions};
 use rustix::fs::inotify;
 use rustix::io::Errno;
@@ -251,10 +251,10 @@ fn refreshes_beside_a_writer_never_tear_a_catalog() {
     assert!(live.snapshot().entries().iter().all(|entry| entry.skill.license.as_deref() == Some("v29")));
 }
 
-fn watch(live: &Arc<LiveCatalog>) -> (Watcher, Receiver<CatalogDiff>) {
+fn watch(live: &Arc<LiveCatalog>) -> (RootWatcher, Receiver<CatalogDiff>) {
     let (sender, changes) = channel();
     let changed = move |diff: &CatalogDiff| sender.send(diff.clone()).unwrap();
-    (Watcher::start(Arc::clone(live), Duration::from_millis(20), changed).unwrap(), changes)
+    (RootWatcher::start(Arc::clone(live), Duration::from_millis(20), changed).unwrap(), changes)
 }
 
 /// Takes changes until the catalog's skills are `expected`.

@@ -23,7 +23,7 @@ fn backend() -> (TempDir, WorkspaceBackend) {
 
 testing::suite!(workspace_files, {
     let (scratch, backend) = backend();
-    Subject::new(backend).below(VirtualPath::parse("/inputs").unwrap()).keeping(scratch)
+    Subject::new(backend).below(VirtualPath::parse("/inputs").unwrap()).guard(scratch)
 });
 
 async fn run(backend: &WorkspaceBackend, directory: &str, command: &str) -> ExecuteReport {

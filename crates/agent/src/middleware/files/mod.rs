@@ -311,7 +311,7 @@ impl FileTool {
         let readable = access.read(&base).await?;
         let mut query = GrepQuery::regex(&grep.pattern)?.max_matches(MAX_NAMES);
         if let Some(files) = &grep.glob {
-            query = query.in_files(GlobQuery::new(files.trim_start_matches('/'))?);
+            query = query.files(GlobQuery::new(files.trim_start_matches('/'))?);
         }
         let report = self.backend.grep(&base, &query).await?;
         let mut lines = ListingText::default();
@@ -327,7 +327,7 @@ impl FileTool {
             }
         }
         lines.note(partial);
-        lines.note(self.withheld(&base, query.files(), &readable).await);
+        lines.note(self.withheld(&base, query.searched_files(), &readable).await);
         lines.note_skipped(&report.skipped, &readable).await;
         lines.note(report.stopped.map(|cap| cap.to_string()));
         Ok(lines.finish("no line matches"))
