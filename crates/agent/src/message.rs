@@ -29,6 +29,7 @@ const BY_AGENT: &str = "by_agent";
 /// assert!(conversation[0].is_by_person());
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Message {
     /// The message's id, which never changes.
     pub id: MessageId,
@@ -61,6 +62,7 @@ pub enum Content {
 /// A part of a person's message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum UserPart {
     /// Text.
     Text {
@@ -85,6 +87,7 @@ pub struct Media {
 /// A part of a model's response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum AssistantPart {
     /// Text.
     Text {

@@ -116,6 +116,7 @@ pub const MAX_LISTING_ENTRIES: usize = 100_000;
 
 /// What a directory holds.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Listing {
     /// The entries, sorted by name.
     pub entries: Vec<Entry>,

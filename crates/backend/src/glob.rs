@@ -46,6 +46,7 @@ pub struct GlobQuery {
 
 /// The files that a search found.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct GlobReport {
     /// The regular files that match, sorted by path. Directories and links are not among them.
     pub entries: Vec<Entry>,

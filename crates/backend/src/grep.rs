@@ -64,6 +64,7 @@ pub struct GrepMatch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[non_exhaustive]
 pub enum PartialReason {
     /// It has more matching lines than are reported for one file.
     Matches,
@@ -73,6 +74,7 @@ pub enum PartialReason {
 
 /// The lines that a search found.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct GrepReport {
     /// The lines, sorted by path and number.
     pub matches: Vec<GrepMatch>,

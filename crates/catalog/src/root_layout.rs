@@ -18,6 +18,7 @@ const CONFIG: &str = ".config";
 /// assert_eq!(layout.project.last().unwrap().label, "Team");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RootDirectory {
     /// The directory, relative to the project or the home directory. A user's directory below `.config` is searched in
     /// [`Environment::config_home`], if there is one.
@@ -49,6 +50,7 @@ impl RootDirectory {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RootLayout {
     /// Directories of skills that your program ships.
     pub built_in: Vec<PathBuf>,
@@ -102,6 +104,7 @@ impl Default for RootLayout {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Environment {
     /// The directory in which the program was started.
     pub working_directory: PathBuf,

@@ -171,6 +171,7 @@ impl Default for Policy {
 
 /// A decision, its subject and the rule behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Verdict {
     /// The decision.
     pub decision: Decision,

@@ -41,6 +41,7 @@ use crate::view::SkillView;
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AllowedTools {
     /// The overview shows it as a recommendation.
     #[default]

@@ -349,6 +349,7 @@ fn has_instructions(deltas: &[SkillDelta]) -> bool {
 
 /// What exceeds the budget of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OverBudget {
     /// A skill and the documents to load with it.
     Skill,

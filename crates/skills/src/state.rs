@@ -9,6 +9,7 @@ use crate::load_limits::Budgets;
 
 /// The selected documents of a loaded skill.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Selection {
     /// Whether the model selected all documents.
     pub all: bool,

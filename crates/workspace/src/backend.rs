@@ -171,14 +171,13 @@ impl Execute for WorkspaceBackend {
             Exit::Signal(signal) => format!("\n[ended by signal {signal}]"),
             exit => exit.killed_because().map(|why| format!("\n[killed: {why}]")).unwrap_or_default(),
         };
-        Ok(ExecuteReport {
-            exit_code: match finished.exit {
-                Exit::Code(code) => Some(code),
-                _ => None,
-            },
-            output: format!("{stdout}{separator}{stderr}{end}"),
-            truncated: finished.stdout.left_out() + finished.stderr.left_out() > 0,
-        })
+        let exit_code = match finished.exit {
+            Exit::Code(code) => Some(code),
+            _ => None,
+        };
+        let mut report = ExecuteReport::new(exit_code, format!("{stdout}{separator}{stderr}{end}"));
+        report.truncated = finished.stdout.left_out() + finished.stderr.left_out() > 0;
+        Ok(report)
     }
 }
 

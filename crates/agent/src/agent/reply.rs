@@ -37,6 +37,7 @@ const REJECTED_WITH_ANOTHER: &str = "not made, because another call of the same 
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct WaitingCall {
     /// The call.
     pub call: ToolCall,

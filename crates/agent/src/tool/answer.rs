@@ -32,7 +32,7 @@ use crate::thread_state::{CallQuestion, StateChange};
 /// impl Tool for Bell {
 ///     fn definition(&self) -> Arc<ToolDefinition> {
 ///         let parameters = json!({"type": "object", "properties": {}});
-///         ToolDefinition { name: "ring".into(), description: "Rings.".into(), parameters }.into()
+///         ToolDefinition::new("ring", "Rings.", parameters).into()
 ///     }
 ///
 ///     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {
@@ -58,6 +58,7 @@ use crate::thread_state::{CallQuestion, StateChange};
 /// # Ok(())
 /// # }
 /// ```
+#[non_exhaustive]
 pub enum ToolOutput {
     /// The answer.
     Done(ToolAnswer),
@@ -86,6 +87,7 @@ pub enum ToolOutput {
 /// assert!(ToolAnswer::error("Error: there is no such directory.").is_error);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ToolAnswer {
     /// The text that the model reads.
     pub text: String,

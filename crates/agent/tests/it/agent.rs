@@ -159,8 +159,7 @@ struct Note;
 impl Tool for Note {
     fn definition(&self) -> Arc<ToolDefinition> {
         let parameters = json!({"type": "object"});
-        ToolDefinition { name: "note".to_owned(), description: "Notes a number.".to_owned(), parameters }
-            .into()
+        ToolDefinition::new("note", "Notes a number.", parameters).into()
     }
 
     async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {

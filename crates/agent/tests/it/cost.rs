@@ -9,7 +9,7 @@ use serde_json::json;
 
 #[tokio::test]
 async fn a_thread_costs_what_it_and_its_sub_agents_were_answered() {
-    let said = |turn: ScriptedTurn, input, output| turn.usage(Usage { input, output, ..Usage::default() });
+    let said = |turn: ScriptedTurn, input, output| turn.usage(Usage::new(input, output));
     let small = Scripted::new([said(ScriptedTurn::new().say("done"), 1_000, 100)]).model_name("test:small");
     let odd = Scripted::new([said(ScriptedTurn::new().say("done"), 1, 1)]).model_name("test:odd");
     let big = Scripted::new([

@@ -207,7 +207,7 @@ struct Echo(MemoryBackend);
 #[async_trait]
 impl Execute for Echo {
     async fn execute(&self, request: ExecuteRequest) -> Result<ExecuteReport, BackendError> {
-        Ok(ExecuteReport { exit_code: Some(0), output: request.command, truncated: false })
+        Ok(ExecuteReport::new(Some(0), request.command))
     }
 }
 

@@ -116,7 +116,7 @@ async fn a_person_has_a_short_conversation_summarised_between_turns() {
 #[tokio::test]
 async fn a_thread_ends_when_it_has_cost_enough() {
     let world = sums().await;
-    let said = |text: &str| Says::new().say(text).usage(Usage { input: 1_000_000, ..Usage::default() });
+    let said = |text: &str| Says::new().say(text).usage(Usage::new(1_000_000, 0));
     let model = Scripted::new([said("one"), said("two"), said("three")]).model_name("test:dear");
     let prices: Prices = toml::from_str("[\"test:dear\"]\ninput = 1\noutput = 1").unwrap();
     let agent = world.agent(Arc::new(model)).middleware(CostLimit::new(prices, "2".parse().unwrap()));
@@ -135,7 +135,7 @@ async fn a_thread_ends_when_it_has_cost_enough() {
 #[tokio::test]
 async fn a_limit_without_a_price_is_kept() {
     let world = sums().await;
-    let said = Says::new().say("one").usage(Usage { input: 1, ..Usage::default() });
+    let said = Says::new().say("one").usage(Usage::new(1, 0));
     let model = Scripted::new([said]).model_name("test:odd");
     let agent =
         world.agent(Arc::new(model)).middleware(CostLimit::new(Prices::default(), "2".parse().unwrap()));

@@ -92,7 +92,7 @@ struct AsksThenReads(Arc<dyn Backend>);
 impl Tool for AsksThenReads {
     fn definition(&self) -> Arc<ToolDefinition> {
         let parameters = json!({"type": "object"});
-        ToolDefinition { name: "ask".to_owned(), description: "Asks.".to_owned(), parameters }.into()
+        ToolDefinition::new("ask", "Asks.", parameters).into()
     }
 
     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {
@@ -265,7 +265,7 @@ impl Middleware for Doing {
 impl Tool for Does {
     fn definition(&self) -> Arc<ToolDefinition> {
         let parameters = json!({"type": "object"});
-        ToolDefinition { name: "do".to_owned(), description: "Does.".to_owned(), parameters }.into()
+        ToolDefinition::new("do", "Does.", parameters).into()
     }
 
     async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {

@@ -75,7 +75,7 @@ async fn a_sub_agent_takes_no_more_than_its_share() {
     let worker = Says::new((0..50).map(|_| said_and_called()));
     let worker = Agent::builder(worker).tool(add()).build().unwrap();
     let model = Says::new([calls(&[("a", "task", TASK)]), text("done")]);
-    let tasks = SubAgents::new(worker).limits(TurnLimits { model_calls: 100, tokens: Some(60) });
+    let tasks = SubAgents::new(worker).limits(TurnLimits::new(100).tokens(60));
     let agent = world.agent(model).middleware(tasks).build().unwrap();
     let thread = said(&agent).await;
     assert!(results(&thread)[0].contains("limit of 60 tokens"), "{:?}", results(&thread));

@@ -16,18 +16,17 @@ use crate::{BackendError, ObjectBackend, Result, VirtualPath};
 /// use prowess_backend::object::S3Config;
 /// use prowess_backend::{ObjectBackend, VirtualPath};
 ///
-/// let config = S3Config {
-///     endpoint: Some("http://localhost:9000".to_owned()),
-///     access_key_id: Some("example".to_owned()),
-///     secret_access_key: Some("not to be shown".to_owned()),
-///     ..S3Config::new("artifacts")
-/// };
+/// let mut config = S3Config::new("artifacts");
+/// config.endpoint = Some("http://localhost:9000".to_owned());
+/// config.access_key_id = Some("example".to_owned());
+/// config.secret_access_key = Some("not to be shown".to_owned());
 /// assert!(!format!("{config:?}").contains("not to be shown"));
 /// let backend = ObjectBackend::s3(config)?;
 /// assert!(!format!("{backend:?}").contains("not to be shown"));
 /// # Ok::<(), prowess_backend::BackendError>(())
 /// ```
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct S3Config {
     /// The bucket's name.
     pub bucket: String,
@@ -78,6 +77,7 @@ impl fmt::Debug for S3Config {
 
 /// The source of the settings that an [`S3Config`] does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum S3Defaults {
     /// No source. Requests are signed with the keys of the instance or the task.
     Instance,

@@ -20,7 +20,9 @@ use crate::tree::{PATIENCE, Tree, eventually, manifest, names, options};
 
 fn diff(added: &[&str], changed: &[&str], removed: &[&str]) -> CatalogDiff {
     let owned = |names: &[&str]| names.iter().map(ToString::to_string).collect();
-    CatalogDiff { added: owned(added), changed: owned(changed), removed: owned(removed) }
+    let mut diff = CatalogDiff::default();
+    (diff.added, diff.changed, diff.removed) = (owned(added), owned(changed), owned(removed));
+    diff
 }
 
 /// Waits until nothing in the tree is so young that its times could stand still in a change.

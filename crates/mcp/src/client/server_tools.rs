@@ -152,7 +152,7 @@ impl RemoteTool {
         let ServerTool { name, description, parameters, .. } = &tool;
         let description =
             format!("[A tool of the MCP server `{}`, as it says:] {description}", server.label());
-        let definition = ToolDefinition { name: name.clone(), description, parameters: parameters.clone() };
+        let definition = ToolDefinition::new(name, description, parameters.clone());
         Self { server, definition: Arc::new(definition), tool }
     }
 

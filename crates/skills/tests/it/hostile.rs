@@ -85,7 +85,7 @@ async fn case_18_a_body_cannot_close_its_frame() {
         let answer = session.load("evil", None).await.unwrap();
         let shown = match dialect {
             Dialect::Trpc => session.loaded_section().await.text,
-            Dialect::DeepAgents | Dialect::OpenCode => answer.text,
+            _ => answer.text,
         };
         let nonce = session.state().get("evil").unwrap().nonce.clone();
         let closing = format!("</skill nonce=\"{nonce}\">");
@@ -122,6 +122,7 @@ async fn case_19_a_denied_skill_is_absent_and_unnamed() {
             Dialect::DeepAgents => "skill_name",
             Dialect::Trpc => "skill",
             Dialect::OpenCode => "name",
+            other => panic!("which argument names the skill in {other:?}?"),
         };
         let mut seen = vec![session.prompt().text, session.view().overview().text];
         seen.push(serde_json::to_string(&session.tools()).unwrap());

@@ -61,14 +61,12 @@ impl S3Bucket {
 
     pub(super) fn open(self) -> Result<Arc<dyn ObjectStore>, ArtifactError> {
         let revealed = |secret: Option<SecretString>| secret.map(|secret| secret.expose_secret().to_owned());
-        let config = S3Config {
-            region: self.region,
-            endpoint: self.endpoint,
-            access_key_id: self.access_key_id,
-            secret_access_key: revealed(self.secret_access_key),
-            session_token: revealed(self.session_token),
-            ..S3Config::new(self.bucket)
-        };
+        let mut config = S3Config::new(self.bucket);
+        config.region = self.region;
+        config.endpoint = self.endpoint;
+        config.access_key_id = self.access_key_id;
+        config.secret_access_key = revealed(self.secret_access_key);
+        config.session_token = revealed(self.session_token);
         let store = config.store(S3Defaults::Environment);
         store.map_err(|error| ArtifactError::store("opening the bucket", error))
     }

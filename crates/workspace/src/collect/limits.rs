@@ -22,6 +22,7 @@ const MOST: CollectLimits =
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CollectLimits {
     /// The most files.
     pub max_files: usize,

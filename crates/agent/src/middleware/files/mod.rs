@@ -168,7 +168,7 @@ impl FileTool {
             FileToolKind::Grep => ("Find lines in text files by a regular expression.", schema::<Grep>()),
             FileToolKind::Execute => ("Run a command line where the files are.", schema::<Execute>()),
         };
-        ToolDefinition { name: self.kind.name().to_owned(), description: description.to_owned(), parameters }
+        ToolDefinition::new(self.kind.name(), description, parameters)
     }
 }
 
@@ -362,12 +362,7 @@ impl FileTool {
             return Ok("Error: commands cannot be run here.".to_owned());
         };
         access.run(&execute.command).await?;
-        let request = ExecuteRequest {
-            command: execute.command,
-            cwd: VirtualPath::root(),
-            env: std::collections::BTreeMap::new(),
-            timeout: Duration::from_secs(execute.timeout),
-        };
+        let request = ExecuteRequest::new(execute.command, Duration::from_secs(execute.timeout));
         let report = executor.execute(request).await?;
         let end = match report.exit_code {
             Some(code) => format!("[exit code {code}]"),

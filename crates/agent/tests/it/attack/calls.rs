@@ -194,7 +194,7 @@ struct Breaks;
 impl Tool for Breaks {
     fn definition(&self) -> Arc<ToolDefinition> {
         let parameters = json!({"type": "object"});
-        ToolDefinition { name: "breaks".to_owned(), description: "Breaks.".to_owned(), parameters }.into()
+        ToolDefinition::new("breaks", "Breaks.", parameters).into()
     }
 
     fn is_idempotent(&self) -> bool {

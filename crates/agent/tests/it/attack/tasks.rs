@@ -183,7 +183,7 @@ async fn many_tasks_share_what_their_parents_turn_has_left() {
     let many: Vec<(&str, &str, &str)> = ids.iter().map(|id| (id.as_str(), "task", TASK)).collect();
     let model = Says::new([calls(&many), text("never said")]);
     let mut options = AgentOptions::default();
-    options.limits = TurnLimits { model_calls: 100, tokens: Some(240) };
+    options.limits = TurnLimits::new(100).tokens(240);
     let agent = world.agent(model).middleware(SubAgents::new(worker)).options(options).build().unwrap();
     let mut thread = open(&agent).await;
     let turn = soon(thread.say("go", &NoWatcher)).await.unwrap();

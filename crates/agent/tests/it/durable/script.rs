@@ -68,7 +68,7 @@ pub(super) const DONE: &str = "It is done.";
 pub(super) const NO: &str = "Not that.";
 
 /// What each answer costs.
-pub(super) const COST: Usage = Usage { input: 100, output: 10, cache_read: 3, cache_written: 2 };
+pub(super) const COST: Usage = Usage::new(100, 10).cache_read(3).cache_written(2);
 
 /// The thread of the run.
 pub(super) fn thread() -> ThreadId {

@@ -91,7 +91,7 @@ struct Gated {
 impl Tool for Gated {
     fn definition(&self) -> Arc<ToolDefinition> {
         let parameters = json!({"type": "object"});
-        Arc::new(ToolDefinition { name: "ls".to_owned(), description: "Does it.".to_owned(), parameters })
+        Arc::new(ToolDefinition::new("ls", "Does it.", parameters))
     }
 
     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {

@@ -239,7 +239,9 @@ impl Middleware for Objects {
         let Announcement::Compacting { messages } = announcement else { return Reaction::default() };
         self.1.lock().unwrap().push(messages);
         let objection = self.0.load(Ordering::Relaxed).then(|| "not now".to_owned());
-        Reaction { objection, ..Reaction::default() }
+        let mut reaction = Reaction::default();
+        reaction.objection = objection;
+        reaction
     }
 }
 

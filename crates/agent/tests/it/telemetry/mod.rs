@@ -89,7 +89,7 @@ async fn a_turn_is_a_tree_of_spans() {
     let subscriber = tracing_subscriber::registry().with(exporter.layer());
     tracing::subscriber::set_global_default(subscriber).unwrap();
 
-    let usage = Usage { input: 120, output: 7, cache_read: 100, cache_written: 20 };
+    let usage = Usage::new(120, 7).cache_read(100).cache_written(20);
     let run = json!({
         "skill": "greet",
         "command": format!("echo {SECRET} | tee out/{SECRET}.txt"),
