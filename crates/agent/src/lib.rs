@@ -54,7 +54,7 @@
 //! All are off by default. `run`: hooks that are commands, and files in workspaces, in the sandbox. `otel`: spans to an
 //! OpenTelemetry collector. `testing`: the test suite for your own thread store.
 
-/// Runs the programs in the README and in the page about embedding as tests. Incomplete programs say `ignore` there.
+/// Builds the programs in the README and in the page about embedding, and runs those that have a `main`.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/embedding.md")]
