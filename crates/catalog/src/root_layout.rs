@@ -43,7 +43,8 @@ impl RootDirectory {
 /// # let project = scratch.path();
 /// std::fs::create_dir_all(project.join(".git"))?;
 /// std::fs::create_dir_all(project.join(".claude/skills"))?;
-/// let environment = Environment { working_directory: project.into(), ..Environment::default() };
+/// let mut environment = Environment::default();
+/// environment.working_directory = project.into();
 /// let roots = RootLayout::default().resolve(&environment);
 /// assert_eq!(roots[0].label, "Claude");
 /// assert_eq!(roots[0].trust, Trust::Untrusted, "a project's root is untrusted until a person trusts it");

@@ -38,12 +38,7 @@ const WORK: &str = "work";
 /// let workspace = Workspaces::open(place.path())?.workspace("workspace-1")?;
 /// let files = WorkspaceBackend::new(workspace, Arc::new(FakeExecutor))?; // `LocalExecutor` outside of tests
 /// files.write(&VirtualPath::parse("/notes.md")?, "- tides\n".into(), WriteMode::CreateNew).await?;
-/// let request = ExecuteRequest {
-///     command: "cat notes.md".into(),
-///     cwd: VirtualPath::root(),
-///     env: [].into(),
-///     timeout: Duration::from_secs(10),
-/// };
+/// let request = ExecuteRequest::new("cat notes.md", Duration::from_secs(10));
 /// let report = files.executor().unwrap().execute(request).await?;
 /// assert_eq!(report.output, "- tides\n");
 /// # Ok(())

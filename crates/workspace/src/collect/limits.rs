@@ -15,7 +15,8 @@ const MOST: CollectLimits =
 /// # let place = tempfile::tempdir()?;
 /// let workspace = Workspaces::open(place.path())?.workspace("session-1")?;
 /// std::fs::write(workspace.path().join("out/june.txt"), "a long report")?;
-/// let limits = CollectLimits { max_file_bytes: 6, ..CollectLimits::default() };
+/// let mut limits = CollectLimits::default();
+/// limits.max_file_bytes = 6;
 /// let (files, warnings) = workspace.collect(&["$OUTPUT_DIR/*.txt".into()], limits)?;
 /// assert_eq!(files[0].content.as_deref(), Some("a long"));
 /// assert!(files[0].truncated);
