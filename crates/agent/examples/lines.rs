@@ -21,9 +21,7 @@ use std::sync::Arc;
 
 use prowess_agent::id::CallId;
 use prowess_agent::middleware::{Skills, SkillsState, StateFiles};
-use prowess_agent::{
-    Agent, CallReply, DeepAgent, Event, Model, Thread, ThreadUpdate, TurnStatus, WaitingCall,
-};
+use prowess_agent::{Agent, CallReply, Event, Model, Thread, ThreadUpdate, TurnStatus, WaitingCall};
 use prowess_models::{Offline, OpenAi, Scripted};
 use prowess_skills::prowess_catalog::{Catalog, Root, ScanOptions};
 use prowess_skills::prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
@@ -77,7 +75,7 @@ async fn agent(store: &Path, skills: &str, model: Arc<dyn Model>) -> Result<Agen
     let catalog = Catalog::discover(&[Root::explicit(skills)], &ScanOptions::default());
     let runner = Runner::local(store.join("workspaces"))?;
     let rules = ["tool", "read", "write"].map(|kind| Rule::new(kind, "*", Decision::Allow));
-    let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
+    let permissions = Permissions::unattended(Policy::new().rules(RuleSource::User, rules));
     let mut options = SessionOptions::new(Dialect::DeepAgents);
     options.capabilities = Capabilities::all();
     let skills = Skills::new(move |thread| {
@@ -85,7 +83,7 @@ async fn agent(store: &Path, skills: &str, model: Arc<dyn Model>) -> Result<Agen
         SkillSession::builder(catalog.clone()).options(options.clone()).runs(runs)
     });
     let threads = SqliteStore::open(store.join("threads.db")).await?;
-    let agent = DeepAgent::builder(model).skills(skills).permissions(permissions).store(Arc::new(threads));
+    let agent = Agent::deep_builder(model).skills(skills).permissions(permissions).store(Arc::new(threads));
     Ok(agent.build()?)
 }
 

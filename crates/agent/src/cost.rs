@@ -28,13 +28,14 @@ const PRINTED_DECIMALS: u32 = 4;
 ///
 /// let price = ModelPrice::new("1.25".parse()?, "10".parse()?); // dollars per million tokens
 /// let prices = Prices::try_from(BTreeMap::from([("openai:gpt-5*".to_owned(), price)]))?;
-/// let usage = Usage { input: 1_000_000, output: 100_000, ..Usage::default() };
+/// let usage = Usage::new(1_000_000, 100_000);
 /// let cost = prices.cost(&ModelUsage::on("openai:gpt-5.1", usage));
 /// assert_eq!(cost.micros(), 2_250_000);
 /// # Ok::<(), prowess_agent::cost::PriceError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct ModelPrice {
     /// The price of input tokens.
     pub input: Price,

@@ -8,23 +8,24 @@ use prowess_permission::Permissions;
 use crate::agent::{Agent, AgentBuilder, AgentError, AgentOptions};
 use crate::backends::Backends;
 use crate::middleware::{
-    Approval, Eviction, Files, Hooks, Memory, Skills, StateFiles, SubAgents, Summarisation,
-    SummarisationOptions, Todos,
+    Eviction, Files, Hooks, Memory, Skills, StateFiles, SubAgents, Summarisation, SummarisationOptions,
+    Todos, ToolPermissions,
 };
 use crate::middleware::{MiddlewareError, MiddlewareFactory};
 use crate::model::Model;
 use crate::thread::ThreadStore;
 use crate::tool::Tool;
 
-/// Builds the complete agent: skills, memory, files, todos, sub-agents, approval, hooks, eviction and summarisation.
+/// Builds the complete [`Agent`]: skills, memory, files, todos, sub-agents, tool permissions, hooks, eviction and
+/// summarisation. [`Agent::deep_builder`] starts it.
 ///
-/// Without [`DeepAgent::files`], the agent keeps files in the state of each thread. The general-purpose sub-agent has the
-/// same tools, skills, approval and hooks, but no memory and no sub-agents.
+/// Without [`DeepAgentBuilder::files`], the agent keeps files in the state of each thread. The general-purpose sub-agent has
+/// the same tools, skills, permissions and hooks, but no memory and no sub-agents.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use prowess_agent::middleware::Skills;
-/// use prowess_agent::{DeepAgent, NoWatcher, ThreadId};
+/// use prowess_agent::{Agent, NoWatcher, ThreadId};
 /// use prowess_backend::LocalBackend;
 /// use prowess_catalog::{Catalog, Root, ScanOptions};
 /// use prowess_models::Offline; // or `OpenAi`, or `Anthropic`
@@ -38,7 +39,7 @@ use crate::tool::Tool;
 /// # std::fs::create_dir(&skills)?;
 /// # std::fs::create_dir(&files)?;
 /// let catalog = Catalog::discover(&[Root::explicit(skills)], &ScanOptions::default());
-/// let agent = DeepAgent::builder(Arc::new(Offline))
+/// let agent = Agent::deep_builder(Arc::new(Offline))
 ///     .prompt("You look after invoices.")
 ///     .skills(Skills::new(move |_| SkillSession::builder(catalog.clone())))
 ///     .files(Arc::new(LocalBackend::open(files)?))
@@ -53,7 +54,7 @@ use crate::tool::Tool;
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build`"]
-pub struct DeepAgent {
+pub struct DeepAgentBuilder {
     model: Arc<dyn Model>,
     name: Option<String>,
     prompt: Option<String>,
@@ -81,9 +82,15 @@ impl std::fmt::Debug for ChangeSubAgents {
     }
 }
 
-impl DeepAgent {
-    /// Starts to build an agent with this model.
-    pub fn builder(model: Arc<dyn Model>) -> Self {
+impl Agent {
+    /// Starts to build the complete agent, with this model and all middleware.
+    pub fn deep_builder(model: Arc<dyn Model>) -> DeepAgentBuilder {
+        DeepAgentBuilder::new(model)
+    }
+}
+
+impl DeepAgentBuilder {
+    fn new(model: Arc<dyn Model>) -> Self {
         Self {
             model,
             name: None,
@@ -160,9 +167,9 @@ impl DeepAgent {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use prowess_agent::{DeepAgent, Model};
-    /// # fn build(model: Arc<dyn Model>) -> DeepAgent {
-    /// DeepAgent::builder(model).sub_agents(|sub_agents| sub_agents.depth(1).inherit_skills())
+    /// # use prowess_agent::{Agent, DeepAgentBuilder, Model};
+    /// # fn build(model: Arc<dyn Model>) -> DeepAgentBuilder {
+    /// Agent::deep_builder(model).sub_agents(|sub_agents| sub_agents.depth(1).inherit_skills())
     /// # }
     /// ```
     pub fn sub_agents(mut self, change: impl Fn(SubAgents) -> SubAgents + Send + Sync + 'static) -> Self {
@@ -206,12 +213,12 @@ impl DeepAgent {
     /// # Errors
     ///
     /// Two tools or two middleware have the same name; a path of the memory is invalid; or there is a memory without
-    /// [`DeepAgent::files`].
+    /// [`DeepAgentBuilder::files`].
     pub fn build(self) -> Result<Agent, AgentError> {
         let general_purpose = self.assemble(Vec::new(), None).build()?;
         let mut sub_agents = SubAgents::new(general_purpose);
         for (name, description, agent) in &self.added_sub_agents {
-            sub_agents = sub_agents.and(name, description, agent.clone());
+            sub_agents = sub_agents.sub_agent(name, description, agent.clone());
         }
         if let Some(change) = &self.change_sub_agents {
             sub_agents = (change.0)(sub_agents);
@@ -251,7 +258,7 @@ impl DeepAgent {
         }
         let mut file_tools = Files::new(files.clone());
         if let Some(permissions) = self.permissions.clone() {
-            builder = builder.middleware(Approval::new(permissions.clone()));
+            builder = builder.middleware(ToolPermissions::new(permissions.clone()));
             file_tools = file_tools.permissions(permissions);
         }
         if let Some(hooks) = self.hooks.clone() {
@@ -288,7 +295,7 @@ impl DeepAgent {
     fn summaries(&self, files: &Backends) -> Summarisation {
         let summaries = Summarisation::new(Arc::clone(&self.model), files.clone());
         match self.summarisation.clone() {
-            Some(options) => summaries.with(|default| *default = options),
+            Some(options) => summaries.options(options),
             None => summaries,
         }
     }
@@ -299,7 +306,7 @@ impl DeepAgent {
             skills = skills.permissions(permissions.clone());
         }
         Some(match sub_agents {
-            Some(sub_agents) => skills.forks(sub_agents.clone()),
+            Some(sub_agents) => skills.sub_agents(sub_agents.clone()),
             None => skills,
         })
     }

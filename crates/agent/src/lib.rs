@@ -1,8 +1,8 @@
 //! Build agents that work in durable threads.
 //!
 //! An agent is a model with tools and middleware. It works on threads: stored conversations that survive restarts, and
-//! that another process can continue. [`DeepAgent`] builds the complete agent, with skills, files, memory, todos,
-//! sub-agents, approval, hooks and summarisation.
+//! that another process can continue. [`Agent::deep_builder`] builds the complete agent, with skills, files, memory, todos,
+//! sub-agents, tool permissions, hooks and summarisation.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -54,7 +54,7 @@
 //! All are off by default. `run`: hooks that are commands, and files in workspaces, in the sandbox. `otel`: spans to an
 //! OpenTelemetry collector. `testing`: the test suite for your own thread store.
 
-/// Runs the programs in the README and in the page about embedding as tests. Incomplete programs say `ignore` there.
+/// Builds the programs in the README and in the page about embedding, and runs those that have a `main`.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/embedding.md")]
@@ -81,7 +81,7 @@ pub use agent::{
     Watcher,
 };
 pub use cost::Prices;
-pub use deep_agent::DeepAgent;
+pub use deep_agent::DeepAgentBuilder;
 pub use id::ThreadId;
 pub use message::{Message, ToolCall, ToolResult};
 pub use middleware::{Middleware, MiddlewareAction, MiddlewareContext, MiddlewareFactory};

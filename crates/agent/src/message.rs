@@ -29,6 +29,7 @@ const BY_AGENT: &str = "by_agent";
 /// assert!(conversation[0].is_by_person());
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Message {
     /// The message's id, which never changes.
     pub id: MessageId,
@@ -61,6 +62,7 @@ pub enum Content {
 /// A part of a person's message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum UserPart {
     /// Text.
     Text {
@@ -85,6 +87,7 @@ pub struct Media {
 /// A part of a model's response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum AssistantPart {
     /// Text.
     Text {
@@ -194,7 +197,7 @@ impl Message {
 
     /// Marks the message as said by another agent or a middleware.
     pub(crate) fn not_by_person(self) -> Self {
-        self.marked(BY_AGENT, true)
+        self.mark(BY_AGENT, true)
     }
 
     /// Whether a person said it, and no model, tool, middleware or other agent.
@@ -209,7 +212,7 @@ impl Message {
 
     /// Adds a note of a middleware.
     #[must_use]
-    pub fn marked(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+    pub fn mark(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.marks.insert(key.into(), value.into());
         self
     }
@@ -268,7 +271,7 @@ mod tests {
     fn the_stored_form() {
         let reasoning = Reasoning { text: "hm".to_owned(), signature: Some("s".to_owned()), redacted: None };
         let mut messages = vec![
-            Message::user("hello").marked("lc_source", "summarization"),
+            Message::user("hello").mark("lc_source", "summarization"),
             Message::assistant(vec![
                 AssistantPart::Reasoning(reasoning),
                 AssistantPart::Text { text: "let me look".to_owned() },

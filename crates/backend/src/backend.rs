@@ -176,8 +176,8 @@ pub(crate) async fn read_grep<B>(backend: &B, base: &VirtualPath, query: &GrepQu
 where
     B: Backend + ?Sized,
 {
-    let mut found = match backend.glob(base, query.files()).await {
-        Err(BackendError::NotADirectory { .. }) => only_file(backend, base, query.files()).await?,
+    let mut found = match backend.glob(base, query.searched_files()).await {
+        Err(BackendError::NotADirectory { .. }) => only_file(backend, base, query.searched_files()).await?,
         found => found?,
     };
     let mut search = Search::new(query, &mut found);

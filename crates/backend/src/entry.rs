@@ -117,6 +117,7 @@ pub const MAX_LISTING_ENTRIES: usize = 100_000;
 
 /// The entries of a directory.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Listing {
     /// The entries, sorted by name.
     pub entries: Vec<Entry>,

@@ -10,6 +10,7 @@ use crate::{Result, VirtualPath};
 
 /// A command to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ExecuteRequest {
     /// The command line for the backend's shell.
     pub command: String,
@@ -21,8 +22,17 @@ pub struct ExecuteRequest {
     pub timeout: Duration,
 }
 
+impl ExecuteRequest {
+    /// Runs `command` in the root directory for at most `timeout`, with no variables.
+    #[must_use]
+    pub fn new(command: impl Into<String>, timeout: Duration) -> Self {
+        Self { command: command.into(), cwd: VirtualPath::root(), env: BTreeMap::new(), timeout }
+    }
+}
+
 /// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ExecuteReport {
     /// Its exit code; `None` if a signal or the timeout ended it.
     pub exit_code: Option<i32>,
@@ -32,11 +42,19 @@ pub struct ExecuteReport {
     pub truncated: bool,
 }
 
+impl ExecuteReport {
+    /// A command that ended with this exit code, and its whole output.
+    #[must_use]
+    pub fn new(exit_code: Option<i32>, output: impl Into<String>) -> Self {
+        Self { exit_code, output: output.into(), truncated: false }
+    }
+}
+
 /// The ability to run commands. [`Backend::executor`](crate::Backend::executor) returns it.
 ///
 /// ```
 /// use async_trait::async_trait;
-/// use prowess_backend::{Execute, ExecuteReport, ExecuteRequest, Result, VirtualPath};
+/// use prowess_backend::{Execute, ExecuteReport, ExecuteRequest, Result};
 ///
 /// #[derive(Debug)]
 /// struct Echo;
@@ -44,18 +62,14 @@ pub struct ExecuteReport {
 /// #[async_trait]
 /// impl Execute for Echo {
 ///     async fn execute(&self, request: ExecuteRequest) -> Result<ExecuteReport> {
-///         Ok(ExecuteReport { exit_code: Some(0), output: request.command, truncated: false })
+///         Ok(ExecuteReport::new(Some(0), request.command))
 ///     }
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<()> {
-/// let request = ExecuteRequest {
-///     command: "make check".into(),
-///     cwd: VirtualPath::root(),
-///     env: [("CI".into(), "1".into())].into(),
-///     timeout: std::time::Duration::from_secs(60),
-/// };
+/// let mut request = ExecuteRequest::new("make check", std::time::Duration::from_secs(60));
+/// request.env.insert("CI".to_owned(), "1".to_owned());
 /// assert_eq!(Echo.execute(request).await?.output, "make check");
 /// # Ok(())
 /// # }

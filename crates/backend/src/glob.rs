@@ -46,6 +46,7 @@ pub struct GlobQuery {
 
 /// The files that a search found.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct GlobReport {
     /// The regular files that match, sorted by path, without directories and links.
     pub entries: Vec<Entry>,

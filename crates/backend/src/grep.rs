@@ -33,7 +33,7 @@ const MAX_REGEX_BYTES: usize = 1024 * 1024;
 /// ```
 /// use prowess_backend::{GlobQuery, GrepQuery};
 ///
-/// let query = GrepQuery::regex(r"fn \w+\(")?.in_files(GlobQuery::new("**/*.rs")?).max_matches(50);
+/// let query = GrepQuery::regex(r"fn \w+\(")?.files(GlobQuery::new("**/*.rs")?).max_matches(50);
 /// assert!(GrepQuery::regex("(").is_err());
 /// # Ok::<(), prowess_backend::BackendError>(())
 /// ```
@@ -64,6 +64,7 @@ pub struct GrepMatch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[non_exhaustive]
 pub enum PartialReason {
     /// It has more matching lines than the limit per file.
     Matches,
@@ -73,6 +74,7 @@ pub enum PartialReason {
 
 /// The lines that a search found.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct GrepReport {
     /// The lines, sorted by path and line number.
     pub matches: Vec<GrepMatch>,
@@ -125,7 +127,7 @@ impl GrepQuery {
 
     /// Searches only the files that `files` finds. The limits of `files` apply to this search.
     #[must_use]
-    pub fn in_files(self, files: GlobQuery) -> Self {
+    pub fn files(self, files: GlobQuery) -> Self {
         Self { files, ..self }
     }
 
@@ -149,7 +151,7 @@ impl GrepQuery {
 
     /// The files to search.
     #[must_use]
-    pub fn files(&self) -> &GlobQuery {
+    pub fn searched_files(&self) -> &GlobQuery {
         &self.files
     }
 

@@ -27,13 +27,13 @@ pub(crate) fn none_matches() -> Result<Sample> {
 
 fn evaluate(first: Rule, expected: Decision) -> Result<Sample> {
     let rules = std::iter::once(first).chain((1..RULES).map(other_rule));
-    let policy = Policy::empty().with(RuleSource::User, rules);
+    let policy = Policy::empty().rules(RuleSource::User, rules);
     let question = Question::new(Kind::RUN, SUBJECT);
     let verdict = policy.evaluate(&question);
     ensure!(verdict.decision == expected, "the decision was {}", verdict.decision);
     let (cpu_ms, ()) =
         cpu_of(|| (0..EVALUATIONS).for_each(|_| drop(black_box(policy.evaluate(black_box(&question))))));
-    Sample::of(cpu_ms / f64::from(EVALUATIONS), policy.rules(RuleSource::User).len())
+    Sample::of(cpu_ms / f64::from(EVALUATIONS), policy.rules_of(RuleSource::User).len())
 }
 
 /// A rule that does not match the subject. Six of eight are about the same kind of action, and four of these begin like

@@ -89,7 +89,7 @@ fn start(root: &Path, budgets: Budgets) -> Result<(Runtime, SkillSession)> {
     let mut options = SessionOptions::default();
     options.budgets = budgets;
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let session = runtime.block_on(SkillSession::builder(catalog).options(options).start());
+    let session = runtime.block_on(SkillSession::builder(catalog).options(options).build());
     Ok((runtime, session))
 }
 

@@ -99,6 +99,7 @@ pub(crate) struct CatalogInner {
 /// The changes between two catalogs, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct CatalogDiff {
     /// New names.
     pub added: Vec<String>,

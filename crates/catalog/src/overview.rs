@@ -12,6 +12,7 @@ use crate::view::CatalogView;
 
 /// How a model gets a skill's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Activation<'a> {
     /// It calls this tool with the skill's name, and with arguments if the skill takes some.
     Tool(&'a str),
@@ -30,6 +31,7 @@ pub enum Activation<'a> {
 
 /// How the overview treats skills that only a person may start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ManualSkills {
     /// It leaves them out.
     #[default]

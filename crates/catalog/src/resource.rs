@@ -23,6 +23,7 @@ const MAX_ENTRIES: usize = 20_000;
 /// The kind of a resource, by its directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
+#[non_exhaustive]
 pub enum ResourceKind {
     /// In `assets/`.
     Asset,

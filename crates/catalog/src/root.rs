@@ -8,6 +8,7 @@ use std::path::PathBuf;
 /// The kind of a root. Later kinds take precedence over earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum RootKind {
     /// An MCP server.
     Server,
@@ -78,6 +79,7 @@ pub enum Storage {
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Root {
     /// The directory.
     #[cfg_attr(feature = "serde", serde(serialize_with = "serialize_path"))]
@@ -131,6 +133,13 @@ impl Root {
     /// The same root, in a backend.
     pub fn in_backend(mut self) -> Self {
         self.storage = Storage::Backend;
+        self
+    }
+
+    /// Sets whether a model may see its skills.
+    #[must_use]
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.trust = trust;
         self
     }
 

@@ -18,6 +18,7 @@ const CONFIG: &str = ".config";
 /// assert_eq!(layout.project.last().unwrap().label, "Team");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RootDirectory {
     /// The directory, relative to the project or the home directory. A user's directory below `.config` is searched in
     /// [`Environment::config_home`], if there is one.
@@ -42,13 +43,15 @@ impl RootDirectory {
 /// # let project = scratch.path();
 /// std::fs::create_dir_all(project.join(".git"))?;
 /// std::fs::create_dir_all(project.join(".claude/skills"))?;
-/// let environment = Environment { working_directory: project.into(), ..Environment::default() };
+/// let mut environment = Environment::default();
+/// environment.working_directory = project.into();
 /// let roots = RootLayout::default().resolve(&environment);
 /// assert_eq!(roots[0].label, "Claude");
 /// assert_eq!(roots[0].trust, Trust::Untrusted, "a project's root is untrusted until a person trusts it");
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RootLayout {
     /// Directories of skills that your program ships.
     pub built_in: Vec<PathBuf>,
@@ -102,6 +105,7 @@ impl Default for RootLayout {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Environment {
     /// The directory in which the program was started.
     pub working_directory: PathBuf,

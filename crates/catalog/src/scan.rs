@@ -14,6 +14,7 @@ use crate::skill::{MissingName, Parsed, Skill};
 
 /// Whether a scan follows symbolic links to directories.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Links {
     /// It follows no links.
     Never,

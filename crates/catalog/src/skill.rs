@@ -189,6 +189,7 @@ impl Default for Extensions {
 /// Which agent follows a skill's instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+#[non_exhaustive]
 pub enum SkillContext {
     /// The agent that loads it.
     #[default]
@@ -207,6 +208,7 @@ fn serialize_pairs<S: serde::Serializer>(
 
 /// What to do with a manifest that has no name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MissingName {
     /// Use the name of its directory.
     #[default]

@@ -21,7 +21,7 @@ use crate::local;
 /// ```
 /// use std::sync::{Arc, mpsc};
 /// use std::time::Duration;
-/// use prowess_catalog::watch::Watcher;
+/// use prowess_catalog::watch::RootWatcher;
 /// use prowess_catalog::{LiveCatalog, RefreshPolicy, Root, ScanOptions};
 ///
 /// # let scratch = tempfile::tempdir()?;
@@ -29,7 +29,7 @@ use crate::local;
 /// let roots = vec![Root::explicit(root)];
 /// let catalog = Arc::new(LiveCatalog::new(roots, ScanOptions::default(), RefreshPolicy::OnRequest));
 /// let (tell, told) = mpsc::channel();
-/// let watcher = Watcher::start(Arc::clone(&catalog), Duration::from_millis(20), move |diff| {
+/// let watcher = RootWatcher::start(Arc::clone(&catalog), Duration::from_millis(20), move |diff| {
 ///     let _ = tell.send(diff.added.len());
 /// })?;
 /// std::fs::create_dir(root.join("greet"))?;
@@ -39,7 +39,7 @@ use crate::local;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Watcher {
+pub struct RootWatcher {
     messages: Sender<Message>,
     thread: Option<JoinHandle<()>>,
 }
@@ -72,7 +72,7 @@ impl std::error::Error for WatchError {
     }
 }
 
-impl Watcher {
+impl RootWatcher {
     /// Watches the catalog's roots. After a change and a quiet time of `quiet`, it refreshes the catalog, and calls `changed` if
     /// the skills changed.
     ///
@@ -90,7 +90,7 @@ impl Watcher {
         })
     }
 
-    /// Like [`Watcher::start`], but calls `scanned` after each scan, even if the catalog did not change. Other files of skills
+    /// Like [`RootWatcher::start`], but calls `scanned` after each scan, even if the catalog did not change. Other files of skills
     /// may have changed.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ impl Watcher {
     }
 }
 
-impl Drop for Watcher {
+impl Drop for RootWatcher {
     /// Stops watching, and waits for a refresh in progress.
     fn drop(&mut self) {
         let _ = self.messages.send(Message::Stop);

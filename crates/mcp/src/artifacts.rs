@@ -16,7 +16,7 @@ impl SkillServer {
     /// The scope in which the runs of this client save artifacts.
     #[cfg(feature = "run")]
     pub(crate) fn scope(&self) -> Option<&OutputScope> {
-        self.artifacts().map(Artifacts::scope)
+        self.client_artifacts().map(Artifacts::scope)
     }
 
     #[cfg(not(feature = "run"))]
@@ -32,7 +32,7 @@ impl SkillServer {
         name: &str,
         version: u64,
     ) -> Result<Vec<u8>, String> {
-        let store = self.artifacts().ok_or(NO_STORE)?;
+        let store = self.client_artifacts().ok_or(NO_STORE)?;
         let store = scope.map_or_else(|| store.clone(), |scope| store.in_scope(scope));
         let name = ArtifactName::parse(name).map_err(|error| error.to_string())?;
         let size = store.size(&name, version).await.map_err(|error| error.to_string())?;

@@ -17,7 +17,7 @@
 //! )?;
 //! let catalog = Catalog::discover(&[Root::explicit(skills)], &ScanOptions::default());
 //! let session = SkillSession::builder(catalog.clone()).options(session_options(Dialect::DeepAgents));
-//! let server = SkillServer::new(LiveSkills::new(catalog), session.start().await);
+//! let server = SkillServer::new(LiveSkills::new(catalog), session.build().await);
 //! assert!(server.unserved().await.is_empty());
 //! // `prowess_mcp::serve_stdio(server).await?` serves the client until standard input ends.
 //! # Ok(())
@@ -29,7 +29,7 @@
 //! - [`SkillServer`]: the server for one client, with one [`SkillSession`](prowess_skills::SkillSession).
 //! - [`LiveSkills`]: the skills that all servers share. If they change, every client hears of it.
 //! - [`serve_stdio`]: serves one client on standard input and output.
-//! - `serve_http`, with `HttpOptions`: serves many clients at once over streamable HTTP (feature `http`).
+//! - `serve_http`, with `HttpServerOptions`: serves many clients at once over streamable HTTP (feature `http`).
 //! - `client::Servers`: the connections to other MCP servers, with their skills and tools (feature `client`).
 //!
 //! # Questions
@@ -75,7 +75,7 @@ pub use answer_size::MAX_ANSWER_BYTES;
 #[cfg(feature = "run")]
 pub use artifacts::AddressedArtifacts;
 #[cfg(feature = "http")]
-pub use http::{HttpLimits, HttpOptions, Token, TokenError, serve_http};
+pub use http::{HttpLimits, HttpServerOptions, Token, TokenError, serve_http};
 pub use live::{LiveSkills, Watching};
 pub use server::{SkillServer, session_options};
 pub use skills_extension::{MAX_SERVED_BYTES, MAX_SERVED_FILES, SKILLS_EXTENSION, Unserved};

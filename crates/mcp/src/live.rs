@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use prowess_catalog::watch::{WatchError, Watcher};
+use prowess_catalog::watch::{RootWatcher, WatchError};
 use prowess_catalog::{Catalog, LiveCatalog, RefreshPolicy, Root, ScanOptions};
 use prowess_skills::SkillSession;
 use tokio::sync::watch;
@@ -51,7 +51,7 @@ pub(crate) struct Version {
 /// Keeps [`LiveSkills`] up to date until it is dropped.
 #[derive(Debug)]
 pub struct Watching {
-    _watcher: Watcher,
+    _watcher: RootWatcher,
 }
 
 impl LiveSkills {
@@ -97,7 +97,7 @@ impl LiveSkills {
         let live = Arc::downgrade(self);
         let catalog = LiveCatalog::of(self.catalog(), roots, options, RefreshPolicy::OnRequest);
         let is_first = AtomicBool::new(true);
-        let watcher = Watcher::start_attentive(Arc::new(catalog), QUIET, move |diff| {
+        let watcher = RootWatcher::start_attentive(Arc::new(catalog), QUIET, move |diff| {
             let Some(live) = live.upgrade() else { return };
             // The first search finds the existing skills, which is no change.
             if !is_first.swap(false, Ordering::Relaxed) || !diff.is_empty() {
@@ -141,7 +141,7 @@ mod tests {
         let (roots, options) = ([Root::explicit(scratch.path())], ScanOptions::default());
         let live = LiveSkills::new(Catalog::discover(&roots, &options));
         let permissions = Permissions::unattended(Policy::new());
-        let start = || SkillSession::builder(live.catalog()).permissions(permissions.clone()).start();
+        let start = || SkillSession::builder(live.catalog()).permissions(permissions.clone()).build();
         let kept = || live.overview.lock().unwrap().as_ref().map(|kept| Arc::as_ptr(&kept.text)).unwrap();
         let session = start().await;
         let first = live.overview(&session);

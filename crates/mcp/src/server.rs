@@ -47,7 +47,7 @@ pub fn session_options(dialect: Dialect) -> SessionOptions {
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let session = SkillSession::builder(Catalog::empty()).start().await;
+/// let session = SkillSession::builder(Catalog::empty()).build().await;
 /// let server = SkillServer::new(LiveSkills::new(Catalog::empty()), session);
 /// let (client, ours) = tokio::io::duplex(4096);
 /// drop(client); // the client leaves before it says anything
@@ -126,7 +126,7 @@ impl SkillServer {
     /// scope ([`Scope::new_session`](prowess_workspace::Scope::new_session)), here and for its runs.
     #[cfg(feature = "run")]
     #[must_use]
-    pub fn with_artifacts(self, artifacts: Artifacts) -> Self {
+    pub fn artifacts(self, artifacts: Artifacts) -> Self {
         self.with(|inner| inner.artifacts = Some(artifacts))
     }
 
@@ -189,7 +189,7 @@ impl SkillServer {
     }
 
     #[cfg(feature = "run")]
-    pub(crate) fn artifacts(&self) -> Option<&Artifacts> {
+    pub(crate) fn client_artifacts(&self) -> Option<&Artifacts> {
         self.0.artifacts.as_ref()
     }
 
@@ -237,7 +237,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_shared_server_is_copied_for_a_change_and_loses_nothing() {
-        let session = SkillSession::builder(Catalog::empty()).start().await;
+        let session = SkillSession::builder(Catalog::empty()).build().await;
         let server = SkillServer::new(LiveSkills::new(Catalog::empty()), session);
         let brief = server.for_one_request(CarryOver::default());
         let (held, stop) = (brief.clone(), CancellationToken::new());

@@ -45,7 +45,7 @@ pub enum ServeError {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), prowess_mcp::ServeError> {
 /// let catalog = Catalog::discover(&[Root::explicit("examples/skills")], &ScanOptions::default());
-/// let session = SkillSession::builder(catalog.clone()).start().await;
+/// let session = SkillSession::builder(catalog.clone()).build().await;
 /// serve_stdio(SkillServer::new(LiveSkills::new(catalog), session)).await
 /// # }
 /// ```
@@ -225,7 +225,7 @@ mod tests {
     use crate::live::LiveSkills;
 
     async fn lines(text: &[u8]) -> Lines<&[u8], tokio::io::DuplexStream> {
-        let session = SkillSession::builder(Catalog::empty()).start().await;
+        let session = SkillSession::builder(Catalog::empty()).build().await;
         let server = SkillServer::new(LiveSkills::new(Catalog::empty()), session);
         Lines::new(text, tokio::io::duplex(64).0, server)
     }

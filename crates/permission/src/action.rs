@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 /// use prowess_permission::{Action, Kind, Question};
 ///
 /// let write = Action::WriteFile { content: "- tides\n".into() };
-/// let question = Question::new(Kind::WRITE, "/notes.md").to(write);
+/// let question = Question::new(Kind::WRITE, "/notes.md").action(write);
 /// assert_eq!(question.wording().details[0].text, "- tides\n");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -76,7 +76,7 @@ impl Asker for NoAsker {
 /// let make = Question::new(Kind::RUN, "make");
 /// let Err(Stopped::Asks(question)) = permissions.pass(make.clone(), &Replies::default()).await else { return };
 /// // A person replies "once", perhaps in another process.
-/// let replies = Replies::allowing([question.fingerprint()]);
+/// let replies = Replies::once([question.fingerprint()]);
 /// assert!(permissions.pass(make, &replies).await.is_ok());
 /// # }
 /// ```
@@ -89,13 +89,13 @@ pub struct Replies {
 impl Replies {
     /// Questions with these fingerprints got the reply "once".
     #[must_use]
-    pub fn allowing(allowed: impl IntoIterator<Item = Fingerprint>) -> Self {
+    pub fn once(allowed: impl IntoIterator<Item = Fingerprint>) -> Self {
         Self { once: allowed.into_iter().collect(), always: Vec::new() }
     }
 
     /// Adds a question that got the reply "always". The approval is recorded when the question is asked again.
     #[must_use]
-    pub fn and_always(mut self, allowed: Fingerprint) -> Self {
+    pub fn always(mut self, allowed: Fingerprint) -> Self {
         self.always.push(allowed);
         self
     }

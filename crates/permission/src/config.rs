@@ -39,6 +39,7 @@ const MAX_WARNINGS: usize = 20;
 /// assert_eq!(error.to_string(), "prowess.toml:1:18: `alow` is not a decision; did you mean `allow`?");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PermissionConfig {
     /// The rules for every agent.
     pub rules: Vec<Rule>,

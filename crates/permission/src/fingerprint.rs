@@ -148,16 +148,16 @@ mod tests {
     #[test]
     fn every_part_counts() {
         let base = Question::new(Kind::RUN, "ab");
-        let asking = |action: Action| base.clone().to(action);
+        let asking = |action: Action| base.clone().action(action);
         let other = |details: &[(&str, &str)]| {
             let details = details.iter().map(|(name, text)| (name.to_string(), text.to_string()));
             asking(Action::Other { title: String::new(), details: details.collect() })
         };
         let others = [
             Question::new(Kind::TOOL, "ab"),
-            Question::new(Kind::RUN, "a").and("b"),
-            Question::new(Kind::RUN, "ab").and(""),
-            base.clone().bound_to(""),
+            Question::new(Kind::RUN, "a").subject("b"),
+            Question::new(Kind::RUN, "ab").subject(""),
+            base.clone().binding(""),
             base.clone().each_time(),
             asking(Action::WriteFile { content: String::new() }),
             asking(Action::WriteFile { content: "x".to_owned() }),

@@ -15,7 +15,7 @@ use crate::{Fingerprint, Question};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), prowess_permission::Refusal> {
 /// let rules = [Rule::new("run", "make *", Decision::Allow)];
-/// let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
+/// let permissions = Permissions::unattended(Policy::new().rules(RuleSource::User, rules));
 /// let grant = permissions.request(Question::new(Kind::RUN, "make check")).await?;
 /// assert!(grant.covers(&Question::new(Kind::RUN, "make check")));
 /// assert!(!grant.covers(&Question::new(Kind::RUN, "make install")));

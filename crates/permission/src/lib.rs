@@ -17,7 +17,7 @@
 //! )?;
 //! let broker = Broker::in_memory();
 //! let permissions =
-//!     Permissions::new(broker.clone(), "session-1", Policy::new().with(RuleSource::User, config.rules));
+//!     Permissions::new(broker.clone(), "session-1", Policy::new().rules(RuleSource::User, config.rules));
 //!
 //! // Rules decide about the actions that they match.
 //! let grant = permissions.request(Question::new(Kind::RUN, "git status -s")).await?;

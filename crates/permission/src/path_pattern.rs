@@ -13,7 +13,7 @@ use crate::{Decision, Pattern};
 /// let base = PathBase::new("/work/site").home("/home/ada");
 /// let text = "[permission.read]\n'~/diary/*' = 'deny'\n'./drafts/*' = 'deny'\n";
 /// let config = PermissionConfig::located(text, "prowess.toml", &[], &base)?;
-/// let policy = Policy::new().with(RuleSource::User, config.rules);
+/// let policy = Policy::new().rules(RuleSource::User, config.rules);
 /// for denied in ["/home/ada/diary/may.md", "/work/site/drafts/a.md"] {
 ///     let question = Question::about_file(Kind::READ, RealPath::elsewhere(denied));
 ///     assert_eq!(policy.evaluate(&question).decision, Decision::Deny);
@@ -35,7 +35,7 @@ impl PathBase {
 
     /// Relative patterns of `ask` and `deny` rules also start at this directory.
     #[must_use]
-    pub fn also(mut self, directory: impl Into<PathBuf>) -> Self {
+    pub fn other_directory(mut self, directory: impl Into<PathBuf>) -> Self {
         let directory = directory.into();
         if directory != self.directory {
             self.also.push(directory);
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn each_form_expands_in_its_way() {
-        let base = PathBase::new("/nowhere/site").also("/nowhere/site/sub").home("/nowhere/ada");
+        let base = PathBase::new("/nowhere/site").other_directory("/nowhere/site/sub").home("/nowhere/ada");
         let deny = |text| expanded(text, Decision::Deny, &base);
         let allow = |text| expanded(text, Decision::Allow, &base);
         assert_eq!(allow("~/x/*"), ["/nowhere/ada/x/*"]);

@@ -262,7 +262,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_asked_each_time_needs_a_reply() {
-        let allow = Policy::new().with(RuleSource::User, [Rule::new("run", "*", Decision::Allow)]);
+        let allow = Policy::new().rules(RuleSource::User, [Rule::new("run", "*", Decision::Allow)]);
         let permissions = Permissions::unattended(allow);
         let plain = Question::new(Kind::RUN, "make");
         permissions.broker().remember(&plain).await.unwrap();
@@ -275,12 +275,12 @@ mod tests {
             "Permission for run 'make' is needed each time, and nobody can be asked."
         );
         assert!(permissions.request_preapproved(&asked).is_err());
-        let other = Replies::allowing([plain.fingerprint()]);
+        let other = Replies::once([plain.fingerprint()]);
         assert!(
             matches!(permissions.pass(asked.clone(), &other).await, Err(Stopped::Asks(_))),
             "another question"
         );
-        let replies = Replies::allowing([asked.fingerprint()]);
+        let replies = Replies::once([asked.fingerprint()]);
         assert_eq!(permissions.pass(asked.clone(), &replies).await.unwrap().how(), Granted::Once);
         permissions.set(RuleSource::User, vec![Rule::new("run", "make", Decision::Deny)]);
         let refused = permissions.pass(asked, &replies).await;

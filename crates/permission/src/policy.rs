@@ -13,7 +13,7 @@ use crate::{Decision, Kind, Question, RealPath, Rule, RuleSource};
 /// ```
 /// use prowess_permission::{Decision, Kind, RuleSource, Policy, Rule};
 ///
-/// let policy = Policy::new().with(
+/// let policy = Policy::new().rules(
 ///     RuleSource::User,
 ///     [Rule::new("run", "git *", Decision::Allow), Rule::new("run", "git push *", Decision::Ask)],
 /// );
@@ -31,7 +31,7 @@ impl Policy {
     /// The built-in defaults: skills may be loaded; prowess asks about everything else.
     #[must_use]
     pub fn new() -> Self {
-        Self::empty().with(RuleSource::Defaults, [Rule::new("skill", "*", Decision::Allow)])
+        Self::empty().rules(RuleSource::Defaults, [Rule::new("skill", "*", Decision::Allow)])
     }
 
     /// No rules: prowess asks about everything.
@@ -42,7 +42,7 @@ impl Policy {
 
     /// Adds `rules` after the rules that `source` already has.
     #[must_use]
-    pub fn with(mut self, source: RuleSource, rules: impl IntoIterator<Item = Rule>) -> Self {
+    pub fn rules(mut self, source: RuleSource, rules: impl IntoIterator<Item = Rule>) -> Self {
         let of_source = &mut self.by_source[source.index()];
         *of_source = of_source.iter().cloned().chain(rules).collect();
         self
@@ -61,7 +61,7 @@ impl Policy {
 
     /// The rules of `source`, in order.
     #[must_use]
-    pub fn rules(&self, source: RuleSource) -> &[Rule] {
+    pub fn rules_of(&self, source: RuleSource) -> &[Rule] {
         &self.by_source[source.index()]
     }
 
@@ -148,7 +148,7 @@ impl Policy {
 
     fn last_where(&self, is_match: impl Fn(&Rule) -> bool) -> Option<(RuleSource, &Rule)> {
         RuleSource::ALL.into_iter().rev().find_map(|source| {
-            let rule = self.rules(source).iter().rev().find(|rule| is_match(rule))?;
+            let rule = self.rules_of(source).iter().rev().find(|rule| is_match(rule))?;
             Some((source, rule))
         })
     }
@@ -171,6 +171,7 @@ impl Default for Policy {
 
 /// A decision, its subject and the rule behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Verdict {
     /// The decision.
     pub decision: Decision,
@@ -191,8 +192,8 @@ mod tests {
     #[test]
     fn the_last_match_wins_across_and_inside_sources() {
         let policy = Policy::empty()
-            .with(RuleSource::Session, [rule("a", Decision::Allow)])
-            .with(RuleSource::User, [rule("*", Decision::Deny), rule("b", Decision::Ask)]);
+            .rules(RuleSource::Session, [rule("a", Decision::Allow)])
+            .rules(RuleSource::User, [rule("*", Decision::Deny), rule("b", Decision::Ask)]);
         assert_eq!(policy.decide(&Kind::RUN, "a").decision, Decision::Allow);
         assert_eq!(policy.decide(&Kind::RUN, "b").decision, Decision::Ask);
         assert_eq!(policy.decide(&Kind::RUN, "c").rule, Some((RuleSource::User, rule("*", Decision::Deny))));
@@ -201,10 +202,10 @@ mod tests {
     #[test]
     fn the_strictest_subject_decides_a_question() {
         let policy =
-            Policy::empty().with(RuleSource::User, [rule("a", Decision::Allow), rule("d", Decision::Deny)]);
+            Policy::empty().rules(RuleSource::User, [rule("a", Decision::Allow), rule("d", Decision::Deny)]);
         let verdict = |subjects: &[&str]| {
             let first = Question::new(Kind::RUN, subjects[0]);
-            let question = subjects[1..].iter().fold(first, |question, subject| question.and(*subject));
+            let question = subjects[1..].iter().fold(first, |question, subject| question.subject(*subject));
             let verdict = policy.evaluate(&question);
             (verdict.decision, verdict.subject)
         };
@@ -219,7 +220,7 @@ mod tests {
         question.subjects.clear();
         assert_eq!(Policy::new().evaluate(&question).decision, Decision::Ask);
         assert_eq!(Policy::new().evaluate(&question).rule, None);
-        let deny = Policy::new().with(RuleSource::User, [Rule::new("*", "*", Decision::Deny)]);
+        let deny = Policy::new().rules(RuleSource::User, [Rule::new("*", "*", Decision::Deny)]);
         assert_eq!(deny.evaluate(&question).decision, Decision::Deny);
     }
 }

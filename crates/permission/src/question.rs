@@ -93,7 +93,7 @@ impl Question {
     /// for other paths of the file also apply.
     #[must_use]
     pub fn about_file(kind: Kind, file: RealPath) -> Self {
-        let question = Self::new(kind, file.real()).bound_to(REAL_PATH);
+        let question = Self::new(kind, file.real()).binding(REAL_PATH);
         // Two paths that are not UTF-8 can look the same as text, so there is no "always" for them.
         let question = if file.is_exact() { question } else { question.always([]) };
         Self { file: Some(file), ..question }
@@ -101,7 +101,7 @@ impl Question {
 
     /// Adds a subject, which "always" would also record.
     #[must_use]
-    pub fn and(mut self, subject: impl Into<String>) -> Self {
+    pub fn subject(mut self, subject: impl Into<String>) -> Self {
         let subject = subject.into();
         self.always.push(Pattern::literal(&subject));
         self.subjects.push(subject);
@@ -110,7 +110,7 @@ impl Question {
 
     /// Sets the action.
     #[must_use]
-    pub fn to(mut self, action: impl Into<Action>) -> Self {
+    pub fn action(mut self, action: impl Into<Action>) -> Self {
         self.action = action.into();
         self
     }
@@ -131,7 +131,7 @@ impl Question {
 
     /// Binds approvals to something that can change, such as a digest.
     #[must_use]
-    pub fn bound_to(mut self, binding: impl Into<String>) -> Self {
+    pub fn binding(mut self, binding: impl Into<String>) -> Self {
         self.binding = Some(binding.into());
         self
     }
@@ -141,7 +141,7 @@ impl Question {
     /// ```
     /// use prowess_permission::{Decision, Kind, RuleSource, Policy, Question, Rule};
     ///
-    /// let policy = Policy::new().with(RuleSource::User, [Rule::new("run", "*", Decision::Allow)]);
+    /// let policy = Policy::new().rules(RuleSource::User, [Rule::new("run", "*", Decision::Allow)]);
     /// assert_eq!(policy.evaluate(&Question::new(Kind::RUN, "make").each_time()).decision, Decision::Ask);
     /// ```
     #[must_use]

@@ -74,7 +74,7 @@ impl RealPath {
 
     /// Adds the file's paths in its backend. A rule written in code that begins with `/` can ask about or deny such a path.
     #[must_use]
-    pub fn in_backend(mut self, paths: impl IntoIterator<Item = String>) -> Self {
+    pub fn backend_paths(mut self, paths: impl IntoIterator<Item = String>) -> Self {
         for path in paths {
             if path != self.real && !self.in_backend.contains(&path) {
                 self.in_backend.push(path);

@@ -75,12 +75,12 @@ impl Rule {
     /// ```
     /// use prowess_permission::{Decision, Kind, RuleSource, Policy, Rule};
     ///
-    /// let policy = Policy::new().with(
+    /// let policy = Policy::new().rules(
     ///     RuleSource::User,
     ///     [Rule::guard(&Kind::READ, "*/.env"), Rule::new("read", "*", Decision::Allow)],
     /// );
     /// assert_eq!(policy.decide(&Kind::READ, "/site/.ENV").decision, Decision::Ask);
-    /// let policy = policy.with(RuleSource::Session, [Rule::new("read", "/site/*", Decision::Allow)]);
+    /// let policy = policy.rules(RuleSource::Session, [Rule::new("read", "/site/*", Decision::Allow)]);
     /// assert_eq!(policy.decide(&Kind::READ, "/site/.env").decision, Decision::Allow);
     /// ```
     #[must_use]
@@ -209,8 +209,8 @@ impl<'a> Subject<'a> {
 /// use prowess_permission::{Decision, Kind, RuleSource, Policy, Rule};
 ///
 /// let policy = Policy::new()
-///     .with(RuleSource::Session, [Rule::new("run", "make *", Decision::Allow)])
-///     .with(RuleSource::User, [Rule::new("run", "*", Decision::Ask)]);
+///     .rules(RuleSource::Session, [Rule::new("run", "make *", Decision::Allow)])
+///     .rules(RuleSource::User, [Rule::new("run", "*", Decision::Ask)]);
 /// // The order of the calls does not matter: the session's rules come after the user's.
 /// assert_eq!(policy.decide(&Kind::RUN, "make check").decision, Decision::Allow);
 /// ```

@@ -212,7 +212,7 @@ pub const SECRET_FILES: &[&str] = &[
 /// use prowess_permission::secrets::secret_files;
 /// use prowess_permission::{Kind, Policy, RuleSource};
 ///
-/// let policy = Policy::new().with(RuleSource::Defaults, secret_files());
+/// let policy = Policy::new().rules(RuleSource::Defaults, secret_files());
 /// assert!(policy.decide(&Kind::READ, "/home/ada/.aws/credentials").rule.is_some());
 /// assert!(policy.decide(&Kind::READ, "/home/ada/notes.md").rule.is_none());
 /// ```
@@ -228,7 +228,8 @@ mod tests {
     #[test]
     fn secrets_are_found_in_any_case_and_plain_files_are_not() {
         let allow = Rule::new("read", "*", Decision::Allow);
-        let policy = Policy::new().with(RuleSource::Defaults, secret_files()).with(RuleSource::User, [allow]);
+        let policy =
+            Policy::new().rules(RuleSource::Defaults, secret_files()).rules(RuleSource::User, [allow]);
         let decision = |path: &str| policy.decide(&Kind::READ, path).decision;
         for path in
             ["/a/.env", "/a/.Env.local", "/srv/TLS/Server.KEY", "/home/a/.SSH/known_hosts", "/proc/7/environ"]

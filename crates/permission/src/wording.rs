@@ -16,7 +16,7 @@ use crate::{Action, Question};
 /// use prowess_permission::{Kind, Question, owned_subject};
 ///
 /// let run = RunAction { skill: "kit".into(), command: "make".into(), ..RunAction::default() };
-/// let wording = Question::new(Kind::RUN, owned_subject("kit", "make")).to(run).wording();
+/// let wording = Question::new(Kind::RUN, owned_subject("kit", "make")).action(run).wording();
 /// assert_eq!(wording.title, "run in skill 'kit': make");
 /// assert_eq!(wording.always, ["run \"kit make\""]);
 /// ```
@@ -83,7 +83,7 @@ impl Wording {
     /// ```
     /// use prowess_permission::{Kind, Question};
     ///
-    /// let wording = Question::new(Kind::RUN, "make").bound_to("x").wording();
+    /// let wording = Question::new(Kind::RUN, "make").binding("x").wording();
     /// let line = wording.always_line().unwrap();
     /// assert_eq!(line, "`always` would allow run \"make\" until it changes");
     /// ```

@@ -13,7 +13,7 @@ use crate::view::SkillView;
 /// The meaning of `allowed-tools`.
 ///
 /// ```
-/// use prowess_skills::allowed_tools::{ToolCall, ToolVerdict};
+/// use prowess_skills::allowed_tools::{CheckedCall, ToolVerdict};
 /// use prowess_skills::{AllowedTools, SessionOptions, SkillSession};
 ///
 /// # use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -30,17 +30,18 @@ use crate::view::SkillView;
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
 /// let mut options = SessionOptions::default();
 /// options.allowed_tools = AllowedTools::Restrict;
-/// let session = SkillSession::builder(catalog).options(options).start().await;
+/// let session = SkillSession::builder(catalog).options(options).build().await;
 /// session.load("commit", None).await?; // it has `allowed-tools: Bash(git:*)`
 ///
-/// let git = ToolCall { name: "bash", argument: Some("git status") };
+/// let git = CheckedCall { name: "bash", argument: Some("git status") };
 /// assert_eq!(session.view().check_tool(git), ToolVerdict::Pass);
-/// let curl = ToolCall { name: "bash", argument: Some("curl example.com") };
+/// let curl = CheckedCall { name: "bash", argument: Some("curl example.com") };
 /// assert!(matches!(session.view().check_tool(curl), ToolVerdict::Blocked { .. }));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AllowedTools {
     /// The overview shows it as a recommendation.
     #[default]
@@ -99,7 +100,7 @@ impl Default for ToolNames {
 
 /// A call of one of your tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ToolCall<'a> {
+pub struct CheckedCall<'a> {
     /// The tool.
     pub name: &'a str,
     /// The command or path that a scope such as `Bash(git:*)` applies to.
@@ -141,7 +142,7 @@ impl SkillView {
     ///
     /// The list from the time of loading counts. A skill preapproves nothing if a rule denies it now, if it has moved, or if
     /// its manifest no longer lists the tool.
-    pub fn check_tool(&self, call: ToolCall<'_>) -> ToolVerdict {
+    pub fn check_tool(&self, call: CheckedCall<'_>) -> ToolVerdict {
         let options = self.engine().options();
         let (visible, state) = (self.visible(), self.state());
         match options.allowed_tools {
@@ -155,7 +156,12 @@ impl SkillView {
     }
 }
 
-fn preapproved(names: &ToolNames, view: &CatalogView, state: &SkillState, call: ToolCall<'_>) -> ToolVerdict {
+fn preapproved(
+    names: &ToolNames,
+    view: &CatalogView,
+    state: &SkillState,
+    call: CheckedCall<'_>,
+) -> ToolVerdict {
     let lists = |skill: &&LoadedSkill| {
         let entry = view.get(&skill.name).filter(|entry| entry.skill.location == skill.location);
         entry.is_some_and(|entry| {
@@ -170,7 +176,7 @@ fn preapproved(names: &ToolNames, view: &CatalogView, state: &SkillState, call: 
 }
 
 /// `own` are the dialect's tools for skills.
-fn restricted(names: &ToolNames, own: &[&str], state: &SkillState, call: ToolCall<'_>) -> ToolVerdict {
+fn restricted(names: &ToolNames, own: &[&str], state: &SkillState, call: CheckedCall<'_>) -> ToolVerdict {
     let always = own.contains(&call.name) || names.always_allowed.contains(call.name);
     let listed: BTreeSet<&str> =
         state.loaded().iter().flat_map(|skill| &skill.allowed_tools).map(String::as_str).collect();
@@ -189,7 +195,7 @@ fn restricted(names: &ToolNames, own: &[&str], state: &SkillState, call: ToolCal
 }
 
 /// The call as the list would write it: with its argument if the list has scopes.
-fn call_text(call: ToolCall<'_>, listed: &[String]) -> String {
+fn call_text(call: CheckedCall<'_>, listed: &[String]) -> String {
     match call.argument {
         Some(argument) if listed.iter().any(|tool| tool.contains('(')) => {
             format!("{}({argument})", call.name)
@@ -199,7 +205,7 @@ fn call_text(call: ToolCall<'_>, listed: &[String]) -> String {
 }
 
 /// Whether an entry of `allowed-tools` covers a call.
-fn covers(listed: &str, names: &ToolNames, call: ToolCall<'_>) -> bool {
+fn covers(listed: &str, names: &ToolNames, call: CheckedCall<'_>) -> bool {
     let (name, scope) = match listed.split_once('(') {
         Some((name, scope)) => match scope.strip_suffix(')') {
             Some(scope) => (name.trim(), Some(scope.trim())),
@@ -284,7 +290,7 @@ mod tests {
     use super::*;
 
     fn covered(listed: &str, name: &str, argument: Option<&str>) -> bool {
-        covers(listed, &ToolNames::default(), ToolCall { name, argument })
+        covers(listed, &ToolNames::default(), CheckedCall { name, argument })
     }
 
     #[test]

@@ -32,7 +32,7 @@ use crate::view::SkillView;
 /// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
 /// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
-/// let session = SkillSession::builder(catalog).start().await;
+/// let session = SkillSession::builder(catalog).build().await;
 /// let arguments = json!({"skill_name": "greet"});
 /// let call = session.service().call(&session.view(), "load_skill", arguments, &NoAsker).await;
 /// let Outcome::Done(prepared) = call else { unreachable!() };

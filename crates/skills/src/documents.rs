@@ -40,7 +40,7 @@ pub const DEFAULT_MAX_DOCUMENT_BYTES: usize = 1024 * 1024;
 /// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
 /// # std::fs::write(scratch.path().join("greet/bows.md"), "Bow lower to kings.")?;
-/// let session = SkillSession::builder(catalog).start().await;
+/// let session = SkillSession::builder(catalog).build().await;
 /// session.load("greet", None).await?;
 /// let choice = DocumentChoice::Named(vec!["bows.md".into()]);
 /// session.select_documents("greet", SelectMode::Add, choice).await?;

@@ -105,7 +105,7 @@ pub trait SkillFiles: Send + Sync + Debug {
 /// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
 /// // This is the default.
-/// let session = SkillSession::builder(catalog).files(Arc::new(LocalFiles)).start().await;
+/// let session = SkillSession::builder(catalog).files(Arc::new(LocalFiles)).build().await;
 /// assert!(session.load("greet", None).await?.text.contains("Wave."));
 /// # Ok(())
 /// # }
@@ -181,7 +181,7 @@ async fn on_blocking_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send +
 /// let root = Arc::new(Root::explicit("/skills").in_backend());
 /// let scan = scan_backend(&*backend, &root, &ScanOptions::default(), None).await;
 /// let catalog = Catalog::empty().assembled([scan]);
-/// let session = SkillSession::builder(catalog).files(Arc::new(BackendFiles::new(backend))).start().await;
+/// let session = SkillSession::builder(catalog).files(Arc::new(BackendFiles::new(backend))).build().await;
 /// assert!(session.load("greet", None).await?.text.contains("Wave."));
 /// # Ok(())
 /// # }

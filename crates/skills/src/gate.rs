@@ -38,7 +38,7 @@ impl SkillView {
                 arguments,
                 server_skills: self.other_server_skills(&published.server),
             };
-            io.pass(self.server_question(published, name).to(action)).await.map_err(refused)?;
+            io.pass(self.server_question(published, name).action(action)).await.map_err(refused)?;
             return Ok(None);
         }
         let action = |digest: Option<String>| Action::LoadSkill {
@@ -49,7 +49,7 @@ impl SkillView {
             arguments: arguments.clone(),
         };
         // Without a digest, "always" is not offered.
-        let plain = Question::new(Kind::SKILL, name).to(action(None)).always([]);
+        let plain = Question::new(Kind::SKILL, name).action(action(None)).always([]);
         if self.engine().permissions().policy().evaluate(&plain).decision != Decision::Ask {
             io.pass(plain).await.map_err(refused)?;
             return Ok(None);
@@ -62,7 +62,7 @@ impl SkillView {
                 return Err(error);
             }
         };
-        let question = bound_question(&text).to(action(Some(text.digest.to_string())));
+        let question = bound_question(&text).action(action(Some(text.digest.to_string())));
         io.pass(question).await.map_err(refused)?;
         Ok(Some(text))
     }
@@ -70,11 +70,8 @@ impl SkillView {
     /// A question about a server's skill. It is bound to the server's list of files, so asking fetches nothing. While the
     /// model has text of another server's skill, prowess asks each time.
     fn server_question(&self, published: &Published, name: &str) -> Question {
-        let question = Question::new(Kind::MCP_SKILL, name).bound_to(format!(
-            "{} {}",
-            published.digest(),
-            published.uri
-        ));
+        let question =
+            Question::new(Kind::MCP_SKILL, name).binding(format!("{} {}", published.digest(), published.uri));
         if self.other_server_skills(&published.server).is_empty() { question } else { question.each_time() }
     }
 
@@ -93,7 +90,7 @@ impl SkillView {
         let server_skills = self.server_skills_in_context();
         let asks_each_time = !server_skills.is_empty();
         let action = Action::LookUpSkill { server: server.to_owned(), name: name.to_owned(), server_skills };
-        let mut question = Question::new(Kind::MCP_SKILL, catalog_name).to(action).always([]);
+        let mut question = Question::new(Kind::MCP_SKILL, catalog_name).action(action).always([]);
         if asks_each_time {
             question = question.each_time();
         }
@@ -128,7 +125,7 @@ impl SkillView {
         let (skill, server) = (name.to_owned(), published.server.clone());
         let action = Action::ReadDocuments { skill, server, documents, server_skills };
         let refused = |refusal| SkillError::Refused { name: name.to_owned(), refusal };
-        io.pass(self.server_question(published, name).to(action)).await.map_err(refused)
+        io.pass(self.server_question(published, name).action(action)).await.map_err(refused)
     }
 
     /// Opens a skill for a program that passes its files on, such as an MCP server. It passes the gate like a load, each
@@ -163,5 +160,5 @@ impl SkillView {
 
 /// A question about a skill, bound to its text and its location.
 fn bound_question(text: &SkillText) -> Question {
-    Question::new(Kind::SKILL, text.skill.name.as_str()).bound_to(text.identity().to_string())
+    Question::new(Kind::SKILL, text.skill.name.as_str()).binding(text.identity().to_string())
 }

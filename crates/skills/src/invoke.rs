@@ -22,7 +22,7 @@ use crate::view::SkillView;
 /// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
 /// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
-/// let session = SkillSession::builder(catalog).start().await;
+/// let session = SkillSession::builder(catalog).build().await;
 /// let menu: Vec<String> = session.view().commands().into_iter().map(|command| command.name).collect();
 /// assert_eq!(menu, ["greet"]);
 /// session.invoke("/greet the queen").await?;

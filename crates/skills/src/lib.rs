@@ -19,7 +19,7 @@
 //!     "---\nname: greet\ndescription: Says hello. Use at the door.\n---\nWave.\n",
 //! )?;
 //! let catalog = Catalog::discover(&[Root::explicit(skills)], &ScanOptions::default());
-//! let session = SkillSession::builder(catalog).start().await;
+//! let session = SkillSession::builder(catalog).build().await;
 //!
 //! // For every model call: the section of the system prompt, and the tools.
 //! assert!(session.prompt().text.contains("- **greet**: Says hello. Use at the door."));
@@ -111,6 +111,6 @@ pub use run::{RunSetup, SkillRunner};
 pub use run_summary::RunSummary;
 pub use saved::SavedState;
 pub use service::SkillService;
-pub use session::{SessionBuilder, SkillSession};
+pub use session::{SkillSession, SkillSessionBuilder};
 pub use state::SkillState;
 pub use view::SkillView;

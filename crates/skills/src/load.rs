@@ -218,7 +218,7 @@ pub(crate) fn loaded_skill(
 /// let (text, options) = (entry.read_text()?, SessionOptions::default());
 /// let tokens = loaded_tokens(entry, &text, &entry.resources(options.resource_depth), &options)?;
 ///
-/// let session = SkillSession::builder(catalog.clone()).options(options).start().await;
+/// let session = SkillSession::builder(catalog.clone()).options(options).build().await;
 /// session.load("greet", None).await?;
 /// assert_eq!(session.state().loaded()[0].tokens, tokens);
 /// # Ok(())
@@ -353,6 +353,7 @@ fn has_instructions(deltas: &[SkillDelta]) -> bool {
 
 /// What exceeds the budget of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OverBudget {
     /// A skill and the documents to load with it.
     Skill,

@@ -20,7 +20,7 @@ pub const DEFAULT_MAX_LOADED_SKILLS: usize = 10;
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
 /// let mut options = SessionOptions::default();
 /// options.budgets = Budgets::new(0, None);
-/// let session = SkillSession::builder(catalog).options(options).start().await;
+/// let session = SkillSession::builder(catalog).options(options).build().await;
 /// assert!(session.load("greet", None).await.is_err(), "the limit is 0");
 /// # Ok(())
 /// # }

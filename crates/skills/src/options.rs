@@ -14,6 +14,7 @@ use crate::load_limits::Budgets;
 
 /// Where a loaded skill's text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Placement {
     /// Into the answer of the tool that loaded it.
     ToolAnswer,
@@ -25,6 +26,7 @@ pub enum Placement {
 /// How long a skill stays loaded if nobody unloads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Lifetime {
     /// For the next model call.
     Once,
@@ -36,6 +38,7 @@ pub enum Lifetime {
 
 /// When prowess lists a skill's resources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Discovery {
     /// When the skill is loaded.
     #[default]
@@ -46,6 +49,7 @@ pub enum Discovery {
 
 /// How the overview tells a model to read a skill's instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Guidance {
     /// With the tools of the dialect.
     #[default]
@@ -56,6 +60,7 @@ pub enum Guidance {
 
 /// What happens to a skill's text in the history after the skill is unloaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UnloadedText {
     /// It stays.
     #[default]

@@ -29,7 +29,7 @@ use crate::view::SkillView;
 /// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
 /// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
-/// let session = SkillSession::builder(catalog).start().await;
+/// let session = SkillSession::builder(catalog).build().await;
 /// let view = session.model_view().await;
 /// assert!(view.prompt.text.contains("- **greet**: Says hello."));
 /// assert_eq!(view.tools[0].name, "load_skill");

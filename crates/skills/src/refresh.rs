@@ -18,7 +18,7 @@ use crate::event::Stale;
 /// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
 /// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
-/// let session = SkillSession::builder(catalog).start().await;
+/// let session = SkillSession::builder(catalog).build().await;
 /// session.load("greet", None).await?;
 /// std::fs::remove_dir_all(scratch.path().join("greet"))?;
 /// let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());

@@ -54,9 +54,9 @@ use crate::view::SkillView;
 /// };
 /// let rules = [Rule::new("run", "*", Decision::Allow)];
 /// let session = SkillSession::builder(catalog)
-///     .permissions(Permissions::unattended(Policy::new().with(RuleSource::User, rules)))
+///     .permissions(Permissions::unattended(Policy::new().rules(RuleSource::User, rules)))
 ///     .runs(RunSetup::new(runner, "session-1"))
-///     .start()
+///     .build()
 ///     .await;
 /// let answer = session.run(RunRequest::new("greet", "echo hello")).await?;
 /// assert_eq!(answer.data.unwrap()["stdout"], "hello\n");

@@ -7,12 +7,14 @@ use serde::{Deserialize, Serialize};
 /// ```
 /// use prowess_skills::RunSummary;
 ///
-/// let ran = RunSummary { exit_code: 2, ..RunSummary::default() };
+/// let mut ran = RunSummary::default();
+/// ran.exit_code = 2;
 /// assert_eq!(serde_json::to_value(&ran)?["exit_code"], 2);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct RunSummary {
     /// Its exit code.
     pub exit_code: i32,

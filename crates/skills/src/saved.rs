@@ -30,12 +30,12 @@ pub const STATE_VERSION: u32 = 1;
 /// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
 /// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
-/// let session = SkillSession::builder(catalog.clone()).start().await;
+/// let session = SkillSession::builder(catalog.clone()).build().await;
 /// session.load("greet", None).await?;
 /// let checkpoint = serde_json::to_string(&session.save())?;
 ///
 /// let saved: SavedState = serde_json::from_str(&checkpoint)?;
-/// let later = SkillSession::builder(catalog).restore(saved).start().await;
+/// let later = SkillSession::builder(catalog).saved_state(saved).build().await;
 /// assert_eq!(later.state().loaded()[0].name, "greet");
 /// # Ok(())
 /// # }

@@ -28,7 +28,7 @@ use crate::visibility::VisibleSkills;
 /// A [`SkillEngine`] with the files of its skills and a runner. It has no state: an agent keeps the state in the log of its
 /// thread, and a [`SkillSession`](crate::SkillSession) keeps it in memory.
 ///
-/// Clones are handles to the same service. [`SessionBuilder::open`](crate::SessionBuilder::open) makes one.
+/// Clones are handles to the same service. [`SkillSessionBuilder::build_service`](crate::SkillSessionBuilder::build_service) makes one.
 ///
 /// ```
 /// use prowess_catalog::Catalog;
@@ -36,7 +36,7 @@ use crate::visibility::VisibleSkills;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let service = SkillSession::builder(Catalog::empty()).open().await;
+/// let service = SkillSession::builder(Catalog::empty()).build_service().await;
 /// let state = SkillState::default(); // yours
 /// assert_eq!(service.tools(&service.engine().at(&state))[0].name, "load_skill");
 /// # }

@@ -29,7 +29,7 @@ use crate::saved::{SavedState, SkillMetadata};
 use crate::service::SkillService;
 use crate::state::SkillState;
 use crate::view::SkillView;
-pub use builder::SessionBuilder;
+pub use builder::SkillSessionBuilder;
 
 /// How often a load starts again because another call unloaded the skill meanwhile.
 const MAX_LOAD_ATTEMPTS: usize = 16;
@@ -50,7 +50,7 @@ const MAX_LOAD_ATTEMPTS: usize = 16;
 /// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
 /// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
-/// let session = SkillSession::builder(catalog).start().await;
+/// let session = SkillSession::builder(catalog).build().await;
 /// let mut events = session.events();
 /// let answer = session.load("greet", None).await?;
 /// assert!(answer.text.contains("Wave."));
@@ -79,8 +79,8 @@ struct SessionState {
 
 impl SkillSession {
     /// A builder for a session over a snapshot of a catalog.
-    pub fn builder(catalog: Catalog) -> SessionBuilder {
-        SessionBuilder::new(catalog)
+    pub fn builder(catalog: Catalog) -> SkillSessionBuilder {
+        SkillSessionBuilder::new(catalog)
     }
 
     /// The service, which has no state.
@@ -113,7 +113,7 @@ impl SkillSession {
         Arc::clone(&self.0.state.lock().state)
     }
 
-    /// The state to save, for [`SessionBuilder::restore`].
+    /// The state to save, for [`SkillSessionBuilder::saved_state`].
     pub fn save(&self) -> SavedState {
         let engine = self.engine();
         let view = engine.catalog_view();

@@ -9,6 +9,7 @@ use crate::load_limits::Budgets;
 
 /// The selected documents of a loaded skill.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Selection {
     /// Whether the model selected all documents.
     pub all: bool,
@@ -45,7 +46,7 @@ impl Selection {
 /// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
 /// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
-/// let session = SkillSession::builder(catalog).start().await;
+/// let session = SkillSession::builder(catalog).build().await;
 /// let answer = session.load("greet", None).await?;
 ///
 /// // The deltas are enough to make the same state elsewhere.

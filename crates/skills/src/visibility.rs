@@ -86,7 +86,7 @@ pub fn visible_view(catalog: &Catalog, policy: &Policy) -> CatalogView {
 /// use prowess_permission::{Decision, RuleSource, Policy, Rule};
 /// use prowess_skills::visibility::denial;
 ///
-/// let policy = Policy::new().with(RuleSource::User, [Rule::new("skill", "internal-*", Decision::Deny)]);
+/// let policy = Policy::new().rules(RuleSource::User, [Rule::new("skill", "internal-*", Decision::Deny)]);
 /// let catalog = Catalog::empty();
 /// let denied = catalog.entries().iter().filter(|entry| denial(&policy, entry).is_some());
 /// assert_eq!(denied.count(), 0);

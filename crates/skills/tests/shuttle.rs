@@ -37,7 +37,7 @@ fn catalog() -> (tempfile::TempDir, Catalog) {
 fn session(catalog: &Catalog, max_loaded_skills: usize) -> SkillSession {
     let mut options = SessionOptions::default();
     options.budgets = Budgets::new(max_loaded_skills, None);
-    block_on(SkillSession::builder(catalog.clone()).options(options).start())
+    block_on(SkillSession::builder(catalog.clone()).options(options).build())
 }
 
 /// What the events say, applied in order.
@@ -107,8 +107,8 @@ fn what_is_shown_is_what_is_loaded() {
             let before = session(&catalog, 2);
             block_on(before.invoke("/a one")).unwrap();
             // A restored session has no text at hand, and reads it again.
-            let restored = SkillSession::builder(catalog.clone()).restore(before.save());
-            let session = block_on(restored.start());
+            let restored = SkillSession::builder(catalog.clone()).saved_state(before.save());
+            let session = block_on(restored.build());
             let (one, two, three) = (session.clone(), session.clone(), session.clone());
             let putting = thread::spawn(move || block_on(one.put_back([], None)));
             let invoking = thread::spawn(move || block_on(two.invoke("/a two")).unwrap());

@@ -23,7 +23,7 @@ use crate::sqlite::SqliteStore;
 /// # let place = directory.path().join("threads.db").display().to_string();
 /// let database = Database::open(&place).await?; // or `postgres://user@host/name`
 /// assert!(database.threads().list(10).await?.is_empty());
-/// let retention = Retention { keep_last: Some(1000), ..Retention::default() };
+/// let retention = Retention::default().keep_last(1000);
 /// assert_eq!(database.prune(retention).await?, 0);
 /// # Ok(())
 /// # }

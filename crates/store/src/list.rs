@@ -16,7 +16,7 @@ pub(crate) fn info(
     let id: ThreadId =
         id.parse().map_err(|_| DatabaseError::damaged(place, format!("{id:?} is not a thread id")))?;
     let events = unsigned(place, events)?;
-    Ok(ThreadInfo { id, events, created: time(created), changed: time(changed) })
+    Ok(ThreadInfo::new(id, events, time(created), time(changed)))
 }
 
 /// Why a thread with this many events could not be forked; `has` is `None` if there is no such thread.

@@ -13,10 +13,11 @@ use crate::event::signed;
 /// use prowess_store::Retention;
 ///
 /// let month = Duration::from_secs(30 * 24 * 60 * 60);
-/// let retention = Retention { older_than: Some(month), keep_last: Some(1000) };
+/// let retention = Retention::default().older_than(month).keep_last(1000);
 /// # assert_ne!(retention, Retention::default(), "which keeps everything");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Retention {
     /// Delete threads that did not change for this long.
     pub older_than: Option<Duration>,
@@ -31,6 +32,20 @@ pub(crate) const PRUNED_AT_ONCE: i64 = 100;
 pub(crate) type Bound = (i64, String);
 
 impl Retention {
+    /// Sets the age after which threads are deleted, counted from their last change.
+    #[must_use]
+    pub fn older_than(mut self, age: Duration) -> Self {
+        self.older_than = Some(age);
+        self
+    }
+
+    /// Sets how many threads are kept.
+    #[must_use]
+    pub fn keep_last(mut self, threads: u64) -> Self {
+        self.keep_last = Some(threads);
+        self
+    }
+
     /// How many threads are kept before the last one, for [`crate::sql::LAST_KEPT`].
     pub(crate) fn before_last_kept(self) -> Option<i64> {
         self.keep_last?.checked_sub(1).map(signed)

@@ -38,12 +38,7 @@ const WORK: &str = "work";
 /// let workspace = Workspaces::open(place.path())?.workspace("workspace-1")?;
 /// let files = WorkspaceBackend::new(workspace, Arc::new(FakeExecutor))?; // `LocalExecutor` outside of tests
 /// files.write(&VirtualPath::parse("/notes.md")?, "- tides\n".into(), WriteMode::CreateNew).await?;
-/// let request = ExecuteRequest {
-///     command: "cat notes.md".into(),
-///     cwd: VirtualPath::root(),
-///     env: [].into(),
-///     timeout: Duration::from_secs(10),
-/// };
+/// let request = ExecuteRequest::new("cat notes.md", Duration::from_secs(10));
 /// let report = files.executor().unwrap().execute(request).await?;
 /// assert_eq!(report.output, "- tides\n");
 /// # Ok(())
@@ -171,14 +166,13 @@ impl Execute for WorkspaceBackend {
             Exit::Signal(signal) => format!("\n[ended by signal {signal}]"),
             exit => exit.killed_because().map(|why| format!("\n[killed: {why}]")).unwrap_or_default(),
         };
-        Ok(ExecuteReport {
-            exit_code: match finished.exit {
-                Exit::Code(code) => Some(code),
-                _ => None,
-            },
-            output: format!("{stdout}{separator}{stderr}{end}"),
-            truncated: finished.stdout.left_out() + finished.stderr.left_out() > 0,
-        })
+        let exit_code = match finished.exit {
+            Exit::Code(code) => Some(code),
+            _ => None,
+        };
+        let mut report = ExecuteReport::new(exit_code, format!("{stdout}{separator}{stderr}{end}"));
+        report.truncated = finished.stdout.left_out() + finished.stderr.left_out() > 0;
+        Ok(report)
     }
 }
 

@@ -14,7 +14,7 @@ const REJECTED_WITH_ANOTHER: &str = "not made, because another call of the same 
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_agent::middleware::{Approval, Todos};
+/// use prowess_agent::middleware::{ToolPermissions, Todos};
 /// use prowess_agent::{Agent, CallReply, NoWatcher, ThreadId, TurnStatus};
 /// use prowess_models::{Scripted, ScriptedTurn};
 /// use prowess_permission::{Decision, RuleSource, Permissions, Policy, Rule};
@@ -25,7 +25,7 @@ const REJECTED_WITH_ANOTHER: &str = "not made, because another call of the same 
 /// let plan = json!({"todos": [{"content": "Bow", "status": "pending"}]});
 /// let model = Scripted::new([ScriptedTurn::new().call("write_todos", plan), ScriptedTurn::new().say("Planned.")]);
 /// let rules = [Rule::new("tool", "write_todos", Decision::Ask)];
-/// let approval = Approval::new(Permissions::unattended(Policy::new().with(RuleSource::User, rules)));
+/// let approval = ToolPermissions::new(Permissions::unattended(Policy::new().rules(RuleSource::User, rules)));
 /// let agent = Agent::builder(Arc::new(model)).middleware(approval).middleware(Todos).build()?;
 /// let mut thread = agent.open(ThreadId::new()).await?;
 ///
@@ -37,6 +37,7 @@ const REJECTED_WITH_ANOTHER: &str = "not made, because another call of the same 
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct WaitingCall {
     /// The call.
     pub call: ToolCall,

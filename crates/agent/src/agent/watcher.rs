@@ -12,7 +12,7 @@ use crate::thread_state::Event;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let model = Scripted::new([ScriptedTurn::new().say("Hello!").in_pieces_of(2)]);
+/// let model = Scripted::new([ScriptedTurn::new().say("Hello!").piece(2)]);
 /// let agent = Agent::builder(Arc::new(model)).build()?;
 /// let mut thread = agent.open(ThreadId::new()).await?;
 /// let pieces = Mutex::new(Vec::new());

@@ -1,7 +1,7 @@
 //! The middleware that prowess ships, one file or folder each, and the traits for your own.
 //!
-//! [`DeepAgent`](crate::DeepAgent) puts all of them together. With [`AgentBuilder::middleware`](crate::AgentBuilder::middleware)
-//! you choose them one by one.
+//! [`Agent::deep_builder`](crate::Agent::deep_builder) puts all of them together. With
+//! [`AgentBuilder::middleware`](crate::AgentBuilder::middleware) you choose them one by one.
 //!
 //! | middleware | what it adds |
 //! |---|---|
@@ -13,11 +13,10 @@
 //! | [`Summarisation`] | a summary in place of old messages, once the conversation is long |
 //! | [`SubAgents`] | the tool `task` |
 //! | [`Hooks`] | the user's hooks, and those of loaded skills |
-//! | [`Approval`] | questions to a person before tool calls |
+//! | [`ToolPermissions`] | questions to a person before tool calls |
 //! | [`Eviction`] | large tool answers go into files |
 //! | [`CostLimit`] | the most that a thread may cost |
 
-mod approval;
 pub(crate) mod contract;
 mod cost_limit;
 mod eviction;
@@ -30,10 +29,10 @@ mod sub_agents;
 mod summarisation;
 mod tags;
 mod todos;
+mod tool_permissions;
 #[cfg(feature = "run")]
 mod workspace_files;
 
-pub use self::approval::Approval;
 pub use self::contract::{
     Announcement, Jump, Middleware, MiddlewareAction, MiddlewareContext, MiddlewareError, MiddlewareFactory,
     Reaction, Sections,
@@ -55,6 +54,7 @@ pub use self::summarisation::{
     Compaction, Keep, Summarisation, SummarisationOptions, Trigger, TruncateArguments,
 };
 pub use self::todos::{Todo, TodoStatus, Todos};
+pub use self::tool_permissions::ToolPermissions;
 #[cfg(feature = "run")]
 pub use self::workspace_files::WorkspaceFiles;
 pub use crate::thread::sub_agent_threads;

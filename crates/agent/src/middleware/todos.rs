@@ -187,6 +187,6 @@ impl Tool for WriteTodos {
         }
         let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
         let text = format!("The list is written: {done} of {} done.", todos.len());
-        ToolAnswer::text(text).with(StateChange::new::<TodoList>(NAME, &todos)).into()
+        ToolAnswer::text(text).change(StateChange::new::<TodoList>(NAME, &todos)).into()
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Why a model call failed, or broke off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{model}: {kind}: {message}")]
+#[non_exhaustive]
 pub struct ModelError {
     /// The model.
     pub model: String,

@@ -50,6 +50,7 @@ pub struct PromptSection {
 
 /// A tool as the model sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ToolDefinition {
     /// The tool's name.
     pub name: String,
@@ -57,6 +58,13 @@ pub struct ToolDefinition {
     pub description: String,
     /// The JSON Schema of its arguments.
     pub parameters: Value,
+}
+
+impl ToolDefinition {
+    /// A tool with this name, description and schema.
+    pub fn new(name: impl Into<String>, description: impl Into<String>, parameters: Value) -> Self {
+        Self { name: name.into(), description: description.into(), parameters }
+    }
 }
 
 /// Whether the model must call a tool.

@@ -32,6 +32,7 @@ pub struct ResponseAssembly {
 
 /// A complete response.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ModelResponse {
     /// The model.
     pub model: String,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The tokens of one or more model calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct Usage {
     /// The tokens that the model read, including cached ones.
     pub input: u64,
@@ -19,6 +20,26 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// This many input and output tokens, none of them from or into a cache.
+    #[must_use]
+    pub const fn new(input: u64, output: u64) -> Self {
+        Self { input, output, cache_read: 0, cache_written: 0 }
+    }
+
+    /// Sets how many of the input tokens came from the provider's cache.
+    #[must_use]
+    pub const fn cache_read(mut self, tokens: u64) -> Self {
+        self.cache_read = tokens;
+        self
+    }
+
+    /// Sets how many of the input tokens the provider wrote into its cache.
+    #[must_use]
+    pub const fn cache_written(mut self, tokens: u64) -> Self {
+        self.cache_written = tokens;
+        self
+    }
+
     /// Input and output together.
     pub fn total(self) -> u64 {
         self.input.saturating_add(self.output)
@@ -40,8 +61,8 @@ impl std::ops::AddAssign for Usage {
 /// use prowess_agent::model::ModelUsage;
 /// use prowess_agent::Usage;
 ///
-/// let mut spent = ModelUsage::on("openai:gpt-5.1", Usage { input: 1_000, output: 200, ..Usage::default() });
-/// spent += &ModelUsage::on("offline", Usage { input: 10, ..Usage::default() });
+/// let mut spent = ModelUsage::on("openai:gpt-5.1", Usage::new(1_000, 200));
+/// spent += &ModelUsage::on("offline", Usage::new(10, 0));
 /// assert_eq!(spent.total().total(), 1_210);
 /// assert_eq!(spent.iter().count(), 2);
 /// ```

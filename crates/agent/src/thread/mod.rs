@@ -101,6 +101,7 @@ pub trait ThreadStore: Send + Sync + Debug {
 
 /// The right to append to a thread, for a limited time.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Lease {
     /// The thread.
     pub thread: ThreadId,
@@ -110,6 +111,13 @@ pub struct Lease {
     pub epoch: u64,
     /// How long it lasts, after it is taken and after each append.
     pub lasts: Duration,
+}
+
+impl Lease {
+    /// A lease, for your own store.
+    pub fn new(thread: ThreadId, owner: impl Into<String>, epoch: u64, lasts: Duration) -> Self {
+        Self { thread, owner: owner.into(), epoch, lasts }
+    }
 }
 
 /// An event as the log has it.
@@ -125,6 +133,7 @@ pub struct StoredEvent {
 
 /// What a store knows about a thread without reading its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ThreadInfo {
     /// The thread.
     pub id: ThreadId,
@@ -134,6 +143,13 @@ pub struct ThreadInfo {
     pub created: SystemTime,
     /// When its last event was stored.
     pub changed: SystemTime,
+}
+
+impl ThreadInfo {
+    /// Information about a thread, for your own store.
+    pub fn new(id: ThreadId, events: u64, created: SystemTime, changed: SystemTime) -> Self {
+        Self { id, events, created, changed }
+    }
 }
 
 /// Why a store of threads failed.

@@ -128,6 +128,7 @@ pub enum Event {
 /// The question that a call waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "StoredCallQuestion")]
+#[non_exhaustive]
 pub struct CallQuestion {
     /// The question to the person.
     pub question: Question,
@@ -141,6 +142,7 @@ pub struct CallQuestion {
 
 /// A sub-agent that asks a question in its parent's thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SubAgentCaller {
     /// The sub-agent's name.
     pub name: String,

@@ -61,6 +61,7 @@ pub(super) enum CallStatus {
 
 /// A tool call that can be made.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ReadyCall {
     /// The call.
     pub call: ToolCall,

@@ -32,14 +32,14 @@ use crate::thread_state::{CallQuestion, StateChange};
 /// impl Tool for Bell {
 ///     fn definition(&self) -> Arc<ToolDefinition> {
 ///         let parameters = json!({"type": "object", "properties": {}});
-///         ToolDefinition { name: "ring".into(), description: "Rings.".into(), parameters }.into()
+///         ToolDefinition::new("ring", "Rings.", parameters).into()
 ///     }
 ///
 ///     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {
 ///         match context.consultation.and_then(|asked| asked.reply.as_ref()) {
 ///             None => {
 ///                 let action = Action::Other { title: "May I ring?".into(), details: [].into() };
-///                 Question::new(Kind::TOOL, "ring").to(action).into()
+///                 Question::new(Kind::TOOL, "ring").action(action).into()
 ///             }
 ///             Some(CallReply::Reject { .. }) => ToolAnswer::error("It may not ring.").into(),
 ///             Some(_) => ToolAnswer::text("Ding!").into(),
@@ -58,6 +58,7 @@ use crate::thread_state::{CallQuestion, StateChange};
 /// # Ok(())
 /// # }
 /// ```
+#[non_exhaustive]
 pub enum ToolOutput {
     /// The answer.
     Done(ToolAnswer),
@@ -86,6 +87,7 @@ pub enum ToolOutput {
 /// assert!(ToolAnswer::error("Error: there is no such directory.").is_error);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ToolAnswer {
     /// The text that the model reads.
     pub text: String,
@@ -121,7 +123,7 @@ impl ToolAnswer {
 
     /// Adds a state change.
     #[must_use]
-    pub fn with(mut self, change: StateChange) -> Self {
+    pub fn change(mut self, change: StateChange) -> Self {
         self.changes.push(change);
         self
     }

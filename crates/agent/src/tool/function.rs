@@ -81,14 +81,14 @@ impl<A: DeserializeOwned + JsonSchema + Send + 'static> FunctionTool<A> {
 
     /// Sets the kind of work that the tool does.
     #[must_use]
-    pub fn with_kind(mut self, kind: ToolKind) -> Self {
+    pub fn tool_kind(mut self, kind: ToolKind) -> Self {
         self.kind = kind;
         self
     }
 
     /// Sets how long a call may take.
     #[must_use]
-    pub fn within(mut self, timeout: Duration) -> Self {
+    pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }

@@ -56,11 +56,9 @@ pub const DEFAULT_TOOL_TIMEOUT: Duration = Duration::from_secs(600);
 ///     }
 /// }
 ///
-/// let tool = WhereAmI(Arc::new(ToolDefinition {
-///     name: "where_am_i".into(),
-///     description: "Returns the thread's name.".into(),
-///     parameters: json!({"type": "object", "properties": {}}),
-/// }));
+/// let parameters = json!({"type": "object", "properties": {}});
+/// let definition = ToolDefinition::new("where_am_i", "Returns the thread's name.", parameters);
+/// let tool = WhereAmI(Arc::new(definition));
 /// assert_eq!(tool.kind(), ToolKind::Other);
 /// assert!(!tool.is_idempotent(), "unless it says so");
 /// ```

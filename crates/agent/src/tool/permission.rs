@@ -32,7 +32,7 @@ pub(crate) fn replies(consultation: Option<&Consultation>) -> Result<Replies, To
         None | Some((_, CallReply::Approve)) => {}
         Some((consultation, CallReply::Always)) => {
             let always = consultation.question.question.fingerprint();
-            return Ok(Replies::allowing(allowed_before(Some(consultation))).and_always(always));
+            return Ok(Replies::once(allowed_before(Some(consultation))).always(always));
         }
         Some((_, CallReply::Reject { message } | CallReply::RejectAll { message })) => {
             let message = Some(message.clone());
@@ -44,7 +44,7 @@ pub(crate) fn replies(consultation: Option<&Consultation>) -> Result<Replies, To
             return Err(ToolAnswer::refused(text, RefusedBy::Person));
         }
     }
-    Ok(Replies::allowing(allowed_before(consultation)))
+    Ok(Replies::once(allowed_before(consultation)))
 }
 
 /// The answer of a call that the permission gate refused.

@@ -98,7 +98,7 @@ async fn foolish_calls_are_answers_that_a_model_can_act_on() {
     let agent = Agent::builder(model)
         .tool(add())
         .tool(Arc::new(tool("panics", || panic!("as it happens"))))
-        .tool(Arc::new(slow.within(Duration::from_millis(50))))
+        .tool(Arc::new(slow.call_timeout(Duration::from_millis(50))))
         .build()
         .unwrap();
     let mut thread = thread(&agent).await;
@@ -159,8 +159,7 @@ struct Note;
 impl Tool for Note {
     fn definition(&self) -> Arc<ToolDefinition> {
         let parameters = json!({"type": "object"});
-        ToolDefinition { name: "note".to_owned(), description: "Notes a number.".to_owned(), parameters }
-            .into()
+        ToolDefinition::new("note", "Notes a number.", parameters).into()
     }
 
     async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {
@@ -169,7 +168,7 @@ impl Tool for Note {
         // The first takes longest.
         tokio::time::sleep(Duration::from_millis(50 / (number + 1))).await;
         let change = StateChange::new::<Noted>("notes", &number);
-        ToolAnswer::text(format!("noted {number}")).with(change).into()
+        ToolAnswer::text(format!("noted {number}")).change(change).into()
     }
 }
 

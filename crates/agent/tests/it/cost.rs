@@ -9,9 +9,9 @@ use serde_json::json;
 
 #[tokio::test]
 async fn a_thread_costs_what_it_and_its_sub_agents_were_answered() {
-    let said = |turn: ScriptedTurn, input, output| turn.usage(Usage { input, output, ..Usage::default() });
-    let small = Scripted::new([said(ScriptedTurn::new().say("done"), 1_000, 100)]).named("test:small");
-    let odd = Scripted::new([said(ScriptedTurn::new().say("done"), 1, 1)]).named("test:odd");
+    let said = |turn: ScriptedTurn, input, output| turn.usage(Usage::new(input, output));
+    let small = Scripted::new([said(ScriptedTurn::new().say("done"), 1_000, 100)]).model_name("test:small");
+    let odd = Scripted::new([said(ScriptedTurn::new().say("done"), 1, 1)]).model_name("test:odd");
     let big = Scripted::new([
         said(
             ScriptedTurn::new()
@@ -22,9 +22,9 @@ async fn a_thread_costs_what_it_and_its_sub_agents_were_answered() {
         ),
         said(ScriptedTurn::new().say("it is done"), 11_000, 50),
     ])
-    .named("test:big-2");
+    .model_name("test:big-2");
     let agent = |model| Agent::builder(Arc::new(model)).build().unwrap();
-    let sub_agents = SubAgents::new(agent(small)).and("odd", "Has no price.", agent(odd));
+    let sub_agents = SubAgents::new(agent(small)).sub_agent("odd", "Has no price.", agent(odd));
     let agent = Agent::builder(Arc::new(big)).middleware(sub_agents).build().unwrap();
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     thread.say("do it", &NoWatcher).await.unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use prowess_agent::middleware::{SkillsState, StateFiles};
-use prowess_agent::{CallReply, DeepAgent, NoWatcher, ThreadId, TurnOutcome, TurnStatus};
+use prowess_agent::{Agent, CallReply, NoWatcher, ThreadId, TurnOutcome, TurnStatus};
 use prowess_backend::{Backend as _, VirtualPath, WriteMode};
 use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::Dialect;
@@ -45,8 +45,8 @@ async fn one_call_builds_the_whole_agent() {
         Rule::new("write", "*", Decision::Allow),
         Rule::new("read", "*", Decision::Allow),
     ];
-    let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
-    let agent = DeepAgent::builder(model.clone())
+    let permissions = Permissions::unattended(Policy::new().rules(RuleSource::User, rules));
+    let agent = Agent::deep_builder(model.clone())
         .prompt("You look after forms.")
         .tool(add())
         .skills(world.skills(Dialect::DeepAgents))
@@ -96,7 +96,7 @@ async fn a_model_is_enough() {
         text("read"),
     ]);
     let world = World::new(&[]).await;
-    let build = || DeepAgent::builder(model.clone()).store(Arc::new(world.store.clone())).build().unwrap();
+    let build = || Agent::deep_builder(model.clone()).store(Arc::new(world.store.clone())).build().unwrap();
     let id = ThreadId::new();
     let mut thread = build().open(id.clone()).await.unwrap();
     thread.say("write", &NoWatcher).await.unwrap();

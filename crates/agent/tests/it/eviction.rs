@@ -101,7 +101,7 @@ struct Ordered;
 impl Tool for Ordered {
     fn definition(&self) -> Arc<ToolDefinition> {
         let parameters = json!({"type": "object"});
-        ToolDefinition { name: "ordered".to_owned(), description: "Says much.".to_owned(), parameters }.into()
+        ToolDefinition::new("ordered", "Says much.", parameters).into()
     }
 
     async fn call(&self, _: Value, _: ToolContext<'_>) -> ToolOutput {

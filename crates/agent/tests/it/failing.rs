@@ -188,10 +188,9 @@ async fn summarisation_on_a_backend_that_fails_half_way() {
             text("four"),
             text("five"),
         ]);
-        let summaries = Summarisation::new(model.clone(), backend.clone()).with(|options| {
-            options.trigger = Some(Trigger::Messages(5));
-            options.keep = Some(Keep::Messages(1));
-        });
+        let summaries = Summarisation::new(model.clone(), backend.clone())
+            .trigger(Trigger::Messages(5))
+            .keep(Keep::Messages(1));
         let agent = Agent::builder(model.clone()).middleware(summaries).build().unwrap();
         let mut thread = agent.open(ThreadId::new()).await.unwrap();
         for said in ["first", "second", "third"] {

@@ -80,7 +80,7 @@ async fn an_argument_that_there_is_not_is_told_with_the_one_that_was_meant() {
 
 fn rules(rules: &[(&str, &str, Decision)]) -> Permissions {
     let rules = rules.iter().map(|(kind, path, decision)| Rule::new(kind, path, *decision));
-    Permissions::unattended(Policy::new().with(RuleSource::User, rules))
+    Permissions::unattended(Policy::new().rules(RuleSource::User, rules))
 }
 
 async fn tree() -> Arc<MemoryBackend> {
@@ -207,7 +207,7 @@ struct Echo(MemoryBackend);
 #[async_trait]
 impl Execute for Echo {
     async fn execute(&self, request: ExecuteRequest) -> Result<ExecuteReport, BackendError> {
-        Ok(ExecuteReport { exit_code: Some(0), output: request.command, truncated: false })
+        Ok(ExecuteReport::new(Some(0), request.command))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use prowess_agent::middleware::{Approval, Files, Skills, SkillsState, SubAgents};
+use prowess_agent::middleware::{Files, Skills, SkillsState, SubAgents, ToolPermissions};
 use prowess_agent::model::Effort;
 use prowess_agent::{Agent, CallReply, Model, NoWatcher, ThreadId, TurnOutcome, TurnStatus};
 use prowess_permission::{Action, Decision, Kind, Permissions, Policy, Question, Rule, RuleSource};
@@ -81,7 +81,9 @@ async fn listed_tools_are_preapproved_and_never_past_a_denial() {
     let agent = world
         .agent(model)
         .middleware(world.skills_with(options, &[]))
-        .middleware(Approval::new(Permissions::unattended(Policy::new().with(RuleSource::User, rules))))
+        .middleware(ToolPermissions::new(Permissions::unattended(
+            Policy::new().rules(RuleSource::User, rules),
+        )))
         .middleware(Files::new(world.backend()))
         .tool(add())
         .build()
@@ -158,10 +160,10 @@ async fn a_forked_skill_is_followed_by_its_sub_agent() {
     let worker = |model: &Arc<Says>| {
         Agent::builder(model.clone()).middleware(world.skills(Dialect::DeepAgents)).build().unwrap()
     };
-    let tasks = SubAgents::new(worker(&general)).and("writer", "Writes.", worker(&writer));
+    let tasks = SubAgents::new(worker(&general)).sub_agent("writer", "Writes.", worker(&writer));
     let agent = world
         .agent(model.clone())
-        .middleware(world.skills(Dialect::DeepAgents).forks(tasks.clone()))
+        .middleware(world.skills(Dialect::DeepAgents).sub_agents(tasks.clone()))
         .middleware(tasks)
         .build()
         .unwrap();
@@ -299,11 +301,11 @@ async fn a_load_beside_a_call_that_waits_is_not_lost() {
     ]);
     let agent = || {
         let rules = [Rule::new("tool", "*", Decision::Allow), Rule::new("tool", "add", Decision::Ask)];
-        let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
+        let permissions = Permissions::unattended(Policy::new().rules(RuleSource::User, rules));
         world
             .agent(model.clone())
             .middleware(world.skills(Dialect::DeepAgents))
-            .middleware(Approval::new(permissions))
+            .middleware(ToolPermissions::new(permissions))
             .tool(add())
             .build()
             .unwrap()
@@ -433,16 +435,21 @@ async fn what_is_always_allowed_is_not_asked_again() {
     let broker = prowess_permission::Broker::in_memory();
     let permissions = |kind: &str| {
         let rules = [Rule::new("tool", "*", Decision::Allow), Rule::new(kind, "*", Decision::Ask)];
-        Permissions::new(broker.clone(), kind, Policy::new().with(RuleSource::User, rules))
+        Permissions::new(broker.clone(), kind, Policy::new().rules(RuleSource::User, rules))
     };
     let (catalog, asks) = (world.catalog(), permissions("skill"));
     let skills = Skills::new(move |_| {
         prowess_skills::SkillSession::builder(catalog.clone()).permissions(asks.clone())
     });
     let rules = [Rule::new("tool", "*", Decision::Allow), Rule::new("tool", "add", Decision::Ask)];
-    let tools = Permissions::new(broker.clone(), "tools", Policy::new().with(RuleSource::User, rules));
-    let agent =
-        world.agent(model).middleware(skills).middleware(Approval::new(tools)).tool(add()).build().unwrap();
+    let tools = Permissions::new(broker.clone(), "tools", Policy::new().rules(RuleSource::User, rules));
+    let agent = world
+        .agent(model)
+        .middleware(skills)
+        .middleware(ToolPermissions::new(tools))
+        .tool(add())
+        .build()
+        .unwrap();
     let mut thread = open(&agent).await;
     let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting.len(), 2, "{waiting:?}");

@@ -64,7 +64,7 @@ struct Pack;
 impl Tool for Pack {
     fn definition(&self) -> Arc<ToolDefinition> {
         let parameters = json!({"type": "object"});
-        ToolDefinition { name: "pack".to_owned(), description: "Packs.".to_owned(), parameters }.into()
+        ToolDefinition::new("pack", "Packs.", parameters).into()
     }
 
     async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {
@@ -88,7 +88,7 @@ fn packed(plan: &Plan, states: &States) -> ToolAnswer {
         (true, false) => Delta::In(plan.thing),
         (false, true) => Delta::Out(plan.thing),
     };
-    ToolAnswer::text("Packed.").with(StateChange::new::<Bag>("bags", &delta))
+    ToolAnswer::text("Packed.").change(StateChange::new::<Bag>("bags", &delta))
 }
 
 #[async_trait]

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use prowess_agent::middleware::{Approval, Eviction, Memory, Skills, SubAgents, Todo, TodoStatus, Todos};
+use prowess_agent::middleware::{
+    Eviction, Memory, Skills, SubAgents, Todo, TodoStatus, Todos, ToolPermissions,
+};
 use prowess_agent::{Agent, CallReply, MemoryThreads, NoWatcher, Thread, ThreadId, TurnOutcome, TurnStatus};
 use prowess_backend::{Backend, MemoryBackend, VirtualPath, WriteMode};
 use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -211,7 +213,7 @@ async fn memory_that_cannot_be_read_is_told_of() {
 
 fn rules(rules: &[(&str, Decision)]) -> Permissions {
     let rules = rules.iter().map(|(tool, decision)| Rule::new("tool", tool, *decision));
-    Permissions::unattended(Policy::new().with(RuleSource::User, rules))
+    Permissions::unattended(Policy::new().rules(RuleSource::User, rules))
 }
 
 #[tokio::test]
@@ -223,8 +225,11 @@ async fn calls_pass_the_rules() {
         text("done"),
     ]);
     let permissions = rules(&[("add", Decision::Ask)]);
-    let agent =
-        Agent::builder(model).middleware(Approval::new(permissions.clone())).tool(add()).build().unwrap();
+    let agent = Agent::builder(model)
+        .middleware(ToolPermissions::new(permissions.clone()))
+        .tool(add())
+        .build()
+        .unwrap();
     let mut thread = open(&agent).await;
     let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
     assert_eq!(waiting.len(), 2);
@@ -270,7 +275,7 @@ async fn tasks_run_at_once_and_end_whatever_their_models_do() {
     let worker = Agent::builder(endless).tool(add()).options(options).build().unwrap();
     let silent = Agent::builder(Says::new([Ok(Vec::new())])).build().unwrap();
     let asks = Agent::builder(Says::new([calls(&[("x", "add", "{\"numbers\": [1]}")]), text("Denied.")]))
-        .middleware(Approval::new(rules(&[("add", Decision::Ask)])))
+        .middleware(ToolPermissions::new(rules(&[("add", Decision::Ask)])))
         .tool(add())
         .build()
         .unwrap();
@@ -282,7 +287,8 @@ async fn tasks_run_at_once_and_end_whatever_their_models_do() {
         ]),
         text("done"),
     ]);
-    let tasks = SubAgents::new(worker).and("silent", "Says nothing.", silent).and("asks", "Asks.", asks);
+    let tasks =
+        SubAgents::new(worker).sub_agent("silent", "Says nothing.", silent).sub_agent("asks", "Asks.", asks);
     let agent = Agent::builder(model).middleware(tasks).build().unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();

@@ -241,7 +241,7 @@ async fn a_lease_that_is_lost_in_a_call_of_the_model() {
     let other = async {
         tokio::time::sleep(LEASE / 6).await;
         // As when the process stood still for longer than its lease.
-        let over = Lease { thread: id.clone(), owner: String::new(), epoch: 1, lasts: LEASE };
+        let over = Lease::new(id.clone(), "", 1, LEASE);
         store.threads.release(&over).await.unwrap();
         let lease = store.threads.lease(&id, "another", LEASE).await.unwrap();
         store

@@ -27,7 +27,7 @@ async fn a_question_becomes_a_run_of_the_right_skill() {
         let rule = Rule::new("run", "*", Decision::Allow);
         SkillSession::builder(catalog.clone())
             .options(SessionOptions::new(Dialect::Trpc))
-            .permissions(Permissions::unattended(Policy::new().with(RuleSource::User, [rule])))
+            .permissions(Permissions::unattended(Policy::new().rules(RuleSource::User, [rule])))
             .runs(RunSetup::new(runner.clone(), thread.as_str()))
     });
     let agent = Agent::builder(Arc::new(Offline)).middleware(skills).build().unwrap();

@@ -116,8 +116,8 @@ async fn a_person_has_a_short_conversation_summarised_between_turns() {
 #[tokio::test]
 async fn a_thread_ends_when_it_has_cost_enough() {
     let world = sums().await;
-    let said = |text: &str| Says::new().say(text).usage(Usage { input: 1_000_000, ..Usage::default() });
-    let model = Scripted::new([said("one"), said("two"), said("three")]).named("test:dear");
+    let said = |text: &str| Says::new().say(text).usage(Usage::new(1_000_000, 0));
+    let model = Scripted::new([said("one"), said("two"), said("three")]).model_name("test:dear");
     let prices: Prices = toml::from_str("[\"test:dear\"]\ninput = 1\noutput = 1").unwrap();
     let agent = world.agent(Arc::new(model)).middleware(CostLimit::new(prices, "2".parse().unwrap()));
     let agent = agent.build().unwrap();
@@ -135,8 +135,8 @@ async fn a_thread_ends_when_it_has_cost_enough() {
 #[tokio::test]
 async fn a_limit_without_a_price_is_kept() {
     let world = sums().await;
-    let said = Says::new().say("one").usage(Usage { input: 1, ..Usage::default() });
-    let model = Scripted::new([said]).named("test:odd");
+    let said = Says::new().say("one").usage(Usage::new(1, 0));
+    let model = Scripted::new([said]).model_name("test:odd");
     let agent =
         world.agent(Arc::new(model)).middleware(CostLimit::new(Prices::default(), "2".parse().unwrap()));
     let mut thread = open(&agent.build().unwrap()).await;

@@ -46,7 +46,7 @@ impl Says {
 
 pub(crate) fn text(text: &str) -> Turn {
     let middle = text.floor_char_boundary(text.len() / 2);
-    let usage = Usage { input: 10, output: 2, ..Usage::default() };
+    let usage = Usage::new(10, 2);
     Ok(vec![
         ModelDelta::Text(text[..middle].to_owned()),
         ModelDelta::Text(text[middle..].to_owned()),
@@ -59,7 +59,7 @@ pub(crate) fn text(text: &str) -> Turn {
 pub(crate) fn after_reading(input: u64, turn: Turn) -> Turn {
     turn.map(|mut deltas| {
         deltas.retain(|delta| !matches!(delta, ModelDelta::Usage(_)));
-        deltas.push(ModelDelta::Usage(Usage { input, output: 2, ..Usage::default() }));
+        deltas.push(ModelDelta::Usage(Usage::new(input, 2)));
         deltas
     })
 }

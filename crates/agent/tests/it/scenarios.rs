@@ -108,9 +108,9 @@ async fn scenario_3_skills_beside_summaries() {
             ),
         ]);
         let files = world.backend();
-        let summaries = Summarisation::new(Arc::new(summarises.clone()), files.clone()).with(|options| {
-            (options.trigger, options.keep) = (Some(Trigger::Messages(5)), Some(Keep::Messages(1)));
-        });
+        let summaries = Summarisation::new(Arc::new(summarises.clone()), files.clone())
+            .trigger(Trigger::Messages(5))
+            .keep(Keep::Messages(1));
         let skills = world.skills(Dialect::DeepAgents);
         let builder = world.agent(Arc::new(model.clone()));
         let agent = match skills_first {
@@ -195,7 +195,7 @@ async fn scenario_6_load_run_unload_and_load_again() {
             .say("Again.")
             .expect(ScriptedExpect::new().system("Run scripts/count.sh.").system("extra.md")),
     ])
-    .named("scripted:counts");
+    .model_name("scripted:counts");
     let agent = world.agent(Arc::new(model.clone())).middleware(world.skills(Dialect::Trpc)).build().unwrap();
     let id = ThreadId::new();
     let mut thread = agent.open(id.clone()).await.unwrap();

@@ -42,8 +42,10 @@ impl Middleware for Numbers {
     async fn sections(&self, context: MiddlewareContext<'_>) -> Result<Sections, MiddlewareError> {
         let next = context.states.get::<Told>("numbers").ok_or(MiddlewareError::NoState)?.0 + 1;
         let text = format!("This is prompt {next}.");
-        let sections = vec![PromptSection { owner: "numbers".to_owned(), text, is_stable: false }];
-        Ok(Sections { sections, changes: vec![StateChange::new::<Told>("numbers", &next)] })
+        let section = PromptSection { owner: "numbers".to_owned(), text, is_stable: false };
+        let mut sections = Sections::from(section);
+        sections.changes.push(StateChange::new::<Told>("numbers", &next));
+        Ok(sections)
     }
 }
 

@@ -62,7 +62,7 @@ fn skills() -> Skills {
         let rules = [Rule::new("mcp_skill", "*", Decision::Allow), Rule::new("run", "*", Decision::Allow)];
         SkillSession::builder(catalog.clone())
             .files(Arc::new(Shelf))
-            .permissions(Permissions::unattended(Policy::new().with(RuleSource::User, rules)))
+            .permissions(Permissions::unattended(Policy::new().rules(RuleSource::User, rules)))
     })
 }
 

@@ -95,7 +95,7 @@ struct AsksThenReads(Arc<dyn Backend>);
 impl Tool for AsksThenReads {
     fn definition(&self) -> Arc<ToolDefinition> {
         let parameters = json!({"type": "object"});
-        ToolDefinition { name: "ask".to_owned(), description: "Asks.".to_owned(), parameters }.into()
+        ToolDefinition::new("ask", "Asks.", parameters).into()
     }
 
     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {
@@ -143,10 +143,9 @@ async fn the_history_is_stored_before_the_cut() {
     let store = Arc::new(MemoryThreads::new());
     let model = Says::new([text("one"), text("two"), text("a summary"), text("three")]);
     let files = StateFiles::new();
-    let summaries = Summarisation::new(model.clone(), files.clone()).with(|options| {
-        options.trigger = Some(Trigger::Messages(5));
-        options.keep = Some(Keep::Messages(1));
-    });
+    let summaries = Summarisation::new(model.clone(), files.clone())
+        .trigger(Trigger::Messages(5))
+        .keep(Keep::Messages(1));
     let agent =
         Agent::builder(model).middleware(summaries).middleware(files).store(store.clone()).build().unwrap();
     let id = ThreadId::new();
@@ -269,7 +268,7 @@ impl Middleware for Doing {
 impl Tool for Does {
     fn definition(&self) -> Arc<ToolDefinition> {
         let parameters = json!({"type": "object"});
-        ToolDefinition { name: "do".to_owned(), description: "Does.".to_owned(), parameters }.into()
+        ToolDefinition::new("do", "Does.", parameters).into()
     }
 
     async fn call(&self, arguments: Value, context: ToolContext<'_>) -> ToolOutput {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use prowess_agent::middleware::{Approval, SkillsState, SubAgents};
+use prowess_agent::middleware::{SkillsState, SubAgents, ToolPermissions};
 use prowess_agent::thread::ThreadError;
 use prowess_agent::{
     Agent, AgentError, CallReply, FunctionTool, NoWatcher, Thread, ThreadId, ThreadStore, ToolAnswer,
@@ -52,7 +52,7 @@ async fn a_sub_agent_that_never_ends_is_ended() {
     let worker = Says::new([calls(&[("h", "hang", "{}")])]);
     let worker = Agent::builder(worker).tool(Arc::new(hang)).build().unwrap();
     let model = Says::new([calls(&[("a", "task", TASK)]), text("done")]);
-    let tasks = SubAgents::new(worker).within(Duration::from_millis(200));
+    let tasks = SubAgents::new(worker).timeout(Duration::from_millis(200));
     let agent = world.agent(model).middleware(tasks).build().unwrap();
     let thread = said(&agent).await;
     assert!(results(&thread)[0].contains("it took longer than 0 seconds"), "{:?}", results(&thread));
@@ -75,7 +75,7 @@ async fn a_sub_agent_takes_no_more_than_its_share() {
     let worker = Says::new((0..50).map(|_| said_and_called()));
     let worker = Agent::builder(worker).tool(add()).build().unwrap();
     let model = Says::new([calls(&[("a", "task", TASK)]), text("done")]);
-    let tasks = SubAgents::new(worker).limits(TurnLimits { model_calls: 100, tokens: Some(60) });
+    let tasks = SubAgents::new(worker).limits(TurnLimits::new(100).tokens(60));
     let agent = world.agent(model).middleware(tasks).build().unwrap();
     let thread = said(&agent).await;
     assert!(results(&thread)[0].contains("limit of 60 tokens"), "{:?}", results(&thread));
@@ -136,9 +136,12 @@ async fn what_a_sub_agent_asks_is_asked_in_its_parents_thread() {
     let model = Says::new([calls(&[("a", "task", TASK)]), text("done")]);
     let agent = || {
         let rule = Rule::new("tool", "add", Decision::Ask);
-        let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, [rule]));
-        let worker =
-            Agent::builder(child.clone()).middleware(Approval::new(permissions)).tool(add()).build().unwrap();
+        let permissions = Permissions::unattended(Policy::new().rules(RuleSource::User, [rule]));
+        let worker = Agent::builder(child.clone())
+            .middleware(ToolPermissions::new(permissions))
+            .tool(add())
+            .build()
+            .unwrap();
         world.agent(model.clone()).middleware(SubAgents::new(worker)).build().unwrap()
     };
     let id = ThreadId::new();
@@ -168,8 +171,9 @@ async fn a_reply_that_comes_twice_answers_once() {
     let sum = "{\"numbers\": [1, 2]}";
     let child = Says::new([calls(&[("x", "add", sum)]), calls(&[("x", "add", sum)]), text("twice")]);
     let rules = [Rule::new("tool", "add", Decision::Ask)];
-    let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
-    let worker = Agent::builder(child).middleware(Approval::new(permissions)).tool(add()).build().unwrap();
+    let permissions = Permissions::unattended(Policy::new().rules(RuleSource::User, rules));
+    let worker =
+        Agent::builder(child).middleware(ToolPermissions::new(permissions)).tool(add()).build().unwrap();
     let model = Says::new([calls(&[("a", "task", TASK)]), text("done")]);
     let agent = world.agent(model).middleware(SubAgents::new(worker)).build().unwrap();
     let mut thread = open(&agent).await;

@@ -25,7 +25,7 @@ fn text(text: &str) -> AssistantPart {
 }
 
 fn answered(parts: Vec<AssistantPart>) -> Event {
-    let usage = Usage { input: 10, output: 1, ..Usage::default() };
+    let usage = Usage::new(10, 1);
     let model = "scripted".to_owned();
     Event::ModelResponded { model, message: Message::assistant(parts), usage, finish: Some(Finish::Stop) }
 }
@@ -95,7 +95,7 @@ fn a_thread_read_again_is_the_same() {
 fn changes_of_parallel_calls_come_in_the_order_of_the_calls() {
     let change = |id: &str| Event::ToolAnswered {
         call: id.into(),
-        answer: ToolAnswer::text("done").with(StateChange { owner: "todos".to_owned(), delta: json!(id) }),
+        answer: ToolAnswer::text("done").change(StateChange { owner: "todos".to_owned(), delta: json!(id) }),
     };
     let mut run = run(&[said("x"), asked(), answered(vec![call("a"), call("b"), call("c")])]);
     assert_eq!(run.apply(&change("c")).unwrap(), []);
@@ -150,7 +150,7 @@ fn foolish_models_end_in_a_clear_state() {
 
 #[test]
 fn an_endless_loop_ends() {
-    let mut run = ThreadState::new(TurnLimits { model_calls: 3, tokens: None });
+    let mut run = ThreadState::new(TurnLimits::new(3));
     run.apply(&said("x")).unwrap();
     for _ in 0..3 {
         assert_eq!(run.next(), NextStep::CallModel);
@@ -236,7 +236,7 @@ proptest! {
     /// provider takes.
     #[test]
     fn no_sequence_breaks_a_conversation(events in proptest::collection::vec(any_event(), 0..60)) {
-        let mut run = ThreadState::new(TurnLimits { model_calls: 5, tokens: None });
+        let mut run = ThreadState::new(TurnLimits::new(5));
         let mut accepted = Vec::new();
         for event in events {
             let before = run.clone();
@@ -264,7 +264,7 @@ proptest! {
             let ids: std::collections::BTreeSet<_> = run.messages().iter().map(|message| &message.id).collect();
             prop_assert_eq!(ids.len(), run.messages().len());
         }
-        let mut again = ThreadState::new(TurnLimits { model_calls: 5, tokens: None });
+        let mut again = ThreadState::new(TurnLimits::new(5));
         for event in &accepted {
             prop_assert!(again.apply(event).is_ok());
         }

@@ -15,10 +15,9 @@ async fn the_list_is_in_the_prompt_once_the_conversation_was_cut() {
     let model =
         Says::new([calls(&[("a", "write_todos", list)]), text("planned"), text("a summary"), text("on it")]);
     let files = StateFiles::new();
-    let summaries = Summarisation::new(model.clone(), files.clone()).with(|options| {
-        options.trigger = Some(Trigger::Messages(5));
-        options.keep = Some(Keep::Messages(1));
-    });
+    let summaries = Summarisation::new(model.clone(), files.clone())
+        .trigger(Trigger::Messages(5))
+        .keep(Keep::Messages(1));
     let agent = Agent::builder(model.clone())
         .middleware(files)
         .middleware(summaries)

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use prowess_agent::agent::NextTool;
 use prowess_agent::middleware::MiddlewareError;
 use prowess_agent::middleware::{
-    Approval, Eviction, Files, Keep, SubAgents, Summarisation, Todos, Trigger, TruncateArguments,
+    Eviction, Files, Keep, SubAgents, Summarisation, Todos, ToolPermissions, Trigger, TruncateArguments,
 };
 use prowess_agent::thread_state::NextStep;
 use prowess_agent::tool::{RefusedBy, ToolData, ToolKind};
@@ -33,7 +33,7 @@ struct Said {
 /// A tool of this name that does this, and says much or nothing.
 fn tool(name: &str, kind: ToolKind, answer: &'static str, times: usize) -> Arc<dyn Tool> {
     let says = move |_: Said| async move { Ok(ToolAnswer::text(answer.repeat(times))) };
-    Arc::new(FunctionTool::new(name, "Does something.", says).with_kind(kind))
+    Arc::new(FunctionTool::new(name, "Does something.", says).tool_kind(kind))
 }
 
 fn files() -> Arc<dyn Backend> {
@@ -110,13 +110,11 @@ async fn every_tool_says_what_it_does() {
 }
 
 fn shortening(model: &Arc<Says>) -> Summarisation {
-    Summarisation::new(model.clone(), files()).with(|options| {
-        let mut truncate = TruncateArguments::default();
-        truncate.trigger = Trigger::Messages(1);
-        truncate.keep = Keep::Messages(1);
-        truncate.max_length = 10;
-        options.truncate_arguments = Some(truncate);
-    })
+    let mut truncate = TruncateArguments::default();
+    truncate.trigger = Trigger::Messages(1);
+    truncate.keep = Keep::Messages(1);
+    truncate.max_length = 10;
+    Summarisation::new(model.clone(), files()).truncate_arguments(truncate)
 }
 
 /// Which of the calls in the first answer that a model was shown are shortened.
@@ -186,14 +184,14 @@ async fn who_refused_a_call_is_data() {
         Rule::new("tool", "write_todos", Decision::Deny),
         Rule::new("read", "*", Decision::Ask),
     ];
-    let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
+    let permissions = Permissions::unattended(Policy::new().rules(RuleSource::User, rules));
     let model = Says::new([
         calls(&[("a", "write_todos", r#"{"todos": []}"#), ("b", "ls", r#"{"path": "/"}"#)]),
         text("I see."),
     ]);
     let store = Arc::new(MemoryThreads::new());
     let agent = Agent::builder(model)
-        .middleware(Approval::new(permissions.clone()))
+        .middleware(ToolPermissions::new(permissions.clone()))
         .middleware(Todos)
         .middleware(Files::new(files()).permissions(permissions))
         .store(store.clone())

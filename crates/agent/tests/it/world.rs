@@ -9,7 +9,7 @@ use prowess_agent::{Agent, AgentBuilder, Model, Thread, ThreadId};
 use prowess_backend::LocalBackend;
 use prowess_catalog::{Catalog, Root, ScanOptions};
 use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
-use prowess_skills::{Dialect, RunSetup, SessionBuilder, SessionOptions, SkillSession};
+use prowess_skills::{Dialect, RunSetup, SessionOptions, SkillSession, SkillSessionBuilder};
 use prowess_store::SqliteStore;
 use prowess_workspace::{Artifacts, LocalExecutor, LocalOptions, Runner, Workspaces};
 use tempfile::TempDir;
@@ -76,7 +76,7 @@ impl World {
         let rules: Vec<Rule> =
             rules.iter().map(|(kind, pattern, action)| Rule::new(kind, pattern, *action)).collect();
         Skills::new(move |thread| {
-            let policy = Policy::new().with(RuleSource::User, rules.clone());
+            let policy = Policy::new().rules(RuleSource::User, rules.clone());
             builder(&catalog, options(thread))
                 .permissions(Permissions::unattended(policy))
                 .runs(RunSetup::new(runner.clone(), thread.as_str()))
@@ -97,7 +97,7 @@ impl World {
     }
 }
 
-fn builder(catalog: &Catalog, options: SessionOptions) -> SessionBuilder {
+fn builder(catalog: &Catalog, options: SessionOptions) -> SkillSessionBuilder {
     SkillSession::builder(catalog.clone()).options(options)
 }
 

@@ -77,6 +77,7 @@ impl fmt::Debug for S3Config {
 
 /// Where settings come from that are missing in an [`S3Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum S3Defaults {
     /// From the instance or the task, which has keys for its requests.
     Instance,

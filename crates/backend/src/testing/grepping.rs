@@ -47,7 +47,7 @@ pub async fn searches_only_the_files_asked_for(subject: &Subject) {
         subject.put(relative, "needle\n").await;
     }
     let markdown = GlobQuery::new("tree/**/*.md").expect("the pattern is valid");
-    let report = grep(subject, regex("needle").in_files(markdown)).await;
+    let report = grep(subject, regex("needle").files(markdown)).await;
     assert_eq!(lines(subject, &report), ["tree/b.md:1:needle", "tree/branch/c.md:1:needle"]);
 }
 

@@ -37,7 +37,7 @@ impl Subject {
 
     /// Keeps `guard` until the subject is dropped.
     #[must_use]
-    pub fn keeping(mut self, guard: impl Any + Send + Sync + Debug) -> Self {
+    pub fn guard(mut self, guard: impl Any + Send + Sync + Debug) -> Self {
         self.guards.push(Box::new(guard));
         self
     }

@@ -66,7 +66,7 @@ impl Backend for Observed {
 impl Execute for Observed {
     async fn execute(&self, request: ExecuteRequest) -> Result<ExecuteReport> {
         let output = format!("{} in {}", request.command, request.cwd);
-        Ok(ExecuteReport { exit_code: Some(0), output, truncated: false })
+        Ok(ExecuteReport::new(Some(0), output))
     }
 }
 
@@ -186,12 +186,8 @@ async fn a_batch_is_one_batch_per_backend() {
 #[tokio::test]
 async fn commands_run_where_the_default_is() {
     let Mounted { all, .. } = mounted();
-    let request = ExecuteRequest {
-        command: "true".to_owned(),
-        cwd: at("/work"),
-        env: [].into(),
-        timeout: Duration::from_secs(1),
-    };
+    let mut request = ExecuteRequest::new("true", Duration::from_secs(1));
+    request.cwd = at("/work");
     let report = all.executor().expect("the default runs commands").execute(request).await.unwrap();
     assert_eq!((report.exit_code, report.output.as_str()), (Some(0), "true in /work"));
     let without =

@@ -24,7 +24,7 @@ testing::suite!(memory, Subject::new(MemoryBackend::new()));
 
 testing::suite!(local_directory, {
     let (backend, directory) = local();
-    Subject::new(backend).keeping(directory)
+    Subject::new(backend).guard(directory)
 });
 
 testing::suite!(store, Subject::new(object("/")));
@@ -36,14 +36,14 @@ testing::suite!(composite_spanning, {
     let (branch, directory) = local();
     let composite =
         CompositeBackend::new(Arc::new(MemoryBackend::new())).mount(path("/tree/branch"), Arc::new(branch));
-    Subject::new(composite).keeping(directory)
+    Subject::new(composite).guard(directory)
 });
 
 testing::suite!(composite_below_a_local_mount, {
     let (mounted, directory) = local();
     let composite =
         CompositeBackend::new(Arc::new(MemoryBackend::new())).mount(path("/mnt/disk"), Arc::new(mounted));
-    Subject::new(composite).below(path("/mnt/disk")).keeping(directory)
+    Subject::new(composite).below(path("/mnt/disk")).guard(directory)
 });
 
 testing::suite!(composite_below_an_object_mount, {

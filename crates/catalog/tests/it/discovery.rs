@@ -281,19 +281,15 @@ fn roots_resolve_from_built_in_to_explicit() {
         .directory("home/work/.tool/skills")
         .directory("home/work/part/.tool/skills")
         .directory("home/work/part/deep");
-    let layout = RootLayout {
-        built_in: vec!["/usr/share/tool/skills".into()],
-        user: vec![RootDirectory::new(".tool", "Mine")],
-        project: vec![RootDirectory::new(".tool", "Ours")],
-        project_trust: Trust::Trusted,
-        ..RootLayout::default()
-    };
-    let environment = Environment {
-        working_directory: tree.join("home/work/part/deep"),
-        home: Some(tree.join("home")),
-        config_home: None,
-        explicit: vec!["given".into()],
-    };
+    let mut layout = RootLayout::default();
+    layout.built_in = vec!["/usr/share/tool/skills".into()];
+    layout.user = vec![RootDirectory::new(".tool", "Mine")];
+    layout.project = vec![RootDirectory::new(".tool", "Ours")];
+    layout.project_trust = Trust::Trusted;
+    let mut environment = Environment::default();
+    environment.working_directory = tree.join("home/work/part/deep");
+    environment.home = Some(tree.join("home"));
+    environment.explicit = vec!["given".into()];
     let resolved: Vec<(PathBuf, RootKind, String)> =
         layout.resolve(&environment).into_iter().map(|root| (root.path, root.kind, root.label)).collect();
     let expected = [

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
 use prowess_catalog::scan::Links;
-use prowess_catalog::watch::Watcher;
+use prowess_catalog::watch::RootWatcher;
 use prowess_catalog::{Catalog, CatalogDiff, LiveCatalog, RefreshPolicy, RootKind, ScanOptions};
 use rustix::fs::inotify;
 use rustix::io::Errno;
@@ -20,7 +20,9 @@ use crate::tree::{PATIENCE, Tree, eventually, manifest, names, options};
 
 fn diff(added: &[&str], changed: &[&str], removed: &[&str]) -> CatalogDiff {
     let owned = |names: &[&str]| names.iter().map(ToString::to_string).collect();
-    CatalogDiff { added: owned(added), changed: owned(changed), removed: owned(removed) }
+    let mut diff = CatalogDiff::default();
+    (diff.added, diff.changed, diff.removed) = (owned(added), owned(changed), owned(removed));
+    diff
 }
 
 /// Waits until nothing in the tree is so young that its times could stand still in a change.
@@ -251,10 +253,10 @@ fn refreshes_beside_a_writer_never_tear_a_catalog() {
     assert!(live.snapshot().entries().iter().all(|entry| entry.skill.license.as_deref() == Some("v29")));
 }
 
-fn watch(live: &Arc<LiveCatalog>) -> (Watcher, Receiver<CatalogDiff>) {
+fn watch(live: &Arc<LiveCatalog>) -> (RootWatcher, Receiver<CatalogDiff>) {
     let (sender, changes) = channel();
     let changed = move |diff: &CatalogDiff| sender.send(diff.clone()).unwrap();
-    (Watcher::start(Arc::clone(live), Duration::from_millis(20), changed).unwrap(), changes)
+    (RootWatcher::start(Arc::clone(live), Duration::from_millis(20), changed).unwrap(), changes)
 }
 
 /// Takes changes until the catalog's skills are `expected`.

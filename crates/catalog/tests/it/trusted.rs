@@ -58,8 +58,10 @@ fn what_stays_trusted_stays_the_same_entry() {
 }
 
 fn project(tree: &Tree) -> Vec<Root> {
-    let environment = Environment { working_directory: tree.path().into(), ..Environment::default() };
-    let layout = RootLayout { project_trust: Trust::Trusted, ..RootLayout::default() };
+    let mut environment = Environment::default();
+    environment.working_directory = tree.path().into();
+    let mut layout = RootLayout::default();
+    layout.project_trust = Trust::Trusted;
     layout.resolve(&environment)
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, anyhow};
 use prowess_agent::backends::Backends;
 use prowess_agent::cost::Price;
 use prowess_agent::middleware::{CostLimit, Hooks, SandboxedHooks, Skills, SubAgents};
-use prowess_agent::{Agent, AgentOptions, DeepAgent, Model, ThreadId, ThreadStore, TurnLimits};
+use prowess_agent::{Agent, AgentOptions, Model, ThreadId, ThreadStore, TurnLimits};
 use prowess_backend::{CompositeBackend, LocalBackend, VirtualPath};
 use prowess_catalog::Catalog;
 use prowess_mcp::client::{Patience, ServerFiles, ServerTools, Servers};
@@ -219,7 +219,7 @@ impl ChatAgents {
             effort: settings.model.effort,
             max_output: settings.model.max_output_tokens.map(|most| most.0),
         };
-        let mut agent = DeepAgent::builder(Arc::clone(&self.model))
+        let mut agent = Agent::deep_builder(Arc::clone(&self.model))
             .name(NAME)
             .prompt(PROMPT)
             .middleware(ThreadDirectory(self.directory.clone()))

@@ -130,11 +130,12 @@ mod tests {
 
     #[test]
     fn a_run_is_told_by_its_report() {
-        let ran = RunSummary { sandbox: "bwrap".to_owned(), ..RunSummary::default() };
+        let mut ran = RunSummary::default();
+        ran.sandbox = "bwrap".to_owned();
         let told = |ran: RunSummary| result("{}", false, Some(&ToolData::Ran(Box::new(ran))));
         assert_eq!(told(ran.clone()).as_deref(), Some("exit 0, sandbox bwrap"));
-        let late = RunSummary { timed_out: true, ..ran };
-        assert_eq!(told(late).as_deref(), Some("timed out, sandbox bwrap"));
+        ran.timed_out = true;
+        assert_eq!(told(ran).as_deref(), Some("timed out, sandbox bwrap"));
         // What a tool says is no report, whatever it looks like.
         assert_eq!(result("{\"exit_code\": 1}", false, None), None);
         assert_eq!(

@@ -21,7 +21,7 @@ const RULES: [(&str, &str, Decision); 4] = [
 /// The built-in rules, and then those of the configuration.
 pub(super) fn policy(config: &Config, workspace_dir: &WorkspaceDir) -> Policy {
     let rules = RULES.iter().map(|(kind, pattern, decision)| Rule::new(kind, pattern, *decision));
-    config.policy(NAME, workspace_dir).with(RuleSource::BuiltInAgent, rules)
+    config.policy(NAME, workspace_dir).rules(RuleSource::BuiltInAgent, rules)
 }
 
 impl ChatAgents {
@@ -41,7 +41,7 @@ impl ChatAgents {
         Permissions::new(
             Arc::clone(self.permissions.broker()),
             NAME,
-            policy.with(RuleSource::BuiltInAgent, rules),
+            policy.rules(RuleSource::BuiltInAgent, rules),
         )
     }
 
@@ -51,7 +51,7 @@ impl ChatAgents {
             let place = Pattern::literal(&real_path(&self.thread_files(thread).join(name)).to_string_lossy());
             Rule::new("read", &format!("{place}*"), Decision::Allow)
         });
-        let policy = policy(&self.config, &self.workspace_dir).with(RuleSource::BuiltInAgent, kept);
+        let policy = policy(&self.config, &self.workspace_dir).rules(RuleSource::BuiltInAgent, kept);
         Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy)
     }
 }

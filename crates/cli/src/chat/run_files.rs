@@ -146,15 +146,14 @@ mod tests {
         old.set_modified(since - Duration::from_secs(1)).unwrap();
         let mut files = RunFiles::new(place.path().to_owned(), Scope::user(), WorkspaceDir::default());
         let asked = |name: &str| RunSummaryFile { name: name.to_owned(), bytes: 2 };
-        let answer = RunSummary {
-            files: vec![asked("out/asked.txt"), asked("../x")],
-            artifacts: vec![RunSummaryArtifact { name: "it's".to_owned(), version: 3 }],
-            ..RunSummary::default()
-        };
+        let mut answer = RunSummary::default();
+        answer.files = vec![asked("out/asked.txt"), asked("../x")];
+        answer.artifacts = vec![RunSummaryArtifact { name: "it's".to_owned(), version: 3 }];
         let call = CallId::from("c");
         let mut after = |ran: &RunSummary| files.of_run(&call, ran, Some(since));
         assert_eq!(names(&after(&answer)), ["out/a/b/new.txt", "out/asked.txt", "it's@3"]);
-        let ended = RunSummary { exit_code: 1, ..RunSummary::default() };
+        let mut ended = RunSummary::default();
+        ended.exit_code = 1;
         assert!(after(&ended).is_empty(), "nothing is named twice");
         std::fs::write(out.join("a/b/newer.txt"), "newer").unwrap();
         assert_eq!(names(&after(&ended)), ["out/a/b/newer.txt"]);

@@ -72,7 +72,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     let overview = alone.overview(&OverviewOptions::default());
     let info = Info {
         skill: &text.skill,
-        source: Root { trust: entry.trust, ..Root::clone(&entry.root) },
+        source: Root::clone(&entry.root).trust(entry.trust),
         digest: text.digest.to_string(),
         model_visible: visible,
         seen,

@@ -100,7 +100,7 @@ fn rows<'a>(skills: &'a Skills, visible_skills: Option<&ChatSkills>, options: &O
         description: &entry.skill.description,
         status,
         // The source is shown with the trust of the skill.
-        source: Root { trust: entry.trust, ..Root::clone(&entry.root) },
+        source: Root::clone(&entry.root).trust(entry.trust),
         location: entry.skill.location.as_str(),
         model_visible: status == Status::Active
             && visible_skills.is_some_and(|visible_skills| visible_skills.visibility(entry).is_visible()),

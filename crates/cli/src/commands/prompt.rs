@@ -135,7 +135,7 @@ fn session(
         let name = Pattern::literal(name);
         Rule::new("skill", name.as_str(), Decision::Allow)
     });
-    let policy = visible_skills.policy().clone().with(RuleSource::Agent, allowed);
+    let policy = visible_skills.policy().clone().rules(RuleSource::Agent, allowed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the session")?;
     runtime.block_on(async {
@@ -143,7 +143,7 @@ fn session(
         let session = SkillSession::builder(skills.catalog.clone())
             .options(behaviour)
             .permissions(permissions)
-            .start()
+            .build()
             .await;
         for name in &options.loaded {
             let is_for_models = skills.find(name)?.skill.is_model_invocable();

@@ -171,7 +171,8 @@ async fn execute(prepared: RunInvocation, printer: &OutputPrinter) -> Result<Res
     let RunInvocation { skills, policy, setup, request, stdin, to_sweep, .. } = prepared;
     let command = request.command.clone();
     let permissions = Permissions::unattended(policy);
-    let service = SkillSession::builder(skills.catalog).permissions(permissions).runs(setup).open().await;
+    let service =
+        SkillSession::builder(skills.catalog).permissions(permissions).runs(setup).build_service().await;
     let view = service.engine().at(&SkillState::default());
     let mut signals = Signals::catch().context("signals cannot be caught")?;
     if let Some(artifacts) = to_sweep {

@@ -146,12 +146,12 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         }
         let mut builder = SkillSession::builder(skills.catalog).options(behaviour).permissions(permissions);
         if let Some(saved) = saved {
-            builder = builder.restore(saved);
+            builder = builder.saved_state(saved);
         }
         if let Some(runs) = runs {
             builder = builder.runs(runs);
         }
-        let session = builder.start().await;
+        let session = builder.build().await;
         let mut console = Console::new(input, &broker, options.json, terminal);
         read_loop::run_lines(session, &options.root_args, options.show, state.as_ref(), &mut console).await
     })?;
@@ -219,12 +219,13 @@ fn policy(files: &Files, config: &Config, workspace_dir: &WorkspaceDir) -> Resul
     for warning in &config.warnings {
         writeln!(anstream::stderr(), "warning: {}", printable(&warning.to_string()))?;
     }
-    let policy =
-        Policy::new().with(RuleSource::Defaults, guards(workspace_dir)).with(RuleSource::User, config.rules);
+    let policy = Policy::new()
+        .rules(RuleSource::Defaults, guards(workspace_dir))
+        .rules(RuleSource::User, config.rules);
     let Some(agent) = &files.agent else { return Ok(policy) };
     let rules = config.agents.get(agent).cloned();
     let rules = rules.ok_or_else(|| anyhow!("{name} has no rules for the agent `{}`", printable(agent)))?;
-    Ok(policy.with(RuleSource::Agent, rules))
+    Ok(policy.rules(RuleSource::Agent, rules))
 }
 
 /// Parses a number of skills, at least 1.

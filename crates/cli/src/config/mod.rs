@@ -111,10 +111,10 @@ impl Config {
 
     /// The rules for an agent. `workspace_dir` says where its files are.
     pub(crate) fn policy(&self, agent: &str, workspace_dir: &WorkspaceDir) -> Policy {
-        let mut policy = Policy::new().with(RuleSource::Defaults, guards(workspace_dir));
+        let mut policy = Policy::new().rules(RuleSource::Defaults, guards(workspace_dir));
         for (source, Rules { permissions: config, .. }) in &self.files {
-            policy = policy.with(*source, config.rules.iter().cloned());
-            policy = policy.with(RuleSource::Agent, config.agents.get(agent).cloned().unwrap_or_default());
+            policy = policy.rules(*source, config.rules.iter().cloned());
+            policy = policy.rules(RuleSource::Agent, config.agents.get(agent).cloned().unwrap_or_default());
         }
         policy
     }

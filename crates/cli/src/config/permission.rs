@@ -21,7 +21,7 @@ pub(super) fn rules(source: &Source, trusted: bool) -> Result<PermissionConfig> 
         _ if !trusted => PermissionConfig::from_document(text, &name, others),
         // A project's rules are relative to its top. What they deny is also denied from the working directory.
         (Owner::Project, Some(top)) => {
-            let base = with_home(PathBase::new(top).also(working_directory()));
+            let base = with_home(PathBase::new(top).other_directory(working_directory()));
             PermissionConfig::located(text, &name, others, &base)
         }
         _ => PermissionConfig::located(text, &name, others, &path_base()),

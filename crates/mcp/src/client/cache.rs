@@ -100,7 +100,7 @@ impl Cache {
 
     /// Sets how many bytes the cache keeps at most.
     #[must_use]
-    pub fn keeping(mut self, most: u64) -> Self {
+    pub fn max_bytes(mut self, most: u64) -> Self {
         self.most = most;
         self
     }
@@ -283,7 +283,7 @@ mod tests {
         std::os::unix::fs::symlink(&other, &place).unwrap();
         assert!(matches!(Cache::open(&place, [""; 0]), Err(CacheError::Foreign(_))));
         fs::remove_file(&place).unwrap();
-        let cache = Cache::open(&place, [""; 0]).unwrap().keeping(4);
+        let cache = Cache::open(&place, [""; 0]).unwrap().max_bytes(4);
         std::os::unix::fs::symlink(&other, place.join("docs")).unwrap();
         fs::write(place.join("README.txt"), "notes").unwrap();
         cache.put(&label("docs"), &file("skill://x/SKILL.md", b"Bow."), b"Bow.");
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn a_full_cache_lets_the_oldest_go() {
         let scratch = tempfile::tempdir().unwrap();
-        let cache = Cache::open(&scratch.path().join("c"), [""; 0]).unwrap().keeping(10);
+        let cache = Cache::open(&scratch.path().join("c"), [""; 0]).unwrap().max_bytes(10);
         let files: Vec<_> = (0..3_u8).map(|at| (file(&format!("skill://{at}"), &[at; 4]), [at; 4])).collect();
         for (at, (file, bytes)) in files.iter().enumerate() {
             cache.put(&label("one"), file, bytes);

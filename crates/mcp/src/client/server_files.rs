@@ -28,7 +28,7 @@ use super::servers::Servers;
 /// # async fn main() {
 /// let (servers, _) = Servers::connect([], None).await;
 /// let files = Arc::new(ServerFiles::new(servers));
-/// let session = SkillSession::builder(Catalog::empty()).files(files).start().await;
+/// let session = SkillSession::builder(Catalog::empty()).files(files).build().await;
 /// assert!(session.load("docs:pdf", None).await.is_err(), "there is no such server");
 /// # }
 /// ```

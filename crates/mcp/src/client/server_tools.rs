@@ -15,7 +15,7 @@ use prowess_agent::{
     Middleware, MiddlewareAction, MiddlewareContext, Tool, ToolAnswer, ToolContext, ToolOutput,
 };
 use prowess_permission::{Action, Kind, Permissions, Question, owned_subject};
-use prowess_skills::allowed_tools::{ToolCall, ToolVerdict};
+use prowess_skills::allowed_tools::{CheckedCall, ToolVerdict};
 use rmcp::model::JsonObject;
 use serde_json::Value;
 use tokio::sync::Mutex;
@@ -47,7 +47,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(60);
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (servers, _) = Servers::connect([], None).await;
 /// let rules = [Rule::new("mcp", "docs search", Decision::Allow)]; // a person is asked about all others
-/// let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
+/// let permissions = Permissions::unattended(Policy::new().rules(RuleSource::User, rules));
 /// let model = Arc::new(Scripted::new([ScriptedTurn::new().say("Hello.")]));
 /// let agent = Agent::builder(model).middleware(ServerTools::new(servers, permissions)).build()?;
 /// agent.open(ThreadId::new()).await?.say("Hi.", &NoWatcher).await?;
@@ -152,7 +152,7 @@ impl RemoteTool {
         let ServerTool { name, description, parameters, .. } = &tool;
         let description =
             format!("[A tool of the MCP server `{}`, as it says:] {description}", server.label());
-        let definition = ToolDefinition { name: name.clone(), description, parameters: parameters.clone() };
+        let definition = ToolDefinition::new(name, description, parameters.clone());
         Self { server, definition: Arc::new(definition), tool }
     }
 
@@ -162,7 +162,7 @@ impl RemoteTool {
 
     /// Whether a loaded skill that may do so preapproves the tool.
     fn is_listed(&self, context: MiddlewareContext<'_>) -> bool {
-        let call = ToolCall { name: &self.tool.name, argument: None };
+        let call = CheckedCall { name: &self.tool.name, argument: None };
         let verdict = Skills::at(context).map(|skills| skills.check_tool(call));
         matches!(verdict, Some(ToolVerdict::Preapproved { .. }))
     }
@@ -180,7 +180,7 @@ impl RemoteTool {
             because_of,
         };
         let question =
-            Question::new(Kind::MCP, self.subject()).bound_to(self.tool.digest().to_string()).to(action);
+            Question::new(Kind::MCP, self.subject()).binding(self.tool.digest().to_string()).action(action);
         if is_led { question.each_time() } else { question }
     }
 }

@@ -47,7 +47,9 @@ pub(crate) fn framed(server: &ServerLabel, tool: &str, result: CallToolResult) -
     let cut = if is_cut { "\n[The rest is left out.]" } else { "" };
     let framed = ServerText { server: server.as_str(), tool: &short_line(tool) }.framed(&text);
     let text = format!("{framed}{cut}");
-    ToolAnswer { text, is_error, ..ToolAnswer::default() }
+    let mut answer = ToolAnswer::text(text);
+    answer.is_error = is_error;
+    answer
 }
 
 /// Text up to a limit.

@@ -119,7 +119,7 @@ mod tests {
             env: [("A".to_owned(), "b".to_owned())].into(),
             ..RunAction::default()
         };
-        let question = Question::new(Kind::RUN, "kit make").to(run).bound_to("x");
+        let question = Question::new(Kind::RUN, "kit make").action(run).binding("x");
         insta::assert_snapshot!(message(&question), @r#"
         Permission is needed: run in skill 'kit': make rm
         skill: "kit"

@@ -121,7 +121,7 @@ impl Consent<'_> {
             if let Some((_, FormReply::Reject(message))) = reply {
                 return ConsentOutcome::Refused(Refusal::Rejected { message });
             }
-            let replies = CallReplies { replies: Replies::allowing(allowed.iter().copied()), can_ask };
+            let replies = CallReplies { replies: Replies::once(allowed.iter().copied()), can_ask };
             // On the heap: otherwise its room would stay in this future while a person thinks.
             let question = match Box::pin(attempt(replies)).await {
                 Outcome::Done(done) => return ConsentOutcome::Done(done),

@@ -19,15 +19,15 @@ pub use token::{Token, TokenError};
 /// Who may use a server over HTTP, and how much.
 ///
 /// ```
-/// use prowess_mcp::{HttpOptions, Token};
+/// use prowess_mcp::{HttpServerOptions, Token};
 ///
-/// let mut options = HttpOptions::new(Token::new("a-secret-that-clients-know")?);
+/// let mut options = HttpServerOptions::new(Token::new("a-secret-that-clients-know")?);
 /// options.hosts.push("mcp.example.com".to_owned()); // behind a proxy of this name
 /// # Ok::<(), prowess_mcp::TokenError>(())
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct HttpOptions {
+pub struct HttpServerOptions {
     /// The token that clients send as `Authorization: Bearer`.
     pub token: Token,
     /// Further host names of the server, besides its address and `localhost`. Add a port to allow only that port.
@@ -38,7 +38,7 @@ pub struct HttpOptions {
     pub limits: HttpLimits,
 }
 
-impl HttpOptions {
+impl HttpServerOptions {
     /// Options with this token and the default limits. Only the server's address and pages of this machine are allowed.
     pub fn new(token: Token) -> Self {
         Self { token, hosts: Vec::new(), origins: Vec::new(), limits: HttpLimits::default() }

@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::HttpOptions;
+use super::HttpServerOptions;
 use super::admission::Admission;
 use super::connection::Connection;
 use super::guard::{Guard, readable_by};
@@ -86,7 +86,7 @@ struct Service {
 ///
 /// ```
 /// use prowess_catalog::Catalog;
-/// use prowess_mcp::{HttpOptions, LiveSkills, SkillServer, Token, serve_http};
+/// use prowess_mcp::{HttpServerOptions, LiveSkills, SkillServer, Token, serve_http};
 /// use prowess_skills::SkillSession;
 /// use tokio::net::TcpListener;
 ///
@@ -96,7 +96,7 @@ struct Service {
 /// let make_server = move || {
 ///     let live = live.clone();
 ///     async move {
-///         let session = SkillSession::builder(live.catalog()).start().await;
+///         let session = SkillSession::builder(live.catalog()).build().await;
 ///         SkillServer::new(live, session)
 ///     }
 /// };
@@ -104,20 +104,20 @@ struct Service {
 /// let listener = TcpListener::bind("127.0.0.1:0").await?;
 /// println!("http://{}/mcp", listener.local_addr()?);
 /// # drop(secret);
-/// serve_http(listener, HttpOptions::new(token), make_server, async { /* until Ctrl-C, say */ }).await;
+/// serve_http(listener, HttpServerOptions::new(token), make_server, async { /* until Ctrl-C, say */ }).await;
 /// # Ok(())
 /// # }
 /// ```
 pub async fn serve_http<F, Made>(
     listener: TcpListener,
-    options: HttpOptions,
+    options: HttpServerOptions,
     make_server: F,
     until: impl Future<Output = ()>,
 ) where
     F: Fn() -> Made + Send + Sync + 'static,
     Made: Future<Output = SkillServer> + Send + 'static,
 {
-    let HttpOptions { token, hosts, origins, limits } = options;
+    let HttpServerOptions { token, hosts, origins, limits } = options;
     let service = Arc::new(Service {
         guard: Guard { token, hosts, origins },
         sessions: Arc::new(McpSessions::new(&limits)),

@@ -30,7 +30,7 @@ struct ClientProgram {
 fn rules(rules: &[(&str, &str)]) -> Permissions {
     let rules: Vec<Rule> =
         rules.iter().map(|(kind, pattern)| Rule::new(kind, pattern, Decision::Allow)).collect();
-    Permissions::new(Broker::in_memory(), "test", Policy::new().with(RuleSource::User, rules))
+    Permissions::new(Broker::in_memory(), "test", Policy::new().rules(RuleSource::User, rules))
 }
 
 impl ClientProgram {
@@ -61,7 +61,7 @@ impl ClientProgram {
             .files(Arc::new(ServerFiles::new(Arc::clone(&servers))))
             .permissions(permissions)
             .runs(RunSetup::new(runner, "one"))
-            .start()
+            .build()
             .await;
         Self { servers, session, catalog, place }
     }
@@ -130,7 +130,7 @@ async fn asked_to_run(session: &SkillSession, run: &RunRequest) -> Question {
 }
 
 fn allowing(question: &Question) -> Replies {
-    Replies::allowing([question.fingerprint()])
+    Replies::once([question.fingerprint()])
 }
 
 /// The address of the skill that is to be loaded.

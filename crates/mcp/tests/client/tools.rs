@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::lying::{Lying, PATIENCE, told};
 
 fn permissions(rules: impl IntoIterator<Item = Rule>) -> Permissions {
-    Permissions::unattended(Policy::new().with(RuleSource::User, rules))
+    Permissions::unattended(Policy::new().rules(RuleSource::User, rules))
 }
 
 /// What the person is told under this name.

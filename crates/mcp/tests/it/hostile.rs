@@ -144,7 +144,7 @@ async fn untrusted_and_denied_skills_are_not_served() {
         "kit",
         Decision::Deny,
     )]));
-    let client = Client::newest(SkillServer::new(LiveSkills::new(catalog), session.start().await)).await;
+    let client = Client::newest(SkillServer::new(LiveSkills::new(catalog), session.build().await)).await;
     assert_eq!(listed(&client).await, ["skill://greet/SKILL.md"]);
     let prompts = client.request("prompts/list", json!({})).await.unwrap();
     assert_eq!(prompts["prompts"].as_array().unwrap().len(), 1);

@@ -80,7 +80,7 @@ impl Library {
         let session = SkillSession::builder(catalog.clone())
             .options(session_options(dialect))
             .permissions(permissions(rules));
-        SkillServer::new(LiveSkills::new(catalog), session.start().await)
+        SkillServer::new(LiveSkills::new(catalog), session.build().await)
     }
 
     /// A server that sees when the library changes.
@@ -88,7 +88,7 @@ impl Library {
         let roots = vec![Root::explicit(self.path())];
         let live = LiveSkills::new(self.catalog(&ScanOptions::default()));
         let session = SkillSession::builder(live.catalog()).options(session_options(Dialect::DeepAgents));
-        let server = SkillServer::new(Arc::clone(&live), session.start().await);
+        let server = SkillServer::new(Arc::clone(&live), session.build().await);
         let again = roots.clone();
         let look = move |known: &Catalog| known.refreshed(&again, &ScanOptions::default());
         (server, live.watch(roots, ScanOptions::default(), look).unwrap())
@@ -102,5 +102,5 @@ impl Library {
 
 pub(crate) fn permissions(rules: &[(&'static str, &'static str, Decision)]) -> Permissions {
     let rules = rules.iter().map(|(kind, pattern, decision)| Rule::new(kind, pattern, *decision));
-    Permissions::unattended(Policy::new().with(RuleSource::User, rules))
+    Permissions::unattended(Policy::new().rules(RuleSource::User, rules))
 }

@@ -145,7 +145,7 @@ async fn a_rule_that_denies_stands_over_an_answer() {
     let session = SkillSession::builder(catalog.clone())
         .options(session_options(Dialect::DeepAgents))
         .permissions(permissions.clone());
-    let client = Client::newest(SkillServer::new(LiveSkills::new(catalog), session.start().await)).await;
+    let client = Client::newest(SkillServer::new(LiveSkills::new(catalog), session.build().await)).await;
     let mut call = json!({"name": "load_skill", "arguments": {"skill_name": "kit"}});
     let question = client.request("tools/call", call.clone()).await.unwrap();
     permissions.set(RuleSource::User, vec![Rule::new("skill", "kit", Deny)]);

@@ -39,7 +39,7 @@ async fn server_with(
         .options(session_options(Dialect::Trpc))
         .permissions(permissions)
         .runs(RunSetup::new(runner, "one"));
-    let server = SkillServer::new(LiveSkills::new(catalog), session.start().await);
+    let server = SkillServer::new(LiveSkills::new(catalog), session.build().await);
     (server, artifacts, scratch)
 }
 
@@ -48,7 +48,7 @@ async fn a_command_s_outputs_are_structured_and_can_be_read() {
     let library = Library::usual();
     for revision in [OLDER[0], NEWEST] {
         let (server, artifacts, _scratch) = server(&library, &[("run", "kit *", Allow)]).await;
-        let client = Client::connect(server.with_artifacts(artifacts), revision, json!({})).await;
+        let client = Client::connect(server.artifacts(artifacts), revision, json!({})).await;
         let ran = client
             .call(
                 "skill_run",

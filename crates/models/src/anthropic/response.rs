@@ -90,12 +90,10 @@ impl MessagesDecoder {
         }
         if has_counts {
             let input = counts.input.saturating_add(counts.cache_read).saturating_add(counts.cache_written);
-            deltas.push_back(ModelDelta::Usage(Usage {
-                input,
-                output: counts.output,
-                cache_read: counts.cache_read,
-                cache_written: counts.cache_written,
-            }));
+            let usage = Usage::new(input, counts.output)
+                .cache_read(counts.cache_read)
+                .cache_written(counts.cache_written);
+            deltas.push_back(ModelDelta::Usage(usage));
         }
     }
 

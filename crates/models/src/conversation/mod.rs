@@ -174,6 +174,7 @@ fn user_block(part: &UserPart, rules: ProviderRules) -> Option<UserBlock<'_>> {
                 _ => UserBlock::Text(placeholder(media).into()),
             }
         }
+        _ => UserBlock::Text("[content that cannot be sent to this model]".into()),
     })
 }
 
@@ -208,5 +209,6 @@ fn assistant_block<'a>(
             let id = ids.of_call(call);
             AssistantBlock::Call { id, name: tool_name(&call.name), call }
         }
+        _ => return None,
     })
 }

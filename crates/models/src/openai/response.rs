@@ -115,10 +115,5 @@ fn usage(value: &Value) -> Option<Usage> {
     }
     let cached =
         number("/prompt_tokens_details/cached_tokens").or_else(|| number("/prompt_cache_hit_tokens"));
-    Some(Usage {
-        input: input.unwrap_or(0),
-        output: output.unwrap_or(0),
-        cache_read: cached.unwrap_or(0),
-        cache_written: 0,
-    })
+    Some(Usage::new(input.unwrap_or(0), output.unwrap_or(0)).cache_read(cached.unwrap_or(0)))
 }

@@ -26,7 +26,7 @@ pub use self::turn::ScriptedTurn;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let hi = ModelRequest::new([Message::user("Hi.")]); // it contains no response yet
-/// let model = Scripted::new([ScriptedTurn::new().say("Hello!")]).following(ScriptedFollow::Responses);
+/// let model = Scripted::new([ScriptedTurn::new().say("Hello!")]).follow(ScriptedFollow::Responses);
 /// assert!(model.call(hi.clone()).await.is_ok());
 /// assert!(model.call(hi).await.is_ok(), "the same position, so the same response");
 /// # }
@@ -138,21 +138,21 @@ impl Scripted {
         model.limits.context = file.context;
         model.limits.output = file.output;
         Ok(match file.name {
-            Some(name) => model.named(name),
+            Some(name) => model.model_name(name),
             None => model,
         })
     }
 
     /// Sets the model's name.
     #[must_use]
-    pub fn named(mut self, name: impl Into<String>) -> Self {
+    pub fn model_name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
     /// Sets how it finds its position.
     #[must_use]
-    pub fn following(mut self, follow: ScriptedFollow) -> Self {
+    pub fn follow(mut self, follow: ScriptedFollow) -> Self {
         self.follow = follow;
         self
     }

@@ -18,7 +18,7 @@ use super::expect::ScriptedExpect;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), prowess_agent::ModelError> {
-/// let model = Scripted::new([ScriptedTurn::new().say("Hello!").in_pieces_of(3)]);
+/// let model = Scripted::new([ScriptedTurn::new().say("Hello!").piece(3)]);
 /// let mut stream = model.ask(ModelRequest::new([Message::user("Hi.")])).await?;
 /// assert_eq!(stream.next().await.transpose()?, Some(ModelDelta::Text("Hel".into())));
 /// assert_eq!(stream.next().await.transpose()?, Some(ModelDelta::Text("lo!".into())));
@@ -111,7 +111,7 @@ impl ScriptedTurn {
     }
 
     /// Cuts everything into deltas of this many characters.
-    pub fn in_pieces_of(mut self, characters: usize) -> Self {
+    pub fn piece(mut self, characters: usize) -> Self {
         self.piece = Some(characters);
         self
     }

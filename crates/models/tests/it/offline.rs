@@ -52,11 +52,8 @@ fn request(task: &str, load: (&str, &str), can_run: bool) -> ModelRequest {
     request.system =
         vec![PromptSection { owner: "skills".to_owned(), text: OVERVIEW.to_owned(), is_stable: true }];
     let tool = |name: &str, parameter: &str| {
-        Arc::new(ToolDefinition {
-            name: name.to_owned(),
-            description: String::new(),
-            parameters: json!({"type": "object", "properties": {parameter: {"type": "string"}}}),
-        })
+        let parameters = json!({"type": "object", "properties": {parameter: {"type": "string"}}});
+        Arc::new(ToolDefinition::new(name, "", parameters))
     };
     request.tools = vec![tool("ls", "path"), tool(load.0, load.1)];
     if can_run {

@@ -119,14 +119,14 @@ async fn a_resumed_thread_goes_on_where_it_was() {
     };
     let conversation =
         [Message::user("go"), Message::assistant(vec![text("one")]), result("call_0", "ls", "a.md")];
-    let model = Scripted::new(turns()).following(ScriptedFollow::Responses);
+    let model = Scripted::new(turns()).follow(ScriptedFollow::Responses);
     assert_eq!(answer(&model, ModelRequest::new(conversation)).await.message.text(), "two");
     assert_eq!(model.remaining(), 0);
 }
 
 #[tokio::test]
 async fn slow_models_are_slow() {
-    let turn = ScriptedTurn::new().say("abc").in_pieces_of(1).delay(Duration::from_millis(20));
+    let turn = ScriptedTurn::new().say("abc").piece(1).delay(Duration::from_millis(20));
     let begin = Instant::now();
     assert_eq!(answer(&Scripted::new([turn]), hello()).await.message.text(), "abc");
     assert!(begin.elapsed() >= Duration::from_millis(60));

@@ -85,6 +85,7 @@ pub(crate) fn shown(assembled: &ModelResponse) -> String {
         AssistantPart::Reasoning(Reasoning { redacted: Some(data), .. }) => format!("hides {data}"),
         AssistantPart::Reasoning(thought) => format!("thinks {} {:?}", thought.text, thought.signature),
         AssistantPart::ToolCall(call) => format!("calls {} {} {}", call.id, call.name, call.arguments),
+        other => panic!("{other:?}"),
     });
     let parts: Vec<String> = parts.collect();
     format!("{}\n{:?}\n{:?}", parts.join("\n"), assembled.usage, assembled.finish)
@@ -113,5 +114,5 @@ pub(crate) fn result(id: &str, name: &str, text: &str) -> Message {
 
 pub(crate) fn tool(name: &str) -> Arc<ToolDefinition> {
     let parameters = json!({"type": "object", "properties": {"path": {"type": "string"}}});
-    ToolDefinition { name: name.to_owned(), description: format!("Does {name}."), parameters }.into()
+    ToolDefinition::new(name, format!("Does {name}."), parameters).into()
 }

@@ -94,6 +94,7 @@ pub struct QuestionIdError;
 
 /// A question that waits for a reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct PendingQuestion {
     /// Its id, for [`Broker::reply`](crate::Broker::reply).
     pub id: QuestionId,

@@ -59,7 +59,7 @@ pub struct Broker {
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), prowess_permission::approval::StoreError> {
-/// let options = BrokerOptions::new("atlas").with_timeout(Duration::from_millis(5));
+/// let options = BrokerOptions::new("atlas").timeout(Duration::from_millis(5));
 /// let broker = Broker::with_options(Arc::new(MemoryApprovals::new()), options).await?;
 /// let _front_end = broker.subscribe(); // and never replies
 /// let permissions = Permissions::new(broker, "session-1", Policy::new());
@@ -86,7 +86,7 @@ impl BrokerOptions {
 
     /// Sets how long a question waits for a reply.
     #[must_use]
-    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+    pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }

@@ -41,7 +41,7 @@ pub(super) fn question(value: &Value) -> Question {
         if !unsaid.is_empty() {
             details.insert("about".to_owned(), unsaid.join("\n"));
         }
-        return question.to(Action::Other { title, details });
+        return question.action(Action::Other { title, details });
     }
     if let Some(tool) = text("tool") {
         let arguments = text("arguments").unwrap_or_default();
@@ -49,7 +49,7 @@ pub(super) fn question(value: &Value) -> Question {
         // The title of a sub-agent's question names the sub-agent.
         let title = text("title").filter(|_| value.get("sub_agent").is_some());
         let details = BTreeMap::from([("arguments".to_owned(), arguments.clone())]);
-        return question.to(match title {
+        return question.action(match title {
             Some(title) => Action::Other { title, details },
             None => Action::CallTool { tool, arguments },
         });
@@ -60,7 +60,7 @@ pub(super) fn question(value: &Value) -> Question {
         details.retain(|name, _| !matches!(name.as_str(), "title" | "sub_agent" | "allowed"));
     }
     let question = Question::new(Kind::TOOL, title.clone()).always([]);
-    question.to(Action::Other { title, details: details_of(&details) })
+    question.action(Action::Other { title, details: details_of(&details) })
 }
 
 fn details_of(details: &Value) -> BTreeMap<String, String> {

@@ -20,8 +20,8 @@ async fn always_answers_the_others_that_it_covers() {
     let (pending, first) =
         desk.ask(&desk.session.clone(), run("git log").always([Pattern::parse("git *").unwrap()])).await;
     let (_, covered) = desk.ask(&desk.other("two"), run("git diff")).await;
-    let (_, both) = desk.ask(&desk.other("two"), run("git diff").and("ls")).await;
-    let (_, bound) = desk.ask(&desk.other("two"), run("git diff").bound_to("x")).await;
+    let (_, both) = desk.ask(&desk.other("two"), run("git diff").subject("ls")).await;
+    let (_, bound) = desk.ask(&desk.other("two"), run("git diff").binding("x")).await;
     let (_, other_kind) = desk.ask(&desk.other("two"), Question::new(Kind::TOOL, "git diff")).await;
     let (_, denied) = desk.ask(&strict, run("git push")).await;
 
@@ -70,7 +70,7 @@ async fn new_rules_end_waiting_questions() {
 
 #[tokio::test(start_paused = true)]
 async fn a_question_waits_no_longer_than_its_timeout() {
-    let options = BrokerOptions::new("p").with_timeout(Duration::from_secs(60));
+    let options = BrokerOptions::new("p").timeout(Duration::from_secs(60));
     let broker = Broker::with_options(Arc::new(MemoryApprovals::new()), options).await.unwrap();
     let mut desk = Desk::of(broker);
     let (pending, waiter) = desk.asks("make").await;
@@ -225,7 +225,7 @@ async fn what_is_forgotten_is_asked_about_again() {
 
 #[tokio::test]
 async fn what_is_denied_is_known_without_asking() {
-    let session = Permissions::unattended(Policy::new().with(USER, deny("skill", "secret-*")));
+    let session = Permissions::unattended(Policy::new().rules(USER, deny("skill", "secret-*")));
     assert!(session.is_denied(&Kind::SKILL, "secret-plans"));
     assert!(!session.is_denied(&Kind::SKILL, "pdf"));
     assert!(!session.is_denied(&Kind::RUN, "make"), "asking is not denying");

@@ -17,7 +17,7 @@ use crate::{Desk, USER, decision, deny, run};
 async fn case_20_a_shadowing_or_changed_skill_does_not_inherit_an_always() {
     let mut desk = Desk::new();
     desk.session.set(USER, vec![Rule::new("skill", "*", Decision::Ask)]);
-    let skill = |binding: &str| Question::new(Kind::SKILL, "pdf").bound_to(binding);
+    let skill = |binding: &str| Question::new(Kind::SKILL, "pdf").binding(binding);
     let (pending, waiter) = desk.ask(&desk.session.clone(), skill("sha256:1 /user/pdf")).await;
     desk.broker.reply(pending.id, Reply::Always).await.unwrap();
     waiter.await.unwrap().unwrap();
@@ -34,7 +34,7 @@ async fn case_20_an_approval_without_a_binding_covers_no_request_with_one() {
     let (pending, _waiter) = desk.asks("make").await;
     desk.broker.reply(pending.id, Reply::Always).await.unwrap();
     assert_eq!(decision(&desk.session, &run("make")), Decision::Allow);
-    assert_eq!(decision(&desk.session, &run("make").bound_to("")), Decision::Ask);
+    assert_eq!(decision(&desk.session, &run("make").binding("")), Decision::Ask);
 }
 
 #[tokio::test]
@@ -64,13 +64,13 @@ async fn case_73_always_for_a_command_does_not_cover_a_longer_one() {
     for other in ["git status; rm", "git status -s", "git status\nrm", " git status", "git status "] {
         assert_eq!(decision(&desk.session, &run(other)), Decision::Ask, "{other:?}");
     }
-    let both = run("git status").and("rm -r .");
+    let both = run("git status").subject("rm -r .");
     assert_eq!(decision(&desk.session, &both), Decision::Ask, "every subject must be covered");
 }
 
 #[test]
 fn case_74_a_name_does_not_match_a_longer_name() {
-    let policy = Policy::empty().with(USER, [Rule::new("skill", "foo", Decision::Allow)]);
+    let policy = Policy::empty().rules(USER, [Rule::new("skill", "foo", Decision::Allow)]);
     assert_eq!(policy.decide(&Kind::SKILL, "foo").decision, Decision::Allow);
     for other in ["foo-bar", "a-foo", "Foo", "fo", "foo\n", "foo ", ""] {
         assert_eq!(policy.decide(&Kind::SKILL, other).decision, Decision::Ask, "{other:?}");
@@ -229,7 +229,7 @@ async fn case_79_arguments_changed_after_approval_are_asked_about_again() {
     let mut desk = Desk::new();
     let call = |path: &str| {
         let arguments = json!({ "path": path, "force": true }).to_string();
-        Question::new(Kind::TOOL, "delete").to(Action::CallTool { tool: "delete".to_owned(), arguments })
+        Question::new(Kind::TOOL, "delete").action(Action::CallTool { tool: "delete".to_owned(), arguments })
     };
     let (pending, waiter) = desk.ask(&desk.session.clone(), call("a.txt")).await;
     assert_eq!(pending.fingerprint, call("a.txt").fingerprint());
@@ -237,8 +237,8 @@ async fn case_79_arguments_changed_after_approval_are_asked_about_again() {
     let grant = waiter.await.unwrap().unwrap();
     assert!(grant.covers(&call("a.txt")));
     assert!(!grant.covers(&call("/etc/passwd")));
-    assert!(!grant.covers(&call("a.txt").and("more")));
-    assert!(!grant.covers(&call("a.txt").bound_to("x")));
+    assert!(!grant.covers(&call("a.txt").subject("more")));
+    assert!(!grant.covers(&call("a.txt").binding("x")));
 
     let (again, waiter) = desk.ask(&desk.session.clone(), call("/etc/passwd")).await;
     assert_ne!(again.fingerprint, pending.fingerprint);

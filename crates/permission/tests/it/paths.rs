@@ -11,7 +11,7 @@ fn place(real: &str, spelled: &str) -> RealPath {
 }
 
 fn judged(rules: impl IntoIterator<Item = Rule>, place: RealPath) -> Verdict {
-    Policy::new().with(RuleSource::User, rules).evaluate(&Question::about_file(Kind::READ, place))
+    Policy::new().rules(RuleSource::User, rules).evaluate(&Question::about_file(Kind::READ, place))
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn a_name_that_leads_to_a_file_denies_and_never_allows() {
 /// Rules in code may name paths of a store of files. They deny by these, and allow nothing on this machine.
 #[test]
 fn a_path_in_a_store_is_held_against_rules_for_it() {
-    let stored = || place("/data/private/a", "/data/private/a").in_backend(["/private/a".to_owned()]);
+    let stored = || place("/data/private/a", "/data/private/a").backend_paths(["/private/a".to_owned()]);
     let rule = |pattern, action| Rule::new("read", pattern, action);
     let verdict = judged([rule("*", Decision::Allow), rule("/private/*", Decision::Deny)], stored());
     assert_eq!((verdict.decision, verdict.subject.as_str()), (Decision::Deny, "/private/a"));
@@ -52,7 +52,7 @@ fn case_counts_for_what_is_allowed_alone_where_it_does_not_count() {
 async fn an_approval_of_the_real_path_covers_what_leads_there() {
     let broker = Broker::in_memory();
     let rules = [Rule::new("read", "*", Decision::Allow), Rule::new("read", "/site/*", Decision::Ask)];
-    let permissions = Permissions::new(broker.clone(), "one", Policy::new().with(RuleSource::User, rules));
+    let permissions = Permissions::new(broker.clone(), "one", Policy::new().rules(RuleSource::User, rules));
     let linked = || Question::about_file(Kind::READ, place("/data/a", "/site/link"));
     assert!(permissions.request(linked()).await.is_err(), "the link is asked about");
     broker.remember(&Question::new(Kind::READ, "/data/a")).await.unwrap();

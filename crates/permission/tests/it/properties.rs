@@ -55,7 +55,7 @@ proptest! {
             [RuleSource::Defaults, RuleSource::BuiltInAgent, RuleSource::User, RuleSource::Project, RuleSource::Agent, RuleSource::Session];
         let mut policy = Policy::empty();
         for (source, kind, pattern, action) in &rules {
-            policy = policy.with(sources[*source], [Rule::new(kind, pattern, *action)]);
+            policy = policy.rules(sources[*source], [Rule::new(kind, pattern, *action)]);
         }
         let mut sorted = rules.clone();
         sorted.sort_by_key(|(source, ..)| *source);

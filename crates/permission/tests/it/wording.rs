@@ -18,7 +18,7 @@ async fn refusals_say_what_and_what_to_do() {
         each_time: false,
     };
     let rejected = |message: &str| Refusal::Rejected { message: Some(message.to_owned()) };
-    let session = Permissions::unattended(Policy::new().with(USER, deny("skill", "secret-{x,y} *")));
+    let session = Permissions::unattended(Policy::new().rules(USER, deny("skill", "secret-{x,y} *")));
     let denied = session.request(Question::new(Kind::SKILL, "secret-{x,y}")).await.unwrap_err();
     let refusals = [
         denied,
@@ -56,7 +56,7 @@ fn a_reply_that_had_no_effect_says_why() {
 fn a_question_has_a_line_for_the_person() {
     assert_eq!(run("make test").wording().title, "run make test");
     let other = Action::Other { title: "Build it".to_owned(), details: [].into() };
-    assert_eq!(run("make").to(other).wording().title, "Build it");
+    assert_eq!(run("make").action(other).wording().title, "Build it");
 }
 
 fn text(name: &str) -> String {
@@ -102,60 +102,62 @@ fn each() -> Vec<Question> {
         because_of: vec![text("docs:pdf")],
     };
     let mut noted = Question::new(Kind::RUN, owned_subject("kit", "make"))
-        .to(RunAction { skill: text("kit"), command: text("make"), ..RunAction::default() })
-        .bound_to("v2:cc");
+        .action(RunAction { skill: text("kit"), command: text("make"), ..RunAction::default() })
+        .binding("v2:cc");
     noted.note = Some(Note::ApprovedByEarlierVersion);
     let edit = Action::EditFile { old_string: text("a"), new_string: text("b"), replace_all: true };
     let because_of = || vec![text("docs:pdf")];
     let all = vec![
         Question::new(Kind::RUN, "make"),
         Question::about_file(Kind::READ, place()),
-        Question::new(Kind::SKILL, "pdf").bound_to("sha256:aa").to(load),
-        Question::new(Kind::MCP_SKILL, "docs:pdf").to(server).each_time(),
-        Question::new(Kind::MCP_SKILL, "docs:x").always([]).to(Action::LookUpSkill {
+        Question::new(Kind::SKILL, "pdf").binding("sha256:aa").action(load),
+        Question::new(Kind::MCP_SKILL, "docs:pdf").action(server).each_time(),
+        Question::new(Kind::MCP_SKILL, "docs:x").always([]).action(Action::LookUpSkill {
             server: text("docs"),
             name: text("x"),
             server_skills: vec![],
         }),
-        Question::new(Kind::MCP_SKILL, "docs:pdf").to(Action::ReadDocuments {
+        Question::new(Kind::MCP_SKILL, "docs:pdf").action(Action::ReadDocuments {
             skill: text("docs:pdf"),
             server: text("docs"),
             documents: Some(vec![text("a.md")]),
             server_skills: vec![text("'a:b' of a")],
         }),
-        Question::new(Kind::RUN, owned_subject("kit", "make")).to(whole_run).each_time(),
+        Question::new(Kind::RUN, owned_subject("kit", "make")).action(whole_run).each_time(),
         noted,
-        Question::new(Kind::RUN, owned_subject("kit-1", "type y")).each_time().to(Action::TypeIntoRun {
+        Question::new(Kind::RUN, owned_subject("kit-1", "type y")).each_time().action(Action::TypeIntoRun {
             run_id: text("kit-1"),
             typed: text("y\n"),
             because_of: because_of(),
         }),
-        Question::new(Kind::NETWORK, "example.com").to(Action::ReachHost {
+        Question::new(Kind::NETWORK, "example.com").action(Action::ReachHost {
             skill: text("kit"),
             command: text("make"),
             host: text("example.com"),
         }),
-        Question::about_file(Kind::READ, place()).always([]).to(Action::AddInput {
+        Question::about_file(Kind::READ, place()).always([]).action(Action::AddInput {
             skill: text("kit"),
             command: text("make"),
             is_directory: true,
             with_secrets: vec![text("/p/.env")],
         }),
-        Question::about_file(Kind::WRITE, place()).to(Action::WriteFile { content: text("- tides\n") }),
-        Question::about_file(Kind::WRITE, place()).to(edit),
+        Question::about_file(Kind::WRITE, place()).action(Action::WriteFile { content: text("- tides\n") }),
+        Question::about_file(Kind::WRITE, place()).action(edit),
         Question::new(Kind::RUN, "ls")
             .each_time()
-            .to(Action::Execute { command: text("ls"), because_of: because_of() }),
+            .action(Action::Execute { command: text("ls"), because_of: because_of() }),
         Question::new(Kind::TOOL, "write_todos")
-            .to(Action::CallTool { tool: text("write_todos"), arguments: text("{\"todos\":[]}") }),
-        Question::new(Kind::MCP, owned_subject("docs", "find")).bound_to("dd").to(Action::CallServerTool {
-            server: text("docs"),
-            tool: text("find"),
-            description: text("Finds."),
-            arguments: json!({"q": "x"}).as_object().unwrap().clone(),
-            because_of: because_of(),
-        }),
-        Question::new(Kind::TOOL, "ring").to(Action::Other {
+            .action(Action::CallTool { tool: text("write_todos"), arguments: text("{\"todos\":[]}") }),
+        Question::new(Kind::MCP, owned_subject("docs", "find")).binding("dd").action(
+            Action::CallServerTool {
+                server: text("docs"),
+                tool: text("find"),
+                description: text("Finds."),
+                arguments: json!({"q": "x"}).as_object().unwrap().clone(),
+                because_of: because_of(),
+            },
+        ),
+        Question::new(Kind::TOOL, "ring").action(Action::Other {
             title: text("May I ring?"),
             details: [(text("bell"), text("the big one"))].into(),
         }),
@@ -199,7 +201,7 @@ fn questions_of_version_1_are_read_as_they_were_stored() {
     assert_eq!(wording.always, ["write \"/p/a.txt\""]);
     // The same asked by this version has the same fingerprint.
     let place = RealPath::known("/p/a.txt".as_ref(), "/p/a.txt".as_ref(), false);
-    let now = Question::about_file(Kind::WRITE, place).to(Action::WriteFile { content: text("x\n") });
+    let now = Question::about_file(Kind::WRITE, place).action(Action::WriteFile { content: text("x\n") });
     let plain: Question =
         serde_json::from_value(json!({"request": {"kind": "write", "patterns": ["/p/a.txt"],
         "always": [], "binding": "real path", "title": "", "details": {"content": "x\n"}}}))

@@ -31,7 +31,7 @@ impl SkillView {
     /// # std::fs::create_dir(scratch.path().join("greet"))?;
     /// # std::fs::write(scratch.path().join("greet/SKILL.md"), "---\nname: greet\ndescription: Hello.\n---\nWave.\n")?;
     /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
-    /// # let session = SkillSession::builder(catalog).start().await;
+    /// # let session = SkillSession::builder(catalog).build().await;
     /// let loaded = session.load("greet", None).await?;
     /// assert!(session.put_back([loaded.text.as_str()], None).await.text.is_empty());
     /// assert!(session.put_back(["only a summary"], None).await.text.contains("Wave."));

@@ -50,6 +50,7 @@ pub const MAX_ENUM_NAMES: usize = 50;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Dialect {
     /// `load_skill` and `unload_skill`; the overview is in the system prompt.
     #[default]
@@ -71,6 +72,7 @@ impl FromStr for Dialect {
 
 /// The names of the tools that load and unload a skill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LoadToolNames {
     /// The tool that loads a skill.
     pub load: &'static str,

@@ -14,7 +14,7 @@ use super::SkillToolKind;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let scratch = tempfile::tempdir()?;
 /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
-/// let session = SkillSession::builder(catalog).start().await;
+/// let session = SkillSession::builder(catalog).build().await;
 /// let tools = session.tools();
 /// let unload = tools.iter().find(|tool| tool.kind == SkillToolKind::Unload).unwrap();
 /// assert_eq!(unload.name, "unload_skill");

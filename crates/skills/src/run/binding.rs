@@ -40,7 +40,7 @@ pub(super) struct RunBinding {
 impl RunBinding {
     /// Binds the question. It also accepts replies to the same question of version 1, which had these details.
     pub(super) fn bind(&self, question: Question, details: &Value) -> Question {
-        let bound = question.bound_to(self.binding.as_str());
+        let bound = question.binding(self.binding.as_str());
         self.version_1.iter().fold(bound, |bound, earlier| bound.also_as_version_1(details, Some(earlier)))
     }
 }

@@ -159,12 +159,12 @@ impl<'a> RunDriver<'a> {
         let mut plain = Question::new(Kind::RUN, owned_subject(name, &request.command));
         // A rule for a command does not cover the same command with another meaning.
         for subject in planned.additional_subjects() {
-            plain = plain.and(owned_subject(name, &subject));
+            plain = plain.subject(owned_subject(name, &subject));
         }
         if !because_of.is_empty() || !planned.published.is_empty() {
             plain = plain.each_time();
         }
-        let plain = plain.to(RunAction { because_of: because_of.clone(), ..planned.action() });
+        let plain = plain.action(RunAction { because_of: because_of.clone(), ..planned.action() });
         let permissions = self.view.engine().permissions();
         if permissions.policy().evaluate(&plain).decision != Decision::Ask {
             // Without a binding, "always" is not offered.
@@ -196,7 +196,7 @@ impl<'a> RunDriver<'a> {
             let (skill, command, host) = (name.clone(), request.command.clone(), rule.to_string());
             let details = json!({"skill": skill, "command": command, "host": host});
             let plain =
-                Question::new(Kind::NETWORK, host.clone()).to(Action::ReachHost { skill, command, host });
+                Question::new(Kind::NETWORK, host.clone()).action(Action::ReachHost { skill, command, host });
             if permissions.policy().evaluate(&plain).decision != Decision::Ask {
                 self.pass(name, plain.always([])).await?;
                 continue;

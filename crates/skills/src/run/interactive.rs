@@ -101,7 +101,7 @@ impl RunDriver<'_> {
         }
         let action = Action::TypeIntoRun { run_id: run_id.to_owned(), typed: chars.to_owned(), because_of };
         let subject = owned_subject(run_id, &format!("type {chars}"));
-        self.pass(run_id, Question::new(Kind::RUN, subject).to(action).each_time()).await
+        self.pass(run_id, Question::new(Kind::RUN, subject).action(action).each_time()).await
     }
 
     /// Waits for the next question or the end of a running command, and reads its output.

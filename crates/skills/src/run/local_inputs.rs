@@ -147,9 +147,9 @@ impl LocalInputGate<'_> {
         };
         let mut question = Question::about_file(Kind::READ, input.file);
         if let Some(entry) = input.asks_about {
-            question = question.and(entry);
+            question = question.subject(entry);
         }
-        let question = question.to(action).always([]);
+        let question = question.action(action).always([]);
         match view.engine().permissions().pass(question, self.driver.asker).await {
             Ok(_) => Ok(real),
             Err(Stopped::Asks(question)) => Err(InputStop::Asks(question)),

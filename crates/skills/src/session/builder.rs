@@ -33,15 +33,15 @@ use crate::visibility::VisibleSkills;
 /// let rules = [Rule::new("skill", "secret-*", Decision::Deny)];
 /// let session = SkillSession::builder(catalog)
 ///     .options(SessionOptions::new(Dialect::OpenCode))
-///     .permissions(Permissions::unattended(Policy::new().with(RuleSource::User, rules)))
-///     .start()
+///     .permissions(Permissions::unattended(Policy::new().rules(RuleSource::User, rules)))
+///     .build()
 ///     .await;
 /// assert_eq!(session.tools()[0].name, "skill");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct SessionBuilder {
+pub struct SkillSessionBuilder {
     catalog: Catalog,
     options: SessionOptions,
     files: Arc<dyn SkillFiles>,
@@ -53,7 +53,7 @@ pub struct SessionBuilder {
     runs: Option<crate::run::RunSetup>,
 }
 
-impl SessionBuilder {
+impl SkillSessionBuilder {
     pub(super) fn new(catalog: Catalog) -> Self {
         Self {
             catalog,
@@ -88,7 +88,7 @@ impl SessionBuilder {
     }
 
     /// Sets the permissions if there are none yet.
-    pub fn or_permissions(mut self, permissions: Permissions) -> Self {
+    pub fn default_permissions(mut self, permissions: Permissions) -> Self {
         self.permissions.get_or_insert(permissions);
         self
     }
@@ -107,7 +107,7 @@ impl SessionBuilder {
 
     /// Restores a saved state. If it has more loaded skills than the budget allows now, the session unloads those that were
     /// loaded first. The session trusts the state, so keep it where others cannot write.
-    pub fn restore(mut self, saved: SavedState) -> Self {
+    pub fn saved_state(mut self, saved: SavedState) -> Self {
         self.saved = Some(saved);
         self
     }
@@ -128,39 +128,39 @@ impl SessionBuilder {
     /// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
     /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
     /// let allowed = Permissions::unattended(Policy::new());
-    /// let one = SkillSession::builder(catalog.clone()).permissions(allowed.clone()).start().await;
-    /// let other = SkillSession::builder(catalog.clone()).permissions(allowed.clone()).beside(&one).start().await;
+    /// let one = SkillSession::builder(catalog.clone()).permissions(allowed.clone()).build().await;
+    /// let other = SkillSession::builder(catalog.clone()).permissions(allowed.clone()).sibling(&one).build().await;
     /// one.load("greet", None).await?;
     /// assert!(other.engine().catalog_view().get("greet").is_some() && other.state().loaded().is_empty());
     ///
     /// // With other rules, a session makes its own list.
     /// let rules = [Rule::new("skill", "greet", Decision::Deny)];
-    /// let denied = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
-    /// let third = SkillSession::builder(catalog).permissions(denied).beside(&one).start().await;
+    /// let denied = Permissions::unattended(Policy::new().rules(RuleSource::User, rules));
+    /// let third = SkillSession::builder(catalog).permissions(denied).sibling(&one).build().await;
     /// assert!(third.engine().catalog_view().get("greet").is_none());
     /// # Ok(())
     /// # }
     /// ```
     #[must_use]
-    pub fn beside(mut self, other: &SkillSession) -> Self {
+    pub fn sibling(mut self, other: &SkillSession) -> Self {
         self.visible = Some(other.engine().visible());
         self
     }
 
     /// Builds a service, for a program that owns the state. With eager discovery, it first looks for the resources of all
     /// skills.
-    pub async fn open(self) -> SkillService {
-        self.build().await.0
+    pub async fn build_service(self) -> SkillService {
+        self.service_and_state().await.0
     }
 
     /// Builds a session. With eager discovery, it first looks for the resources of all skills.
-    pub async fn start(self) -> SkillSession {
-        let (service, state) = self.build().await;
+    pub async fn build(self) -> SkillSession {
+        let (service, state) = self.service_and_state().await;
         let state = Lock::new(SessionState { state: Arc::new(state), sequence: 0 });
         SkillSession(Arc::new(SessionInner { service, state }))
     }
 
-    async fn build(self) -> (SkillService, SkillState) {
+    async fn service_and_state(self) -> (SkillService, SkillState) {
         let Self { catalog, options, files, permissions, secret, saved, visible, .. } = self;
         let permissions = permissions.unwrap_or_default();
         let (mut state, saved_secret) = saved.map(|saved| (saved.state, saved.secret)).unwrap_or_default();

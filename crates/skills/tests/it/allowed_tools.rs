@@ -1,7 +1,7 @@
 //! The effects of `allowed-tools`.
 
 use prowess_permission::{Decision, Granted, Kind, Question, Rule, RuleSource};
-use prowess_skills::allowed_tools::{ToolCall, ToolVerdict};
+use prowess_skills::allowed_tools::{CheckedCall, ToolVerdict};
 use prowess_skills::{AllowedTools, Dialect, SkillSession};
 
 use crate::library::Library;
@@ -17,8 +17,8 @@ async fn session(policy: AllowedTools) -> (Library, SkillSession) {
     (library, session)
 }
 
-fn bash(command: &str) -> ToolCall<'_> {
-    ToolCall { name: "execute", argument: Some(command) }
+fn bash(command: &str) -> CheckedCall<'_> {
+    CheckedCall { name: "execute", argument: Some(command) }
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn the_tools_of_the_dialect_are_never_blocked() {
         session.load("git-help", None).await.unwrap();
         for name in dialect.tool_names() {
             assert_eq!(
-                session.view().check_tool(ToolCall { name, argument: None }),
+                session.view().check_tool(CheckedCall { name, argument: None }),
                 ToolVerdict::Pass,
                 "{name}"
             );
@@ -89,7 +89,7 @@ async fn programs_can_use_their_own_tool_names() {
         })
         .await;
     session.load("git-help", None).await.unwrap();
-    let check = |name, argument| session.view().check_tool(ToolCall { name, argument });
+    let check = |name, argument| session.view().check_tool(CheckedCall { name, argument });
     assert_eq!(check("terminal", Some("git log")), ToolVerdict::Pass);
     assert_eq!(check("clock", None), ToolVerdict::Pass);
     assert!(matches!(check("execute", Some("git log")), ToolVerdict::Blocked { .. }));
@@ -118,7 +118,7 @@ async fn a_forged_state_preapproves_nothing() {
         saved["skill_details"][name] = details.clone();
     }
     let saved = serde_json::from_value(saved).unwrap();
-    let forged = library.builder().options(session.options().clone()).restore(saved).start().await;
+    let forged = library.builder().options(session.options().clone()).saved_state(saved).build().await;
     assert_eq!(forged.state().loaded().len(), 3);
     assert_eq!(forged.view().check_tool(bash("make")), ToolVerdict::Pass);
     assert_eq!(forged.view().check_tool(bash("git log")), ToolVerdict::Pass);

@@ -26,13 +26,13 @@ async fn session(backend: Arc<dyn Backend>, scratch: &std::path::Path) -> SkillS
         artifacts: None,
         executor: Some(Arc::new(LocalExecutor::new(LocalOptions::default()))),
     };
-    let policy = Policy::new().with(RuleSource::User, [Rule::new("run", "*", Decision::Allow)]);
+    let policy = Policy::new().rules(RuleSource::User, [Rule::new("run", "*", Decision::Allow)]);
     SkillSession::builder(Catalog::empty().assembled([scan]))
         .files(Arc::new(BackendFiles::new(backend)))
         .options(SessionOptions::new(Dialect::Trpc))
         .permissions(Permissions::unattended(policy))
         .runs(RunSetup::new(runner, "one"))
-        .start()
+        .build()
         .await
 }
 

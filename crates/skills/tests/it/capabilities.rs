@@ -29,9 +29,9 @@ async fn session(
     let workspaces = Workspaces::open(scratch.path().join("workspaces")).unwrap();
     let runner = Runner { workspaces, artifacts: None, executor: Some(executor) };
     let rules = [Rule::new("run", "*", Decision::Allow)];
-    let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
+    let permissions = Permissions::unattended(Policy::new().rules(RuleSource::User, rules));
     let builder = library.builder().options(options).permissions(permissions);
-    (builder.runs(RunSetup::new(runner, "one")).start().await, scratch)
+    (builder.runs(RunSetup::new(runner, "one")).build().await, scratch)
 }
 
 fn options(dialect: Dialect, capabilities: Capabilities) -> SessionOptions {
@@ -245,7 +245,7 @@ async fn what_a_tool_says_of_time_is_what_the_session_allows() {
     let mut runs = RunSetup::new(runner, "one");
     let timeout = async |runs: RunSetup| {
         let options = SessionOptions::new(Dialect::Trpc);
-        let session = library.builder().options(options).runs(runs).start().await;
+        let session = library.builder().options(options).runs(runs).build().await;
         let tools = session.tools();
         let run = tools.iter().find(|tool| tool.kind == SkillToolKind::Run).unwrap();
         run.parameters["properties"]["timeout"]["default"].as_u64().unwrap()

@@ -75,7 +75,7 @@ async fn a_restored_session_puts_everything_back() {
     session.load("b", Some("tides")).await.unwrap();
     session.select_documents("web-research", SelectMode::Add, DocumentChoice::All).await.unwrap();
     let before = session.put_back([], None).await;
-    let restored = library.builder().restore(session.save()).start().await;
+    let restored = library.builder().saved_state(session.save()).build().await;
     let after = restored.put_back([], None).await;
     assert_eq!(after, before);
     assert!(after.text.contains("Note tides."));
@@ -90,7 +90,7 @@ async fn a_skill_that_is_gone_after_a_restart_is_named() {
     session.load("b", None).await.unwrap();
     let saved = session.save();
     library.remove("a");
-    let restored = library.builder().restore(saved).start().await;
+    let restored = library.builder().saved_state(saved).build().await;
     assert_eq!(restored.view().stale().len(), 1);
     let section = restored.put_back([], None).await;
     assert_eq!((section.skills, section.dropped), (vec!["b".to_owned()], vec!["a".to_owned()]));
@@ -258,7 +258,7 @@ async fn a_text_that_is_in_the_messages_needs_no_disk() {
     let library = Library::of(&["a"]);
     let session = library.session().await;
     let answer = session.load("a", None).await.unwrap().text;
-    let restored = library.builder().restore(session.save()).start().await;
+    let restored = library.builder().saved_state(session.save()).build().await;
     library.remove("a/SKILL.md");
     assert!(restored.put_back([answer.as_str()], None).await.text.is_empty());
     assert_eq!(loaded(&restored), ["a"]);
@@ -279,7 +279,8 @@ async fn a_document_that_outgrew_the_budget_is_named() {
         .await;
     session.load("kit", None).await.unwrap();
     session.select_documents("kit", SelectMode::Add, DocumentChoice::All).await.unwrap();
-    let restored = library.builder().options(session.options().clone()).restore(session.save()).start().await;
+    let restored =
+        library.builder().options(session.options().clone()).saved_state(session.save()).build().await;
     library.write("kit/notes.md", "word ".repeat(2_000));
     let section = restored.loaded_section().await;
     assert!(
@@ -315,7 +316,7 @@ async fn a_changed_document_without_room_is_no_longer_selected() {
     let session = library.session().await;
     let answer = session.load("kit", None).await.unwrap().text;
     session.select_documents("kit", SelectMode::Add, DocumentChoice::All).await.unwrap();
-    let restored = library.builder().restore(session.save()).start().await;
+    let restored = library.builder().saved_state(session.save()).build().await;
     library.write("kit/notes.md", "word ".repeat(2_000));
     let section = restored.put_back([answer.as_str()], Some(200)).await;
     assert!(

@@ -1,7 +1,7 @@
 //! The unit tests that the design notes name, one by one; docs/contributing/tests.md has the table.
 
 use prowess_catalog::resource::ResourceKind;
-use prowess_skills::allowed_tools::{ToolCall, ToolVerdict};
+use prowess_skills::allowed_tools::{CheckedCall, ToolVerdict};
 use prowess_skills::{AllowedTools, Dialect, Discovery, SessionOptions, SkillDelta};
 use serde_json::{Value, json};
 
@@ -130,7 +130,7 @@ async fn before_agent_idempotent() {
     let before = session.save();
     let refreshed = session.refresh(&library.catalog()).await;
     assert!(refreshed.stale.is_empty());
-    let restored = library.builder().restore(before.clone()).start().await;
+    let restored = library.builder().saved_state(before.clone()).build().await;
     assert_eq!(restored.save(), before);
     assert_eq!(session.save(), before);
 }
@@ -159,7 +159,7 @@ async fn load_skill_updates_skills_loaded() {
 async fn load_skill_updates_skill_resources() {
     let library = Library::new().web_research();
     let files = CountedFiles::shared();
-    let session = library.builder().files(files.clone()).start().await;
+    let session = library.builder().files(files.clone()).build().await;
     assert_eq!(CountedFiles::count(&files.listings), 0, "nothing is looked for before a load");
     let answer = session.load("web-research", None).await.unwrap();
     assert!(matches!(&answer.deltas[0], SkillDelta::Loaded { resources, .. } if resources.len() == 3));
@@ -173,7 +173,7 @@ async fn load_skill_updates_skill_resources_eager() {
     let files = CountedFiles::shared();
     let mut options = SessionOptions::default();
     options.discovery = Discovery::Eager;
-    let session = library.builder().files(files.clone()).options(options).start().await;
+    let session = library.builder().files(files.clone()).options(options).build().await;
     assert_eq!(CountedFiles::count(&files.listings), 1);
     session.load("web-research", None).await.unwrap();
     assert_eq!(CountedFiles::count(&files.listings), 1, "what was found at the start is used");
@@ -282,7 +282,7 @@ async fn unload_skill_not_loaded_returns_error() {
 async fn unload_skill_then_reload() {
     let library = Library::new().web_research();
     let files = CountedFiles::shared();
-    let session = library.builder().files(files.clone()).start().await;
+    let session = library.builder().files(files.clone()).build().await;
     session.load("web-research", None).await.unwrap();
     session.unload("web-research").unwrap();
     library.write("web-research/scripts/third.py", "");
@@ -303,8 +303,8 @@ async fn unload_skill_then_reload_eager() {
     assert!(session.load("web-research", None).await.unwrap().text.contains("third.py"));
 }
 
-fn call(name: &str) -> ToolCall<'_> {
-    ToolCall { name, argument: None }
+fn call(name: &str) -> CheckedCall<'_> {
+    CheckedCall { name, argument: None }
 }
 
 async fn restricted(library: &Library) -> prowess_skills::SkillSession {

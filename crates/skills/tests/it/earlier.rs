@@ -29,7 +29,7 @@ async fn an_old_always_for_a_run_is_asked_once_more() {
     let session = session(&library, permissions.clone(), runs).await;
     let request = RunRequest::new("kit", "echo hello");
     let old = Question::new(Kind::RUN, owned_subject("kit", "echo hello"))
-        .bound_to(r#"{"kit": "sha256:00"} sha256:00 {"kit": Directory("/skills/kit")}"#);
+        .binding(r#"{"kit": "sha256:00"} sha256:00 {"kit": Directory("/skills/kit")}"#);
     permissions.remember(&old).await;
 
     let asked = question(&session, &request).await;
@@ -77,11 +77,11 @@ async fn an_answer_to_an_old_question_is_one_to_the_new() {
     let was_asked = stored(binding(&digest));
     assert_eq!(was_asked.wording().title, "run in skill 'kit'");
     assert!(question(&session, &request).await.is_covered_by(was_asked.fingerprint()));
-    let replies = Replies::allowing([was_asked.fingerprint()]);
+    let replies = Replies::once([was_asked.fingerprint()]);
     assert!(matches!(run(&session, &request, &replies).await, Outcome::Done(_)));
 
     // It was about these files and this command.
-    let about_others = Replies::allowing([stored(binding("sha256:00")).fingerprint()]);
+    let about_others = Replies::once([stored(binding("sha256:00")).fingerprint()]);
     assert!(matches!(run(&session, &request, &about_others).await, Outcome::Asks(_)));
     let other = RunRequest { stdin: Some("x".into()), ..request.clone() };
     assert!(matches!(run(&session, &other, &replies).await, Outcome::Asks(_)));

@@ -12,12 +12,12 @@ use prowess_skills::{SkillError, SkillSession};
 use crate::library::{CountedFiles, Library, loaded, prepared};
 
 fn asking() -> Policy {
-    Policy::new().with(RuleSource::User, [Rule::new("skill", "*", Decision::Ask)])
+    Policy::new().rules(RuleSource::User, [Rule::new("skill", "*", Decision::Ask)])
 }
 
 async fn session(library: &Library, broker: &Arc<Broker>) -> SkillSession {
     let permissions = Permissions::new(Arc::clone(broker), "one", asking());
-    library.builder().permissions(permissions).start().await
+    library.builder().permissions(permissions).build().await
 }
 
 async fn next_question(front_end: &mut Subscription) -> Arc<PendingQuestion> {
@@ -139,10 +139,10 @@ async fn a_limit_that_is_reached_while_the_question_waits_holds() {
     let broker = Broker::in_memory();
     let rules = [Rule::new("skill", "a", Decision::Ask)];
     let permissions =
-        Permissions::new(Arc::clone(&broker), "one", Policy::new().with(RuleSource::User, rules));
+        Permissions::new(Arc::clone(&broker), "one", Policy::new().rules(RuleSource::User, rules));
     let mut options = prowess_skills::SessionOptions::default();
     options.budgets = prowess_skills::Budgets::new(1, None);
-    let session = library.builder().permissions(permissions).options(options).start().await;
+    let session = library.builder().permissions(permissions).options(options).build().await;
     let mut front_end = broker.subscribe();
     let answering = async {
         let asked = next_question(&mut front_end).await;
@@ -158,9 +158,9 @@ async fn a_limit_that_is_reached_while_the_question_waits_holds() {
 async fn a_denied_skill_is_not_read() {
     let library = Library::of(&["a"]);
     let files = CountedFiles::shared();
-    let policy = Policy::new().with(RuleSource::User, [Rule::new("skill", "a", Decision::Deny)]);
+    let policy = Policy::new().rules(RuleSource::User, [Rule::new("skill", "a", Decision::Deny)]);
     let session =
-        library.builder().files(files.clone()).permissions(Permissions::unattended(policy)).start().await;
+        library.builder().files(files.clone()).permissions(Permissions::unattended(policy)).build().await;
     assert!(matches!(session.load("a", None).await.unwrap_err(), SkillError::NotFound { .. }));
     assert_eq!(CountedFiles::count(&files.texts), 0);
 }
@@ -205,7 +205,7 @@ async fn documents_are_listed_after_the_gate() {
 #[tokio::test]
 async fn files_have_owners() {
     let library = Library::of(&["open", "secret"]).file("open/scripts/x.py", "").file("loose.txt", "");
-    let policy = Policy::new().with(RuleSource::User, [Rule::new("skill", "secret", Decision::Deny)]);
+    let policy = Policy::new().rules(RuleSource::User, [Rule::new("skill", "secret", Decision::Deny)]);
     let session = library.session_under(policy).await;
     let owner = |path: &str| session.view().owner_of(&library.join(path).to_string_lossy());
     assert_eq!(owner("open/SKILL.md"), FileOwner::Skill("open".into()));

@@ -117,8 +117,8 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let mut both = Both {
-                session: library.builder().options(options.clone()).start().await,
-                service: library.builder().options(options).open().await,
+                session: library.builder().options(options.clone()).build().await,
+                service: library.builder().options(options).build_service().await,
                 state: SkillState::default(),
                 prepared: Vec::new(),
             };

@@ -140,7 +140,7 @@ async fn skills_with_paths_are_offered_when_such_files_are_in_play() {
     assert!(session.prompt().text.contains("- **react**"));
     assert!(session.change(|view| view.note_files(["deep/in/there.jsx"])).is_empty(), "once is enough");
 
-    let restored = library.builder().restore(session.save()).start().await;
+    let restored = library.builder().saved_state(session.save()).build().await;
     assert!(restored.prompt().text.contains("- **react**"));
 }
 

@@ -18,8 +18,8 @@ use prowess_catalog::{
 use prowess_permission::{NoAsker, Permissions, Policy};
 use prowess_skills::secret::Secret;
 use prowess_skills::{
-    BackendFiles, Budgets, Dialect, LocalFiles, Operation, Outcome, PreparedCall, SessionBuilder,
-    SessionOptions, SkillError, SkillFiles, SkillSession,
+    BackendFiles, Budgets, Dialect, LocalFiles, Operation, Outcome, PreparedCall, SessionOptions, SkillError,
+    SkillFiles, SkillSession, SkillSessionBuilder,
 };
 
 use serde_json::Value;
@@ -85,12 +85,12 @@ impl Library {
     }
 
     /// A session's builder with a secret that is no secret, so that answers are always the same.
-    pub(crate) fn builder(&self) -> SessionBuilder {
+    pub(crate) fn builder(&self) -> SkillSessionBuilder {
         SkillSession::builder(self.catalog()).secret(Secret::from_bytes([7; 16]))
     }
 
     pub(crate) async fn session(&self) -> SkillSession {
-        self.builder().start().await
+        self.builder().build().await
     }
 
     pub(crate) async fn session_in(&self, dialect: Dialect) -> SkillSession {
@@ -104,7 +104,7 @@ impl Library {
     ) -> SkillSession {
         let mut options = SessionOptions::new(dialect);
         change(&mut options);
-        self.builder().options(options).start().await
+        self.builder().options(options).build().await
     }
 
     pub(crate) async fn session_of(&self, max_loaded_skills: usize) -> SkillSession {
@@ -115,7 +115,7 @@ impl Library {
     }
 
     pub(crate) async fn session_under(&self, policy: Policy) -> SkillSession {
-        self.builder().permissions(Permissions::unattended(policy)).start().await
+        self.builder().permissions(Permissions::unattended(policy)).build().await
     }
 
     /// `text` with the library's directory called `/skills`.
@@ -212,7 +212,7 @@ pub(crate) async fn session_in_backend(files: &[(&str, &str)], unlisted: &[&str]
     let catalog = Catalog::empty().assembled([scan]);
     let unlisted = unlisted.iter().map(|&path| path.to_owned()).collect();
     let files = BackendFiles::new(Arc::new(PartlyUnlisted { backend, unlisted }));
-    SkillSession::builder(catalog).secret(Secret::from_bytes([7; 16])).files(Arc::new(files)).start().await
+    SkillSession::builder(catalog).secret(Secret::from_bytes([7; 16])).files(Arc::new(files)).build().await
 }
 
 /// A backend that fails to list some of its directories.

@@ -58,7 +58,7 @@ fn every_change_and_every_failure_is_logged() {
         runtime.block_on(async {
             let mut options = SessionOptions::default();
             options.budgets = Budgets::new(2, None);
-            let session = library.builder().options(options).start().await;
+            let session = library.builder().options(options).build().await;
             session.load("web-research", None).await.unwrap();
             session.load("a", None).await.unwrap();
             session.load("b", None).await.unwrap_err();

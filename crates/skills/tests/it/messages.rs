@@ -63,7 +63,7 @@ async fn too_many_tokens() {
 #[tokio::test]
 async fn a_gate_that_nobody_opens() {
     let library = Library::of(&["x"]);
-    let policy = Policy::new().with(RuleSource::User, [Rule::new("skill", "*", Decision::Ask)]);
+    let policy = Policy::new().rules(RuleSource::User, [Rule::new("skill", "*", Decision::Ask)]);
     let session = library.session_under(policy).await;
     assert_snapshot!(session.load("x", None).await.unwrap_err().for_model(), @r#"Error: Cannot load skill 'x'. Permission for skill 'x' is needed, and nobody can be asked. To allow it, add at the end of [permission.skill]: "x" = "allow""#);
 }
@@ -142,7 +142,7 @@ async fn the_order_of_the_checks() {
     let library = Library::of(&["a", "b", "denied"]);
     let deny = Rule::new("skill", "denied", Decision::Deny);
     let ask = Rule::new("skill", "b", Decision::Ask);
-    let session = library.session_under(Policy::new().with(RuleSource::User, [deny, ask])).await;
+    let session = library.session_under(Policy::new().rules(RuleSource::User, [deny, ask])).await;
     // Unknown before everything: what is denied is not there.
     assert_snapshot!(session.load("denied", None).await.unwrap_err().for_model(), @"Error: Skill 'denied' not found. Available skills: a, b");
 
@@ -150,9 +150,9 @@ async fn the_order_of_the_checks() {
     let library = Library::of(&["a", "b"]);
     let mut options = prowess_skills::SessionOptions::default();
     options.budgets = Budgets::new(1, None);
-    let ask = Policy::new().with(RuleSource::User, [Rule::new("skill", "b", Decision::Ask)]);
+    let ask = Policy::new().rules(RuleSource::User, [Rule::new("skill", "b", Decision::Ask)]);
     let permissions = prowess_permission::Permissions::unattended(ask);
-    let session = library.builder().options(options).permissions(permissions).start().await;
+    let session = library.builder().options(options).permissions(permissions).build().await;
     session.load("a", None).await.unwrap();
     library.remove("b/SKILL.md");
     assert!(session.load("a", None).await.unwrap().text.contains("already loaded"));

@@ -22,7 +22,7 @@ fn library() -> Library {
 
 fn rules(decision: Decision) -> Permissions {
     let rules = ["skill", "mcp_skill"].map(|kind| Rule::new(kind, "*", decision));
-    Permissions::unattended(Policy::new().with(RuleSource::User, rules))
+    Permissions::unattended(Policy::new().rules(RuleSource::User, rules))
 }
 
 fn engine(catalog: &Catalog, decision: Decision) -> SkillEngine {
@@ -266,7 +266,7 @@ async fn a_question_that_nobody_answers_now_comes_back() {
     let Outcome::Asks(question) = load(prowess_permission::Replies::default()).await else { panic!() };
     let stored = serde_json::to_string(&question).unwrap();
     let question: prowess_permission::Question = serde_json::from_str(&stored).unwrap();
-    let replies = prowess_permission::Replies::allowing([question.fingerprint()]);
+    let replies = prowess_permission::Replies::once([question.fingerprint()]);
     let Outcome::Done(prepared) = load(replies).await else { panic!() };
     assert!(prepared.finish(&state).unwrap().text.contains("Do it."));
 }

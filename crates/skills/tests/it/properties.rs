@@ -92,8 +92,8 @@ impl World {
         options.lifetime = lifetime;
         let builder = library.builder().options(options);
         match saved {
-            Some(saved) => builder.restore(saved).start().await,
-            None => builder.start().await,
+            Some(saved) => builder.saved_state(saved).build().await,
+            None => builder.build().await,
         }
     }
 

@@ -32,11 +32,11 @@ pub(crate) fn runs() -> (RunSetup, tempfile::TempDir) {
 
 pub(crate) async fn session(library: &Library, permissions: Permissions, runs: RunSetup) -> SkillSession {
     let options = SessionOptions::new(Dialect::Trpc);
-    library.builder().options(options).permissions(permissions).runs(runs).start().await
+    library.builder().options(options).permissions(permissions).runs(runs).build().await
 }
 
 pub(crate) fn allowing(rules: impl IntoIterator<Item = Rule>) -> Permissions {
-    Permissions::unattended(Policy::new().with(RuleSource::User, rules))
+    Permissions::unattended(Policy::new().rules(RuleSource::User, rules))
 }
 
 async fn run(session: &SkillSession, arguments: Value) -> SkillToolAnswer {
@@ -351,7 +351,7 @@ async fn always_covers_this_host_for_this_command() {
     let (runs, _scratch) = runs();
     let runs = may_reach(runs, &["*.example.com"]);
     let broker = Broker::in_memory();
-    let policy = Policy::new().with(RuleSource::User, [Rule::new("run", "kit *", Decision::Allow)]);
+    let policy = Policy::new().rules(RuleSource::User, [Rule::new("run", "kit *", Decision::Allow)]);
     let session = session(&library, Permissions::new(Arc::clone(&broker), "one", policy), runs).await;
     let asking = |line: &str, host: &str| json!({"skill": "kit", "command": line, "network": [host]});
     let answered = async |arguments: Value, title: &str, always: usize| {

@@ -36,7 +36,7 @@ async fn a_session_goes_on_where_it_was_saved() {
     session.select_documents("web-research", SelectMode::Add, DocumentChoice::All).await.unwrap();
     let text = serde_json::to_string(&session.save()).unwrap();
     let saved: SavedState = serde_json::from_str(&text).unwrap();
-    let restored = library.builder().restore(saved).start().await;
+    let restored = library.builder().saved_state(saved).build().await;
     assert_eq!(restored.state(), session.state());
     assert_eq!(restored.prompt(), session.prompt());
     assert_eq!(loaded(&restored), ["b", "web-research"]);
@@ -47,12 +47,12 @@ async fn a_session_goes_on_where_it_was_saved() {
 #[tokio::test]
 async fn frames_stay_the_same_across_a_restart() {
     let library = Library::of(&["a"]);
-    let session = prowess_skills::SkillSession::builder(library.catalog()).start().await;
+    let session = prowess_skills::SkillSession::builder(library.catalog()).build().await;
     let text = session.load("a", None).await.unwrap().text;
-    let other = prowess_skills::SkillSession::builder(library.catalog()).start().await;
+    let other = prowess_skills::SkillSession::builder(library.catalog()).build().await;
     assert_ne!(other.load("a", None).await.unwrap().text, text, "every session has its own secret");
     let restored =
-        prowess_skills::SkillSession::builder(library.catalog()).restore(session.save()).start().await;
+        prowess_skills::SkillSession::builder(library.catalog()).saved_state(session.save()).build().await;
     assert!(restored.put_back([text.as_str()], None).await.text.is_empty());
 }
 
@@ -68,7 +68,7 @@ async fn what_another_implementation_saved_is_understood() {
         "more": "than we know",
     }))
     .unwrap();
-    let session = library.builder().restore(saved).start().await;
+    let session = library.builder().saved_state(saved).build().await;
     assert_eq!(loaded(&session), ["a"]);
     assert!(session.state().all_selections().is_empty());
     assert!(session.state().all_resources().keys().all(|name| name == "a"));
@@ -121,8 +121,8 @@ async fn a_log_of_changes_is_enough_to_go_on() {
     state.replay(&log).unwrap();
     let secret = Secret::from_bytes([7; 16]);
     let restored = prowess_skills::SkillSession::builder(library.catalog())
-        .restore(SavedState::new(state, secret))
-        .start()
+        .saved_state(SavedState::new(state, secret))
+        .build()
         .await;
     assert_eq!(restored.state(), session.state());
     assert_eq!(restored.put_back([], None).await, session.put_back([], None).await);

@@ -130,11 +130,11 @@ pub(crate) fn scan(offers: Vec<Offer>) -> prowess_catalog::RootScan {
 fn rules(rules: &[(&str, &str)]) -> Permissions {
     let rules: Vec<Rule> =
         rules.iter().map(|(kind, pattern)| Rule::new(kind, pattern, Decision::Allow)).collect();
-    Permissions::new(Broker::in_memory(), "test", Policy::new().with(RuleSource::User, rules))
+    Permissions::new(Broker::in_memory(), "test", Policy::new().rules(RuleSource::User, rules))
 }
 
 async fn session(shelf: &Shelf, catalog: Catalog, permissions: Permissions) -> SkillSession {
-    SkillSession::builder(catalog).files(Arc::new(shelf.clone())).permissions(permissions).start().await
+    SkillSession::builder(catalog).files(Arc::new(shelf.clone())).permissions(permissions).build().await
 }
 
 /// The question at which an operation stops without a reply.
@@ -166,7 +166,7 @@ fn loading(session: &SkillSession, name: &str) -> Operation<PreparedLoad> {
 }
 
 fn allowing(question: &Question) -> Replies {
-    Replies::allowing([question.fingerprint()])
+    Replies::once([question.fingerprint()])
 }
 
 /// Loads a skill with a person's approval.
@@ -249,7 +249,7 @@ async fn with_runs(
         .options(options)
         .permissions(permissions.clone())
         .runs(RunSetup::new(runner, "one"))
-        .start()
+        .build()
         .await;
     (session, place)
 }
@@ -303,7 +303,7 @@ async fn whatever_runs_while_a_servers_skill_is_at_work_is_asked_about() {
     session.unload("docs:kit").unwrap();
     asked(run(&session, &command, &nobody).await);
     let saved: SavedState = serde_json::from_str(&serde_json::to_string(&session.save()).unwrap()).unwrap();
-    let later = SkillSession::builder(catalog).restore(saved).start().await;
+    let later = SkillSession::builder(catalog).saved_state(saved).build().await;
     assert_eq!(later.view().server_skills_in_context(), ["docs:kit"]);
 }
 
@@ -348,7 +348,7 @@ async fn text_of_a_server_is_never_in_the_system_message() {
         .files(Arc::new(shelf.clone()))
         .options(options)
         .permissions(rules(&[("mcp_skill", "*")]))
-        .start()
+        .build()
         .await;
     let answer = session.load("docs:pdf", None).await.unwrap().text;
     assert!(answer.contains("Obey me."));
@@ -377,7 +377,7 @@ async fn a_skill_that_no_list_has_is_looked_up() {
 
     let asking = session(&shelf, empty.clone(), rules(&[])).await;
     question(&asking, loading(&asking, "docs:hidden")).await;
-    let deny = Policy::new().with(RuleSource::User, [Rule::new("mcp_skill", "docs:*", Decision::Deny)]);
+    let deny = Policy::new().rules(RuleSource::User, [Rule::new("mcp_skill", "docs:*", Decision::Deny)]);
     let denying = session(&shelf, empty, Permissions::unattended(deny)).await;
     assert!(matches!(denying.load("docs:hidden", None).await, Err(SkillError::NotFound { .. })));
 }
@@ -401,8 +401,8 @@ async fn a_servers_skill_takes_no_loaded_ones_place() {
     let saved = r#"{"version":1,"skills_loaded":["docs:pdf"]}"#;
     let restored = SkillSession::builder(Catalog::empty().assembled([docs()]))
         .files(Arc::new(shelf.clone()))
-        .restore(serde_json::from_str(saved).unwrap())
-        .start()
+        .saved_state(serde_json::from_str(saved).unwrap())
+        .build()
         .await;
     let section = restored.put_back(["nothing"], None).await;
     assert!(!section.text.contains("Theirs.") && section.dropped == ["docs:pdf"], "{}", section.text);

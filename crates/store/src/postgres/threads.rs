@@ -170,7 +170,7 @@ impl ThreadStore for PostgresStore {
             if let Some(row) = rows.map_err(failed)?.first() {
                 let epoch = row.try_get(0).map_err(|error| failed(database_error(&self.0.place, error)))?;
                 let epoch = unsigned(&self.0.place, epoch).map_err(failed)?;
-                return Ok(Lease { thread: thread.clone(), owner: owner.to_owned(), epoch, lasts });
+                return Ok(Lease::new(thread.clone(), owner, epoch, lasts));
             }
             // Somebody may have released it between the two statements.
             if let Some(refused) = leased_by_other(thread, self.state(thread).await.map_err(failed)?.as_ref())

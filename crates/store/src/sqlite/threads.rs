@@ -147,7 +147,7 @@ impl ThreadStore for SqliteStore {
         match done.await.map_err(failed)? {
             Ok(epoch) => {
                 let epoch = unsigned(&self.0.place, epoch).map_err(failed)?;
-                Ok(Lease { thread: thread.clone(), owner: owner.to_owned(), epoch, lasts })
+                Ok(Lease::new(thread.clone(), owner, epoch, lasts))
             }
             // The lease may have expired in between; then the next try succeeds.
             Err(state) => {

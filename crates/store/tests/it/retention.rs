@@ -35,7 +35,7 @@ async fn the_last_stay_and_what_somebody_has() {
             threads.push(lease.thread);
         }
         assert_eq!(database.prune(Retention::default()).await.unwrap(), 0, "by default all stay");
-        let keep = |keep_last| Retention { keep_last: Some(keep_last), ..Retention::default() };
+        let keep = |threads| Retention::default().keep_last(threads);
         assert_eq!(database.prune(keep(1000)).await.unwrap(), 0);
         assert_eq!(database.prune(keep(3)).await.unwrap(), 226);
         let mut stay: Vec<_> = [1, 227, 228, 229].map(|number: usize| threads[number].clone()).into();
@@ -68,7 +68,7 @@ async fn the_old_go() {
         // A fork of an old thread is new.
         let fork = ThreadId::new();
         store.fork(&old.thread, 1, &fork).await.unwrap();
-        let older = |age| Retention { older_than: Some(age), ..Retention::default() };
+        let older = |age| Retention::default().older_than(age);
         assert_eq!(database.prune(older(LONG)).await.unwrap(), 0);
         assert_eq!(database.prune(older(Duration::MAX)).await.unwrap(), 0);
         assert_eq!(database.prune(older(between.elapsed())).await.unwrap(), 1);

@@ -15,13 +15,15 @@ const MOST: CollectLimits =
 /// # let place = tempfile::tempdir()?;
 /// let workspace = Workspaces::open(place.path())?.workspace("session-1")?;
 /// std::fs::write(workspace.path().join("out/june.txt"), "a long report")?;
-/// let limits = CollectLimits { max_file_bytes: 6, ..CollectLimits::default() };
+/// let mut limits = CollectLimits::default();
+/// limits.max_file_bytes = 6;
 /// let (files, warnings) = workspace.collect(&["$OUTPUT_DIR/*.txt".into()], limits)?;
 /// assert_eq!(files[0].content.as_deref(), Some("a long"));
 /// assert!(files[0].truncated);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CollectLimits {
     /// The most files.
     pub max_files: usize,

@@ -21,6 +21,7 @@ pub(crate) use walk::{CollectableSkills, collect};
 
 /// A collected file, as a report shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct CollectedFile {
     /// Its path in the workspace. Control characters and bytes that are not UTF-8 are escaped.
     pub name: String,

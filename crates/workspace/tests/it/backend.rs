@@ -23,13 +23,13 @@ fn backend() -> (TempDir, WorkspaceBackend) {
 
 testing::suite!(workspace_files, {
     let (scratch, backend) = backend();
-    Subject::new(backend).below(VirtualPath::parse("/inputs").unwrap()).keeping(scratch)
+    Subject::new(backend).below(VirtualPath::parse("/inputs").unwrap()).guard(scratch)
 });
 
 async fn run(backend: &WorkspaceBackend, directory: &str, command: &str) -> ExecuteReport {
-    let cwd = VirtualPath::parse(directory).unwrap();
-    let (command, env, timeout) = (command.to_owned(), [].into(), Duration::from_secs(60));
-    backend.execute(ExecuteRequest { command, cwd, env, timeout }).await.unwrap()
+    let mut request = ExecuteRequest::new(command, Duration::from_secs(60));
+    request.cwd = VirtualPath::parse(directory).unwrap();
+    backend.execute(request).await.unwrap()
 }
 
 #[tokio::test]
@@ -52,12 +52,7 @@ async fn commands_and_file_tools_see_and_change_the_same_files() {
 #[tokio::test]
 async fn a_command_that_hangs_is_killed_and_says_so() {
     let (_scratch, backend) = backend();
-    let request = ExecuteRequest {
-        command: "echo begun; sleep 600".to_owned(),
-        cwd: VirtualPath::root(),
-        env: [].into(),
-        timeout: Duration::from_secs(1),
-    };
+    let request = ExecuteRequest::new("echo begun; sleep 600", Duration::from_secs(1));
     let report = backend.execute(request).await.unwrap();
     assert_eq!(report.exit_code, None);
     assert_eq!(report.output, "begun\n\n[killed: it ran out of time]");

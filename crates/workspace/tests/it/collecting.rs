@@ -60,10 +60,11 @@ fn limits_bite_and_say_so() {
     for number in 0..5 {
         put(&workspace, &format!("out/{number}"), "é".repeat(10));
     }
-    let limits = |max_files, max_file_bytes, max_total_bytes| CollectLimits {
-        max_files,
-        max_file_bytes,
-        max_total_bytes,
+    let limits = |max_files, max_file_bytes, max_total_bytes| {
+        let mut limits = CollectLimits::default();
+        (limits.max_files, limits.max_file_bytes) = (max_files, max_file_bytes);
+        limits.max_total_bytes = max_total_bytes;
+        limits
     };
     let (files, warnings) = collect_within(&workspace, &["out/*"], limits(2, 100, 100));
     assert_eq!(names(&files), ["out/0", "out/1"]);

@@ -562,8 +562,8 @@ async fn case_45_a_file_that_grows_while_it_is_read_stays_capped() {
     let workspace = place.workspace();
     let path = put(&workspace, "out/log", "x");
     let stop = AtomicBool::new(false);
-    let limits =
-        CollectLimits { max_file_bytes: 10_000, max_total_bytes: 15_000, ..CollectLimits::default() };
+    let mut limits = CollectLimits::default();
+    (limits.max_file_bytes, limits.max_total_bytes) = (10_000, 15_000);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut file = std::fs::File::options().append(true).open(&path).unwrap();

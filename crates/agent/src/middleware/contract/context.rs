@@ -85,6 +85,7 @@ pub enum Announcement<'a> {
 
 /// How a middleware reacts to an announcement.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Reaction {
     /// Why it should not happen. An objection comes too late if it has happened already.
     pub objection: Option<String>,

@@ -227,6 +227,7 @@ pub trait Middleware: Any + Send + Sync + Debug {
 /// assert!(sections.changes.is_empty());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Sections {
     /// The sections.
     pub sections: Vec<PromptSection>,

@@ -43,7 +43,7 @@ impl FileAccess<'_> {
     /// Asks to write a file.
     pub(super) async fn write(&self, path: &VirtualPath, action: Action) -> Result<(), Stop> {
         let target = self.find(path).await?;
-        self.pass(about(Kind::WRITE, path, &target).to(action)).await
+        self.pass(about(Kind::WRITE, path, &target).action(action)).await
     }
 
     /// Asks to edit a file. That also reveals its text.
@@ -65,7 +65,7 @@ impl FileAccess<'_> {
         let because_of = self.skills.as_ref().map(SkillView::server_skills_in_context).unwrap_or_default();
         let is_led = !because_of.is_empty();
         let question = Question::new(Kind::RUN, command);
-        let question = question.to(Action::Execute { command: command.to_owned(), because_of });
+        let question = question.action(Action::Execute { command: command.to_owned(), because_of });
         // Text of a server may have led to this command, so a person decides each time.
         self.pass(if is_led { question.each_time() } else { question }).await
     }
@@ -183,5 +183,5 @@ fn about(kind: Kind, path: &VirtualPath, target: &Target) -> Question {
         [] => RealPath::elsewhere(target.path.as_str()),
     };
     let inside = [path, &target.path].map(|path| path.as_str().to_owned());
-    Question::about_file(kind, real_path.in_backend(inside))
+    Question::about_file(kind, real_path.backend_paths(inside))
 }

@@ -170,7 +170,7 @@ impl FileTool {
                 ("Run a command line in the directory of the files.", schema::<Execute>())
             }
         };
-        ToolDefinition { name: self.kind.name().to_owned(), description: description.to_owned(), parameters }
+        ToolDefinition::new(self.kind.name(), description, parameters)
     }
 }
 
@@ -313,7 +313,7 @@ impl FileTool {
         let readable = access.read(&base).await?;
         let mut query = GrepQuery::regex(&grep.pattern)?.max_matches(MAX_NAMES);
         if let Some(files) = &grep.glob {
-            query = query.in_files(GlobQuery::new(files.trim_start_matches('/'))?);
+            query = query.files(GlobQuery::new(files.trim_start_matches('/'))?);
         }
         let report = self.backend.grep(&base, &query).await?;
         let mut lines = ListingText::default();
@@ -329,7 +329,7 @@ impl FileTool {
             }
         }
         lines.note(partial);
-        lines.note(self.withheld(&base, query.files(), &readable).await);
+        lines.note(self.withheld(&base, query.searched_files(), &readable).await);
         lines.note_skipped(&report.skipped, &readable).await;
         lines.note(report.stopped.map(|cap| cap.to_string()));
         Ok(lines.finish("no line matches"))
@@ -364,12 +364,7 @@ impl FileTool {
             return Ok("Error: commands cannot be run here.".to_owned());
         };
         access.run(&execute.command).await?;
-        let request = ExecuteRequest {
-            command: execute.command,
-            cwd: VirtualPath::root(),
-            env: std::collections::BTreeMap::new(),
-            timeout: Duration::from_secs(execute.timeout),
-        };
+        let request = ExecuteRequest::new(execute.command, Duration::from_secs(execute.timeout));
         let report = executor.execute(request).await?;
         let end = match report.exit_code {
             Some(code) => format!("[exit code {code}]"),

@@ -205,7 +205,7 @@ impl Middleware for ThreadHooks {
         let message = Message::user(format!("The turn is not over, because of {reason}"));
         actions
             .actions
-            .push(MiddlewareAction::Jump(Jump::Model(vec![message.marked(MARK, HookEvent::Stop.name())])));
+            .push(MiddlewareAction::Jump(Jump::Model(vec![message.mark(MARK, HookEvent::Stop.name())])));
         Ok(actions.actions)
     }
 

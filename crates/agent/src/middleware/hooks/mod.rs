@@ -39,7 +39,7 @@ const NAME: &str = "hooks";
 
 /// The user's own hooks, and the hooks of loaded skills.
 ///
-/// Add it after `Skills`, `Summarisation` and `Approval`, so that hooks see what those did. The user's own hooks need no
+/// Add it after `Skills`, `Summarisation` and `ToolPermissions`, so that hooks see what those did. The user's own hooks need no
 /// approval. Hooks of a skill run while the skill is loaded, if the rules of the skill session allow kind `hook` for
 /// `<skill> <Event>` and do not deny the command.
 ///

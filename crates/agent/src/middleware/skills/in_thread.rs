@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use prowess_permission::Replies;
-use prowess_skills::allowed_tools::{ToolCall, ToolVerdict};
+use prowess_skills::allowed_tools::{CheckedCall, ToolVerdict};
 use prowess_skills::{AllowedTools, Outcome, SkillDelta, SkillService, SkillState, SkillView, ToolSpec};
 use serde_json::Value;
 
@@ -70,7 +70,7 @@ impl ThreadSkills {
         if kind == Some(ToolKind::Find) && arguments.get("path").is_none() {
             argument = arguments.get("pattern").and_then(Value::as_str);
         }
-        self.at(context.states).check_tool(ToolCall { name, argument })
+        self.at(context.states).check_tool(CheckedCall { name, argument })
     }
 
     /// Starts a skill if the person typed `/name arguments`.
@@ -87,7 +87,7 @@ impl ThreadSkills {
         let mut invoked = view.invoke(&line).drive(self.service.files(), &Replies::default()).await;
         // The person typed the skill's name. If nobody else can be asked, that counts as the reply.
         if let Outcome::Asks(question) = &invoked {
-            let typed = Replies::allowing([question.fingerprint()]);
+            let typed = Replies::once([question.fingerprint()]);
             invoked = view.invoke(&line).drive(self.service.files(), &typed).await;
         }
         let invoked = match invoked {

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use prowess_permission::Permissions;
 use prowess_skills::delta::UnloadReason;
 use prowess_skills::secret::Secret;
-use prowess_skills::{SessionBuilder, SkillDelta, SkillService, SkillView};
+use prowess_skills::{SkillDelta, SkillService, SkillSessionBuilder, SkillView};
 
 use self::in_thread::ThreadSkills;
 use self::model_choice::SkillModels;
@@ -40,7 +40,7 @@ const NAME: &str = "skills";
 /// ```
 #[derive(Clone)]
 pub struct Skills {
-    builder: Arc<dyn Fn(&ThreadId) -> SessionBuilder + Send + Sync>,
+    builder: Arc<dyn Fn(&ThreadId) -> SkillSessionBuilder + Send + Sync>,
     models: Option<SkillModels>,
     forks: Option<SubAgents>,
     permissions: Option<Permissions>,
@@ -50,8 +50,8 @@ impl Skills {
     /// Skills whose session for a thread `builder` sets up: its catalog, options, permissions and runs. The middleware
     /// restores the loaded skills of the thread.
     ///
-    /// If the session has nobody to ask, its questions wait in the thread, like those of [`Approval`](super::Approval).
-    pub fn new(builder: impl Fn(&ThreadId) -> SessionBuilder + Send + Sync + 'static) -> Self {
+    /// If the session has nobody to ask, its questions wait in the thread, like those of [`ToolPermissions`](super::ToolPermissions).
+    pub fn new(builder: impl Fn(&ThreadId) -> SkillSessionBuilder + Send + Sync + 'static) -> Self {
         Self { builder: Arc::new(builder), models: None, forks: None, permissions: None }
     }
 
@@ -93,7 +93,7 @@ impl Skills {
 
     /// Sets the sub-agents that follow skills with `context: fork`. Without them such skills are loaded like any other.
     #[must_use]
-    pub fn forks(mut self, sub_agents: SubAgents) -> Self {
+    pub fn sub_agents(mut self, sub_agents: SubAgents) -> Self {
         self.forks = Some(sub_agents);
         self
     }
@@ -130,10 +130,10 @@ impl MiddlewareFactory for Skills {
         let secret = state.secret.map_or_else(Secret::random, Secret::from_bytes);
         let mut builder = (self.builder)(thread).secret(secret.clone());
         if let Some(permissions) = self.permissions.clone() {
-            builder = builder.or_permissions(permissions);
+            builder = builder.default_permissions(permissions);
         }
         Ok(Arc::new(ThreadSkills {
-            service: builder.open().await,
+            service: builder.build_service().await,
             models: self.models.clone(),
             forks: self.forks.clone(),
             secret: *secret.as_bytes(),

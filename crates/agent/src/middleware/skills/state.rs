@@ -95,6 +95,7 @@ impl SkillsState {
 /// A change of the state.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum SkillsDelta {
     /// The secret of the conversation's frames.
     Secret([u8; 16]),

@@ -59,7 +59,7 @@ impl Tool for SkillTool {
             let tokens = forked.deltas.iter().map(tokens).sum();
             let change = SkillsDelta::Forked { skill: forked.name.clone(), tokens }.change();
             return match forks.fork(forked, context).await {
-                ToolOutput::Done(answer) => answer.with(change).into(),
+                ToolOutput::Done(answer) => answer.change(change).into(),
                 output => output,
             };
         }
@@ -69,7 +69,7 @@ impl Tool for SkillTool {
         // The command has run already, so the answer need not wait for other calls.
         let answer = answer(prepared, context.states);
         match skill.filter(|_| !answer.is_error) {
-            Some(skill) => answer.with(SkillsDelta::Ran { skill }.change()).into(),
+            Some(skill) => answer.change(SkillsDelta::Ran { skill }.change()).into(),
             None => answer.into(),
         }
     }

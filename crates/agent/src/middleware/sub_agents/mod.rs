@@ -103,7 +103,7 @@ impl SubAgents {
 
     /// Adds a sub-agent. Its description says what it is for.
     #[must_use]
-    pub fn and(self, name: impl Into<String>, description: impl Into<String>, agent: Agent) -> Self {
+    pub fn sub_agent(self, name: impl Into<String>, description: impl Into<String>, agent: Agent) -> Self {
         let sub_agent = SubAgent { description: description.into(), agent };
         self.change(|settings| drop(settings.agents.insert(name.into(), sub_agent)))
     }
@@ -124,7 +124,7 @@ impl SubAgents {
 
     /// Sets how long one task may take.
     #[must_use]
-    pub fn within(self, timeout: Duration) -> Self {
+    pub fn timeout(self, timeout: Duration) -> Self {
         self.change(|settings| settings.timeout = timeout)
     }
 

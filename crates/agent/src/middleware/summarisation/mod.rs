@@ -73,10 +73,9 @@ impl Default for SummarisationOptions {
 /// use prowess_backend::MemoryBackend;
 /// use prowess_models::Offline;
 ///
-/// let summarisation = Summarisation::new(Arc::new(Offline), Arc::new(MemoryBackend::new())).with(|options| {
-///     options.trigger = Some(Trigger::Tokens(100_000));
-///     options.keep = Some(Keep::Messages(6));
-/// });
+/// let summarisation = Summarisation::new(Arc::new(Offline), Arc::new(MemoryBackend::new()))
+///     .trigger(Trigger::Tokens(100_000))
+///     .keep(Keep::Messages(6));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Summarisation {
@@ -91,10 +90,38 @@ impl Summarisation {
         Self { model, backends: backends.into(), options: SummarisationOptions::default() }
     }
 
-    /// Changes the options.
+    /// Sets all options.
     #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut SummarisationOptions)) -> Self {
-        change(&mut self.options);
+    pub fn options(mut self, options: SummarisationOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Sets when to summarise. Default: [`Trigger::DEFAULT`].
+    #[must_use]
+    pub fn trigger(mut self, trigger: Trigger) -> Self {
+        self.options.trigger = Some(trigger);
+        self
+    }
+
+    /// Sets how much of the end stays. Default: [`Keep::DEFAULT`].
+    #[must_use]
+    pub fn keep(mut self, keep: Keep) -> Self {
+        self.options.keep = Some(keep);
+        self
+    }
+
+    /// Sets the directory of history files.
+    #[must_use]
+    pub fn history_path_prefix(mut self, prefix: VirtualPath) -> Self {
+        self.options.history_path_prefix = prefix;
+        self
+    }
+
+    /// Sets how to shorten long arguments of old tool calls. With `None` they stay whole.
+    #[must_use]
+    pub fn truncate_arguments(mut self, truncate: impl Into<Option<TruncateArguments>>) -> Self {
+        self.options.truncate_arguments = truncate.into();
         self
     }
 

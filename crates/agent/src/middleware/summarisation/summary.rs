@@ -104,7 +104,7 @@ pub(super) fn message(path: &VirtualPath, summary: &str) -> Message {
          A condensed summary follows:\n\
          <summary>{summary}</summary>"
     );
-    Message::user(text).marked(MARK.0, MARK.1)
+    Message::user(text).mark(MARK.0, MARK.1)
 }
 
 /// Whether a message is a summary.

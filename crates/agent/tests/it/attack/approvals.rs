@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use prowess_agent::middleware::{Approval, Files};
+use prowess_agent::middleware::{Files, ToolPermissions};
 use prowess_agent::{
     CallReply, Event, FunctionTool, NoWatcher, ThreadId, ThreadStore as _, Tool, ToolAnswer, TurnOutcome,
     TurnStatus,
@@ -22,11 +22,11 @@ const SUM: &str = r#"{"numbers": [1, 2]}"#;
 
 fn permissions(rules: &[(&str, &str, Decision)]) -> Permissions {
     let rules: Vec<Rule> = rules.iter().map(|(kind, what, action)| Rule::new(kind, what, *action)).collect();
-    Permissions::unattended(Policy::new().with(RuleSource::User, rules))
+    Permissions::unattended(Policy::new().rules(RuleSource::User, rules))
 }
 
-fn asking() -> Approval {
-    Approval::new(permissions(&[("tool", "*", Decision::Allow), ("tool", "add", Decision::Ask)]))
+fn asking() -> ToolPermissions {
+    ToolPermissions::new(permissions(&[("tool", "*", Decision::Allow), ("tool", "add", Decision::Ask)]))
 }
 
 fn preapproving(_: &ThreadId) -> SessionOptions {
@@ -95,7 +95,7 @@ async fn edited_arguments_pass_all_other_rules() {
         ("write", "/kept/*", Decision::Deny),
     ]);
     let files = Files::new(world.backend()).permissions(rules.clone());
-    let agent = world.agent(model).middleware(Approval::new(rules)).middleware(files).build().unwrap();
+    let agent = world.agent(model).middleware(ToolPermissions::new(rules)).middleware(files).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();
     let edits = [
@@ -130,7 +130,7 @@ async fn a_crash_between_reply_and_effect() {
             made.fetch_add(1, Ordering::SeqCst);
             async { Ok(ToolAnswer::text("made")) }
         });
-        let asking = Approval::new(permissions(&[("tool", "once", Decision::Ask)]));
+        let asking = ToolPermissions::new(permissions(&[("tool", "once", Decision::Ask)]));
         let builder = world.agent(model.clone()).middleware(asking).tool(Arc::new(once));
         builder.options(short_lease()).build().unwrap()
     };
@@ -172,7 +172,8 @@ async fn what_was_begun_goes_on_under_other_rules() {
             };
             let rules = permissions(&[("tool", "*", Decision::Allow), ("tool", "ls", decision)]);
             let builder = world.agent(model.clone()).middleware(world.skills_with(options, &[]));
-            let builder = builder.middleware(Approval::new(rules)).middleware(Files::new(world.backend()));
+            let builder =
+                builder.middleware(ToolPermissions::new(rules)).middleware(Files::new(world.backend()));
             builder.options(short_lease()).build().unwrap()
         };
         let id = ThreadId::new();
@@ -226,7 +227,7 @@ async fn a_scope_is_not_fooled_by_arguments_that_the_tool_does_not_read() {
     let agent = world
         .agent(model)
         .middleware(world.skills_with(preapproving, &[]))
-        .middleware(Approval::new(rules))
+        .middleware(ToolPermissions::new(rules))
         .tool(fetch)
         .build()
         .unwrap();
@@ -254,7 +255,7 @@ async fn a_rejection_outlives_a_rule_that_is_added() {
             ("write", "*", Decision::Ask),
         ]);
         let files = Files::new(world.backend()).permissions(rules.clone());
-        let builder = world.agent(model.clone()).middleware(Approval::new(rules)).middleware(files);
+        let builder = world.agent(model.clone()).middleware(ToolPermissions::new(rules)).middleware(files);
         builder.options(short_lease()).build().unwrap()
     };
     let id = ThreadId::new();

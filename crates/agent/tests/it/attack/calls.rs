@@ -8,8 +8,8 @@ use prowess_agent::message::AssistantPart;
 use prowess_agent::middleware::{Eviction, Files, StateFiles, SubAgents, Todos, WorkspaceFiles};
 use prowess_agent::model::ToolDefinition;
 use prowess_agent::{
-    Agent, DeepAgent, FunctionTool, Message, NoWatcher, ThreadId, ThreadUpdate, Tool, ToolAnswer, ToolCall,
-    ToolContext, ToolOutput, ToolResult, TurnOutcome, TurnStatus,
+    Agent, FunctionTool, Message, NoWatcher, ThreadId, ThreadUpdate, Tool, ToolAnswer, ToolCall, ToolContext,
+    ToolOutput, ToolResult, TurnOutcome, TurnStatus,
 };
 use prowess_skills::Dialect;
 use serde_json::{Value, json};
@@ -194,7 +194,7 @@ struct Breaks;
 impl Tool for Breaks {
     fn definition(&self) -> Arc<ToolDefinition> {
         let parameters = json!({"type": "object"});
-        ToolDefinition { name: "breaks".to_owned(), description: "Breaks.".to_owned(), parameters }.into()
+        ToolDefinition::new("breaks", "Breaks.", parameters).into()
     }
 
     fn is_idempotent(&self) -> bool {
@@ -228,7 +228,7 @@ async fn gigantic_answers_fill_nothing_but_their_room() {
         calls(&[("d", "write_file", r#"{"file_path": "/small", "content": "fits"}"#)]),
         text("done"),
     ]);
-    let agent = DeepAgent::builder(model.clone()).tool(giant).build().unwrap();
+    let agent = Agent::deep_builder(model.clone()).tool(giant).build().unwrap();
     let mut thread = open(&agent).await;
     assert_eq!(soon(thread.say("go", &NoWatcher)).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     let sizes: Vec<usize> = results(&thread).iter().map(String::len).collect();

@@ -12,8 +12,8 @@ use prowess_agent::message::Content;
 use prowess_agent::middleware::{HookSet, Hooks, Keep, Skills, StateFiles, SummarisationOptions, Trigger};
 use prowess_agent::model::{ModelLimits, ModelStream};
 use prowess_agent::{
-    Agent, CallReply, DeepAgent, FunctionTool, Model, ModelError, ModelRequest, NoWatcher, ThreadId,
-    ThreadStore as _, ToolAnswer, TurnOutcome, TurnStatus,
+    Agent, CallReply, FunctionTool, Model, ModelError, ModelRequest, NoWatcher, ThreadId, ThreadStore as _,
+    ToolAnswer, TurnOutcome, TurnStatus,
 };
 use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::{Dialect, RunSetup, SessionOptions, SkillSession};
@@ -141,10 +141,10 @@ async fn a_turn_that_is_dropped(given: Given) {
             Rule::new("read", "*", Decision::Allow),
             Rule::new("write", "*", Decision::Allow),
         ];
-        DeepAgent::builder(model.clone())
+        Agent::deep_builder(model.clone())
             .tool(Arc::new(count))
             .skills(world.skills(Dialect::DeepAgents))
-            .permissions(Permissions::unattended(Policy::new().with(RuleSource::User, rules)))
+            .permissions(Permissions::unattended(Policy::new().rules(RuleSource::User, rules)))
             .hooks(Hooks::new(HookSet::parse(&own).unwrap()).agent("critic", critic))
             .store(Arc::new(world.store.clone()))
             .options(short_lease())
@@ -253,7 +253,7 @@ fn compacting(world: &World) -> (Arc<Follows>, Agent) {
     });
     let mut options = SummarisationOptions::default();
     (options.trigger, options.keep) = (Some(Trigger::Messages(6)), Some(Keep::Messages(2)));
-    let agent = DeepAgent::builder(model.clone())
+    let agent = Agent::deep_builder(model.clone())
         .tool(Arc::new(step.idempotent()))
         .hooks(Hooks::new(HookSet::parse(&own).unwrap()).agent("critic", critic))
         .summarisation(options)
@@ -413,8 +413,8 @@ async fn a_word_for_one_thread_is_none_for_another() {
         Rule::new("skill", "*", Decision::Allow),
         Rule::new("run", "*", Decision::Ask),
     ];
-    let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
-    let agent = DeepAgent::builder(model).skills(skills).permissions(permissions).build().unwrap();
+    let permissions = Permissions::unattended(Policy::new().rules(RuleSource::User, rules));
+    let agent = Agent::deep_builder(model).skills(skills).permissions(permissions).build().unwrap();
     for times in 1..30 {
         let mut one = agent.open(ThreadId::new()).await.unwrap();
         let mut another = agent.open(ThreadId::new()).await.unwrap();

@@ -1,7 +1,7 @@
 //! Skills that a stranger wrote, to gain what nobody gave them.
 
-use prowess_agent::middleware::{Approval, Files, HookSet, Hooks, SubAgents, WorkspaceFiles};
-use prowess_agent::{Agent, DeepAgent, NoWatcher, ThreadId, TurnOutcome, TurnStatus};
+use prowess_agent::middleware::{Files, HookSet, Hooks, SubAgents, ToolPermissions, WorkspaceFiles};
+use prowess_agent::{Agent, NoWatcher, ThreadId, TurnOutcome, TurnStatus};
 use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::{AllowedTools, Dialect, SessionOptions};
 use serde_json::json;
@@ -50,11 +50,11 @@ async fn odd_frontmatter_gains_nothing() {
         options
     };
     let rules = [Rule::new("tool", "*", Decision::Allow), Rule::new("tool", "add", Decision::Ask)];
-    let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
+    let permissions = Permissions::unattended(Policy::new().rules(RuleSource::User, rules));
     let agent = world
         .agent(Says::new(said))
         .middleware(world.skills_with(options, &[]))
-        .middleware(Approval::new(permissions))
+        .middleware(ToolPermissions::new(permissions))
         .middleware(Hooks::new(HookSet::default()))
         .tool(add())
         .build()
@@ -74,7 +74,7 @@ async fn a_task_is_no_word_of_a_person() {
         text("I cannot."),
         text("done"),
     ]);
-    let agent = DeepAgent::builder(model.clone()).skills(world.skills(Dialect::DeepAgents)).build().unwrap();
+    let agent = Agent::deep_builder(model.clone()).skills(world.skills(Dialect::DeepAgents)).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();
     let child = model.request(1);
@@ -135,14 +135,14 @@ async fn a_fork_that_forks_itself_ends() {
     let worker = Agent::builder(model.clone()).middleware(world.skills(Dialect::DeepAgents)).build().unwrap();
     let inner = SubAgents::new(worker);
     let middle = Agent::builder(model.clone())
-        .middleware(world.skills(Dialect::DeepAgents).forks(inner.clone()))
+        .middleware(world.skills(Dialect::DeepAgents).sub_agents(inner.clone()))
         .middleware(inner)
         .build()
         .unwrap();
     let tasks = SubAgents::new(middle).depth(1);
     let agent = world
         .agent(model)
-        .middleware(world.skills(Dialect::DeepAgents).forks(tasks.clone()))
+        .middleware(world.skills(Dialect::DeepAgents).sub_agents(tasks.clone()))
         .middleware(tasks)
         .build()
         .unwrap();
@@ -160,7 +160,7 @@ async fn a_memory_does_not_leave_its_frame() {
     std::fs::create_dir(&directory).unwrap();
     std::fs::write(directory.join("AGENTS.md"), format!("a {} b", ends.join(" "))).unwrap();
     let model = Says::new([text("done")]);
-    let agent = DeepAgent::builder(model.clone())
+    let agent = Agent::deep_builder(model.clone())
         .files(world.backend())
         .memory(["/memory/AGENTS.md"])
         .build()
@@ -181,7 +181,7 @@ async fn a_question_cannot_be_painted_over() {
     let write = json!({"file_path": "/\u{202e}cod.sh", "content": paint}).to_string();
     let model = Says::new([calls(&[("a", "execute", &command), ("b", "write_file", &write)]), text("done")]);
     let rules = ["run", "read", "write"].map(|kind| Rule::new(kind, "*", Decision::Ask));
-    let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
+    let permissions = Permissions::unattended(Policy::new().rules(RuleSource::User, rules));
     let files = WorkspaceFiles::new(world.runner());
     let agent = world
         .agent(model)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use prowess_agent::middleware::{Approval, HookSet, Hooks, SubAgents};
+use prowess_agent::middleware::{HookSet, Hooks, SubAgents, ToolPermissions};
 use prowess_agent::thread::ThreadError;
 use prowess_agent::thread_state::NextStep;
 use prowess_agent::{
@@ -29,9 +29,9 @@ fn hang() -> Arc<dyn Tool> {
     }))
 }
 
-fn asking() -> Approval {
+fn asking() -> ToolPermissions {
     let rule = Rule::new("tool", "add", Decision::Ask);
-    Approval::new(Permissions::unattended(Policy::new().with(RuleSource::User, [rule])))
+    ToolPermissions::new(Permissions::unattended(Policy::new().rules(RuleSource::User, [rule])))
 }
 
 /// A thread whose process went away while a sub-agent worked, and the sub-agent's lease still runs.
@@ -117,7 +117,7 @@ async fn two_sub_agents_ask_at_once() {
     let (one, two) = (asks(SUM, "first"), asks(r#"{"numbers": [40]}"#, "second"));
     let other = r#"{"description": "Do it.", "subagent_type": "two"}"#;
     let model = Says::new([calls(&[("a", "task", TASK), ("b", "task", other)]), text("done")]);
-    let tasks = SubAgents::new(one).and("two", "Two.", two);
+    let tasks = SubAgents::new(one).sub_agent("two", "Two.", two);
     let agent = world.agent(model).middleware(tasks).build().unwrap();
     let mut thread = open(&agent).await;
     let TurnStatus::Waiting(waiting) = thread.say("go", &NoWatcher).await.unwrap() else { panic!() };
@@ -183,7 +183,7 @@ async fn many_tasks_share_what_their_parents_turn_has_left() {
     let many: Vec<(&str, &str, &str)> = ids.iter().map(|id| (id.as_str(), "task", TASK)).collect();
     let model = Says::new([calls(&many), text("never said")]);
     let mut options = AgentOptions::default();
-    options.limits = TurnLimits { model_calls: 100, tokens: Some(240) };
+    options.limits = TurnLimits::new(100).tokens(240);
     let agent = world.agent(model).middleware(SubAgents::new(worker)).options(options).build().unwrap();
     let mut thread = open(&agent).await;
     let turn = soon(thread.say("go", &NoWatcher)).await.unwrap();
@@ -213,7 +213,7 @@ async fn a_task_may_take_all_the_time_there_is() {
     let world = World::new(&[]).await;
     let worker = Agent::builder(Says::new([text("worked")])).build().unwrap();
     let model = Says::new([calls(&[("a", "task", TASK)]), text("done")]);
-    let tasks = SubAgents::new(worker).within(Duration::MAX);
+    let tasks = SubAgents::new(worker).timeout(Duration::MAX);
     let agent = world.agent(model).middleware(tasks).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();

@@ -37,12 +37,8 @@ impl Pen {
 #[async_trait]
 impl Tool for Pen {
     fn definition(&self) -> Arc<ToolDefinition> {
-        ToolDefinition {
-            name: self.name.to_owned(),
-            description: "Writes down what it does.".to_owned(),
-            parameters: json!({"type": "object", "properties": {"token": {"type": "string"}}}),
-        }
-        .into()
+        let parameters = json!({"type": "object", "properties": {"token": {"type": "string"}}});
+        ToolDefinition::new(self.name, "Writes down what it does.", parameters).into()
     }
 
     fn is_idempotent(&self) -> bool {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use prowess_agent::middleware::{Approval, Keep, SubAgents, Summarisation, Todos, Trigger};
+use prowess_agent::middleware::{Keep, SubAgents, Summarisation, Todos, ToolPermissions, Trigger};
 use prowess_agent::{
     Agent, AgentBuilder, AgentOptions, CallReply, Model, ThreadId, ThreadStore, ToolCall, Usage,
 };
@@ -68,7 +68,7 @@ pub(super) const DONE: &str = "It is done.";
 pub(super) const NO: &str = "Not that.";
 
 /// What each answer costs.
-pub(super) const COST: Usage = Usage { input: 100, output: 10, cache_read: 3, cache_written: 2 };
+pub(super) const COST: Usage = Usage::new(100, 10).cache_read(3).cache_written(2);
 
 /// The thread of the run.
 pub(super) fn thread() -> ThreadId {
@@ -108,19 +108,19 @@ pub(super) fn agent(place: &Place, store: Arc<dyn ThreadStore>, moments: &Moment
     let summary = Scripted::new([ScriptedTurn::new().usage(COST).say("Much was done.").times(usize::MAX)]);
     std::fs::create_dir_all(&place.files).unwrap();
     let files = Arc::new(LocalBackend::open(&place.files).unwrap());
-    let summarisation = Summarisation::new(asked(Arc::new(summary)), files as Arc<_>).with(|options| {
-        (options.trigger, options.keep) = (Some(Trigger::Messages(14)), Some(Keep::Messages(6)));
-    });
+    let summarisation = Summarisation::new(asked(Arc::new(summary)), files as Arc<_>)
+        .trigger(Trigger::Messages(14))
+        .keep(Keep::Messages(6));
     top.middleware(summarisation).store(store).build().unwrap()
 }
 
 fn equipped(place: &Place, moments: &Moments, model: Arc<dyn Model>, lease: Duration) -> AgentBuilder {
     let rules = [Rule::new("tool", "*", Decision::Allow), Rule::new("tool", "sign", Decision::Ask)];
-    let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
+    let permissions = Permissions::unattended(Policy::new().rules(RuleSource::User, rules));
     let mut options = AgentOptions::default();
     options.lease = lease;
     let pen = |name| Arc::new(Pen { name, path: place.ledger.clone(), moments: moments.clone() });
-    let builder = Agent::builder(model).options(options).middleware(Approval::new(permissions));
+    let builder = Agent::builder(model).options(options).middleware(ToolPermissions::new(permissions));
     builder.tool(pen("note")).tool(pen("look")).tool(pen("sign"))
 }
 
@@ -130,7 +130,7 @@ fn scripted(name: &str, answers: &[Answer], sees_all: bool) -> Scripted {
     let mut messages = 1;
     let mut script = Vec::new();
     for answer in answers {
-        let mut turn = ScriptedTurn::new().usage(COST).in_pieces_of(9);
+        let mut turn = ScriptedTurn::new().usage(COST).piece(9);
         if sees_all {
             turn = turn.expect(ScriptedExpect::new().messages(messages));
         }
@@ -140,7 +140,7 @@ fn scripted(name: &str, answers: &[Answer], sees_all: bool) -> Scripted {
         messages += 1 + answer.len();
         script.push(if answer.is_empty() { turn.say(DONE) } else { turn });
     }
-    Scripted::new(script).named(name).following(ScriptedFollow::Responses)
+    Scripted::new(script).model_name(name).follow(ScriptedFollow::Responses)
 }
 
 pub(super) fn arguments(tool: &str, token: &str) -> Value {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use prowess_agent::id::CallId;
 use prowess_agent::message::AssistantPart;
-use prowess_agent::middleware::Approval;
+use prowess_agent::middleware::ToolPermissions;
 use prowess_agent::model::ToolDefinition;
 use prowess_agent::{
     Agent, CallReply, Event, MemoryThreads, Message, NoWatcher, Thread, ThreadId, ThreadStore, Tool,
@@ -91,12 +91,12 @@ struct Gated {
 impl Tool for Gated {
     fn definition(&self) -> Arc<ToolDefinition> {
         let parameters = json!({"type": "object"});
-        Arc::new(ToolDefinition { name: "ls".to_owned(), description: "Does it.".to_owned(), parameters })
+        Arc::new(ToolDefinition::new("ls", "Does it.", parameters))
     }
 
     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {
         let rules = ["skill", "write", "read", "mcp"].map(|kind| Rule::new(kind, "*", Decision::Ask));
-        let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
+        let permissions = Permissions::unattended(Policy::new().rules(RuleSource::User, rules));
         if let Some(question) = self.question.clone()
             && let Err(output) = context.pass(&permissions, question).await
         {
@@ -131,8 +131,8 @@ async fn waiting(asked: Event, question: Option<&Question>, made: &Arc<Mutex<u32
         true => builder.build().unwrap(),
         false => {
             let rules = [Rule::new("tool", "ls", Decision::Ask)];
-            let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
-            builder.middleware(Approval::new(permissions)).build().unwrap()
+            let permissions = Permissions::unattended(Policy::new().rules(RuleSource::User, rules));
+            builder.middleware(ToolPermissions::new(permissions)).build().unwrap()
         }
     };
     (id, agent.open(thread).await.unwrap())
@@ -154,10 +154,10 @@ async fn a_reply_is_taken_as_stored() {
         arguments: None,
     };
     let binding = text(&value["question"]["request"]["binding"]);
-    gated.push((event, Question::new(Kind::SKILL, "tides").bound_to(binding).to(action)));
+    gated.push((event, Question::new(Kind::SKILL, "tides").binding(binding).action(action)));
     let (_, event) = stored_with("write /tmp/prowess-earlier/project/new.txt");
     let question = Question::about_file(Kind::WRITE, file("/tmp/prowess-earlier/project/new.txt"));
-    gated.push((event, question.to(Action::WriteFile { content: "Tuesday: windy\n".to_owned() })));
+    gated.push((event, question.action(Action::WriteFile { content: "Tuesday: windy\n".to_owned() })));
     let (_, event) = stored_with("write /tmp/prowess-earlier/project/log.txt");
     let question = Question::about_file(Kind::WRITE, file("/tmp/prowess-earlier/project/log.txt"));
     let action = Action::EditFile {
@@ -165,7 +165,7 @@ async fn a_reply_is_taken_as_stored() {
         new_string: "rough".to_owned(),
         replace_all: false,
     };
-    gated.push((event, question.to(action)));
+    gated.push((event, question.action(action)));
     let (value, event) = stored_with("let skill 'tides' read the file");
     let notes = Path::new("/tmp/prowess-earlier/home/notes.txt");
     let question = Question::about_file(Kind::READ, RealPath::known(notes, notes, false));
@@ -175,7 +175,7 @@ async fn a_reply_is_taken_as_stored() {
         is_directory: false,
         with_secrets: Vec::new(),
     };
-    gated.push((event, question.to(action)));
+    gated.push((event, question.action(action)));
     let (value, event) = stored_with("call a tool of the MCP server");
     let action = Action::CallServerTool {
         server: "pier".to_owned(),
@@ -186,7 +186,7 @@ async fn a_reply_is_taken_as_stored() {
     };
     let binding = text(&value["question"]["request"]["binding"]);
     let mcp: Kind = serde_json::from_value(json!("mcp")).unwrap();
-    gated.push((event, Question::new(mcp, "pier depth").bound_to(binding).to(action)));
+    gated.push((event, Question::new(mcp, "pier depth").binding(binding).action(action)));
     for (asked, question) in gated {
         let made = Arc::new(Mutex::new(0));
         let (id, mut thread) = waiting(asked.clone(), Some(&question), &made).await;
@@ -202,7 +202,7 @@ async fn a_reply_is_taken_as_stored() {
         thread.reply(&id, no, &NoWatcher).await.unwrap();
         assert_eq!((results(&thread)[0].contains("not this"), *made.lock().unwrap()), (true, 1));
         // The call means something else by now.
-        let (id, mut thread) = waiting(asked, Some(&question.and("another")), &made).await;
+        let (id, mut thread) = waiting(asked, Some(&question.subject("another")), &made).await;
         let turn = thread.reply(&id, CallReply::Approve, &NoWatcher).await.unwrap();
         assert!(matches!(turn, TurnStatus::Waiting(_)), "{turn:?}");
         assert_eq!(*made.lock().unwrap(), 1);

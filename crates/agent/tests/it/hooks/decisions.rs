@@ -1,6 +1,6 @@
 //! What a hook's exit code and its JSON decide, and what they never do.
 
-use prowess_agent::middleware::Approval;
+use prowess_agent::middleware::ToolPermissions;
 use prowess_agent::{CallReply, NoWatcher, TurnOutcome, TurnStatus};
 use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use serde_json::{Value, json};
@@ -82,9 +82,9 @@ async fn other_arguments_are_not_slipped_past_an_approval() {
     assert_eq!(results(&thread), [wanted, "7"]);
 }
 
-fn rules(decision: Decision) -> Approval {
+fn rules(decision: Decision) -> ToolPermissions {
     let rule = Rule::new("tool", "add", decision);
-    Approval::new(Permissions::unattended(Policy::new().with(RuleSource::User, [rule])))
+    ToolPermissions::new(Permissions::unattended(Policy::new().rules(RuleSource::User, [rule])))
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use prowess_agent::message::Content;
-use prowess_agent::middleware::{Approval, Keep, SubAgents, Summarisation, Trigger};
+use prowess_agent::middleware::{Keep, SubAgents, Summarisation, ToolPermissions, Trigger};
 use prowess_agent::{Agent, CallReply, NoWatcher, ThreadId, TurnOutcome, TurnStatus};
 use prowess_backend::MemoryBackend;
 use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
@@ -143,9 +143,9 @@ async fn post_tool_use_failure_is_told_of_errors_and_post_tool_use_is_not() {
     );
 }
 
-fn ask_for_add() -> Approval {
+fn ask_for_add() -> ToolPermissions {
     let rule = Rule::new("tool", "add", Decision::Ask);
-    Approval::new(Permissions::unattended(Policy::new().with(RuleSource::User, [rule])))
+    ToolPermissions::new(Permissions::unattended(Policy::new().rules(RuleSource::User, [rule])))
 }
 
 #[tokio::test]
@@ -197,10 +197,9 @@ async fn permission_request_is_not_passed_by_dying() {
 }
 
 fn summarising(model: &Arc<Says>) -> Summarisation {
-    Summarisation::new(model.clone(), Arc::new(MemoryBackend::new())).with(|options| {
-        options.trigger = Some(Trigger::Messages(4));
-        options.keep = Some(Keep::Messages(2));
-    })
+    Summarisation::new(model.clone(), Arc::new(MemoryBackend::new()))
+        .trigger(Trigger::Messages(4))
+        .keep(Keep::Messages(2))
 }
 
 #[tokio::test]
@@ -260,7 +259,7 @@ async fn subagent_start_can_refuse_and_subagent_stop_hears_the_answer() {
         ],
         "SubagentStop": [{"hooks": [command(&format!("{NOTE}; echo 'was that all?' >&2; exit 2"))]}],
     });
-    let tasks = SubAgents::new(worker).and("poet", "Rhymes.", poet);
+    let tasks = SubAgents::new(worker).sub_agent("poet", "Rhymes.", poet);
     let agent = place.builder(&model).middleware(tasks).middleware(place.hooks(own)).build().unwrap();
     let mut thread = open(&agent).await;
     thread.say("go", &NoWatcher).await.unwrap();

@@ -192,12 +192,7 @@ struct Asks;
 #[async_trait]
 impl Tool for Asks {
     fn definition(&self) -> Arc<ToolDefinition> {
-        ToolDefinition {
-            name: "asks".to_owned(),
-            description: "Asks.".to_owned(),
-            parameters: json!({"type": "object"}),
-        }
-        .into()
+        ToolDefinition::new("asks", "Asks.", json!({"type": "object"})).into()
     }
 
     async fn call(&self, _: Value, context: ToolContext<'_>) -> ToolOutput {

@@ -54,7 +54,7 @@ fn skills(catalog: &Catalog, rules: &[(&str, &str, Decision)]) -> Skills {
         rules.iter().map(|(kind, pattern, decision)| Rule::new(kind, pattern, *decision)).collect();
     let catalog = catalog.clone();
     Skills::new(move |_| {
-        let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules.clone()));
+        let permissions = Permissions::unattended(Policy::new().rules(RuleSource::User, rules.clone()));
         SkillSession::builder(catalog.clone()).permissions(permissions)
     })
 }

@@ -102,8 +102,7 @@ async fn case_90_pairs_are_never_split() {
         let store = Arc::new(MemoryThreads::new());
         let id = long_thread(&store, 40).await;
         let model = Says::new([text("A summary."), text("Ready.")]);
-        let summarisation = after(10, 4)(model.clone(), Arc::new(MemoryBackend::new()))
-            .with(|options| options.keep = Some(keep));
+        let summarisation = after(10, 4)(model.clone(), Arc::new(MemoryBackend::new())).keep(keep);
         let mut thread = thread(&store, &model, summarisation, &id).await;
         // The last answer has several calls.
         let call = |id: &str| {
@@ -227,8 +226,8 @@ async fn nothing_is_cut_below_the_trigger() {
         let store = Arc::new(MemoryThreads::new());
         let id = long_thread(&store, 40).await;
         let model = Says::new([text("Ready.")]);
-        let summarisation = Summarisation::new(model.clone(), Arc::new(MemoryBackend::new()))
-            .with(|options| options.trigger = Some(trigger));
+        let summarisation =
+            Summarisation::new(model.clone(), Arc::new(MemoryBackend::new())).trigger(trigger);
         let mut thread = thread(&store, &model, summarisation, &id).await;
         thread.say("go on", &NoWatcher).await.unwrap();
         assert_eq!((thread.state().cut(), model.request(0).messages.len()), (0, 41));

@@ -208,10 +208,8 @@ async fn live_on(plan: &Plan, threads: Arc<dyn ThreadStore>, files: Arc<dyn Back
     let backend: Arc<dyn Backend> = Arc::new(Appends { files, append: Torn(Arc::clone(&fuse)) });
     let builder = || -> AgentBuilder {
         let model = Arc::new(Talks { limits: plan.limits, most: plan.most });
-        let summarisation = Summarisation::new(model.clone(), backend.clone()).with(|options| {
-            options.trigger = Some(plan.trigger);
-            options.keep = Some(plan.keep);
-        });
+        let summarisation =
+            Summarisation::new(model.clone(), backend.clone()).trigger(plan.trigger).keep(plan.keep);
         Agent::builder(model).middleware(summarisation).store(store.clone())
     };
     let agent = builder().build().unwrap();

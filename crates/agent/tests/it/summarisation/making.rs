@@ -55,8 +55,8 @@ async fn the_form_of_the_summary() {
     let id = long_thread(&store, 40).await;
     let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
     let model = Says::new([text("\n  What is known.\n"), text("Ready.")]);
-    let summarisation = after(10, 4)(model.clone(), backend)
-        .with(|options| options.history_path_prefix = VirtualPath::parse("/old").unwrap());
+    let summarisation =
+        after(10, 4)(model.clone(), backend).history_path_prefix(VirtualPath::parse("/old").unwrap());
     thread(&store, &model, summarisation, &id).await.say("go on", &NoWatcher).await.unwrap();
     let summary = &model.request(1).messages[0];
     let expected = format!(
@@ -191,8 +191,8 @@ async fn imported_summaries_are_not_written() {
     let id = ThreadId::new();
     let mut thread = thread(&store, &model, summarisation, &id).await;
     let messages = vec![
-        Message::user("An earlier summary.").marked("lc_source", "summarization"),
-        Message::user("From elsewhere.").marked("lc_source", "elsewhere"),
+        Message::user("An earlier summary.").mark("lc_source", "summarization"),
+        Message::user("From elsewhere.").mark("lc_source", "elsewhere"),
         Message::user("Plain."),
     ];
     thread.import(messages).await.unwrap();
@@ -250,18 +250,13 @@ async fn what_is_shortened_can_be_set() {
         text("done"),
     ]);
     let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
-    let summarisation = Summarisation::new(model.clone(), backend.clone()).with(|options| {
-        let mut truncate = TruncateArguments::default();
-        assert_eq!(
-            (truncate.max_length, truncate.truncation_text.as_str()),
-            (2000, "...(argument truncated)")
-        );
-        truncate.trigger = Trigger::Tokens(1);
-        truncate.keep = Keep::Messages(2);
-        truncate.max_length = 10;
-        truncate.truncation_text = "…".to_owned();
-        options.truncate_arguments = Some(truncate);
-    });
+    let mut truncate = TruncateArguments::default();
+    assert_eq!((truncate.max_length, truncate.truncation_text.as_str()), (2000, "...(argument truncated)"));
+    truncate.trigger = Trigger::Tokens(1);
+    truncate.keep = Keep::Messages(2);
+    truncate.max_length = 10;
+    truncate.truncation_text = "…".to_owned();
+    let summarisation = Summarisation::new(model.clone(), backend.clone()).truncate_arguments(truncate);
     let agent = Agent::builder(model.clone())
         .middleware(summarisation)
         .middleware(Files::new(backend))

@@ -93,10 +93,7 @@ fn told(messages: &[Arc<Message>]) -> String {
 /// Summaries that come after so many messages, and leave so many.
 fn after(messages: usize, keep: usize) -> impl Fn(Arc<Says>, Arc<dyn Backend>) -> Summarisation {
     move |model, backend| {
-        Summarisation::new(model, backend).with(|options| {
-            options.trigger = Some(Trigger::Messages(messages));
-            options.keep = Some(Keep::Messages(keep));
-        })
+        Summarisation::new(model, backend).trigger(Trigger::Messages(messages)).keep(Keep::Messages(keep))
     }
 }
 

@@ -99,7 +99,7 @@ async fn the_agents_window_counts_and_not_the_summarisers() {
 async fn the_last_message_stays() {
     for keep in [Keep::Messages(0), Keep::Tokens(0), Keep::Fraction(0.0), Keep::Fraction(0.1)] {
         let model = reader([text("A summary."), text("Ready.")]);
-        let summarisation = after(3, 1)(model.clone(), files()).with(|options| options.keep = Some(keep));
+        let summarisation = after(3, 1)(model.clone(), files()).keep(keep);
         let mut thread = opened(Agent::builder(model.clone()).middleware(summarisation)).await;
         thread.import(vec![long(20), long(20), long(20)]).await.unwrap();
         thread.say_all(vec![long(700)], &NoWatcher).await.unwrap();
@@ -114,8 +114,7 @@ async fn without_a_window_six_messages_stay() {
     let store = Arc::new(MemoryThreads::new());
     let id = long_thread(&store, 40).await;
     let model = Says::new([text("A summary."), text("Ready.")]);
-    let summarisation =
-        after(10, 0)(model.clone(), files()).with(|options| options.keep = Some(Keep::Fraction(0.1)));
+    let summarisation = after(10, 0)(model.clone(), files()).keep(Keep::Fraction(0.1));
     let mut thread = thread(&store, &model, summarisation, &id).await;
     thread.say("go on", &NoWatcher).await.unwrap();
     assert_eq!(model.request(1).messages.len(), 1 + 6);
@@ -240,7 +239,9 @@ impl Middleware for Objects {
         let Announcement::Compacting { messages } = announcement else { return Reaction::default() };
         self.1.lock().unwrap().push(messages);
         let objection = self.0.load(Ordering::Relaxed).then(|| "not now".to_owned());
-        Reaction { objection, ..Reaction::default() }
+        let mut reaction = Reaction::default();
+        reaction.objection = objection;
+        reaction
     }
 }
 
@@ -336,8 +337,7 @@ async fn nothing_is_counted_twice() {
     let id = long_thread(&store, 2000).await;
     for (trigger, first, second) in [(Trigger::Messages(9999), 0, 0), (Trigger::Tokens(999_999), 2500, 3)] {
         let model = Says::new((0..3).map(|_| after_reading(0, text("Ready."))));
-        let summarisation =
-            Summarisation::new(model.clone(), files()).with(|options| options.trigger = Some(trigger));
+        let summarisation = Summarisation::new(model.clone(), files()).trigger(trigger);
         let fork = ThreadId::new();
         let events = store.events(&id, 0, usize::MAX).await.unwrap().len() as u64;
         store.fork(&id, events, &fork).await.unwrap();

@@ -67,7 +67,7 @@ fn skills(scratch: &std::path::Path) -> Skills {
         let rule = Rule::new("run", "*", Decision::Allow);
         SkillSession::builder(catalog.clone())
             .options(SessionOptions::new(Dialect::Trpc))
-            .permissions(Permissions::unattended(Policy::new().with(RuleSource::User, [rule])))
+            .permissions(Permissions::unattended(Policy::new().rules(RuleSource::User, [rule])))
             .runs(RunSetup::new(runner.clone(), thread.as_str()))
     })
 }
@@ -89,7 +89,7 @@ async fn a_turn_is_a_tree_of_spans() {
     let subscriber = tracing_subscriber::registry().with(exporter.layer());
     tracing::subscriber::set_global_default(subscriber).unwrap();
 
-    let usage = Usage { input: 120, output: 7, cache_read: 100, cache_written: 20 };
+    let usage = Usage::new(120, 7).cache_read(100).cache_written(20);
     let run = json!({
         "skill": "greet",
         "command": format!("echo {SECRET} | tee out/{SECRET}.txt"),
@@ -111,10 +111,11 @@ async fn a_turn_is_a_tree_of_spans() {
             .call("skill_exec", json!({"skill": "greet", "command": "true", "yield_ms": 20_000})),
         ScriptedTurn::new().say(SECRET),
     ])
-    .named("openai:big");
-    let sub_agent =
-        |turn: ScriptedTurn| Agent::builder(Arc::new(Scripted::new([turn]).named("small"))).build().unwrap();
-    let sub_agents = SubAgents::new(sub_agent(ScriptedTurn::new().say(SECRET))).and(
+    .model_name("openai:big");
+    let sub_agent = |turn: ScriptedTurn| {
+        Agent::builder(Arc::new(Scripted::new([turn]).model_name("small"))).build().unwrap()
+    };
+    let sub_agents = SubAgents::new(sub_agent(ScriptedTurn::new().say(SECRET))).sub_agent(
         "broken",
         "Fails.",
         sub_agent(ScriptedTurn::new().fail(ModelErrorKind::Overloaded, SECRET)),

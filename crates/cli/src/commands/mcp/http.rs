@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
-use prowess_mcp::{HttpOptions, Token};
+use prowess_mcp::{HttpServerOptions, Token};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 
@@ -61,7 +61,7 @@ impl Http {
     }
 
     /// Starts to listen, and says on standard error where, and which token is needed.
-    pub(crate) async fn open(&self, address: SocketAddr) -> Result<(TcpListener, HttpOptions)> {
+    pub(crate) async fn open(&self, address: SocketAddr) -> Result<(TcpListener, HttpServerOptions)> {
         if !address.ip().is_loopback() && !self.allow_remote {
             bail!(
                 "other machines can reach `{}`: listen on 127.0.0.1, or add --allow-remote if a TLS proxy is in front",
@@ -69,7 +69,7 @@ impl Http {
             );
         }
         let (token, kept) = self.token()?;
-        let mut options = HttpOptions::new(token);
+        let mut options = HttpServerOptions::new(token);
         options.hosts.clone_from(&self.allow_name);
         options.origins =
             self.allow_origin.iter().map(|origin| origin.trim_end_matches('/').to_owned()).collect();

@@ -74,8 +74,8 @@ impl SkillReloader {
     fn apply_rules(&self, policy: &Policy) {
         let now = self.permissions.policy();
         for source in [RuleSource::User, RuleSource::Project, RuleSource::Agent] {
-            if now.rules(source) != policy.rules(source) {
-                self.permissions.set(source, policy.rules(source).to_vec());
+            if now.rules_of(source) != policy.rules_of(source) {
+                self.permissions.set(source, policy.rules_of(source).to_vec());
             }
         }
     }

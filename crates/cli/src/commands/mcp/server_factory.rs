@@ -33,7 +33,7 @@ impl ServerFactory {
             Some(session) if session.engine().catalog_view().catalog().is_same(&catalog) => session.clone(),
             _ => {
                 let session = SkillSession::builder(catalog).permissions(self.permissions.clone());
-                example.insert(session.start().await).clone()
+                example.insert(session.build().await).clone()
             }
         }
     }
@@ -44,7 +44,7 @@ impl ServerFactory {
         let mut session = SkillSession::builder(catalog.clone())
             .options(self.options.clone())
             .permissions(self.permissions.clone())
-            .beside(&self.shared_session(catalog).await);
+            .sibling(&self.shared_session(catalog).await);
         // Without a scope nothing is saved.
         let artifacts = self.artifacts.as_ref().and_then(|artifacts| {
             let scope = self.wider.clone().map_or_else(Scope::new_session, Ok);
@@ -58,9 +58,9 @@ impl ServerFactory {
             runs.runner.artifacts = addressed.map(|artifacts| Arc::new(artifacts) as Arc<dyn ArtifactStore>);
             session = session.runs(runs);
         }
-        let server = SkillServer::new(Arc::clone(&self.live), session.start().await);
+        let server = SkillServer::new(Arc::clone(&self.live), session.build().await);
         match artifacts {
-            Some(artifacts) => server.with_artifacts(artifacts),
+            Some(artifacts) => server.artifacts(artifacts),
             None => server,
         }
     }

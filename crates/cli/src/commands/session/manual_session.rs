@@ -1,6 +1,6 @@
 //! A session that a person drives by hand: what each command does, and what the model has read.
 
-use prowess_skills::allowed_tools::{ToolCall, ToolVerdict};
+use prowess_skills::allowed_tools::{CheckedCall, ToolVerdict};
 use prowess_skills::event::Staleness;
 use prowess_skills::options::Placement;
 use prowess_skills::refresh::Refreshed;
@@ -222,7 +222,7 @@ impl<'a> ManualSession<'a> {
     }
 
     fn verdict(&self, name: &str, argument: Option<&str>) -> CommandResult {
-        let verdict = self.session.view().check_tool(ToolCall { name, argument });
+        let verdict = self.session.view().check_tool(CheckedCall { name, argument });
         match verdict {
             ToolVerdict::Pass => {
                 let note = OutputPart::Note(

@@ -46,7 +46,7 @@ async fn served_with(
             .permissions(permissions.clone())
             .runs(RunSetup::new(runner, format!("client {number}")));
         let live = Arc::clone(&made);
-        async move { SkillServer::new(live, session.start().await).with_artifacts(artifacts) }
+        async move { SkillServer::new(live, session.build().await).artifacts(artifacts) }
     };
     (Served::serve(live, limits, make).await, scratch)
 }

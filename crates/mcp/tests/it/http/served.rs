@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use prowess_mcp::{HttpLimits, HttpOptions, LiveSkills, SkillServer, Token, serve_http, session_options};
+use prowess_mcp::{
+    HttpLimits, HttpServerOptions, LiveSkills, SkillServer, Token, serve_http, session_options,
+};
 use prowess_permission::{Decision, Permissions};
 use prowess_skills::{Dialect, SkillSession};
 use serde_json::{Value, json};
@@ -48,7 +50,7 @@ impl Served {
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let mut options = HttpOptions::new(Token::new(SECRET).unwrap());
+        let mut options = HttpServerOptions::new(Token::new(SECRET).unwrap());
         options.hosts = vec!["mcp.example.com".to_owned()];
         options.origins = vec!["https://app.example.com".to_owned()];
         options.limits = limits;
@@ -100,7 +102,7 @@ async fn make(live: Arc<LiveSkills>, permissions: Permissions) -> SkillServer {
     let session = SkillSession::builder(live.catalog())
         .options(session_options(Dialect::DeepAgents))
         .permissions(permissions)
-        .start()
+        .build()
         .await;
     SkillServer::new(live, session)
 }

@@ -12,9 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prowess_agent::middleware::{Skills, SkillsState, StateFiles};
 use prowess_agent::thread::ThreadError;
-use prowess_agent::{
-    Agent, CallReply, DeepAgent, NoWatcher, Thread, ThreadId, ThreadStore, TurnOutcome, TurnStatus,
-};
+use prowess_agent::{Agent, CallReply, NoWatcher, Thread, ThreadId, ThreadStore, TurnOutcome, TurnStatus};
 use prowess_backend::{Backend, MemoryBackend, VirtualPath};
 use prowess_catalog::{Catalog, Root, ScanOptions, scan_backend};
 use prowess_models::{Scripted, ScriptedExpect, ScriptedTurn as Says};
@@ -96,7 +94,7 @@ impl Harbour {
         let catalog = Catalog::empty().assembled([scan]);
         let rules = RULES.map(|(kind, pattern, decision)| Rule::new(kind, pattern, decision));
         let broker = Broker::open(Arc::new(self.store.clone()), PROJECT).await.unwrap();
-        let permissions = Permissions::new(broker, "sailor", Policy::new().with(RuleSource::User, rules));
+        let permissions = Permissions::new(broker, "sailor", Policy::new().rules(RuleSource::User, rules));
         let runner = Runner {
             workspaces: Workspaces::open(self.scratch.path()).unwrap(),
             artifacts: None,
@@ -112,7 +110,7 @@ impl Harbour {
                 .permissions(gate.clone())
                 .runs(RunSetup::new(runner.clone(), thread.as_str()))
         });
-        let agent = DeepAgent::builder(Arc::new(Scripted::new(says)));
+        let agent = Agent::deep_builder(Arc::new(Scripted::new(says)));
         let agent = agent.skills(skills).permissions(permissions).store(Arc::new(self.store.clone()));
         agent.build().unwrap()
     }

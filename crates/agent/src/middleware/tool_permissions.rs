@@ -1,4 +1,4 @@
-//! Approval: tool calls wait in the thread until a person has replied.
+//! Permissions of tool calls: a call waits in the thread until a person has replied.
 
 use async_trait::async_trait;
 use prowess_permission::{Action, Decision, Kind, Permissions, Question, quote_name};
@@ -20,7 +20,7 @@ const MAX_NAME: usize = 64;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use prowess_agent::middleware::{Approval, Todos};
+/// use prowess_agent::middleware::{ToolPermissions, Todos};
 /// use prowess_agent::{Agent, NoWatcher, ThreadId};
 /// use prowess_models::{ScriptedExpect, Scripted, ScriptedTurn};
 /// use prowess_permission::{Decision, RuleSource, Permissions, Policy, Rule};
@@ -29,12 +29,12 @@ const MAX_NAME: usize = 64;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let rules = [Rule::new("tool", "write_*", Decision::Deny)];
-/// let permissions = Permissions::unattended(Policy::new().with(RuleSource::User, rules));
+/// let permissions = Permissions::unattended(Policy::new().rules(RuleSource::User, rules));
 /// let model = Scripted::new([
 ///     ScriptedTurn::new().call("write_todos", json!({"todos": []})),
 ///     ScriptedTurn::new().expect(ScriptedExpect::new().last("denied")).say("I may not."),
 /// ]);
-/// let agent = Agent::builder(Arc::new(model)).middleware(Approval::new(permissions)).middleware(Todos).build()?;
+/// let agent = Agent::builder(Arc::new(model)).middleware(ToolPermissions::new(permissions)).middleware(Todos).build()?;
 /// let mut thread = agent.open(ThreadId::new()).await?;
 /// thread.say("Plan.", &NoWatcher).await?;
 /// assert_eq!(thread.last_response().as_deref(), Some("I may not."));
@@ -42,10 +42,10 @@ const MAX_NAME: usize = 64;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Approval(Permissions);
+pub struct ToolPermissions(Permissions);
 
-impl Approval {
-    /// Approval with these permissions.
+impl ToolPermissions {
+    /// Applies the rules of these permissions.
     pub fn new(permissions: Permissions) -> Self {
         Self(permissions)
     }
@@ -56,7 +56,7 @@ impl Approval {
 }
 
 #[async_trait]
-impl Middleware for Approval {
+impl Middleware for ToolPermissions {
     fn name(&self) -> &str {
         NAME
     }
@@ -106,7 +106,7 @@ impl Middleware for Approval {
 
 fn question(call: &ToolCall) -> Question {
     let action = Action::CallTool { tool: call.name.clone(), arguments: call.arguments.clone() };
-    Question::new(Kind::TOOL, call.name.as_str()).to(action)
+    Question::new(Kind::TOOL, call.name.as_str()).action(action)
 }
 
 fn denial(call: &ToolCall) -> String {
