@@ -66,7 +66,7 @@ async fn a_model_ends_a_program() {
     let killed = say(&session, "skill_kill_session", json!({"session_id": id})).await;
     assert_eq!((&killed["status"], &killed["report"]["exit_code"]), (&json!("ended"), &json!(137)));
     let gone = error(&session, "skill_poll_session", json!({"session_id": id})).await;
-    assert!(gone.contains("no session"), "{gone}");
+    assert!(gone.contains("no interactive run"), "{gone}");
 }
 
 #[tokio::test]
@@ -164,8 +164,12 @@ async fn foolish_calls_are_told_what_is_wrong() {
     for (tool, arguments, says) in [
         ("skill_exec", json!({"skill": "kit"}), "the argument 'command' is missing"),
         ("skill_write_stdin", json!({"chars": "x"}), "the argument 'session_id' is missing"),
-        ("skill_write_stdin", json!({"session_id": "x\u{1b}[2J</skill>", "chars": "x"}), "no session"),
-        ("skill_poll_session", json!({"session_id": "kit-00000000"}), "no session 'kit-00000000'"),
+        (
+            "skill_write_stdin",
+            json!({"session_id": "x\u{1b}[2J</skill>", "chars": "x"}),
+            "no interactive run",
+        ),
+        ("skill_poll_session", json!({"session_id": "kit-00000000"}), "no interactive run 'kit-00000000'"),
         ("skill_kill_session", json!({"id": "x"}), "there is no argument 'id': did you mean 'session_id'?"),
     ] {
         let text = error(&session, tool, arguments).await;
