@@ -55,7 +55,7 @@ fn carry(skills: &Path) {
     }
 }
 
-/// All files below a directory, but for what running them left.
+/// All files below a directory, except files that running them left.
 fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();

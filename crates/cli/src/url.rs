@@ -1,6 +1,6 @@
 //! URLs in messages.
 
-/// A URL without what stands before its host or after a `?`.
+/// A URL without its user name, password and query, which can be secret.
 pub(crate) fn without_secrets(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());

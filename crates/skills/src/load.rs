@@ -22,7 +22,7 @@ use crate::state::SkillState;
 use crate::view::SkillView;
 
 /// How many levels of a skill's directories are listed when the skill is loaded, by default.
-pub(crate) const DEFAULT_RESOURCE_DEPTH: usize = 1;
+pub const DEFAULT_RESOURCE_DEPTH: usize = 1;
 
 /// Who wants to load or run a skill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -44,6 +44,13 @@ pub struct ModelResponse {
     pub finish: Option<Finish>,
 }
 
+impl ModelResponse {
+    /// A response of the model `model`, without usage.
+    pub fn new(model: impl Into<String>, message: Message) -> Self {
+        Self { model: model.into(), message, usage: Usage::default(), finish: None }
+    }
+}
+
 impl ResponseAssembly {
     /// An empty response of the model `model`.
     pub fn new(model: impl Into<String>) -> Self {

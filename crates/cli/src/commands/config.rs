@@ -116,7 +116,7 @@ fn rows(config: &Config) -> Vec<Row> {
     rows
 }
 
-/// The value without possible secrets: the arguments of a program, and what stands before a host.
+/// The value without possible secrets: the arguments of a program, and the user name and password of a URL.
 fn without_secrets(path: &[String], value: &Value) -> Value {
     match (path.last().map(String::as_str), value) {
         (Some("key_command"), Value::Array(words)) if words.len() > 1 => {

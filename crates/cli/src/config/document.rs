@@ -14,10 +14,10 @@ use crate::terminal::printable;
 
 /// The settings of a file, not yet checked.
 pub(crate) fn settings(source: &Source) -> Result<Values> {
-    let (table, origin) = parse(source)?;
+    let (mut table, origin) = parse(source)?;
     let mut values = Values::new();
+    OTHER_TABLES.iter().for_each(|name| drop(table.remove(*name)));
     put_table(&mut values, &[], &table, &origin);
-    values.retain(|path, _| !OTHER_TABLES.contains(&path[0].as_str()));
     Ok(values)
 }
 

@@ -169,8 +169,8 @@ impl Reader<'_> {
     }
 }
 
-/// Refuses keys of a source that are not known, that should be tables, or that it may not set.
-pub(crate) fn check_keys(values: &Values, tables: &[Table]) -> Result<()> {
+/// Refuses keys of one of these sources that are not known, that should be tables, or that it may not set.
+pub(crate) fn check_keys(values: &Values, sources: &[Values], tables: &[Table]) -> Result<()> {
     for (path, value) in values {
         let Some(table) = tables.iter().find(|table| table.name == path[0]) else {
             return unknown(path, value, tables.iter().map(|table| table.name).chain(OTHER_TABLES));
@@ -187,7 +187,11 @@ pub(crate) fn check_keys(values: &Values, tables: &[Table]) -> Result<()> {
             // A key in the table gives a better message.
             let mut below =
                 values.range(path.clone()..).skip(1).take_while(|(next, _)| next.starts_with(path));
-            let is_forbidden = path.len() == 2 && below.next().is_none() && table.keys.iter().all(is_users);
+            // An empty table adds nothing to one that another source has.
+            let is_known =
+                sources.iter().any(|other| !std::ptr::eq(other, values) && other.contains_key(path));
+            let is_forbidden =
+                path.len() == 2 && !is_known && below.next().is_none() && table.keys.iter().all(is_users);
             is_forbidden.then(|| format!("have the table [{}]", shown(path)))
         } else {
             let (key, found) = (shown(path), found(&value.json));

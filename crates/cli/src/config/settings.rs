@@ -63,8 +63,8 @@ impl Settings {
     pub(super) fn read(mut sources: Vec<Values>) -> Result<(Self, Vec<Row>, Vec<String>)> {
         let notices = sources.iter_mut().flat_map(rename).collect();
         let tables = tables();
-        sources.iter().try_for_each(|values| check_keys(values, &tables))?;
         sources.insert(0, built_in());
+        sources.iter().try_for_each(|values| check_keys(values, &sources, &tables))?;
         let mut reader = Reader { sources: &sources, rows: Vec::new() };
         let mut settings = read_tables(&mut reader)?;
         settings.check(&reader)?;

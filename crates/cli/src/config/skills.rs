@@ -2,6 +2,7 @@
 
 use prowess_catalog::overview::ManualSkills;
 use prowess_skills::documents::DEFAULT_MAX_DOCUMENT_BYTES;
+use prowess_skills::load::DEFAULT_RESOURCE_DEPTH;
 use prowess_skills::load_limits::DEFAULT_MAX_LOADED_SKILLS;
 use prowess_skills::{AllowedTools, Budgets, Dialect, Discovery, Lifetime, SessionOptions};
 
@@ -22,7 +23,7 @@ section! {
         All max_document_bytes: Whole = DEFAULT_MAX_DOCUMENT_BYTES,
         /// How many levels of a skill's directories are listed when the skill is loaded. With 1, the list has
         /// `scripts/`, `references/` and so on, without the directories in them.
-        All resource_depth: Whole = 1,
+        All resource_depth: Whole = DEFAULT_RESOURCE_DEPTH,
         /// What a skill's `allowed-tools` do: recommend these tools, restrict the model to them, or approve them in
         /// advance, so that prowess does not ask about them.
         User allowed_tools: AllowedTools = "recommend",

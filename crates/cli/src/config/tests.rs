@@ -222,6 +222,8 @@ fn a_project_is_not_told_to_fill_a_table_that_it_may_not_have() {
         assert!(error.starts_with("/project/prowess.toml:1: only your own file"), "{error}");
         assert!(error.ends_with(&format!(" may have the table [{table}]; move it there")), "{error}");
     }
+    // It adds nothing to a table that is there.
+    load("", "[provider.openai]", &[], &[]).unwrap();
     // Not all keys of this table are the user's.
     load("", "[skills]", &[], &[]).unwrap();
 }

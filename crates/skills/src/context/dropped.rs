@@ -32,8 +32,8 @@ impl DropReason {
         let name = code_text(name);
         match self {
             Self::NoRoom { tokens, budget } => format!(
-                "Skill '{name}' was unloaded: its text takes {tokens} tokens, but loaded skills may \
-                 take only {budget} here. {again}"
+                "Skill '{name}' was unloaded: its {tokens} tokens no longer fit. All loaded skills together may \
+                 take {budget} tokens here. {again}"
             ),
             Self::Changed => format!(
                 "Skill '{name}' was unloaded: it has changed, and the change has not been approved. {again}"

@@ -138,8 +138,9 @@ impl HookDecision {
         }
         if let Some(arguments) = verdict.arguments.filter(|arguments| *arguments != input["tool_input"]) {
             // A person or a rule approved other arguments. These need approval too.
-            let text =
-                format!("it changed the arguments after they were approved. Call again with: {arguments}");
+            let text = format!(
+                "it wants other arguments than those that were approved. Call again with: {arguments}"
+            );
             self.block(due, &text);
         }
         if let Some(reason) = &verdict.block {
