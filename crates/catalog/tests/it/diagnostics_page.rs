@@ -17,8 +17,8 @@ fn the_page_of_diagnostics_lists_every_code() {
          - `skipped`: prowess leaves out the skill or the directory.\n\
          - `warning`: the agent can use the skill, but perhaps not as its author meant it.\n\
          - `info`: this is for information only.\n\n\
-         The column shows the usual case. A single finding can be more severe. For example, `unreadable` is usually a warning, but prowess\n\
-         skips a skill whose SKILL.md it cannot read.\n\n\
+         The column shows the usual case. A single finding can be more severe. For example, `unreadable` is usually a warning, but\n\
+         prowess skips a skill whose SKILL.md it cannot read.\n\n\
          The column *check* says `error` if the finding makes a skill invalid for `prowess check` with the profile `spec`, which is the\n\
          default. If the cell is empty, the finding is a warning or information, and the skill is valid.\n",
     );
