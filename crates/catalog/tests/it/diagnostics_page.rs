@@ -11,12 +11,16 @@ use prowess_catalog::{Code, Severity};
 fn the_page_of_diagnostics_lists_every_code() {
     let mut page = String::from(
         "# Diagnostics\n\n\
-         A diagnostic is one finding about a skill or a root. Each has a stable code.\n\n\
-         - The column *loading* says what happens when an agent loads the skill: prowess skips it, warns, or only informs.\n\
-         - The column *check* says `error` if the finding makes a skill invalid for `prowess check` under the profile `spec`. All other\n\
-         \x20 findings are warnings or information, and the skill is valid.\n\n\
-         The column *loading* shows what usually happens. A single finding can be more severe. For example, `unreadable` is usually\n\
-         a warning, but prowess skips a skill whose SKILL.md it cannot read.\n",
+         A diagnostic is one finding about a skill, or about a root: a place in which prowess looks for skills. Each diagnostic has a\n\
+         stable code.\n\n\
+         The column *loading* says what prowess does when it prepares skills for an agent:\n\n\
+         - `skipped`: prowess leaves out the skill or the directory.\n\
+         - `warning`: the agent can use the skill, but perhaps not as its author meant it.\n\
+         - `info`: this is for information only.\n\n\
+         The column shows the usual case. A single finding can be more severe. For example, `unreadable` is usually a warning, but\n\
+         prowess skips a skill whose SKILL.md it cannot read.\n\n\
+         The column *check* says `error` if the finding makes a skill invalid for `prowess check` with the profile `spec`, which is the\n\
+         default. If the cell is empty, the finding is a warning or information, and the skill is valid.\n",
     );
     for (class, heading, text) in [
         (CodeClass::Breach, "Breaches of the specification", "The open specification forbids these."),
