@@ -53,7 +53,7 @@ async fn an_agent_judges_and_its_answer_is_read_as_output_is() {
     thread.say("1 + 2 + 3?", &NoWatcher).await.unwrap();
     assert_eq!(thread.last_response().as_deref(), Some("It is 6."));
     let told = model.request(1).messages.last().map(|message| message.text()).unwrap();
-    assert!(told.ends_with("by a hook: the sum is missing"), "{told}");
+    assert!(told.ends_with("because of a hook: the sum is missing"), "{told}");
     let asked = critic_model.request(0).messages[0].text();
     assert!(asked.starts_with("Is the question answered?\n\nRespond with one JSON object"), "{asked}");
     assert!(asked.contains("\"hook_event_name\":\"Stop\""), "{asked}");
