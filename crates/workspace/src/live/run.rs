@@ -61,6 +61,7 @@ pub(super) async fn supervise(
     idle: Duration,
     all: Weak<Shared>,
 ) {
+    let mut was_idle = false;
     let mut ended = {
         let run = runner.finish(command, prepared, &*live).instrument(span);
         tokio::pin!(run);
@@ -70,15 +71,15 @@ pub(super) async fn supervise(
                 ended = &mut run => break ended,
                 () = sleep_until(idle_at), if !live.stop.is_wanted() => {
                     if live.log().last_used + idle <= Instant::now() {
+                        was_idle = true;
                         live.stop.stop();
                     }
                 }
             }
         }
     };
-    if live.log().last_used + idle <= Instant::now()
-        && let Ok(report) = &mut ended
-    {
+    // A caller may have read from the run while it ended.
+    if was_idle && let Ok(report) = &mut ended {
         report.warnings.push(RunWarning::Idle { seconds: idle.as_secs() });
     }
     let _ = live.ended.set(ended.map_err(Arc::new));
