@@ -36,7 +36,7 @@ pub(crate) fn confirm(question: &str) -> Result<bool> {
 pub(crate) fn ask(lines: &[&str], replies: &mut impl BufRead) -> Result<Confirmation> {
     let mut err = anstream::stderr();
     crate::terminal::discard_typed_input();
-    let width = terminal_size::terminal_size().map_or(usize::MAX, |(width, _)| usize::from(width.0));
+    let width = crate::terminal::screen_width();
     let question = format!("{} [y/N]", lines.join("\n"));
     let rows: Vec<String> = question.split('\n').flat_map(|line| folded(line, width)).collect();
     // In one write, so that the echo of a quick reply comes after the question.

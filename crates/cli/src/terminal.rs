@@ -188,6 +188,11 @@ pub(crate) fn printable_lines(text: &str) -> String {
     lines
 }
 
+/// The width of the screen in columns; endless if there is no screen.
+pub(crate) fn screen_width() -> usize {
+    terminal_size::terminal_size().map_or(usize::MAX, |(width, _)| usize::from(width.0))
+}
+
 /// Discards what was typed but not read yet. Text typed before a question is not taken as its reply.
 pub(crate) fn discard_typed_input() {
     let input = io::stdin();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use prowess_agent::backends::Backends;
 use prowess_agent::cost::Price;
 use prowess_agent::middleware::{CostLimit, Hooks, SandboxedHooks, Skills, SubAgents};
@@ -106,6 +106,9 @@ impl ChatAgents {
             found;
         let model = model::configured(&config.settings)?;
         let directory = std::env::current_dir().context("the working directory cannot be read")?;
+        if directory.to_str().is_none() {
+            bail!("the path of the working directory is not valid UTF-8; rename the directory");
+        }
         check_own(&state.join(crate::threads::FILE))?;
         let store =
             SqliteStore::open(state.join(crate::threads::FILE)).await.map_err(|error| anyhow!("{error}"))?;

@@ -15,7 +15,7 @@ use crate::directories;
 use crate::executor::ExecutorArgs;
 use crate::options::RootArgs;
 use crate::sandbox_level::{self, SandboxCheck, level_parser};
-use crate::terminal::{Style, Terminal, count, printable, styled};
+use crate::terminal::{Style, Terminal, count, printable, screen_width, styled};
 use crate::trust::{ReviewScope, TrustReview, ask_to_trust};
 use crate::visibility::ChatSkills;
 use crate::workspace_dir::WorkspaceDir;
@@ -183,7 +183,7 @@ impl Options {
         if !review.has_questions() {
             return Ok(skills);
         }
-        write!(anstream::stderr(), "{}", review.summary())?;
+        write!(anstream::stderr(), "{}", review.summary(screen_width()))?;
         ask_to_trust(&review, &mut std::io::stdin().lock())?;
         self.root_args.discover()
     }

@@ -65,7 +65,9 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         writeln!(terminal, "{top} is trusted and has not changed.")?;
         return Ok(CommandOutcome::Done);
     }
-    write!(terminal, "{}", review.summary())?;
+    let width = if terminal.is_screen() { terminal.width() } else { usize::MAX };
+    let summary = review.summary(width);
+    write!(terminal, "{summary}")?;
     terminal.flush()?;
     let mut is_trusted = true;
     if options.yes || !review.has_questions() {

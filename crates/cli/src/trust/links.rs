@@ -131,8 +131,9 @@ impl SkillDirectories {
             at.push(name);
             let place = at.join("/");
             let found = beneath::stat(&self.top, &place);
-            if matches!(found, Err(Errno::LOOP | Errno::XDEV)) {
-                // Somebody put a link on the way meanwhile.
+            if !matches!(found, Ok(_) | Err(Errno::NOENT | Errno::NOTDIR)) {
+                // Somebody put a link on the way meanwhile, or the path is too long to look at. The system may still follow
+                // the link that leads there.
                 return LinkPath { links, end: End::Out };
             }
             let is_link =

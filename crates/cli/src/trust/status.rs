@@ -301,7 +301,7 @@ impl fmt::Display for ItemStatus {
             Self::New => f.write_str("is new"),
             Self::Changed => f.write_str("changed"),
             Self::Refused => f.write_str("was refused"),
-            Self::Unfit(problem) => f.write_str(problem),
+            Self::Unfit(problem) => f.write_str(&printable(problem)),
             Self::LeadsTo(path) => write!(f, "has a link to {}, which is not trusted", name(path)),
         }
     }

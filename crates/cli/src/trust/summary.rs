@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use prowess_base::text::cut;
 use prowess_catalog::Skill;
 use prowess_catalog::skill::{Location, MissingName};
 use prowess_catalog::yaml::Value;
@@ -12,6 +13,7 @@ use super::review::TrustReview;
 use super::status::{ItemStatus, stay_trusted};
 use super::{FileKind, Item, ItemKind};
 use crate::config;
+use crate::rows::folded;
 use crate::terminal::{Style, count, printable, printable_lines, printable_start, size, styled};
 
 /// Extensions of files that interpreters run.
@@ -23,6 +25,8 @@ const CODE: [&str; 17] = [
 const MAX_NAMED: usize = 20;
 /// How many lines of a configuration or of AGENTS.md are shown.
 const MAX_LINES: usize = 400;
+/// How many characters of such a line are shown.
+const MAX_LINE_CHARS: usize = 2_000;
 /// How many characters of a description are shown.
 const MAX_DESCRIPTION: usize = 200;
 
@@ -32,8 +36,14 @@ pub(super) const QUESTION: &str = "Trust this project? Models will see its skill
 pub(super) const QUESTION_OF_PART: &str = "Trust these? Models will see these skills and can ask to run them; a prowess.toml or AGENTS.md among them will be used. The rest stays as it is.";
 
 impl TrustReview<'_> {
-    /// All untrusted items: skills with their files, the configuration and AGENTS.md.
-    pub(crate) fn summary(&self) -> String {
+    /// All untrusted items: skills with their files, the configuration and AGENTS.md. Long lines are folded, so that no row
+    /// of a stranger's text begins where the rows of prowess begin.
+    pub(crate) fn summary(&self, width: usize) -> String {
+        let rows = self.items_text().lines().flat_map(|line| folded(line, width)).collect::<Vec<_>>();
+        rows.join("\n") + "\n"
+    }
+
+    fn items_text(&self) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.
         let top = printable(&self.project.top().display().to_string());
@@ -59,7 +69,7 @@ impl TrustReview<'_> {
             let _ = writeln!(text, "\n  {name}{mark}: {}", of(item));
             match &judged.status {
                 ItemStatus::Unfit(problem) => {
-                    let problem = format!("cannot be trusted: it {problem}");
+                    let problem = format!("cannot be trusted: it {}", printable(problem));
                     let _ = writeln!(text, "    {}", styled(problem, Style::Bad));
                 }
                 ItemStatus::LeadsTo(_) => {
@@ -144,11 +154,14 @@ fn is_code(path: &str) -> bool {
 fn lines(contents: &str, file: &Path, text: &mut String) {
     let contents = printable_lines(contents);
     for line in contents.lines().take(MAX_LINES) {
-        let _ = writeln!(text, "    {line}");
+        let _ = writeln!(text, "    {}", cut(line, MAX_LINE_CHARS));
+    }
+    let file = printable(&file.display().to_string());
+    if contents.lines().take(MAX_LINES).any(|line| line.chars().nth(MAX_LINE_CHARS).is_some()) {
+        let _ = writeln!(text, "    … has long lines, which are cut here: read {file} before you reply");
     }
     let more = contents.lines().count().saturating_sub(MAX_LINES);
     if more > 0 {
-        let file = printable(&file.display().to_string());
         let _ = writeln!(text, "    … {} more: read {file} before you reply", count(more, "line"));
     }
 }

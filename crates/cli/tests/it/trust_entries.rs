@@ -470,3 +470,35 @@ fn an_entry_that_is_swapped_while_it_is_asked_about_is_not_trusted() {
     assert_snapshot!(standing(&world), @r"models see: boats: Builds boats. Use at sea. | kites: Builds kites. Use in wind. | nets: Knots nets. Use at sea. | tides: Looks up tides. Use at sea.");
     assert!(std::fs::read_to_string(world.path(TIDES)).unwrap().contains("tides"));
 }
+
+/// A link can lead to a path that is too long to look at from the top of the project, while the system still follows the
+/// link. The text behind it could change without being noticed.
+#[test]
+fn a_link_to_a_path_that_is_too_long_to_look_at_counts_as_one_that_leads_out() {
+    use std::io::Write as _;
+
+    use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+
+    let world = furnished();
+    world.skill("project/.claude/skills", "deep", "Digs. Use in sand.");
+    let names = vec!["d".repeat(250); 16];
+    let last = "p".repeat(4095 - "../deep/".len() - 16 * 251 - "/text".len());
+    let below = names.iter().chain([&last]);
+    let mut at =
+        openat(CWD, world.path("project/.claude/skills/deep"), OFlags::RDONLY, Mode::empty()).unwrap();
+    for name in below.clone() {
+        mkdirat(&at, name, Mode::from_raw_mode(0o755)).unwrap();
+        at = openat(&at, name, OFlags::RDONLY, Mode::empty()).unwrap();
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE;
+    let text = openat(&at, "text", flags, Mode::from_raw_mode(0o644)).unwrap();
+    let manifest = b"---\nname: far\ndescription: Looks far. Use at sea.\n---\nLook.\n";
+    std::fs::File::from(text).write_all(manifest).unwrap();
+    let target = format!("../deep/{}/text", below.cloned().collect::<Vec<_>>().join("/"));
+    assert_eq!(target.len(), 4095);
+    std::fs::create_dir(world.path("project/.claude/skills/far")).unwrap();
+    symlink(&target, world.path("project/.claude/skills/far/SKILL.md")).unwrap();
+    let output = world.output(&["trust", "--yes"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!standing(&world).contains("far: Looks far"), "{}", standing(&world));
+}
