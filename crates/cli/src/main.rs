@@ -110,13 +110,27 @@ fn refuse(error: &clap::Error) -> ExitCode {
         .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
         .filter(|line| !line.is_empty())
         .collect();
-    let told = told.join(" ").replacen("error: ", "", 1).replace(" tip: ", "; ");
-    let command = Cli::command();
-    let given = std::env::args().skip(1).find(|word| command.find_subcommand(word).is_some());
-    let code = if given.as_deref() == Some("run") { NOTHING_RAN } else { MISUSE };
-    let help = given.map_or_else(String::new, |name| format!("{name} "));
+    let mut told = told.join(" ").replacen("error: ", "", 1).replace(" tip: ", "; ");
+    for (old, new) in commands::chat::RENAMED_OPTIONS {
+        told = told.replace(&format!("a similar argument exists: '{old}'"), &format!("use '{new}'"));
+    }
+    let given = given_commands();
+    let code = if given.first().is_some_and(|name| name == "run") { NOTHING_RAN } else { MISUSE };
+    let help: String = given.iter().map(|name| format!("{name} ")).collect();
     let _ = writeln!(anstream::stderr(), "prowess: {told}; see `prowess {help}--help`");
     ExitCode::from(code)
+}
+
+/// The given command, with the command below it: `threads` and `prune`.
+fn given_commands() -> Vec<String> {
+    let mut command = &Cli::command();
+    let mut given = Vec::new();
+    for word in std::env::args().skip(1) {
+        if let Some(below) = command.find_subcommand(&word) {
+            (command, given) = (below, [given, vec![word]].concat());
+        }
+    }
+    given
 }
 
 /// Starts the log on the error stream, and the export of spans to a collector.

@@ -73,7 +73,7 @@ pub(crate) enum Command {
     Threads(threads::Options),
     /// Check whether skills can run here, and how well they are isolated
     Doctor(doctor::Options),
-    /// Trust a project, so that its skills and its prowess.toml are used
+    /// Trust a project, so that its skills, prowess.toml and AGENTS.md are used
     Trust(trust::Options),
     /// Show all settings and where each value comes from
     Config(config::Options),

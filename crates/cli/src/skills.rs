@@ -120,9 +120,10 @@ impl RootArgs {
 }
 
 impl Skills {
-    /// Says in one line which skills of the project are hidden because they are not trusted.
+    /// Says in one line what of the project is not trusted and therefore not used.
     pub(crate) fn tell_trust(&self) -> Result<()> {
-        if let Some(notice) = self.trust_status.notice_of_skills(self.catalog.untrusted().len()) {
+        let hidden = self.catalog.untrusted().len();
+        if let Some(notice) = self.trust_status.notice_of_list(self.project.as_ref(), hidden) {
             writeln!(anstream::stderr(), "{notice}")?;
         }
         Ok(())

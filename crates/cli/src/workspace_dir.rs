@@ -22,7 +22,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Storage")]
 pub(crate) struct WorkspaceDir {
-    /// Keep workspaces and artifacts in this directory instead of ~/.local/state/prowess
+    /// The directory with workspaces and artifacts, if it is not ~/.local/state/prowess
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
 }

@@ -181,7 +181,7 @@ def asked(client: Held) -> None:
     question = client.call("skill_run", run)["elicitationPending"]
     assert "echo hello" in question["message"], question
     assert question["origin"] == {"legacy": "server-request", "modern": "input-required"}[ERA], question
-    no = client("elicitation/respond", question["elicitationId"], "decision:=reject", "reason:=not today", code=TOOL_ERROR)
+    no = client("elicitation/respond", question["elicitationId"], "decision:=no", "reason:=not today", code=TOOL_ERROR)
     assert no["isError"] and "not today" in text(no), no
     question = client.call("skill_run", run)["elicitationPending"]
     ran = client("elicitation/respond", question["elicitationId"], "decision:=once")

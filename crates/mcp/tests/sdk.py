@@ -164,7 +164,7 @@ async def verified(client: Client, roots: list[pathlib.Path]) -> int:
 
 
 async def questions(client: Client, person: Person) -> None:
-    reject = types.ElicitResult(action="accept", content={"decision": "reject", "reason": "not today"})
+    reject = types.ElicitResult(action="accept", content={"decision": "no", "reason": "not today"})
     once = types.ElicitResult(action="accept", content={"decision": "once"})
     person.answers = [reject, once, types.ElicitResult(action="decline"), once]
     no = await client.call_tool("load_skill", {"skill_name": "guarded"})

@@ -110,8 +110,8 @@ impl From<Refusal> for Stopped {
 
 fn rejected(message: Option<&str>) -> String {
     match message.map(spaced_line) {
-        Some(message) if !message.is_empty() => format!("The user rejected this: {message}"),
-        _ => "The user rejected this. Ask what to do instead, or go on without it.".to_owned(),
+        Some(message) if !message.is_empty() => format!("The user said no: {message}"),
+        _ => "The user said no. Ask what to do instead, or go on without it.".to_owned(),
     }
 }
 

@@ -5,7 +5,7 @@ mod title;
 
 use serde::Serialize;
 
-use crate::question::Note;
+use crate::question::{Note, REAL_PATH};
 use crate::text::{exact_quoted_line, spaced_line};
 use crate::{Action, Question};
 
@@ -35,6 +35,9 @@ pub struct Wording {
     pub always: Vec<String>,
     /// Whether "always" would last only until something in the question changes.
     pub is_bound: bool,
+    /// When "always" ends, such as "until the skill changes"; `None` if it does not end by itself.
+    #[serde(skip)]
+    pub always_ends: Option<&'static str>,
     /// Why prowess asks, if the person may think that they replied before.
     pub note: Option<String>,
 }
@@ -92,7 +95,7 @@ impl Wording {
         if self.always.is_empty() {
             return None;
         }
-        let binding = if self.is_bound { " until it changes" } else { "" };
+        let binding = self.always_ends.map(|ends| format!(" {ends}")).unwrap_or_default();
         let always: Vec<_> = self.always.iter().map(|rule| exact_quoted_line(rule)).collect();
         Some(format!("`always` would allow {}{binding}", always.join(", ")))
     }
@@ -120,6 +123,21 @@ impl Question {
             }
             _ => title.clone(),
         };
-        Wording { heading, title, details, always, is_bound: self.binding.is_some(), note }
+        // An approval of a real path does not end by itself.
+        let binding = self.binding.as_deref().filter(|binding| *binding != REAL_PATH);
+        let always_ends = binding.map(|_| always_ends(&self.action));
+        Wording { heading, title, details, always, is_bound: self.binding.is_some(), always_ends, note }
+    }
+}
+
+/// What must stay the same for a bound approval.
+fn always_ends(action: &Action) -> &'static str {
+    match action {
+        Action::LoadSkill { .. }
+        | Action::LoadServerSkill { .. }
+        | Action::Run(_)
+        | Action::ReachHost { .. } => "until the skill changes",
+        Action::CallServerTool { .. } => "until the tool changes",
+        _ => "until it changes",
     }
 }

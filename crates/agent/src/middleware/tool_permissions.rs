@@ -75,7 +75,7 @@ impl Middleware for ToolPermissions {
                     call: call.call.id,
                 }),
                 Decision::Deny => {
-                    let data = Some(ToolData::Refused { by: RefusedBy::Rule, message: None });
+                    let data = Some(ToolData::Refused { by: RefusedBy::Rule, message: None, rule: None });
                     Some(MiddlewareAction::Answer {
                         text: denial(&call.call),
                         call: call.call.id,

@@ -224,6 +224,7 @@ impl std::fmt::Display for TurnOutcome {
             Self::Silent => f.write_str("the response was empty"),
             Self::CutOff => f.write_str("the response reached its limit of tokens"),
             Self::Refused => f.write_str("the model refused"),
+            Self::TooManyModelCalls { most: 1 } => f.write_str("the turn reached its limit of 1 model call"),
             Self::TooManyModelCalls { most } => write!(f, "the turn reached its limit of {most} model calls"),
             Self::TooManyTokens { most } => write!(f, "the turn reached its limit of {most} tokens"),
             Self::WindowFull { why } => {

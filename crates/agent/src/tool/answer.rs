@@ -118,7 +118,7 @@ impl ToolAnswer {
 
     /// An error because the call was refused.
     pub fn refused(text: impl Into<String>, by: RefusedBy) -> Self {
-        Self { data: Some(ToolData::Refused { by, message: None }), ..Self::error(text) }
+        Self { data: Some(ToolData::Refused { by, message: None, rule: None }), ..Self::error(text) }
     }
 
     /// Adds a state change.

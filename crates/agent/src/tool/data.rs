@@ -1,6 +1,6 @@
 //! The outcome of a tool call, as data for programs.
 
-use prowess_permission::Refusal;
+use prowess_permission::{Refusal, Rule, RuleSource};
 use prowess_skills::RunSummary;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// use prowess_agent::ToolAnswer;
 ///
 /// let answer = ToolAnswer::refused("Error: the rules of this agent deny it.", RefusedBy::Rule);
-/// assert_eq!(answer.data, Some(ToolData::Refused { by: RefusedBy::Rule, message: None }));
+/// assert_eq!(answer.data, Some(ToolData::Refused { by: RefusedBy::Rule, message: None, rule: None }));
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -24,6 +24,9 @@ pub enum ToolData {
         /// The reason that they gave.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
+        /// The rule that refused it, with the rule's source. The model does not learn it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<Box<(RuleSource, Rule)>>,
     },
     /// A run finished.
     Ran(Box<RunSummary>),
@@ -31,12 +34,12 @@ pub enum ToolData {
 
 impl From<&Refusal> for ToolData {
     fn from(refusal: &Refusal) -> Self {
-        let (by, message) = match refusal {
-            Refusal::Denied { .. } => (RefusedBy::Rule, None),
-            Refusal::Rejected { message } => (RefusedBy::Person, message.clone()),
-            _ => (RefusedBy::Nobody, None),
+        let (by, message, rule) = match refusal {
+            Refusal::Denied { rule, .. } => (RefusedBy::Rule, None, rule.clone()),
+            Refusal::Rejected { message } => (RefusedBy::Person, message.clone(), None),
+            _ => (RefusedBy::Nobody, None, None),
         };
-        Self::Refused { by, message }
+        Self::Refused { by, message, rule }
     }
 }
 

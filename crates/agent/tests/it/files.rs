@@ -166,7 +166,7 @@ async fn what_the_rules_want_asked_waits_in_the_thread() {
         results(&elsewhere),
         [
             "Wrote /a (3 bytes).",
-            "The user rejected this: not this",
+            "The user said no: not this",
             "Error: the arguments cannot be changed once the call has started, so it was rejected.",
             "Error: Permission denied: write '/d' is denied by a rule.",
         ]

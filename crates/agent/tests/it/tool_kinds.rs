@@ -203,8 +203,9 @@ async fn who_refused_a_call_is_data() {
     let no = CallReply::Reject { message: "not here".to_owned() };
     thread.reply(&waiting[0], no, &NoWatcher).await.unwrap();
     let data: Vec<_> = answers(&store, &id).await.into_iter().map(|answer| answer.data.unwrap()).collect();
-    let by_person = ToolData::Refused { by: RefusedBy::Person, message: Some("not here".to_owned()) };
-    assert_eq!(data, [ToolData::Refused { by: RefusedBy::Rule, message: None }, by_person]);
+    let by_person =
+        ToolData::Refused { by: RefusedBy::Person, message: Some("not here".to_owned()), rule: None };
+    assert_eq!(data, [ToolData::Refused { by: RefusedBy::Rule, message: None, rule: None }, by_person]);
 }
 
 /// What is stored stays readable: answers of before have no data.

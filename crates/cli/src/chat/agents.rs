@@ -210,8 +210,7 @@ impl ChatAgents {
     pub(super) fn agent(&self, thread: &ThreadId) -> Result<Agent> {
         let settings = &self.config.settings;
         let mut limits = TurnLimits::default();
-        let model_calls = settings.limits.model_calls.and_then(|most| u32::try_from(most.0).ok());
-        limits.model_calls = model_calls.unwrap_or(limits.model_calls);
+        limits.model_calls = u32::try_from(settings.limits.model_calls.0).unwrap_or(u32::MAX);
         limits.tokens = settings.limits.tokens.map(|most| most.0);
         let mut runner = self.runner.clone();
         // Sub-agents have other threads, and share these artifacts.

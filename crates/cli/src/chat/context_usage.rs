@@ -51,7 +51,7 @@ impl ContextUsage {
         let mut rows = vec![row("system prompt", system, String::new())];
         rows.push(row("skills overview", overview, String::new()));
         rows.extend(skills.iter().map(|(name, tokens)| row(name, *tokens as u64, "loaded".to_owned())));
-        rows.push(row("tools", tools, request.tools.len().to_string()));
+        rows.push(row("tools", tools, crate::terminal::count(request.tools.len(), "tool")));
         let said = crate::terminal::count(request.messages.len(), "message");
         rows.push(row("conversation", history, said));
         Self { rows, total, window: model.limits().context, skills }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::events::ChatEvent;
 use crate::terminal::{printable, printable_start, size};
+use crate::visibility::{CHAT_AGENT, describe_rule_for};
 
 /// The longest line about a call, in characters. The screen cuts it to its width.
 const MAX_LINE: usize = 200;
@@ -39,6 +40,9 @@ pub(super) fn result(text: &str, is_error: bool, data: Option<&ToolData>) -> Opt
     if let Some(why) = refusal(data) {
         return Some(why);
     }
+    if let Some(ToolData::Refused { rule: Some(rule), .. }) = data {
+        return Some(format!("denied by {}", describe_rule_for(CHAT_AGENT, Some(rule))));
+    }
     if is_error {
         let text = text.strip_prefix("Error: ").unwrap_or(text);
         return Some(printable_start(text.trim(), MAX_LINE));
@@ -66,12 +70,12 @@ pub(super) fn file(event: &ChatEvent) -> Option<(String, String)> {
     })
 }
 
-/// The person's refusal, with the reason if one was given; `None` for other results.
+/// The person's no, with the reason if one was given; `None` for other results.
 pub(super) fn refusal(data: Option<&ToolData>) -> Option<String> {
-    let Some(ToolData::Refused { by: RefusedBy::Person, message }) = data else { return None };
+    let Some(ToolData::Refused { by: RefusedBy::Person, message, .. }) = data else { return None };
     Some(match message.as_deref().map(str::trim).filter(|why| !why.is_empty()) {
-        Some(why) => format!("refused: {}", printable_start(why, MAX_LINE)),
-        None => "refused".to_owned(),
+        Some(why) => format!("you said no: {}", printable_start(why, MAX_LINE)),
+        None => "you said no".to_owned(),
     })
 }
 
@@ -147,12 +151,15 @@ mod tests {
     #[test]
     fn only_a_person_refuses_in_words_of_their_own() {
         let refused = |by, message: Option<&str>| {
-            let data = ToolData::Refused { by, message: message.map(str::to_owned) };
-            result("The user rejected this: x", true, Some(&data))
+            let data = ToolData::Refused { by, message: message.map(str::to_owned), rule: None };
+            result("The user said no: x", true, Some(&data))
         };
-        assert_eq!(refused(RefusedBy::Person, Some(" not today ")).as_deref(), Some("refused: not today"));
-        assert_eq!(refused(RefusedBy::Person, None).as_deref(), Some("refused"));
-        assert_eq!(refused(RefusedBy::Rule, None).as_deref(), Some("The user rejected this: x"));
+        assert_eq!(
+            refused(RefusedBy::Person, Some(" not today ")).as_deref(),
+            Some("you said no: not today")
+        );
+        assert_eq!(refused(RefusedBy::Person, None).as_deref(), Some("you said no"));
+        assert_eq!(refused(RefusedBy::Rule, None).as_deref(), Some("The user said no: x"));
     }
 
     #[test]

@@ -204,7 +204,7 @@ fn end_of_turn(conversation: &Conversation, rest: &TurnEnd) -> Result<End> {
             let title = waiting.first().map(|waiting| waiting.question.wording().title);
             let title = title.unwrap_or_else(|| "a call".to_owned());
             let text = format!(
-                "a question is waiting: {title}; reply with `{line}`, or add --yes to approve everything"
+                "a question is waiting: {title}; reply on a terminal with `{line}`, or add --yes to approve everything"
             );
             conversation.show(&ChatEvent::Note { text })?;
             conversation.rest()?;

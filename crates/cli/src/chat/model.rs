@@ -16,8 +16,7 @@ use crate::terminal::printable;
 pub(super) fn configured(settings: &Settings) -> Result<Arc<dyn Model>> {
     let ModelName::Of { provider, model } = &settings.model.name else { return Ok(Arc::new(Offline)) };
     let found = settings.provider.get_key_value(provider.as_str());
-    let (name, provider) =
-        found.ok_or_else(|| anyhow!("there is no provider for `{}`", settings.model.name))?;
+    let (name, provider) = found.ok_or_else(|| anyhow!(settings.unknown_provider(provider)))?;
     if let Some(Amount(most)) = settings.limits.cost
         && settings.prices()?.of(&settings.model.name.to_string()).is_none()
     {
@@ -93,8 +92,8 @@ pub(super) fn advice(error: &ModelError, settings: &Settings) -> Option<String> 
     let name = printable(name);
     Some(match error.kind {
         ModelErrorKind::Auth => match &provider.key_env {
-            Some(variable) => format!("check the key in {}", printable(variable)),
-            None => format!("check the key of [provider.{name}]"),
+            Some(variable) => format!("check the API key in {}", printable(variable)),
+            None => format!("check the API key of [provider.{name}]"),
         },
         ModelErrorKind::Unreachable | ModelErrorKind::TimedOut => {
             let url = crate::url::without_secrets(&provider.base_url);

@@ -23,7 +23,7 @@ impl ProviderSettings {
         if let Some(command) = &self.key_command {
             return printed(&command.0, TIME)
                 .map(Some)
-                .with_context(|| format!("there is no key for {name}"));
+                .with_context(|| format!("there is no API key for {name}"));
         }
         let Some(variable) = self.key_env.as_deref().filter(|variable| !variable.is_empty()) else {
             return Ok(None);
@@ -32,11 +32,11 @@ impl ProviderSettings {
         match std::env::var(variable) {
             Ok(key) if !key.trim().is_empty() => Ok(Some(key.trim().to_owned().into())),
             Err(std::env::VarError::NotUnicode(_)) => {
-                bail!("the key for {name} in {variable} is not valid UTF-8")
+                bail!("the API key for {name} in {variable} is not valid UTF-8")
             }
             _ => bail!(
-                "there is no key for {name}: set {}, or add to {file} under [provider.{name}] key_command = \
-                 [\"PROGRAM\", \"ARGUMENT\"]",
+                "there is no API key for {name}: set {}, or add `key_command = [\"PROGRAM\", \"ARGUMENT\"]` under \
+                 [provider.{name}] in {file}",
                 printable(variable)
             ),
         }
@@ -146,9 +146,14 @@ mod tests {
         assert!(provider(Some("")).key("local").unwrap().is_none());
         assert!(provider(Some("PATH")).key("local").unwrap().is_some());
         let error = provider(Some("NO_SUCH_KEY")).key("local").unwrap_err().to_string();
-        assert!(error.starts_with("there is no key for local: set NO_SUCH_KEY, or add to "), "{error}");
         assert!(
-            error.contains("prowess.toml under [provider.local] key_command = [\"PROGRAM\", \"ARGUMENT\"]")
+            error.starts_with("there is no API key for local: set NO_SUCH_KEY, or add `key_command = "),
+            "{error}"
+        );
+        assert!(
+            error.contains("[\"PROGRAM\", \"ARGUMENT\"]` under [provider.local] in ")
+                && error.ends_with("prowess.toml"),
+            "{error}"
         );
     }
 

@@ -33,15 +33,16 @@ pub(super) fn question_lines(waiting: &WaitingCall, is_whole: bool) -> Vec<Strin
     for told in wording.details.iter().filter(|detail| !detail.is_in_title) {
         is_cut |= detail(&mut lines, told, is_whole);
     }
-    let mut offers = vec!["y once".to_owned()];
+    let mut offers = vec!["y once".to_owned(), "n no".to_owned()];
+    if is_cut {
+        offers.push("v view all".to_owned());
+    }
+    // The last offer can be long.
     if !wording.always.is_empty() {
         // Rules are not folded, so that two different rules never look the same.
         let rules: Vec<_> = wording.always.iter().map(|rule| exact_quoted_line(rule)).collect();
-        offers.push(format!("a always: {}", rules.join(", ")));
-    }
-    offers.push("n no".to_owned());
-    if is_cut {
-        offers.push("v view all".to_owned());
+        let ends = wording.always_ends.map(|ends| format!(" {ends}")).unwrap_or_default();
+        offers.push(format!("a always: {}{ends}", rules.join(", ")));
     }
     lines.push(styled(format!("  {}", offers.join(" · ")), Style::Faint));
     lines

@@ -88,7 +88,10 @@ impl Conversation {
                 Approver::Person => match self.ask(waiting).await? {
                     QuestionReply::Reply(CallReply::Always) => {
                         let file = self.agents.state.join("approvals.json").display().to_string();
-                        let text = format!("you won't be asked again in this directory (saved in {file})");
+                        let ends = waiting.question.wording().always_ends;
+                        let ends = ends.map(|ends| format!(" {ends}")).unwrap_or_default();
+                        let text =
+                            format!("you won't be asked again in this directory{ends} (saved in {file})");
                         self.show(&ChatEvent::Note { text })?;
                         CallReply::Always
                     }

@@ -23,6 +23,9 @@ use crate::workspace_dir::WorkspaceDir;
 /// The longest PROMPT that is read from a pipe, in bytes.
 const MAX_PROMPT: u64 = 4 << 20;
 
+/// Options that had another name. The old names still work, with a notice.
+pub(crate) const RENAMED_OPTIONS: [(&str, &str); 1] = [("--max-turns", "--max-model-calls")];
+
 const AFTER_HELP: &str = "\
 Without a PROMPT the chat is interactive, and /help lists its commands. If standard input is not a terminal, prowess \
 reads the PROMPT from it. A PROMPT can also be a chat command, such as /context.

@@ -88,6 +88,8 @@ struct Tally {
     fixable: usize,
     /// For each code: how many findings, and in how many skills.
     codes: BTreeMap<Code, (usize, usize)>,
+    /// Directories in which there is no skill.
+    empty: usize,
     /// Whether something was skipped.
     incomplete: bool,
     /// Failures that are not findings about skills.
@@ -131,7 +133,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     }
     drop(progress);
     match format {
-        Format::Human if tally.skills > 0 => {
+        Format::Human if tally.skills + tally.empty > 0 => {
             by_code(&tally, terminal)?;
             summarise(&tally, terminal)?;
         }
@@ -199,7 +201,7 @@ fn outcome(mut tally: Tally) -> Result<CommandOutcome> {
         }
         return Err(last);
     }
-    let well = tally.valid == tally.skills && !tally.incomplete;
+    let well = tally.valid == tally.skills && tally.empty == 0 && !tally.incomplete;
     Ok(if well { CommandOutcome::Done } else { CommandOutcome::Findings })
 }
 
@@ -212,8 +214,12 @@ fn handle_report(
     terminal: &mut Terminal,
 ) -> Result<()> {
     let mut report = if options.fix { fix(report, tally) } else { report };
-    tally.skills += 1;
-    tally.valid += usize::from(report.is_valid());
+    if is_empty(&report) {
+        tally.empty += 1;
+    } else {
+        tally.skills += 1;
+        tally.valid += usize::from(report.is_valid());
+    }
     let codes: BTreeSet<Code> = report.diagnostics.iter().map(|found| found.code).collect();
     for code in codes {
         let (findings, skills) = tally.codes.entry(code).or_default();
@@ -232,6 +238,11 @@ fn handle_report(
         }
     }
     Ok(())
+}
+
+/// Whether there was no skill to check.
+fn is_empty(report: &CheckReport) -> bool {
+    report.diagnostics.iter().any(|found| found.code == Code::MissingSkillMd)
 }
 
 /// Applies fixes until there are none left, each round on the current file.
@@ -292,9 +303,18 @@ fn severity(report: &CheckReport, found: &Diagnostic) -> Severity {
 }
 
 fn summarise(tally: &Tally, terminal: &mut Terminal) -> Result<()> {
+    if tally.skills == 0 {
+        writeln!(terminal, "no skill was checked; name a skill, or a directory that contains skills")?;
+        return Ok(());
+    }
     let mut line = format!("{} checked: {} valid", count(tally.skills, "skill"), tally.valid);
     if tally.valid < tally.skills {
         line = format!("{line}, {} invalid", tally.skills - tally.valid);
+    }
+    match tally.empty {
+        0 => {}
+        1 => line.push_str("; 1 directory has no skill"),
+        empty => line.push_str(&format!("; {empty} directories have no skill")),
     }
     if tally.fixed > 0 {
         line = format!(

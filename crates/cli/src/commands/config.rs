@@ -14,6 +14,9 @@ use crate::project::Project;
 use crate::terminal::{Style, Terminal, count, printable, styled};
 use crate::trust::{self, TrustStatus};
 
+/// The widest value that the last column is aligned to, in characters.
+const MAX_ALIGNED: usize = 40;
+
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     #[command(subcommand)]
@@ -83,7 +86,11 @@ fn show(json: bool, trust_project: bool, terminal: &mut Terminal) -> Result<()> 
         terminal.json(&rows)?;
     } else {
         print(&rows, terminal)?;
-        for (what, number) in [("rule", config.rules()), ("hook", config.hooks()?.len())] {
+        if terminal.is_screen() && rows.iter().any(|row| row.value.is_none()) {
+            let note = "-: not set; `prowess config reference` says what prowess does then";
+            writeln!(terminal, "{}", styled(note, Style::Faint))?;
+        }
+        for (what, number) in [("permission rule", config.rules()), ("hook", config.hooks()?.len())] {
             if number > 0 {
                 writeln!(terminal, "and {}", count(number, what))?;
             }
@@ -137,16 +144,23 @@ fn print(rows: &[Row], terminal: &mut Terminal) -> Result<()> {
         (None, _) => "default".to_owned(),
     };
     let is_screen = terminal.is_screen();
-    let widest = rows.iter().map(|row| row.key.chars().count()).max().unwrap_or(0);
+    let widest = |cells: &mut dyn Iterator<Item = String>| cells.map(|cell| cell.chars().count()).max();
+    let keys = widest(&mut rows.iter().map(|row| printable(&row.key))).unwrap_or(0);
+    let values = widest(&mut rows.iter().map(value)).unwrap_or(0).min(MAX_ALIGNED);
+    if is_screen {
+        let heading = format!("{:keys$}  {:values$}  FROM", "KEY", "VALUE");
+        writeln!(terminal, "{}", styled(heading, Style::Heading))?;
+    }
     for row in rows {
         let (key, value, from) = (printable(&row.key), value(row), from(row));
         if !is_screen {
             writeln!(terminal, "{key}\t{value}\t{from}")?;
         } else if row.origin == Word::Default {
-            writeln!(terminal, "{}", styled(format!("{key:widest$}  {value}  {from}"), Style::Faint))?;
+            let line = format!("{key:keys$}  {value:values$}  {from}");
+            writeln!(terminal, "{}", styled(line, Style::Faint))?;
         } else {
-            let from = styled(from, Style::Faint);
-            writeln!(terminal, "{}  {value}  {from}", styled(format!("{key:widest$}"), Style::Name))?;
+            let (key, from) = (styled(format!("{key:keys$}"), Style::Name), styled(from, Style::Faint));
+            writeln!(terminal, "{key}  {value:values$}  {from}")?;
         }
     }
     Ok(())

@@ -17,7 +17,7 @@ use crate::visibility::{ChatSkills, Visibility};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Also list skills that others of the same name replace
+    /// Also list shadowed skills, which another skill of the same name replaces
     #[arg(long)]
     all: bool,
     /// Also show problems and what was skipped

@@ -77,7 +77,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     }
     let directory = printable(&directory.to_string_lossy());
     writeln!(terminal, "{} {directory}", styled("created", Style::Good))?;
-    writeln!(terminal, "Next: describe it in {directory}/SKILL.md, then run `prowess check {directory}`")?;
+    let next = if options.description.is_some() { "write its instructions" } else { "describe it" };
+    writeln!(terminal, "Next: {next} in {directory}/SKILL.md, then run `prowess check {directory}`")?;
     if needs_trust {
         writeln!(
             terminal,

@@ -37,7 +37,7 @@ use crate::workspace_dir::{WorkspaceDir, new_workspace_id};
 
 const AFTER_HELP: &str = "\
 Reads one command per line from standard input, or from -c; `help` lists the commands. In a script, `#` starts a \
-comment, and the line after a command that asks for permission is the reply: yes, always, or no [REASON]. With -c \
+comment, and the line after a command that asks for permission is the reply: once, always, or no [REASON]. With -c \
 nobody can be asked.
 
 Exit codes: 0 success, 1 the last command of a script or of -c failed, 2 usage error";

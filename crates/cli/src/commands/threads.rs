@@ -26,7 +26,7 @@ const AFTER_HELP: &str = "\
 A thread is a conversation of `prowess chat`. `prowess chat --resume THREAD` continues it. THREAD is its name, the \
 start or end of the name, or `last` for the last one in this directory.
 
-Exit codes: 0 done, 1 some could not be removed, 2 usage error";
+Exit codes: 0 done, 1 you said no or some could not be removed, 2 usage error, or nobody can be asked";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]

@@ -18,7 +18,7 @@ Until you trust a project, prowess lists its skills, but does not show them to m
 and AGENTS.md are not used. Trust is bound to the content of each skill and file: you are asked again only about what \
 is new or changed.
 
-Exit codes: 0 all of the project is trusted, 1 not all of it is, 2 usage error";
+Exit codes: 0 all of the project is trusted, 1 not all of it is, 2 usage error, or nobody can be asked";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -45,6 +45,9 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         return list(options.json, terminal);
     }
     let environment = environment(options.directory.as_deref())?;
+    if !options.revoke && !environment.working_directory.is_dir() {
+        bail!("{}: no such directory", printable(&environment.working_directory.display().to_string()));
+    }
     let here = environment.working_directory.display().to_string();
     if options.revoke {
         return revoke(&environment, terminal);
@@ -79,7 +82,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         }
         is_trusted = ask_to_trust(&review, &mut std::io::stdin().lock())?;
     }
-    Ok(match (review.unfit(), is_trusted, review.trusted()) {
+    let outcome = match (review.unfit(), is_trusted, review.trusted()) {
         (Some(unfit), true, _) => {
             writeln!(terminal, "{top} is trusted, except for what cannot be trusted: {unfit}.")?;
             CommandOutcome::Findings
@@ -96,7 +99,11 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
             writeln!(terminal, "{top} is trusted as before, without these.")?;
             CommandOutcome::Findings
         }
-    })
+    };
+    if let Some(mistake) = review.mistake().filter(|_| is_trusted) {
+        writeln!(terminal, "Its prowess.toml has a mistake, and no chat starts until you fix it: {mistake}")?;
+    }
+    Ok(outcome)
 }
 
 fn list(json: bool, terminal: &mut Terminal) -> Result<CommandOutcome> {

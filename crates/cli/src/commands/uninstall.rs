@@ -19,7 +19,8 @@ const AFTER_HELP: &str = "\
 Your skills stay, and so do the files of projects: .prowess, prowess.toml, AGENTS.md. prowess removes links, but not \
 what they point to. Without a terminal, nothing is removed unless you add --yes.
 
-Exit codes: 0 everything was removed, 1 nothing or not everything was removed, 2 usage error";
+Exit codes: 0 everything was removed, 1 you said no or something could not be removed, 2 usage error, or nobody can \
+be asked";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]

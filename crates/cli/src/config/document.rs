@@ -57,6 +57,12 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
+    /// Whether there is neither a rule nor a hook.
+    pub(crate) fn is_empty(&self) -> bool {
+        let mut rules = self.permissions.agents.values().chain([&self.permissions.rules]);
+        rules.all(Vec::is_empty) && self.hooks.is_none()
+    }
+
     /// Without the rules that allow something.
     pub(crate) fn restricted(mut self) -> Self {
         self.permissions.warnings.clear();

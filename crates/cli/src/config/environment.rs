@@ -3,9 +3,9 @@
 use anyhow::{Result, anyhow, bail};
 use prowess_permission::nearest::nearest;
 
-use super::renamed;
 use super::settings::{TABLES, tables};
 use super::value::{Origin, Values, put};
+use super::{OTHER_TABLES, renamed};
 
 /// The prefix of all variables of prowess.
 const PREFIX: &str = "PROWESS_";
@@ -34,9 +34,9 @@ pub(crate) fn variables() -> Result<Vec<(String, String)>> {
     .collect()
 }
 
-/// The values of variables.
-pub(crate) fn values(variables: impl IntoIterator<Item = (String, String)>) -> Result<Values> {
-    let mut values = Values::new();
+/// The values of variables, and notices about variables that probably have a mistake in their name.
+pub(crate) fn values(variables: impl IntoIterator<Item = (String, String)>) -> Result<(Values, Vec<String>)> {
+    let (mut values, mut notices) = (Values::new(), Vec::new());
     let tables = tables();
     let plain = tables.iter().filter(|table| table.depth == 1);
     let keys = plain.flat_map(|table| table.keys.iter().map(|key| format!("{}.{}", table.name, key.name)));
@@ -58,18 +58,30 @@ pub(crate) fn values(variables: impl IntoIterator<Item = (String, String)>) -> R
             put(&mut values, &path, text.into(), &Origin::Environment(name));
             continue;
         }
-        // Other programs may have variables with this prefix. A name that begins like a table is a mistake.
+        // Other programs may have variables with this prefix. A name that begins like a table is a mistake, and one that
+        // resembles a key probably is.
         let begins = |table: &&str| format!("{rest}_").starts_with(&format!("{}_", table.to_uppercase()));
-        if TABLES.iter().any(begins) {
-            let known: Vec<String> = known.iter().map(|key| variable(key).split_off(PREFIX.len())).collect();
-            let hint = nearest(rest, known.iter().map(String::as_str)).map_or_else(
-                || "`prowess config reference` lists all keys".to_owned(),
-                |near| format!("did you mean {PREFIX}{near}?"),
-            );
-            bail!("the environment variable {name} sets no key; {hint}");
+        let problem = format!("the environment variable {name} sets no key");
+        if OTHER_TABLES.iter().any(begins) {
+            bail!("{problem}; only a prowess.toml can have rules and hooks");
         }
+        let near = nearest_key(rest, &known);
+        if TABLES.iter().any(begins) {
+            let all = || "`prowess config reference` lists all keys".to_owned();
+            bail!("{problem}; {}", near.map_or_else(all, |near| format!("did you mean {near}?")));
+        }
+        notices.extend(near.map(|near| format!("{problem}; did you mean {near}?")));
     }
-    Ok(values)
+    Ok((values, notices))
+}
+
+/// The variable whose name is most like `PROWESS_` and `rest`, by the present or the old name of its key.
+fn nearest_key(rest: &str, known: &[String]) -> Option<String> {
+    let renamed = renamed::new_names().map(|(old, new)| (variable(&old), variable(&new)));
+    let all: Vec<(String, String)> =
+        known.iter().map(|key| (variable(key), variable(key))).chain(renamed).collect();
+    let near = nearest(rest, all.iter().map(|(name, _)| &name[PREFIX.len()..]))?;
+    all.iter().find(|(name, _)| &name[PREFIX.len()..] == near).map(|(_, new)| new.clone())
 }
 
 /// The values of options.

@@ -100,8 +100,10 @@ impl Config {
         let counting = files.iter().filter(|(.., counts)| *counts);
         let mut sources =
             counting.map(|(_, source, _)| document::settings(source)).collect::<Result<Vec<_>>>()?;
-        sources.extend([environment::values(variables)?, environment::flags(flags)]);
-        let (settings, rows, notices) = Settings::read(sources)?;
+        let (values, mut notices) = environment::values(variables)?;
+        sources.extend([values, environment::flags(flags)]);
+        let (settings, rows, mut renamed) = Settings::read(sources)?;
+        notices.append(&mut renamed);
         let rules = files.into_iter().map(|(kind, source, counts)| {
             let rules = document::rules(source, true)?;
             Ok((kind, if counts { rules } else { rules.restricted() }))
@@ -144,6 +146,11 @@ impl Config {
         let warnings = self.files.iter().flat_map(|(_, rules)| &rules.permissions.warnings);
         warnings.map(|warning| printable(&warning.to_string()))
     }
+}
+
+/// Whether a file has hooks, or rules that deny or ask.
+pub(crate) fn restricts(source: &Source) -> bool {
+    document::rules(source, false).is_ok_and(|rules| !rules.restricted().is_empty())
 }
 
 /// Whether a file can be used, before anybody trusts it.

@@ -151,8 +151,8 @@ impl Reader<'_> {
         let default = key.default.unwrap_or_default();
         let absent = || Some((T::read(&default).ok().or_else(T::absent)?, default, Origin::Default));
         let Some((value, json, origin)) = found.or_else(absent) else {
-            let place = self.origin(table);
-            bail!("{place}: `{}` is missing; add it: {}", shown(&path), key.expected);
+            let (place, about) = (self.origin(table), first_sentence(key.text));
+            bail!("{place}: `{}` ({about}) is missing; add it: {}", shown(&path), key.expected);
         };
         if is_shown {
             self.rows.push(Row { path, value: json, origin });
@@ -218,13 +218,26 @@ fn unknown(path: &[String], value: &Value, known: impl Iterator<Item = &'static 
 /// The message about a value that cannot be used.
 fn refusal(path: &[String], value: &Value, json: &Json, wrong: Wrong) -> anyhow::Error {
     let (name, origin) = (name_of(path, value), &value.origin);
+    // An option says enough by its name.
+    let name = match origin {
+        Origin::Flag(option) => (*option).to_owned(),
+        _ => format!("{origin}: {name}"),
+    };
     match (wrong, path.last()) {
-        (Wrong::Because(reason), _) => anyhow!("{origin}: {name}: {}", printable(&reason)),
+        (Wrong::Because(reason), _) => anyhow!("{name}: {}", printable(&reason)),
         (Wrong::Form(form), Some(last)) if SECRET.contains(&last.as_str()) => {
-            anyhow!("{origin}: {name} must be {form}")
+            anyhow!("{name} must be {form}")
         }
-        (Wrong::Form(form), _) => anyhow!("{origin}: {name} must be {form}, not {}", found(json)),
+        (Wrong::Form(form), _) => anyhow!("{name} must be {form}, not {}", found(json)),
     }
+}
+
+/// The first sentence of a doc comment, as a part of another sentence.
+fn first_sentence(lines: &[&str]) -> String {
+    let text = lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
+    let sentence = text.split(". ").next().unwrap_or_default().trim_end_matches('.');
+    let mut letters = sentence.chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// The name under which a source has a value, in backticks, and its new name if it was renamed.

@@ -18,7 +18,13 @@ const RENAMED: [(&str, &str, &str, &str); 6] = [
 
 /// The old names of keys that variables can set, such as `limits.steps`.
 pub(super) fn old_keys() -> impl Iterator<Item = String> {
-    RENAMED.iter().filter(|(table, ..)| *table != "price").map(|(table, old, ..)| format!("{table}.{old}"))
+    new_names().map(|(old, _)| old)
+}
+
+/// The old and the new names of these keys.
+pub(super) fn new_names() -> impl Iterator<Item = (String, String)> {
+    let of_tables = RENAMED.iter().filter(|(table, ..)| *table != "price");
+    of_tables.map(|(table, old, new, _)| (format!("{table}.{old}"), format!("{table}.{new}")))
 }
 
 /// Gives old keys of one source their new names, and says so. If both are set, the new one wins.

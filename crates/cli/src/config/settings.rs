@@ -81,15 +81,19 @@ impl Settings {
         }
         let ModelName::Of { provider, .. } = &self.model.name else { return Ok(()) };
         if !self.provider.contains_key(provider.as_str()) {
-            let known: Vec<&str> = self.provider.keys().map(|name| &**name).collect();
-            let hint = nearest(provider, known.iter().copied()).map_or_else(
-                || format!("use {}, or add one with [provider.NAME]", alternatives(&known)),
-                |near| format!("did you mean `{near}`?"),
-            );
-            let place = reader.origin(&["model", "name"]);
-            bail!("{place}: `model.name` names an unknown provider, `{}`; {hint}", printable(provider));
+            bail!("{}: {}", reader.origin(&["model", "name"]), self.unknown_provider(provider));
         }
         Ok(())
+    }
+
+    /// The message about the name of a provider that is not known.
+    pub(crate) fn unknown_provider(&self, provider: &str) -> String {
+        let known: Vec<&str> = self.provider.keys().map(|name| &**name).collect();
+        let hint = nearest(provider, known.iter().copied()).map_or_else(
+            || format!("use {}, or add one with [provider.NAME]", alternatives(&known)),
+            |near| format!("did you mean `{near}`?"),
+        );
+        format!("there is no provider `{}`; {hint}", printable(provider))
     }
 
     /// What models cost. The offline model costs nothing.

@@ -77,7 +77,7 @@ impl Source {
         }
         // The file names programs that prowess runs.
         if owner == Owner::User && found.permissions().mode() & 0o002 != 0 {
-            bail!("everybody can write {name}; run `chmod o-w` on it and check what it says");
+            bail!("everybody can write {name}; check its contents, then run `chmod o-w` on it");
         }
         let ours = [0, rustix::process::geteuid().as_raw()];
         if owner == Owner::User && !ours.contains(&found.uid()) {

@@ -86,7 +86,7 @@ fn each_source_overrides_those_before_it_and_is_named() {
     let limits = &config.settings.limits;
     assert_eq!(
         (limits.model_calls, limits.tokens, limits.cost),
-        (Some(Whole(4)), Some(Whole(3)), Some(Amount(1.0)))
+        (Whole(4), Some(Whole(3)), Some(Amount(1.0)))
     );
     assert_eq!(config.settings.model.name.to_string(), "openai:a");
     assert_eq!(origin(&config, "model.name"), Origin::User("/home/me/prowess.toml".into(), 2));
@@ -304,10 +304,7 @@ fn variables_and_options_are_told_by_their_names() {
     assert_ne!(told("PROWESS_MCP_TOKENS", "of a server"), "");
     let flag = Flag { key: "model.name", name: "--model", text: "gpt".to_owned() };
     let error = load("", "", &[], &[flag]).err().unwrap().to_string();
-    assert_eq!(
-        error,
-        "--model: `model.name`: write PROVIDER:NAME, such as openai:gpt-5.1, or offline, not `gpt`"
-    );
+    assert_eq!(error, "--model: write PROVIDER:NAME, such as openai:gpt-5.1, or offline, not `gpt`");
 }
 
 #[test]

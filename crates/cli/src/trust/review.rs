@@ -5,10 +5,10 @@ use std::io::BufRead;
 
 use anyhow::{Context as _, Result};
 
+use super::Item;
 use super::items::{self, Purpose};
 use super::status::{ItemStatus, ItemTrust, judge, list_untrusted};
 use super::trust_file::{Record, TrustFile};
-use super::{Item, summary};
 use crate::config::FILE_NAME;
 use crate::confirm::{self, Confirmation};
 use crate::project::Project;
@@ -85,7 +85,7 @@ impl<'a> TrustReview<'a> {
     }
 
     /// The paths and digests of the items to ask about.
-    fn asked(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(super) fn asked(&self) -> impl Iterator<Item = (&str, &str)> {
         self.statuses.iter().filter_map(|(path, item)| {
             let is_asked = item.status.is_open()
                 || (self.scope == ReviewScope::Refused && item.status == ItemStatus::Refused);
@@ -130,8 +130,7 @@ impl<'a> TrustReview<'a> {
 
 /// Asks on the error stream whether to trust the items of the summary, and records the reply.
 pub(crate) fn ask_to_trust(review: &TrustReview<'_>, replies: &mut impl BufRead) -> Result<bool> {
-    let question = if review.is_first() { summary::QUESTION } else { summary::QUESTION_OF_PART };
-    let reply = confirm::ask(&["", question], replies)?;
+    let reply = confirm::ask(&["", &review.question()], replies)?;
     match reply {
         Confirmation::Yes => review.remember()?,
         Confirmation::No => review.refuse()?,

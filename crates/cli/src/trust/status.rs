@@ -1,16 +1,14 @@
 //! The trust status of a project and of its items.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-
 use anyhow::Result;
 use prowess_catalog::SkillEntry;
 use prowess_catalog::trusted::TrustedEntries;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::items::{self, Purpose};
 use super::trust_file::{Record, TrustFile};
 use super::{Item, ItemKind};
-use crate::config::{FILE_NAME, OfProject, Source};
+use crate::config::{self, FILE_NAME, OfProject, Source};
 use crate::project::{MEMORY, Project};
 use crate::terminal::{count, printable};
 
@@ -185,21 +183,20 @@ impl TrustStatus {
         let below =
             std::path::Path::new(entry.skill.location.directory()).strip_prefix(&entry.root.path).ok()?;
         let path = root.join(below.components().next()?);
-        Some(format!("it {}", items.get(path.to_str()?)?.status))
+        Some(items.get(path.to_str()?)?.status.about("it"))
     }
 
     /// One line about what is not trusted and therefore not used in a chat.
     pub(crate) fn notice(&self, project: Option<&Project>, skills: usize) -> Option<String> {
         let memory = project.filter(|project| project.has_memory() && !self.trusts_memory(project));
-        let memory = memory.map(|_| format!("its {MEMORY} not read"));
+        let memory = memory.map(|_| format!("its {MEMORY} is not read"));
         self.notice_line([hidden_skills(skills), self.unused_configuration(project), memory], |_| true)
     }
 
-    /// The same, only about skills.
-    pub(crate) fn notice_of_skills(&self, skills: usize) -> Option<String> {
-        self.notice_line([hidden_skills(skills)], |kind| {
-            matches!(kind, ItemKind::Skill | ItemKind::Directory)
-        })
+    /// The same for commands that list skills. An AGENTS.md alone is only for chats.
+    pub(crate) fn notice_of_list(&self, project: Option<&Project>, skills: usize) -> Option<String> {
+        let concerns_list = skills > 0 || self.unused_configuration(project).is_some();
+        self.notice(project, skills).filter(|_| concerns_list)
     }
 
     /// The same, only about the configuration.
@@ -209,12 +206,13 @@ impl TrustStatus {
 
     fn unused_configuration(&self, project: Option<&Project>) -> Option<String> {
         let project = project.filter(|project| project.has_configuration() && !self.trusts(FILE_NAME))?;
-        let stays = if self.earlier(project).is_some() {
-            ", except the restrictions that you trusted before"
+        let earlier = self.earlier(project).map(|text| Source::earlier(project.top(), text));
+        let stays = if earlier.is_some_and(|source| config::restricts(&source)) {
+            ", except the hooks and the `deny` and `ask` rules that you trusted before"
         } else {
             ""
         };
-        Some(format!("its {FILE_NAME} not used{stays}"))
+        Some(format!("its {FILE_NAME} is not used{stays}"))
     }
 
     fn notice_line(
@@ -256,18 +254,16 @@ pub(super) fn stay_trusted(trusted: usize) -> String {
 }
 
 fn hidden_skills(skills: usize) -> Option<String> {
-    (skills > 0).then(|| format!("{} hidden from models", count(skills, "project skill")))
+    let are = if skills == 1 { "is" } else { "are" };
+    (skills > 0).then(|| format!("{} {are} hidden from models", count(skills, "project skill")))
 }
 
 /// The first untrusted items, and how many more there are.
 pub(super) fn list_untrusted<'a>(items: impl IntoIterator<Item = (&'a String, &'a ItemTrust)>) -> String {
     let is_out = |(_, item): &(&String, &ItemTrust)| item.status != ItemStatus::Trusted;
     let all: Vec<_> = items.into_iter().filter(is_out).collect();
-    let mut named: Vec<String> = all
-        .iter()
-        .take(MAX_NAMED)
-        .map(|(path, item)| format!("{} {}", item.name(path), item.status))
-        .collect();
+    let mut named: Vec<String> =
+        all.iter().take(MAX_NAMED).map(|(path, item)| item.status.about(&item.name(path))).collect();
     if all.len() > MAX_NAMED {
         named.push(format!("{} more", all.len() - MAX_NAMED));
     }
@@ -277,12 +273,12 @@ pub(super) fn list_untrusted<'a>(items: impl IntoIterator<Item = (&'a String, &'
 impl ItemTrust {
     /// The name of the item. Skill directories are named by their path.
     fn name(&self, path: &str) -> String {
-        if self.kind == ItemKind::Directory { printable(path) } else { name(path) }
+        if self.kind == ItemKind::Directory { printable(path) } else { last_part(path) }
     }
 }
 
 /// The last part of an item's path.
-fn name(path: &str) -> String {
+fn last_part(path: &str) -> String {
     printable(path.rsplit('/').next().unwrap_or(path))
 }
 
@@ -291,18 +287,18 @@ impl ItemStatus {
     pub(super) fn is_open(&self) -> bool {
         matches!(self, Self::New | Self::Changed)
     }
-}
 
-impl fmt::Display for ItemStatus {
-    /// The end of a sentence about the item.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// A sentence about the item, which `name` names.
+    pub(super) fn about(&self, name: &str) -> String {
         match self {
-            Self::Trusted => f.write_str("is trusted"),
-            Self::New => f.write_str("is new"),
-            Self::Changed => f.write_str("changed"),
-            Self::Refused => f.write_str("was refused"),
-            Self::Unfit(problem) => f.write_str(&printable(problem)),
-            Self::LeadsTo(path) => write!(f, "has a link to {}, which is not trusted", name(path)),
+            Self::Trusted => format!("{name} is trusted"),
+            Self::New => format!("{name} is new"),
+            Self::Changed => format!("{name} changed"),
+            Self::Refused => format!("you said no to {name}"),
+            Self::Unfit(problem) => format!("{name} {}", printable(problem)),
+            Self::LeadsTo(path) => {
+                format!("{name} has a link to {}, which is not trusted", last_part(path))
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ use super::review::TrustReview;
 use super::status::{ItemStatus, stay_trusted};
 use super::{FileKind, Item, ItemKind};
 use crate::config;
+use crate::project::MEMORY;
 use crate::rows::folded;
 use crate::terminal::{Style, count, printable, printable_lines, printable_start, size, styled};
 
@@ -30,11 +31,6 @@ const MAX_LINE_CHARS: usize = 2_000;
 /// How many characters of a description are shown.
 const MAX_DESCRIPTION: usize = 200;
 
-/// The question if nothing of the project is trusted.
-pub(super) const QUESTION: &str = "Trust this project? Models will see its skills and can ask to run them, and its prowess.toml and AGENTS.md will be used. You will be asked again about anything new or changed.";
-/// The question if there are earlier decisions.
-pub(super) const QUESTION_OF_PART: &str = "Trust these? Models will see these skills and can ask to run them; a prowess.toml or AGENTS.md among them will be used. The rest stays as it is.";
-
 impl TrustReview<'_> {
     /// All untrusted items: skills with their files, the configuration and AGENTS.md. Long lines are folded, so that no row
     /// of a stranger's text begins where the rows of prowess begin.
@@ -50,7 +46,7 @@ impl TrustReview<'_> {
         let trusted = self.trusted();
         let of_part = match (trusted, self.is_first()) {
             (_, true) => "",
-            (0, false) => ", besides what you refused",
+            (0, false) => ", besides what you said no to",
             (_, false) => ", besides what you trust",
         };
         let _ = writeln!(text, "{top} contains{of_part}:");
@@ -62,7 +58,7 @@ impl TrustReview<'_> {
             let mark = match judged.status {
                 ItemStatus::New if !self.is_first() => " (new)",
                 ItemStatus::Changed => " (changed)",
-                ItemStatus::Refused => " (refused)",
+                ItemStatus::Refused => " (you said no)",
                 _ => "",
             };
             let name = styled(printable(path), Style::Name);
@@ -73,7 +69,7 @@ impl TrustReview<'_> {
                     let _ = writeln!(text, "    {}", styled(problem, Style::Bad));
                 }
                 ItemStatus::LeadsTo(_) => {
-                    let _ = writeln!(text, "    has not changed, but {}", judged.status);
+                    let _ = writeln!(text, "    has not changed, but {}", judged.status.about("it"));
                     continue;
                 }
                 _ => {}
@@ -89,6 +85,36 @@ impl TrustReview<'_> {
             let _ = writeln!(text, "\nThe {}.", stay_trusted(trusted));
         }
         text
+    }
+
+    /// The question about these items: what will be used if the reply is yes.
+    pub(super) fn question(&self) -> String {
+        let number = |kind| self.asked().filter(|(path, _)| self.items[*path].kind == kind).count();
+        let (ask, its, end) = if self.is_first() {
+            ("Trust this project?", "its", "You will be asked again about anything new or changed.")
+        } else {
+            ("Trust these?", "these", "The rest stays as it is.")
+        };
+        let mut parts = vec![ask.to_owned()];
+        match number(ItemKind::Skill) {
+            0 => {}
+            1 => parts.push("Models will see the skill and can ask to run its commands.".to_owned()),
+            _ => parts.push(format!("Models will see {its} skills and can ask to run their commands.")),
+        }
+        let files = [(ItemKind::Configuration, config::FILE_NAME), (ItemKind::Memory, MEMORY)];
+        let files = files.into_iter().filter(|(kind, _)| number(*kind) > 0).map(|(_, name)| name);
+        let files: Vec<&str> = files.collect();
+        if !files.is_empty() {
+            parts.push(format!("The project's {} will be used.", files.join(" and ")));
+        }
+        parts.push(end.to_owned());
+        parts.join(" ")
+    }
+
+    /// The mistake in the project's prowess.toml, if it has one.
+    pub(crate) fn mistake(&self) -> Option<String> {
+        let source = self.project.configuration().ok()??;
+        config::check(source).err().map(|mistake| printable(&format!("{mistake:#}")))
     }
 
     fn skills(&self, path: &str, item: &Item, text: &mut String) {
@@ -135,8 +161,8 @@ impl TrustReview<'_> {
 
     fn configuration(&self, text: &mut String) {
         let Ok(Some(source)) = self.project.configuration() else { return };
-        if let Err(mistake) = config::check(source) {
-            let _ = writeln!(text, "    {}", styled(printable(&format!("{mistake:#}")), Style::Bad));
+        if let Some(mistake) = self.mistake() {
+            let _ = writeln!(text, "    {}", styled(format!("error: {mistake}"), Style::Bad));
         }
         lines(&String::from_utf8_lossy(&source.bytes), &self.project.top().join(config::FILE_NAME), text);
     }

@@ -210,3 +210,22 @@ fn what_was_not_looked_at_is_told_once() {
     and 2 more like it; --max-depth N looks deeper
     ");
 }
+
+#[test]
+fn a_directory_without_skills_is_told_as_such() {
+    let world = flawed();
+    std::fs::create_dir_all(world.path("project/nothing")).unwrap();
+    let output = world.command(&["check"]).current_dir(world.path("project/nothing")).output().unwrap();
+    let told = world.told(&output);
+    assert!(told.starts_with("exit 1") && told.contains("error[missing-skill-md]"), "{told}");
+    assert!(told.contains("\n.: no skill\n"), "{told}");
+    assert!(
+        told.contains("\nno skill was checked; name a skill, or a directory that contains skills\n"),
+        "{told}"
+    );
+    let told = world.run(&["check", "skills/good", "nothing"]);
+    assert!(
+        told.starts_with("exit 1") && told.contains("\n1 skill checked: 1 valid; 1 directory has no skill\n"),
+        "{told}"
+    );
+}

@@ -44,7 +44,7 @@ fn show_says_where_each_value_came_from() {
         untrusted.contains("skills.max_loaded_skills\t10\tdefault"),
         "a project that is not trusted sets nothing: {untrusted}"
     );
-    assert!(untrusted.contains("this project is not trusted: its prowess.toml not used"), "{untrusted}");
+    assert!(untrusted.contains("this project is not trusted: its prowess.toml is not used"), "{untrusted}");
     let json = world.json(&["config", "show", "--json"]);
     let name = json.as_array().unwrap().iter().find(|row| row["key"] == "model.name").unwrap();
     assert_eq!(
@@ -189,4 +189,39 @@ fn what_holds_commands_is_taken_from_the_file() {
     let output = command.env("DOCKER_HOST", "unix:///nowhere.sock").output().unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["containers"]["image"], "no-such-image-here");
+}
+
+#[test]
+fn a_misspelt_variable_is_told() {
+    let world = World::new();
+    let told = |name: &str| {
+        let output = world.command(&["config", "show"]).env(name, "3").output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for (name, meant) in [
+        ("PROWESS_MODLE_NAME", "PROWESS_MODEL_NAME"),
+        ("PROWESS_LIMIT_STEPS", "PROWESS_LIMITS_MODEL_CALLS"),
+        ("PROWESS_SKILL_ROOTS", "PROWESS_SKILLS_ROOTS"),
+    ] {
+        let line = format!("notice: the environment variable {name} sets no key; did you mean {meant}?\n");
+        assert_eq!(told(name), (Some(0), line));
+    }
+    let line = "prowess: the environment variable PROWESS_PERMISSION_RUN sets no key; only a prowess.toml can have \
+                rules and hooks\n";
+    assert_eq!(told("PROWESS_PERMISSION_RUN"), (Some(2), line.to_owned()));
+    let line = "prowess: the environment variable PROWESS_MODEL_NMAE sets no key; did you mean PROWESS_MODEL_NAME?\n";
+    assert_eq!(told("PROWESS_MODEL_NMAE"), (Some(2), line.to_owned()));
+    // It may belong to another program.
+    assert_eq!(told("PROWESS_FOO"), (Some(0), String::new()));
+}
+
+#[test]
+fn a_message_about_a_missing_key_says_what_the_key_is() {
+    let world = World::new();
+    world.file(USER, "[provider.local]\napi = \"openai\"\n");
+    assert_eq!(
+        refused(&world, &["config", "show"]),
+        "prowess: [WORLD]/home/.config/prowess/prowess.toml:1: `provider.local.base_url` (the URL of the provider's API) \
+         is missing; add it: text in quotes\n"
+    );
 }

@@ -366,7 +366,14 @@ fn no_process_is_left_when_it_ends() {
 fn the_client_configuration_has_the_command() {
     let world = World::new();
     for host in ["claude-code", "codex", "cursor", "opencode", "vscode", "zed"] {
-        let text = world.stdout(&["mcp", "--root", "skills", "--print-config", host]);
+        let output = world.output(&["mcp", "--root", "skills", "--print-config", host]);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{told}");
+        assert!(
+            told.starts_with("add this to ") && told.ends_with("; if the file does not exist, create it\n"),
+            "{told}"
+        );
+        let text = String::from_utf8(output.stdout).unwrap();
         let root = world.path("project/skills");
         assert!(
             text.contains(&*root.to_string_lossy()) && text.contains(env!("CARGO_BIN_EXE_prowess")),

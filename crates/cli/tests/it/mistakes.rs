@@ -35,6 +35,7 @@ fn every_mistake_is_told_in_one_line() {
         &["package", "./nowhere"],
         &["new"],
         &["completions", "tcsh"],
+        &["threads", "prune"],
     ];
     let mut told = String::new();
     for args in mistakes {

@@ -267,7 +267,9 @@ fn secrets_in_a_directory_are_asked_about_and_a_file_that_was_named_is_given() {
     assert_eq!(String::from_utf8(run("mixed").stdout).unwrap(), "HUSH=1\nheron\n");
     world.file(CONFIG, &config);
     // At a terminal the person is asked, and sees which.
-    for (answer, code, expected) in [("y\r", Some(0), "HUSH=1"), ("n\r", Some(125), "you refused to give")] {
+    for (answer, code, expected) in
+        [("y\r", Some(0), "HUSH=1"), ("n\r", Some(125), "you said no, so the command")]
+    {
         let mut pty =
             Pty::start(&world, &[&["run", "tides", "--input", "mixed"], &show[..]].concat(), 120, 20);
         let asked = pty.wait_for("Give them to the command? [y/N]");

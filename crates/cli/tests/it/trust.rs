@@ -62,7 +62,8 @@ fn a_project_is_shown_asked_about_and_remembered() {
     let world = furnished();
     assert_eq!(
         standing(&world),
-        "this project is not trusted: 2 project skills hidden from models; `prowess trust` shows what it contains\n"
+        "this project is not trusted: 2 project skills are hidden from models, its prowess.toml is not used, its \
+         AGENTS.md is not read; `prowess trust` shows what it contains\n"
     );
     let (said, code) = asked(&world, "n\n", || {});
     assert_eq!(code, Some(1), "{said}");
@@ -402,7 +403,7 @@ fn what_is_told_to_models_is_that_of_the_working_directory() {
     let told = below(&["session", "-c", "skills"]);
     assert!(
         told.ends_with(
-            "this project is not trusted: its AGENTS.md not read; `prowess trust` shows what it contains\n"
+            "this project is not trusted: its AGENTS.md is not read; `prowess trust` shows what it contains\n"
         ),
         "{told}"
     );
@@ -418,4 +419,76 @@ fn what_is_told_to_models_is_that_of_the_working_directory() {
 fn trust_again_from_the_top_keeps_what_is_below(world: &World) {
     world.file(SCRIPT, "#!/bin/sh\necho low\n");
     trust(world);
+}
+
+#[test]
+fn a_directory_that_does_not_exist_is_no_project() {
+    let world = furnished();
+    let told = "exit 2\n--- out\n--- err\nprowess: [WORLD]/project/nowhere: no such directory\n";
+    for args in [&["trust", "nowhere"][..], &["trust", "--yes", "nowhere"]] {
+        assert_eq!(world.run(args), told);
+    }
+    assert_eq!(world.json(&["trust", "--list", "--json"]).as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn a_list_and_a_chat_name_the_same_items() {
+    let world = furnished();
+    let told = |args: &[&str]| world.run(args).split("--- err\n").nth(1).unwrap().to_owned();
+    let chat = |world: &World| {
+        let lines = told(&["chat", "/skills"]);
+        let line = lines.lines().find(|line| line.contains("is not trusted"));
+        line.map(|line| format!("{line}\n")).unwrap_or_else(|| world.run(&["chat", "/skills"]))
+    };
+    assert_eq!(standing(&world), chat(&world));
+    trust(&world);
+    world
+        .file("project/prowess.toml", "[skills]\nmax_loaded_skills = 19\n")
+        .file("project/AGENTS.md", "Speak of the land.\n")
+        .file(SCRIPT, "#!/bin/sh\necho low\n");
+    let list = standing(&world);
+    assert_eq!(list, chat(&world));
+    for item in ["tides changed", "prowess.toml changed", "AGENTS.md changed"] {
+        assert!(list.contains(item), "{list}");
+    }
+    assert!(list.contains("its prowess.toml is not used, its AGENTS.md is not read"), "{list}");
+}
+
+#[test]
+fn a_question_names_only_what_the_project_has() {
+    let world = World::new();
+    world.skill("project/.prowess/skills", "tides", "Looks up tides. Use at sea.");
+    let (said, _) = asked(&world, "n\n", || {});
+    assert!(
+        said.contains(
+            "Trust this project? Models will see the skill and can ask to run its commands. You will be asked again \
+             about anything new or changed. [y/N]"
+        ),
+        "{said}"
+    );
+    world.file("project/AGENTS.md", "Speak of the sea.\n");
+    std::fs::remove_dir_all(world.path("project/.prowess")).unwrap();
+    let (said, _) = asked(&world, "y\n", || {});
+    assert!(said.contains("Trust this project? The project's AGENTS.md will be used. You will be"), "{said}");
+}
+
+#[test]
+fn a_mistake_in_a_trusted_file_is_told_at_the_end() {
+    let world = World::new();
+    world.file("project/prowess.toml", "[limits]\nmodel_calls = 3\n");
+    assert_snapshot!(world.run(&["trust", "--yes"]), @r"
+    exit 0
+    --- out
+    [WORLD]/project contains:
+
+      prowess.toml: settings, 25 B
+        error: [WORLD]/project/prowess.toml:2: only your own file ([WORLD]/home/.config/prowess/prowess.toml) may set `limits.model_calls`; move it there
+        [limits]
+        model_calls = 3
+
+    [WORLD]/project is trusted.
+    Its prowess.toml has a mistake, and no chat starts until you fix it: [WORLD]/project/prowess.toml:2: only your own file ([WORLD]/home/.config/prowess/prowess.toml) may set `limits.model_calls`; move it there
+    --- err
+    ");
+    assert_eq!(world.output(&["chat", "hello"]).status.code(), Some(2));
 }

@@ -72,7 +72,7 @@ fn a_new_skill_leaves_the_others_trusted() {
     let world = trusted();
     world.skill("project/.prowess/skills", "boats", "Builds boats. Use at sea.");
     assert_snapshot!(standing(&world), @r"
-    part of this project is not trusted (boats is new): 1 project skill hidden from models; 4 other items stay trusted; `prowess trust` shows the rest
+    part of this project is not trusted (boats is new): 1 project skill is hidden from models; 4 other items stay trusted; `prowess trust` shows the rest
     models see: kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.
     ");
     assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded_skills\t20\t"));
@@ -177,7 +177,7 @@ fn a_link_into_another_directory_of_the_project_is_that_skill_once() {
     // It is known by what it leads to, and where that changes it is one change.
     world.skill("project/.agents/skills", "nets", "Cuts nets. Use at sea.");
     assert_snapshot!(standing(&world), @r"
-    part of this project is not trusted (nets changed): 1 project skill hidden from models; 5 other items stay trusted; `prowess trust` shows the rest
+    part of this project is not trusted (nets changed): 1 project skill is hidden from models; 5 other items stay trusted; `prowess trust` shows the rest
     models see: hooks: Bends hooks. Use at sea. | kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.
     ");
 }
@@ -254,7 +254,7 @@ fn records_of_version_1_stay_valid() {
     world.skill("project/.prowess/skills", "tides", "Looks up other tides. Use at sea.");
     assert_snapshot!(standing(&world), @r"
     notice: [WORLD]/project/prowess.toml:2: `skills.max_loaded` is now called `skills.max_loaded_skills`; please rename it
-    part of this project is not trusted (tides changed): 1 project skill hidden from models; 3 other items stay trusted; `prowess trust` shows the rest
+    part of this project is not trusted (tides changed): 1 project skill is hidden from models; 3 other items stay trusted; `prowess trust` shows the rest
     models see: kites: Builds kites. Use in wind.
     ");
     trust(&world);
@@ -269,7 +269,7 @@ fn records_of_version_1_stay_valid() {
     let world = furnished();
     put_old_record(&world, ",\n      \"refused\": true");
     assert_snapshot!(standing(&world), @r"
-    this project is not trusted: 2 project skills hidden from models; `prowess trust` shows what it contains
+    this project is not trusted: 2 project skills are hidden from models, its prowess.toml is not used, its AGENTS.md is not read; `prowess trust` shows what it contains
     models see:
     ");
     world.skill("project/.prowess/skills", "boats", "Builds boats. Use at sea.");
@@ -302,8 +302,8 @@ fn a_no_is_remembered_for_what_it_was_said_of() {
 
     The 2 other items stay trusted.
 
-    Trust these? Models will see these skills and can ask to run them; a prowess.toml or AGENTS.md among
-      them will be used. The rest stays as it is. [y/N]
+    Trust these? Models will see the skill and can ask to run its commands. The rest stays as it is.
+      [y/N]
     ");
     pty.type_line("n");
     super::chat::at_prompt(&pty);
@@ -316,7 +316,7 @@ fn a_no_is_remembered_for_what_it_was_said_of() {
     assert_eq!(pty.wait(), Some(0));
     assert_snapshot!(standing(&world), @r"
     1 skill shadowed; see `prowess list --all --diagnostics`
-    part of this project is not trusted (boats was refused): 1 project skill hidden from models; 2 other items stay trusted; `prowess trust` shows the rest
+    part of this project is not trusted (you said no to boats): 1 project skill is hidden from models; 2 other items stay trusted; `prowess trust` shows the rest
     models see: kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.
     ");
 
@@ -335,7 +335,7 @@ fn a_no_is_remembered_for_what_it_was_said_of() {
     pty.press("\x04");
     assert_eq!(pty.wait(), Some(0));
     // Whoever asks is shown it again.
-    assert!(world.run(&["trust"]).contains("boats (refused)"));
+    assert!(world.run(&["trust"]).contains("boats (you said no)"));
     trust(&world);
     assert_snapshot!(standing(&world), @r"
     1 skill shadowed; see `prowess list --all --diagnostics`
@@ -354,7 +354,7 @@ fn an_entry_that_is_not_trusted_takes_no_name() {
         .file("project/.prowess/skills/TIDES/SKILL.md", "---\nname: tides\ndescription: Evil tides.\n---\n")
         .file("project/.prowess/skills/knots/SKILL.md", "---\nname: knots\ndescription: Evil knots.\n---\n");
     assert_snapshot!(standing(&world), @r"
-    part of this project is not trusted (TIDES is new, Tides is new, a is new, knots is new): 4 project skills hidden from models; 4 other items stay trusted; `prowess trust` shows the rest
+    part of this project is not trusted (TIDES is new, Tides is new, a is new, knots is new): 4 project skills are hidden from models; 4 other items stay trusted; `prowess trust` shows the rest
     models see: kites: Builds kites. Use in wind. | knots: Ties knots. Use at sea. | tides: Looks up tides. Use at sea.
     ");
     assert_snapshot!(world.run(&["info", "kites"]).lines().skip(2).take(2).collect::<Vec<_>>().join("\n"), @r"
@@ -372,7 +372,7 @@ fn a_skill_with_a_link_is_trusted_only_with_what_it_leads_to() {
     assert_snapshot!(standing(&world), @r"models see: kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.");
     world.file("project/.prowess/skills/shared/lib.sh", "echo evil\n");
     assert_snapshot!(standing(&world), @r"
-    part of this project is not trusted (shared changed, tides has a link to shared, which is not trusted): 1 project skill hidden from models; 3 other items stay trusted; `prowess trust` shows the rest
+    part of this project is not trusted (shared changed, tides has a link to shared, which is not trusted): 1 project skill is hidden from models; 3 other items stay trusted; `prowess trust` shows the rest
     models see: kites: Builds kites. Use in wind.
     ");
     trust(&world);
@@ -398,7 +398,7 @@ fn a_skill_with_a_link_is_trusted_only_with_what_it_leads_to() {
     assert!(told.contains(leads), "{told}");
     std::fs::remove_file(&pipe).unwrap();
     assert_snapshot!(standing(&world), @r"
-    part of this project is not trusted (boats changed, tides has a link to boats, which is not trusted): 2 project skills hidden from models; 4 other items stay trusted; `prowess trust` shows the rest
+    part of this project is not trusted (boats changed, tides has a link to boats, which is not trusted): 2 project skills are hidden from models; 4 other items stay trusted; `prowess trust` shows the rest
     models see: kites: Builds kites. Use in wind.
     ");
 }
@@ -408,17 +408,20 @@ fn a_configuration_that_is_not_trusted_is_not_used_while_skills_are() {
     let world = trusted();
     world
         .file("project/prowess.toml", "[skills]\nmax_loaded_skills = 19\n\n[permission]\nskill = \"deny\"\n");
-    assert_snapshot!(standing(&world), @r"models see: kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.");
+    assert_snapshot!(standing(&world), @r"
+    part of this project is not trusted (prowess.toml changed): its prowess.toml is not used; 3 other items stay trusted; `prowess trust` shows the rest
+    models see: kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.
+    ");
     let told = world.run(&["config", "show"]);
     assert!(told.contains("skills.max_loaded_skills\t10\tdefault"), "{told}");
-    assert_snapshot!(told.split("--- err\n").nth(1).unwrap(), @r"part of this project is not trusted (prowess.toml changed): its prowess.toml not used, except the restrictions that you trusted before; 3 other items stay trusted; `prowess trust` shows the rest");
+    assert_snapshot!(told.split("--- err\n").nth(1).unwrap(), @r"part of this project is not trusted (prowess.toml changed): its prowess.toml is not used; 3 other items stay trusted; `prowess trust` shows the rest");
     assert_snapshot!(world.run(&["session", "-c", "load tides"]).lines().take(4).collect::<Vec<_>>().join("\n"), @r"
     exit 0
     --- out
     > load tides
     ── answer (57 tokens)
     ");
-    assert_snapshot!(world.run(&["session", "-c", "skills"]).split("--- err\n").nth(1).unwrap(), @r"part of this project is not trusted (prowess.toml changed): its prowess.toml not used, except the restrictions that you trusted before; 3 other items stay trusted; `prowess trust` shows the rest");
+    assert_snapshot!(world.run(&["session", "-c", "skills"]).split("--- err\n").nth(1).unwrap(), @r"part of this project is not trusted (prowess.toml changed): its prowess.toml is not used; 3 other items stay trusted; `prowess trust` shows the rest");
     trust(&world);
     assert!(world.stdout(&["config", "show"]).contains("skills.max_loaded_skills\t19\t"));
 }
@@ -437,7 +440,7 @@ fn a_huge_entry_is_named_and_leaves_the_others_trusted() {
         std::fs::write(world.path(&format!("project/.claude/skills/{number}")), "").unwrap();
     }
     assert_snapshot!(standing(&world), @r"
-    part of this project is not trusted (.claude/skills has more than 10000 entries; only the ones that you decided about are read, aaa makes the project's skills larger than 67108864 bytes, zzz makes the project's skills larger than 67108864 bytes): 2 project skills hidden from models; 4 other items stay trusted; `prowess trust` shows the rest
+    part of this project is not trusted (.claude/skills has more than 10000 entries; only the ones that you decided about are read, aaa makes the project's skills larger than 67108864 bytes, zzz makes the project's skills larger than 67108864 bytes): 2 project skills are hidden from models; 4 other items stay trusted; `prowess trust` shows the rest
     models see: kites: Builds kites. Use in wind. | tides: Looks up tides. Use at sea.
     ");
     let output = world.output(&["trust", "--yes"]);
@@ -462,7 +465,7 @@ fn an_entry_that_is_swapped_while_it_is_asked_about_is_not_trusted() {
     pty.type_line("y");
     assert_eq!(pty.wait(), Some(0));
     assert_snapshot!(standing(&world), @r"
-    part of this project is not trusted (boats changed): 1 project skill hidden from models; 5 other items stay trusted; `prowess trust` shows the rest
+    part of this project is not trusted (boats changed): 1 project skill is hidden from models; 5 other items stay trusted; `prowess trust` shows the rest
     models see: kites: Builds kites. Use in wind. | nets: Knots nets. Use at sea. | tides: Looks up tides. Use at sea.
     ");
     // What was shown is what was trusted, and what the other one trusted stays.

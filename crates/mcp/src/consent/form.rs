@@ -39,7 +39,7 @@ impl FormReply {
 
 /// The form for a question, with this message above it.
 pub(super) fn form(message: String, question: &Question) -> ElicitRequestParams {
-    let mut decisions = vec!["once", "reject"];
+    let mut decisions = vec!["once", "no"];
     if !question.always.is_empty() {
         decisions.insert(1, "always");
     }
@@ -47,7 +47,7 @@ pub(super) fn form(message: String, question: &Question) -> ElicitRequestParams 
         "type": "object",
         "properties": {
             "decision": {"type": "string", "title": "Decision", "enum": decisions},
-            "reason": {"type": "string", "title": "Reason", "description": "If you reject it: a message for the model."},
+            "reason": {"type": "string", "title": "Reason", "description": "If you say no: a message for the model."},
         },
         "required": ["decision"],
     });
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(FormReply::of(&filled_in(Accept, json!({"decision": "once"}))), FormReply::Once);
         assert_eq!(FormReply::of(&filled_in(Accept, json!({"decision": "always"}))), FormReply::Always);
         for no in [
-            filled_in(Accept, json!({"decision": "reject"})),
+            filled_in(Accept, json!({"decision": "no"})),
             filled_in(Accept, json!({"decision": "yes"})),
             filled_in(Accept, json!({"decision": true})),
             filled_in(Accept, json!({})),
@@ -125,7 +125,7 @@ mod tests {
         skill: "kit"
         command: "make\u{202e}\nrm"
         env: {"A":"b"}
-        `always` would allow run "kit make" until it changes
+        `always` would allow run "kit make" until the skill changes
         "#);
         let ElicitRequestParams::FormElicitationParams { requested_schema, .. } =
             form(String::new(), &question.clone().always([]))
@@ -133,7 +133,7 @@ mod tests {
             unreachable!()
         };
         let schema = serde_json::to_value(requested_schema).unwrap();
-        assert_eq!(schema["properties"]["decision"]["enum"], json!(["once", "reject"]));
+        assert_eq!(schema["properties"]["decision"]["enum"], json!(["once", "no"]));
         assert_eq!(schema["required"], json!(["decision"]));
     }
 }

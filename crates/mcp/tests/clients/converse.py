@@ -107,7 +107,7 @@ CLIENTS = {
         ["exec", "--skip-git-repo-check", "--json", QUESTION],
         {"FAKE_KEY": KEY},
         # It accepts questions, and declines them by itself.
-        "The user rejected this",
+        "The user said no",
     ),
     "opencode": Client(
         "prowess_",

@@ -20,7 +20,7 @@ async fn a_person_approves_or_rejects_in_every_revision() {
     let library = Library::usual();
     for revision in [OLDER[0], OLDER[1], NEWEST] {
         let client = asked(&library, revision).await;
-        let reject = json!({"action": "accept", "content": {"decision": "reject", "reason": "not now"}});
+        let reject = json!({"action": "accept", "content": {"decision": "no", "reason": "not now"}});
         client.will_reply([
             reject,
             json!({"action": "decline"}),
@@ -38,12 +38,10 @@ async fn a_person_approves_or_rejects_in_every_revision() {
 
         let forms = client.forms.lock().unwrap().clone();
         assert_eq!(forms.len(), 4);
-        assert!(
-            forms[0]["message"].as_str().unwrap().starts_with("Permission is needed: load the skill in ")
-        );
+        assert!(forms[0]["message"].as_str().unwrap().starts_with("Permission is needed: load the skill '"));
         assert_eq!(
             forms[0]["requestedSchema"]["properties"]["decision"]["enum"],
-            json!(["once", "always", "reject"])
+            json!(["once", "always", "no"])
         );
     }
 }

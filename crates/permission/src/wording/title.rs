@@ -13,7 +13,7 @@ pub(super) fn title(question: &Question) -> String {
         }
         Action::LoadSkill { skill, location, .. } => {
             let directory = location.rsplit_once('/').map_or(location.as_str(), |(directory, _)| directory);
-            format!("load the skill in {}: {}", quote_name(directory), quote_name(skill))
+            format!("load the skill {} from {}", quote_name(skill), quote_name(directory))
         }
         Action::LoadServerSkill { skill, server, server_skills, .. } => format!(
             "load the skill {} of the MCP server {}{}",

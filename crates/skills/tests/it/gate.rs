@@ -129,7 +129,7 @@ async fn the_question_names_the_skill_its_place_and_its_digest() {
     assert!(digest.as_deref().unwrap().starts_with("sha256:"));
     assert_eq!(library.told(location), "/skills/a/SKILL.md");
     assert!(request.binding.as_ref().unwrap().starts_with("sha256:"));
-    assert_eq!(library.told(&request.wording().title), "load the skill in '/skills/a': 'a'");
+    assert_eq!(library.told(&request.wording().title), "load the skill 'a' from '/skills/a'");
 }
 
 /// While a person thinks, the last slot goes to somebody else.

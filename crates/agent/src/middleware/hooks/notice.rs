@@ -82,7 +82,7 @@ impl ThreadHooks {
             actions.change(&HooksDelta::Asked(call.message.clone()));
             if let Some(reason) = actions.add(self.fire(context, state, event_data).await) {
                 let text = format!("Error: this call was refused by {reason}");
-                let data = Some(ToolData::Refused { by: RefusedBy::Rule, message: None });
+                let data = Some(ToolData::Refused { by: RefusedBy::Rule, message: None, rule: None });
                 actions.actions.push(MiddlewareAction::Answer {
                     call: call.call.id.clone(),
                     text,

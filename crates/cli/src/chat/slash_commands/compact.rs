@@ -15,7 +15,8 @@ pub(super) async fn compact(conversation: &mut Conversation) -> Result<()> {
     let text = match conversation.compact().await? {
         Some(Compaction::Done { .. }) => {
             let after = conversation.context_usage().await?.total;
-            format!("{} tokens before, {} now", describe::tokens(before), describe::tokens(after))
+            let saved = if after < before { "" } else { "; this saved none" };
+            format!("{} tokens before, {} now{saved}", describe::tokens(before), describe::tokens(after))
         }
         Some(Compaction::Failed { why }) => format!("nothing was summarised: {why}"),
         Some(_) => format!("nothing was summarised: {}", too_short(&conversation.thread)),

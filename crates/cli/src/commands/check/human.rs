@@ -20,7 +20,11 @@ pub(crate) fn report(report: &CheckReport, terminal: &mut Terminal) -> Result<()
     for found in &report.diagnostics {
         writeln!(terminal, "{}\n", renderer.render(&[group(report, found, source)]))?;
     }
-    let (mark, style) = if report.is_valid() { ("valid", Style::Good) } else { ("invalid", Style::Bad) };
+    let (mark, style) = match (super::is_empty(report), report.is_valid()) {
+        (true, _) => ("no skill", Style::Bad),
+        (false, true) => ("valid", Style::Good),
+        (false, false) => ("invalid", Style::Bad),
+    };
     writeln!(terminal, "{}: {}", printable(&report.id), styled(mark, style))?;
     if !report.diagnostics.is_empty() {
         writeln!(terminal)?;

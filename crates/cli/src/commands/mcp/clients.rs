@@ -23,7 +23,7 @@ impl McpClient {
             Self::Cursor => "~/.cursor/mcp.json, or .cursor/mcp.json in a project",
             Self::Opencode => "~/.config/opencode/opencode.json, or opencode.json in a project",
             Self::Vscode => ".vscode/mcp.json in a workspace",
-            Self::Zed => "settings.json",
+            Self::Zed => "~/.config/zed/settings.json",
         }
     }
 

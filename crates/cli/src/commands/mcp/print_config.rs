@@ -24,7 +24,7 @@ pub(super) fn print_config(
         }
         write!(terminal, "{}", client.http_config(&http::url(address), http::VARIABLE))?;
         terminal.flush()?;
-        writeln!(err, "put this in {}", client.config_file())?;
+        writeln!(err, "add this to {}; if the file does not exist, create it", client.config_file())?;
         writeln!(err, "{}", client.token_advice(http::VARIABLE))?;
         return Ok(CommandOutcome::Done);
     }
@@ -33,7 +33,7 @@ pub(super) fn print_config(
         client.stdio_config(&program.to_string_lossy(), &arguments(std::env::args().skip(1))?);
     write!(terminal, "{configuration}")?;
     terminal.flush()?;
-    writeln!(err, "put this in {}", client.config_file())?;
+    writeln!(err, "add this to {}; if the file does not exist, create it", client.config_file())?;
     Ok(CommandOutcome::Done)
 }
 

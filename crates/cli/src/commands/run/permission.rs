@@ -40,7 +40,7 @@ impl Asker for CommandLineAsker {
         });
         match asked.await {
             Ok(Ok(Confirmation::Yes)) => Some(Reply::Once),
-            _ => refused("you refused to give these files to the command".to_owned()),
+            _ => refused("you said no, so the command does not get these files".to_owned()),
         }
     }
 }

@@ -6,7 +6,7 @@ use super::command::echo;
 use crate::terminal::{printable, printable_lines};
 
 /// The possible replies.
-pub(crate) const REPLIES: &str = "Reply yes (this time), always, or no [REASON]; y, a and n also work.";
+pub(crate) const REPLIES: &str = "Reply once, always, or no [REASON]; y, a and n also work.";
 
 /// The text of a question.
 pub(crate) fn text(question: &Question) -> String {
@@ -41,7 +41,7 @@ pub(crate) fn parse(line: &str) -> Option<Reply> {
 /// The reply for a line of a script that is not a valid reply: the gate stays closed.
 pub(crate) fn not_a_reply(line: &str) -> Reply {
     let message =
-        format!("`{}` is not a reply to the question; reply yes, always or no [REASON]", echo(line));
+        format!("`{}` is not a reply to the question; reply once, always or no [REASON]", echo(line));
     Reply::Reject { message: Some(message) }
 }
 

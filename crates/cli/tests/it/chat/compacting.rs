@@ -23,6 +23,8 @@ fn compaction_says_what_was_summarised_and_what_was_not() {
     }
     pty.type_line("/compact");
     pty.wait_for("3 messages summarised");
+    // Three words became a longer summary.
+    pty.wait_for("; this saved none");
     at_prompt(&pty);
     pty.type_line("/compact");
     pty.wait_for("nothing was summarised: since the last summary there is 1 message");

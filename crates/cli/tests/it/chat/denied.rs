@@ -117,3 +117,17 @@ fn a_skill_that_waits_for_its_files_is_not_said_to_be_seen() {
     let prompt = world.stdout(&["prompt"]);
     assert!(prompt.contains("tides") && !prompt.contains("charts"), "{prompt}");
 }
+
+#[test]
+fn a_person_sees_the_rule_that_denies_a_command_and_the_model_does_not() {
+    let model = FakeModel::start(vec![runs("echo hello"), Answer::text("I see.")]);
+    let world = world(&model);
+    configure(&world, &model.url(), "[permission.run]\n\"tides echo *\" = \"deny\"\n");
+    let pty = begun(&world, &[], 120, 40);
+    pty.type_line("say hello");
+    let screen = pty.wait_for("I see.");
+    let rule = "[permission.run] \"tides echo *\" = \"deny\"";
+    assert!(screen.contains(&format!("denied by {rule} in your prowess.toml")), "{screen}");
+    let said = all(&model.requests()[1]);
+    assert!(said.contains("is denied by a rule") && !said.contains("echo *"), "{said}");
+}

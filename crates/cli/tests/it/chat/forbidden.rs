@@ -36,12 +36,12 @@ fn what_a_trusted_configuration_forbids_outlives_a_change_to_it() {
         let told = tried(&world);
         assert!(!told.contains("HERON"), "{text}: {told}");
         assert!(
-            told.contains("its prowess.toml not used, except the restrictions that you trusted before"),
+            told.contains("its prowess.toml is not used, except the hooks and the `deny` and `ask` rules that you trusted before"),
             "{told}"
         );
         // Two rules are the user's.
         let shown = world.stdout(&["config", "show"]);
-        assert!(shown.contains("and 3 rules\nand 1 hook"), "{shown}");
+        assert!(shown.contains("and 3 permission rules\nand 1 hook"), "{shown}");
     }
     // Who trusts the change, or nothing of the project, has said so.
     world.file(FILE, "# nothing is forbidden\n");

@@ -70,6 +70,7 @@ fn nonsense_is_told_in_one_line() {
         &["--resume", "../../etc", "x"],
         &["--root", "nowhere", "x"],
         &["--jsn", "x"],
+        &["--max-turn", "3", "x"],
         &["/contxt"],
         &["/resume zeppelin"],
         &["x", "y"],

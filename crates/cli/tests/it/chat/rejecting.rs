@@ -34,8 +34,8 @@ fn a_no_ends_the_other_questions_of_the_message() {
     pty.wait_for("I leave it.");
     at_prompt(&pty);
     let said = all(&model.requests()[1]);
-    assert!(said.contains("The user rejected this: not today"), "{said}");
-    assert_eq!(said.matches("The user rejected this").count(), 3, "{said}");
+    assert!(said.contains("The user said no: not today"), "{said}");
+    assert_eq!(said.matches("The user said no").count(), 3, "{said}");
     assert!(!has_run(&world, "one") && !has_run(&world, "two"));
     assert!(!world.path("project/three.txt").exists());
 }
