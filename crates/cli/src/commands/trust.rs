@@ -45,12 +45,12 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         return list(options.json, terminal);
     }
     let environment = environment(options.directory.as_deref())?;
-    if !options.revoke && !environment.working_directory.is_dir() {
-        bail!("{}: no such directory", printable(&environment.working_directory.display().to_string()));
-    }
-    let here = environment.working_directory.display().to_string();
     if options.revoke {
         return revoke(&environment, terminal);
+    }
+    let here = environment.working_directory.display().to_string();
+    if !environment.working_directory.is_dir() {
+        bail!("{}: no such directory", printable(&here));
     }
     let Some(project) = Project::around(&environment, &RootLayout::default()) else {
         bail!(
@@ -82,6 +82,16 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         }
         is_trusted = ask_to_trust(&review, &mut std::io::stdin().lock())?;
     }
+    tell_outcome(&review, &top, is_trusted, terminal)
+}
+
+/// Says what is trusted now.
+fn tell_outcome(
+    review: &TrustReview<'_>,
+    top: &str,
+    is_trusted: bool,
+    terminal: &mut Terminal,
+) -> Result<CommandOutcome> {
     let outcome = match (review.unfit(), is_trusted, review.trusted()) {
         (Some(unfit), true, _) => {
             writeln!(terminal, "{top} is trusted, except for what cannot be trusted: {unfit}.")?;
