@@ -438,7 +438,7 @@ fn a_list_and_a_chat_name_the_same_items() {
     let chat = |world: &World| {
         let lines = told(&["chat", "/skills"]);
         let line = lines.lines().find(|line| line.contains("is not trusted"));
-        line.map(|line| format!("{line}\n")).unwrap_or_else(|| world.run(&["chat", "/skills"]))
+        line.map_or_else(|| world.run(&["chat", "/skills"]), |line| format!("{line}\n"))
     };
     assert_eq!(standing(&world), chat(&world));
     trust(&world);

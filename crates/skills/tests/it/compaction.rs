@@ -46,7 +46,11 @@ async fn a_budget_that_forces_one_out_says_which() {
     assert_eq!(section.skills, ["b", "c"], "the first that was loaded is the first to go");
     assert_eq!(section.dropped, ["a"]);
     let last = section.text.lines().last().unwrap();
-    assert!(last.starts_with("Skill 'a' was unloaded: its text takes "), "{last}");
+    assert!(
+        last.starts_with("Skill 'a' was unloaded: its ")
+            && last.contains(" tokens no longer fit. All loaded skills together may take 400 tokens here."),
+        "{last}"
+    );
     assert!(last.ends_with("Use `load_skill(\"a\")` if you need it again."), "{last}");
     let unloaded = SkillDelta::Unloaded { name: "a".into(), reason: UnloadReason::Budget };
     assert_eq!(section.deltas, [unloaded]);

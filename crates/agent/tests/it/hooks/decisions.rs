@@ -77,7 +77,7 @@ async fn other_arguments_are_not_slipped_past_an_approval() {
         json!({"hookSpecificOutput": {"permissionDecision": "allow", "updatedInput": {"numbers": [7]}}});
     let mut thread = open(&place.agent(&model, on("PreToolUse", prints(&output)))).await;
     thread.say("go", &NoWatcher).await.unwrap();
-    let wanted = "Error: this call was blocked by a hook: it changed the arguments after they were approved. \
+    let wanted = "Error: this call was blocked by a hook: it wants other arguments than those that were approved. \
          Call again with: {\"numbers\":[7]}";
     assert_eq!(results(&thread), [wanted, "7"]);
 }
