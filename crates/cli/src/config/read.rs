@@ -268,13 +268,14 @@ pub(crate) fn alternatives(words: &[&str]) -> String {
     }
 }
 
-/// A value that somebody wrote. A text with an `@` may hold a password.
+/// A value that somebody wrote. A text with an `@` may hold a password, and a list may hold anything.
 fn found(value: &Json) -> String {
     match value {
         Json::String(text) if text.contains('@') => "this text".to_owned(),
         Json::String(text) => format!("`{}`", quoted(text)),
         Json::Null => "a number that is too large".to_owned(),
         Json::Object(_) => "a table".to_owned(),
+        Json::Array(list) if list.iter().any(|item| !item.is_number()) => "this list".to_owned(),
         other => quoted(&other.to_string()),
     }
 }

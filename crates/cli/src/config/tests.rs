@@ -229,6 +229,18 @@ fn a_project_is_not_told_to_fill_a_table_that_it_may_not_have() {
 }
 
 #[test]
+fn a_message_does_not_repeat_a_list_that_may_hold_secrets() {
+    for text in [
+        "[provider.local]\napi = \"openai\"\nbase_url = [\"http://me:SECRET@host\"]",
+        "[[mcp.docs]]\ntoken_env = \"SECRET\"",
+        "[[provider.openai]]\nkey_command = [\"SECRET\"]",
+    ] {
+        let error = load(text, "", &[], &[]).err().unwrap().to_string();
+        assert!(error.contains(", not this list") && !error.contains("SECRET"), "{error}");
+    }
+}
+
+#[test]
 fn a_message_about_an_old_key_names_it_as_the_file_does() {
     let (old, new) = ("`limits.steps`", "(now called `limits.model_calls`)");
     assert_eq!(

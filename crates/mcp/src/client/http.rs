@@ -28,6 +28,8 @@ const EVENTS: &str = "text/event-stream";
 const BOTH: &str = "application/json, text/event-stream";
 const SESSION: &str = "mcp-session-id";
 const LAST_EVENT: &str = "last-event-id";
+/// The shortest time before a stream is opened again, in milliseconds. A server may want a longer time, not a shorter one.
+const MIN_RETRY_MS: u64 = 1_000;
 
 type HttpError = StreamableHttpError<reqwest::Error>;
 
@@ -95,7 +97,7 @@ impl BoundedClient {
             event: Some(event.event).filter(|event| !event.is_empty()),
             data: event.data.and_then(|data| custom_answer::text(data, asked.as_ref())),
             id: event.id,
-            retry: event.retry,
+            retry: event.retry.map(|wanted| wanted.max(MIN_RETRY_MS)),
         };
         let chunks = response.bytes_stream().map_err(|error| io::Error::other(error.without_url()));
         events(chunks, self.most)
