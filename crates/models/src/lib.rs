@@ -17,7 +17,7 @@
 //!     ScriptedTurn::new().expect(ScriptedExpect::new().last("notes")).call("ls", json!({"path": "/"})),
 //!     ScriptedTurn::new().say("There are three."),
 //! ]);
-//! let mut stream = model.ask(ModelRequest::new([Message::user("How many notes are there?")])).await?;
+//! let mut stream = model.call(ModelRequest::new([Message::user("How many notes are there?")])).await?;
 //! let mut assembly = ResponseAssembly::new(model.name());
 //! while let Some(delta) = stream.next().await {
 //!     assembly.push(delta?);

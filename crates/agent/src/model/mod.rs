@@ -48,7 +48,7 @@ pub type ModelStream = BoxStream<'static, Result<ModelDelta, ModelError>>;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), ModelError> {
-/// let mut stream = Echo.ask(ModelRequest::new([Message::user("Hello!")])).await?;
+/// let mut stream = Echo.call(ModelRequest::new([Message::user("Hello!")])).await?;
 /// assert_eq!(stream.next().await.transpose()?, Some(ModelDelta::Text("Hello!".into())));
 /// # Ok(())
 /// # }

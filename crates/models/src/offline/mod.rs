@@ -43,7 +43,7 @@ const DISCLAIMER: &str = "I am not a language model. I work offline: I look for 
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), prowess_agent::ModelError> {
-/// let mut stream = Offline.ask(ModelRequest::new([Message::user("Hello!")])).await?;
+/// let mut stream = Offline.call(ModelRequest::new([Message::user("Hello!")])).await?;
 /// let mut assembly = ResponseAssembly::new(Offline.name());
 /// while let Some(delta) = stream.next().await {
 ///     assembly.push(delta?);

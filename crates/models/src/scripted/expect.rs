@@ -16,7 +16,7 @@ const MAX_SHOWN: usize = 600;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let model = Scripted::new([ScriptedTurn::new().expect(ScriptedExpect::new().last("notes").messages(1)).say("Three.")]);
-/// let failed = model.ask(ModelRequest::new([Message::user("Hi.")])).await.err().unwrap();
+/// let failed = model.call(ModelRequest::new([Message::user("Hi.")])).await.err().unwrap();
 /// assert_eq!(failed.kind, ModelErrorKind::Invalid, "the last message does not contain notes");
 /// # }
 /// ```

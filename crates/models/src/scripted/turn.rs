@@ -19,7 +19,7 @@ use super::expect::ScriptedExpect;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), prowess_agent::ModelError> {
 /// let model = Scripted::new([ScriptedTurn::new().say("Hello!").piece(3)]);
-/// let mut stream = model.ask(ModelRequest::new([Message::user("Hi.")])).await?;
+/// let mut stream = model.call(ModelRequest::new([Message::user("Hi.")])).await?;
 /// assert_eq!(stream.next().await.transpose()?, Some(ModelDelta::Text("Hel".into())));
 /// assert_eq!(stream.next().await.transpose()?, Some(ModelDelta::Text("lo!".into())));
 /// # Ok(())
