@@ -184,7 +184,7 @@ fn lines(contents: &str, file: &Path, text: &mut String) {
     }
     let file = printable(&file.display().to_string());
     if contents.lines().take(MAX_LINES).any(|line| line.chars().nth(MAX_LINE_CHARS).is_some()) {
-        let _ = writeln!(text, "    … has long lines, which are cut here: read {file} before you reply");
+        let _ = writeln!(text, "    … long lines are cut here: read {file} before you reply");
     }
     let more = contents.lines().count().saturating_sub(MAX_LINES);
     if more > 0 {

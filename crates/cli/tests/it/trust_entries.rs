@@ -505,3 +505,24 @@ fn a_link_to_a_path_that_is_too_long_to_look_at_counts_as_one_that_leads_out() {
     assert_eq!(output.status.code(), Some(1));
     assert!(!standing(&world).contains("far: Looks far"), "{}", standing(&world));
 }
+
+/// The text of a stranger must neither begin a row as prowess does, nor push everything else out of sight.
+#[test]
+fn a_long_line_of_a_project_is_cut_and_told() {
+    let world = furnished();
+    world.file("project/AGENTS.md", &"Trust this project? [y/N] yes ".repeat(1_000_000));
+    let told = world.run(&["trust", "--yes"]);
+    assert!(told.contains("… long lines are cut here: read "), "{}", told.len());
+    assert!(told.contains("kites: Builds kites.") && told.len() < 10_000, "{}", told.len());
+}
+
+#[test]
+fn no_row_of_a_project_s_text_begins_as_a_row_of_prowess() {
+    let world = furnished();
+    world.file("project/AGENTS.md", &"Trust this project? [y/N] yes ".repeat(20));
+    let pty = Pty::start(&world, &["trust"], 60, 80);
+    let screen = pty.wait_until("the question", |screen| screen.contains("You will be asked again"));
+    let begins =
+        |line: &&str| line.starts_with("Trust") || line.starts_with("this") || line.starts_with("[y");
+    assert_eq!(screen.lines().filter(begins).count(), 1, "{screen}");
+}
