@@ -101,6 +101,22 @@ pub trait Backend: Send + Sync + Debug {
     /// The errors of [`Backend::read`] and [`Edit::apply`]; [`BackendError::TooLarge`]; [`BackendError::Conflict`].
     async fn edit(&self, path: &VirtualPath, edit: &Edit) -> Result<Edited>;
 
+    /// Replaces a whole file if its contents are still `before`. Readers see the old contents or the new.
+    ///
+    /// The check is as exact as the backend allows. This method reads and then writes; a backend that can do both at once
+    /// replaces it.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Backend::read`] and [`Backend::write`]; [`BackendError::Changed`] if the contents are different.
+    async fn swap(&self, path: &VirtualPath, before: Bytes, after: Bytes) -> Result<Entry> {
+        let present = self.read(path, ReadRange::first((before.len() as u64).saturating_add(1))).await?;
+        if present.bytes != before {
+            return Err(BackendError::Changed { path: path.clone() });
+        }
+        self.write(path, after, WriteMode::Replace).await
+    }
+
     /// Removes a file.
     ///
     /// # Errors

@@ -246,6 +246,12 @@ impl Backend for CompositeBackend {
         Ok(Edited { entry: mount.entry(edited.entry)?, ..edited })
     }
 
+    async fn swap(&self, path: &VirtualPath, before: Bytes, after: Bytes) -> Result<Entry> {
+        let (index, inner) = self.route_file(path)?;
+        let mount = &self.mounts[index];
+        mount.entry(mount.backend.swap(&inner, before, after).await.map_err(|error| mount.error(error))?)
+    }
+
     async fn delete(&self, path: &VirtualPath) -> Result<()> {
         let (index, inner) = self.route_file(path)?;
         let mount = &self.mounts[index];

@@ -129,6 +129,12 @@ pub enum BackendError {
         /// The number of attempts.
         attempts: u32,
     },
+    /// Somebody changed the file since the caller read it.
+    #[error("{path} has changed since it was read; nothing was written, read it again")]
+    Changed {
+        /// The file.
+        path: VirtualPath,
+    },
     /// The backend does not support the operation.
     #[error("this backend does not support {operation} for {path}")]
     Unsupported {
@@ -169,6 +175,7 @@ impl BackendError {
             Self::TextNotFound { .. } => "text_not_found",
             Self::TextNotUnique { .. } => "text_not_unique",
             Self::Conflict { .. } => "conflict",
+            Self::Changed { .. } => "changed",
             Self::Unsupported { .. } => "unsupported",
             Self::Io { .. } => "io",
         }
@@ -191,6 +198,7 @@ impl BackendError {
             | Self::TextNotFound { path }
             | Self::TextNotUnique { path, .. }
             | Self::Conflict { path, .. }
+            | Self::Changed { path }
             | Self::Unsupported { path, .. }
             | Self::Io { path, .. } => Some(path),
             Self::InvalidPath { .. } | Self::InvalidPattern { .. } => None,
@@ -232,6 +240,7 @@ impl BackendError {
             | Self::TextNotFound { path }
             | Self::TextNotUnique { path, .. }
             | Self::Conflict { path, .. }
+            | Self::Changed { path }
             | Self::Unsupported { path, .. }
             | Self::Io { path, .. } => Some(path),
             Self::InvalidPath { .. } | Self::InvalidPattern { .. } => None,

@@ -214,6 +214,14 @@ impl Backend for MemoryBackend {
         Ok(Edited { entry: files.put(path, after.into()), replacements })
     }
 
+    async fn swap(&self, path: &VirtualPath, before: Bytes, after: Bytes) -> Result<Entry> {
+        let mut files = self.files_mut();
+        if files.get(path)?.bytes != before {
+            return Err(BackendError::Changed { path: path.clone() });
+        }
+        Ok(files.put(path, after))
+    }
+
     async fn delete(&self, path: &VirtualPath) -> Result<()> {
         let mut files = self.files_mut();
         files.get(path)?;

@@ -1,9 +1,13 @@
 //! The action that a question asks about, with everything that a person needs to decide.
 
+mod copy;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+
+pub use self::copy::{CopyAction, CopyPreview, ReplacedFile};
 
 /// The action that a [`Question`](crate::Question) asks about, as a person needs to see it. Rules see only the question's
 /// kind and subjects.
@@ -129,6 +133,8 @@ pub enum Action {
         /// Whether to replace every occurrence.
         replace_all: bool,
     },
+    /// Copy a file.
+    CopyFile(Box<CopyAction>),
     /// Run a command line in the backend that holds the files.
     Execute {
         /// The command line.
@@ -276,6 +282,7 @@ impl Action {
                 }
                 all
             }
+            Self::CopyFile(copy) => copy.canonical(),
             Self::Execute { because_of, .. } if because_of.is_empty() => Value::Null,
             Self::Execute { command, because_of } => {
                 json!({"command": command, "asked_each_time_because_of": because_of})

@@ -70,6 +70,8 @@ pub enum DetailStyle {
     Removed,
     /// As text that the action adds.
     Added,
+    /// As a unified diff.
+    Difference,
     /// As JSON.
     Data,
 }

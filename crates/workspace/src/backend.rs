@@ -129,6 +129,11 @@ impl Backend for WorkspaceBackend {
         Ok(edited)
     }
 
+    async fn swap(&self, path: &VirtualPath, before: Bytes, after: Bytes) -> Result<Entry, BackendError> {
+        let entry = self.files.swap(path, before, after).await?;
+        self.hand_over(path, entry).await
+    }
+
     async fn delete(&self, path: &VirtualPath) -> Result<(), BackendError> {
         self.files.delete(path).await
     }

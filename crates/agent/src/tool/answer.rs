@@ -129,6 +129,12 @@ impl ToolAnswer {
     }
 }
 
+impl From<String> for ToolAnswer {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
+
 impl From<Question> for ToolOutput {
     fn from(question: Question) -> Self {
         Self::Ask(Box::new(question.into()))

@@ -30,6 +30,36 @@ pub enum ToolData {
     },
     /// A run finished.
     Ran(Box<RunSummary>),
+    /// A file was written, edited or copied.
+    ChangedFile(ChangedFile),
+}
+
+/// A file that a call changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ChangedFile {
+    /// Its path, as the model sees it.
+    pub path: String,
+    /// Its real path on this machine, if it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_disk: Option<String>,
+    /// Its size after the change.
+    pub bytes: u64,
+    /// What happened to it.
+    pub change: FileChange,
+}
+
+/// What happened to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum FileChange {
+    /// It is new.
+    Created,
+    /// Text in it was replaced.
+    Edited,
+    /// Another file took its place.
+    Replaced,
 }
 
 impl From<&Refusal> for ToolData {

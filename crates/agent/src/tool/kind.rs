@@ -24,6 +24,8 @@ pub enum ToolKind {
     Write,
     /// Edits a file.
     Edit,
+    /// Copies a file.
+    Copy,
     /// Lists a directory.
     List,
     /// Finds files by their paths.
@@ -52,7 +54,7 @@ impl ToolKind {
             // A task has its own thread, so it continues where it was.
             Self::Read | Self::List | Self::Find | Self::Search | Self::Todo | Self::Task => true,
             Self::Skill(kind) => kind.is_idempotent(),
-            Self::Write | Self::Edit | Self::Execute | Self::Server | Self::Other => false,
+            Self::Write | Self::Edit | Self::Copy | Self::Execute | Self::Server | Self::Other => false,
         }
     }
 
@@ -63,7 +65,7 @@ impl ToolKind {
 
     /// Whether it changes files that the agent works on.
     pub fn changes_files(self) -> bool {
-        matches!(self, Self::Write | Self::Edit)
+        matches!(self, Self::Write | Self::Edit | Self::Copy)
     }
 
     /// Whether it runs a command, or controls a running one.

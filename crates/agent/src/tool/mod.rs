@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 pub use self::answer::{ToolAnswer, ToolOutput};
-pub use self::data::{RefusedBy, ToolData};
+pub use self::data::{ChangedFile, FileChange, RefusedBy, ToolData};
 pub use self::function::{FunctionTool, ToolFailure};
 pub(crate) use self::function::{parsed, schema};
 pub use self::kind::ToolKind;

@@ -14,6 +14,9 @@ use super::temporary::Temporary;
 use crate::write::MAX_EDIT_BYTES;
 use crate::{BackendError, Edit, Edited, Entry, Result, VirtualPath, WriteMode};
 
+/// How many bytes of a file are compared at once.
+const COMPARED: usize = 64 * 1024;
+
 /// The result of one attempt at a change.
 #[derive(Debug)]
 pub(super) enum Attempt<T> {
@@ -76,6 +79,29 @@ pub(super) fn edit(root: &Dir, path: &VirtualPath, edit: &Edit) -> Result<Attemp
     let (after, replacements) = edit.apply(path, &read_whole(path, &file)?)?;
     let entry = place.replace(after.as_bytes(), Some(&metadata))?;
     Ok(Attempt::Done(Edited { entry, replacements }))
+}
+
+pub(super) fn swap(root: &Dir, path: &VirtualPath, before: &[u8], after: &[u8]) -> Result<Attempt<Entry>> {
+    let place = Place::open(root, path, Missing::Fail)?;
+    if place.present()?.is_none() {
+        return Err(BackendError::not_found(path));
+    }
+    let Hold::Held(file, metadata) = place.hold(OpenOptions::new().read(true))? else {
+        return Ok(Attempt::Busy);
+    };
+    let failed = |error| failed(path, "writing", error);
+    // Written before the check, so that little time passes between the check and the new name.
+    let written = Temporary::write(&place.directory, after, Some(&metadata)).map_err(failed)?;
+    if !has_contents(&file, before).map_err(failed)? {
+        return Err(BackendError::Changed { path: path.clone() });
+    }
+    // Others may replace the file without the lock.
+    match place.metadata() {
+        Ok(named) if (named.dev(), named.ino()) == (metadata.dev(), metadata.ino()) => {}
+        _ => return Ok(Attempt::Busy),
+    }
+    let metadata = written.rename_to(place.name).map_err(failed)?;
+    Ok(Attempt::Done(entry(path.clone(), &metadata)))
 }
 
 pub(super) fn delete(root: &Dir, path: &VirtualPath) -> Result<Attempt<()>> {
@@ -245,4 +271,19 @@ fn read_whole(path: &VirtualPath, file: &File) -> Result<Vec<u8>> {
         return Err(BackendError::TooLarge { path: path.clone(), limit: MAX_EDIT_BYTES });
     }
     Ok(bytes)
+}
+
+/// Whether a file has exactly these bytes.
+fn has_contents(mut file: &File, bytes: &[u8]) -> io::Result<bool> {
+    let (mut rest, mut buffer) = (bytes, vec![0; COMPARED]);
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            return Ok(rest.is_empty());
+        }
+        match rest.strip_prefix(&buffer[..read]) {
+            Some(after) => rest = after,
+            None => return Ok(false),
+        }
+    }
 }

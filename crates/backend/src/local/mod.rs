@@ -166,6 +166,10 @@ impl Backend for LocalBackend {
         self.change(path, "editing", move |root, path| changing::edit(root, path, &edit)).await
     }
 
+    async fn swap(&self, path: &VirtualPath, before: Bytes, after: Bytes) -> Result<Entry> {
+        self.change(path, "writing", move |root, path| changing::swap(root, path, &before, &after)).await
+    }
+
     async fn delete(&self, path: &VirtualPath) -> Result<()> {
         self.change(path, "deleting", changing::delete).await
     }

@@ -325,6 +325,22 @@ impl Backend for ObjectBackend {
         }
     }
 
+    async fn swap(&self, path: &VirtualPath, before: Bytes, after: Bytes) -> Result<Entry> {
+        let swap = |present: Option<Bytes>| match present {
+            Some(present) if present == before => Ok((after.clone(), ())),
+            Some(_) => Err(BackendError::Changed { path: path.clone() }),
+            None => Err(BackendError::not_found(path)),
+        };
+        if path.is_root() {
+            return Err(BackendError::is_directory(path));
+        }
+        match self.rewrite(path, "writing", swap).await {
+            Ok((entry, ())) => Ok(entry),
+            Err(BackendError::NotFound { path }) => Err(self.absent(&path).await),
+            Err(error) => Err(error),
+        }
+    }
+
     async fn delete(&self, path: &VirtualPath) -> Result<()> {
         // Stores report success for the deletion of a missing object.
         if self.head(path).await?.is_none() {

@@ -1,4 +1,4 @@
-//! Behaviours of `edit`.
+//! Behaviours of `edit` and `swap`.
 
 use super::Subject;
 use super::subject::refused;
@@ -114,4 +114,41 @@ pub async fn the_largest_file_is_edited_and_a_larger_one_refused(subject: &Subje
     text.push(b'.');
     subject.put("file", text).await;
     refused(edit(subject, "file", Edit::unique("!", "?")).await, "too_large");
+}
+
+/// A swap replaces exactly the contents that the caller knows.
+pub async fn swap_replaces_what_the_caller_knows(subject: &Subject) {
+    subject.put("dir/file", vec![0xff, 0, 1]).await;
+    let (backend, path) = (subject.backend(), subject.at("dir/file"));
+    let entry = backend.swap(&path, vec![0xff, 0, 1].into(), "after".into()).await;
+    let entry = entry.expect("nobody changed it");
+    assert_eq!((&entry.path, entry.size), (&path, 5));
+    assert_eq!(subject.text("dir/file").await, "after");
+    for other in ["afte", "after!", "AFTER", ""] {
+        refused(backend.swap(&path, other.into(), "x".into()).await, "changed");
+    }
+    assert_eq!(subject.text("dir/file").await, "after");
+    assert_eq!(subject.found("**").await, ["dir/file"], "nothing else is left behind");
+}
+
+/// A swap creates nothing, and replaces no directory.
+pub async fn swap_needs_a_file(subject: &Subject) {
+    subject.put("dir/file", "a").await;
+    for (relative, code) in [("none", "not_found"), ("dir", "is_directory"), ("dir/file/x", "not_found")] {
+        refused(subject.backend().swap(&subject.at(relative), "".into(), "x".into()).await, code);
+    }
+    assert_eq!(subject.found("**").await, ["dir/file"]);
+}
+
+/// Of concurrent swaps that know the same contents, one happens.
+pub async fn one_swap_wins(subject: &Subject) {
+    subject.put("file", "before").await;
+    let backend = subject.backend();
+    let swaps = (0..8).map(|number| {
+        let after = format!("after {number}");
+        let path = subject.at("file");
+        async move { backend.swap(&path, "before".into(), after.into()).await }
+    });
+    let won = futures_util::future::join_all(swaps).await.into_iter().filter(Result::is_ok).count();
+    assert_eq!(won, 1);
 }

@@ -73,7 +73,8 @@ macro_rules! backend_suite {
                     replaces_the_only_occurrence refuses_several_and_counts_them replaces_all_occurrences
                     refuses_absent_text refuses_empty_text an_empty_replacement_deletes lines_and_unicode_are_exact
                     overlapping_occurrences_count_once a_missing_file_is_not_found a_directory_is_refused
-                    binary_is_refused the_largest_file_is_edited_and_a_larger_one_refused;
+                    binary_is_refused the_largest_file_is_edited_and_a_larger_one_refused
+                    swap_replaces_what_the_caller_knows swap_needs_a_file one_swap_wins;
                 globbing:
                     two_stars_span_directories one_star_stays_within_a_name classes_and_question_marks
                     braces_are_alternatives hidden_names_match only_files_are_found results_are_in_order

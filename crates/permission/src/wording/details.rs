@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Detail, DetailStyle};
-use crate::action::{Channel, RunAction, RunActionInput};
+use crate::action::{Channel, CopyAction, CopyPreview, RunAction, RunActionInput};
 use crate::text::{exact_line, spaced_line};
 use crate::{Action, Question};
 
@@ -27,6 +27,7 @@ pub(super) fn details(question: &Question, title: &str) -> Vec<Detail> {
         | Action::AddInput { .. }
         | Action::Execute { .. } => details.add_command_action(&question.action),
         Action::WriteFile { .. } | Action::EditFile { .. } => details.add_file_action(&question.action),
+        Action::CopyFile(copy) => details.add_copy(copy),
         Action::CallTool { .. } | Action::CallServerTool { .. } => {
             details.add_tool_action(&question.action);
         }
@@ -160,6 +161,35 @@ impl Details<'_> {
                 self.add_if("replace_all", *replace_all);
             }
             _ => {}
+        }
+    }
+
+    fn add_copy(&mut self, copy: &CopyAction) {
+        let size = format!("{} bytes", copy.bytes);
+        match &copy.replaces {
+            Some(replaced) => self.add("size", &format!("{size}; the present file has {} bytes", replaced.bytes)),
+            None => self.add("size", &size),
+        }
+        let left_out = match &copy.shown {
+            CopyPreview::Text { text, left_out } => {
+                self.push("content", text, DetailStyle::Added, false);
+                *left_out
+            }
+            CopyPreview::Difference { diff, left_out } => {
+                self.push("difference", diff, DetailStyle::Difference, false);
+                *left_out
+            }
+            CopyPreview::Same => {
+                self.add("difference", "none");
+                0
+            }
+            CopyPreview::Data { what } => {
+                self.add("type", what);
+                0
+            }
+        };
+        if left_out > 0 {
+            self.add("not shown", &format!("{left_out} more bytes"));
         }
     }
 

@@ -45,6 +45,14 @@ pub(super) fn title(question: &Question) -> String {
             let path = question.file.as_ref().map(|file| file.real().to_owned()).unwrap_or_default();
             format!("let skill {} read {what} {}", quote_name(skill), exact_line(&path))
         }
+        Action::CopyFile(copy) => {
+            let to = question.file.as_ref().map(|file| exact_line(file.real())).unwrap_or_default();
+            let from = exact_line(&copy.from);
+            match copy.replaces {
+                None => format!("copy {from} to {to}"),
+                Some(_) => format!("replace {to} with a copy of {from}"),
+            }
+        }
         Action::CallTool { tool, .. } => {
             format!("call {}", quote_name(&tool.chars().take(MAX_TOOL_NAME_CHARS).collect::<String>()))
         }

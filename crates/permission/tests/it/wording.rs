@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use prowess_permission::action::{Channel, RunAction, RunActionInput};
+use prowess_permission::action::{
+    Channel, CopyAction, CopyPreview, ReplacedFile, RunAction, RunActionInput,
+};
 use prowess_permission::broker::ReplyError;
 use prowess_permission::question::Note;
 use prowess_permission::{Action, Kind, Permissions, Policy, Question, RealPath, Refusal, owned_subject};
@@ -143,6 +145,27 @@ fn each() -> Vec<Question> {
         }),
         Question::about_file(Kind::WRITE, place()).action(Action::WriteFile { content: text("- tides\n") }),
         Question::about_file(Kind::WRITE, place()).action(edit),
+        Question::about_file(Kind::WRITE, place()).always([]).action(CopyAction {
+            from: text("/w/out/a.txt"),
+            bytes: 9,
+            digest: text("aa"),
+            replaces: None,
+            shown: CopyPreview::Text { text: text("high\ntide\n"), left_out: 7 },
+        }),
+        Question::about_file(Kind::WRITE, place()).always([]).action(CopyAction {
+            from: text("/w/out/a.txt"),
+            bytes: 9,
+            digest: text("aa"),
+            replaces: Some(ReplacedFile { bytes: 8, digest: text("bb") }),
+            shown: CopyPreview::Difference { diff: text("@@ -1 +1 @@\n-low\n+high\n tide\n"), left_out: 0 },
+        }),
+        Question::about_file(Kind::WRITE, place()).always([]).action(CopyAction {
+            from: text("/w/out/a.png"),
+            bytes: 9000,
+            digest: text("cc"),
+            replaces: None,
+            shown: CopyPreview::Data { what: text("PNG image") },
+        }),
         Question::new(Kind::RUN, "ls")
             .each_time()
             .action(Action::Execute { command: text("ls"), because_of: because_of() }),

@@ -2,6 +2,7 @@
 
 use prowess_backend::entry::Target;
 use prowess_backend::{Backend, BackendError, VirtualPath};
+use prowess_permission::action::CopyAction;
 use prowess_permission::{Action, Decision, Kind, Permissions, Question, RealPath, Verdict};
 use prowess_skills::SkillView;
 use prowess_skills::owner::{FileOwner, WithheldFile};
@@ -58,6 +59,33 @@ impl FileAccess<'_> {
             Decision::Ask | Decision::Deny => self.pass(read).await?,
         }
         self.write(path, action).await
+    }
+
+    /// The place that a write to a path changes. No link may lead to it: the question shows the real path, and the file at
+    /// exactly this path is written.
+    pub(super) async fn place_to_write(&self, path: &VirtualPath) -> Result<Target, Stop> {
+        self.find(path).await?;
+        let target = self.backend.target(path).await;
+        if target.path != *path {
+            let reason = format!("it is a link, or below one; it leads to {}", target.path);
+            return Err(BackendError::PermissionDenied { path: path.clone(), reason }.into());
+        }
+        // If a rule forbids the write, the call learns nothing about the present file.
+        let question = about(Kind::WRITE, path, &target);
+        if self.decision(&question) == Decision::Deny {
+            self.pass(question).await?;
+        }
+        Ok(target)
+    }
+
+    /// Asks to write a copy. A reply counts for its bytes only, so there is no "always".
+    pub(super) async fn copy(
+        &self,
+        path: &VirtualPath,
+        target: &Target,
+        action: CopyAction,
+    ) -> Result<(), Stop> {
+        self.pass(about(Kind::WRITE, path, target).action(action).always([])).await
     }
 
     /// Asks to run a command line.

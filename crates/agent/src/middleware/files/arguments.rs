@@ -49,6 +49,17 @@ pub(super) struct EditFile {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+pub(super) struct CopyFile {
+    pub(super) from: String,
+    #[schemars(description = "New path, or a directory with a slash at its end")]
+    pub(super) to: String,
+    #[schemars(description = "Whether to replace a file that exists")]
+    #[serde(default)]
+    pub(super) replace: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Glob {
     #[schemars(description = "Such as **/*.md")]
     pub(super) pattern: String,
@@ -112,5 +123,7 @@ mod tests {
         let least: EditFile =
             parameters::parse(json!({"file_path": "/a", "old_string": "a", "new_string": "b"})).unwrap();
         assert_eq!(default::<EditFile>("replace_all"), least.replace_all);
+        let least: CopyFile = parameters::parse(json!({"from": "/a", "to": "/b"})).unwrap();
+        assert_eq!(default::<CopyFile>("replace"), least.replace);
     }
 }

@@ -1,8 +1,11 @@
-//! File tools: `ls`, `read_file`, `write_file`, `edit_file`, `glob`, `grep` and, if the backend can run commands, `execute`.
+//! File tools: `ls`, `read_file`, `write_file`, `edit_file`, `copy_file`, `glob`, `grep` and, if the backend can run
+//! commands, `execute`.
 
 mod access;
 mod arguments;
+mod copy;
 mod listing;
+mod preview;
 mod read;
 
 use std::sync::{Arc, OnceLock};
@@ -10,7 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use prowess_backend::{
-    Backend, BackendError, Edit, EntryKind, ExecuteRequest, GlobQuery, GrepQuery, VirtualPath, WriteMode,
+    Backend, BackendError, Edit, Entry, EntryKind, ExecuteRequest, GlobQuery, GrepQuery, VirtualPath, WriteMode,
 };
 use prowess_permission::{Action, Permissions};
 use schemars::JsonSchema;
@@ -18,12 +21,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use self::access::{FileAccess, ReadAccess};
-use self::arguments::{EditFile, Execute, Glob, Grep, Ls, Read, Write};
+use self::arguments::{CopyFile, EditFile, Execute, Glob, Grep, Ls, Read, Write};
 use self::listing::{ListingText, MAX_NAMES, MAX_NOTES};
 use crate::backends::Backends;
 use crate::middleware::{Middleware, MiddlewareContext, skills};
 use crate::model::ToolDefinition;
-use crate::tool::{Tool, ToolAnswer, ToolContext, ToolKind, ToolOutput, parsed, schema};
+use crate::tool::{
+    ChangedFile, FileChange, Tool, ToolAnswer, ToolContext, ToolData, ToolKind, ToolOutput, parsed, schema,
+};
 
 const NAME: &str = "files";
 /// How many lines `read_file` shows by default.
@@ -106,17 +111,19 @@ enum FileToolKind {
     Read,
     Write,
     Edit,
+    Copy,
     Glob,
     Grep,
     Execute,
 }
 
 /// All file tools, in the order in which the model sees them.
-const KINDS: [FileToolKind; 7] = [
+const KINDS: [FileToolKind; 8] = [
     FileToolKind::Ls,
     FileToolKind::Read,
     FileToolKind::Write,
     FileToolKind::Edit,
+    FileToolKind::Copy,
     FileToolKind::Glob,
     FileToolKind::Grep,
     FileToolKind::Execute,
@@ -164,6 +171,10 @@ impl FileTool {
                 "Replace text in a file. It must occur exactly once, unless replace_all is true. Read the file first.",
                 schema::<EditFile>(),
             ),
+            FileToolKind::Copy => (
+                "Copy a file, of any type. To bring a result into the project, copy it there.",
+                schema::<CopyFile>(),
+            ),
             FileToolKind::Glob => ("Find files by path.", schema::<Glob>()),
             FileToolKind::Grep => ("Find lines in text files by a regular expression.", schema::<Grep>()),
             FileToolKind::Execute => {
@@ -188,6 +199,7 @@ impl Tool for FileTool {
             FileToolKind::Read => ToolKind::Read,
             FileToolKind::Write => ToolKind::Write,
             FileToolKind::Edit => ToolKind::Edit,
+            FileToolKind::Copy => ToolKind::Copy,
             FileToolKind::Glob => ToolKind::Find,
             FileToolKind::Grep => ToolKind::Search,
             FileToolKind::Execute => ToolKind::Execute,
@@ -206,6 +218,7 @@ impl Tool for FileTool {
             FileToolKind::Read => self.with(arguments, |a: Read| self.read(a, &access)).await,
             FileToolKind::Write => self.with(arguments, |a: Write| self.write(a, &access)).await,
             FileToolKind::Edit => self.with(arguments, |a: EditFile| self.edit(a, &access)).await,
+            FileToolKind::Copy => self.with(arguments, |a: CopyFile| self.copy(a, &access)).await,
             FileToolKind::Glob => self.with(arguments, |a: Glob| self.glob(a, &access)).await,
             FileToolKind::Grep => self.with(arguments, |a: Grep| self.grep(a, &access)).await,
             FileToolKind::Execute => self.with(arguments, |a: Execute| self.execute(a, &access)).await,
@@ -221,6 +234,7 @@ impl FileToolKind {
             Self::Read => "read_file",
             Self::Write => "write_file",
             Self::Edit => "edit_file",
+            Self::Copy => "copy_file",
             Self::Glob => "glob",
             Self::Grep => "grep",
             Self::Execute => "execute",
@@ -230,14 +244,19 @@ impl FileToolKind {
 
 impl FileTool {
     /// Parses the arguments and does the work.
-    async fn with<A: DeserializeOwned + JsonSchema + 'static, W: Future<Output = Result<String, Stop>>>(
+    async fn with<A, R, W>(
         &self,
         arguments: Value,
         work: impl FnOnce(A) -> W,
-    ) -> Result<ToolOutput, ToolOutput> {
+    ) -> Result<ToolOutput, ToolOutput>
+    where
+        A: DeserializeOwned + JsonSchema + 'static,
+        R: Into<ToolAnswer>,
+        W: Future<Output = Result<R, Stop>>,
+    {
         let arguments = parsed(self.kind.name(), arguments)?;
         match work(arguments).await {
-            Ok(text) => Ok(ToolAnswer::text(text).into()),
+            Ok(answer) => Ok(answer.into().into()),
             Err(Stop::Backend(error)) => Err(ToolAnswer::error(format!("Error: {error}")).into()),
             Err(Stop::Output(output)) => Err(output),
         }
@@ -266,14 +285,23 @@ impl FileTool {
         Ok(read::lines(&*self.backend, &path, from, read.limit.max(1)).await?)
     }
 
-    async fn write(&self, write: Write, access: &FileAccess<'_>) -> Result<String, Stop> {
+    /// The answer of a call that changed a file.
+    async fn changed(&self, text: String, entry: &Entry, change: FileChange) -> ToolAnswer {
+        let target = self.backend.target(&entry.path).await;
+        let on_disk = target.on_disk.last().map(|path| path.to_string_lossy().into_owned());
+        let file = ChangedFile { path: entry.path.to_string(), on_disk, bytes: entry.size, change };
+        ToolAnswer { data: Some(ToolData::ChangedFile(file)), ..ToolAnswer::text(text) }
+    }
+
+    async fn write(&self, write: Write, access: &FileAccess<'_>) -> Result<ToolAnswer, Stop> {
         let path = VirtualPath::parse(&write.file_path)?;
         access.write(&path, Action::WriteFile { content: write.content.clone() }).await?;
         let entry = self.backend.write(&path, write.content.into(), WriteMode::CreateNew).await?;
-        Ok(format!("Wrote {} ({} bytes).", entry.path, entry.size))
+        let text = format!("Wrote {} ({} bytes).", entry.path, entry.size);
+        Ok(self.changed(text, &entry, FileChange::Created).await)
     }
 
-    async fn edit(&self, edit: EditFile, access: &FileAccess<'_>) -> Result<String, Stop> {
+    async fn edit(&self, edit: EditFile, access: &FileAccess<'_>) -> Result<ToolAnswer, Stop> {
         let path = VirtualPath::parse(&edit.file_path)?;
         let all = edit.replace_all;
         let action = Action::EditFile {
@@ -288,7 +316,8 @@ impl FileTool {
             Edit::unique(edit.old_string, edit.new_string)
         };
         let edited = self.backend.edit(&path, &change).await?;
-        Ok(format!("Replaced {} in {}.", count(edited.replacements, "occurrence"), edited.entry.path))
+        let text = format!("Replaced {} in {}.", count(edited.replacements, "occurrence"), edited.entry.path);
+        Ok(self.changed(text, &edited.entry, FileChange::Edited).await)
     }
 
     async fn glob(&self, glob: Glob, access: &FileAccess<'_>) -> Result<String, Stop> {

@@ -125,6 +125,15 @@ impl Backend for ThreadFiles {
         Ok(Edited { entry, replacements })
     }
 
+    async fn swap(&self, path: &VirtualPath, before: Bytes, after: Bytes) -> Result<Entry> {
+        let mut used = self.used.lock().await;
+        let room = used.after_change(path, self.size(path).await, after.len() as u64)?;
+        let entry = self.files.swap(path, before, after.clone()).await?;
+        *used = room;
+        self.journal().push(FileChange::Write { path: path.clone(), contents: StoredBytes(after) });
+        Ok(entry)
+    }
+
     async fn delete(&self, path: &VirtualPath) -> Result<()> {
         let mut used = self.used.lock().await;
         let before = self.size(path).await;
