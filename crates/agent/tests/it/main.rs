@@ -7,6 +7,7 @@ mod asks;
 mod attack;
 mod called_again;
 mod contract;
+mod copying;
 mod cost;
 mod deep;
 mod durable;

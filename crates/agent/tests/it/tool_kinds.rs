@@ -80,6 +80,7 @@ async fn every_tool_says_what_it_does() {
         ("read_file", ToolKind::Read),
         ("write_file", ToolKind::Write),
         ("edit_file", ToolKind::Edit),
+        ("copy_file", ToolKind::Copy),
         ("glob", ToolKind::Find),
         ("grep", ToolKind::Search),
         ("write_todos", ToolKind::Todo),

@@ -159,7 +159,8 @@ impl ChatAgents {
     /// Knows the files that runs of a thread write.
     pub(super) fn run_files(&self, thread: &ThreadId) -> Result<RunFiles> {
         let workspace = self.runner.workspaces.path_of(thread.as_str());
-        Ok(RunFiles::new(workspace, self.artifacts_of(thread)?.scope().clone(), self.workspace_dir.clone()))
+        let (scope, place) = (self.artifacts_of(thread)?.scope().clone(), self.thread_files(thread));
+        Ok(RunFiles::new(workspace, &place, scope, self.workspace_dir.clone()))
     }
 
     /// Looks for skills again. Returns a notice if something changed.

@@ -6,6 +6,7 @@ use prowess_skills::{Dialect, SkillToolKind};
 use serde_json::Value;
 
 use super::events::ChatEvent;
+use super::made::{How, MadeFile};
 use crate::terminal::{printable, printable_start, size};
 use crate::visibility::{CHAT_AGENT, describe_rule_for};
 
@@ -27,6 +28,9 @@ pub(super) fn call(tool: &str, arguments: &Value) -> String {
             format!("run {skill}: {}", text("command").unwrap_or_default())
         }
         (_, Some(skill)) => format!("{tool} {skill}"),
+        (None, None) if let (Some(from), Some(to)) = (text("from"), text("to")) => {
+            format!("{tool} {from} to {to}")
+        }
         (_, None) => match TELLING.iter().find_map(|key| text(key)) {
             Some(argument) => format!("{tool} {argument}"),
             None => tool.to_owned(),
@@ -60,14 +64,31 @@ pub(super) fn has_failed(data: Option<&ToolData>) -> bool {
     matches!(data, Some(ToolData::Ran(ran)) if ran.exit_code != 0)
 }
 
-/// A file of a run: its path and size, or its saved name and the command that gets it.
-pub(super) fn file(event: &ChatEvent) -> Option<(String, String)> {
-    let ChatEvent::File { name, path, bytes, fetch, .. } = event else { return None };
-    Some(match (path, fetch) {
-        (Some(path), _) => (printable(path), bytes.map(size).unwrap_or_default()),
-        (None, Some(fetch)) => (format!("{} is saved", printable(name)), format!("`{}`", printable(fetch))),
-        (None, None) => (printable(name), String::new()),
-    })
+/// What a turn made, one text and note for each row: a path and what happened there, or the name of an artifact and the
+/// command that gets it.
+pub(super) fn made(event: &ChatEvent) -> Vec<(String, String)> {
+    let ChatEvent::Made { files, more, directory } = event else { return Vec::new() };
+    let mut rows: Vec<(String, String)> = files.iter().map(made_file).collect();
+    if *more > 0 {
+        let place = directory.as_deref().unwrap_or_default();
+        rows.push((format!("{more} more"), format!("results of commands are in {}", printable(place))));
+    }
+    rows
+}
+
+fn made_file(file: &MadeFile) -> (String, String) {
+    let name = printable(&file.name);
+    if let Some(fetch) = &file.fetch {
+        return (format!("{name} is saved"), format!("`{}`", printable(fetch)));
+    }
+    let size = file.bytes.map(size).unwrap_or_default();
+    let how = match file.how {
+        How::Created => "new, ",
+        How::Replaced => "replaced, ",
+        How::Edited => "edited, ",
+        How::Run | How::Saved => "",
+    };
+    (name, format!("{how}{size}"))
 }
 
 /// The person's no, with the reason if one was given; `None` for other results.

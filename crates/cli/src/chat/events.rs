@@ -13,6 +13,7 @@ use prowess_skills::SkillDelta;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::made::MadeFile;
 use super::run_files::RunFiles;
 
 /// How far file times may lag behind the clock.
@@ -58,6 +59,14 @@ pub(crate) enum ChatEvent {
         bytes: Option<u64>,
         /// The command that gets the artifact.
         fetch: Option<String>,
+    },
+    /// What the turn made. Comes before the end of the turn, if it made anything.
+    Made {
+        files: Vec<MadeFile>,
+        /// How many more there are.
+        more: usize,
+        /// Where the results of runs are, if there are more.
+        directory: Option<String>,
     },
     /// A skill was loaded.
     Loaded { skill: String, tokens: usize },
@@ -111,6 +120,11 @@ impl EventTranslator {
         self.calls.extend(calls.into_iter().map(|call| (call.id.clone(), (call, None))));
     }
 
+    /// What the turn made, if it made anything.
+    pub(super) fn take_made(&mut self) -> Option<ChatEvent> {
+        self.files.as_mut()?.take_made()
+    }
+
     /// The events of an update.
     pub(crate) fn update(&mut self, update: ThreadUpdate<'_>) -> Vec<ChatEvent> {
         match update {
@@ -149,6 +163,9 @@ impl EventTranslator {
                     Some(ToolData::Ran(ran)) => Some(ran),
                     _ => None,
                 };
+                if let (Some(ToolData::ChangedFile(file)), Some(files)) = (&answer.data, &mut self.files) {
+                    files.changed(file);
+                }
                 let since = begun.and_then(|begun| SystemTime::now().checked_sub(begun.elapsed() + TICK));
                 let files = self.files.as_mut().zip(ran).map(|(files, ran)| files.of_run(call, ran, since));
                 let (text, is_error, data) = (answer.text.clone(), answer.is_error, answer.data.clone());
@@ -234,6 +251,7 @@ mod tests {
                 data: None,
             },
             ChatEvent::File { call: call(), name: text(), path: None, bytes: None, fetch: None },
+            ChatEvent::Made { files: Vec::new(), more: 1, directory: None },
             ChatEvent::Loaded { skill: text(), tokens: 1 },
             ChatEvent::Unloaded { skill: text(), reason: Value::Null },
             ChatEvent::Question {
@@ -258,6 +276,7 @@ mod tests {
                 | ChatEvent::Progress { .. }
                 | ChatEvent::Result { .. }
                 | ChatEvent::File { .. }
+                | ChatEvent::Made { .. }
                 | ChatEvent::Loaded { .. }
                 | ChatEvent::Unloaded { .. }
                 | ChatEvent::Question { .. }

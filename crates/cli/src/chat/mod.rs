@@ -12,6 +12,7 @@ mod input_display;
 mod keyboard;
 mod keys;
 mod line_editor;
+mod made;
 mod model;
 mod model_key;
 mod old_approvals;

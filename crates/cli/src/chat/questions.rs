@@ -48,11 +48,21 @@ pub(super) fn question_lines(waiting: &WaitingCall, is_whole: bool) -> Vec<Strin
     lines
 }
 
+/// How a line of a unified diff is shown. Its mark is its first character.
+fn difference_style(line: &str) -> Style {
+    match line.as_bytes().first() {
+        Some(b'+') => Style::Good,
+        Some(b'-') => Style::Bad,
+        _ => Style::Faint,
+    }
+}
+
 /// Adds a detail, and says whether it was cut.
 fn detail(lines: &mut Vec<String>, detail: &Detail, is_whole: bool) -> bool {
-    let mark = match detail.style {
-        DetailStyle::Removed => Some(("-", Style::Bad)),
-        DetailStyle::Added => Some(("+", Style::Good)),
+    let mark: Option<(&str, fn(&str) -> Style)> = match detail.style {
+        DetailStyle::Removed => Some(("- ", |_| Style::Bad)),
+        DetailStyle::Added => Some(("+ ", |_| Style::Good)),
+        DetailStyle::Difference => Some(("", difference_style)),
         _ => None,
     };
     let safe = printable_lines(&detail.text).replace('\t', "    ");
@@ -63,7 +73,7 @@ fn detail(lines: &mut Vec<String>, detail: &Detail, is_whole: bool) -> bool {
         for line in safe.lines().take(most) {
             let start = rows::cut(line, width);
             is_cut |= start != line;
-            lines.push(format!("  {}", styled(format!("{mark} {start}"), style)));
+            lines.push(format!("  {}", styled(format!("{mark}{start}"), style(&start))));
         }
         if total > most {
             lines.push(styled(format!("  … {} more lines", total - most), Style::Faint));

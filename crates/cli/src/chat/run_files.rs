@@ -5,13 +5,15 @@ use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
 use prowess_agent::id::CallId;
+use prowess_agent::tool::ChangedFile;
+use prowess_permission::real_path::real_path;
 use prowess_skills::RunSummary;
 use prowess_workspace::Scope;
 use prowess_workspace::artifact::ArtifactFile;
 
 use super::events::ChatEvent;
+use super::made::Made;
 use crate::artifacts::get_command;
-use crate::terminal::count;
 use crate::workspace_dir::WorkspaceDir;
 
 /// The directory for results in a workspace.
@@ -22,10 +24,13 @@ const MAX_NAMED: usize = 20;
 const MAX_ENTRIES: usize = 2_000;
 const MAX_DEPTH: usize = 4;
 
-/// Knows the files that the runs of a thread write.
+/// Knows the files that the runs of a thread write, and what the current turn made.
 #[derive(Debug)]
 pub(crate) struct RunFiles {
     workspace: PathBuf,
+    /// The real paths of the directories in which the agent keeps files for itself.
+    own: Vec<PathBuf>,
+    made: Made,
     /// The scope of saved artifacts.
     scope: Scope,
     workspace_dir: WorkspaceDir,
@@ -34,9 +39,27 @@ pub(crate) struct RunFiles {
 }
 
 impl RunFiles {
-    /// For runs that work in this directory.
-    pub(super) fn new(workspace: PathBuf, scope: Scope, workspace_dir: WorkspaceDir) -> Self {
-        Self { workspace, scope, workspace_dir, told: BTreeMap::new() }
+    /// For runs that work in this directory. `thread_files` are stored with the thread.
+    pub(super) fn new(
+        workspace: PathBuf,
+        thread_files: &Path,
+        scope: Scope,
+        workspace_dir: WorkspaceDir,
+    ) -> Self {
+        let own = vec![real_path(&workspace), real_path(thread_files)];
+        let (made, told) = (Made::default(), BTreeMap::new());
+        Self { workspace, own, made, scope, workspace_dir, told }
+    }
+
+    /// A call changed a file.
+    pub(super) fn changed(&mut self, file: &ChangedFile) {
+        let out = real_path(&self.workspace.join(OUT));
+        self.made.add_changed(file, &out, &self.own);
+    }
+
+    /// What the turn made, if it made anything.
+    pub(super) fn take_made(&mut self) -> Option<ChatEvent> {
+        self.made.take(&self.workspace.join(OUT))
     }
 
     /// The files of a run: those it returned, those it wrote since it started, and saved artifacts.
@@ -56,12 +79,6 @@ impl RunFiles {
         let more = files.len().saturating_sub(MAX_NAMED);
         let mut events: Vec<ChatEvent> =
             files.into_iter().take(MAX_NAMED).map(|(name, bytes)| self.file(call, name, bytes)).collect();
-        if more > 0 {
-            let place = self.workspace.join(OUT);
-            events.push(ChatEvent::Note {
-                text: format!("{} more in {}", count(more, "file"), place.display()),
-            });
-        }
         let saved = ran.artifacts.iter().take(MAX_NAMED);
         let saved = saved.map(|saved| ArtifactFile { name: saved.name.clone(), version: saved.version });
         events.extend(saved.map(|saved| ChatEvent::File {
@@ -71,6 +88,7 @@ impl RunFiles {
             path: None,
             bytes: None,
         }));
+        self.made.add_run(&events, more);
         events
     }
 
@@ -127,7 +145,6 @@ mod tests {
                 assert!(path.is_some() != fetch.is_some());
                 name.clone()
             }
-            ChatEvent::Note { text } => text.clone(),
             other => panic!("{other:?}"),
         };
         events.iter().map(name).collect()
@@ -144,7 +161,8 @@ mod tests {
         let old = std::fs::File::create(out.join("old.txt")).unwrap();
         let since = SystemTime::now() - Duration::from_secs(60);
         old.set_modified(since - Duration::from_secs(1)).unwrap();
-        let mut files = RunFiles::new(place.path().to_owned(), Scope::user(), WorkspaceDir::default());
+        let (thread_files, scope) = (place.path().join("threads"), Scope::user());
+        let mut files = RunFiles::new(place.path().to_owned(), &thread_files, scope, WorkspaceDir::default());
         let asked = |name: &str| RunSummaryFile { name: name.to_owned(), bytes: 2 };
         let mut answer = RunSummary::default();
         answer.files = vec![asked("out/asked.txt"), asked("../x")];
@@ -161,7 +179,11 @@ mod tests {
             std::fs::write(out.join(format!("{number}.txt")), "").unwrap();
         }
         let many = after(&ended);
-        assert_eq!(many.len(), MAX_NAMED + 1);
-        assert!(matches!(many.last(), Some(ChatEvent::Note { text }) if text.contains(" more in ")));
+        assert_eq!(many.len(), MAX_NAMED);
+        let Some(ChatEvent::Made { files: listed, more, directory }) = files.take_made() else {
+            panic!("a list")
+        };
+        assert!(listed[0].name.ends_with("out/a/b/new.txt"), "{listed:?}");
+        assert!(more > MAX_ENTRIES - 100 && directory.is_some_and(|place| place.ends_with("/out")));
     }
 }

@@ -56,8 +56,21 @@ impl Conversation {
         self.turn(Begin::GoOn).await.map(Some)
     }
 
-    /// Runs a turn, and asks about each call that needs approval.
+    /// Runs a turn. If it pauses, says what it made so far.
     async fn turn(&mut self, begin: Begin<'_>) -> Result<TurnEnd> {
+        let end = self.turn_until_end(begin).await?;
+        self.show_made()?;
+        Ok(end)
+    }
+
+    /// Shows what the turn made, once.
+    fn show_made(&mut self) -> Result<()> {
+        let made = self.watch.lock().translator.take_made();
+        made.map_or(Ok(()), |made| self.show(&made))
+    }
+
+    /// Asks about each call that needs approval.
+    async fn turn_until_end(&mut self, begin: Begin<'_>) -> Result<TurnEnd> {
         let mut messages = self.thread.state().messages().iter().rev();
         let last = messages.find(|message| message.tool_calls().next().is_some());
         self.watch
@@ -172,6 +185,7 @@ impl Conversation {
         if outcome != TurnOutcome::Responded {
             self.give_back();
         }
+        self.show_made()?;
         let response = self.thread.last_response();
         self.show(&ChatEvent::Ended { outcome: outcome.clone(), response })?;
         let advice = match &outcome {

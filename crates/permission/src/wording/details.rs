@@ -167,7 +167,9 @@ impl Details<'_> {
     fn add_copy(&mut self, copy: &CopyAction) {
         let size = format!("{} bytes", copy.bytes);
         match &copy.replaces {
-            Some(replaced) => self.add("size", &format!("{size}; the present file has {} bytes", replaced.bytes)),
+            Some(replaced) => {
+                self.add("size", &format!("{size}; the present file has {} bytes", replaced.bytes))
+            }
             None => self.add("size", &size),
         }
         let left_out = match &copy.shown {

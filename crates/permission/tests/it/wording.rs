@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use prowess_permission::action::{
-    Channel, CopyAction, CopyPreview, ReplacedFile, RunAction, RunActionInput,
-};
+use prowess_permission::action::{Channel, CopyAction, CopyPreview, ReplacedFile, RunAction, RunActionInput};
 use prowess_permission::broker::ReplyError;
 use prowess_permission::question::Note;
 use prowess_permission::{Action, Kind, Permissions, Policy, Question, RealPath, Refusal, owned_subject};

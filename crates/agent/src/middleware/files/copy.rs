@@ -36,10 +36,9 @@ impl FileTool {
             from: shown(&self.backend.target(&from).await),
             bytes: bytes.len() as u64,
             digest: digest(&bytes),
-            replaces: before.as_ref().map(|before| ReplacedFile {
-                bytes: before.len() as u64,
-                digest: digest(before),
-            }),
+            replaces: before
+                .as_ref()
+                .map(|before| ReplacedFile { bytes: before.len() as u64, digest: digest(before) }),
             shown: preview(&bytes, before.as_deref()),
         };
         access.copy(&to, &target, action).await?;

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use prowess_backend::{
-    Backend, BackendError, Edit, Entry, EntryKind, ExecuteRequest, GlobQuery, GrepQuery, VirtualPath, WriteMode,
+    Backend, BackendError, Edit, Entry, EntryKind, ExecuteRequest, GlobQuery, GrepQuery, VirtualPath,
+    WriteMode,
 };
 use prowess_permission::{Action, Permissions};
 use schemars::JsonSchema;

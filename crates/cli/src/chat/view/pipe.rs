@@ -43,8 +43,9 @@ impl<O: Write + Send, E: Write + Send> View for PipeView<O, E> {
                     writeln!(self.err, "{}: {told}", printable(tool))?;
                 }
             }
-            ChatEvent::File { .. } => {
-                if let Some((text, note)) = describe::file(event) {
+            ChatEvent::Made { .. } => {
+                self.end_line()?;
+                for (text, note) in describe::made(event) {
                     writeln!(self.err, "{text}  {note}")?;
                 }
             }

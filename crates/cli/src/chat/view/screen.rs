@@ -131,10 +131,10 @@ impl<W: Write + Send> ScreenView<W> {
         self.line(mark, style, &label, &note);
     }
 
-    /// A run wrote a file. The line is not folded: a path or command that the terminal wraps is copied as one line.
-    fn file(&mut self, event: &ChatEvent) {
-        if let Some((text, note)) = describe::file(event) {
-            self.end_text();
+    /// Lists what the turn made. The lines are not folded: a path or command that the terminal wraps is copied as one line.
+    fn made(&mut self, event: &ChatEvent) {
+        self.end_text();
+        for (text, note) in describe::made(event) {
             let (mark, note) = (styled("→", Style::Name), styled(note, Style::Faint));
             self.done.push(format!("{mark} {text}  {note}"));
         }
@@ -161,7 +161,11 @@ impl<W: Write + Send> View for ScreenView<W> {
                 let markdown = self.markdown.get_or_insert_with(|| Markdown::new(width));
                 self.done.extend(markdown.push(text));
             }
-            ChatEvent::Reasoning { .. } | ChatEvent::Progress { .. } | ChatEvent::Replied { .. } => {}
+            ChatEvent::Reasoning { .. }
+            | ChatEvent::Progress { .. }
+            | ChatEvent::Replied { .. }
+            // The end of the turn lists it.
+            | ChatEvent::File { .. } => {}
             ChatEvent::Said { model, .. } => self.said(model),
             ChatEvent::Call { call, tool, arguments } => {
                 self.end_text();
@@ -170,7 +174,7 @@ impl<W: Write + Send> View for ScreenView<W> {
                 self.calls.push((call.clone(), describe::call(tool, arguments), std::time::Instant::now()));
             }
             ChatEvent::Result { .. } => self.result(event),
-            ChatEvent::File { .. } => self.file(event),
+            ChatEvent::Made { .. } => self.made(event),
             ChatEvent::Loaded { skill, tokens } => {
                 let tokens = format!("{} tokens", describe::tokens(*tokens as u64));
                 self.line("+", Style::Good, &format!("{} is loaded", printable(skill)), &tokens);

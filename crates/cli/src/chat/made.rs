@@ -1,0 +1,163 @@
+//! What a turn made, and where it is: changed files, files of runs, and saved artifacts.
+
+use std::path::{Path, PathBuf};
+
+use prowess_agent::tool::{ChangedFile, FileChange};
+use serde::Serialize;
+
+use super::events::ChatEvent;
+
+/// How many files the list at the end of a turn names.
+const MAX_LISTED: usize = 12;
+
+/// Something that a turn made.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct MadeFile {
+    /// How it came to be.
+    pub(crate) how: How,
+    /// The path of a file on this machine, or the name and version of an artifact.
+    pub(crate) name: String,
+    /// Its size, if it is a file.
+    pub(crate) bytes: Option<u64>,
+    /// The command that gets an artifact.
+    pub(crate) fetch: Option<String>,
+}
+
+/// How something came to be. What matters most to a person comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum How {
+    /// The agent created a file.
+    Created,
+    /// The agent replaced a file.
+    Replaced,
+    /// The agent edited a file.
+    Edited,
+    /// A run wrote a file.
+    Run,
+    /// A run saved an artifact.
+    Saved,
+}
+
+impl From<FileChange> for How {
+    fn from(change: FileChange) -> Self {
+        match change {
+            FileChange::Created => Self::Created,
+            FileChange::Replaced => Self::Replaced,
+            _ => Self::Edited,
+        }
+    }
+}
+
+/// Collects what a turn makes.
+#[derive(Debug, Default)]
+pub(super) struct Made {
+    files: Vec<MadeFile>,
+    /// How many files of runs have no entry.
+    unnamed: usize,
+}
+
+impl Made {
+    /// Adds a file that the agent changed. `own` are the directories in which an agent keeps files for itself. Of these
+    /// files, only those in `out` are for the person.
+    pub(super) fn add_changed(&mut self, changed: &ChangedFile, out: &Path, own: &[PathBuf]) {
+        let Some(path) = &changed.on_disk else { return };
+        let place = Path::new(path);
+        if place.starts_with(out) || !own.iter().any(|own| place.starts_with(own)) {
+            let bytes = Some(changed.bytes);
+            self.add(MadeFile { how: changed.change.into(), name: path.clone(), bytes, fetch: None });
+        }
+    }
+
+    /// Adds the files of a run, and the number of files that it does not name.
+    pub(super) fn add_run(&mut self, events: &[ChatEvent], unnamed: usize) {
+        for event in events {
+            let ChatEvent::File { name, path, bytes, fetch, .. } = event else { continue };
+            let (how, name) = match path {
+                Some(path) => (How::Run, path),
+                None => (How::Saved, name),
+            };
+            self.add(MadeFile { how, name: name.clone(), bytes: *bytes, fetch: fetch.clone() });
+        }
+        self.unnamed += unnamed;
+    }
+
+    fn add(&mut self, file: MadeFile) {
+        match self.files.iter_mut().find(|known| known.name == file.name) {
+            // A new file that was then edited is still new.
+            Some(known) => *known = MadeFile { how: known.how.min(file.how), ..file },
+            None => self.files.push(file),
+        }
+    }
+
+    /// What the turn made, if anything is left of it. Begins the list of the next turn.
+    pub(super) fn take(&mut self, out: &Path) -> Option<ChatEvent> {
+        let Self { mut files, unnamed } = std::mem::take(self);
+        files.retain_mut(|file| {
+            if file.how == How::Saved {
+                return true;
+            }
+            // A later call may have removed or changed it. A link is not followed.
+            let found = std::fs::symlink_metadata(&file.name).ok().filter(std::fs::Metadata::is_file);
+            file.bytes = found.as_ref().map(std::fs::Metadata::len);
+            found.is_some()
+        });
+        // Stable: what is alike stays in the order of time.
+        files.sort_by_key(|file| file.how);
+        let more = unnamed + files.len().saturating_sub(MAX_LISTED);
+        files.truncate(MAX_LISTED);
+        let directory = (more > 0).then(|| out.display().to_string());
+        (!files.is_empty() || more > 0).then_some(ChatEvent::Made { files, more, directory })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_short_and_true() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        let (out, own) = (at("ws/out"), [at("ws"), at("threads")]);
+        std::fs::create_dir_all(&out).unwrap();
+        std::fs::create_dir_all(at("threads")).unwrap();
+        let mut made = Made::default();
+        let change = |made: &mut Made, name: &str, change| {
+            std::fs::write(at(name), name).unwrap();
+            let on_disk = Some(at(name).to_string_lossy().into_owned());
+            let mut changed: ChangedFile =
+                serde_json::from_value(serde_json::json!({"path": name, "bytes": 1, "change": "edited"}))
+                    .unwrap();
+            (changed.on_disk, changed.change) = (on_disk, change);
+            made.add_changed(&changed, &out, &own);
+        };
+        assert_eq!(made.take(&out), None, "nothing was made");
+        change(&mut made, "threads/kept.md", FileChange::Created);
+        change(&mut made, "ws/draft.md", FileChange::Created);
+        assert_eq!(made.take(&out), None, "nothing for the person");
+        change(&mut made, "b.md", FileChange::Edited);
+        change(&mut made, "a.md", FileChange::Created);
+        change(&mut made, "a.md", FileChange::Edited);
+        change(&mut made, "gone.md", FileChange::Created);
+        change(&mut made, "ws/out/c.md", FileChange::Replaced);
+        std::fs::remove_file(at("gone.md")).unwrap();
+        let Some(ChatEvent::Made { files, more: 0, directory: None }) = made.take(&out) else {
+            panic!("a list")
+        };
+        let name = |name: &str| at(name).to_string_lossy().into_owned();
+        let told: Vec<_> = files.iter().map(|file| (file.how, file.name.clone())).collect();
+        assert_eq!(
+            told,
+            [(How::Created, name("a.md")), (How::Replaced, name("ws/out/c.md")), (How::Edited, name("b.md"))]
+        );
+        assert_eq!(files[0].bytes, Some(4), "its size now");
+        for number in 0..20 {
+            change(&mut made, &format!("{number}.md"), FileChange::Created);
+        }
+        let Some(ChatEvent::Made { files, more, directory: Some(_) }) = made.take(&out) else {
+            panic!("a list")
+        };
+        assert_eq!((files.len(), more), (MAX_LISTED, 20 - MAX_LISTED));
+    }
+}
