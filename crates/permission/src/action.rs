@@ -230,6 +230,9 @@ pub struct RunAction {
     /// The server skills because of which prowess asks each time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub because_of: Vec<String>,
+    /// The directories of the project that it may write, by their real paths.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub writable: Vec<String>,
 }
 
 /// An input of a run.

@@ -7,7 +7,9 @@ mod gates;
 pub(crate) mod interactive;
 mod local_inputs;
 mod report;
+mod writable;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,6 +17,7 @@ use prowess_permission::Asker;
 use prowess_workspace::executor::{NoSink, OutputSink};
 use prowess_workspace::live::LiveError;
 use prowess_workspace::tree::Tree;
+use prowess_workspace::writable::WritablePath;
 use prowess_workspace::{Limits, LiveOptions, LiveRuns, Network, RunContext, RunReport, RunRequest, Runner};
 
 use self::interactive::{PollRequest, StartRequest, TypeRequest};
@@ -79,6 +82,8 @@ pub struct RunSetup {
     pub live: LiveOptions,
     /// The paths that the model sees. By default it has no project.
     pub tree: Tree,
+    /// The directories of the project that a command may write. Only sandbox levels with mounts can do that.
+    pub writable: Vec<WritablePath>,
 }
 
 impl RunSetup {
@@ -92,7 +97,15 @@ impl RunSetup {
             limits: Limits::default(),
             network: Network::None,
             live: LiveOptions::default(),
+            writable: Vec::new(),
         }
+    }
+
+    /// The real paths of the directories that a command may write.
+    fn writable_directories(&self) -> Vec<PathBuf> {
+        let project = self.tree.project_directory().filter(|_| self.tree.has_own_names());
+        let below = |project: &Path| self.writable.iter().map(|path| project.join(path.as_str())).collect();
+        project.map(below).unwrap_or_default()
     }
 
     /// The hosts that a command may ask for.

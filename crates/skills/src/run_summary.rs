@@ -28,6 +28,18 @@ pub struct RunSummary {
     /// The artifacts that it saved.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<RunSummaryArtifact>,
+    /// The files of the project that it created or changed, by their real paths.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub project_files: Vec<RunSummaryProjectFile>,
+}
+
+/// A file of the project that a run wrote.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunSummaryProjectFile {
+    /// Its real path.
+    pub path: String,
+    /// Whether it is new.
+    pub is_new: bool,
 }
 
 /// A file that a run returned.
@@ -51,6 +63,8 @@ pub struct RunSummaryArtifact {
 #[cfg(feature = "run")]
 impl From<&prowess_workspace::RunReport> for RunSummary {
     fn from(report: &prowess_workspace::RunReport) -> Self {
+        use prowess_workspace::writable::ProjectChange;
+
         let file = |file: &prowess_workspace::collect::CollectedFile| RunSummaryFile {
             name: file.name.clone(),
             bytes: file.size_bytes,
@@ -59,12 +73,21 @@ impl From<&prowess_workspace::RunReport> for RunSummary {
             name: saved.name.clone(),
             version: saved.version,
         };
+        let project_file = |file: &prowess_workspace::writable::ChangedProjectFile| {
+            let path = file.real.to_string_lossy().into_owned();
+            match file.change {
+                ProjectChange::Created => Some(RunSummaryProjectFile { path, is_new: true }),
+                ProjectChange::Replaced => Some(RunSummaryProjectFile { path, is_new: false }),
+                _ => None,
+            }
+        };
         Self {
             exit_code: report.exit_code,
             timed_out: report.timed_out,
             sandbox: report.sandbox.level.to_string(),
             files: report.output_files.iter().map(file).collect(),
             artifacts: report.artifact_files.iter().map(artifact).collect(),
+            project_files: report.project_files.iter().filter_map(project_file).collect(),
         }
     }
 }

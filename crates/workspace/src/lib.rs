@@ -67,6 +67,7 @@ pub mod stage;
 pub mod tree;
 mod warning;
 pub mod workspace;
+pub mod writable;
 
 pub use artifact::{
     ArtifactError, ArtifactIndex, ArtifactKey, ArtifactName, ArtifactStore, Artifacts, BlobStore, Scope,

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`Skills`] | the overview of skills, the skill tools, and the loaded skills |
 //! | [`Memory`] | notes that the agent keeps in files across threads |
-//! | [`Files`] | file tools: `ls`, `read_file`, `write_file`, `edit_file`, `glob`, `grep`, `execute` |
+//! | [`Files`] | file tools: `ls`, `read_file`, `write_file`, `edit_file`, `copy_file`, `glob`, `grep`, `execute` |
 //! | [`StateFiles`], `WorkspaceFiles` | files in the thread's state, or in its workspace |
 //! | [`Todos`] | the tool `write_todos`, and the list |
 //! | [`Summarisation`] | a summary in place of old messages, once the conversation is long |

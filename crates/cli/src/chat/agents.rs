@@ -262,6 +262,7 @@ impl ChatAgents {
         let settings = self.config.settings.skills.clone();
         let (catalog, runner) = (Arc::clone(&self.catalog), runner.clone());
         let hosts: Vec<_> = self.config.settings.sandbox.host_rules().collect();
+        let (directory, writable) = (self.directory.clone(), self.config.settings.run.writable_paths());
         let create_in = self.create_in.clone();
         let permissions = self.skill_permissions();
         let own = self.config.settings.clone();
@@ -272,6 +273,8 @@ impl ChatAgents {
             let mut options = session_options(&settings);
             options.create_in.clone_from(&create_in);
             let mut runs = RunSetup::new(runner.clone(), thread.as_str());
+            runs.tree = runs.tree.project(&directory);
+            runs.writable.clone_from(&writable);
             if !hosts.is_empty() {
                 runs.network = Network::Hosts(hosts.clone());
             }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use prowess_agent::tool::{ChangedFile, FileChange};
+use prowess_skills::run_summary::RunSummaryProjectFile;
 use serde::Serialize;
 
 use super::events::ChatEvent;
@@ -27,9 +28,9 @@ pub(crate) struct MadeFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum How {
-    /// The agent created a file.
+    /// The agent, or a run in the project, created a file.
     Created,
-    /// The agent replaced a file.
+    /// The agent, or a run in the project, replaced a file.
     Replaced,
     /// The agent edited a file.
     Edited,
@@ -80,6 +81,14 @@ impl Made {
             self.add(MadeFile { how, name: name.clone(), bytes: *bytes, fetch: fetch.clone() });
         }
         self.unnamed += unnamed;
+    }
+
+    /// Adds files of the project that a run wrote.
+    pub(super) fn add_project_files(&mut self, files: &[RunSummaryProjectFile]) {
+        for file in files {
+            let how = if file.is_new { How::Created } else { How::Replaced };
+            self.add(MadeFile { how, name: file.path.clone(), bytes: None, fetch: None });
+        }
     }
 
     fn add(&mut self, file: MadeFile) {

@@ -89,6 +89,7 @@ impl RunFiles {
             bytes: None,
         }));
         self.made.add_run(&events, more);
+        self.made.add_project_files(&ran.project_files);
         events
     }
 

@@ -16,6 +16,7 @@ mod provider;
 mod read;
 mod reference;
 mod renamed;
+mod run;
 mod sandbox;
 mod setting;
 mod settings;

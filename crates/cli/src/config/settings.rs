@@ -15,7 +15,7 @@ use super::read::{Reader, Row, Section, Table, alternatives, check_keys};
 use super::renamed::rename;
 use super::setting::Parsed;
 use super::value::{Origin, Values, put};
-use super::{artifacts, limits, mcp, model, price, provider, sandbox, skills, telemetry};
+use super::{artifacts, limits, mcp, model, price, provider, run, sandbox, skills, telemetry};
 use crate::terminal::printable;
 
 /// Declares the settings, with the name and the type of each table.
@@ -46,6 +46,7 @@ settings! {
     provider: BTreeMap<Parsed<ProviderName>, provider::ProviderSettings>,
     skills: skills::SkillSettings,
     sandbox: sandbox::SandboxSettings,
+    run: run::RunSettings,
     artifacts: artifacts::ArtifactSettings,
     limits: limits::LimitSettings,
     mcp: BTreeMap<Parsed<ServerLabel>, mcp::McpSettings>,

@@ -112,6 +112,7 @@ impl Details<'_> {
         if let Some(outputs) = &run.outputs {
             self.add_data("outputs", outputs);
         }
+        self.add_list("may write", &run.writable);
         self.add_list("network", &run.network);
         if let Some(seconds) = run.timeout {
             self.add_data("timeout", &seconds.to_string());

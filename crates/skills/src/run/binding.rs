@@ -33,8 +33,8 @@ pub(super) struct RunBinding {
     pub(super) files: Digests,
     pub(super) binding: String,
     /// The bindings that version 1 may have stored for the same run. Its JSON had the fields in the order of declaration or
-    /// of their names, depending on the build.
-    version_1: [String; 2],
+    /// of their names, depending on the build. In version 1, no run could write a project.
+    version_1: Vec<String>,
 }
 
 impl RunBinding {
@@ -48,7 +48,9 @@ impl RunBinding {
 impl PlannedRun<'_> {
     /// The whole request, for the person.
     pub(super) fn action(&self) -> RunAction {
-        action(self.request, self.channel)
+        let writable = self.runner.setup.writable_directories();
+        let writable = writable.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+        RunAction { writable, ..action(self.request, self.channel) }
     }
 
     /// The whole request in the form of version 1.
@@ -88,7 +90,9 @@ impl PlannedRun<'_> {
         });
         let published = self.published.iter().map(|(name, digest)| (name.clone(), digest.to_string()));
         let digests = files.iter().map(|(name, digest)| (name.clone(), digest.clone())).chain(published);
-        let binding = binding(&self.action(), self.locations, &digests.collect());
+        let action = self.action();
+        let binding = binding(&action, self.locations, &digests.collect());
+        let version_1 = if action.writable.is_empty() { version_1.into() } else { Vec::new() };
         Ok(RunBinding { binding, files, version_1 })
     }
 }
@@ -146,6 +150,7 @@ fn action(request: &RunRequest, channel: Option<Channel>) -> RunAction {
         artifact_prefix,
         channel,
         because_of: Vec::new(),
+        writable: Vec::new(),
     }
 }
 

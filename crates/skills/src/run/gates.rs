@@ -10,6 +10,7 @@ use prowess_permission::action::{Channel, RunAction};
 use prowess_permission::{Action, Decision, Kind, Question, Refusal, Stopped, owned_subject};
 use prowess_workspace::input::InputGate;
 use prowess_workspace::stage::StageSource;
+use prowess_workspace::writable::WritableProject;
 use prowess_workspace::{
     ExecuteError, Network, RunContext, RunError, RunInput, RunRequest, SkillInput, SkillSources,
 };
@@ -80,6 +81,7 @@ impl<'a> RunDriver<'a> {
             expected,
             given_to: (self.caller == Caller::Person).then_some(own),
             approved_inputs: BTreeSet::new(),
+            writable: runner.setup.writable_project(self.view),
         };
         self.pass_input_gates(request, &mut approved).await?;
         Ok(approved)
@@ -299,6 +301,8 @@ pub(super) struct ApprovedRun<'a> {
     given_to: Option<Arc<SkillEntry>>,
     /// The real paths of the approved local inputs.
     approved_inputs: BTreeSet<PathBuf>,
+    /// The directories of the project that it may write.
+    writable: Option<WritableProject>,
 }
 
 impl ApprovedRun<'_> {
@@ -332,6 +336,7 @@ impl ApprovedRun<'_> {
         context.shell.clone_from(&self.shell);
         context.expected.clone_from(&self.expected);
         context.aliases = self.runner.setup.tree.aliases();
+        context.writable = self.writable.clone();
         context
     }
 }

@@ -7,6 +7,7 @@ use crate::command::Command;
 use crate::executor::ExecuteError;
 use crate::stage::{SHORTCUT_DIR, SHORTCUTS, skill_of};
 use crate::tree::{EARLIER, SKILLS, WORK};
+use crate::writable::COPIES;
 
 /// The directories of a workspace that a command may write.
 pub(super) const WRITABLE: [&str; 3] = ["work", "out", "runs"];
@@ -40,7 +41,8 @@ impl WritableDirs {
 
     /// The writable directories of a command that does not run apart.
     pub(super) fn in_workspace(workspace: &Path) -> Self {
-        Self { root: workspace.to_owned(), parts: WRITABLE.map(OsString::from).into() }
+        let parts = WRITABLE.iter().chain([&COPIES]).map(OsString::from).collect();
+        Self { root: workspace.to_owned(), parts }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::artifact::ArtifactFile;
 use crate::collect::CollectedFile;
 use crate::command::{Exit, Finished, Sandbox};
 use crate::warning::RunWarning;
+use crate::writable::ChangedProjectFile;
 
 pub use room::MAX_REPORT_BYTES;
 pub(crate) use room::ReportRoom;
@@ -32,6 +33,9 @@ pub struct RunReport {
     pub output_files: Vec<CollectedFile>,
     /// The saved artifacts.
     pub artifact_files: Vec<ArtifactFile>,
+    /// The files of the project that the run changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub project_files: Vec<ChangedProjectFile>,
     /// Warnings: what was left out, and which limit was reached.
     pub warnings: Vec<RunWarning>,
     /// The sandbox of the command.
@@ -63,6 +67,7 @@ impl RunReport {
             truncated,
             output_files: Vec::new(),
             artifact_files: Vec::new(),
+            project_files: Vec::new(),
             warnings,
             sandbox: finished.sandbox,
         }

@@ -11,6 +11,7 @@ use crate::executor::{NoSink, OutputSink};
 use crate::input::{InputGate, InputPaths};
 use crate::limits::Limits;
 use crate::stage::StageSource;
+use crate::writable::WritableProject;
 
 /// Finds the files of skills by name.
 ///
@@ -75,6 +76,8 @@ pub struct RunContext<'a> {
     pub mounts: Vec<Mount>,
     /// Links that the command sees, and their targets.
     pub aliases: Vec<(String, String)>,
+    /// The directories of the project that the command may write.
+    pub writable: Option<WritableProject>,
     /// The digests of the skills that a person approved, by name: [`StagedSkill::digest`](crate::stage::StagedSkill).
     pub expected: BTreeMap<String, String>,
 }
@@ -93,6 +96,7 @@ impl<'a> RunContext<'a> {
             stdin: None,
             mounts: Vec::new(),
             aliases: Vec::new(),
+            writable: None,
             expected: BTreeMap::new(),
         }
     }

@@ -14,7 +14,7 @@ pub use self::error::RunError;
 use self::outputs::OutputPlan;
 use crate::artifact::ArtifactStore;
 use crate::blocking::blocking;
-use crate::command::Command;
+use crate::command::{Command, Mount};
 use crate::error::WorkspaceError;
 use crate::executor::local::{LocalExecutor, LocalOptions};
 use crate::executor::{ExecuteError, Executor, OutputSink};
@@ -25,6 +25,7 @@ use crate::request::{RunRequest, SkillInput};
 use crate::stage::{StageSource, StagedSkill, check_name};
 use crate::warning::RunWarning;
 use crate::workspace::{Workspace, Workspaces};
+use crate::writable::{self, Copies};
 
 /// Runs commands of skills in workspaces.
 ///
@@ -70,6 +71,7 @@ pub(crate) struct PreparedRun {
     workspace: Workspace,
     _skills: (StagedSkill, Vec<StagedSkill>),
     inputs: StagedInputs,
+    copies: Option<Copies>,
     plan: OutputPlan,
     warnings: Vec<RunWarning>,
 }
@@ -129,6 +131,7 @@ impl Runner {
         let network = request.network_within(&context.network)?;
 
         let workspace = self.workspace(workspace_id).await?;
+        sweep_copies(&workspace, context).await?;
         let skill = workspace.stage(&request.skill, &source).await?;
         let others = self.stage_others(&workspace, &request, context).await?;
         let skills = || std::iter::once(&skill).chain(&others);
@@ -143,13 +146,14 @@ impl Runner {
         let inputs = workspace.stage_inputs(&inputs, self.artifacts.as_deref(), context.input_gate).await?;
         warnings.extend(skill.warnings.iter().chain(&inputs.warnings).cloned());
 
-        let directory =
-            command::directory(&workspace, &skill, &staged, &context.mounts, request.cwd.as_deref())?;
+        let (mounts, copies) = make_copies(&workspace, context, &mut warnings).await?;
+        let directory = command::directory(&workspace, &skill, &staged, &mounts, request.cwd.as_deref())?;
         let mut command = command::command(&workspace, directory, &inputs, &request, context, &mut warnings);
         command.network = network;
         command.skills = staged;
-        let prepared =
-            PreparedRun { executor, request, workspace, _skills: (skill, others), inputs, plan, warnings };
+        command.mounts = mounts;
+        let _skills = (skill, others);
+        let prepared = PreparedRun { executor, request, workspace, _skills, inputs, copies, plan, warnings };
         Ok((command, prepared))
     }
 
@@ -160,7 +164,7 @@ impl Runner {
         prepared: PreparedRun,
         output: &dyn OutputSink,
     ) -> Result<RunReport, RunError> {
-        let PreparedRun { executor, request, workspace, _skills, inputs, plan, warnings } = prepared;
+        let PreparedRun { executor, request, workspace, _skills, inputs, copies, plan, warnings } = prepared;
         let skills = command.skills.clone();
         let ran = executor.run(command, output).await;
         // All processes are dead: placeholders of linked inputs can go, and files can be read.
@@ -168,6 +172,7 @@ impl Runner {
         let mut ran = ran?;
         let run = ran.run.take();
         let mut report = RunReport::of(ran, warnings);
+        write_back(copies, &mut report).await;
         let plan = plan.for_run_directory(&request, run.as_deref(), &mut report.warnings);
         self.collect(&workspace, skills, &request, plan, output, &mut report).await;
         Ok(report)
@@ -214,5 +219,57 @@ impl Runner {
             staged.push(workspace.stage(&name, &source).await?);
         }
         Ok(staged)
+    }
+}
+
+/// Removes the copies of writable directories that a killed process left.
+async fn sweep_copies(workspace: &Workspace, context: &RunContext<'_>) -> Result<(), RunError> {
+    if context.writable.is_none() {
+        return Ok(());
+    }
+    let workspace = workspace.clone();
+    let swept = blocking(move || writable::sweep(&workspace)).await.flatten();
+    Ok(swept.map_err(|error| ExecuteError::System { action: "removing old copies".to_owned(), error })?)
+}
+
+/// The mounts of a run, with copies of the directories that it may write.
+async fn make_copies(
+    workspace: &Workspace,
+    context: &RunContext<'_>,
+    warnings: &mut Vec<RunWarning>,
+) -> Result<(Vec<Mount>, Option<Copies>), RunError> {
+    let mut mounts = context.mounts.clone();
+    let Some(project) = context.writable.clone() else { return Ok((mounts, None)) };
+    let workspace = workspace.clone();
+    let made = blocking(move || {
+        let mut warnings = Vec::new();
+        let copies = Copies::make(&workspace, project, &mut mounts, &mut warnings)?;
+        Ok::<_, std::io::Error>((mounts, copies, warnings))
+    });
+    let made = made.await.flatten();
+    let failed =
+        |error| ExecuteError::System { action: "copying the writable directories".to_owned(), error };
+    let (mounts, copies, more) = made.map_err(failed)?;
+    warnings.extend(more);
+    Ok((mounts, Some(copies)))
+}
+
+/// Copies changes of writable directories back, and adds them to the report.
+async fn write_back(copies: Option<Copies>, report: &mut RunReport) {
+    let Some(copies) = copies else { return };
+    // A process that may still exist could change the copy while it is read.
+    if report.warnings.contains(&RunWarning::Hangs) {
+        let reason = "a process of the run may still exist".to_owned();
+        return report.warnings.push(RunWarning::NotCopiedBack { path: copies.place(), reason });
+    }
+    let place = copies.place();
+    match blocking(move || copies.write_back()).await {
+        Ok((changed, warnings)) => {
+            report.project_files = changed;
+            report.warnings.extend(warnings);
+        }
+        Err(error) => {
+            report.warnings.push(RunWarning::NotCopiedBack { path: place, reason: error.to_string() });
+        }
     }
 }

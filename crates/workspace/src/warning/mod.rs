@@ -61,6 +61,32 @@ pub enum RunWarning {
         /// The artifact, as the request names it.
         from: String,
     },
+    /// A directory of the project cannot be written in this run, although the configuration names it.
+    NotWritable {
+        /// The directory, as commands see it.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The copy of a writable directory lacks some files.
+    NotInCopy {
+        /// The directory, as commands see it.
+        path: String,
+        /// The first of these files, safe to print.
+        names: Vec<String>,
+    },
+    /// A change of a run was not copied back to the project.
+    NotCopiedBack {
+        /// The file, as commands see it.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
+    /// More files were copied back to the project than are named.
+    MoreCopiedBack {
+        /// How many more.
+        count: usize,
+    },
     /// The command was killed. A timeout has its own field in a report instead.
     Killed(Exit),
     /// One process was killed for its memory, and the command went on.

@@ -20,6 +20,8 @@ impl fmt::Display for RunWarning {
             | Self::NotListed { .. }
             | Self::MoreNotStaged { .. }
             | Self::OwnDirectory { .. }
+            | Self::NotWritable { .. }
+            | Self::NotInCopy { .. }
             | Self::ArtifactCopied { .. } => self.fmt_request(f),
             Self::Killed(_)
             | Self::ProcessOutOfMemory
@@ -42,6 +44,8 @@ impl fmt::Display for RunWarning {
             | Self::NoRunDirectory { .. }
             | Self::NotCollected { .. } => self.fmt_collecting(f),
             Self::HasSecret { .. }
+            | Self::NotCopiedBack { .. }
+            | Self::MoreCopiedBack { .. }
             | Self::NoArtifacts
             | Self::NotSaved { .. }
             | Self::ShownInPart { .. }
@@ -71,6 +75,17 @@ impl RunWarning {
                 "the skill's own `{own}` hides the workspace's, which is `$WORKSPACE_DIR/{place}`; outputs are \
                  collected from the workspace only"
             ),
+            Self::NotWritable { path, reason } => {
+                write!(f, "{path} cannot be written in this run: {reason}")
+            }
+            Self::NotInCopy { path, names } => {
+                let named = names[..names.len().min(MAX_NAMED)].join(", ");
+                let more = if names.len() > MAX_NAMED { ", and more" } else { "" };
+                write!(
+                    f,
+                    "{path} is a copy without {named}{more}: links, secret and protected files stay out"
+                )
+            }
             Self::ArtifactCopied { from } => {
                 write!(f, "`{from}` was copied, because an artifact cannot be linked")
             }
@@ -149,6 +164,12 @@ impl RunWarning {
                 f,
                 "`{path}` contains a secret, which was replaced here; an artifact of it still contains the secret"
             ),
+            Self::NotCopiedBack { path, reason } => {
+                write!(f, "{path} was not copied back to the project: {reason}")
+            }
+            Self::MoreCopiedBack { count } => {
+                write!(f, "{count} more files of the project were changed")
+            }
             Self::NoArtifacts => f.write_str("nothing was saved: artifacts are not configured"),
             Self::NotSaved { path, reason } => write!(f, "`{path}` was not saved: {reason}"),
             Self::ShownInPart { paths } => {
@@ -216,7 +237,18 @@ mod tests {
             RunWarning::RunDirectoryGlob { .. } => RunWarning::NoRunDirectory { glob: text("$RUN_DIR/*") },
             RunWarning::NoRunDirectory { .. } => RunWarning::NotCollected { reason: text("no thread") },
             RunWarning::NotCollected { .. } => RunWarning::HasSecret { path: text("out/a") },
-            RunWarning::HasSecret { .. } => RunWarning::NoArtifacts,
+            RunWarning::HasSecret { .. } => {
+                RunWarning::NotWritable { path: text("/project/dist"), reason: text("it is not a directory") }
+            }
+            RunWarning::NotWritable { .. } => RunWarning::NotInCopy {
+                path: text("/project/dist"),
+                names: ["a", "b", "c", "d", "e", "f"].map(text).into(),
+            },
+            RunWarning::NotInCopy { .. } => {
+                RunWarning::NotCopiedBack { path: text("/project/dist/a"), reason: text("it is a link") }
+            }
+            RunWarning::NotCopiedBack { .. } => RunWarning::MoreCopiedBack { count: 3 },
+            RunWarning::MoreCopiedBack { .. } => RunWarning::NoArtifacts,
             RunWarning::NoArtifacts => {
                 RunWarning::NotSaved { path: text("out/a"), reason: text("it is truncated") }
             }

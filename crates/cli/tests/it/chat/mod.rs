@@ -5,6 +5,7 @@ mod bombs;
 mod broken;
 mod compacting;
 mod configured;
+mod copying;
 mod costs;
 mod denied;
 mod dialects;
@@ -17,6 +18,7 @@ mod imitation;
 mod killed;
 mod limits;
 mod narrow;
+mod other_project;
 mod own_artifacts;
 mod paths;
 mod patience;
@@ -31,6 +33,7 @@ mod stopping;
 mod tools;
 mod trusting;
 mod typing;
+mod writable;
 
 use std::time::{Duration, Instant};
 

@@ -1,0 +1,131 @@
+//! Runs write only the directories of the project that the user named, and some names never.
+
+use insta::assert_snapshot;
+
+use super::*;
+
+const HOSTILE: &str = "cd /project/dist && echo new > new.txt && echo changed > old.txt && rm gone.txt \
+    && mkdir -p .git/hooks .prowess/skills/x a/.claude .agents .vscode && echo evil > .git/hooks/pre-commit \
+    && echo evil > .prowess/skills/x/SKILL.md && echo evil > a/.claude/settings.json && echo evil > .agents/x \
+    && echo evil > .vscode/tasks.json && echo evil > AGENTS.md && echo evil > a/agents.MD && echo evil > prowess.toml \
+    && echo evil > secrets.json && ln -s /project/.git link && ln -s ../../home escape && cat /project/dist/kept.txt";
+
+fn writable(world: &World, model: &FakeModel, directories: &str) {
+    configure(world, &model.url(), &format!("[run]\nwritable = {directories}\n"));
+}
+
+fn project(world: &World) {
+    world
+        .file("project/dist/old.txt", "old\n")
+        .file("project/dist/gone.txt", "gone\n")
+        .file("project/dist/kept.txt", "kept\n")
+        .file("project/dist/AGENTS.md", "mine\n")
+        .file("project/src/main.rs", "fn main() {}\n");
+}
+
+fn text(world: &World, path: &str) -> Option<String> {
+    std::fs::read_to_string(world.path(path)).ok()
+}
+
+#[test]
+fn case_115_a_run_writes_named_directories_and_never_protected_names() {
+    let model =
+        FakeModel::start(vec![runs(HOSTILE), runs("echo x > /project/src/main.rs"), Answer::text("Built.")]);
+    let world = world(&model);
+    writable(&world, &model, "[\"dist\"]");
+    project(&world);
+    let mut pty = begun(&world, &[], 100, 70);
+    pty.type_line("build it");
+    let screen = pty.wait_for("allow it?");
+    let dist = world.path("project/dist").display().to_string();
+    assert!(screen.replace('\n', "").contains(&format!("may write [\"{dist}\"]")), "{screen}");
+    pty.type_line("y");
+    pty.wait_until("another question", |screen| screen.matches("allow it?").count() == 2);
+    pty.type_line("y");
+    pty.wait_for("Built.");
+    at_prompt(&pty);
+    assert_snapshot!(stable(&world, &pty.screen()));
+    let answer = last(&model.requests()[1]);
+    assert!(answer.contains("kept"), "{answer}");
+    for named in ["/project/dist/new.txt", "/project/dist/old.txt", "/project/dist/gone.txt"] {
+        assert!(answer.contains(named), "{named}: {answer}");
+    }
+    assert!(answer.contains("/project/dist/.git was not copied back to the project"), "{answer}");
+    assert_eq!(text(&world, "project/dist/new.txt").as_deref(), Some("new\n"));
+    assert_eq!(text(&world, "project/dist/old.txt").as_deref(), Some("changed\n"));
+    assert_eq!(text(&world, "project/dist/gone.txt"), None);
+    assert_eq!(text(&world, "project/dist/AGENTS.md").as_deref(), Some("mine\n"));
+    assert_eq!(text(&world, "project/src/main.rs").as_deref(), Some("fn main() {}\n"), "not named");
+    for name in [
+        ".git",
+        ".prowess",
+        "a/.claude",
+        ".agents",
+        ".vscode",
+        "a/agents.MD",
+        "prowess.toml",
+        "secrets.json",
+        "link",
+        "escape",
+    ] {
+        let found = std::fs::symlink_metadata(world.path(&format!("project/dist/{name}")));
+        assert!(found.is_err(), "{name} was written");
+    }
+    pty.press("\x04");
+    assert_eq!(pty.wait(), Some(0));
+}
+
+#[test]
+fn an_always_covers_no_run_that_may_write_more() {
+    let model = FakeModel::start(vec![
+        runs("echo one"),
+        Answer::text("Done."),
+        runs("echo one"),
+        Answer::text("Done."),
+        runs("echo one"),
+        Answer::text("Never."),
+    ]);
+    let world = world(&model);
+    project(&world);
+    let run = |answer: Option<&str>| {
+        let mut pty = begun(&world, &[], 100, 60);
+        pty.type_line("go");
+        if let Some(answer) = answer {
+            pty.wait_for("allow it?");
+            pty.type_line(answer);
+        }
+        pty.wait_for("one");
+        at_prompt(&pty);
+        pty.press("\x04");
+        pty.wait();
+    };
+    run(Some("a"));
+    run(None);
+    writable(&world, &model, "[\"dist\"]");
+    run(Some("n no more"));
+}
+
+#[test]
+fn only_the_user_names_directories() {
+    let model = FakeModel::start(vec![Answer::text("Hello.")]);
+    let world = world(&model);
+    for (directories, why) in [
+        ("[\"../x\"]", "it is not a directory below the working directory: it has a `..`"),
+        ("[\"/etc\"]", "it is absolute"),
+        ("[\".\"]", "it is empty"),
+        ("[\"docs/.git\"]", "commands never write `.git`"),
+    ] {
+        writable(&world, &model, directories);
+        let output = world.output(&["chat", "hello"]);
+        let told = world.told(&output);
+        assert!(
+            output.status.code() == Some(2) && told.contains("run.writable") && told.contains(why),
+            "{told}"
+        );
+    }
+    configure(&world, &model.url(), "");
+    world.file("project/prowess.toml", "[run]\nwritable = [\"dist\"]\n");
+    let output = world.output(&["chat", "--trust-project", "hello"]);
+    let told = world.told(&output);
+    assert!(output.status.code() == Some(2) && told.contains("run.writable"), "{told}");
+}

@@ -1,0 +1,47 @@
+//! The directories of the project that runs may write, and which files in them stay out.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use prowess_permission::{Decision, Kind, Policy, Question, RealPath};
+use prowess_workspace::tree::PROJECT;
+use prowess_workspace::writable::WritableProject;
+
+use super::RunSetup;
+use crate::owner::FileOwner;
+use crate::view::SkillView;
+
+impl RunSetup {
+    /// The directories that a command may write, if there are any and the sandbox can mount them.
+    pub(super) fn writable_project(&self, view: &SkillView) -> Option<WritableProject> {
+        let directory = self.tree.project_directory()?.to_owned();
+        if self.writable_directories().is_empty() {
+            return None;
+        }
+        let (view, policy) = (view.clone(), view.engine().permissions().policy());
+        let withheld = move |path: &Path| is_withheld(&view, &policy, path);
+        Some(WritableProject {
+            directory,
+            at: PROJECT.to_owned(),
+            inside: self.writable.clone(),
+            withheld: Arc::new(withheld),
+        })
+    }
+}
+
+/// Whether a file stays out of runs: it belongs to a skill, it may not be read without a question, or a rule about this file
+/// is against writing it. That a person is asked about writes in general does not count, because the question about the run
+/// names the directory.
+fn is_withheld(view: &SkillView, policy: &Policy, path: &Path) -> bool {
+    let Some(text) = path.to_str() else { return true };
+    if view.owner_of_any_case(text) != FileOwner::Nobody {
+        return true;
+    }
+    // Letter case does not count: the copy may have another case than the file system.
+    let verdict = |kind| policy.evaluate(&Question::about_file(kind, RealPath::known(path, path, true)));
+    let write = verdict(Kind::WRITE);
+    let is_guarded = write.rule.as_ref().is_some_and(|(_, rule)| rule.is_guard());
+    verdict(Kind::READ).decision != Decision::Allow
+        || write.decision == Decision::Deny
+        || (write.decision == Decision::Ask && is_guarded)
+}
