@@ -135,7 +135,9 @@ impl SkillRunner {
 
     /// What the run tools say about hosts and limits.
     pub(crate) fn tool_info(&self) -> RunToolInfo {
-        RunToolInfo { hosts: self.setup.hosts(), timeout: self.setup.limits.timeout.as_secs() }
+        let directories = self.setup.writable_directories();
+        let writable = directories.iter().filter_map(|path| self.setup.tree.shown(path)).collect();
+        RunToolInfo { hosts: self.setup.hosts(), writable, timeout: self.setup.limits.timeout.as_secs() }
     }
 
     pub(crate) fn check_room(&self) -> Result<(), LiveError> {

@@ -100,6 +100,7 @@ fn each() -> Vec<Question> {
         artifact_prefix: Some(text("june/")),
         channel: Some(Channel::Terminal),
         because_of: vec![text("docs:pdf")],
+        writable: vec![text("/home/a/site/dist")],
     };
     let mut noted = Question::new(Kind::RUN, owned_subject("kit", "make"))
         .action(RunAction { skill: text("kit"), command: text("make"), ..RunAction::default() })

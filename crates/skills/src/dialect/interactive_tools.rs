@@ -173,7 +173,7 @@ mod tests {
     use super::super::run_tool::tests::{defaults, properties, whole_request};
     use super::*;
 
-    const NO_HOSTS: RunToolInfo = RunToolInfo { hosts: Vec::new(), timeout: 60 };
+    const NO_HOSTS: RunToolInfo = RunToolInfo { hosts: Vec::new(), writable: Vec::new(), timeout: 60 };
 
     #[test]
     fn a_model_can_use_every_argument_of_a_run() {

@@ -24,9 +24,14 @@ pub(super) fn describe_run(context: &ToolContext<'_>) -> String {
     } else {
         format!("which reaches only the hosts in `network`, of {}", hosts.join(", "))
     };
+    let writable = context.runs.map_or(&[][..], |runs| &runs.writable);
+    let writable = match writable {
+        [] => String::new(),
+        directories => format!(" It may also write {}.", directories.join(", ")),
+    };
     format!(
         "Run a command of a skill in a sandbox, {network}. It starts in the skill's directory, which is read-only: \
-         write files to out/, and get them with output_files."
+         write files to out/, and get them with output_files.{writable}"
     )
 }
 
@@ -244,7 +249,7 @@ pub(super) mod tests {
 
     #[test]
     fn the_defaults_of_the_schema_are_those_of_the_code() {
-        let runs = RunToolInfo { hosts: Vec::new(), timeout: 42 };
+        let runs = RunToolInfo { hosts: Vec::new(), writable: Vec::new(), timeout: 42 };
         let limits = RunOutputs::default();
         assert_eq!(
             defaults(&schema(Some(&runs))),

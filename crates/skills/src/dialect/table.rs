@@ -87,6 +87,8 @@ pub(super) struct ToolContext<'a> {
 pub(crate) struct RunToolInfo {
     /// The hosts that a command may ask for.
     pub(crate) hosts: Vec<String>,
+    /// The directories of the project that a command may write, as it sees them.
+    pub(crate) writable: Vec<String>,
     /// The default time limit, in seconds.
     pub(crate) timeout: u64,
 }

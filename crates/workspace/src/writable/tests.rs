@@ -178,7 +178,8 @@ fn case_115_links_and_special_files_lead_nowhere() {
     let copy = copy_of(&mounts, "/project/dist").to_owned();
     symlink(place.at("outside"), copy.join("file-link")).unwrap();
     symlink(place.scratch.path().join("project"), copy.join("directory-link")).unwrap();
-    rustix::fs::mknodat(rustix::fs::CWD, copy.join("fifo"), FileType::Fifo, 0o644.into(), 0).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, copy.join("fifo"), rustix::fs::FileType::Fifo, 0o644.into(), 0)
+        .unwrap();
     fs::remove_file(copy.join("a")).unwrap();
     symlink("/etc/passwd", copy.join("a")).unwrap();
     // Files that the run would write below a link of the project.
@@ -266,7 +267,7 @@ fn large_directories_are_not_writable_and_large_changes_are_kept_apart() {
     let (changed, warnings) = copies.write_back();
     assert_eq!(told(&changed), []);
     assert!(
-        texts(&warnings).contains("nothing of it was copied back; it is at out/not-copied-back/dist"),
+        texts(&warnings).contains("nothing of it was copied back; it is at /work/out/not-copied-back/dist"),
         "{warnings:?}"
     );
     assert_eq!(place.left("dist/small").unwrap(), "small");

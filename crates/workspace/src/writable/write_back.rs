@@ -17,6 +17,7 @@ use super::{
 use crate::digest::digest;
 use crate::dir::{Dir, NoFile, Owner, special};
 use crate::path::escaped_name;
+use crate::tree::WORK;
 use crate::warning::RunWarning;
 use crate::workspace::Workspace;
 
@@ -238,7 +239,7 @@ impl<'a> WriteBack<'a> {
         let (above, name) = parent(&format!("out/{LEFT}/{inside}"), &written.path);
         let kept = self.workspace.dir().make_dirs(&above, 0o755, owner);
         match kept.and_then(|place| place.replace(&name, &written.bytes, written.mode, owner)) {
-            Ok(()) => format!("; the run's file is at {above}/{name} of the workspace"),
+            Ok(()) => format!("; the run's file is at {WORK}/{above}/{name}"),
             Err(_) => String::new(),
         }
     }
@@ -251,7 +252,7 @@ impl<'a> WriteBack<'a> {
             Ok(rustix::fs::renameat(self.workspace.dir(), place, &above, &name)?)
         });
         match moved {
-            Ok(()) => format!("; it is at {above}/{name} of the workspace"),
+            Ok(()) => format!("; it is at {WORK}/{above}/{name}"),
             Err(_) => String::new(),
         }
     }
