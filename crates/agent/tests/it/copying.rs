@@ -300,7 +300,7 @@ async fn case_114_a_swap_during_the_call_changes_nothing() {
             |at| fs::write(at.join("project/docs/a.md"), "theirs\n").unwrap(),
             Some("already exists"),
         ),
-        ("a new target, by a link", false, by_link, Some("already exists")),
+        ("a new target, by a link", false, by_link, Some("not a regular file")),
         (
             "its directory, by a link",
             false,

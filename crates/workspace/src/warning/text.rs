@@ -297,6 +297,10 @@ mod tests {
         `$RUN_DIR/*` matches nothing: this run has no `$RUN_DIR`
         no files were collected: no thread
         `out/a` contains a secret, which was replaced here; an artifact of it still contains the secret
+        /project/dist cannot be written in this run: it is not a directory
+        /project/dist is a copy without a, b, c, d, e, and more: links, secret and protected files stay out
+        /project/dist/a was not copied back to the project: it is a link
+        3 more files of the project were changed
         nothing was saved: artifacts are not configured
         `out/a` was not saved: it is truncated
         a report is limited to 14 MiB; cut to fit: `a`, `b`, `c`, `d`, `e` and 2 more. Save files as artifacts to keep them whole

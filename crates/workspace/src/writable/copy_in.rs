@@ -30,8 +30,9 @@ pub(super) fn copy(
         Ok(from) => copy.directory(&from, &to, (real, ""))?,
         // The run may make it.
         Err(Errno::NOENT) => {}
-        Err(Errno::LOOP | Errno::XDEV) => return Err("it is a link, or below one".to_owned()),
-        Err(Errno::NOTDIR) => return Err("it is not a directory".to_owned()),
+        Err(Errno::LOOP | Errno::XDEV | Errno::NOTDIR) => {
+            return Err("it is a link or a file, or below one".to_owned());
+        }
         Err(error) => return Err(failed(error.into())),
     }
     copy.left_out.truncate(MAX_WARNINGS);
