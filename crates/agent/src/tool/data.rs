@@ -31,7 +31,7 @@ pub enum ToolData {
     /// A run finished.
     Ran(Box<RunSummary>),
     /// A file was written, edited or copied.
-    ChangedFile(ChangedFile),
+    ChangedFile(Box<ChangedFile>),
 }
 
 /// A file that a call changed.

@@ -179,10 +179,13 @@ async fn wrong_copies_are_refused_before_anybody_is_asked() {
     assert_eq!(fs::read_dir(place.at("project/docs")).unwrap().count(), 0);
 }
 
+/// A change of the files while the question waits.
+type Swap = fn(&Place);
+
 /// What changed after the question is asked about again, and what the person then refuses is not written.
 #[tokio::test]
 async fn case_114_a_file_swapped_after_the_question_is_asked_about_again() {
-    let swaps: [(&str, fn(&Place)); 5] = [
+    let swaps: [(&str, Swap); 5] = [
         ("the source", |place| place.write("work/out/a.md", "evil\n")),
         ("the source, by a link", |place| {
             place.write("work/evil", "evil\n");
@@ -228,6 +231,9 @@ async fn case_114_a_link_that_appears_after_the_question_is_not_followed() {
         assert_eq!(place.read("elsewhere/a.md"), "mine\n");
     }
 }
+
+/// A change of the files below a directory.
+type Meddle = fn(&Path);
 
 /// Something that happens between the last look at the files and the write.
 type Meddling = Box<dyn Fn() + Send + Sync>;
@@ -285,7 +291,7 @@ impl Backend for Meddled {
 /// Even a swap at the last moment writes nothing but the approved bytes, and replaces nothing but the approved file.
 #[tokio::test]
 async fn case_114_a_swap_during_the_call_changes_nothing() {
-    let meddlings: [(&str, bool, fn(&Path), Option<&str>); 6] = [
+    let meddlings: [(&str, bool, Meddle, Option<&str>); 6] = [
         ("the source", true, |at| fs::write(at.join("work/out/a.md"), "evil\n").unwrap(), None),
         (
             "a present target",

@@ -79,7 +79,8 @@ async fn one_call_builds_the_whole_agent() {
     assert_eq!(results(&thread)[3..], ["3", "Loaded here, too.", "Forked."]);
     let mut tools: Vec<String> = model.request(0).tools.iter().map(|tool| tool.name.clone()).collect();
     tools.sort();
-    let all = "add edit_file glob grep load_skill ls read_file task unload_skill write_file write_todos";
+    let all =
+        "add copy_file edit_file glob grep load_skill ls read_file task unload_skill write_file write_todos";
     assert_eq!(tools.join(" "), all);
     assert_eq!(SkillsState::of(thread.states()).unwrap().loaded().len(), 1);
     let noted = files.download(&[VirtualPath::parse("/notes.md").unwrap()]).await;

@@ -48,6 +48,9 @@ pub(super) fn question_lines(waiting: &WaitingCall, is_whole: bool) -> Vec<Strin
     lines
 }
 
+/// The style of a line, by its text.
+type LineStyle = fn(&str) -> Style;
+
 /// How a line of a unified diff is shown. Its mark is its first character.
 fn difference_style(line: &str) -> Style {
     match line.as_bytes().first() {
@@ -59,7 +62,7 @@ fn difference_style(line: &str) -> Style {
 
 /// Adds a detail, and says whether it was cut.
 fn detail(lines: &mut Vec<String>, detail: &Detail, is_whole: bool) -> bool {
-    let mark: Option<(&str, fn(&str) -> Style)> = match detail.style {
+    let mark: Option<(&str, LineStyle)> = match detail.style {
         DetailStyle::Removed => Some(("- ", |_| Style::Bad)),
         DetailStyle::Added => Some(("+ ", |_| Style::Good)),
         DetailStyle::Difference => Some(("", difference_style)),

@@ -51,9 +51,9 @@ pub(super) struct EditFile {
 #[serde(deny_unknown_fields)]
 pub(super) struct CopyFile {
     pub(super) from: String,
-    #[schemars(description = "New path, or a directory with a slash at its end")]
+    #[schemars(description = "New path, or a directory ending in /")]
     pub(super) to: String,
-    #[schemars(description = "Whether to replace a file that exists")]
+    #[schemars(description = "Replace a file that exists")]
     #[serde(default)]
     pub(super) replace: bool,
 }

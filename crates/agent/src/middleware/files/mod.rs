@@ -4,6 +4,7 @@
 mod access;
 mod arguments;
 mod copy;
+mod execute;
 mod listing;
 mod preview;
 mod read;
@@ -13,8 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use prowess_backend::{
-    Backend, BackendError, Edit, Entry, EntryKind, ExecuteRequest, GlobQuery, GrepQuery, VirtualPath,
-    WriteMode,
+    Backend, BackendError, Edit, Entry, EntryKind, GlobQuery, GrepQuery, VirtualPath, WriteMode,
 };
 use prowess_permission::{Action, Permissions};
 use schemars::JsonSchema;
@@ -172,10 +172,9 @@ impl FileTool {
                 "Replace text in a file. It must occur exactly once, unless replace_all is true. Read the file first.",
                 schema::<EditFile>(),
             ),
-            FileToolKind::Copy => (
-                "Copy a file, of any type. To bring a result into the project, copy it there.",
-                schema::<CopyFile>(),
-            ),
+            FileToolKind::Copy => {
+                ("Copy a file of any type, such as a result into the project.", schema::<CopyFile>())
+            }
             FileToolKind::Glob => ("Find files by path.", schema::<Glob>()),
             FileToolKind::Grep => ("Find lines in text files by a regular expression.", schema::<Grep>()),
             FileToolKind::Execute => {
@@ -291,7 +290,7 @@ impl FileTool {
         let target = self.backend.target(&entry.path).await;
         let on_disk = target.on_disk.last().map(|path| path.to_string_lossy().into_owned());
         let file = ChangedFile { path: entry.path.to_string(), on_disk, bytes: entry.size, change };
-        ToolAnswer { data: Some(ToolData::ChangedFile(file)), ..ToolAnswer::text(text) }
+        ToolAnswer { data: Some(ToolData::ChangedFile(Box::new(file))), ..ToolAnswer::text(text) }
     }
 
     async fn write(&self, write: Write, access: &FileAccess<'_>) -> Result<ToolAnswer, Stop> {
@@ -387,21 +386,6 @@ impl FileTool {
             }
         }
         withheld
-    }
-
-    async fn execute(&self, execute: Execute, access: &FileAccess<'_>) -> Result<String, Stop> {
-        let Some(executor) = self.backend.executor() else {
-            return Ok("Error: commands cannot be run here.".to_owned());
-        };
-        access.run(&execute.command).await?;
-        let request = ExecuteRequest::new(execute.command, Duration::from_secs(execute.timeout));
-        let report = executor.execute(request).await?;
-        let end = match report.exit_code {
-            Some(code) => format!("[exit code {code}]"),
-            None => "[it was killed]".to_owned(),
-        };
-        let cut = if report.truncated { "\n[the output was truncated]" } else { "" };
-        Ok(format!("{}\n{end}{cut}", report.output.trim_end()))
     }
 }
 
