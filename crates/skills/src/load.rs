@@ -169,10 +169,10 @@ impl SkillView {
         resources: Vec<ResourceMetadata>,
     ) -> Result<ReadSkill, SkillError> {
         let engine = self.engine();
-        let dialect = engine.options().dialect;
-        let framed = framing::instructions(entry, text, arguments, dialect, engine.secret())?;
-        let heading = dialect.heading(entry.skill.name.as_str(), entry.skill.location.directory());
-        let skill = loaded_skill(engine.options(), entry, text, arguments, &framed, &heading, &resources);
+        let options = engine.options();
+        let framed = framing::instructions(entry, text, arguments, options, engine.secret())?;
+        let heading = heading(options, entry);
+        let skill = loaded_skill(options, entry, text, arguments, &framed, &heading, &resources);
         Ok(ReadSkill { skill, resources, heading, instructions: Arc::new(framed) })
     }
 }
@@ -190,7 +190,7 @@ pub(crate) fn loaded_skill(
         name: text.skill.name.to_string(),
         location: text.skill.location.clone(),
         digest: text.digest,
-        tokens: tokens(options, heading, framed, resources),
+        tokens: tokens(options, entry, heading, framed, resources),
         nonce: framed.nonce.clone(),
         lifetime: options.lifetime,
         allowed_tools: text.skill.allowed_tools.clone(),
@@ -235,19 +235,26 @@ pub fn loaded_tokens(
     options: &SessionOptions,
 ) -> Result<usize, SkillError> {
     // The length of a frame does not depend on the secret.
-    let framed = framing::instructions(entry, text, None, options.dialect, &Secret::random())?;
-    let heading = options.dialect.heading(entry.skill.name.as_str(), entry.skill.location.directory());
-    Ok(tokens(options, &heading, &framed, &ResourceMetadata::of_skill(entry, resources)))
+    let framed = framing::instructions(entry, text, None, options, &Secret::random())?;
+    let heading = heading(options, entry);
+    Ok(tokens(options, entry, &heading, &framed, &ResourceMetadata::of_skill(entry, resources)))
+}
+
+/// The heading before a skill's text, if the dialect has one.
+pub(crate) fn heading(options: &SessionOptions, entry: &SkillEntry) -> String {
+    options.dialect.heading(entry.skill.name.as_str(), &options.skill_paths.directory_of(entry))
 }
 
 fn tokens(
     options: &SessionOptions,
+    entry: &SkillEntry,
     heading: &str,
     framed: &FramedText,
     resources: &[ResourceMetadata],
 ) -> usize {
     let count = |text: &str| options.tokens.count(text);
-    count(heading) + count(&framed.text) + count(&framing::resource_summary(resources))
+    let summary = framing::resource_summary(resources, &entry.skill.location, &options.skill_paths);
+    count(heading) + count(&framed.text) + count(&summary)
 }
 
 /// The server that publishes a skill, and the digest of what it publishes.
@@ -328,7 +335,8 @@ impl PreparedLoad {
         let loaded = self.text.as_ref().filter(|_| has_instructions(deltas)).map(|text| {
             match self.engine.placement_of(text.skill.from.is_some()) {
                 Placement::ToolAnswer => {
-                    let summary = framing::resource_summary(&text.resources);
+                    let paths = &self.engine.options().skill_paths;
+                    let summary = framing::resource_summary(&text.resources, &text.skill.location, paths);
                     [text.heading.as_str(), &text.instructions.text, &summary].concat()
                 }
                 Placement::SystemMessage => {
