@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use prowess_agent::backends::Backends;
 use prowess_agent::cost::Price;
-use prowess_agent::middleware::{CostLimit, Hooks, SandboxedHooks, Skills, SubAgents};
+use prowess_agent::middleware::{CostLimit, Hooks, SandboxedHooks, Skills, SubAgents, SummarisationOptions};
 use prowess_agent::{Agent, AgentOptions, Model, ThreadId, ThreadStore, TurnLimits};
-use prowess_backend::{CompositeBackend, LocalBackend, VirtualPath};
+use prowess_backend::VirtualPath;
 use prowess_catalog::Catalog;
 use prowess_mcp::client::{Patience, ServerFiles, ServerTools, Servers};
 use prowess_permission::{Broker, FileApprovals, Permissions};
+use prowess_skills::options::SkillPaths;
 use prowess_skills::{Capabilities, Dialect, Lifetime, RunSetup, SessionOptions, SkillSession};
 use prowess_store::SqliteStore;
+use prowess_workspace::tree::Tree;
 use prowess_workspace::{Artifacts, Network, Runner, Scope};
 
 use super::model::{self, ModelDefaults};
@@ -24,6 +25,7 @@ use super::permissions::policy;
 use super::run_files::RunFiles;
 use super::thread_artifacts::OwnArtifacts;
 use super::thread_directory::ThreadDirectory;
+use super::tree::{ChatTree, PathNames, THREAD_FILES};
 use crate::artifacts;
 use crate::config::{Amount, Config, Flag, Inherited, OfProject, SkillSettings};
 use crate::options::RootArgs;
@@ -35,15 +37,17 @@ use crate::workspace_dir::WorkspaceDir;
 
 /// The name of the agent in rules and in telemetry.
 pub(super) const NAME: &str = crate::visibility::CHAT_AGENT;
-/// Directories for what was moved out of the conversation into files. They are stored with the thread, not among the
-/// user's files.
-pub(super) const THREAD_FILES: [&str; 2] = ["conversation_history", "large_tool_results"];
+/// The directory of history files among the files stored with a thread.
+const HISTORY: &str = THREAD_FILES[0];
+/// Where a model may make new skills, in the project.
+const NEW_SKILLS: &str = ".prowess/skills";
 
-/// The system prompt.
+/// The system prompt. `prompt` puts in the paths.
 const PROMPT: &str = "You are an agent in a person's terminal. You work for that person, with skills and tools. \
-Look at the skills first: if one fits the task, load it and follow it, and unload it when it is no longer needed. The files \
-under `/` are the files of the directory that the person works in. Commands of skills run in a sandbox with their own \
-workspace. It has those files only if you give them as inputs. You get back the files that a command writes below `out/`. \
+Look at the skills first: if one fits the task, load it and follow it, and unload it when it is no longer needed. Paths mean the \
+same in all tools. {project} is the directory that the person works in. {skills}/NAME has the files of a skill. {work} is your \
+own workspace. Commands of skills run in a sandbox, which has a file of the project only if the command names its path below \
+{project}. They cannot change the project: let them write to {work}/out, and copy a result with copy_file. \
 Some calls wait until the person allows them. If a call is refused, do not work around that: say what you need. \
 Be brief. Write in Markdown.";
 
@@ -69,7 +73,6 @@ pub(super) struct ChatAgents {
     pub(super) state: PathBuf,
     pub(super) root_args: RootArgs,
     pub(super) catalog: Arc<Mutex<Catalog>>,
-    create_in: Vec<String>,
     /// The part of the project's configuration that is used.
     configuration: OfProject,
     /// Whether the project's AGENTS.md is used.
@@ -85,6 +88,8 @@ pub(super) struct ChatAgents {
     project: PathBuf,
     /// Other MCP servers, if there are any.
     servers: Option<Arc<Servers>>,
+    /// How the model knows the places that it sees.
+    names: PathNames,
 }
 
 /// What [`ChatAgents`] is made from.
@@ -124,6 +129,7 @@ impl ChatAgents {
             servers = Some(connected.servers);
         }
         let agents = Self {
+            names: PathNames::of(runner.executor.as_deref()).await,
             model,
             store,
             directory,
@@ -134,7 +140,6 @@ impl ChatAgents {
             notice: skills.notice(),
             project: artifacts::project(&skills)?,
             catalog: Arc::new(Mutex::new(skills.catalog)),
-            create_in: skills.create_in,
             permissions,
             runner,
             artifacts,
@@ -156,10 +161,18 @@ impl ChatAgents {
         ChatSkills::new(&self.catalog(), &self.config)
     }
 
+    /// The workspace of a thread, whether it exists or not.
+    pub(super) fn workspace_of(&self, thread: &ThreadId) -> PathBuf {
+        self.runner.workspaces.path_of(thread.as_str())
+    }
+
     /// Knows the files that runs of a thread write.
     pub(super) fn run_files(&self, thread: &ThreadId) -> Result<RunFiles> {
-        let workspace = self.runner.workspaces.path_of(thread.as_str());
-        Ok(RunFiles::new(workspace, self.artifacts_of(thread)?.scope().clone(), self.workspace_dir.clone()))
+        Ok(RunFiles::new(
+            self.workspace_of(thread),
+            self.artifacts_of(thread)?.scope().clone(),
+            self.workspace_dir.clone(),
+        ))
     }
 
     /// Looks for skills again. Returns a notice if something changed.
@@ -215,6 +228,11 @@ impl ChatAgents {
         let mut runner = self.runner.clone();
         // Sub-agents have other threads, and share these artifacts.
         runner.artifacts = Some(Arc::new(self.artifacts_of(thread)?));
+        let tree = self.chat_tree(thread, runner.clone());
+        let mut summarisation = SummarisationOptions::default();
+        let history = format!("{}/{HISTORY}", tree.tree(thread).work());
+        summarisation.history_path_prefix =
+            VirtualPath::parse(&history).map_err(|error| anyhow!("{error}"))?;
         let mut options = AgentOptions::default();
         (options.limits, options.lease) = (limits, LEASE);
         let manner = ModelDefaults {
@@ -223,12 +241,13 @@ impl ChatAgents {
         };
         let mut agent = Agent::deep_builder(Arc::clone(&self.model))
             .name(NAME)
-            .prompt(PROMPT)
+            .prompt(prompt(&tree.tree(thread)))
             .middleware(ThreadDirectory(self.directory.clone()))
             .middleware(OwnArtifacts)
             .middleware(manner)
-            .skills(self.skills(&runner))
-            .files(self.files(thread)?)
+            .skills(self.skills(&tree))
+            .files(tree.clone().files(Arc::clone(&self.catalog), thread)?)
+            .summarisation(summarisation)
             .permissions(self.file_permissions(thread))
             .store(Arc::new(self.store.clone()) as Arc<dyn ThreadStore>)
             .options(options);
@@ -242,7 +261,8 @@ impl ChatAgents {
         agent = agent.hooks(hooks);
         // AGENTS.md is read only if it is trusted.
         if self.trusts_memory && self.directory.join(MEMORY).is_file() {
-            agent = agent.memory([format!("/{MEMORY}")]);
+            let memory = tree.tree(thread).shown(&self.directory.join(MEMORY));
+            agent = agent.memory(memory);
         }
         if let Some(Amount(most)) = settings.limits.cost {
             agent = agent.middleware(CostLimit::new(self.config.settings.prices()?, dollars(most)?));
@@ -257,11 +277,10 @@ impl ChatAgents {
         Ok(self.artifacts.in_scope(scope))
     }
 
-    fn skills(&self, runner: &Runner) -> Skills {
+    fn skills(&self, tree: &ChatTree) -> Skills {
         let settings = self.config.settings.skills.clone();
-        let (catalog, runner) = (Arc::clone(&self.catalog), runner.clone());
+        let (catalog, tree) = (Arc::clone(&self.catalog), tree.clone());
         let hosts: Vec<_> = self.config.settings.sandbox.host_rules().collect();
-        let create_in = self.create_in.clone();
         let permissions = self.skill_permissions();
         let own = self.config.settings.clone();
         let servers = self.servers.clone();
@@ -269,8 +288,11 @@ impl ChatAgents {
         let known: Mutex<BTreeMap<String, Option<Arc<dyn Model>>>> = Mutex::default();
         let skills = Skills::new(move |thread| {
             let mut options = session_options(&settings);
-            options.create_in.clone_from(&create_in);
-            let mut runs = RunSetup::new(runner.clone(), thread.as_str());
+            let own = tree.tree(thread);
+            options.skill_paths = SkillPaths::Below(own.skills());
+            options.create_in = own.shown(&tree.project.join(NEW_SKILLS)).into_iter().collect();
+            let mut runs = RunSetup::new(tree.runner.clone(), thread.as_str());
+            runs.tree = own;
             if !hosts.is_empty() {
                 runs.network = Network::Hosts(hosts.clone());
             }
@@ -288,20 +310,10 @@ impl ChatAgents {
         })
     }
 
-    /// The files of the working directory, and those stored with the thread.
-    fn files(&self, thread: &ThreadId) -> Result<Backends> {
-        let own = LocalBackend::open(&self.directory);
-        let own = own.with_context(|| format!("{} cannot be read", self.directory.display()))?;
-        let mut files = CompositeBackend::new(Arc::new(own));
-        for name in THREAD_FILES {
-            let place = self.thread_files(thread).join(name);
-            make(&place)?;
-            let kept = LocalBackend::open(&place);
-            let kept = kept.with_context(|| format!("{} cannot be read", place.display()))?;
-            let at = VirtualPath::root().join(name).map_err(|error| anyhow!("{error}"))?;
-            files = files.mount(at, Arc::new(kept));
-        }
-        Ok(Backends::from(Arc::new(files)))
+    /// Where the paths that the model of a thread sees really are.
+    fn chat_tree(&self, thread: &ThreadId, runner: Runner) -> ChatTree {
+        let (project, thread_files) = (self.directory.clone(), self.thread_files(thread));
+        ChatTree { project, thread_files, runner, names: self.names }
     }
 
     /// The command line that continues a thread, with its roots and its workspace directory.
@@ -323,6 +335,17 @@ impl ChatAgents {
     pub(super) fn thread_files(&self, thread: &ThreadId) -> PathBuf {
         crate::threads::files(&self.state, thread)
     }
+}
+
+/// The system prompt, with the paths that the model sees.
+fn prompt(tree: &Tree) -> String {
+    let project = tree.project_directory().and_then(|project| tree.shown(project)).unwrap_or_default();
+    let code = |path: &str| format!("`{path}`");
+    PROMPT
+        .replace("{project}", &code(&project))
+        .replace("{skills}/NAME", &code(&tree.skill("NAME")))
+        .replace("{work}/out", &code(&format!("{}/out", tree.work())))
+        .replace("{work}", &code(&tree.work()))
 }
 
 /// A limit in dollars.

@@ -23,6 +23,7 @@ mod run_files;
 mod slash_commands;
 mod thread_artifacts;
 mod thread_directory;
+mod tree;
 mod turn;
 mod unsent_message;
 mod view;

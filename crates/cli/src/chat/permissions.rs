@@ -6,7 +6,8 @@ use prowess_agent::ThreadId;
 use prowess_permission::real_path::real_path;
 use prowess_permission::{Decision, Pattern, Permissions, Policy, Rule, RuleSource};
 
-use super::agents::{ChatAgents, NAME, THREAD_FILES};
+use super::agents::{ChatAgents, NAME};
+use super::tree::THREAD_FILES;
 use crate::config::{Config, guards};
 use crate::workspace_dir::WorkspaceDir;
 
@@ -45,6 +46,18 @@ impl ChatAgents {
         )
     }
 
+    /// The agent may use its own workspace, in which commands run: nothing there is a file of the person.
+    fn workspace_rules(&self, thread: &ThreadId) -> impl Iterator<Item = Rule> {
+        let workspace = real_path(&self.workspace_of(thread));
+        ["out", "work", "runs"].into_iter().flat_map(move |directory| {
+            let here = Pattern::literal(&workspace.join(directory).to_string_lossy()).as_str().to_owned();
+            let below = format!("{here}/*");
+            ["read", "write"].into_iter().flat_map(move |kind| {
+                [&here, &below].map(|pattern| Rule::new(kind, pattern, Decision::Allow))
+            })
+        })
+    }
+
     /// The rules for the file tools. The agent may read what was moved out of its own conversation into files.
     pub(super) fn file_permissions(&self, thread: &ThreadId) -> Permissions {
         let kept = THREAD_FILES.map(|name| {
@@ -52,6 +65,7 @@ impl ChatAgents {
             Rule::new("read", &format!("{place}*"), Decision::Allow)
         });
         let policy = policy(&self.config, &self.workspace_dir).rules(RuleSource::BuiltInAgent, kept);
+        let policy = policy.rules(RuleSource::BuiltInAgent, self.workspace_rules(thread));
         Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy)
     }
 }
