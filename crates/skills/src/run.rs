@@ -175,7 +175,10 @@ impl<'a> RunDriver<'a> {
     pub(crate) async fn run(self, request: RunRequest) -> Result<SkillAnswer, Halt> {
         let name = request.skill.clone();
         let report = self.run_watched(request, None, &NoSink).await?;
-        let data = serde_json::to_value(&report).unwrap_or_default();
+        let mut data = serde_json::to_value(&report).unwrap_or_default();
+        if let Some(runner) = self.runner {
+            report::add_paths(&mut data, &runner.setup.tree);
+        }
         let deltas = self.server_text_deltas(&name);
         let ran = Some(Box::new(RunSummary::from(&report)));
         Ok(SkillAnswer { text: shorten_report(data.clone()).to_string(), deltas, data: Some(data), ran })
