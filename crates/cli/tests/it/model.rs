@@ -51,6 +51,8 @@ impl Gate {
 enum Saying {
     /// Pieces of text and calls, with a pause after each piece.
     Parts(Vec<Part>, Duration),
+    /// Calls that depend on what the model was shown.
+    Calls(Box<dyn Fn(&Value) -> Vec<(&'static str, Value)> + Send>),
     /// No answer but an error.
     Status(u16, String),
     /// The beginning of an answer, and nothing more until the client goes.
@@ -102,6 +104,11 @@ impl Answer {
         self
     }
 
+    /// Makes the calls that a function derives from the request.
+    pub(crate) fn calls(calls: impl Fn(&Value) -> Vec<(&'static str, Value)> + Send + 'static) -> Self {
+        Self::new(Saying::Calls(Box::new(calls)))
+    }
+
     /// Refuses with a status and a message.
     pub(crate) fn status(status: u16, message: &str) -> Self {
         Self::new(Saying::Status(status, message.to_owned()))
@@ -130,11 +137,16 @@ impl Answer {
         self
     }
 
-    fn play(self, stream: &mut TcpStream, model: &str) -> std::io::Result<()> {
+    fn play(self, stream: &mut TcpStream, request: &Value) -> std::io::Result<()> {
         if let Some(gate) = &self.gate {
             gate.pass();
         }
+        let model = request["model"].as_str().unwrap_or_default();
         let (parts, pause) = match self.saying {
+            Saying::Calls(calls) => {
+                let calls = calls(request).into_iter().map(|(name, arguments)| Part::Call(name, arguments));
+                (calls.collect(), Duration::ZERO)
+            }
             Saying::Parts(parts, pause) => (parts, pause),
             Saying::Status(status, message) => {
                 let body = json!({"error": {"message": message}}).to_string();
@@ -286,7 +298,7 @@ fn serve(mut stream: TcpStream, shared: &(Mutex<State>, Condvar)) {
     };
     let answer = answer.unwrap_or_else(|| Answer::status(400, "the fake model has no answer left"));
     // A client may go in the middle of an answer.
-    let _ = answer.play(&mut stream, body["model"].as_str().unwrap_or_default());
+    let _ = answer.play(&mut stream, &body);
     state.lock().unwrap().ended += 1;
     changed.notify_all();
 }

@@ -31,6 +31,7 @@ mod stopping;
 mod tools;
 mod trusting;
 mod typing;
+mod workflows;
 
 use std::time::{Duration, Instant};
 
