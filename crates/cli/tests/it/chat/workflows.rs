@@ -148,8 +148,24 @@ const PLAN: &str = r#"{"format_version": "1.2", "resource_changes": [{"address":
 "change": {"actions": ["update"], "before": {"frontend_ip_configuration": [{"name": "a"}, {"name": "b"}]},
 "after": {"frontend_ip_configuration": [{"name": "b"}, {"name": "a"}]}}}]}"#;
 
-/// A script of a skill reads a file of the project.
+/// The same in a container.
+#[test]
+#[ignore = "needs PROWESS_WILD_SKILLS and a container engine: make workflows"]
+fn plan_is_analysed_in_a_container() {
+    let given =
+        |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} is missing: make workflows"));
+    let (socket, image) = (given("PROWESS_TEST_ENGINE"), given("PROWESS_TEST_IMAGE"));
+    let sandbox =
+        format!("[sandbox]\nexecutor = \"container\"\nimage = \"{image}\"\nengine_socket = \"{socket}\"\n");
+    analyse_plan(Person::Root, &sandbox);
+}
+
 fn plan_is_analysed(person: Person) {
+    analyse_plan(person, "");
+}
+
+/// A script of a skill reads a file of the project.
+fn analyse_plan(person: Person, settings: &str) {
     const SKILL: &str = "terraform-azurerm-set-diff-analyzer";
     let flow = Flow::new(
         person,
@@ -164,6 +180,7 @@ fn plan_is_analysed(person: Person) {
             Answer::text("Only the order changed."),
         ],
     );
+    configure(&flow.world, &flow.model.url(), settings);
     flow.world.file("project/plan.json", PLAN);
     let told = flow.chat(&["Does this plan change anything?"]);
     let run = &flow.answers()[2];
