@@ -15,6 +15,7 @@ use bytes::Bytes;
 use prowess_permission::Asker;
 use prowess_workspace::executor::{NoSink, OutputSink};
 use prowess_workspace::live::LiveError;
+use prowess_workspace::tree::Tree;
 use prowess_workspace::{Limits, LiveOptions, LiveRuns, Network, RunContext, RunReport, RunRequest, Runner};
 
 use self::interactive::{PollRequest, StartRequest, TypeRequest};
@@ -77,14 +78,18 @@ pub struct RunSetup {
     pub network: Network,
     /// The limits of interactive commands: how many, and how long without input.
     pub live: LiveOptions,
+    /// The paths that the model sees. By default it has no project.
+    pub tree: Tree,
 }
 
 impl RunSetup {
     /// Runs in the workspace with this id, with default limits and without network.
     pub fn new(runner: Runner, workspace: impl Into<String>) -> Self {
+        let workspace = workspace.into();
         Self {
+            tree: Tree::new(runner.workspaces.path_of(&workspace)),
             runner,
-            workspace: workspace.into(),
+            workspace,
             limits: Limits::default(),
             network: Network::None,
             live: LiveOptions::default(),

@@ -46,7 +46,7 @@ pub struct Command {
     pub line: String,
     /// The shell, as an absolute path in the sandbox.
     pub shell: String,
-    /// The directory to run in, relative to the workspace.
+    /// The directory to run in: relative to the workspace, or an absolute path at or below one of the `mounts`.
     pub directory: String,
     /// A local directory that the command runs in and may write, instead of `directory` and the workspace. The command
     /// can still read the workspace, without its skills. Use it for commands that must not depend on what other
@@ -63,6 +63,11 @@ pub struct Command {
     pub stop: Stop,
     /// Linked inputs: local files or directories, and their read-only paths in the workspace.
     pub read_only: Vec<(PathBuf, String)>,
+    /// What the command sees besides the workspace and its skills. A directory comes before what is mounted in it.
+    pub mounts: Vec<Mount>,
+    /// Links that the command sees: their absolute paths and their targets. A link that has no room in the sandbox, such as
+    /// one below `/usr`, is left out. Levels without mounts have no links.
+    pub aliases: Vec<(String, String)>,
     /// The skills that the command sees, as names of directories in `skills/`. Other staged skills are hidden.
     pub skills: Vec<String>,
     /// How much the command may use.
@@ -85,9 +90,49 @@ impl Command {
             terminal: false,
             stop: Stop::default(),
             read_only: Vec::new(),
+            mounts: Vec::new(),
+            aliases: Vec::new(),
             skills: Vec::new(),
             limits: Limits::default(),
             network: Network::default(),
+        }
+    }
+}
+
+/// Something that a command sees at an absolute path, besides the workspace and its skills.
+///
+/// ```
+/// use prowess_workspace::command::{Command, Mount, MountSource};
+///
+/// let mut command = Command::new("/srv/workspaces/one", "work", "wc -l /project/plan.json");
+/// let plan = MountSource::ReadOnly("/home/ada/site/plan.json".into());
+/// command.mounts.push(Mount { source: plan, at: "/project/plan.json".into() });
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// What the command sees.
+    pub source: MountSource,
+    /// Where the command sees it. At levels without mounts, this is the real path.
+    pub at: String,
+}
+
+/// What a command sees at the place of a [`Mount`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MountSource {
+    /// A local file or directory that it may read.
+    ReadOnly(PathBuf),
+    /// A local directory that it may write.
+    Writable(PathBuf),
+    /// An empty directory that it may read, for other mounts.
+    Empty,
+}
+
+impl MountSource {
+    /// The local file or directory, if there is one.
+    pub fn path(&self) -> Option<&std::path::Path> {
+        match self {
+            Self::ReadOnly(path) | Self::Writable(path) => Some(path),
+            Self::Empty => None,
         }
     }
 }

@@ -64,6 +64,7 @@ pub mod request;
 mod runner;
 mod span;
 pub mod stage;
+pub mod tree;
 mod warning;
 pub mod workspace;
 

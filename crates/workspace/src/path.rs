@@ -7,6 +7,8 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use prowess_base::text::is_unprintable;
 
+use crate::tree::{EARLIER, SKILLS, WORK};
+
 /// The longest path in a workspace, in bytes.
 pub(crate) const MAX_PATH: usize = 1024;
 /// The most names in a path.
@@ -105,7 +107,11 @@ const VARIABLES: [(&str, &str); 5] = [
     ("RUN_DIR", RUNS),
 ];
 
-/// Replaces a variable at the start of `text` with its directory: `$OUTPUT_DIR/a` and `${OUTPUT_DIR}/a` become `out/a`.
+/// The places of the workspace and its skills in the tree, and their directories relative to the workspace.
+const PLACES: [(&str, &str); 3] = [(SKILLS, "skills"), (WORK, ""), (EARLIER, "")];
+
+/// Replaces a variable or a place at the start of `text` with its directory: `$OUTPUT_DIR/a`, `${OUTPUT_DIR}/a` and
+/// `/work/out/a` become `out/a`.
 ///
 /// `$RUN_DIR` becomes the directory of all runs, because the run is not known yet.
 ///
@@ -116,7 +122,7 @@ pub(crate) fn expand(text: &str) -> Cow<'_, str> {
 
 /// Like [`expand`], with the directory of the run for `$RUN_DIR`.
 pub(crate) fn expand_in<'a>(text: &'a str, run: &str) -> Cow<'a, str> {
-    let Some(rest) = text.strip_prefix('$') else { return Cow::Borrowed(text) };
+    let Some(rest) = text.strip_prefix('$') else { return from_place(text) };
     for (name, directory) in VARIABLES {
         let directory = if directory == RUNS { run } else { directory };
         let braced = rest.strip_prefix('{').and_then(|rest| rest.strip_prefix(name)?.strip_prefix('}'));
@@ -126,6 +132,23 @@ pub(crate) fn expand_in<'a>(text: &'a str, run: &str) -> Cow<'a, str> {
             ("", Some(rest)) => Cow::Owned(rest.trim_start_matches('/').to_owned()),
             ("", None) if rest.is_empty() => Cow::Borrowed("."),
             _ => Cow::Owned(format!("{directory}{rest}")),
+        };
+    }
+    Cow::Borrowed(text)
+}
+
+/// Replaces a place of the tree at the start of `text`.
+fn from_place(text: &str) -> Cow<'_, str> {
+    for (place, directory) in PLACES {
+        let Some(rest) = text.strip_prefix(place).filter(|rest| rest.is_empty() || rest.starts_with('/'))
+        else {
+            continue;
+        };
+        return match (directory, rest.trim_start_matches('/')) {
+            ("", "") => Cow::Borrowed("."),
+            ("", rest) => Cow::Borrowed(rest),
+            (directory, "") => Cow::Borrowed(directory),
+            (directory, rest) => Cow::Owned(format!("{directory}/{rest}")),
         };
     }
     Cow::Borrowed(text)
@@ -162,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_end_where_their_letters_end() {
+    fn variables_and_places_end_where_their_names_end() {
         for (text, expected) in [
             ("$OUTPUT_DIR/a", "out/a"),
             ("${OUTPUT_DIR}/**", "out/**"),
@@ -180,6 +203,16 @@ mod tests {
             ("${RUN_DIR}/log", "runs/log"),
             ("a/$OUTPUT_DIR", "a/$OUTPUT_DIR"),
             ("$HOME/a", "$HOME/a"),
+            ("/work/out/a", "out/a"),
+            ("/work/skills/pdf/a", "skills/pdf/a"),
+            ("/work//work/a", "work/a"),
+            ("/work", "."),
+            ("/work/", "."),
+            ("/workshop/a", "/workshop/a"),
+            ("/skills/pdf/a", "skills/pdf/a"),
+            ("/skills", "skills"),
+            ("/ws/out/*.txt", "out/*.txt"),
+            ("/project/a", "/project/a"),
         ] {
             assert_eq!(expand(text), expected, "{text}");
         }

@@ -1,7 +1,7 @@
 //! The request for a run: its command, inputs, outputs and hosts.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -10,6 +10,7 @@ use crate::command::Network;
 use crate::host_rule::HostRule;
 use crate::input::InputSource;
 use crate::runner::RunError;
+use crate::tree::WORK;
 
 /// The most hosts that a request can ask for.
 pub const MAX_HOSTS: usize = 32;
@@ -78,6 +79,22 @@ impl RunRequest {
         Self { skill: skill.into(), command: command.into(), ..Self::default() }
     }
 
+    /// The same request with paths of the tree instead of real paths of the workspace, which models see at the sandbox
+    /// levels without mounts.
+    pub(crate) fn with_places(mut self, workspace: &Path) -> Self {
+        let Some(real) = workspace.to_str() else { return self };
+        let place = |path: &mut String| {
+            let rest = path.strip_prefix(real).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+            if let Some(rest) = rest {
+                *path = format!("{WORK}{rest}");
+            }
+        };
+        self.cwd.iter_mut().chain(&mut self.output_files).for_each(place);
+        self.outputs.iter_mut().flat_map(|outputs| &mut outputs.globs).for_each(place);
+        self.inputs.iter_mut().flat_map(|input| input.to.iter_mut().chain([&mut input.from])).for_each(place);
+        self
+    }
+
     /// The network that the request asks for, if `most` allows it.
     ///
     /// # Errors
@@ -124,8 +141,8 @@ impl RunRequest {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunInput {
-    /// The source: `artifact://name[@version]`, `host://abs/path`, `workspace://rel/path` or
-    /// `skill://name/rel/path`.
+    /// The source: a path of the tree (`/work/…` or `/skills/NAME/…`), `artifact://name[@version]`, `host://abs/path`,
+    /// `workspace://rel/path` or `skill://name/rel/path`.
     pub from: String,
     /// The destination, relative to the workspace; by default its own name in `work/inputs/`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -331,6 +331,7 @@ impl ApprovedRun<'_> {
         context.network = self.network.clone();
         context.shell.clone_from(&self.shell);
         context.expected.clone_from(&self.expected);
+        context.aliases = self.runner.setup.tree.aliases();
         context
     }
 }

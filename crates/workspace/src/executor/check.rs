@@ -5,13 +5,22 @@ use std::path::{Component, Path};
 use super::ExecuteError;
 use super::environment::MAX_STRING;
 use super::layout::check_relative;
-use crate::command::Command;
+use crate::command::{Command, Mount};
 use crate::path::InnerPath;
 
 /// Refuses paths that lead out of the workspace, and strings that the system cannot pass to a program.
 pub(super) fn check_command(command: &Command) -> Result<(), ExecuteError> {
     let refuse = |why: String| Err(ExecuteError::Refused(why));
-    check_relative("directory", &command.directory)?;
+    if !command.directory.starts_with('/') {
+        check_relative("directory", &command.directory)?;
+    } else if !is_mounted(command, &command.directory) {
+        return refuse(format!("directory {:?} is not one that this command sees", command.directory));
+    }
+    for Mount { source, at } in &command.mounts {
+        if !is_plain(at) || source.path().is_some_and(|path| !path.is_absolute()) {
+            return refuse(format!("mount {at:?} must be an absolute path without `..`"));
+        }
+    }
     for name in &command.skills {
         let is_name = InnerPath::parse(name).is_ok_and(|path| path.as_str() == name && path.top() == name);
         if !is_name {
@@ -47,4 +56,17 @@ pub(super) fn check_command(command: &Command) -> Result<(), ExecuteError> {
         return refuse(format!("shell {:?} must be an absolute path", command.shell));
     }
     Ok(())
+}
+
+/// Whether an absolute path is at or below one of the command's mounts.
+fn is_mounted(command: &Command, path: &str) -> bool {
+    is_plain(path) && command.mounts.iter().any(|mount| Path::new(path).starts_with(&mount.at))
+}
+
+/// Whether a path is absolute and has only names.
+fn is_plain(path: &str) -> bool {
+    let mut parts = Path::new(path).components();
+    parts.next() == Some(Component::RootDir)
+        && parts.all(|part| matches!(part, Component::Normal(_)))
+        && !path.contains('\0')
 }

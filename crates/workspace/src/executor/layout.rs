@@ -5,12 +5,22 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::command::Command;
 use crate::executor::ExecuteError;
+use crate::stage::{SHORTCUT_DIR, SHORTCUTS, skill_of};
+use crate::tree::{EARLIER, SKILLS, WORK};
 
 /// The directories of a workspace that a command may write.
 pub(super) const WRITABLE: [&str; 3] = ["work", "out", "runs"];
 
 /// The path inside of the directory of a command that runs apart from the workspace.
 pub(super) const OWN: &str = "/own";
+
+/// The links in a sandbox that lead from a staged skill to the workspace, and from the workspace to the skills.
+pub(super) fn links() -> Vec<(String, String)> {
+    let places =
+        SHORTCUTS.iter().map(|(name, place)| (format!("/{SHORTCUT_DIR}/{name}"), format!("{WORK}/{place}")));
+    let others = [(format!("{WORK}/skills"), SKILLS.to_owned()), (EARLIER.to_owned(), WORK.to_owned())];
+    places.chain(others).collect()
+}
 
 /// The local directories that a command may write. They lie in one root that it may not write.
 #[derive(Clone, Debug)]
@@ -38,6 +48,7 @@ impl WritableDirs {
 #[derive(Clone, Debug)]
 pub(super) struct InsidePaths {
     root: String,
+    skills: String,
     home: String,
     temporary: String,
     run: String,
@@ -46,10 +57,11 @@ pub(super) struct InsidePaths {
 }
 
 impl InsidePaths {
-    /// In a sandbox the workspace is at `/ws`, and `HOME` is in the fresh `/tmp`.
+    /// In a sandbox the workspace is at `/work`, its skills at `/skills`, and `HOME` is in the fresh `/tmp`.
     pub(super) fn sandboxed(command: &Command, run: &str) -> Self {
         Self {
-            root: "/ws".into(),
+            root: WORK.into(),
+            skills: SKILLS.into(),
             home: "/tmp/home".into(),
             temporary: "/tmp".into(),
             run: run.to_owned(),
@@ -62,7 +74,8 @@ impl InsidePaths {
         let root = command.workspace.to_string_lossy().into_owned();
         let home = format!("{root}/runs/{run}/home");
         let own = command.apart.as_ref().map(|own| own.to_string_lossy().into_owned());
-        Self { root, temporary: home.clone(), home, run: run.to_owned(), own }
+        let skills = format!("{root}/skills");
+        Self { root, skills, temporary: home.clone(), home, run: run.to_owned(), own }
     }
 
     /// The directory that the command starts in.
@@ -70,11 +83,21 @@ impl InsidePaths {
         self.own.clone().unwrap_or_else(|| self.path(&command.directory))
     }
 
-    /// A path in the workspace, as the command sees it.
-    pub(super) fn path(&self, relative: &str) -> String {
-        match relative.trim_matches('/') {
-            "" | "." => self.root.clone(),
-            relative => format!("{}/{relative}", self.root),
+    /// A path in the workspace, as the command sees it. An absolute path is one of the command's mounts.
+    pub(super) fn path(&self, path: &str) -> String {
+        if path.starts_with('/') {
+            return path.to_owned();
+        }
+        let names: Vec<&str> = path.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
+        match names.as_slice() {
+            [] => self.root.clone(),
+            ["skills"] => self.skills.clone(),
+            ["skills", staged, rest @ ..] => {
+                // A second version of a skill is mounted at the place of the first. Without mounts it has its own place.
+                let skill = if self.skills == SKILLS { skill_of(staged) } else { staged };
+                [&[self.skills.as_str(), skill], rest].concat().join("/")
+            }
+            names => format!("{}/{}", self.root, names.join("/")),
         }
     }
 
@@ -84,7 +107,7 @@ impl InsidePaths {
             ("HOME", self.home.clone()),
             ("TMPDIR", self.temporary.clone()),
             ("WORKSPACE_DIR", self.root.clone()),
-            ("SKILLS_DIR", self.path("skills")),
+            ("SKILLS_DIR", self.skills.clone()),
             ("WORK_DIR", self.path("work")),
             ("OUTPUT_DIR", self.path("out")),
         ];

@@ -28,7 +28,7 @@ impl InputSource {
     /// Parses `from`. The error says why it is refused.
     pub(crate) fn parse(from: &str) -> Result<Self, String> {
         let Some((scheme, rest)) = from.split_once("://") else {
-            return Err(format!("it has no scheme; {SCHEMES}"));
+            return Self::in_tree(from).unwrap_or_else(|| Err(format!("it has no scheme; {SCHEMES}")));
         };
         match scheme {
             "artifact" => artifact(rest),
@@ -47,6 +47,16 @@ impl InputSource {
             }
             _ => Err(format!("`{scheme}://` is not a scheme for inputs; {SCHEMES}")),
         }
+    }
+
+    /// The source at a path of the tree, `/skills/NAME/path` or `/work/path`, if it is one.
+    fn in_tree(from: &str) -> Option<Result<Self, String>> {
+        let inside = expand(from);
+        let is_path = from.starts_with('/') && !inside.starts_with('/');
+        is_path.then(|| match inside.strip_prefix("skills/") {
+            Some(file) => Self::parse(&format!("skill://{file}")),
+            None => Self::parse(&format!("workspace://{inside}")),
+        })
     }
 
     /// Its path in the workspace, if it is in the workspace.
@@ -118,12 +128,21 @@ mod tests {
             ("host://data/x", InputSource::Local("/data/x".into())),
             ("workspace://out/a", inside("out/a")),
             ("workspace://$OUTPUT_DIR/a", inside("out/a")),
+            ("/work/out/a", inside("out/a")),
+            ("/ws/out/a", inside("out/a")),
             ("workspace://$SKILLS_DIR/other/a", inside("skills/other/a")),
             (
                 "skill://other/scripts/a.py",
                 InputSource::Skill {
                     name: "other".into(),
                     path: InnerPath::parse("skills/other/scripts/a.py").unwrap(),
+                },
+            ),
+            (
+                "/skills/other/a.py",
+                InputSource::Skill {
+                    name: "other".into(),
+                    path: InnerPath::parse("skills/other/a.py").unwrap(),
                 },
             ),
         ] {
@@ -143,6 +162,11 @@ mod tests {
             "skill://../x",
             "skill://other/../..",
             "skill:///x",
+            "/work/../etc/shadow",
+            "/skills/other",
+            "/skills/../x/y",
+            "/etc/passwd",
+            "/work",
         ] {
             assert!(InputSource::parse(from).is_err(), "{from}");
         }

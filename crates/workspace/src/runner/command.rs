@@ -1,11 +1,12 @@
 //! Makes the executor's command from a request: its skills, directory, input and limits.
 
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::RunContext;
-use crate::command::{Command, Input};
+use crate::command::{Command, Input, Mount};
 use crate::error::WorkspaceError;
 use crate::input::{InputSource, StagedInputs};
 use crate::limits::MAX_TIMEOUT;
@@ -69,6 +70,8 @@ pub(super) fn command(
     let stdin = context.stdin.clone().or_else(|| request.stdin.clone().map(Bytes::from));
     command.stdin = stdin.map_or(Input::Closed, Input::Bytes);
     command.read_only = inputs.read_only.clone();
+    command.mounts.clone_from(&context.mounts);
+    command.aliases.clone_from(&context.aliases);
     command.limits = context.limits.clone();
     if let Some(shell) = &context.shell {
         command.shell.clone_from(shell);
@@ -88,6 +91,7 @@ pub(super) fn directory(
     workspace: &Workspace,
     skill: &StagedSkill,
     skills: &[String],
+    mounts: &[Mount],
     cwd: Option<&str>,
 ) -> Result<String, WorkspaceError> {
     let Some(cwd) = cwd.filter(|cwd| !matches!(*cwd, "" | "." | "./")) else {
@@ -95,6 +99,9 @@ pub(super) fn directory(
     };
     let refused = |reason: String| WorkspaceError::Directory { path: escaped_name(cwd.as_ref()), reason };
     let expanded = expand(cwd);
+    if expanded.starts_with('/') {
+        return mounted_directory(&expanded, mounts).map_err(|reason| refused(reason.to_owned()));
+    }
     // A directory of the workspace, or one of the skill.
     let inner = if expanded == "." {
         return Ok(String::new());
@@ -112,4 +119,15 @@ pub(super) fn directory(
         Ok(_) => Ok(inner.to_string()),
         Err(error) => Err(refused(format!("it is not a directory that can be entered: {error}"))),
     }
+}
+
+/// An absolute directory to run in. It must be one that the command sees.
+fn mounted_directory(path: &str, mounts: &[Mount]) -> Result<String, &'static str> {
+    let names: Vec<&str> = path.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
+    if names.contains(&"..") {
+        return Err("it has a `..`");
+    }
+    let path = format!("/{}", names.join("/"));
+    let is_seen = mounts.iter().any(|mount| Path::new(&path).starts_with(&mount.at));
+    if is_seen { Ok(path) } else { Err("it is not a directory that this run sees") }
 }

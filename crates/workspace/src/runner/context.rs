@@ -6,7 +6,7 @@ use std::fmt;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::command::Network;
+use crate::command::{Mount, Network};
 use crate::executor::{NoSink, OutputSink};
 use crate::input::{InputGate, InputPaths};
 use crate::limits::Limits;
@@ -71,6 +71,10 @@ pub struct RunContext<'a> {
     pub shell: Option<String>,
     /// Standard input, if it is not the request's: any bytes.
     pub stdin: Option<Bytes>,
+    /// What the command sees besides the workspace and its skills.
+    pub mounts: Vec<Mount>,
+    /// Links that the command sees, and their targets.
+    pub aliases: Vec<(String, String)>,
     /// The digests of the skills that a person approved, by name: [`StagedSkill::digest`](crate::stage::StagedSkill).
     pub expected: BTreeMap<String, String>,
 }
@@ -87,6 +91,8 @@ impl<'a> RunContext<'a> {
             network: Network::default(),
             shell: None,
             stdin: None,
+            mounts: Vec::new(),
+            aliases: Vec::new(),
             expected: BTreeMap::new(),
         }
     }

@@ -117,6 +117,7 @@ impl Runner {
         request: RunRequest,
         context: &RunContext<'_>,
     ) -> Result<(Command, PreparedRun), RunError> {
+        let request = request.with_places(&self.workspaces.path_of(workspace_id));
         let unknown = || RunError::UnknownSkill(escaped_name(request.skill.as_ref()));
         // A name that could be a path never reaches the caller's lookup.
         check_name(&request.skill).map_err(|_| unknown())?;
@@ -142,7 +143,8 @@ impl Runner {
         let inputs = workspace.stage_inputs(&inputs, self.artifacts.as_deref(), context.input_gate).await?;
         warnings.extend(skill.warnings.iter().chain(&inputs.warnings).cloned());
 
-        let directory = command::directory(&workspace, &skill, &staged, request.cwd.as_deref())?;
+        let directory =
+            command::directory(&workspace, &skill, &staged, &context.mounts, request.cwd.as_deref())?;
         let mut command = command::command(&workspace, directory, &inputs, &request, context, &mut warnings);
         command.network = network;
         command.skills = staged;

@@ -14,9 +14,12 @@ use crate::dir::Dir;
 use crate::path::InnerPath;
 use crate::warning::RunWarning;
 
-/// Links in a staged skill to the workspace's own directories, so that a skill can write to `out/`.
-const LINKS: [(&str, &str); 3] =
-    [("out", "../../out"), ("work", "../../work"), ("inputs", "../../work/inputs")];
+/// Directories of the workspace that a staged skill has links to, so that a skill can write to `out/`: the name of the
+/// link, and the directory.
+pub(crate) const SHORTCUTS: [(&str, &str); 3] = [("out", "out"), ("work", "work"), ("inputs", "work/inputs")];
+/// The directory that these links lead through. In the workspace and in a sandbox, the same directories have different
+/// places, and each of the two has its own links here.
+pub(crate) const SHORTCUT_DIR: &str = ".places";
 
 /// How many open directories are kept while files are copied.
 const MAX_OPEN_DIRECTORIES: usize = 64;
@@ -53,9 +56,9 @@ pub(super) fn copy_files(
             parents.clear();
         }
     }
-    for (name, target) in LINKS {
+    for (name, _) in SHORTCUTS {
         if !ships(listing, name) {
-            symlinkat(target, directory, name).map_err(io::Error::from)?;
+            symlinkat(format!("../../{SHORTCUT_DIR}/{name}"), directory, name).map_err(io::Error::from)?;
         }
     }
     make_read_only(directory)?;
@@ -87,8 +90,8 @@ fn ships(listing: &SkillListing, name: &str) -> bool {
 
 /// A warning for each directory of the workspace that the skill's own directory hides.
 pub(super) fn own_directory_warnings(listing: &SkillListing) -> impl Iterator<Item = RunWarning> {
-    LINKS
+    SHORTCUTS
         .iter()
         .filter(|(own, _)| ships(listing, own))
-        .map(|(own, link)| RunWarning::OwnDirectory { own, place: link.trim_start_matches("../") })
+        .map(|(own, place)| RunWarning::OwnDirectory { own, place })
 }

@@ -22,10 +22,12 @@ use crate::span::step;
 use crate::warning::RunWarning;
 use crate::workspace::{RunGuard, Workspace};
 use copy::ReadFile;
+pub(crate) use copy::{SHORTCUT_DIR, SHORTCUTS};
 use error::{CHANGED, StageError};
 use staged_index::StagedIndex;
 
 pub use source::{SkillListing, StageFile, StageFiles, StageSource};
+pub(crate) use versions::skill_of;
 
 /// The most files of a skill that can be staged.
 pub const MAX_SKILL_FILES: usize = 10_000;

@@ -10,7 +10,8 @@ use super::source::{SkillListing, StageFile};
 use crate::digest::digest;
 use crate::dir::Dir;
 
-const VERSION: u64 = 1;
+/// Version 1 had other links to the workspace.
+const VERSION: u64 = 2;
 /// The most bytes that are read of an index: enough for ten thousand files with long names.
 const MAX_BYTES: u64 = 32 << 20;
 

@@ -16,6 +16,11 @@ use crate::workspace::Workspace;
 /// Separates a skill's name from the number of a second version beside the first. No skill name contains it.
 const BESIDE: &str = "@";
 
+/// The name of the skill in a directory of staged skills.
+pub(crate) fn skill_of(directory: &str) -> &str {
+    directory.split_once(BESIDE).map_or(directory, |(name, _)| name)
+}
+
 /// The index of the staged directory `name`, if the directory is still the one that the index describes.
 pub(super) fn current(workspace: &Workspace, name: &str) -> io::Result<Option<StagedIndex>> {
     let Some(index) = StagedIndex::read(&workspace.staged_indexes()?, name) else { return Ok(None) };

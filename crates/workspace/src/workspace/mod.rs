@@ -17,6 +17,7 @@ use crate::digest::short;
 use crate::dir::{Dir, Owner};
 use crate::error::WorkspaceError;
 use crate::path::{InnerPath, escaped_name};
+use crate::stage::{SHORTCUT_DIR, SHORTCUTS};
 use metadata::Metadata;
 use recovery::RunMark;
 
@@ -163,7 +164,7 @@ impl Workspaces {
         let metadata = Metadata::read(&home, path)?;
         enclose(&home, self.owner, 0o710).map_err(failed)?;
         let inside = real_dir(&home, INSIDE).map_err(failed)?;
-        // Commands see it as `/ws`, and may list it.
+        // Without a sandbox, commands see it and may list it.
         enclose(&inside, self.owner, 0o750).map_err(failed)?;
         home.make_dir(STAGED_INDEXES, 0o700, None).map_err(failed)?;
         let notes = home.make_dir(NOTES, 0o700, None).map_err(failed)?;
@@ -177,6 +178,7 @@ impl Workspaces {
                 inputs.hand_over(0o755, self.owner).map_err(failed)?;
             }
         }
+        make_shortcuts(&inside).map_err(failed)?;
         crate::input::sweep(&notes, &inside).map_err(failed)?;
         let given = real_dir(&home, GIVEN).map_err(failed)?;
         enclose(&given, self.owner, 0o710).map_err(failed)?;
@@ -342,6 +344,22 @@ fn enclose(directory: &Dir, owner: Owner, mode: u32) -> io::Result<()> {
         Some((_, group)) => directory.hand_over(mode, Some((rustix::process::geteuid(), group))),
         None => directory.hand_over(0o700, None),
     }
+}
+
+/// Makes the links through which a staged skill reaches the workspace. A command without a sandbox may have changed them.
+fn make_shortcuts(inside: &Dir) -> io::Result<()> {
+    let shortcuts = real_dir(inside, SHORTCUT_DIR)?;
+    shortcuts.hand_over(0o755, None)?;
+    for (name, place) in SHORTCUTS {
+        let target = format!("../{place}");
+        let found = rustix::fs::readlinkat(&shortcuts, name, Vec::new());
+        if found.is_ok_and(|found| found.as_bytes() == target.as_bytes()) {
+            continue;
+        }
+        shortcuts.discard(name);
+        rustix::fs::symlinkat(&target, &shortcuts, name)?;
+    }
+    Ok(())
 }
 
 /// Opens or makes the directory `name`. Anything else with that name, such as a link, is removed.

@@ -15,8 +15,9 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, unlinkat};
 use rustix::process::geteuid;
 
 use super::owner::Owner;
-use crate::command::Input;
-use crate::dir::{Dir, OWN_DIRECTORY};
+use super::tree_parts::{self, PARTS, Part};
+use crate::command::{Command, Input};
+use crate::dir::Dir;
 use crate::executor::privileges;
 
 /// The path of the directory inside the container.
@@ -29,13 +30,8 @@ const TOLD: &str = "told";
 const STDIN: &str = "stdin";
 /// The system call filter for the engine.
 const FILTER: &str = "filter";
-/// Mount points for the skills of the command.
-pub(super) const SKILLS: &str = "skills";
 /// The command's variables, as lines for a shell.
 const ENVIRONMENT: &str = "environment";
-
-/// How many mount points are removed: more than any command has.
-const MAX_PLACES: usize = 100_000;
 
 /// The directory of one container.
 #[derive(Debug)]
@@ -109,10 +105,9 @@ impl ContainerDirectory {
         }
     }
 
-    /// Makes a mount point for each of these skills.
-    pub(super) fn make_mount_points(&self, skills: &[String]) -> io::Result<()> {
-        let all = make_open(&self.directory, SKILLS)?;
-        skills.iter().try_for_each(|skill| make_open(&all, skill).map(drop))
+    /// Makes the parts of the tree that the command needs as local directories.
+    pub(super) fn make_tree_parts(&self, command: &Command) -> io::Result<Vec<Part>> {
+        tree_parts::make(&self.directory, &self.path, command)
     }
 
     /// Whether a process inside was killed for its memory. The command could also claim this.
@@ -174,27 +169,12 @@ fn remove(path: &Path, directory: &OwnedFd) {
     for file in [LIFE, TOLD, STDIN, FILTER, ENVIRONMENT] {
         let _ = unlinkat(directory, file, AtFlags::empty());
     }
-    if let Ok(places) =
-        rustix::fs::openat(directory, SKILLS, OWN_DIRECTORY, Mode::empty()).map(Dir::from_descriptor)
-    {
-        for (place, _) in places.entries(MAX_PLACES).map(|(places, _)| places).unwrap_or_default() {
-            let _ = unlinkat(&places, place, AtFlags::REMOVEDIR);
-        }
-    }
-    let _ = unlinkat(directory, SKILLS, AtFlags::REMOVEDIR);
+    let _ = directory.try_clone().map(Dir::from_descriptor).and_then(|own| own.remove_tree(PARTS.as_ref()));
     let number = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
     let own = rustix::fs::fstat(directory).map(number);
     if own.is_ok() && own == rustix::fs::lstat(path).map(number) {
         let _ = unlinkat(CWD, path, AtFlags::REMOVEDIR);
     }
-}
-
-/// Makes a directory that everybody may read, whatever the umask is.
-fn make_open(at: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
-    rustix::fs::mkdirat(at, name, Mode::RWXU)?;
-    let directory = rustix::fs::openat(at, name, OWN_DIRECTORY, Mode::empty())?;
-    rustix::fs::fchmod(&directory, Mode::from_raw_mode(0o755))?;
-    Ok(directory)
 }
 
 /// Makes a named pipe and opens our end. It is mounted read-only, so commands cannot change its mode.
@@ -231,6 +211,20 @@ fn exports(variables: &BTreeMap<String, String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::{Mount, MountSource};
+
+    /// A command with these skills, a given file and a link.
+    fn command(skills: &[&str]) -> Command {
+        let mut command = Command::new("/srv/w1", "work", "true");
+        command.skills = skills.iter().map(|skill| (*skill).to_owned()).collect();
+        let given = MountSource::ReadOnly("/etc/hostname".into());
+        command.mounts = vec![
+            Mount { source: MountSource::Empty, at: "/project".into() },
+            Mount { source: given, at: "/project/a/b".into() },
+        ];
+        command.aliases = vec![("/home/ada/site".into(), "/project".into())];
+        command
+    }
 
     #[test]
     fn nothing_is_left_of_a_cell() {
@@ -239,9 +233,11 @@ mod tests {
         let inputs = [Input::Closed, Input::Bytes("text".into()), Input::Pipe(near.into())];
         for stdin in &inputs {
             let directory = ContainerDirectory::new(at.path(), &owner, &BTreeMap::new(), stdin).unwrap();
-            directory.make_mount_points(&["one".into(), "two".into()]).unwrap();
+            directory.make_tree_parts(&command(&["one", "two"])).unwrap();
             let path = directory.path().to_owned();
-            assert!(path.join(SKILLS).join("two").is_dir());
+            assert!(path.join(PARTS).join("skills/two").is_dir());
+            assert!(path.join(PARTS).join("empty-0/a/b").is_file());
+            assert!(path.join(PARTS).join("alias-0/site").is_symlink());
             assert_eq!(path.join(STDIN).exists(), !matches!(stdin, Input::Closed));
             sweep(at.path(), &owner);
             assert!(path.join(LIFE).exists(), "its owner lives");
@@ -255,7 +251,7 @@ mod tests {
         let at = tempfile::tempdir().unwrap();
         let dead = Owner::parse("00000000.1.2.3").unwrap();
         let directory = ContainerDirectory::new(at.path(), &dead, &BTreeMap::new(), &Input::Closed).unwrap();
-        directory.make_mount_points(&["one".into()]).unwrap();
+        directory.make_tree_parts(&command(&["one"])).unwrap();
         let path = directory.path().to_owned();
         std::mem::forget(directory);
         sweep(at.path(), &Owner::own());

@@ -23,6 +23,7 @@ mod run;
 mod script;
 mod supervise;
 mod sweep;
+mod tree_parts;
 
 use std::io;
 use std::sync::Arc;

@@ -11,8 +11,12 @@ use bollard::models::{
 use super::directory;
 use super::engine::EngineFacts;
 use super::script::OWN_PROCESSES;
+use super::tree_parts::Part;
+use crate::command::{self, MountSource};
 use crate::executor::layout::{OWN, WRITABLE};
 use crate::limits::Limits;
+use crate::stage::skill_of;
+use crate::tree::{EARLIER, PROJECT, SKILLS, WORK};
 
 /// The label of our containers. Its value is the owner.
 pub(super) const LABEL: &str = "prowess.owner";
@@ -40,6 +44,10 @@ pub(super) struct Profile<'a> {
     pub(super) apart: Option<&'a Path>,
     /// The skills that the command sees.
     pub(super) skills: &'a [String],
+    /// What the command sees besides the workspace.
+    pub(super) mounted: &'a [command::Mount],
+    /// Local directories with the links and mount points of the tree.
+    pub(super) parts: Vec<Part>,
     /// Linked inputs and their paths inside.
     pub(super) read_only: Vec<(&'a Path, String)>,
     /// The directory of the container.
@@ -109,7 +117,8 @@ impl Profile<'_> {
         let size = self.limits.temporary_bytes;
         let own = ("/tmp".to_owned(), format!("rw,exec,nosuid,nodev,size={size},mode=1777"));
         let closed = |at: &str| (at.to_owned(), "ro,noexec,nosuid,nodev,size=4096".to_owned());
-        let taken = |at: &&str| at.starts_with("/ws") || at.starts_with(directory::INSIDE);
+        let ours = [WORK, SKILLS, PROJECT, EARLIER, directory::INSIDE];
+        let taken = |at: &&str| ours.iter().any(|ours| at.starts_with(ours));
         let volumes = self.volumes.iter().map(String::as_str).filter(|at| !taken(at));
         volumes.chain(UNASKED).map(closed).chain([own]).collect()
     }
@@ -117,24 +126,27 @@ impl Profile<'_> {
     fn mounts(&self) -> Vec<Mount> {
         let mut list = vec![mount(&self.directory, directory::INSIDE, true)];
         if let Some(workspace) = self.workspace {
-            // A command that could write to the root of the workspace could replace `skills` with a link.
-            list.push(mount(workspace, "/ws", true));
-            match self.apart {
-                Some(own) => list.push(mount(own, OWN, false)),
-                None => list
-                    .extend(WRITABLE.map(|part| mount(&workspace.join(part), &format!("/ws/{part}"), false))),
-            }
-            // Hides all skills that were ever staged. Only the approved ones are mounted again. Not a tmpfs, because
-            // some engines copy the hidden files into it.
-            list.push(mount(&self.directory.join(directory::SKILLS), "/ws/skills", true));
-            let staged = workspace.join("skills");
+            list.extend(self.parts.iter().map(|(from, at)| mount(from, at, true)));
+            // Only these directories of the workspace: not its root, and not the skills that others staged.
+            let is_apart = self.apart.is_some();
             list.extend(
-                self.skills
-                    .iter()
-                    .map(|skill| mount(&staged.join(skill), &format!("/ws/skills/{skill}"), true)),
+                WRITABLE.map(|part| mount(&workspace.join(part), &format!("{WORK}/{part}"), is_apart)),
             );
+            list.extend(self.apart.map(|own| mount(own, OWN, false)));
+            let staged = workspace.join("skills");
+            let skill =
+                |skill: &String| mount(&staged.join(skill), &format!("{SKILLS}/{}", skill_of(skill)), true);
+            list.extend(self.skills.iter().map(skill));
         }
         list.extend(self.read_only.iter().map(|(from, to)| mount(from, to, true)));
+        for command::Mount { source, at } in self.mounted {
+            match source {
+                MountSource::ReadOnly(from) => list.push(mount(from, at, true)),
+                MountSource::Writable(from) => list.push(mount(from, at, false)),
+                // One of the parts.
+                MountSource::Empty => {}
+            }
+        }
         list
     }
 }
@@ -184,7 +196,12 @@ mod tests {
             workspace: Some("/srv/w1".as_ref()),
             apart: None,
             skills: &["pdf".to_owned()],
-            read_only: vec![("/data/in.csv".as_ref(), "/ws/work/inputs/in.csv".to_owned())],
+            mounted: &[
+                command::Mount { source: MountSource::Empty, at: "/project".into() },
+                command::Mount { source: MountSource::ReadOnly("/home/a/p".into()), at: "/project/p".into() },
+            ],
+            parts: vec![("/tmp/cell/tree/work".into(), "/work".into())],
+            read_only: vec![("/data/in.csv".as_ref(), "/work/work/inputs/in.csv".to_owned())],
             directory: "/tmp/cell".into(),
             filter: Some("/tmp/cell/filter".into()),
             limits: &Limits::default(),

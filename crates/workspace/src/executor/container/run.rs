@@ -170,7 +170,7 @@ impl ContainerRunner<'_> {
         command: &'p Command,
         start: String,
     ) -> Result<Profile<'p>, ExecuteError> {
-        directory.make_mount_points(&command.skills).map_err(no_directory)?;
+        let parts = directory.make_tree_parts(command).map_err(no_directory)?;
         let memory = if self.facts.memory { Memory::Counted } else { Memory::Watched };
         let filter = filter(memory).filter(|_| self.facts.needs_filter);
         // Docker takes the filter itself, Podman takes a path.
@@ -190,6 +190,8 @@ impl ContainerRunner<'_> {
             workspace: None,
             apart: None,
             skills: &command.skills,
+            mounted: &command.mounts,
+            parts,
             read_only: Vec::new(),
             directory: directory.path().to_owned(),
             filter,

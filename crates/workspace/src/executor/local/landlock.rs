@@ -19,7 +19,7 @@ use rustix::process::Pid;
 use super::seccomp::{self, Memory};
 use super::spawn::{ProcessGroup, highest, spawn_below};
 use super::system::System;
-use crate::command::Command;
+use crate::command::{Command, MountSource};
 use crate::missing::Missing;
 
 /// Files that a login shell reads. It prints errors if it cannot.
@@ -58,6 +58,13 @@ impl Confinement {
         self.list.push(workspace.clone());
         self.read.extend(["work", "out", "runs"].map(|part| workspace.join(part)));
         self.read.extend(command.skills.iter().map(|skill| workspace.join("skills").join(skill)));
+        for source in command.mounts.iter().map(|mount| &mount.source) {
+            match source {
+                MountSource::ReadOnly(path) => self.read.push(path.clone()),
+                MountSource::Writable(path) => self.write.push(path.clone()),
+                MountSource::Empty => {}
+            }
+        }
         match &command.apart {
             None => self.write.extend(["work", "out"].map(|part| workspace.join(part))),
             Some(own) => self.write.push(own.clone()),

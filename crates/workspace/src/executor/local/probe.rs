@@ -25,6 +25,7 @@ use crate::command::{Input, Level, Sandbox};
 use crate::executor::ExecuteError;
 use crate::limits::Limits;
 use crate::missing::Missing;
+use crate::tree::{EARLIER, PROJECT, SKILLS, WORK};
 
 /// How long one try may take on a busy machine.
 const TRY_FOR: Duration = Duration::from_secs(20);
@@ -150,6 +151,8 @@ impl Machine {
             apart: None,
             skills: &[],
             read_only: Vec::new(),
+            mounts: &[],
+            aliases: &[],
             variables: &BTreeMap::new(),
             directory: "/".to_owned(),
             temporary_bytes: limits.temporary_bytes,
@@ -194,7 +197,8 @@ impl Machine {
 
 /// Whether a directory can be made visible. `/` would show the whole machine, and the others are made for each sandbox.
 fn is_a_prefix(path: &Path) -> bool {
-    let ours = ["/proc", "/dev", "/sys", "/ws"].iter().any(|ours| path.starts_with(ours));
+    let ours =
+        ["/proc", "/dev", "/sys", PROJECT, SKILLS, WORK, EARLIER].iter().any(|ours| path.starts_with(ours));
     path.is_absolute() && path.parent().is_some() && !ours && path != Path::new("/tmp")
 }
 

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use super::layout::{OWN, WRITABLE};
+use super::layout::{self, OWN, WRITABLE};
 use super::network::Bridge;
 use super::privileges::drop_root;
 use super::reach::Reach;
 use super::system::{System, WRITTEN};
-use crate::command::Level;
+use crate::command::{Level, Mount, MountSource};
 use crate::limits::{Limits, MAX_TIMEOUT};
+use crate::stage::skill_of;
+use crate::tree::{EARLIER, SKILLS, WORK};
 
 /// The descriptors that a sandbox starts with, in addition to the three of every program.
 pub(super) mod descriptor {
@@ -55,6 +57,10 @@ pub(super) struct Profile<'a> {
     pub(super) skills: &'a [String],
     /// Linked inputs and their paths inside.
     pub(super) read_only: Vec<(&'a Path, String)>,
+    /// What the command sees besides the workspace.
+    pub(super) mounts: &'a [Mount],
+    /// Links and their targets.
+    pub(super) aliases: &'a [(String, String)],
     pub(super) variables: &'a BTreeMap<String, String>,
     /// The directory to run in, as a path inside.
     pub(super) directory: String,
@@ -117,32 +123,54 @@ impl Profile<'_> {
         }
     }
 
-    /// The workspace with its writable directories, the skills of this command, and linked inputs.
+    /// The directories of the workspace, the skills of this command, linked inputs, and everything else that it sees.
     fn add_workspace(&self, list: &mut Arguments) {
         if let Some(workspace) = self.workspace.map(|workspace| self.reach.at(workspace)) {
-            // A command that could write to the root of the workspace could replace `skills` with a link.
-            list.mount("--ro-bind", &workspace, "/ws");
-            match self.apart {
-                Some(own) => list.mount("--bind", self.reach.at(own), OWN),
-                None => {
-                    for writable in WRITABLE {
-                        list.mount("--bind", workspace.join(writable), format!("/ws/{writable}"));
-                    }
-                }
+            // Only these directories of the workspace: not its root, and not the skills that others staged.
+            let how = if self.apart.is_some() { "--ro-bind" } else { "--bind" };
+            for part in WRITABLE {
+                list.mount(how, workspace.join(part), format!("{WORK}/{part}"));
             }
-            // Hides all skills that were ever staged. Only the approved ones are mounted again.
-            list.add(["--tmpfs", "/ws/skills"]);
+            if let Some(own) = self.apart {
+                list.mount("--bind", self.reach.at(own), OWN);
+            }
+            list.add(["--dir", SKILLS]);
             for skill in self.skills {
                 let staged = workspace.join("skills").join(skill);
-                list.mount("--ro-bind", staged, format!("/ws/skills/{skill}"));
+                list.mount("--ro-bind", staged, format!("{SKILLS}/{}", skill_of(skill)));
+            }
+            for (link, target) in layout::links() {
+                list.add(["--symlink", &target, &link]);
             }
         }
         for (from, to) in &self.read_only {
             list.mount("--ro-bind", self.reach.at(from), to);
         }
-        if self.workspace.is_some() {
-            list.add(["--remount-ro", "/ws/skills"]);
+        for Mount { source, at } in self.mounts {
+            match source {
+                MountSource::ReadOnly(from) => list.mount("--ro-bind", self.reach.at(from), at),
+                MountSource::Writable(from) => list.mount("--bind", self.reach.at(from), at),
+                MountSource::Empty => list.add(["--dir", at]),
+            }
         }
+        for (link, target) in self.aliases.iter().filter(|(link, _)| self.has_room(link)) {
+            list.add(["--symlink", target, link]);
+        }
+    }
+
+    /// Whether a link can be made at this path: nothing else is there, above it or below it, except `/` and `/tmp`.
+    fn has_room(&self, link: &str) -> bool {
+        let own = [WORK, SKILLS, OWN, EARLIER, "/proc", "/dev", "/tmp/home"].map(Path::new);
+        let mounts = self.mounts.iter().map(|mount| Path::new(&mount.at));
+        let system = self.system.bound.iter().chain(self.prefixes).map(PathBuf::as_path);
+        let links = self.system.links.iter().map(|(_, link)| Path::new(link));
+        let written = WRITTEN.iter().map(|(path, _)| Path::new(*path));
+        let link = Path::new(link);
+        let mut taken = own.into_iter().chain(mounts).chain(system).chain(links).chain(written);
+        link.is_absolute()
+            && link.file_name().is_some()
+            && link != Path::new("/tmp")
+            && !taken.any(|taken| taken.starts_with(link) || link.starts_with(taken))
     }
 }
 
@@ -237,9 +265,19 @@ mod tests {
             workspace: Some(Path::new("/srv/w1")),
             apart: None,
             skills: &["pdf".into()],
-            read_only: vec![(Path::new("/data/in.csv"), "/ws/work/inputs/in.csv".into())],
+            read_only: vec![(Path::new("/data/in.csv"), "/work/work/inputs/in.csv".into())],
+            mounts: &[
+                Mount { source: MountSource::Empty, at: "/project".into() },
+                Mount {
+                    source: MountSource::ReadOnly("/home/a/p/plan.json".into()),
+                    at: "/project/plan.json".into(),
+                },
+                Mount { source: MountSource::Writable("/srv/copy".into()), at: "/project/dist".into() },
+            ],
+            aliases: &["/home/a/p", "/usr/share/p", "/work/p", "/", "/tmp", "relative"]
+                .map(|link| (link.to_owned(), "/project".to_owned())),
             variables: &variables,
-            directory: "/ws/skills/pdf".into(),
+            directory: "/skills/pdf".into(),
             temporary_bytes: 64 * 1024 * 1024,
             filter: true,
             bridged: false,
@@ -258,6 +296,8 @@ mod tests {
             apart: Some(Path::new("/srv/hooks")),
             skills: &[],
             read_only: Vec::new(),
+            mounts: &[],
+            aliases: &[],
             variables: &BTreeMap::new(),
             directory: OWN.into(),
             temporary_bytes: 64 * 1024 * 1024,
@@ -267,7 +307,7 @@ mod tests {
         let arguments = text(&profile.arguments());
         let writable: Vec<&str> = arguments.lines().filter(|line| line.starts_with("--bind ")).collect();
         assert_eq!(writable, ["--bind /srv/hooks /own"]);
-        assert!(arguments.contains("--ro-bind /srv/w1 /ws\n"), "{arguments}");
+        assert!(arguments.contains("--ro-bind /srv/w1/out /work/out\n"), "{arguments}");
     }
 
     #[test]

@@ -153,8 +153,10 @@ fn sandboxed_start<'a>(
         .iter()
         .chain([&command.workspace])
         .chain(&command.apart)
-        .chain(command.read_only.iter().map(|(from, _)| from));
-    let reach = Reach::new(&sources.map(PathBuf::as_path).collect::<Vec<_>>());
+        .chain(command.read_only.iter().map(|(from, _)| from))
+        .map(PathBuf::as_path)
+        .chain(command.mounts.iter().filter_map(|mount| mount.source.path()));
+    let reach = Reach::new(&sources.collect::<Vec<_>>());
     let profile = Profile {
         level: found.sandbox.level,
         system: &machine.system,
@@ -164,6 +166,8 @@ fn sandboxed_start<'a>(
         apart: command.apart.as_deref(),
         skills: &command.skills,
         read_only,
+        mounts: &command.mounts,
+        aliases: &command.aliases,
         variables: &variables,
         directory: inside.start(command),
         temporary_bytes: command.limits.temporary_bytes,

@@ -96,7 +96,7 @@ async fn case_48_disk_fill_elsewhere() {
     let home = Home::new();
     let mut command = home.command(
         "for at in /tmp/x /dev/shm/x /tmp/home/x; do head -c 50M /dev/zero > $at && echo filled; rm -f $at; done; \
-         for at in / /dev /ws /etc /run /run/prowess /var/tmp /srv/volume /sys/fs/cgroup; do touch $at/x && echo open $at; done",
+         for at in / /dev /work /etc /run /run/prowess /var/tmp /srv/volume /sys/fs/cgroup; do touch $at/x && echo open $at; done",
     );
     command.limits.temporary_bytes = 8 << 20;
     let said = text(&home.finish(command).await);
@@ -231,9 +231,9 @@ async fn case_60_calls_of_other_abis() {
 async fn case_62_system_and_skills_are_read_only() {
     let home = Home::new();
     std::fs::write(home.path().join("skills/kept"), "kept").unwrap();
-    let line = "for at in /usr/x /etc/x /bin/x /proc/sys/kernel/hostname /ws/skills/kept /ws/x; do \
-                (echo x > $at) 2>/dev/null && echo $at; done; mv /ws/skills /ws/work 2>/dev/null; \
-                chmod 777 /ws/skills 2>/dev/null && echo mode; grep -E 'CapEff|CapBnd|NoNewPrivs|Seccomp:' /proc/self/status";
+    let line = "for at in /usr/x /etc/x /bin/x /proc/sys/kernel/hostname /skills/kept /work/x; do \
+                (echo x > $at) 2>/dev/null && echo $at; done; mv /skills /work/work 2>/dev/null; \
+                chmod 777 /skills 2>/dev/null && echo mode; grep -E 'CapEff|CapBnd|NoNewPrivs|Seccomp:' /proc/self/status";
     assert_eq!(
         home.says(line).await,
         "CapEff:\t0000000000000000\nCapBnd:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n"

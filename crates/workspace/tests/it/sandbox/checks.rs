@@ -144,8 +144,8 @@ async fn check_04_directory_traversal() {
     let program = r"
 beside, up = sys.argv[1].split()
 climb = '../' * 20
-for path in [up, 'absolute', 'relative', climb + beside, '/ws/skills/../..' + beside, '/proc/self/cwd/' + up,
-             climb + 'etc/shadow', climb + 'root', '/proc/1/root/etc/shadow', '/ws/../../../etc/shadow']:
+for path in [up, 'absolute', 'relative', climb + beside, '/skills/../..' + beside, '/proc/self/cwd/' + up,
+             climb + 'etc/shadow', climb + 'root', '/proc/1/root/etc/shadow', '/work/../../../etc/shadow']:
     print(refused(os.stat, path))
 print(os.path.realpath(climb), os.listdir(climb) == os.listdir('/'))
 ";
@@ -157,7 +157,7 @@ print(os.path.realpath(climb), os.listdir(climb) == os.listdir('/'))
 async fn check_05_list_the_root() {
     let program = r"
 print(*sorted(os.listdir('/')))
-print(*sorted(os.listdir('/ws')))
+print(*sorted(os.listdir('/work')))
 print(refused(os.mkdir, '/new'), refused(os.rmdir, '/tmp'), refused(os.rename, '/etc', '/other'))
 ";
     let said = says(&Home::new(), program, "").await;
@@ -371,7 +371,7 @@ import ctypes, importlib
 for module in importlib.import_module('o' + 's'), __import__('posix'), sys.modules['os']:
     print(module.getuid(), refused(module.listdir, '/root'), refused(module.mkdir, '/usr/x'))
 system = ctypes.CDLL(None, use_errno=True)
-for act in (system.ptrace, 16, 1), (system.mount, 0, 0, 0), (system.chroot, b'/ws'), (system.unshare, 0x10000000):
+for act in (system.ptrace, 16, 1), (system.mount, 0, 0, 0), (system.chroot, b'/work'), (system.unshare, 0x10000000):
     print(act[0](*act[1:]), errno.errorcode[ctypes.get_errno()])
 ";
     // It is allowed: the sandbox limits the process, not the language. System calls are limited too.

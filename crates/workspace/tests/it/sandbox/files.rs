@@ -27,10 +27,10 @@ async fn case_62_the_system_and_the_skills_are_read_only() {
     std::fs::create_dir(home.path().join("skills/pdf")).unwrap();
     std::fs::write(home.path().join("skills/pdf/SKILL.md"), "text").unwrap();
     let mut command = home.command(
-            "for at in /usr/x /usr/bin/x /etc/x /etc/passwd /bin/x /lib/x / /ws/skills/pdf/SKILL.md /ws/skills/x /ws/x; do \
+            "for at in /usr/x /usr/bin/x /etc/x /etc/passwd /bin/x /lib/x / /skills/pdf/SKILL.md /skills/x /work/x; do \
              (echo x >> $at) 2>/dev/null && echo wrote $at; done; \
-             rm -rf /ws/skills/pdf 2>/dev/null; mv /ws/skills /ws/other 2>/dev/null; chmod 777 /ws/skills/pdf/SKILL.md 2>/dev/null && echo changed; \
-             mount -o remount,rw /usr 2>/dev/null && echo remounted; cat /ws/skills/pdf/SKILL.md",
+             rm -rf /skills/pdf 2>/dev/null; mv /skills /work/other 2>/dev/null; chmod 777 /skills/pdf/SKILL.md 2>/dev/null && echo changed; \
+             mount -o remount,rw /usr 2>/dev/null && echo remounted; cat /skills/pdf/SKILL.md",
         );
     command.skills = vec!["pdf".to_owned()];
     assert_eq!(crate::home::text(&home.finish(command).await), "text");
@@ -40,7 +40,7 @@ async fn case_62_the_system_and_the_skills_are_read_only() {
 async fn case_62_the_workspace_s_parts_cannot_be_swapped() {
     let home = Home::new();
     let said = home
-        .says("for part in skills work out runs; do rmdir /ws/$part 2>/dev/null; mv /ws/$part /ws/old 2>/dev/null; ln -s /etc /ws/$part 2>/dev/null; done; ls /ws; id -u")
+        .says("for part in skills work out runs; do rmdir /work/$part 2>/dev/null; mv /work/$part /work/old 2>/dev/null; ln -s /etc /work/$part 2>/dev/null; done; ls /work; id -u")
         .await;
     assert_eq!(said, "out\nruns\nskills\nwork\n1000\n");
     for part in ["skills", "work", "out", "runs"] {

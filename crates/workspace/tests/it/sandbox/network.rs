@@ -56,12 +56,12 @@ async fn case_58_no_unix_socket_in_any_form() {
                 for my $type (SOCK_DGRAM, SOCK_RAW, SOCK_DGRAM | 02000000, SOCK_DGRAM | 04000) {
                     if (socketpair(my $a, my $b, AF_UNIX, $type, 0)) {
                         print "pair $type\n";
-                        print "sent\n" if send($a, "x", 0, pack_sockaddr_un("/ws/work/datagram"));
+                        print "sent\n" if send($a, "x", 0, pack_sockaddr_un("/work/work/datagram"));
                     }
                 }
                 socketpair(my $a, my $b, AF_UNIX, SOCK_STREAM, 0) or print "no pair\n";
-                print "reconnected\n" if connect($a, pack_sockaddr_un("/ws/work/stream"));
-                send($a, "x", 0, pack_sockaddr_un("/ws/work/datagram"));
+                print "reconnected\n" if connect($a, pack_sockaddr_un("/work/work/stream"));
+                send($a, "x", 0, pack_sockaddr_un("/work/work/datagram"));
                 print "done\n"'"#,
         )
         .await;

@@ -110,7 +110,7 @@ async fn case_48_disk_fill_elsewhere() {
     let home = Home::new();
     let mut command = home.command(
         "for at in /tmp/x /dev/shm/x /tmp/home/x; do head -c 50M /dev/zero > $at && echo filled; rm -f $at; done; \
-         touch /x || touch /dev/x || touch /ws/x || touch /etc/x || echo closed",
+         touch /x || touch /dev/x || touch /work/x || touch /etc/x || echo closed",
     );
     command.limits.temporary_bytes = 8 << 20;
     let said = text(&home.finish(command).await);

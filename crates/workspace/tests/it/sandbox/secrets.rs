@@ -27,7 +27,7 @@ async fn case_55_no_host_secret_shows() {
         .await;
     assert!(!said.contains(SECRET.1) && !said.contains(SECRET.0), "{said}");
     assert!(!said.contains("PROWESS_TEST_MODE") && !said.contains("CARGO"), "{said}");
-    assert!(said.contains("WORKSPACE_DIR=/ws") && said.contains("HOME=/tmp/home"), "{said}");
+    assert!(said.contains("WORKSPACE_DIR=/work") && said.contains("HOME=/tmp/home"), "{said}");
 }
 
 async fn case_55_a_request_s_variables_are_not_in_command_lines() {
@@ -69,7 +69,7 @@ async fn case_66_loaders_are_refused() {
         ["LD_PRELOAD", "LD_LIBRARY_PATH", "BASH_ENV", "ENV", "PYTHONSTARTUP", "HOME", "BASH_FUNC_ls%%"]
     {
         let mut command = home.command("true");
-        command.environment.insert(name.to_owned(), "/ws/work/x".into());
+        command.environment.insert(name.to_owned(), "/work/work/x".into());
         let error = home.executor.run(command, &NoSink).await.unwrap_err();
         assert!(matches!(&error, ExecuteError::Refused(why) if why.contains(name)), "{error}");
     }
@@ -83,7 +83,7 @@ async fn case_66_an_allowed_loader_never_reaches_the_launcher() {
     std::fs::write(&planted, "no library").unwrap();
     let mut command = home.command("echo inside; bash -c 'echo child'");
     command.environment.insert("LD_PRELOAD".into(), planted.to_str().unwrap().to_owned());
-    command.environment.insert("BASH_ENV".into(), "/ws/work/planted.sh".into());
+    command.environment.insert("BASH_ENV".into(), "/work/work/planted.sh".into());
     std::fs::write(home.path().join("work/planted.sh"), "echo sourced").unwrap();
     let finished = home.finish(command).await;
     // The local path does not exist inside: the loader complains once for each program.
