@@ -76,6 +76,10 @@ impl Workspace {
                 Readable::No => "commands run as `nobody`, who cannot read it".to_owned(),
             },
         };
+        if Path::new(at) == path {
+            // Without mounts, a copy cannot take its place.
+            return Err(reason);
+        }
         let is_visible = found.check_irreplaceable().is_ok() && can_read(found.stat(), self.owner());
         match self.copied(opened()?, left, ready) {
             Ok(copy) => Ok(Some(copy)),

@@ -51,11 +51,11 @@ pub(super) struct LaidOut {
 
 /// A file or directory that needs permission.
 #[derive(Clone, Debug)]
-pub(super) struct AskedFile {
-    pub(super) file: RealPath,
-    pub(super) is_directory: bool,
+pub(crate) struct AskedFile {
+    pub(crate) file: RealPath,
+    pub(crate) is_directory: bool,
     /// The file in it that needs permission.
-    pub(super) entry: Option<String>,
+    pub(crate) entry: Option<String>,
 }
 
 /// A file or directory that is named and may be given.
@@ -125,6 +125,18 @@ impl<'a> Layout<'a> {
         };
         let is_directory = Path::new(file.real()).is_dir();
         Ok(Named { path: path.to_owned(), file, is_directory, asks, skills })
+    }
+
+    /// Checks a path that does not exist.
+    ///
+    /// # Errors
+    ///
+    /// It must not be read, so nobody may know whether it exists.
+    pub(super) fn check_missing(&self, path: &Path) -> Result<(), BlockedGiven> {
+        match self.check(path) {
+            Err(error @ BlockedGiven::Withheld { .. }) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// A person may give the files of the skill that they run, and those of skills that are not loaded.

@@ -43,6 +43,14 @@ pub(super) struct Mentions {
     pub(super) is_cut: bool,
 }
 
+/// One whole path in a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Exact {
+    Directory(PathBuf),
+    File(PathBuf),
+    Missing(PathBuf),
+}
+
 /// Searches texts for paths.
 pub(super) struct Search<'a> {
     /// What paths can begin with, and the directory. The longest comes first.
@@ -87,20 +95,22 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Adds one whole path, such as a directory to run in. Returns whether it lies in a place.
-    pub(super) fn exact(&mut self, path: &str) -> bool {
+    /// Adds one whole path, such as a directory to run in. `None` if it lies in no place.
+    pub(super) fn exact(&mut self, path: &str) -> Option<Exact> {
         let inside = |(prefix, directory): &(String, PathBuf)| {
             let rest = path.strip_prefix(prefix.as_str())?;
             (rest.is_empty() || rest.starts_with('/')).then(|| (directory.clone(), rest.to_owned()))
         };
-        let Some((directory, rest)) = self.prefixes.iter().find_map(inside) else { return false };
+        let (directory, rest) = self.prefixes.iter().find_map(inside)?;
         let names: Vec<String> = rest.split('/').map(str::to_owned).collect();
-        match self.below(&directory, &names) {
-            Some(path) if self.kind(&path).is_some() => self.add(path),
-            Some(path) => self.add_missing(path),
-            None => {}
-        }
-        true
+        let path = self.below(&directory, &names)?;
+        Some(match self.kind(&path) {
+            None => Exact::Missing(path),
+            Some(kind) => {
+                self.add(path.clone());
+                if kind == Kind::Directory { Exact::Directory(path) } else { Exact::File(path) }
+            }
+        })
     }
 
     /// Adds the path that begins with `directory` and goes on with `rest`. Returns how much of `rest` it is.
