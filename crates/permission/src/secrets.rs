@@ -293,10 +293,14 @@ mod tests {
         for path in ["/a/env", "/a/src/environment.rs", "/a/keys.rs", "/a/ssh/notes", "/a/secretary.md"] {
             assert_eq!(decision(path), Decision::Allow, "{path}");
         }
-        for path in ["/a/server.pem", "/a/privkey.pem", "/etc/certs/key.PEM", "/a/cert.pem/x.pem", "/a/.ssh/cert.pem"] {
+        for path in
+            ["/a/server.pem", "/a/privkey.pem", "/etc/certs/key.PEM", "/a/cert.pem/x.pem", "/a/.ssh/cert.pem"]
+        {
             assert_eq!(decision(path), Decision::Ask, "{path}");
         }
-        for path in ["/v/site-packages/certifi/cacert.pem", "/a/CA.pem", "/a/server-cert.pem", "/a/ca-bundle.crt"] {
+        for path in
+            ["/v/site-packages/certifi/cacert.pem", "/a/CA.pem", "/a/server-cert.pem", "/a/ca-bundle.crt"]
+        {
             assert_eq!(decision(path), Decision::Allow, "{path}");
         }
         assert_eq!(policy.decide(&Kind::WRITE, "/a/.env").rule, None, "other rules ask about writing");

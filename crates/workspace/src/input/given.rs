@@ -39,8 +39,7 @@ impl Workspace {
         let mut left = InputBudget { files: MAX_INPUT_FILES, bytes: MAX_INPUT_BYTES };
         for mut mount in mounts {
             if let MountSource::ReadOnly(path) = &mount.source {
-                let refused =
-                    |reason| WorkspaceError::Given { path: escaped_name(path.as_os_str()), reason };
+                let refused = |reason| WorkspaceError::Given { path: escaped_name(path.as_os_str()), reason };
                 let copy = self.mounted(path, &mount.at, &mut left, &mut ready).map_err(refused)?;
                 if let Some(copy) = copy {
                     mount.source = MountSource::ReadOnly(copy);

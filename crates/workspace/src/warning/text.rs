@@ -89,13 +89,20 @@ impl RunWarning {
             Self::NotInProject { paths, out } => {
                 list(f, paths, paths.len(), MAX_NAMED)?;
                 let do_not = if paths.len() == 1 { "does not" } else { "do not" };
-                write!(f, " {do_not} exist; the project is read-only for commands, so write new files to `{out}`")
+                write!(
+                    f,
+                    " {do_not} exist; the project is read-only for commands, so write new files to `{out}`"
+                )
             }
             Self::NotLookedUp => f.write_str(
                 "the request names too many files of the project; the command may not see all of them",
             ),
             Self::Withheld { directory, paths, more } => {
-                write!(f, "left out of `{}`, because it must not be read: ", escaped_name(OsStr::new(directory)))?;
+                write!(
+                    f,
+                    "left out of `{}`, because it must not be read: ",
+                    escaped_name(OsStr::new(directory))
+                )?;
                 list(f, paths, paths.len() + more, paths.len())
             }
             Self::ReadableInPart { path } => {

@@ -43,7 +43,7 @@ pub(crate) struct NamedPath {
 
 impl NamedPath {
     fn shown(&self) -> String {
-        format!("`{}`", one_line(&self.shown))
+        quote_name(&self.shown)
     }
 
     fn real(&self) -> String {

@@ -113,7 +113,8 @@ impl<'a> Layout<'a> {
         if !file.is_exact() {
             return Err(BlockedGiven::Unreadable { path: self.named_path(path) });
         }
-        let skills = self.view.withheld_around(&file, |directory, withheld| self.may_read(directory, withheld));
+        let skills =
+            self.view.withheld_around(&file, |directory, withheld| self.may_read(directory, withheld));
         let is_inside = |directory: &str| file.paths().any(|path| is_at_or_below(path, directory));
         if let Some((_, why)) = skills.iter().find(|(directory, _)| is_inside(directory)) {
             return Err(withheld(Withheld::Skill(why.clone())));

@@ -80,7 +80,8 @@ impl<'a> Search<'a> {
         let mut from = 0;
         loop {
             for ((prefix, _), next) in self.prefixes.iter().zip(&mut next) {
-                *next = next.and_then(|at| if at >= from && from > 0 { Some(at) } else { find(prefix, text, from) });
+                *next = next
+                    .and_then(|at| if at >= from && from > 0 { Some(at) } else { find(prefix, text, from) });
             }
             // Of two prefixes at the same position, the longer one is the first.
             let nearest = next.iter().enumerate().filter_map(|(which, at)| Some(((*at)?, which))).min();
@@ -115,11 +116,16 @@ impl<'a> Search<'a> {
 
     /// Adds the path that begins with `directory` and goes on with `rest`. Returns how much of `rest` it is.
     fn path(&mut self, directory: &Path, rest: &str, before: Option<char>) -> usize {
+        let words = [Word::of_shell(rest, before), Word::plain(rest)];
         if let Some((path, read)) = self.continued(directory, directory.to_owned(), rest, 0) {
+            // In `"/project/a b"/*`, the file `a` is not meant.
+            let [word, _] = words;
+            if word.length > read && word.end == WordEnd::Boundary && self.word(directory, &word) {
+                return word.length;
+            }
             self.add(path);
             return read;
         }
-        let words = [Word::of_shell(rest, before), Word::plain(rest)];
         for word in &words {
             if self.word(directory, word) {
                 return word.length;
@@ -231,7 +237,9 @@ impl<'a> Search<'a> {
                 let listed = pattern::is_pattern(name).then(|| self.listed(&at, name));
                 let children = listed.unwrap_or_else(|| vec![pattern::literal(name)]);
                 let children = children.iter().filter_map(|name| self.child(top, &at, name));
-                next.extend(children.collect::<Vec<_>>().into_iter().filter(|path| self.kind(path).is_some()));
+                next.extend(
+                    children.collect::<Vec<_>>().into_iter().filter(|path| self.kind(path).is_some()),
+                );
             }
             all = next;
         }
@@ -314,6 +322,8 @@ pub(super) fn ends_here(rest: &str) -> bool {
         None => true,
         Some('*' | '?' | '[' | '{' | '$') => false,
         Some('\\') => matches!(chars.next(), None | Some('n' | 't' | 'r' | '"' | '\'' | '\\')),
+        // The quoted beginning of a longer path: `"/project/a b"/*`.
+        Some('"' | '\'') => chars.next() != Some('/'),
         // The end of a sentence.
         Some('.') => match rest.trim_start_matches('.').chars().next() {
             None => true,

@@ -39,7 +39,8 @@ impl Files for Memory {
 
     fn names(&self, directory: &Path, most: usize) -> Option<Vec<String>> {
         let inside = self.0.keys().filter(|path| path.parent() == Some(directory));
-        let names: Vec<String> = inside.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+        let names: Vec<String> =
+            inside.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
         (names.len() <= most).then_some(names)
     }
 }
@@ -52,9 +53,26 @@ fn relative(paths: &[PathBuf]) -> Vec<String> {
 /// The tree of all examples.
 fn tree() -> Memory {
     Memory::new([
-        "a.csv", "b.csv", "plan.json", "notes.json", ".hidden.json", "my file.txt", "it's.txt", "say \"hi\".txt", "src/x.py",
-        "src/y.py", "src/deep/z.py", "a b/c", "a", "app/[id]/page.tsx", "odd$name", "back\\slash", "data/2024/in.csv", "é/ü.md",
-        "archive.tar.gz", "include/h.h",
+        "a.csv",
+        "b.csv",
+        "plan.json",
+        "notes.json",
+        ".hidden.json",
+        "my file.txt",
+        "it's.txt",
+        "say \"hi\".txt",
+        "src/x.py",
+        "src/y.py",
+        "src/deep/z.py",
+        "a b/c",
+        "a",
+        "app/[id]/page.tsx",
+        "odd$name",
+        "back\\slash",
+        "data/2024/in.csv",
+        "é/ü.md",
+        "archive.tar.gz",
+        "include/h.h",
     ])
 }
 
@@ -190,16 +208,25 @@ fn a_name_that_does_not_exist_gives_nothing() {
 
 #[test]
 fn no_path_leaves_its_place() {
-    for text in ["cat /project/../q", "cat /project/src/../../x", "cat /project/../../etc/passwd", "cat /project/*/../../x"] {
+    for text in [
+        "cat /project/../q",
+        "cat /project/src/../../x",
+        "cat /project/../../etc/passwd",
+        "cat /project/*/../../x",
+    ] {
         let found = tree().search(text);
-        assert!(found.existing.iter().chain(&found.missing).all(|path| path.starts_with(TOP)), "{text}: {found:?}");
+        assert!(
+            found.existing.iter().chain(&found.missing).all(|path| path.starts_with(TOP)),
+            "{text}: {found:?}"
+        );
     }
 }
 
 #[test]
 fn the_nearest_place_counts() {
     let memory = tree();
-    let prefixes = vec![("/work/out".to_owned(), TOP.into()), ("/work/out/old".to_owned(), format!("{TOP}/src").into())];
+    let prefixes =
+        vec![("/work/out".to_owned(), TOP.into()), ("/work/out/old".to_owned(), format!("{TOP}/src").into())];
     let mut search = Search::new(prefixes, &memory);
     search.text("cat /work/out/old/x.py /work/out/a.csv");
     assert_eq!(relative(&search.finish().existing), ["src/x.py", "a.csv"]);
@@ -218,7 +245,10 @@ fn a_long_text_is_searched_within_bounds() {
 /// How a shell's command line can write a path.
 fn written(path: &str, style: u8) -> String {
     match style {
-        0 => path.chars().flat_map(|c| if c.is_alphanumeric() || c == '/' { vec![c] } else { vec!['\\', c] }).collect(),
+        0 => path
+            .chars()
+            .flat_map(|c| if c.is_alphanumeric() || c == '/' { vec![c] } else { vec!['\\', c] })
+            .collect(),
         1 => format!("'{}'", path.replace('\'', r"'\''")),
         _ => {
             let quoted = |c| if matches!(c, '"' | '\\' | '$' | '`') { vec!['\\', c] } else { vec![c] };

@@ -17,8 +17,8 @@ use prowess_workspace::command::Mount;
 use prowess_workspace::tree::Tree;
 use prowess_workspace::{RunInput, RunRequest, RunReview, RunWarning};
 
-use self::blocked::NamedPath;
 pub(super) use self::blocked::BlockedGiven;
+use self::blocked::NamedPath;
 use self::disk::Disk;
 pub(super) use self::layout::AskedFile;
 use self::layout::{Layout, MAX_BINDS, Named};

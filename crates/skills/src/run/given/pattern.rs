@@ -57,7 +57,8 @@ impl Word {
     /// The text up to the first character that is rarely part of a name.
     pub(super) fn plain(rest: &str) -> Self {
         let rest = &rest[..rest.floor_char_boundary(MAX_WORD)];
-        let end = rest.find(|c: char| is_end(c) || matches!(c, '"' | '\'' | '`' | '\\')).unwrap_or(rest.len());
+        let end =
+            rest.find(|c: char| is_end(c) || matches!(c, '"' | '\'' | '`' | '\\')).unwrap_or(rest.len());
         let variable = rest[..end].char_indices().find(|(at, _)| is_variable(&rest[*at..]));
         let (text, end) = match variable {
             Some((at, _)) => (&rest[..at], WordEnd::Variable),

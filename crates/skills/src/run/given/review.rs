@@ -68,7 +68,10 @@ impl Review {
         let mut shown = Vec::new();
         for path in paths {
             let is_seen = self.seen.iter().any(|seen| path.starts_with(seen));
-            if is_seen || self.tree.project_directory() == Some(path.as_path()) || layout.check(&path).is_err() {
+            if is_seen
+                || self.tree.project_directory() == Some(path.as_path())
+                || layout.check(&path).is_err()
+            {
                 continue;
             }
             shown.extend(self.tree.shown(&path).filter(|path| !shown.contains(path)));
