@@ -12,6 +12,7 @@ use prowess_agent::{Agent, AgentOptions, Model, ThreadId, ThreadStore, TurnLimit
 use prowess_backend::{CompositeBackend, LocalBackend, VirtualPath};
 use prowess_catalog::Catalog;
 use prowess_mcp::client::{Patience, ServerFiles, ServerTools, Servers};
+use prowess_permission::real_path::real_path;
 use prowess_permission::{Broker, FileApprovals, Permissions};
 use prowess_skills::{Capabilities, Dialect, Lifetime, RunSetup, SessionOptions, SkillSession};
 use prowess_store::SqliteStore;
@@ -265,12 +266,14 @@ impl ChatAgents {
         let permissions = self.skill_permissions();
         let own = self.config.settings.clone();
         let servers = self.servers.clone();
+        let project = real_path(&self.directory);
         // A key may come from a program, so each model is made once.
         let known: Mutex<BTreeMap<String, Option<Arc<dyn Model>>>> = Mutex::default();
         let skills = Skills::new(move |thread| {
             let mut options = session_options(&settings);
             options.create_in.clone_from(&create_in);
             let mut runs = RunSetup::new(runner.clone(), thread.as_str());
+            runs.tree = runs.tree.project(&project);
             if !hosts.is_empty() {
                 runs.network = Network::Hosts(hosts.clone());
             }
