@@ -147,7 +147,8 @@ impl Measure {
         let tree = tree_of(&trees, Task::Stage, running::STAGED);
         running::write(&tree).with_context(|| cannot(&tree))?;
         let tree = tree_of(&trees, Task::RunGiven, running::GIVEN_FROM);
-        running::write_project(&tree).with_context(|| format!("could not write files to {}", tree.display()))?;
+        running::write_project(&tree)
+            .with_context(|| format!("could not write files to {}", tree.display()))?;
 
         let program = std::env::current_exe()?;
         let prowess = self.prowess.clone().unwrap_or_else(|| program.with_file_name("prowess"));

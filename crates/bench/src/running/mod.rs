@@ -20,7 +20,9 @@ use tokio::runtime::Runtime;
 use crate::task::Sample;
 
 pub(crate) use collecting::{FILES as COLLECTED, collect, floor as collect_floor};
-pub(crate) use given::{FILES as GIVEN_FROM, by_hand as given_by_hand, run as run_given, write as write_project};
+pub(crate) use given::{
+    FILES as GIVEN_FROM, by_hand as given_by_hand, run as run_given, write as write_project,
+};
 pub(crate) use left::{RUNS, left_behind};
 pub(crate) use staging::{FILES as STAGED, floor as stage_floor, stage, write};
 

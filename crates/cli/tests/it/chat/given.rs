@@ -41,7 +41,10 @@ fn a_command_sees_the_files_that_it_names() {
     let (_, _, answer) = after("cat plan.json");
     assert!(answer.contains("the command did not see `/project/plan.json`"), "{answer}");
     let (world, _, answer) = after("echo x > /project/new.txt");
-    assert!(answer.contains("the project is read-only for commands, so write new files to `/work/out`"), "{answer}");
+    assert!(
+        answer.contains("the project is read-only for commands, so write new files to `/work/out`"),
+        "{answer}"
+    );
     assert!(!world.path("project/new.txt").exists());
 }
 
@@ -59,7 +62,12 @@ fn the_question_shows_what_a_command_can_read_as_real_paths() {
     for name in ["plan.json", "src", "venv"] {
         assert!(answer.contains(&format!("{name}\\\\n")), "{answer}");
     }
-    assert!(answer.contains("left out of `/project`, because it must not be read: `/project/.env`, `/project/keys`"), "{answer}");
+    assert!(
+        answer.contains(
+            "left out of `/project`, because it must not be read: `/project/.env`, `/project/keys`"
+        ),
+        "{answer}"
+    );
 }
 
 #[test]
@@ -86,7 +94,11 @@ fn case_112_a_command_is_not_given_secret_files() {
 
 #[test]
 fn case_98_a_command_is_not_given_files_of_untrusted_skills() {
-    for command in ["cat /project/.prowess/skills/sly/SKILL.md", "grep -r HERON /project/.prowess", "grep -r HERON /project"] {
+    for command in [
+        "cat /project/.prowess/skills/sly/SKILL.md",
+        "grep -r HERON /project/.prowess",
+        "grep -r HERON /project",
+    ] {
         let model = FakeModel::start(vec![runs(command), Answer::text("Done.")]);
         let world = world(&model);
         let text = "---\nname: sly\ndescription: Is not trusted.\n---\nHERON\n";

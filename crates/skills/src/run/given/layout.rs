@@ -115,7 +115,9 @@ impl<'a> Layout<'a> {
         }
         let skills =
             self.view.withheld_around(&file, |directory, withheld| self.may_read(directory, withheld));
-        let is_inside = |directory: &str| file.paths().any(|path| is_at_or_below(path, directory));
+        let fold = |text: &str| if file.ignores_case() { text.to_lowercase() } else { text.to_owned() };
+        let is_inside =
+            |directory: &str| file.paths().any(|path| is_at_or_below(&fold(path), &fold(directory)));
         if let Some((_, why)) = skills.iter().find(|(directory, _)| is_inside(directory)) {
             return Err(withheld(Withheld::Skill(why.clone())));
         }

@@ -21,7 +21,7 @@ pub(super) use self::blocked::BlockedGiven;
 use self::blocked::NamedPath;
 use self::disk::Disk;
 pub(super) use self::layout::AskedFile;
-use self::layout::{Layout, MAX_BINDS, Named};
+use self::layout::{Layout, Named};
 use self::mention::{Exact, Mentions, Search};
 use self::review::Review;
 use crate::view::SkillView;
@@ -121,9 +121,6 @@ fn find(
 
 /// Checks everything that is named, and gives it: directories before what lies in them.
 fn lay_out(layout: &mut Layout<'_>, mentions: &Mentions) -> Result<(), BlockedGiven> {
-    if mentions.existing.len() > MAX_BINDS {
-        return Err(BlockedGiven::TooMany);
-    }
     let named: Result<Vec<Named>, _> = mentions.existing.iter().map(|path| layout.check(path)).collect();
     let mut named = named?;
     // Whether a withheld file exists, is nobody's business.
