@@ -4,6 +4,7 @@
 pub(crate) mod backend_stage;
 mod binding;
 mod gates;
+mod given;
 pub(crate) mod interactive;
 mod local_inputs;
 mod report;

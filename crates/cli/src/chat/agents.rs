@@ -11,6 +11,7 @@ use prowess_agent::{Agent, AgentOptions, Model, ThreadId, ThreadStore, TurnLimit
 use prowess_backend::VirtualPath;
 use prowess_catalog::Catalog;
 use prowess_mcp::client::{Patience, ServerFiles, ServerTools, Servers};
+use prowess_permission::real_path::real_path;
 use prowess_permission::{Broker, FileApprovals, Permissions};
 use prowess_skills::options::SkillPaths;
 use prowess_skills::{Capabilities, Dialect, Lifetime, RunSetup, SessionOptions, SkillSession};
@@ -281,7 +282,7 @@ impl ChatAgents {
         let settings = self.config.settings.skills.clone();
         let (catalog, tree) = (Arc::clone(&self.catalog), tree.clone());
         let hosts: Vec<_> = self.config.settings.sandbox.host_rules().collect();
-        let permissions = self.skill_permissions();
+        let permissions = self.skill_permissions(&tree.thread_files);
         let own = self.config.settings.clone();
         let servers = self.servers.clone();
         // A key may come from a program, so each model is made once.
@@ -312,7 +313,7 @@ impl ChatAgents {
 
     /// Where the paths that the model of a thread sees really are.
     fn chat_tree(&self, thread: &ThreadId, runner: Runner) -> ChatTree {
-        let (project, thread_files) = (self.directory.clone(), self.thread_files(thread));
+        let (project, thread_files) = (real_path(&self.directory), self.thread_files(thread));
         ChatTree { project, thread_files, runner, names: self.names }
     }
 

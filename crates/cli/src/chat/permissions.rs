@@ -1,5 +1,6 @@
 //! The permission rules of a chat: built-in rules, and those of the configuration.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use prowess_agent::ThreadId;
@@ -26,8 +27,9 @@ pub(super) fn policy(config: &Config, workspace_dir: &WorkspaceDir) -> Policy {
 }
 
 impl ChatAgents {
-    /// The rules for skills. Inputs of a run need approval unless they are in the working directory.
-    pub(super) fn skill_permissions(&self) -> Permissions {
+    /// The rules for skills. Inputs of a run need approval unless they are in the working directory, or were moved out of
+    /// the conversation into files.
+    pub(super) fn skill_permissions(&self, thread_files: &Path) -> Permissions {
         let here = Pattern::literal(&self.directory.to_string_lossy());
         let below = format!("{}/*", here.as_str().trim_end_matches('/'));
         let rules = [
@@ -38,7 +40,7 @@ impl ChatAgents {
         ];
         let policy = self.config.policy(NAME, &self.workspace_dir);
         // The working directory may be the home directory, or contain secrets.
-        let rules = rules.into_iter().chain(guards(&self.workspace_dir));
+        let rules = rules.into_iter().chain(guards(&self.workspace_dir)).chain(kept_rules(thread_files));
         Permissions::new(
             Arc::clone(self.permissions.broker()),
             NAME,
@@ -60,12 +62,17 @@ impl ChatAgents {
 
     /// The rules for the file tools. The agent may read what was moved out of its own conversation into files.
     pub(super) fn file_permissions(&self, thread: &ThreadId) -> Permissions {
-        let kept = THREAD_FILES.map(|name| {
-            let place = Pattern::literal(&real_path(&self.thread_files(thread).join(name)).to_string_lossy());
-            Rule::new("read", &format!("{place}*"), Decision::Allow)
-        });
+        let kept = kept_rules(&self.thread_files(thread));
         let policy = policy(&self.config, &self.workspace_dir).rules(RuleSource::BuiltInAgent, kept);
         let policy = policy.rules(RuleSource::BuiltInAgent, self.workspace_rules(thread));
         Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy)
     }
+}
+
+/// The agent may read what was moved out of its own conversation into files.
+fn kept_rules(thread_files: &Path) -> impl Iterator<Item = Rule> {
+    let places = THREAD_FILES.map(|name| real_path(&thread_files.join(name)));
+    places.into_iter().map(|place| {
+        Rule::new("read", &format!("{}*", Pattern::literal(&place.to_string_lossy())), Decision::Allow)
+    })
 }

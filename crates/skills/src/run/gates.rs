@@ -16,6 +16,7 @@ use prowess_workspace::{
 use serde_json::json;
 
 use super::binding::{Digests, PlannedRun};
+use super::given::{AskedFile, BlockedGiven, Given};
 use super::local_inputs::{InputStop, LocalInputGate};
 use super::{RunDriver, SkillRunner};
 use crate::delta::LoadedSkill;
@@ -56,6 +57,9 @@ impl<'a> RunDriver<'a> {
         let skills = named_skills(request)?;
         let own = self.runnable(name)?;
         let shell = shell_for(&own)?;
+        let given_to = (self.caller == Caller::Person).then(|| Arc::clone(&own));
+        let given = self.view.given(&runner.setup.tree, request, given_to.clone()).await;
+        let given = given.map_err(|why| self.blocked(name, &why))?;
         let staged = self.stage_skills(&own, skills).await?;
         let network = request
             .network_within(&runner.setup.network)
@@ -68,21 +72,49 @@ impl<'a> RunDriver<'a> {
             locations: &staged.locations,
             published: &staged.published,
             runner,
+            given: &given,
         };
         let expected = self.pass_run_gate(&planned).await?;
         let expected = self.pass_network_gate(&planned, &network, expected).await?;
+        let in_workspace = given.without(request);
         let mut approved = ApprovedRun {
-            request: RunRequest { skill: staged_name(&own), ..request.clone() },
+            request: RunRequest { skill: staged_name(&own), ..in_workspace.clone() },
             runner,
             sources: staged.sources,
             network,
             shell,
             expected,
-            given_to: (self.caller == Caller::Person).then_some(own),
+            given_to,
             approved_inputs: BTreeSet::new(),
+            given,
         };
-        self.pass_input_gates(request, &mut approved).await?;
+        for asked in &approved.given.asks {
+            self.pass_given_gate(request, asked).await?;
+        }
+        self.pass_input_gates(&in_workspace, &mut approved).await?;
         Ok(approved)
+    }
+
+    /// The error for something that a run cannot be given. A person also learns what a model must not know.
+    fn blocked(self, name: &str, why: &BlockedGiven) -> SkillError {
+        let is_person = self.caller == Caller::Person;
+        let why = if is_person { why.for_person() } else { why.to_string() };
+        refused_run(name, &why)
+    }
+
+    /// Passes the gate of a file that a run is given and about which rules ask.
+    async fn pass_given_gate(self, request: &RunRequest, asked: &AskedFile) -> Result<(), Halt> {
+        let action = Action::AddInput {
+            skill: request.skill.clone(),
+            command: request.command.clone(),
+            is_directory: asked.is_directory,
+            with_secrets: Vec::new(),
+        };
+        let mut question = Question::about_file(Kind::READ, asked.file.clone());
+        if let Some(entry) = &asked.entry {
+            question = question.subject(entry);
+        }
+        self.pass(&request.skill, question.action(action).always([])).await
     }
 
     /// Passes the gate of every skill that the run uses. Each skill is looked up once: what a person approves is what runs,
@@ -299,6 +331,8 @@ pub(super) struct ApprovedRun<'a> {
     given_to: Option<Arc<SkillEntry>>,
     /// The real paths of the approved local inputs.
     approved_inputs: BTreeSet<PathBuf>,
+    /// What the command sees of the project.
+    given: Given,
 }
 
 impl ApprovedRun<'_> {
@@ -332,6 +366,9 @@ impl ApprovedRun<'_> {
         context.shell.clone_from(&self.shell);
         context.expected.clone_from(&self.expected);
         context.aliases = self.runner.setup.tree.aliases();
+        context.mounts.clone_from(&self.given.mounts);
+        context.warnings.clone_from(&self.given.warnings);
+        context.review.clone_from(&self.given.review);
         context
     }
 }

@@ -12,6 +12,7 @@ mod dialects;
 mod documents;
 mod earlier;
 mod gate;
+mod given;
 mod hostile;
 mod in_order;
 mod interactive;

@@ -6,19 +6,19 @@ mod error;
 mod outputs;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use self::context::{RunContext, SkillSources};
+pub use self::context::{RunContext, RunReview, SkillSources};
 pub use self::error::RunError;
 use self::outputs::OutputPlan;
 use crate::artifact::ArtifactStore;
 use crate::blocking::blocking;
-use crate::command::Command;
+use crate::command::{Command, Mount};
 use crate::error::WorkspaceError;
 use crate::executor::local::{LocalExecutor, LocalOptions};
 use crate::executor::{ExecuteError, Executor, OutputSink};
-use crate::input::{self, StagedInputs};
+use crate::input::{self, ReadyMounts, StagedInputs};
 use crate::path::escaped_name;
 use crate::report::RunReport;
 use crate::request::{RunRequest, SkillInput};
@@ -70,6 +70,8 @@ pub(crate) struct PreparedRun {
     workspace: Workspace,
     _skills: (StagedSkill, Vec<StagedSkill>),
     inputs: StagedInputs,
+    mounts: ReadyMounts,
+    review: Option<Arc<dyn RunReview>>,
     plan: OutputPlan,
     warnings: Vec<RunWarning>,
 }
@@ -123,7 +125,7 @@ impl Runner {
         check_name(&request.skill).map_err(|_| unknown())?;
         let source = context.skills.source(&request.skill).await.ok_or_else(unknown)?;
         let executor = self.executor.clone().ok_or(ExecuteError::NotConfigured)?;
-        let mut warnings = Vec::new();
+        let mut warnings = context.warnings.clone();
         let plan = OutputPlan::parse(&request, &mut warnings)?;
         input::check(&request.inputs)?;
         let network = request.network_within(&context.network)?;
@@ -146,11 +148,25 @@ impl Runner {
         let directory =
             command::directory(&workspace, &skill, &staged, &context.mounts, request.cwd.as_deref())?;
         let mut command = command::command(&workspace, directory, &inputs, &request, context, &mut warnings);
+        let mounts = self.ready_mounts(&workspace, &context.mounts).await?;
+        command.mounts.clone_from(&mounts.mounts);
+        warnings.extend(mounts.warnings.iter().cloned());
         command.network = network;
         command.skills = staged;
+        let review = context.review.clone();
+        let _skills = (skill, others);
         let prepared =
-            PreparedRun { executor, request, workspace, _skills: (skill, others), inputs, plan, warnings };
+            PreparedRun { executor, request, workspace, _skills, inputs, mounts, review, plan, warnings };
         Ok((command, prepared))
+    }
+
+    async fn ready_mounts(&self, workspace: &Workspace, mounts: &[Mount]) -> Result<ReadyMounts, RunError> {
+        if mounts.is_empty() {
+            return Ok(ReadyMounts::default());
+        }
+        let (own, mounts) = (workspace.clone(), mounts.to_vec());
+        let ready = blocking(move || own.ready_mounts(mounts)).await;
+        Ok(ready.map_err(|error| WorkspaceError::io("reading files for", workspace.path(), error))??)
     }
 
     /// Runs a command to its end, collects its files, and makes the report.
@@ -160,14 +176,19 @@ impl Runner {
         prepared: PreparedRun,
         output: &dyn OutputSink,
     ) -> Result<RunReport, RunError> {
-        let PreparedRun { executor, request, workspace, _skills, inputs, plan, warnings } = prepared;
+        let PreparedRun { executor, request, workspace, _skills, inputs, mounts, review, plan, warnings } =
+            prepared;
+        let directory = workspace.path().join(command.directory.trim_start_matches('/'));
         let skills = command.skills.clone();
         let ran = executor.run(command, output).await;
-        // All processes are dead: placeholders of linked inputs can go, and files can be read.
-        drop(inputs);
+        // All processes are dead: placeholders of linked inputs and copies can go, and files can be read.
+        drop((inputs, mounts));
         let mut ran = ran?;
         let run = ran.run.take();
         let mut report = RunReport::of(ran, warnings);
+        if let Some(review) = review {
+            report = reviewed(review, report, directory).await;
+        }
         let plan = plan.for_run_directory(&request, run.as_deref(), &mut report.warnings);
         self.collect(&workspace, skills, &request, plan, output, &mut report).await;
         Ok(report)
@@ -215,4 +236,13 @@ impl Runner {
         }
         Ok(staged)
     }
+}
+
+/// The report with the warnings of a review.
+async fn reviewed(review: Arc<dyn RunReview>, mut report: RunReport, directory: PathBuf) -> RunReport {
+    let seen = report.clone();
+    // A review that panics adds nothing.
+    let warnings = blocking(move || review.warnings(&seen, &directory)).await;
+    report.warnings.extend(warnings.unwrap_or_default());
+    report
 }

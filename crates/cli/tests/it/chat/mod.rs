@@ -11,6 +11,7 @@ mod dialects;
 mod evicted;
 mod finishing;
 mod forbidden;
+mod given;
 mod guarding;
 mod hostile;
 mod imitation;
