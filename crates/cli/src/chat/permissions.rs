@@ -70,7 +70,7 @@ impl ChatAgents {
 }
 
 /// The agent may read what was moved out of its own conversation into files.
-fn kept_rules(thread_files: &Path) -> impl Iterator<Item = Rule> {
+fn kept_rules(thread_files: &Path) -> impl Iterator<Item = Rule> + use<> {
     let places = THREAD_FILES.map(|name| real_path(&thread_files.join(name)));
     places.into_iter().map(|place| {
         Rule::new("read", &format!("{}*", Pattern::literal(&place.to_string_lossy())), Decision::Allow)
