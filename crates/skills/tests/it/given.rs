@@ -486,6 +486,24 @@ async fn interactive_commands_see_the_same() {
     assert!(answer.is_error && answer.text.contains("usually holds secrets"), "{}", answer.text);
 }
 
+/// Files of the conversation, such as large answers, are the agent's own.
+#[tokio::test]
+async fn a_place_of_the_conversation_is_given_without_a_question() {
+    let mut project = Project::new();
+    let kept = project.directory.with_file_name("large");
+    std::fs::create_dir(&kept).unwrap();
+    std::fs::write(kept.join("1.txt"), "large\n").unwrap();
+    project.runs.tree = project.runs.tree.place("/work/large_tool_results", &kept);
+    let session = project.session().await;
+    let request =
+        json!({"skill": "kit", "command": "cat /work/large_tool_results/1.txt; ls /work/large_tool_results"});
+    assert_eq!(report(&session, request.clone()).await["stdout"], "large\n1.txt\n");
+    let denied = format!("{}*", kept.display());
+    let policy = project.policy().rules(RuleSource::User, [Rule::new("read", &denied, Decision::Deny)]);
+    let text = refusal(&project.session_under(policy).await, request).await;
+    assert!(text.contains("must not be read"), "{text}");
+}
+
 /// Without a project in the tree, a path is only text.
 #[tokio::test]
 async fn without_a_project_nothing_is_given() {

@@ -208,3 +208,89 @@ fn can_read(stat: &Stat, owner: Owner) -> bool {
     };
     (stat.st_mode >> shift) & needed == needed
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use rustix::fs::{Gid, Uid};
+
+    use super::*;
+    use crate::workspace::Workspaces;
+
+    fn mount(path: &Path) -> Vec<Mount> {
+        vec![Mount { source: MountSource::ReadOnly(path.to_owned()), at: "/project/x".to_owned() }]
+    }
+
+    fn source(ready: &ReadyMounts) -> &Path {
+        ready.mounts[0].source.path().unwrap()
+    }
+
+    /// A directory with its real path, and a workspace in it.
+    fn scratch() -> (tempfile::TempDir, PathBuf, Workspace) {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().canonicalize().unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o711)).unwrap();
+        let workspace = Workspaces::open(path.join("workspaces")).unwrap().workspace("one").unwrap();
+        (scratch, path, workspace)
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_since_its_approval_is_refused() {
+        let (_scratch, path, workspace) = scratch();
+        std::fs::write(path.join("a"), "a").unwrap();
+        assert_eq!(source(&workspace.ready_mounts(mount(&path.join("a"))).unwrap()), path.join("a"));
+        std::fs::remove_file(path.join("a")).unwrap();
+        symlink("/etc/passwd", path.join("a")).unwrap();
+        let refused = workspace.ready_mounts(mount(&path.join("a"))).unwrap_err();
+        assert!(refused.to_string().ends_with("it was moved or replaced"), "{refused}");
+        assert!(workspace.ready_mounts(mount(&path.join("gone"))).is_err());
+    }
+
+    #[test]
+    fn a_file_that_others_could_replace_is_copied_for_the_run() {
+        let (_scratch, path, workspace) = scratch();
+        let open = path.join("open");
+        std::fs::create_dir(&open).unwrap();
+        std::fs::write(open.join("a"), "text").unwrap();
+        std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
+        let ready = workspace.ready_mounts(mount(&open.join("a"))).unwrap();
+        let copy = source(&ready).to_owned();
+        assert!(copy.starts_with(workspace.given_path()), "{copy:?}");
+        assert_eq!(std::fs::read_to_string(&copy).unwrap(), "text");
+        drop(ready);
+        assert!(!copy.exists());
+        // Without mounts, a copy cannot take the place of the file.
+        let at = open.join("a").to_str().unwrap().to_owned();
+        let in_place = vec![Mount { source: MountSource::ReadOnly(open.join("a")), at }];
+        let refused = workspace.ready_mounts(in_place).unwrap_err();
+        assert!(refused.to_string().contains("could replace"), "{refused}");
+    }
+
+    #[test]
+    fn copies_of_a_killed_process_are_removed_and_others_stay() {
+        let (_scratch, path, workspace) = scratch();
+        let held = Copies::new(&workspace).unwrap();
+        std::fs::create_dir(workspace.given_path().join("left")).unwrap();
+        Workspaces::open(path.join("workspaces")).unwrap().workspace("one").unwrap();
+        let names =
+            std::fs::read_dir(workspace.given_path()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), [held.name.as_str()]);
+    }
+
+    #[test]
+    fn the_mode_says_who_can_read() {
+        let (_scratch, path, _) = scratch();
+        let owner = |user, group| Some((Uid::from_raw(user), Gid::from_raw(group)));
+        let file = path.join("a");
+        std::fs::write(&file, "").unwrap();
+        let can = |mode, owner| {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            can_read(&rustix::fs::stat(&file).unwrap(), owner)
+        };
+        let own = rustix::fs::stat(&file).unwrap();
+        assert!(can(0o600, None) && can(0o600, owner(own.st_uid, 0)) && can(0o604, owner(65534, 65534)));
+        assert!(!can(0o600, owner(65534, 65534)) && !can(0o640, owner(65534, 65534)));
+        assert!(can(0o640, owner(65534, own.st_gid)) && !can(0o604, owner(65534, own.st_gid)));
+    }
+}

@@ -114,6 +114,7 @@ fn case_113_the_working_directory_may_be_a_link_a_mount_or_a_worktree() {
     let model = || FakeModel::start(vec![runs(command), Answer::text("Done.")]);
     let prepared = |model: &FakeModel| {
         let world = project(model);
+        std::fs::remove_dir_all(world.path("project/.git")).unwrap();
         world.file("project/sub/.git", "gitdir: ../.git/modules/sub\n").file("project/sub/b.txt", "");
         world.file("project/.git", "gitdir: /elsewhere/.git/worktrees/project\n");
         world

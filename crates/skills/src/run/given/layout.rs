@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use prowess_catalog::SkillEntry;
-use prowess_permission::real_path::{has_case, ignores_case};
+use prowess_permission::real_path::{has_case, ignores_case, real_path};
 use prowess_permission::{Decision, Kind, Policy, Question, RealPath};
 use prowess_workspace::RunWarning;
 use prowess_workspace::command::{Mount, MountSource};
@@ -27,6 +27,8 @@ pub(super) struct Layout<'a> {
     view: &'a SkillView,
     tree: &'a Tree,
     policy: Policy,
+    /// The places that hold files of the conversation, and not of the person. Only `deny` rules apply there.
+    kept: Vec<PathBuf>,
     /// The directories of the skill for which a person runs the command; `None` if a model runs it.
     own: Option<Vec<String>>,
     /// How many more entries may be looked at.
@@ -87,9 +89,14 @@ struct Contents {
 
 impl<'a> Layout<'a> {
     pub(super) fn new(view: &'a SkillView, tree: &'a Tree, given_to: Option<&SkillEntry>) -> Self {
+        let project = tree.project_directory().map(real_path);
+        // The project is the person's, and so is everything around it.
+        let of_the_person = |place: &PathBuf| project.as_ref().is_some_and(|own| own.starts_with(place));
+        let places = tree.prefixes().into_iter().map(|(_, place)| real_path(&place));
         Self {
             view,
             tree,
+            kept: places.filter(|place| !of_the_person(place)).collect(),
             policy: view.engine().permissions().policy(),
             own: given_to.map(directories),
             left: MAX_ENTRIES,
@@ -155,6 +162,9 @@ impl<'a> Layout<'a> {
         let verdict = self.policy.evaluate(&Question::about_file(Kind::READ, file.clone()));
         match (verdict.decision, verdict.rule) {
             (Decision::Allow, _) => ReadDecision::Allowed,
+            (Decision::Ask, _) if self.kept.iter().any(|place| Path::new(file.real()).starts_with(place)) => {
+                ReadDecision::Allowed
+            }
             (Decision::Ask, Some((_, rule))) if rule.is_guard() => ReadDecision::Withheld(Withheld::Secret),
             (Decision::Ask, _) => ReadDecision::Asks,
             (Decision::Deny, rule) => {
