@@ -17,17 +17,20 @@ use prowess_skills::{Capabilities, Dialect, Lifetime, RunSetup, SessionOptions, 
 use prowess_store::SqliteStore;
 use prowess_workspace::{Artifacts, Network, Runner, Scope};
 
+use super::kept_trust::KeptTrust;
+use super::memory::ChatMemory;
 use super::model::{self, ModelDefaults};
+use super::memory_files;
 use super::old_approvals;
 use super::open_thread::{LEASE, check_own};
 use super::permissions::policy;
 use super::run_files::RunFiles;
 use super::thread_artifacts::OwnArtifacts;
 use super::thread_directory::ThreadDirectory;
+use super::turn::Approver;
 use crate::artifacts;
 use crate::config::{Amount, Config, Flag, Inherited, OfProject, SkillSettings};
 use crate::options::RootArgs;
-use crate::project::MEMORY;
 use crate::servers;
 use crate::terminal::{count, printable};
 use crate::visibility::ChatSkills;
@@ -72,8 +75,8 @@ pub(super) struct ChatAgents {
     create_in: Vec<String>,
     /// The part of the project's configuration that is used.
     configuration: OfProject,
-    /// Whether the project's AGENTS.md is used.
-    trusts_memory: bool,
+    pub(super) memory: ChatMemory,
+    approver: Approver,
     /// The last notice about untrusted items.
     notice: Option<String>,
     pub(super) permissions: Permissions,
@@ -97,13 +100,23 @@ pub(super) struct AgentSetup {
     pub(super) artifacts: Artifacts,
     pub(super) workspace_dir: WorkspaceDir,
     pub(super) state: PathBuf,
+    pub(super) approver: Approver,
 }
 
 impl ChatAgents {
     /// Makes the agents. Also returns notices about old approvals and about servers that cannot be used.
     pub(super) async fn new(found: AgentSetup) -> Result<(Self, Vec<String>)> {
-        let AgentSetup { config, flags, root_args, mut skills, runner, artifacts, workspace_dir, state } =
-            found;
+        let AgentSetup {
+            config,
+            flags,
+            root_args,
+            mut skills,
+            runner,
+            artifacts,
+            workspace_dir,
+            state,
+            approver,
+        } = found;
         let model = model::configured(&config.settings)?;
         let directory = std::env::current_dir().context("the working directory cannot be read")?;
         if directory.to_str().is_none() {
@@ -124,13 +137,14 @@ impl ChatAgents {
             servers = Some(connected.servers);
         }
         let agents = Self {
+            memory: ChatMemory::read(&config.settings.memory, &skills, &directory)?,
             model,
             store,
             directory,
             state,
             root_args,
             configuration: skills.configuration()?,
-            trusts_memory: skills.trusts_memory(),
+            approver,
             notice: skills.notice(),
             project: artifacts::project(&skills)?,
             catalog: Arc::new(Mutex::new(skills.catalog)),
@@ -170,7 +184,8 @@ impl ChatAgents {
             // `prowess servers` shows what cannot be used.
             skills.catalog = servers::add_skills(servers, &skills.catalog, Patience::endless()).await.0;
         }
-        let mut is_same = same(&known, &skills.catalog) && self.trusts_memory == skills.trusts_memory();
+        let memory = ChatMemory::read(&self.config.settings.memory, &skills, &self.directory)?;
+        let mut is_same = same(&known, &skills.catalog) && self.memory.is_same(&memory);
         let configuration = skills.configuration()?;
         if self.configuration != configuration {
             // The project's settings are used only while they are trusted; its restrictions stay.
@@ -183,7 +198,7 @@ impl ChatAgents {
             );
             (self.config, self.configuration, is_same) = (config, configuration, false);
         }
-        self.trusts_memory = skills.trusts_memory();
+        self.memory = memory;
         let notice = skills.notice();
         // A notice is shown once.
         let news = notice.clone().filter(|_| notice != self.notice);
@@ -240,10 +255,8 @@ impl ChatAgents {
         }
         let hooks = Hooks::new(self.config.hooks()?).commands(SandboxedHooks::new(runner));
         agent = agent.hooks(hooks);
-        // AGENTS.md is read only if it is trusted.
-        if self.trusts_memory && self.directory.join(MEMORY).is_file() {
-            agent = agent.memory([format!("/{MEMORY}")]);
-        }
+        agent = agent.given_memory(self.memory.middleware(&|path| self.path_for_model(path)));
+        agent = agent.watch_changes(Arc::new(KeptTrust::new(self.approver)));
         if let Some(Amount(most)) = settings.limits.cost {
             agent = agent.middleware(CostLimit::new(self.config.settings.prices()?, dollars(most)?));
         }
@@ -301,7 +314,14 @@ impl ChatAgents {
             let at = VirtualPath::root().join(name).map_err(|error| anyhow!("{error}"))?;
             files = files.mount(at, Arc::new(kept));
         }
+        let at = VirtualPath::root().join(memory_files::MOUNT).map_err(|error| anyhow!("{error}"))?;
+        files = files.mount(at, Arc::new(self.memory.mount()));
         Ok(Backends::from(Arc::new(files)))
+    }
+
+    /// The path by which the model can open a file of the working directory.
+    fn path_for_model(&self, path: &Path) -> Option<VirtualPath> {
+        VirtualPath::root().join(path.strip_prefix(&self.directory).ok()?.to_str()?).ok()
     }
 
     /// The command line that continues a thread, with its roots and its workspace directory.

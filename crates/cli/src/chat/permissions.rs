@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use prowess_agent::ThreadId;
 use prowess_permission::real_path::real_path;
-use prowess_permission::{Decision, Pattern, Permissions, Policy, Rule, RuleSource};
+use prowess_permission::{Decision, Kind, Pattern, Permissions, Policy, Rule, RuleSource};
 
 use super::agents::{ChatAgents, NAME, THREAD_FILES};
 use crate::config::{Config, guards};
@@ -51,7 +51,10 @@ impl ChatAgents {
             let place = Pattern::literal(&real_path(&self.thread_files(thread).join(name)).to_string_lossy());
             Rule::new("read", &format!("{place}*"), Decision::Allow)
         });
-        let policy = policy(&self.config, &self.workspace_dir).rules(RuleSource::BuiltInAgent, kept);
+        // A rule such as `write = "allow"` is about the working directory, and not about these files.
+        let outside = self.memory.outside().map(|path| Rule::guard(&Kind::WRITE, Pattern::literal(&path).as_str()));
+        let rules = kept.into_iter().chain(outside);
+        let policy = policy(&self.config, &self.workspace_dir).rules(RuleSource::BuiltInAgent, rules);
         Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy)
     }
 }
