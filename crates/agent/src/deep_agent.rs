@@ -8,8 +8,8 @@ use prowess_permission::Permissions;
 use crate::agent::{Agent, AgentBuilder, AgentError, AgentOptions};
 use crate::backends::Backends;
 use crate::middleware::{
-    ChangeWatcher, Eviction, Files, Hooks, Memory, Skills, StateFiles, SubAgents, Summarisation, SummarisationOptions,
-    Todos, ToolPermissions,
+    ChangeWatcher, Eviction, Files, Hooks, Memory, Skills, StateFiles, SubAgents, Summarisation,
+    SummarisationOptions, Todos, ToolPermissions,
 };
 use crate::middleware::{MiddlewareError, MiddlewareFactory, WatchedChanges};
 use crate::model::Model;

@@ -195,6 +195,9 @@ impl Middleware for Memory {
     }
 
     async fn sections(&self, context: MiddlewareContext<'_>) -> Result<Sections, MiddlewareError> {
+        if self.sources.is_empty() {
+            return Ok(Sections::default());
+        }
         let known: Vec<_> = self.known(context.states.get::<MemoryState>(NAME)).collect();
         let body = known
             .iter()

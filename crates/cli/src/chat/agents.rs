@@ -19,8 +19,8 @@ use prowess_workspace::{Artifacts, Network, Runner, Scope};
 
 use super::kept_trust::KeptTrust;
 use super::memory::ChatMemory;
-use super::model::{self, ModelDefaults};
 use super::memory_files;
+use super::model::{self, ModelDefaults};
 use super::old_approvals;
 use super::open_thread::{LEASE, check_own};
 use super::permissions::policy;
@@ -314,8 +314,10 @@ impl ChatAgents {
             let at = VirtualPath::root().join(name).map_err(|error| anyhow!("{error}"))?;
             files = files.mount(at, Arc::new(kept));
         }
-        let at = VirtualPath::root().join(memory_files::MOUNT).map_err(|error| anyhow!("{error}"))?;
-        files = files.mount(at, Arc::new(self.memory.mount()));
+        if let Some(memory) = self.memory.mount() {
+            let at = VirtualPath::root().join(memory_files::MOUNT).map_err(|error| anyhow!("{error}"))?;
+            files = files.mount(at, Arc::new(memory));
+        }
         Ok(Backends::from(Arc::new(files)))
     }
 

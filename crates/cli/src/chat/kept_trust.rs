@@ -53,8 +53,7 @@ impl ChangeWatcher for KeptTrust {
     async fn changed(&self, change: FileChange) {
         let Some(new_items) = self.approval(&change) else { return };
         let FileChange { path, before, after, new_directories, .. } = change;
-        let change =
-            ApprovedChange::new(path, before.as_deref(), after.to_vec(), new_directories, new_items);
+        let change = ApprovedChange::new(path, before.as_deref(), after.to_vec(), new_directories, new_items);
         let kept = tokio::task::spawn_blocking(move || keep(change)).await;
         // Without a record, the file is asked about.
         if let Ok(Err(error)) = kept {

@@ -106,10 +106,11 @@ impl ChatMemory {
         })
     }
 
-    /// The files outside of the working directory, for the file tools.
-    pub(super) fn mount(&self) -> MemoryFiles {
-        let outside = self.files.iter().filter(|file| file.place == Place::Outside);
-        MemoryFiles::new(outside.map(|file| file.path.clone()))
+    /// The files outside of the working directory, for the file tools, if there are any.
+    pub(super) fn mount(&self) -> Option<MemoryFiles> {
+        let mut outside = self.files.iter().filter(|file| file.place == Place::Outside).peekable();
+        outside.peek()?;
+        Some(MemoryFiles::new(outside.map(|file| file.path.clone())))
     }
 
     /// The real paths of the files outside of the working directory.

@@ -139,3 +139,41 @@ impl Backend for MemoryFiles {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use prowess_backend::GlobQuery;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_these_files_are_there() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| virtual_path(&place.path().join(name)).unwrap();
+        std::fs::write(place.path().join("AGENTS.md"), "one").unwrap();
+        std::fs::write(place.path().join("secret.md"), "hush").unwrap();
+        let files = ["AGENTS.md", "new/dir/AGENTS.md"].map(|name| place.path().join(name));
+        let files = MemoryFiles::new(files);
+
+        let found = files.glob(&VirtualPath::root(), &GlobQuery::new("**").unwrap()).await.unwrap();
+        let found: Vec<_> = found.entries.into_iter().map(|entry| entry.path).collect();
+        assert_eq!(found, [at("AGENTS.md")]);
+        let read = files.read(&at("AGENTS.md"), ReadRange::first(9)).await.unwrap();
+        assert_eq!((read.path, &*read.bytes), (at("AGENTS.md"), &b"one"[..]));
+        assert_eq!(
+            files.target(&at("AGENTS.md")).await.on_disk.last(),
+            Some(&place.path().join("AGENTS.md"))
+        );
+        let beside = files.read(&at("secret.md"), ReadRange::first(9)).await;
+        assert!(matches!(beside, Err(BackendError::NotFound { .. })));
+        let beside = files.write(&at("other.md"), "x".into(), WriteMode::CreateNew).await;
+        assert!(matches!(beside, Err(BackendError::PermissionDenied { .. })));
+        assert!(matches!(files.delete(&at("secret.md")).await, Err(BackendError::PermissionDenied { .. })));
+        // The directories of a new file are made.
+        files.write(&at("new/dir/AGENTS.md"), "two".into(), WriteMode::CreateNew).await.unwrap();
+        files.edit(&at("new/dir/AGENTS.md"), &Edit::unique("two", "three")).await.unwrap();
+        assert_eq!(std::fs::read_to_string(place.path().join("new/dir/AGENTS.md")).unwrap(), "three");
+        let missing = files.edit(&at("new"), &Edit::unique("a", "b")).await;
+        assert!(matches!(missing, Err(BackendError::IsDirectory { .. })));
+    }
+}

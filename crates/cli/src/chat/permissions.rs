@@ -52,7 +52,8 @@ impl ChatAgents {
             Rule::new("read", &format!("{place}*"), Decision::Allow)
         });
         // A rule such as `write = "allow"` is about the working directory, and not about these files.
-        let outside = self.memory.outside().map(|path| Rule::guard(&Kind::WRITE, Pattern::literal(&path).as_str()));
+        let outside =
+            self.memory.outside().map(|path| Rule::guard(&Kind::WRITE, Pattern::literal(&path).as_str()));
         let rules = kept.into_iter().chain(outside);
         let policy = policy(&self.config, &self.workspace_dir).rules(RuleSource::BuiltInAgent, rules);
         Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy)

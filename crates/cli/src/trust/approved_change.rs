@@ -167,3 +167,126 @@ fn below(file: &Path, top: &Path) -> Option<String> {
     let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
     path.to_str().filter(|path| is_plain && !path.is_empty()).map(ToOwned::to_owned)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use prowess_catalog::{Environment, RootLayout};
+
+    use super::*;
+
+    const SKILL: &str = ".prowess/skills/kites";
+
+    /// A project in a directory that is removed at the end.
+    struct Place(tempfile::TempDir);
+
+    impl Place {
+        fn new() -> Self {
+            let place = Self(tempfile::tempdir().unwrap());
+            fs::create_dir_all(place.0.path().join(".git")).unwrap();
+            place.file(&format!("{SKILL}/SKILL.md"), "old");
+            place.file(&format!("{SKILL}/other.md"), "other");
+            place
+        }
+
+        fn file(&self, path: &str, text: &str) {
+            let path = self.0.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn project(&self) -> Project {
+            let mut environment = Environment::default();
+            environment.working_directory = self.0.path().to_owned();
+            Project::around(&environment, &RootLayout::default()).unwrap()
+        }
+
+        /// A record that trusts everything as it is.
+        fn record(&self) -> Record {
+            let mut record = Record::new("");
+            for (path, item) in items::find_items(&self.project(), Purpose::Compare, &Default::default()) {
+                record.trust(&path, &item.digest.unwrap());
+            }
+            record
+        }
+
+        /// The items whose records follow a change, with what they are now.
+        fn moved(&self, change: &ApprovedChange, record: &Record) -> Vec<String> {
+            let items = items::find_items(&self.project(), Purpose::Verify(change), &Default::default());
+            let moves = change.moves(&items, Some(record));
+            let now = items::find_items(&self.project(), Purpose::Compare, &Default::default());
+            for step in &moves {
+                assert_eq!(Ok(&step.to), now[&step.path].digest.as_ref(), "it is the digest of the disk");
+            }
+            moves.into_iter().map(|step| step.path).collect()
+        }
+    }
+
+    fn change(path: &str, before: Option<&str>, after: &str, new_directories: usize) -> ApprovedChange {
+        let before = before.map(str::as_bytes);
+        let change =
+            ApprovedChange::new(PathBuf::new(), before, after.into(), new_directories, NewItems::Trust);
+        ApprovedChange { path: path.to_owned(), ..change }
+    }
+
+    #[test]
+    fn only_the_approved_bytes_move_a_record() {
+        let manifest = format!("{SKILL}/SKILL.md");
+        let approved = change(&manifest, Some("old"), "new", 0);
+        type Foreign = fn(&Place);
+        let cases: [(Foreign, &[&str]); 6] = [
+            (|_| {}, &[SKILL]),
+            // Somebody wrote after the tool did.
+            (|place| place.file(&format!("{SKILL}/SKILL.md"), "evil"), &[]),
+            (|place| place.file(&format!("{SKILL}/other.md"), "evil"), &[]),
+            (|place| place.file(&format!("{SKILL}/more.md"), "evil"), &[]),
+            (|place| fs::remove_file(place.0.path().join(format!("{SKILL}/other.md"))).unwrap(), &[]),
+            // Another item does not count.
+            (|place| place.file(".prowess/skills/boats/SKILL.md", "evil"), &[SKILL]),
+        ];
+        for (foreign, moved) in cases {
+            let place = Place::new();
+            let record = place.record();
+            place.file(&manifest, "new");
+            foreign(&place);
+            assert_eq!(place.moved(&approved, &record), moved);
+        }
+        // The tool changed something else than what was trusted.
+        let place = Place::new();
+        let record = place.record();
+        place.file(&manifest, "new");
+        assert!(place.moved(&change(&manifest, Some("other"), "new", 0), &record).is_empty());
+    }
+
+    #[test]
+    fn new_files_count_with_the_directories_that_they_needed() {
+        let path = format!("{SKILL}/a/b/c.md");
+        for (directories, more, moved) in [(2, None, true), (1, None, false), (2, Some("a/evil.md"), false)] {
+            let place = Place::new();
+            let record = place.record();
+            place.file(&path, "new");
+            if let Some(more) = more {
+                place.file(&format!("{SKILL}/{more}"), "evil");
+            }
+            let moves = place.moved(&change(&path, None, "new", directories), &record);
+            assert_eq!(!moves.is_empty(), moved, "{directories} {more:?}");
+        }
+    }
+
+    #[test]
+    fn a_record_that_changed_meanwhile_stays() {
+        let change = change("AGENTS.md", Some("old"), "new", 0);
+        let step = Move { path: "AGENTS.md".to_owned(), from: Some("1".to_owned()), to: "2".to_owned() };
+        let mut record = Record::new("");
+        assert!(!change.apply(&step, &mut record), "revoked");
+        record.trust("AGENTS.md", "3");
+        assert!(!change.apply(&step, &mut record), "trusted with other bytes");
+        record.trust("AGENTS.md", "1");
+        record.refused.insert("AGENTS.md".to_owned(), "2".to_owned());
+        assert!(!change.apply(&step, &mut record), "the person said no to these bytes");
+        record.refused.clear();
+        assert!(change.apply(&step, &mut record));
+        assert_eq!(record.items["AGENTS.md"], "2");
+    }
+}

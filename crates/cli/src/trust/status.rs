@@ -69,9 +69,8 @@ pub(crate) fn status(project: Option<&Project>) -> Result<TrustStatus> {
     let items = items::find_items(project, Purpose::Compare, &record.paths().collect());
     let configuration = record.trusted_configuration().map(ToOwned::to_owned);
     let judged = judge(&items, Some(&record));
-    let memory = memory_texts(items, |path| {
-        judged.get(path).is_some_and(|item| item.status == ItemStatus::Trusted)
-    });
+    let memory =
+        memory_texts(items, |path| judged.get(path).is_some_and(|item| item.status == ItemStatus::Trusted));
     Ok(TrustStatus::Known { items: judged, configuration, memory })
 }
 

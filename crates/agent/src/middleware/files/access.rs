@@ -2,9 +2,7 @@
 
 use prowess_backend::entry::Target;
 use prowess_backend::{Backend, BackendError, VirtualPath};
-use prowess_permission::{
-    Action, Decision, Grant, Granted, Kind, Permissions, Question, RealPath, Verdict,
-};
+use prowess_permission::{Action, Decision, Grant, Granted, Kind, Permissions, Question, RealPath, Verdict};
 use prowess_skills::SkillView;
 use prowess_skills::owner::{FileOwner, WithheldFile};
 
