@@ -241,6 +241,7 @@ impl<'a> Entry<'a> {
 }
 
 /// What a file or directory was before an approved change.
+#[derive(Clone, Copy)]
 enum Before {
     Same,
     Missing,

@@ -63,7 +63,7 @@ impl FileAccess<'_> {
             Decision::Allow => {}
             // One question is enough: the question about writing shows the old text.
             Decision::Ask if writes == Decision::Ask => {}
-            Decision::Ask | Decision::Deny => drop(self.pass(read).await?),
+            Decision::Ask | Decision::Deny => _ = self.pass(read).await?,
         }
         self.write(path, action).await
     }
