@@ -8,10 +8,10 @@ use prowess_permission::Permissions;
 use crate::agent::{Agent, AgentBuilder, AgentError, AgentOptions};
 use crate::backends::Backends;
 use crate::middleware::{
-    Eviction, Files, Hooks, Memory, Skills, StateFiles, SubAgents, Summarisation, SummarisationOptions,
-    Todos, ToolPermissions,
+    ChangeWatcher, Eviction, Files, Hooks, Memory, Skills, StateFiles, SubAgents, Summarisation,
+    SummarisationOptions, Todos, ToolPermissions,
 };
-use crate::middleware::{MiddlewareError, MiddlewareFactory};
+use crate::middleware::{MiddlewareError, MiddlewareFactory, WatchedChanges};
 use crate::model::Model;
 use crate::thread::ThreadStore;
 use crate::tool::Tool;
@@ -63,6 +63,8 @@ pub struct DeepAgentBuilder {
     files: Option<Backends>,
     skills: Option<Skills>,
     memory: Vec<String>,
+    given_memory: Option<Memory>,
+    changes: Option<WatchedChanges>,
     added_sub_agents: Vec<(String, String, Agent)>,
     change_sub_agents: Option<ChangeSubAgents>,
     permissions: Option<Permissions>,
@@ -100,6 +102,8 @@ impl DeepAgentBuilder {
             files: None,
             skills: None,
             memory: Vec::new(),
+            given_memory: None,
+            changes: None,
             added_sub_agents: Vec::new(),
             change_sub_agents: None,
             permissions: None,
@@ -149,6 +153,18 @@ impl DeepAgentBuilder {
     /// The files of its memory, such as `/memory/AGENTS.md`.
     pub fn memory<P: Into<String>>(mut self, sources: impl IntoIterator<Item = P>) -> Self {
         self.memory.extend(sources.into_iter().map(Into::into));
+        self
+    }
+
+    /// A memory that you have set up, such as with files that you read yourself. It replaces [`DeepAgentBuilder::memory`].
+    pub fn given_memory(mut self, memory: Memory) -> Self {
+        self.given_memory = Some(memory);
+        self
+    }
+
+    /// Tells `watcher` about every change that the file tools make, also those of sub-agents.
+    pub fn watch_changes(mut self, watcher: Arc<dyn ChangeWatcher>) -> Self {
+        self.changes = Some(WatchedChanges::new(watcher));
         self
     }
 
@@ -215,7 +231,7 @@ impl DeepAgentBuilder {
     /// Two tools or two middleware have the same name; a path of the memory is invalid; or there is a memory without
     /// [`DeepAgentBuilder::files`].
     pub fn build(self) -> Result<Agent, AgentError> {
-        let general_purpose = self.assemble(Vec::new(), None).build()?;
+        let general_purpose = self.assemble(None, None).build()?;
         let mut sub_agents = SubAgents::new(general_purpose);
         for (name, description, agent) in &self.added_sub_agents {
             sub_agents = sub_agents.sub_agent(name, description, agent.clone());
@@ -232,6 +248,12 @@ impl DeepAgentBuilder {
         }
         let memory = self.memory.iter().map(|source| VirtualPath::parse(source));
         let memory = memory.collect::<Result<Vec<_>, _>>().map_err(|error| failed(error.into()))?;
+        let memory = match (&self.given_memory, &self.files) {
+            (Some(given), _) => Some(given.clone()),
+            (None, Some(files)) => Some(Memory::new(files.clone(), memory)),
+            (None, None) => None,
+        };
+        let memory = memory.filter(|memory| !memory.is_empty());
         self.assemble(memory, Some(sub_agents)).build()
     }
 
@@ -239,7 +261,7 @@ impl DeepAgentBuilder {
     ///
     /// The order matters. Middleware that settle calls come before those that ask about them, and those that ask come
     /// before hooks. Eviction wraps all tools.
-    fn assemble(&self, memory: Vec<VirtualPath>, sub_agents: Option<SubAgents>) -> AgentBuilder {
+    fn assemble(&self, memory: Option<Memory>, sub_agents: Option<SubAgents>) -> AgentBuilder {
         let mut builder = self.settings();
         let files = match &self.files {
             Some(files) => files.clone(),
@@ -250,8 +272,8 @@ impl DeepAgentBuilder {
             }
         };
         builder = builder.middleware(self.summaries(&files));
-        if !memory.is_empty() {
-            builder = builder.middleware(Memory::new(files.clone(), memory));
+        if let Some(memory) = memory {
+            builder = builder.middleware(memory);
         }
         if let Some(skills) = self.skill_middleware(sub_agents.as_ref()) {
             builder = builder.middleware(skills);
@@ -260,6 +282,9 @@ impl DeepAgentBuilder {
         if let Some(permissions) = self.permissions.clone() {
             builder = builder.middleware(ToolPermissions::new(permissions.clone()));
             file_tools = file_tools.permissions(permissions);
+        }
+        if let Some(changes) = self.changes.clone() {
+            file_tools = file_tools.changes(changes);
         }
         if let Some(hooks) = self.hooks.clone() {
             builder = builder.middleware(hooks);

@@ -47,6 +47,8 @@ pub struct TreeFiles {
     aliases: Vec<(VirtualPath, VirtualPath)>,
     /// The project, as the model sees it.
     project: Option<VirtualPath>,
+    /// Further places.
+    others: Vec<VirtualPath>,
 }
 
 impl TreeFiles {
@@ -54,7 +56,8 @@ impl TreeFiles {
     pub fn new(tree: &Tree) -> Self {
         // Nothing is at `/` itself.
         let files = CompositeBackend::new(Arc::new(MemoryBackend::new()));
-        let mut all = Self { tree: tree.clone(), files, aliases: Vec::new(), project: None };
+        let mut all =
+            Self { tree: tree.clone(), files, aliases: Vec::new(), project: None, others: Vec::new() };
         for (alias, place) in [(SKILLS, tree.skills()), (WORK, tree.work()), (EARLIER, tree.work())] {
             all.alias(alias, &place);
         }
@@ -107,6 +110,16 @@ impl TreeFiles {
         self.mount(&shown, backend)
     }
 
+    /// Adds another place.
+    ///
+    /// # Errors
+    ///
+    /// The path is not one of a backend.
+    pub fn place(mut self, at: &str, backend: Arc<dyn Backend>) -> Result<Self, BackendError> {
+        self.others.push(VirtualPath::parse(at)?);
+        self.mount(at, backend)
+    }
+
     fn mount(mut self, at: &str, backend: Arc<dyn Backend>) -> Result<Self, BackendError> {
         self.files = self.files.mount(VirtualPath::parse(at)?, backend);
         Ok(self)
@@ -129,21 +142,19 @@ impl TreeFiles {
             "" => Some(place.clone()),
             rest => place.join(rest).ok(),
         };
-        let places = [
-            self.project.clone(),
-            VirtualPath::parse(&self.tree.skills()).ok(),
-            VirtualPath::parse(&self.tree.work()).ok(),
-        ];
+        let named = [self.tree.skills(), self.tree.work()].map(|place| VirtualPath::parse(&place).ok());
+        let places: Vec<&VirtualPath> =
+            named.iter().flatten().chain(&self.project).chain(&self.others).collect();
         if let Some(renamed) =
             self.aliases.iter().find_map(|(alias, place)| below(place, path.strip_prefix(alias)?))
         {
             return renamed;
         }
-        if path.is_root() || places.iter().flatten().any(|place| path.starts_with(place)) {
+        if path.is_root() || places.iter().any(|place| path.starts_with(place)) {
             return path.clone();
         }
         // Earlier versions had the project at `/`. Directories above a place are only listed.
-        let is_above = || places.iter().flatten().any(|place| place.starts_with(path));
+        let is_above = || places.iter().any(|place| place.starts_with(path));
         let inside = path.as_str().trim_start_matches('/');
         let project = self.project.as_ref().filter(|_| !is_above());
         project.and_then(|project| below(project, inside)).unwrap_or_else(|| path.clone())

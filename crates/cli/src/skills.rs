@@ -134,11 +134,6 @@ impl Skills {
         self.trust_status.configuration(self.project.as_ref())
     }
 
-    /// Whether the project's AGENTS.md is used.
-    pub(crate) fn trusts_memory(&self) -> bool {
-        self.project.as_ref().is_some_and(|project| self.trust_status.trusts_memory(project))
-    }
-
     /// One line about what is not trusted and therefore not used.
     pub(crate) fn notice(&self) -> Option<String> {
         self.trust_status.notice(self.project.as_ref(), self.catalog.untrusted().len())

@@ -39,7 +39,8 @@ pub use self::contract::{
 };
 pub use self::cost_limit::CostLimit;
 pub use self::eviction::Eviction;
-pub use self::files::Files;
+pub(crate) use self::files::WatchedChanges;
+pub use self::files::{ChangeAllowed, ChangeWatcher, FileChange, Files};
 #[cfg(feature = "run")]
 pub use self::hooks::SandboxedHooks;
 pub use self::hooks::{

@@ -1,6 +1,6 @@
 //! Permission questions of a tool call. They wait in the thread, so the reply can come from another process.
 
-use prowess_permission::{Fingerprint, Permissions, Question, Refusal, Replies, Stopped};
+use prowess_permission::{Fingerprint, Grant, Permissions, Question, Refusal, Replies, Stopped};
 
 use super::{RefusedBy, ToolAnswer, ToolContext, ToolOutput};
 use crate::thread_state::{CallQuestion, CallReply, Consultation};
@@ -65,10 +65,10 @@ impl ToolContext<'_> {
     /// # Errors
     ///
     /// The call may not, or has to wait: the output that the tool must return.
-    pub async fn pass(&self, permissions: &Permissions, question: Question) -> Result<(), ToolOutput> {
+    pub async fn pass(&self, permissions: &Permissions, question: Question) -> Result<Grant, ToolOutput> {
         let replies = replies(self.consultation)?;
         match permissions.pass(question, &replies).await {
-            Ok(_) => Ok(()),
+            Ok(grant) => Ok(grant),
             Err(Stopped::Asks(question)) => Err(ToolOutput::Ask(call_question(*question, self.consultation))),
             Err(Stopped::Refused(refusal)) => Err(refusal_answer(&refusal).into()),
         }

@@ -6,6 +6,7 @@ mod agent;
 mod asks;
 mod attack;
 mod called_again;
+mod changes;
 mod contract;
 mod cost;
 mod deep;

@@ -19,6 +19,8 @@ use prowess_store::SqliteStore;
 use prowess_workspace::tree::Tree;
 use prowess_workspace::{Artifacts, Network, Runner, Scope};
 
+use super::kept_trust::KeptTrust;
+use super::memory::ChatMemory;
 use super::model::{self, ModelDefaults};
 use super::old_approvals;
 use super::open_thread::{LEASE, check_own};
@@ -27,10 +29,10 @@ use super::run_files::RunFiles;
 use super::thread_artifacts::OwnArtifacts;
 use super::thread_directory::ThreadDirectory;
 use super::tree::{ChatTree, PathNames, THREAD_FILES};
+use super::turn::Approver;
 use crate::artifacts;
 use crate::config::{Amount, Config, Flag, Inherited, OfProject, SkillSettings};
 use crate::options::RootArgs;
-use crate::project::MEMORY;
 use crate::servers;
 use crate::terminal::{count, printable};
 use crate::visibility::ChatSkills;
@@ -76,8 +78,8 @@ pub(super) struct ChatAgents {
     pub(super) catalog: Arc<Mutex<Catalog>>,
     /// The part of the project's configuration that is used.
     configuration: OfProject,
-    /// Whether the project's AGENTS.md is used.
-    trusts_memory: bool,
+    pub(super) memory: ChatMemory,
+    approver: Approver,
     /// The last notice about untrusted items.
     notice: Option<String>,
     pub(super) permissions: Permissions,
@@ -103,13 +105,23 @@ pub(super) struct AgentSetup {
     pub(super) artifacts: Artifacts,
     pub(super) workspace_dir: WorkspaceDir,
     pub(super) state: PathBuf,
+    pub(super) approver: Approver,
 }
 
 impl ChatAgents {
     /// Makes the agents. Also returns notices about old approvals and about servers that cannot be used.
     pub(super) async fn new(found: AgentSetup) -> Result<(Self, Vec<String>)> {
-        let AgentSetup { config, flags, root_args, mut skills, runner, artifacts, workspace_dir, state } =
-            found;
+        let AgentSetup {
+            config,
+            flags,
+            root_args,
+            mut skills,
+            runner,
+            artifacts,
+            workspace_dir,
+            state,
+            approver,
+        } = found;
         let model = model::configured(&config.settings)?;
         let directory = std::env::current_dir().context("the working directory cannot be read")?;
         if directory.to_str().is_none() {
@@ -131,13 +143,14 @@ impl ChatAgents {
         }
         let agents = Self {
             names: PathNames::of(runner.executor.as_deref()).await,
+            memory: ChatMemory::read(&config.settings.memory, &skills, &directory)?,
             model,
             store,
             directory,
             state,
             root_args,
             configuration: skills.configuration()?,
-            trusts_memory: skills.trusts_memory(),
+            approver,
             notice: skills.notice(),
             project: artifacts::project(&skills)?,
             catalog: Arc::new(Mutex::new(skills.catalog)),
@@ -184,7 +197,8 @@ impl ChatAgents {
             // `prowess servers` shows what cannot be used.
             skills.catalog = servers::add_skills(servers, &skills.catalog, Patience::endless()).await.0;
         }
-        let mut is_same = same(&known, &skills.catalog) && self.trusts_memory == skills.trusts_memory();
+        let memory = ChatMemory::read(&self.config.settings.memory, &skills, &self.directory)?;
+        let mut is_same = same(&known, &skills.catalog) && self.memory.is_same(&memory);
         let configuration = skills.configuration()?;
         if self.configuration != configuration {
             // The project's settings are used only while they are trusted; its restrictions stay.
@@ -197,7 +211,7 @@ impl ChatAgents {
             );
             (self.config, self.configuration, is_same) = (config, configuration, false);
         }
-        self.trusts_memory = skills.trusts_memory();
+        self.memory = memory;
         let notice = skills.notice();
         // A notice is shown once.
         let news = notice.clone().filter(|_| notice != self.notice);
@@ -260,11 +274,10 @@ impl ChatAgents {
         }
         let hooks = Hooks::new(self.config.hooks()?).commands(SandboxedHooks::new(runner));
         agent = agent.hooks(hooks);
-        // AGENTS.md is read only if it is trusted.
-        if self.trusts_memory && self.directory.join(MEMORY).is_file() {
-            let memory = tree.tree(thread).shown(&self.directory.join(MEMORY));
-            agent = agent.memory(memory);
-        }
+        let own = tree.tree(thread);
+        let shown = |path: &Path| VirtualPath::parse(&own.shown(path)?).ok();
+        agent = agent.given_memory(self.memory.middleware(&shown));
+        agent = agent.watch_changes(Arc::new(KeptTrust::new(self.approver)));
         if let Some(Amount(most)) = settings.limits.cost {
             agent = agent.middleware(CostLimit::new(self.config.settings.prices()?, dollars(most)?));
         }
@@ -314,7 +327,8 @@ impl ChatAgents {
     /// Where the paths that the model of a thread sees really are.
     fn chat_tree(&self, thread: &ThreadId, runner: Runner) -> ChatTree {
         let (project, thread_files) = (real_path(&self.directory), self.thread_files(thread));
-        ChatTree { project, thread_files, runner, names: self.names }
+        let memory = self.memory.outside().map(PathBuf::from).collect();
+        ChatTree { project, thread_files, memory, runner, names: self.names }
     }
 
     /// The command line that continues a thread, with its roots and its workspace directory.

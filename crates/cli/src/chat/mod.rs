@@ -9,9 +9,12 @@ mod events;
 mod history;
 mod input;
 mod input_display;
+mod kept_trust;
 mod keyboard;
 mod keys;
 mod line_editor;
+mod memory;
+mod memory_files;
 mod model;
 mod model_key;
 mod old_approvals;
@@ -110,7 +113,8 @@ pub(crate) async fn run(start: Start) -> Result<End> {
     let history = state.join("history");
     let unsent = Arc::new(UnsentMessage::default());
     restore_terminal::on_signals(&history, &unsent)?;
-    let found = AgentSetup { config, flags, root_args, skills, runner, artifacts, workspace_dir, state };
+    let found =
+        AgentSetup { config, flags, root_args, skills, runner, artifacts, workspace_dir, state, approver };
     let (agents, notices) = ChatAgents::new(found).await?;
     let id = match &resume {
         Some(wanted) => crate::threads::find(&agents.store, &agents.directory, wanted).await?,

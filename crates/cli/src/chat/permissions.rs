@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use prowess_agent::ThreadId;
 use prowess_permission::real_path::real_path;
-use prowess_permission::{Decision, Pattern, Permissions, Policy, Rule, RuleSource};
+use prowess_permission::{Decision, Kind, Pattern, Permissions, Policy, Rule, RuleSource};
 
 use super::agents::{ChatAgents, NAME};
 use super::tree::THREAD_FILES;
@@ -63,8 +63,11 @@ impl ChatAgents {
     /// The rules for the file tools. The agent may read what was moved out of its own conversation into files.
     pub(super) fn file_permissions(&self, thread: &ThreadId) -> Permissions {
         let kept = kept_rules(&self.thread_files(thread));
-        let policy = policy(&self.config, &self.workspace_dir).rules(RuleSource::BuiltInAgent, kept);
-        let policy = policy.rules(RuleSource::BuiltInAgent, self.workspace_rules(thread));
+        // A rule such as `write = "allow"` is about the working directory, and not about these files.
+        let outside =
+            self.memory.outside().map(|path| Rule::guard(&Kind::WRITE, Pattern::literal(&path).as_str()));
+        let rules = kept.chain(outside).chain(self.workspace_rules(thread));
+        let policy = policy(&self.config, &self.workspace_dir).rules(RuleSource::BuiltInAgent, rules);
         Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy)
     }
 }

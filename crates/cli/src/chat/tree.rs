@@ -15,6 +15,7 @@ use prowess_workspace::tree::{Tree, WORK};
 use prowess_workspace::{Executor, Level, Runner};
 
 use super::agents::make;
+use super::memory_files::{MOUNT, MemoryFiles};
 
 /// Directories for what was moved out of the conversation into files. They are stored with the thread, not among the
 /// user's files. The model sees them in its workspace.
@@ -30,6 +31,8 @@ pub(super) struct ChatTree {
     pub(super) project: PathBuf,
     /// The directory of files stored with the thread.
     pub(super) thread_files: PathBuf,
+    /// Memory files that are not in the project.
+    pub(super) memory: Vec<PathBuf>,
     pub(super) runner: Runner,
     pub(super) names: PathNames,
 }
@@ -63,6 +66,11 @@ impl ChatTree {
         for name in THREAD_FILES {
             tree = tree.place(format!("{WORK}/{name}"), self.thread_files.join(name));
         }
+        for file in &self.memory {
+            if let Some(path) = MemoryFiles::path_for_model(file) {
+                tree = tree.place(path.as_str(), file);
+            }
+        }
         match self.names {
             PathNames::Own => tree,
             PathNames::Real => tree.real_names(),
@@ -80,7 +88,11 @@ impl ChatTree {
         }
         let latest = move || catalog.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let skills: Arc<dyn Backend> = Arc::new(SkillDirectories::new(latest));
-        let parts = Parts { tree: self, project, kept, skills };
+        let memory: Option<Arc<dyn Backend>> = match self.memory.as_slice() {
+            [] => None,
+            files => Some(Arc::new(MemoryFiles::new(files.to_vec()))),
+        };
+        let parts = Parts { tree: self, project, kept, skills, memory };
         // A path that cannot be part of a backend is found now, and not in the middle of a turn.
         let own = parts.of_thread(thread).map_err(|error| anyhow!("{error}"))?;
         let known = Mutex::new(HashMap::from([(thread.clone(), own)]));
@@ -102,12 +114,16 @@ struct Parts {
     project: Arc<dyn Backend>,
     kept: Vec<(&'static str, Arc<dyn Backend>)>,
     skills: Arc<dyn Backend>,
+    memory: Option<Arc<dyn Backend>>,
 }
 
 impl Parts {
     fn of_thread(&self, thread: &ThreadId) -> Result<Arc<dyn Backend>, BackendError> {
         let files = TreeFiles::new(&self.tree.tree(thread)).project(Arc::clone(&self.project))?;
         let mut files = files.skills(Arc::clone(&self.skills))?;
+        if let Some(memory) = &self.memory {
+            files = files.place(&format!("/{MOUNT}"), Arc::clone(memory))?;
+        }
         for (name, backend) in &self.kept {
             files = files.work(name, Arc::clone(backend), Some(&format!("/{name}")))?;
         }

@@ -15,7 +15,7 @@ use super::read::{Reader, Row, Section, Table, alternatives, check_keys};
 use super::renamed::rename;
 use super::setting::Parsed;
 use super::value::{Origin, Values, put};
-use super::{artifacts, limits, mcp, model, price, provider, sandbox, skills, telemetry};
+use super::{artifacts, limits, mcp, memory, model, price, provider, sandbox, skills, telemetry};
 use crate::terminal::printable;
 
 /// Declares the settings, with the name and the type of each table.
@@ -47,6 +47,7 @@ settings! {
     skills: skills::SkillSettings,
     sandbox: sandbox::SandboxSettings,
     artifacts: artifacts::ArtifactSettings,
+    memory: memory::MemorySettings,
     limits: limits::LimitSettings,
     mcp: BTreeMap<Parsed<ServerLabel>, mcp::McpSettings>,
     price: BTreeMap<Parsed<ModelPattern>, price::PriceSettings>,

@@ -164,6 +164,8 @@ fn every_mistake_in_a_file_is_one_line_with_its_place() {
         "[sandbox]\nhosts = [\"*.com\"]",
         "[sandbox]\nengine_socket = \"podman.sock\"",
         "[sandbox]\nallow_loaders = [\"\"]",
+        "[memory]\nfiles = [\"../AGENTS.md\"]",
+        "[memory]\nfiles = \"AGENTS.md\"",
         "[limits]\ncost = -1",
         "[limits]\ncost = inf",
         "[price.a]\ninput = 1",
@@ -203,6 +205,7 @@ fn a_project_cannot_set_what_is_the_user_s() {
         ("[provider.openai]\nbase_url = \"https://evil.example\"", "provider.openai.base_url"),
         ("[sandbox]\nlevel = \"none\"", "sandbox.level"),
         ("[skills]\nmax_loaded_skills = 2\nroots = [\"/\"]", "skills.roots"),
+        ("[memory]\nfiles = [\"/etc/passwd\"]", "memory.files"),
         ("[price.a]\ninput = 0\noutput = 0", "price.a.input"),
         ("[telemetry]\nendpoint = \"https://evil.example\"", "telemetry.endpoint"),
     ] {

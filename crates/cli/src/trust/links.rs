@@ -28,7 +28,7 @@ pub(super) struct SkillDirectory {
     /// Its path below the top, as the catalog knows it.
     pub(super) path: String,
     /// The same path without links.
-    real: String,
+    pub(super) real: String,
     pub(super) directory: OwnedFd,
 }
 
@@ -70,6 +70,14 @@ impl SkillDirectories {
     /// The top of the project.
     pub(super) fn top(&self) -> BorrowedFd<'_> {
         self.top.as_fd()
+    }
+
+    /// The path of an existing file without links, if it is below the top.
+    pub(super) fn real_path(&self, path: &str) -> Option<String> {
+        match self.follow_path("", path).end {
+            End::There(real) => Some(real),
+            _ => None,
+        }
     }
 
     /// Where the link at `path` below a skill directory leads.

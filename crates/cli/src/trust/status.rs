@@ -1,6 +1,7 @@
 //! The trust status of a project and of its items.
 
 use anyhow::Result;
+use bytes::Bytes;
 use prowess_catalog::SkillEntry;
 use prowess_catalog::trusted::TrustedEntries;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +10,7 @@ use super::items::{self, Purpose};
 use super::trust_file::{Record, TrustFile};
 use super::{Item, ItemKind};
 use crate::config::{self, FILE_NAME, OfProject, Source};
-use crate::project::{MEMORY, Project};
+use crate::project::Project;
 use crate::terminal::{count, printable};
 
 /// How many untrusted items are named.
@@ -29,6 +30,8 @@ pub(crate) enum TrustStatus {
         items: BTreeMap<String, ItemTrust>,
         /// The text of the configuration when it was trusted.
         configuration: Option<String>,
+        /// The trusted memory files, as they were read to check them.
+        memory: BTreeMap<String, Bytes>,
     },
 }
 
@@ -65,7 +68,16 @@ pub(crate) fn status(project: Option<&Project>) -> Result<TrustStatus> {
     let Some(record) = file.get(project.top())? else { return Ok(TrustStatus::Unasked) };
     let items = items::find_items(project, Purpose::Compare, &record.paths().collect());
     let configuration = record.trusted_configuration().map(ToOwned::to_owned);
-    Ok(TrustStatus::Known { items: judge(&items, Some(&record)), configuration })
+    let judged = judge(&items, Some(&record));
+    let memory =
+        memory_texts(items, |path| judged.get(path).is_some_and(|item| item.status == ItemStatus::Trusted));
+    Ok(TrustStatus::Known { items: judged, configuration, memory })
+}
+
+/// The texts of the memory files that count.
+fn memory_texts(items: BTreeMap<String, Item>, counts: impl Fn(&str) -> bool) -> BTreeMap<String, Bytes> {
+    let memory = items.into_iter().filter(|(path, item)| item.kind == ItemKind::Memory && counts(path));
+    memory.filter_map(|(path, mut item)| Some((path, Bytes::from(item.texts.remove("")?)))).collect()
 }
 
 /// The status of each item, by the recorded decisions. Missing items are ignored.
@@ -146,9 +158,21 @@ impl TrustStatus {
         configuration.as_deref().filter(|_| project.has_configuration() && !self.trusts(FILE_NAME))
     }
 
-    /// Whether the project's AGENTS.md is used.
-    pub(crate) fn trusts_memory(&self, project: &Project) -> bool {
-        self.trusts(&project.memory().to_string_lossy())
+    /// The memory files of the project that are used, by their paths below the top.
+    pub(crate) fn memory(&self, project: &Project) -> BTreeMap<String, Bytes> {
+        match self {
+            Self::NothingToTrust | Self::Unasked => BTreeMap::new(),
+            Self::Known { memory, .. } => memory.clone(),
+            Self::Whole => {
+                memory_texts(items::find_items(project, Purpose::Compare, &BTreeSet::new()), |_| true)
+            }
+        }
+    }
+
+    /// The memory files of the project that are not used.
+    fn unused_memory(&self, project: &Project) -> Vec<String> {
+        let paths = project.present_memory().map(|path| path.to_string_lossy().into_owned());
+        paths.filter(|path| !self.trusts(path)).map(|path| printable(&path)).collect()
     }
 
     fn trusts(&self, path: &str) -> bool {
@@ -188,8 +212,9 @@ impl TrustStatus {
 
     /// One line about what is not trusted and therefore not used in a chat.
     pub(crate) fn notice(&self, project: Option<&Project>, skills: usize) -> Option<String> {
-        let memory = project.filter(|project| project.has_memory() && !self.trusts_memory(project));
-        let memory = memory.map(|_| format!("its {MEMORY} is not read"));
+        let memory = project.map(|project| self.unused_memory(project)).unwrap_or_default();
+        let are = if memory.len() == 1 { "is" } else { "are" };
+        let memory = (!memory.is_empty()).then(|| format!("its {} {are} not read", memory.join(" and ")));
         self.notice_line([hidden_skills(skills), self.unused_configuration(project), memory], |_| true)
     }
 
@@ -271,9 +296,12 @@ pub(super) fn list_untrusted<'a>(items: impl IntoIterator<Item = (&'a String, &'
 }
 
 impl ItemTrust {
-    /// The name of the item. Skill directories are named by their path.
+    /// The name of the item. Skill directories and memory files are named by their path.
     fn name(&self, path: &str) -> String {
-        if self.kind == ItemKind::Directory { printable(path) } else { last_part(path) }
+        match self.kind {
+            ItemKind::Directory | ItemKind::Memory => printable(path),
+            ItemKind::Skill | ItemKind::Configuration => last_part(path),
+        }
     }
 }
 

@@ -13,7 +13,6 @@ use super::review::TrustReview;
 use super::status::{ItemStatus, stay_trusted};
 use super::{FileKind, Item, ItemKind};
 use crate::config;
-use crate::project::MEMORY;
 use crate::rows::folded;
 use crate::terminal::{Style, count, printable, printable_lines, printable_start, size, styled};
 
@@ -101,9 +100,12 @@ impl TrustReview<'_> {
             1 => parts.push("Models will see the skill and can ask to run its commands.".to_owned()),
             _ => parts.push(format!("Models will see {its} skills and can ask to run their commands.")),
         }
-        let files = [(ItemKind::Configuration, config::FILE_NAME), (ItemKind::Memory, MEMORY)];
-        let files = files.into_iter().filter(|(kind, _)| number(*kind) > 0).map(|(_, name)| name);
-        let files: Vec<&str> = files.collect();
+        let of_kind = |kind| {
+            let paths = self.asked().filter(move |(path, _)| self.items[*path].kind == kind);
+            paths.map(|(path, _)| printable(path))
+        };
+        let files = of_kind(ItemKind::Configuration).chain(of_kind(ItemKind::Memory));
+        let files: Vec<String> = files.collect();
         if !files.is_empty() {
             parts.push(format!("The project's {} will be used.", files.join(" and ")));
         }

@@ -2,11 +2,12 @@
 
 use prowess_backend::entry::Target;
 use prowess_backend::{Backend, BackendError, VirtualPath};
-use prowess_permission::{Action, Decision, Kind, Permissions, Question, RealPath, Verdict};
+use prowess_permission::{Action, Decision, Grant, Granted, Kind, Permissions, Question, RealPath, Verdict};
 use prowess_skills::SkillView;
 use prowess_skills::owner::{FileOwner, WithheldFile};
 
 use super::Stop;
+use super::change::{ChangeAllowed, ChangePermit};
 use crate::tool::ToolContext;
 
 /// Which files a call may read and change, by the permission rules and by the skills that own files.
@@ -41,13 +42,20 @@ impl FileAccess<'_> {
     }
 
     /// Asks to write a file.
-    pub(super) async fn write(&self, path: &VirtualPath, action: Action) -> Result<(), Stop> {
+    pub(super) async fn write(&self, path: &VirtualPath, action: Action) -> Result<ChangePermit, Stop> {
         let target = self.find(path).await?;
-        self.pass(about(Kind::WRITE, path, &target).action(action)).await
+        let question = about(Kind::WRITE, path, &target).action(action);
+        let rule = self.verdict(&question).and_then(|verdict| verdict.rule);
+        let allowed = match (self.pass(question).await?.map(|grant| grant.how()), rule) {
+            (None, _) => ChangeAllowed::Unchecked,
+            (Some(Granted::Rule), Some((source, rule))) => ChangeAllowed::Rule(source, rule),
+            (Some(how), _) => ChangeAllowed::Granted(how),
+        };
+        Ok(ChangePermit { target, allowed })
     }
 
     /// Asks to edit a file. That also reveals its text.
-    pub(super) async fn edit(&self, path: &VirtualPath, action: Action) -> Result<(), Stop> {
+    pub(super) async fn edit(&self, path: &VirtualPath, action: Action) -> Result<ChangePermit, Stop> {
         let target = self.find(path).await?;
         let read = about(Kind::READ, path, &target);
         let writes = self.decision(&about(Kind::WRITE, path, &target));
@@ -55,7 +63,7 @@ impl FileAccess<'_> {
             Decision::Allow => {}
             // One question is enough: the question about writing shows the old text.
             Decision::Ask if writes == Decision::Ask => {}
-            Decision::Ask | Decision::Deny => self.pass(read).await?,
+            Decision::Ask | Decision::Deny => _ = self.pass(read).await?,
         }
         self.write(path, action).await
     }
@@ -67,15 +75,17 @@ impl FileAccess<'_> {
         let question = Question::new(Kind::RUN, command);
         let question = question.action(Action::Execute { command: command.to_owned(), because_of });
         // Text of a server may have led to this command, so a person decides each time.
-        self.pass(if is_led { question.each_time() } else { question }).await
+        self.pass(if is_led { question.each_time() } else { question }).await?;
+        Ok(())
     }
 
-    async fn pass(&self, question: Question) -> Result<(), Stop> {
+    /// Gets permission for an action, if there are rules.
+    async fn pass(&self, question: Question) -> Result<Option<Grant>, Stop> {
         let of_skills = || self.skills.as_ref().map(|skills| skills.engine().permissions());
         let rules = self.permissions.or_else(|| of_skills().filter(|_| question.each_time));
         match rules {
-            Some(permissions) => Ok(self.context.pass(permissions, question).await?),
-            None => Ok(()),
+            Some(permissions) => Ok(Some(self.context.pass(permissions, question).await?)),
+            None => Ok(None),
         }
     }
 

@@ -2,23 +2,25 @@
 
 mod access;
 mod arguments;
+mod change;
 mod listing;
 mod read;
+mod write;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use prowess_backend::{
-    Backend, BackendError, Edit, EntryKind, ExecuteRequest, GlobQuery, GrepQuery, VirtualPath, WriteMode,
-};
-use prowess_permission::{Action, Permissions};
+use prowess_backend::{Backend, BackendError, EntryKind, ExecuteRequest, GlobQuery, GrepQuery, VirtualPath};
+use prowess_permission::Permissions;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use self::access::{FileAccess, ReadAccess};
 use self::arguments::{EditFile, Execute, Glob, Grep, Ls, Read, Write};
+pub(crate) use self::change::WatchedChanges;
+pub use self::change::{ChangeAllowed, ChangeWatcher, FileChange};
 use self::listing::{ListingText, MAX_NAMES, MAX_NOTES};
 use crate::backends::Backends;
 use crate::middleware::{Middleware, MiddlewareContext, skills};
@@ -62,6 +64,7 @@ const DEFAULT_EXECUTE: Duration = Duration::from_secs(120);
 pub struct Files {
     backends: Backends,
     permissions: Option<Permissions>,
+    changes: Option<WatchedChanges>,
 }
 
 impl Files {
@@ -70,7 +73,7 @@ impl Files {
     /// Files of a denied skill do not exist for the agent. Files of a skill that needs approval can be read once it is
     /// loaded.
     pub fn new(backends: impl Into<Backends>) -> Self {
-        Self { backends: backends.into(), permissions: None }
+        Self { backends: backends.into(), permissions: None, changes: None }
     }
 
     /// Applies permission rules to the tools.
@@ -81,6 +84,18 @@ impl Files {
     #[must_use]
     pub fn permissions(mut self, permissions: Permissions) -> Self {
         self.permissions = Some(permissions);
+        self
+    }
+
+    /// Tells `watcher` about every change that `write_file` and `edit_file` make to files on this machine.
+    #[must_use]
+    pub fn watch_changes(self, watcher: Arc<dyn ChangeWatcher>) -> Self {
+        self.changes(WatchedChanges::new(watcher))
+    }
+
+    /// The same, with a lock that several agents share.
+    pub(crate) fn changes(mut self, changes: WatchedChanges) -> Self {
+        self.changes = Some(changes);
         self
     }
 }
@@ -94,8 +109,12 @@ impl Middleware for Files {
     fn tools(&self, context: MiddlewareContext<'_>) -> Vec<Arc<dyn Tool>> {
         let backend = self.backends.at(context);
         let can = |kind: &FileToolKind| *kind != FileToolKind::Execute || backend.executor().is_some();
-        let tool =
-            |kind| FileTool { kind, backend: Arc::clone(&backend), permissions: self.permissions.clone() };
+        let tool = |kind| FileTool {
+            kind,
+            backend: Arc::clone(&backend),
+            permissions: self.permissions.clone(),
+            changes: self.changes.clone(),
+        };
         KINDS.into_iter().filter(can).map(|kind| Arc::new(tool(kind)) as Arc<dyn Tool>).collect()
     }
 }
@@ -127,6 +146,7 @@ struct FileTool {
     kind: FileToolKind,
     backend: Arc<dyn Backend>,
     permissions: Option<Permissions>,
+    changes: Option<WatchedChanges>,
 }
 
 /// Why a call ends early.
@@ -264,31 +284,6 @@ impl FileTool {
         access.read(&path).await?;
         let from = (read.offset, read.piece);
         Ok(read::lines(&*self.backend, &path, from, read.limit.max(1)).await?)
-    }
-
-    async fn write(&self, write: Write, access: &FileAccess<'_>) -> Result<String, Stop> {
-        let path = VirtualPath::parse(&write.file_path)?;
-        access.write(&path, Action::WriteFile { content: write.content.clone() }).await?;
-        let entry = self.backend.write(&path, write.content.into(), WriteMode::CreateNew).await?;
-        Ok(format!("Wrote {} ({} bytes).", entry.path, entry.size))
-    }
-
-    async fn edit(&self, edit: EditFile, access: &FileAccess<'_>) -> Result<String, Stop> {
-        let path = VirtualPath::parse(&edit.file_path)?;
-        let all = edit.replace_all;
-        let action = Action::EditFile {
-            old_string: edit.old_string.clone(),
-            new_string: edit.new_string.clone(),
-            replace_all: all,
-        };
-        access.edit(&path, action).await?;
-        let change = if all {
-            Edit::all(edit.old_string, edit.new_string)
-        } else {
-            Edit::unique(edit.old_string, edit.new_string)
-        };
-        let edited = self.backend.edit(&path, &change).await?;
-        Ok(format!("Replaced {} in {}.", count(edited.replacements, "occurrence"), edited.entry.path))
     }
 
     async fn glob(&self, glob: Glob, access: &FileAccess<'_>) -> Result<String, Stop> {
