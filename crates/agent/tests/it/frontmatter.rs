@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use prowess_agent::middleware::{Files, Skills, SkillsState, SubAgents, ToolPermissions};
+use prowess_agent::middleware::{
+    Files, SkillModel, SkillModels, Skills, SkillsState, SubAgents, ToolPermissions,
+};
 use prowess_agent::model::Effort;
 use prowess_agent::{Agent, CallReply, Model, NoWatcher, ThreadId, TurnOutcome, TurnStatus};
 use prowess_permission::{Action, Decision, Kind, Permissions, Policy, Question, Rule, RuleSource};
@@ -19,10 +21,11 @@ fn load(name: &str) -> String {
 fn choosing(world: &World, models: &[(&'static str, &Arc<Says>)]) -> Skills {
     let models: Vec<(&str, Arc<Says>)> =
         models.iter().map(|(name, model)| (*name, Arc::clone(model))).collect();
-    world.skills(Dialect::DeepAgents).models(move |name| {
-        let found = models.iter().find(|(known, _)| *known == name)?;
-        Some(Arc::clone(&found.1) as Arc<dyn Model>)
-    })
+    let find = move |name: &str| match models.iter().find(|(known, _)| *known == name) {
+        Some((_, model)) => SkillModel::Use(Arc::clone(model) as Arc<dyn Model>),
+        None => SkillModel::Unavailable { reason: "nobody has it".to_owned() },
+    };
+    world.skills(Dialect::DeepAgents).models(SkillModels::new(find))
 }
 
 /// Two models at once, and two skills that both set one: the latest loaded wins, and when it goes the other does.
@@ -208,7 +211,7 @@ async fn a_skill_with_paths_is_offered_when_such_a_file_is_in_play() {
 #[tokio::test]
 async fn a_person_starts_a_skill_with_a_slash() {
     let world = World::new(&[
-        ("deploy", "disable-model-invocation: true\narguments: [where]\n", "Deploy to $1."),
+        ("deploy", "disable-model-invocation: true\narguments: [where]\n", "Deploy to $0."),
         ("inner", "user-invocable: false\n", "Inner."),
     ])
     .await;

@@ -191,7 +191,7 @@ impl Middleware for ThreadSkills {
         mut next: NextModel<'_>,
     ) -> Result<ModelResponse, ModelError> {
         let view = self.at(context.states);
-        model_choice::apply(&view, self.models.as_ref(), &mut next);
+        next.request.effort = model_choice::effort(&view).or(next.request.effort);
         // Removes the text of unloaded skills, if the session is set to do so.
         for message in &mut next.request.messages {
             let Content::Tool(result) = &message.content else { continue };
@@ -201,7 +201,10 @@ impl Middleware for ThreadSkills {
                 *message = Arc::new(shorter);
             }
         }
-        next.call().await
+        match (model_choice::wanted(&view), &self.models) {
+            (Some(wanted), Some(models)) => model_choice::call(wanted, models, next).await,
+            _ => next.call().await,
+        }
     }
 
     async fn after_model(

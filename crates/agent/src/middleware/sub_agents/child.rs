@@ -74,10 +74,14 @@ impl ChildTask<'_> {
     async fn turn(&self, thread: &mut Thread) -> Result<TurnStatus, AgentError> {
         let progress = self.context.progress;
         let watcher = move |update: ThreadUpdate<'_>| {
-            if let ThreadUpdate::Stored(Event::ModelResponded { message, .. }) = update {
-                for call in message.tool_calls() {
-                    progress(&format!("{}: {}", self.name, call.name));
+            match update {
+                ThreadUpdate::Stored(Event::ModelResponded { message, .. }) => {
+                    for call in message.tool_calls() {
+                        progress(&format!("{}: {}", self.name, call.name));
+                    }
                 }
+                ThreadUpdate::Notice(text) => progress(&format!("{}: {text}", self.name)),
+                _ => {}
             }
         };
         let reply = self.reply(thread);
