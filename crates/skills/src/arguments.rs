@@ -236,13 +236,20 @@ mod tests {
             expanded("arguments: [env, tag]\n", "$0 $1 $ARGUMENTS[7] $env $tag.", Some("a")),
             "a $1 $ARGUMENTS[7] a ."
         );
-        assert_eq!(expanded("", "$99999999999999999999", Some("a")), "$99999999999999999999\n\nARGUMENTS: a\n");
+        assert_eq!(
+            expanded("", "$99999999999999999999", Some("a")),
+            "$99999999999999999999\n\nARGUMENTS: a\n"
+        );
     }
 
     #[test]
     fn a_backslash_keeps_a_variable() {
         assert_eq!(
-            expanded("arguments: [env]\n", r"\$1.00 \$ARGUMENTS \$ARGUMENTS[0] \$env \$HOME \\$0 $0", Some("a b")),
+            expanded(
+                "arguments: [env]\n",
+                r"\$1.00 \$ARGUMENTS \$ARGUMENTS[0] \$env \$HOME \\$0 $0",
+                Some("a b")
+            ),
             r"$1.00 $ARGUMENTS $ARGUMENTS[0] $env \$HOME \\a a"
         );
         assert_eq!(expanded("", r"\$0", Some("a")), "$0\n\nARGUMENTS: a\n");
@@ -286,7 +293,10 @@ mod tests {
     #[test]
     fn quotes_hold_words_together() {
         assert_eq!(split_words("a 'b c' \"d \\\" e\" it's '' f"), ["a", "b c", "d \" e", "it's", "", "f"]);
-        assert_eq!(split_words(r#"--title="b c"d e\ f \d \" \\"#), ["--title=b cd", "e f", r"\d", "\"", "\\"]);
+        assert_eq!(
+            split_words(r#"--title="b c"d e\ f \d \" \\"#),
+            ["--title=b cd", "e f", r"\d", "\"", "\\"]
+        );
         assert_eq!(split_words("'open end \"too"), ["'open", "end", "\"too"]);
         assert_eq!(split_words("é\u{a0}'ü ö'"), ["é", "ü ö"]);
     }

@@ -1,12 +1,14 @@
 //! What the frontmatter of a loaded skill does to the agent: contract, section 8.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use prowess_agent::middleware::{
     Files, SkillModel, SkillModels, Skills, SkillsState, SubAgents, ToolPermissions,
 };
-use prowess_agent::model::Effort;
-use prowess_agent::{Agent, CallReply, Model, NoWatcher, ThreadId, TurnOutcome, TurnStatus};
+use prowess_agent::model::{Effort, ModelErrorKind};
+use prowess_agent::{
+    Agent, CallReply, Model, ModelError, NoWatcher, ThreadId, ThreadUpdate, TurnOutcome, TurnStatus,
+};
 use prowess_permission::{Action, Decision, Kind, Permissions, Policy, Question, Rule, RuleSource};
 use prowess_skills::{AllowedTools, Dialect, SessionOptions};
 
@@ -60,6 +62,48 @@ async fn the_latest_loaded_skill_chooses_the_model() {
         "what nobody knows changes nothing"
     );
     assert_eq!(thread.last_response().as_deref(), Some("own again"));
+}
+
+/// The provider has no such model, and nobody knows the other: the thread goes on with its own, and the person reads it
+/// once.
+#[tokio::test]
+async fn a_model_that_nobody_has_does_not_end_a_turn() {
+    let world = World::new(&[
+        ("poem", "model: poet\n", "Write verses."),
+        ("odd", "model: \"nobody\\e[2J\"\n", "Odd."),
+        ("same", "model: inherit\n", "Same."),
+    ])
+    .await;
+    let own = Says::new([
+        calls(&[("a", "load_skill", &load("poem"))]),
+        calls(&[("b", "load_skill", &load("odd"))]),
+        calls(&[("c", "load_skill", &load("same"))]),
+        text("done"),
+        text("done again"),
+    ]);
+    let gone = ModelError::new("says", ModelErrorKind::NoSuchModel, "HTTP 404: no\nsuch model");
+    let poet = Says::new([Err(gone)]);
+    let agent = world.agent(own.clone()).middleware(choosing(&world, &[("poet", &poet)])).build().unwrap();
+    let mut thread = open(&agent).await;
+    let notices = Mutex::new(Vec::new());
+    let watcher = |update: ThreadUpdate<'_>| {
+        if let ThreadUpdate::Notice(text) = update {
+            notices.lock().unwrap().push(text.to_owned());
+        }
+    };
+    for line in ["go", "go on"] {
+        let turn = thread.say(line, &watcher).await.unwrap();
+        assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded));
+    }
+    assert_eq!((own.count(), poet.count()), (5, 1));
+    assert_eq!(
+        *notices.lock().unwrap(),
+        [
+            "skill 'poem' asks for the model `poet`, but the provider does not have says: HTTP 404: no such model; says is \
+             used instead",
+            "skill 'odd' asks for the model `nobody\\u{1b}[2J`, but nobody has it; says is used instead",
+        ]
+    );
 }
 
 /// `preapprove`: what a loaded skill lists is not asked about; what the rules deny stays denied.

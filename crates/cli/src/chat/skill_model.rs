@@ -74,7 +74,8 @@ fn meaning(settings: &Settings, name: &str) -> Result<Option<ModelName>, String>
         return Err("that is no name of a model".to_owned());
     }
     // `openai:gpt-5`, and `openai/gpt-5` as other agents write it.
-    if let Some((whose, model)) = word.split_once(':').filter(|(whose, _)| settings.provider.contains_key(*whose))
+    if let Some((whose, model)) =
+        word.split_once(':').filter(|(whose, _)| settings.provider.contains_key(*whose))
     {
         return if whose == provider { Ok(Some(of_provider(model))) } else { Err(other(whose)) };
     }

@@ -50,7 +50,9 @@ pub(crate) fn is_family(name: &str, model: &ModelName) -> bool {
 pub(super) fn resolve(sources: &mut [Values]) {
     let name = ["model", "name"].map(ToOwned::to_owned).to_vec();
     for at in 0..sources.len() {
-        let Some(Json::String(word)) = sources[at].get(&name).map(|value| value.json.clone()) else { continue };
+        let Some(Json::String(word)) = sources[at].get(&name).map(|value| value.json.clone()) else {
+            continue;
+        };
         let path = ["alias", &word, "model"].map(ToOwned::to_owned).to_vec();
         let model = sources.iter().rev().find_map(|values| values.get(&path)).map(|value| value.json.clone());
         if let (Some(model), Some(value)) = (model, sources[at].get_mut(&name)) {

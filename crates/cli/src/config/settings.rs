@@ -82,7 +82,8 @@ impl Settings {
         for (name, server) in &self.mcp {
             server.check(name, |key| reader.origin(&["mcp", name, key]))?;
         }
-        let aliases = self.alias.iter().map(|(name, alias)| (["alias", name, "model"].to_vec(), &alias.model));
+        let aliases =
+            self.alias.iter().map(|(name, alias)| (["alias", name, "model"].to_vec(), &alias.model));
         for (path, model) in aliases.chain([(["model", "name"].to_vec(), &self.model.name)]) {
             let ModelName::Of { provider, .. } = model else { continue };
             if !self.provider.contains_key(provider.as_str()) {

@@ -247,11 +247,20 @@ mod tests {
                 r#"{"error": {"message": "The model `x` does not exist or you do not have access to it.",
                     "type": "invalid_request_error", "param": null, "code": "model_not_found"}}"#,
             ),
-            (403, r#"{"error": {"message": "Project has no access to model `x`", "code": "model_not_found"}}"#),
+            (
+                403,
+                r#"{"error": {"message": "Project has no access to model `x`", "code": "model_not_found"}}"#,
+            ),
             (400, r#"{"error": {"message": "invalid model ID", "type": "invalid_request_error"}}"#),
             (404, r#"{"type": "error", "error": {"type": "not_found_error", "message": "model: claude-0"}}"#),
-            (404, r#"{"error": {"code": "DeploymentNotFound", "message": "The deployment does not exist."}}"#),
-            (404, r#"{"error": {"message": "model \"x\" not found, try pulling it first", "type": "api_error"}}"#),
+            (
+                404,
+                r#"{"error": {"code": "DeploymentNotFound", "message": "The deployment does not exist."}}"#,
+            ),
+            (
+                404,
+                r#"{"error": {"message": "model \"x\" not found, try pulling it first", "type": "api_error"}}"#,
+            ),
             (404, r#"{"error": "model 'x' not found"}"#),
             (404, r#"{"object": "error", "message": "The model `x` does not exist.", "code": 404}"#),
             (400, r#"{"error": {"code": 400, "message": "model 'x' not found"}}"#),

@@ -110,7 +110,9 @@ impl PreparedLoad {
                 Placement::ToolAnswer => {
                     let reason = reload.map(|reload| {
                         let why = reload.reason(&name);
-                        format!("{why} These instructions replace the earlier ones, which no longer apply.\n\n")
+                        format!(
+                            "{why} These instructions replace the earlier ones, which no longer apply.\n\n"
+                        )
                     });
                     let summary = framing::resource_summary(&text.resources);
                     let reason = reason.unwrap_or_default();
@@ -119,7 +121,9 @@ impl PreparedLoad {
                 Placement::SystemMessage => match reload {
                     Some(reload) => {
                         let why = reload.reason(&name);
-                        format!("{why} The system message has its new instructions instead of the earlier ones.")
+                        format!(
+                            "{why} The system message has its new instructions instead of the earlier ones."
+                        )
                     }
                     None => {
                         format!("Skill '{name}' is loaded. Its instructions are in the system message.")
@@ -140,7 +144,9 @@ impl PreparedLoad {
                 format!("Skill '{name}' is already loaded. Its instructions are already active.")
             }
             Caller::Person => {
-                format!("The user started skill '{name}' again. Its instructions are already active: follow them.")
+                format!(
+                    "The user started skill '{name}' again. Its instructions are already active: follow them."
+                )
             }
         };
         SkillAnswer { text, ..SkillAnswer::default() }
@@ -150,7 +156,9 @@ impl PreparedLoad {
 impl Reload {
     fn reason(self, name: &str) -> String {
         match self {
-            Self::Changed => format!("Skill '{name}' has changed since it was loaded, so it was loaded again."),
+            Self::Changed => {
+                format!("Skill '{name}' has changed since it was loaded, so it was loaded again.")
+            }
             Self::Arguments => format!("Skill '{name}' was loaded again with these arguments."),
         }
     }

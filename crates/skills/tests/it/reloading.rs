@@ -56,7 +56,11 @@ async fn new_arguments_load_a_skill_again() {
             assert_eq!((answer.text.as_str(), answer.deltas.len()), (ALREADY, 0), "{dialect:?} {same:?}");
         }
         let answer = session.load("a", Some("13")).await.unwrap();
-        assert!(answer.text.starts_with("Skill 'a' was loaded again with these arguments."), "{}", answer.text);
+        assert!(
+            answer.text.starts_with("Skill 'a' was loaded again with these arguments."),
+            "{}",
+            answer.text
+        );
         let text = answer.text + &session.loaded_section().await.text;
         assert_eq!((text.matches("Fix 13.").count(), text.matches("Fix 12.").count()), (1, 0), "{text}");
         assert_eq!(session.state().get("a").unwrap().arguments.as_deref(), Some("13"));
@@ -77,9 +81,8 @@ async fn the_system_message_has_one_text() {
 #[tokio::test]
 async fn earlier_texts_become_one_line_if_the_session_is_set_to_do_so() {
     let library = Library::new().skill("a", "", "Fix $ARGUMENTS.");
-    let session = library
-        .session_with(Dialect::DeepAgents, |options| options.unloaded_text = UnloadedText::Stub)
-        .await;
+    let session =
+        library.session_with(Dialect::DeepAgents, |options| options.unloaded_text = UnloadedText::Stub).await;
     let first = session.load("a", Some("12")).await.unwrap().text;
     let second = session.load("a", Some("13")).await.unwrap().text;
     let view = session.view();
