@@ -99,9 +99,8 @@ async fn a_model_that_nobody_has_does_not_end_a_turn() {
     assert_eq!(
         *notices.lock().unwrap(),
         [
-            "skill 'poem' asks for the model `poet`, but the provider does not have says: HTTP 404: no such model; says is \
-             used instead",
-            "skill 'odd' asks for the model `nobody\\u{1b}[2J`, but nobody has it; says is used instead",
+            "skill 'poem' asks for the model `poet`; says is used instead: HTTP 404: no such model",
+            "skill 'odd' asks for the model `nobody\\u{1b}[2J`; says is used instead: nobody has it",
         ]
     );
 }

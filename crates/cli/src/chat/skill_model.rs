@@ -48,7 +48,7 @@ fn meaning(settings: &Settings, name: &str) -> Result<Option<ModelName>, String>
     };
     let other = |whose: &str| {
         let (whose, provider) = (printable(whose), printable(provider));
-        format!("that is a model of {whose}, and this conversation is with {provider}")
+        format!("{whose} has that model, and this conversation is with {provider}")
     };
     let of_provider = |model: &str| ModelName::Of { provider: provider.clone(), model: model.to_owned() };
     let word = name.strip_suffix(LONG_CONTEXT).unwrap_or(name);
@@ -66,7 +66,7 @@ fn meaning(settings: &Settings, name: &str) -> Result<Option<ModelName>, String>
             (true, _) => Ok(Some(alias.model.clone())),
             // Another provider may have these models too, under the same names.
             (false, true) if own.starts_with("claude-") => Ok(Some(of_provider(model))),
-            (false, true) => Err(format!("{}; to name a model of it, add [alias.{word}]", other(whose))),
+            (false, true) => Err(format!("{} (to choose another, add [alias.{word}])", other(whose))),
             (false, false) => Err(other(whose)),
         };
     }
@@ -129,8 +129,8 @@ mod tests {
         for own in ["openai:gpt-5.1", "local:m", "router:anthropic/claude-opus-4.5"] {
             let provider = own.split(':').next().unwrap();
             let expected = format!(
-                "no: that is a model of anthropic, and this conversation is with {provider}; \
-                 to name a model of it, add [alias.sonnet]"
+                "no: anthropic has that model, and this conversation is with {provider} \
+                 (to choose another, add [alias.sonnet])"
             );
             assert_eq!(told(own, "sonnet"), expected);
         }
@@ -156,7 +156,8 @@ mod tests {
             ("anthropic:claude-opus-4-8", "gemini-3-pro"),
             ("local:m", "openai:gpt-5.1"),
         ] {
-            assert!(told(own, wanted).starts_with("no: that is a model of "), "{own} {wanted}");
+            let told = told(own, wanted);
+            assert!(told.starts_with("no: ") && told.contains(" has that model, "), "{own} {wanted}: {told}");
         }
         assert_eq!(told("local:m", "two words"), "no: that is no name of a model");
         assert_eq!(told("offline", "sonnet"), "no: the offline model has no provider");

@@ -54,6 +54,13 @@ impl PreparedLoad {
         Ok(SkillAnswer { text, deltas, ..SkillAnswer::default() })
     }
 
+    /// Whether a person starts a skill that is loaded in `state` with this text. If the conversation has all texts of that
+    /// state, you need not repeat this one.
+    pub fn is_repeated(&self, state: &SkillState) -> bool {
+        let loaded = state.get(&self.name);
+        self.text.is_some() && loaded.is_some_and(|loaded| self.reload_of(loaded).is_none())
+    }
+
     /// The task for a sub-agent, if the skill says `context: fork`.
     pub(crate) fn forked(&self) -> Option<ForkedSkill> {
         let text = self.text.as_ref()?;
@@ -74,7 +81,10 @@ impl PreparedLoad {
         let text = self.text.as_ref().map(|text| (text.skill.clone(), text.resources.clone()));
         let load = match (text, loaded) {
             (Some((skill, resources)), None) => SkillDelta::Loaded { skill, resources },
-            (Some((skill, resources)), Some(loaded)) if self.reload_of(loaded).is_some() => {
+            // A person gets the text again: the conversation may be another one.
+            (Some((skill, resources)), Some(loaded))
+                if self.caller == Caller::Person || self.reload_of(loaded).is_some() =>
+            {
                 SkillDelta::Reloaded { skill, resources }
             }
             _ => {
@@ -139,16 +149,7 @@ impl PreparedLoad {
 
     fn already_loaded(&self) -> SkillAnswer {
         let name = code_text(&self.name);
-        let text = match self.caller {
-            Caller::Model => {
-                format!("Skill '{name}' is already loaded. Its instructions are already active.")
-            }
-            Caller::Person => {
-                format!(
-                    "The user started skill '{name}' again. Its instructions are already active: follow them."
-                )
-            }
-        };
+        let text = format!("Skill '{name}' is already loaded. Its instructions are already active.");
         SkillAnswer { text, ..SkillAnswer::default() }
     }
 }

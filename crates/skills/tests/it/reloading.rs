@@ -8,7 +8,7 @@ use prowess_skills::options::UnloadedText;
 use prowess_skills::{Dialect, SkillDelta, SkillError};
 use serde_json::json;
 
-use crate::library::{Library, loaded, prepared_call};
+use crate::library::{Library, loaded, prepared, prepared_call};
 
 const CHANGED: &str = "---\nname: a\ndescription: Looks after a.\n---\nDo it twice.\n";
 const ALREADY: &str = "Skill 'a' is already loaded. Its instructions are already active.";
@@ -117,23 +117,30 @@ async fn a_skill_that_cannot_be_read_stays_loaded() {
     assert_eq!(session.load("a", None).await.unwrap().text, ALREADY);
 }
 
-/// A person may mean: once more. The model has the text already.
+/// A person may mean: once more. Whether the conversation has the text is known to whoever has the conversation.
 #[tokio::test]
-async fn starting_a_skill_again_repeats_no_text() {
+async fn a_person_gets_the_text_again() {
     let library = Library::new().skill("a", "", "Fix $ARGUMENTS.").skill("b", "", "Fix nothing.");
     let session = library.session().await;
-    let first = session.invoke("/a").await.unwrap();
-    assert!(first.text.contains("Fix .") && !first.text.contains("$ARGUMENTS"), "{}", first.text);
-    let again = session.invoke("/a").await.unwrap();
-    assert_snapshot!(again.text, @"The user started skill 'a' again. Its instructions are already active: follow them.");
-    assert!(again.deltas.is_empty());
-    let other = session.invoke("/a 7").await.unwrap();
-    assert!(other.text.contains("Fix 7."), "{}", other.text);
+    let is_repeated = async |line: &str| {
+        let prepared = prepared(&session, session.view().invoke(line)).await.unwrap();
+        let is_repeated = prepared.is_repeated(&session.state());
+        (is_repeated, session.invoke(line).await.unwrap().text)
+    };
+    let (repeated, first) = is_repeated("/a").await;
+    assert!(!repeated && first.contains("Fix .") && !first.contains("$ARGUMENTS"), "{first}");
+    assert_eq!(is_repeated("/a").await, (true, first));
+    let (repeated, text) = is_repeated("/a 7").await;
+    assert!(!repeated && text.starts_with("Skill 'a' was loaded again") && text.contains("Fix 7."), "{text}");
     library.write("a/SKILL.md", CHANGED);
-    assert!(session.invoke("/a 7").await.unwrap().text.contains("Do it twice."));
+    let (repeated, text) = is_repeated("/a 7").await;
+    assert!(
+        !repeated && text.starts_with("Skill 'a' has changed") && text.contains("Do it twice."),
+        "{text}"
+    );
     // The text without arguments is the same as with none.
     session.load("b", None).await.unwrap();
-    assert!(session.invoke("/b").await.unwrap().deltas.is_empty());
+    assert!(is_repeated("/b").await.0);
 }
 
 /// Two calls of one response: whoever is second finds what the first one loaded.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use async_trait::async_trait;
 use prowess_permission::Replies;
 use prowess_skills::allowed_tools::{CheckedCall, ToolVerdict};
+use prowess_skills::prowess_catalog::untrusted::code_text;
 use prowess_skills::{AllowedTools, Outcome, SkillDelta, SkillService, SkillState, SkillView, ToolSpec};
 use serde_json::Value;
 
@@ -91,6 +92,13 @@ impl ThreadSkills {
             invoked = view.invoke(&line).drive(self.service.files(), &typed).await;
         }
         let invoked = match invoked {
+            Outcome::Done(prepared) if prepared.is_repeated(view.state()) => {
+                let again = format!(
+                    "The user started skill '{}' again. Its instructions are already active: follow them.",
+                    code_text(name)
+                );
+                return vec![MiddlewareAction::AddMessages(vec![Message::user(again)])];
+            }
             Outcome::Done(prepared) => prepared.finish(view.state()),
             Outcome::Refused(error) => Err(error),
             Outcome::Asks(_) => return Vec::new(),

@@ -85,11 +85,11 @@ impl SkillModels {
     fn tell(&self, skill: &str, name: &str, reason: &str, next: &NextModel<'_>) {
         let (name, reason) = (one_line(name), one_line(reason));
         let text = format!(
-            "skill '{}' asks for the model `{}`, but {}; {} is used instead",
+            "skill '{}' asks for the model `{}`; {} is used instead: {}",
             one_line(skill),
             cut(&name, MAX_SHOWN),
-            cut(&reason, MAX_REASON),
-            next.model.name()
+            next.model.name(),
+            cut(&reason, MAX_REASON)
         );
         if self.0.told.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone()) {
             tracing::warn!(skill, %text, "A skill's model is not available");
@@ -133,12 +133,10 @@ pub(super) async fn call(
         }
         SkillModel::Use(model) => next.model = model,
     }
-    let chosen = next.model.name().to_owned();
     match next.call().await {
         Err(error) if error.kind == ModelErrorKind::NoSuchModel => {
-            let reason = format!("the provider does not have {chosen}: {}", error.message);
-            models.tell(&skill, &name, &reason, &own);
-            models.forget(&name, reason);
+            models.tell(&skill, &name, &error.message, &own);
+            models.forget(&name, error.message);
             own.call().await
         }
         response => response,

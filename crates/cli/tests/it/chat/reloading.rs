@@ -91,6 +91,29 @@ fn new_arguments_load_a_skill_again_and_one_text_survives_compaction() {
     }
 }
 
+/// A person may mean: once more. The model has the text already.
+#[test]
+fn a_skill_that_is_started_again_is_not_repeated() {
+    for (dialect, ..) in DIALECTS {
+        let model =
+            FakeModel::start(vec![Answer::text("One."), Answer::text("Two."), Answer::text("Three.")]);
+        let world = in_dialect(&model, dialect, "Pack $ARGUMENTS.");
+        let pty = begun(&world, &[], 100, 40);
+        for (line, answer) in
+            [("/parcel a kite", "One."), ("/parcel a kite", "Two."), ("/parcel a drum", "Three.")]
+        {
+            pty.type_line(line);
+            pty.wait_for(answer);
+            at_prompt(&pty);
+        }
+        let requests = model.requests();
+        assert!(last(&requests[1]).contains("The user started skill 'parcel' again."), "{dialect}");
+        assert_eq!(count(&requests[1], "Pack a kite."), 1, "{dialect}: {}", all(&requests[1]));
+        assert!(last(&requests[2]).contains("was loaded again with these arguments."), "{dialect}");
+        assert_eq!(count(&requests[2], "Pack a drum."), 1, "{dialect}: {}", all(&requests[2]));
+    }
+}
+
 /// What a request has of the skill after a person typed this.
 fn typed(dialect: &str, body: &str, line: &str) -> String {
     let model = FakeModel::start(vec![Answer::text("Done.")]);

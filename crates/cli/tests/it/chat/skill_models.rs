@@ -39,8 +39,8 @@ fn a_family_of_another_provider_is_ignored_with_one_notice() {
     let world = world(&model);
     skill(&world, "review", "sonnet");
     let told = reviewed(&world);
-    let notice = "skill 'review' asks for the model `sonnet`, but that is a model of anthropic, and this conversation is \
-        with fake; to name a model of it, add [alias.sonnet]; fake:m is used instead";
+    let notice = "skill 'review' asks for the model `sonnet`; fake:m is used instead: anthropic has that model, and this \
+        conversation is with fake (to choose another, add [alias.sonnet])";
     assert_eq!(told.matches(notice).count(), 1, "{told}");
     assert_eq!(models(&model), ["m", "m", "m", "m"]);
 }
@@ -111,7 +111,7 @@ fn a_model_that_the_provider_does_not_have_is_called_once() {
         assert_eq!(model.requests()[1]["messages"], model.requests()[2]["messages"]);
         let screen = pty.screen();
         assert_eq!(screen.matches("skill 'review' asks for the model").count(), 1, "{screen}");
-        assert!(screen.contains("the provider does not have fake:gone"), "{screen}");
+        assert!(screen.contains("fake:m is used instead: HTTP 40"), "{screen}");
     }
 }
 
@@ -142,7 +142,7 @@ fn an_alias_does_not_take_a_skill_to_another_provider() {
     skill(&world, "review", "quick");
     let told = reviewed(&world);
     assert!(
-        told.contains("that is a model of other, and this conversation is with fake; fake:m is used"),
+        told.contains("fake:m is used instead: other has that model, and this conversation is with fake"),
         "{told}"
     );
     assert_eq!((models(&model).len(), other.requests().len()), (4, 0));
