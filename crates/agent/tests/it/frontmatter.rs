@@ -100,7 +100,7 @@ async fn a_model_that_nobody_has_does_not_end_a_turn() {
         *notices.lock().unwrap(),
         [
             "skill 'poem' asks for the model `poet`; says is used instead: HTTP 404: no such model",
-            "skill 'odd' asks for the model `nobody\\u{1b}[2J`; says is used instead: nobody has it",
+            "skill 'odd' asks for the model `nobody[2J`; says is used instead: nobody has it",
         ]
     );
 }
