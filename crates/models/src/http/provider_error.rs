@@ -237,8 +237,7 @@ mod tests {
         }
     }
 
-    /// What OpenAI, Anthropic, Azure, Ollama, vLLM, llama.cpp, LiteLLM, OpenRouter, Mistral, DeepSeek, Gemini, Together and
-    /// Bedrock say.
+    /// What common providers and compatible servers say.
     #[test]
     fn a_missing_model_is_known_by_codes_and_messages() {
         for (status, body) in [
