@@ -58,7 +58,8 @@ impl SkillView {
         entries.map(command).collect()
     }
 
-    /// Starts a skill that a person typed: `/name arguments`. A loaded skill gets the new arguments.
+    /// Starts a skill that a person typed: `/name arguments`. A loaded skill gets the new arguments. Without arguments,
+    /// `$ARGUMENTS` in its text becomes empty.
     ///
     /// It passes the gate like a load of a model. Pass only lines that a person typed. It fails like [`SkillView::load`], and
     /// if the skill is not for people.
@@ -66,11 +67,11 @@ impl SkillView {
         let (view, line) = (self.clone(), line.to_owned());
         Operation::new(self.engine(), |io| async move {
             let (entry, arguments) = view.invoked(&line)?;
-            view.prepare(&io, &entry, arguments, None, Caller::Person).await
+            view.prepare(&io, &entry, Some(arguments), None, Caller::Person).await
         })
     }
 
-    fn invoked<'a>(&self, line: &'a str) -> Result<(Arc<SkillEntry>, Option<&'a str>), SkillError> {
+    fn invoked<'a>(&self, line: &'a str) -> Result<(Arc<SkillEntry>, &'a str), SkillError> {
         let not_a_command = || SkillError::NotACommand { line: line.to_owned() };
         let command = line.trim().strip_prefix('/').ok_or_else(not_a_command)?;
         let (name, arguments) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
@@ -85,7 +86,7 @@ impl SkillView {
         if !entry.skill.extensions.user_invocable {
             return Err(SkillError::NotForUsers { name: name.to_owned() });
         }
-        Ok((Arc::clone(entry), Some(arguments.trim()).filter(|arguments| !arguments.is_empty())))
+        Ok((Arc::clone(entry), arguments))
     }
 }
 

@@ -37,6 +37,8 @@ pub enum ModelErrorKind {
     Refused,
     /// The provider does not understand the request.
     Invalid,
+    /// The provider has no model of this name, or not for this key.
+    NoSuchModel,
     /// The provider's response cannot be understood.
     Malformed,
     /// The provider cannot be reached, or the connection broke.
@@ -54,6 +56,7 @@ impl std::fmt::Display for ModelErrorKind {
             Self::ContextTooLong => "the request is too long",
             Self::Refused => "refused",
             Self::Invalid => "the request is invalid",
+            Self::NoSuchModel => "there is no such model",
             Self::Malformed => "malformed response",
             Self::Unreachable => "cannot be reached",
             Self::TimedOut => "took too long",
@@ -68,7 +71,7 @@ impl ModelErrorKind {
             Self::RateLimited | Self::Overloaded | Self::Malformed | Self::Unreachable | Self::TimedOut => {
                 true
             }
-            Self::Auth | Self::ContextTooLong | Self::Refused | Self::Invalid => false,
+            Self::Auth | Self::ContextTooLong | Self::Refused | Self::Invalid | Self::NoSuchModel => false,
         }
     }
 }

@@ -1,10 +1,14 @@
 //! What the frontmatter of a loaded skill does to the agent: contract, section 8.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use prowess_agent::middleware::{Files, Skills, SkillsState, SubAgents, ToolPermissions};
-use prowess_agent::model::Effort;
-use prowess_agent::{Agent, CallReply, Model, NoWatcher, ThreadId, TurnOutcome, TurnStatus};
+use prowess_agent::middleware::{
+    Files, SkillModel, SkillModels, Skills, SkillsState, SubAgents, ToolPermissions,
+};
+use prowess_agent::model::{Effort, ModelErrorKind};
+use prowess_agent::{
+    Agent, CallReply, Model, ModelError, NoWatcher, ThreadId, ThreadUpdate, TurnOutcome, TurnStatus,
+};
 use prowess_permission::{Action, Decision, Kind, Permissions, Policy, Question, Rule, RuleSource};
 use prowess_skills::{AllowedTools, Dialect, SessionOptions};
 
@@ -19,10 +23,11 @@ fn load(name: &str) -> String {
 fn choosing(world: &World, models: &[(&'static str, &Arc<Says>)]) -> Skills {
     let models: Vec<(&str, Arc<Says>)> =
         models.iter().map(|(name, model)| (*name, Arc::clone(model))).collect();
-    world.skills(Dialect::DeepAgents).models(move |name| {
-        let found = models.iter().find(|(known, _)| *known == name)?;
-        Some(Arc::clone(&found.1) as Arc<dyn Model>)
-    })
+    let find = move |name: &str| match models.iter().find(|(known, _)| *known == name) {
+        Some((_, model)) => SkillModel::Use(Arc::clone(model) as Arc<dyn Model>),
+        None => SkillModel::Unavailable { reason: "nobody has it".to_owned() },
+    };
+    world.skills(Dialect::DeepAgents).models(SkillModels::new(find))
 }
 
 /// Two models at once, and two skills that both set one: the latest loaded wins, and when it goes the other does.
@@ -57,6 +62,47 @@ async fn the_latest_loaded_skill_chooses_the_model() {
         "what nobody knows changes nothing"
     );
     assert_eq!(thread.last_response().as_deref(), Some("own again"));
+}
+
+/// The provider has no such model, and nobody knows the other: the thread goes on with its own, and the person reads it
+/// once.
+#[tokio::test]
+async fn a_model_that_nobody_has_does_not_end_a_turn() {
+    let world = World::new(&[
+        ("poem", "model: poet\n", "Write verses."),
+        ("odd", "model: \"nobody\\e[2J\"\n", "Odd."),
+        ("same", "model: inherit\n", "Same."),
+    ])
+    .await;
+    let own = Says::new([
+        calls(&[("a", "load_skill", &load("poem"))]),
+        calls(&[("b", "load_skill", &load("odd"))]),
+        calls(&[("c", "load_skill", &load("same"))]),
+        text("done"),
+        text("done again"),
+    ]);
+    let gone = ModelError::new("says", ModelErrorKind::NoSuchModel, "HTTP 404: no\nsuch model");
+    let poet = Says::new([Err(gone)]);
+    let agent = world.agent(own.clone()).middleware(choosing(&world, &[("poet", &poet)])).build().unwrap();
+    let mut thread = open(&agent).await;
+    let notices = Mutex::new(Vec::new());
+    let watcher = |update: ThreadUpdate<'_>| {
+        if let ThreadUpdate::Notice(text) = update {
+            notices.lock().unwrap().push(text.to_owned());
+        }
+    };
+    for line in ["go", "go on"] {
+        let turn = thread.say(line, &watcher).await.unwrap();
+        assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded));
+    }
+    assert_eq!((own.count(), poet.count()), (5, 1));
+    assert_eq!(
+        *notices.lock().unwrap(),
+        [
+            "skill 'poem' asks for the model `poet`; says is used instead: HTTP 404: no such model",
+            "skill 'odd' asks for the model `nobody[2J`; says is used instead: nobody has it",
+        ]
+    );
 }
 
 /// `preapprove`: what a loaded skill lists is not asked about; what the rules deny stays denied.
@@ -208,7 +254,7 @@ async fn a_skill_with_paths_is_offered_when_such_a_file_is_in_play() {
 #[tokio::test]
 async fn a_person_starts_a_skill_with_a_slash() {
     let world = World::new(&[
-        ("deploy", "disable-model-invocation: true\narguments: [where]\n", "Deploy to $1."),
+        ("deploy", "disable-model-invocation: true\narguments: [where]\n", "Deploy to $0."),
         ("inner", "user-invocable: false\n", "Inner."),
     ])
     .await;

@@ -1,12 +1,13 @@
 //! The agents of a chat: model, skills, files, rules, sandbox and stored threads.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use prowess_agent::cost::Price;
-use prowess_agent::middleware::{CostLimit, Hooks, SandboxedHooks, Skills, SubAgents, SummarisationOptions};
+use prowess_agent::middleware::{
+    CostLimit, Hooks, SandboxedHooks, SkillModels, Skills, SubAgents, SummarisationOptions,
+};
 use prowess_agent::{Agent, AgentOptions, Model, ThreadId, ThreadStore, TurnLimits};
 use prowess_backend::VirtualPath;
 use prowess_catalog::Catalog;
@@ -26,6 +27,7 @@ use super::old_approvals;
 use super::open_thread::{LEASE, check_own};
 use super::permissions::policy;
 use super::run_files::RunFiles;
+use super::skill_model;
 use super::thread_artifacts::OwnArtifacts;
 use super::thread_directory::ThreadDirectory;
 use super::tree::{ChatTree, PathNames, THREAD_FILES};
@@ -69,6 +71,8 @@ pub(super) struct ChatAgents {
     /// The options of the command line, which override the configuration.
     flags: Vec<Flag>,
     pub(super) model: Arc<dyn Model>,
+    /// The models that skills can choose. A key may come from a program, so each model is made once.
+    skill_models: SkillModels,
     pub(super) store: SqliteStore,
     /// The working directory of the person.
     pub(super) directory: PathBuf,
@@ -145,6 +149,7 @@ impl ChatAgents {
             names: PathNames::of(runner.executor.as_deref()).await,
             memory: ChatMemory::read(&config.settings.memory, &skills, &directory)?,
             model,
+            skill_models: skill_model::models(&config.settings),
             store,
             directory,
             state,
@@ -210,6 +215,7 @@ impl ChatAgents {
                 policy(&config, &self.workspace_dir),
             );
             (self.config, self.configuration, is_same) = (config, configuration, false);
+            self.forget_skill_models();
         }
         self.memory = memory;
         let notice = skills.notice();
@@ -296,10 +302,7 @@ impl ChatAgents {
         let (catalog, tree) = (Arc::clone(&self.catalog), tree.clone());
         let hosts: Vec<_> = self.config.settings.sandbox.host_rules().collect();
         let permissions = self.skill_permissions(&tree.thread_files);
-        let own = self.config.settings.clone();
         let servers = self.servers.clone();
-        // A key may come from a program, so each model is made once.
-        let known: Mutex<BTreeMap<String, Option<Arc<dyn Model>>>> = Mutex::default();
         let skills = Skills::new(move |thread| {
             let mut options = session_options(&settings);
             let own = tree.tree(thread);
@@ -318,10 +321,12 @@ impl ChatAgents {
                 None => session,
             }
         });
-        skills.models(move |name| {
-            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-            known.entry(name.to_owned()).or_insert_with(|| model::for_skill(&own, name)).clone()
-        })
+        skills.models(self.skill_models.clone())
+    }
+
+    /// Finds the models of skills again, because the settings changed.
+    pub(super) fn forget_skill_models(&mut self) {
+        self.skill_models = skill_model::models(&self.config.settings);
     }
 
     /// Where the paths that the model of a thread sees really are.

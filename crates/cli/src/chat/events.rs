@@ -119,6 +119,7 @@ impl EventTranslator {
             ThreadUpdate::Progress(call, text) => {
                 vec![ChatEvent::Progress { call: call.clone(), text: text.to_owned() }]
             }
+            ThreadUpdate::Notice(text) => vec![ChatEvent::Note { text: text.to_owned() }],
             ThreadUpdate::Stored(event) => self.stored(event),
             _ => Vec::new(),
         }

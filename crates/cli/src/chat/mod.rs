@@ -23,6 +23,7 @@ mod permissions;
 mod questions;
 mod restore_terminal;
 mod run_files;
+mod skill_model;
 mod slash_commands;
 mod thread_artifacts;
 mod thread_directory;

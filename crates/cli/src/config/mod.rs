@@ -4,6 +4,7 @@
 //! Each source becomes a map of [values](value) with their origins. [`read`] makes the [`Settings`] of them, and each type of
 //! a value checks itself ([`setting`]). One file holds the keys of one table: those of `[model]` are in `model.rs`.
 
+mod alias;
 mod artifacts;
 mod document;
 mod environment;
@@ -34,6 +35,7 @@ use prowess_agent::middleware::HookSet;
 use prowess_permission::{Policy, RuleSource};
 use serde_json::{Map, Value};
 
+pub(crate) use self::alias::is_family;
 pub(crate) use self::artifacts::ScopeWord;
 use self::document::Rules;
 pub(crate) use self::environment::{Flag, MCP_TOKEN};

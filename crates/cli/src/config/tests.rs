@@ -323,6 +323,38 @@ fn variables_and_options_are_told_by_their_names() {
 }
 
 #[test]
+fn an_alias_stands_for_a_model_in_every_source() {
+    let name = |user: &str, project: &str, variables: &[(&str, &str)]| {
+        load(user, project, variables, &[]).map(|config| config.settings.model.name.to_string())
+    };
+    let quick = "[alias.quick]\nmodel = \"openai:q\"\n";
+    assert_eq!(name(&format!("[model]\nname = \"quick\"\n{quick}"), "", &[]).unwrap(), "openai:q");
+    assert_eq!(name(quick, "[model]\nname = \"quick\"\n", &[]).unwrap(), "openai:q");
+    assert_eq!(name(quick, "", &[("PROWESS_MODEL_NAME", "quick")]).unwrap(), "openai:q");
+    assert!(name("[model]\nname = \"opus\"\n", "", &[]).unwrap().starts_with("anthropic:claude-opus-"));
+    assert_eq!(
+        name("[alias.opus]\nmodel = \"openai:o\"\n[model]\nname = \"opus\"", "", &[]).unwrap(),
+        "openai:o"
+    );
+    for (user, project, expected) in [
+        ("", quick, "only your own file"),
+        ("", "[alias.sonnet]\nmodel = \"openai:q\"\n", "only your own file"),
+        ("[alias.x]\nmodel = \"opnai:q\"", "", ":2: there is no provider `opnai`; did you mean `openai`?"),
+        ("[alias.x]\nmodel = \"opus\"", "", "write PROVIDER:NAME"),
+        ("[alias.inherit]\nmodel = \"openai:q\"", "", "an alias has no blanks and no `:`, and is not"),
+        ("[alias.\"a b\"]\nmodel = \"openai:q\"", "", "an alias has no blanks"),
+        (
+            "[alias.x]",
+            "",
+            "`alias.x.model` (the provider and the model, such as `openai:gpt-5.1`) is missing",
+        ),
+    ] {
+        let told = name(user, project, &[]).unwrap_err().to_string();
+        assert!(told.contains(expected), "{user} {project}: {told}");
+    }
+}
+
+#[test]
 fn hostile_files_end_in_one_line() {
     for text in [
         "a = ".to_owned() + &"[".repeat(100_000),

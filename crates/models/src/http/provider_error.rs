@@ -81,6 +81,11 @@ impl ProviderError {
         {
             return (ModelErrorKind::ContextTooLong, false);
         }
+        // A key without access to a model gives 403.
+        let may_be_about_the_model = matches!(status, None | Some(400 | 403 | 404 | 422));
+        if is(NO_SUCH_MODEL) || (may_be_about_the_model && self.denies_the_model(&message)) {
+            return (ModelErrorKind::NoSuchModel, false);
+        }
         if is(&["content_filter", "content_policy_violation", "responsibleaipolicyviolation"]) {
             return (ModelErrorKind::Refused, false);
         }
@@ -111,7 +116,45 @@ impl ProviderError {
         };
         (kind, false)
     }
+
+    /// Whether a message in lower case says that there is no such model. Other requests can also miss something, so a
+    /// message has to be about a model. Only Anthropic's names just the model: `model: claude-0`.
+    fn denies_the_model(&self, message: &str) -> bool {
+        let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
+        let is_not_found = self.codes.iter().any(|code| code == "not_found_error")
+            || self.status == Some(StatusCode::NOT_FOUND);
+        says(INVALID_MODEL)
+            || (says(&["the model ", "model '", "model \"", "model `"]) && says(ABSENT))
+            || (is_not_found && (says(&["model: "]) || (says(&["model"]) && says(ABSENT))))
+    }
 }
+
+/// The error codes of a missing model.
+const NO_SUCH_MODEL: &[&str] = &[
+    "model_not_found",
+    "invalid_model",
+    "unknown_model",
+    "model_not_available",
+    "model_not_supported",
+    "deploymentnotfound",
+];
+
+/// How providers say that a name is not that of a model.
+const INVALID_MODEL: &[&str] = &[
+    "invalid model",
+    "unknown model",
+    "no such model",
+    "model not found",
+    "model not exist",
+    "model does not exist",
+    "not a valid model",
+    "model identifier is invalid",
+    "no endpoints found for",
+];
+
+/// How providers say that something is not there.
+const ABSENT: &[&str] =
+    &["not found", "does not exist", "doesn't exist", "not exist", "not available", "unable to access"];
 
 /// How providers say that a request is too long.
 const TOO_LONG: &[&str] = &[
@@ -150,7 +193,9 @@ fn readable(body: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ModelErrorKind::{Auth, ContextTooLong, Invalid, Overloaded, RateLimited, Refused, TimedOut};
+    use ModelErrorKind::{
+        Auth, ContextTooLong, Invalid, NoSuchModel, Overloaded, RateLimited, Refused, TimedOut,
+    };
     use serde_json::json;
 
     use super::*;
@@ -165,7 +210,7 @@ mod tests {
             (401, r#"{"error": {"message": "bad key", "code": "invalid_api_key"}}"#, Auth),
             (403, "", Auth),
             (402, "", RateLimited),
-            (404, r#"{"error": {"message": "no such model"}}"#, Invalid),
+            (404, r#"{"error": {"message": "no such page"}}"#, Invalid),
             (408, "", TimedOut),
             (400, r#"{"error": {"message": "bad", "type": "invalid_request_error"}}"#, Invalid),
             (400, r#"{"error": {"message": "x", "code": "context_length_exceeded"}}"#, ContextTooLong),
@@ -187,6 +232,68 @@ mod tests {
             (503, "<html><head><title> Try\nlater </title></head></html>", Overloaded),
             (529, r#"{"type": "error", "error": {"type": "overloaded_error", "message": "x"}}"#, Overloaded),
             (422, r#"{"detail": [{"msg": "field required"}]}"#, Invalid),
+        ] {
+            assert_eq!(failure(status, body).kind, kind, "{status} {body}");
+        }
+    }
+
+    /// What common providers and compatible servers say.
+    #[test]
+    fn a_missing_model_is_known_by_codes_and_messages() {
+        for (status, body) in [
+            (
+                404,
+                r#"{"error": {"message": "The model `x` does not exist or you do not have access to it.",
+                    "type": "invalid_request_error", "param": null, "code": "model_not_found"}}"#,
+            ),
+            (
+                403,
+                r#"{"error": {"message": "Project has no access to model `x`", "code": "model_not_found"}}"#,
+            ),
+            (400, r#"{"error": {"message": "invalid model ID", "type": "invalid_request_error"}}"#),
+            (404, r#"{"type": "error", "error": {"type": "not_found_error", "message": "model: claude-0"}}"#),
+            (
+                404,
+                r#"{"error": {"code": "DeploymentNotFound", "message": "The deployment does not exist."}}"#,
+            ),
+            (
+                404,
+                r#"{"error": {"message": "model \"x\" not found, try pulling it first", "type": "api_error"}}"#,
+            ),
+            (404, r#"{"error": "model 'x' not found"}"#),
+            (404, r#"{"object": "error", "message": "The model `x` does not exist.", "code": 404}"#),
+            (400, r#"{"error": {"code": 400, "message": "model 'x' not found"}}"#),
+            (400, r#"{"error": {"message": "Invalid model name passed in model=x"}}"#),
+            (400, r#"{"error": {"message": "x is not a valid model ID", "code": 400}}"#),
+            (404, r#"{"error": {"message": "No endpoints found for x.", "code": 404}}"#),
+            (400, r#"{"object": "error", "message": "Invalid model: x", "type": "invalid_model"}"#),
+            (400, r#"{"error": {"message": "Model Not Exist", "type": "invalid_request_error"}}"#),
+            (
+                404,
+                r#"[{"error": {"code": 404, "message": "models/x is not found for API version v1main",
+                     "status": "NOT_FOUND"}}]"#,
+            ),
+            (404, r#"{"error": {"message": "Unable to access model x.", "code": "model_not_available"}}"#),
+            (400, r#"{"message": "The provided model identifier is invalid."}"#),
+        ] {
+            let failure = failure(status, body);
+            assert_eq!((failure.kind, failure.is_passing), (NoSuchModel, false), "{status} {body}");
+        }
+        let in_stream = json!({"error": {"type": "not_found_error", "message": "model: claude-0"}});
+        let in_stream = ProviderError::in_json(&in_stream).map(|error| error.into_failure().kind);
+        assert_eq!(in_stream, Some(NoSuchModel));
+    }
+
+    #[test]
+    fn other_failures_are_not_about_the_model() {
+        for (status, body, kind) in [
+            (404, "<html><head><title>404 Not Found</title></head></html>", Invalid),
+            (404, r#"{"error": {"message": "Not Found"}}"#, Invalid),
+            (400, r#"{"error": {"message": "tool_use ids were not found in the model's message"}}"#, Invalid),
+            (400, r#"{"error": {"message": "this model does not support the parameter `effort`"}}"#, Invalid),
+            (403, r#"{"error": {"message": "your key does not exist"}}"#, Auth),
+            (503, r#"{"error": {"message": "the model 'x' is not available now"}}"#, Overloaded),
+            (429, r#"{"error": {"message": "the model `x` does not exist"}}"#, RateLimited),
         ] {
             assert_eq!(failure(status, body).kind, kind, "{status} {body}");
         }

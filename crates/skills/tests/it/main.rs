@@ -23,6 +23,7 @@ mod messages;
 mod operations;
 mod properties;
 mod refresh;
+mod reloading;
 mod runs;
 mod saving;
 mod servers;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use async_trait::async_trait;
 use prowess_permission::Replies;
 use prowess_skills::allowed_tools::{CheckedCall, ToolVerdict};
+use prowess_skills::prowess_catalog::untrusted::code_text;
 use prowess_skills::{AllowedTools, Outcome, SkillDelta, SkillService, SkillState, SkillView, ToolSpec};
 use serde_json::Value;
 
@@ -14,7 +15,7 @@ use super::put_back::after;
 use super::state::{SkillsDelta, SkillsState};
 use super::tool::SkillTool;
 use crate::agent::{NextModel, NextTool};
-use crate::message::{Content, Message, ToolResult};
+use crate::message::{Content, Message, ToolResult, UserPart};
 use crate::middleware::{
     Jump, Middleware, MiddlewareAction, MiddlewareContext, MiddlewareError, Sections, SubAgents,
 };
@@ -91,6 +92,13 @@ impl ThreadSkills {
             invoked = view.invoke(&line).drive(self.service.files(), &typed).await;
         }
         let invoked = match invoked {
+            Outcome::Done(prepared) if prepared.is_repeated(view.state()) => {
+                let again = format!(
+                    "The user started skill '{}' again. Its instructions are already active: follow them.",
+                    code_text(name)
+                );
+                return vec![MiddlewareAction::AddMessages(vec![Message::user(again)])];
+            }
             Outcome::Done(prepared) => prepared.finish(view.state()),
             Outcome::Refused(error) => Err(error),
             Outcome::Asks(_) => return Vec::new(),
@@ -191,17 +199,17 @@ impl Middleware for ThreadSkills {
         mut next: NextModel<'_>,
     ) -> Result<ModelResponse, ModelError> {
         let view = self.at(context.states);
-        model_choice::apply(&view, self.models.as_ref(), &mut next);
+        next.request.effort = model_choice::effort(&view).or(next.request.effort);
         // Removes the text of unloaded skills, if the session is set to do so.
         for message in &mut next.request.messages {
-            let Content::Tool(result) = &message.content else { continue };
-            if let Some(text) = view.without_unloaded(&result.text) {
-                let mut shorter = (**message).clone();
-                shorter.content = Content::Tool(ToolResult { text, ..result.clone() });
+            if let Some(shorter) = without_unloaded(&view, message) {
                 *message = Arc::new(shorter);
             }
         }
-        next.call().await
+        match (model_choice::wanted(&view), &self.models) {
+            (Some(wanted), Some(models)) => model_choice::call(wanted, models, next).await,
+            _ => next.call().await,
+        }
     }
 
     async fn after_model(
@@ -251,6 +259,31 @@ impl Middleware for ThreadSkills {
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         Ok(changes(self.at(context.states).end_turn()))
     }
+}
+
+/// The message without the text of unloaded skills; `None` if it has none. A skill that a person started is in a
+/// message of the person.
+fn without_unloaded(view: &SkillView, message: &Message) -> Option<Message> {
+    let content = match &message.content {
+        Content::Tool(result) => {
+            let text = view.without_unloaded(&result.text)?;
+            Content::Tool(ToolResult { text, ..result.clone() })
+        }
+        Content::User { parts } => {
+            let shorter = |part: &UserPart| match part {
+                UserPart::Text { text } => view.without_unloaded(text).map(|text| UserPart::Text { text }),
+                _ => None,
+            };
+            let shorter: Vec<Option<UserPart>> = parts.iter().map(shorter).collect();
+            shorter.iter().any(Option::is_some).then_some(())?;
+            let pairs = shorter.into_iter().zip(parts);
+            Content::User { parts: pairs.map(|(new, old)| new.unwrap_or_else(|| old.clone())).collect() }
+        }
+        Content::Assistant { .. } => return None,
+    };
+    let mut shorter = message.clone();
+    shorter.content = content;
+    Some(shorter)
 }
 
 fn changes(deltas: Vec<SkillDelta>) -> Vec<MiddlewareAction> {

@@ -16,13 +16,12 @@ use prowess_skills::secret::Secret;
 use prowess_skills::{SkillDelta, SkillService, SkillSessionBuilder, SkillView};
 
 use self::in_thread::ThreadSkills;
-use self::model_choice::SkillModels;
+pub use self::model_choice::{SkillModel, SkillModels};
 use self::state::SkillsDelta;
 pub use self::state::{SkillUse, SkillsState};
 use super::SubAgents;
 use crate::id::ThreadId;
 use crate::middleware::{Middleware, MiddlewareContext, MiddlewareError, MiddlewareFactory};
-use crate::model::Model;
 use crate::state::{AnyState, States};
 use crate::thread_state::StateChange;
 
@@ -84,10 +83,11 @@ impl Skills {
         self
     }
 
-    /// Sets the models that skills can choose with `model`. If there is none of that name, the agent's own model stays.
+    /// Sets the models that skills can choose with `model`. If there is none of that name, or its provider does not have
+    /// it, the agent's own model stays, and a notice says so.
     #[must_use]
-    pub fn models(mut self, find: impl Fn(&str) -> Option<Arc<dyn Model>> + Send + Sync + 'static) -> Self {
-        self.models = Some(SkillModels::new(find));
+    pub fn models(mut self, models: SkillModels) -> Self {
+        self.models = Some(models);
         self
     }
 

@@ -73,12 +73,14 @@ impl ChildTask<'_> {
     /// Lets the sub-agent work, as long as it may.
     async fn turn(&self, thread: &mut Thread) -> Result<TurnStatus, AgentError> {
         let progress = self.context.progress;
-        let watcher = move |update: ThreadUpdate<'_>| {
-            if let ThreadUpdate::Stored(Event::ModelResponded { message, .. }) = update {
+        let watcher = move |update: ThreadUpdate<'_>| match update {
+            ThreadUpdate::Stored(Event::ModelResponded { message, .. }) => {
                 for call in message.tool_calls() {
                     progress(&format!("{}: {}", self.name, call.name));
                 }
             }
+            ThreadUpdate::Notice(text) => progress(&format!("{}: {text}", self.name)),
+            _ => {}
         };
         let reply = self.reply(thread);
         let turn = async {

@@ -8,7 +8,7 @@ use super::*;
 
 const SKILL: &str = "project/.prowess/skills/kites";
 /// The model's name for the working directory.
-const HERE: &str = "";
+const HERE: &str = "/project";
 
 fn edits(path: &str, old: &str, new: &str) -> Answer {
     Answer::call("edit_file", edit(path, old, new))

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 
 /// The model's names for the working directory, and for memory files elsewhere.
-const HERE: &str = "";
+const HERE: &str = "/project";
 const ELSEWHERE: &str = "/memory";
 
 /// The path of a memory file outside of the working directory, as the model knows it.
