@@ -230,6 +230,7 @@ impl ChatAgents {
             .skills(self.skills(&runner))
             .files(self.files(thread)?)
             .permissions(self.file_permissions(thread))
+            .summarisation(settings.compaction.options())
             .store(Arc::new(self.store.clone()) as Arc<dyn ThreadStore>)
             .options(options);
         if settings.skills.inherited == Inherited::Loaded {

@@ -5,6 +5,7 @@
 //! a value checks itself ([`setting`]). One file holds the keys of one table: those of `[model]` are in `model.rs`.
 
 mod artifacts;
+mod compaction;
 mod document;
 mod environment;
 mod limits;

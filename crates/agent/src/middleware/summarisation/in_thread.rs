@@ -153,8 +153,8 @@ impl ThreadSummarisation {
             context.thread_state.summary().map(|message| summary::without_frame(message)).unwrap_or_default();
         let text = history::as_text(&context.thread_state.messages()[from..cut]);
         let model = &*self.settings.model;
-        // The thread learned the window of its own model, which usually writes the summaries too.
-        let limits = if model.name() == context.model.name() { limits(context) } else { model.limits() };
+        let mut limits = model.limits();
+        limits.context = Summarisation::window(context.states, model);
         let summarised = summary::summarise(model, limits, context.thread, &earlier, &text).await;
         let (summary, spent) = summarised.map_err(|error| format!("no summary: {error}"))?;
         let size = history::size(&*self.settings.backends.at(context), &self.history(context)?).await;
