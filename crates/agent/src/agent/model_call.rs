@@ -34,7 +34,8 @@ impl Thread {
             return Ok(());
         }
         let made = next_request::make(self.context());
-        let NextRequest { request, tools, changes } = self.held.keep_during(&*self.agent.store, made).await??;
+        let NextRequest { request, tools, changes } =
+            self.held.keep_during(&*self.agent.store, made).await??;
         self.tools = Some(tools);
         let model = Arc::clone(&self.agent.model);
         self.note_start(&*model, changes, watcher).await?;

@@ -42,7 +42,9 @@ fn full(used: &WindowUse) -> String {
 fn help(used: &WindowUse) -> &'static str {
     let fixed = used.system_prompt + used.tools + used.overview;
     match used.loaded_skills.max(used.request).max(used.rest).max(fixed) {
-        most if most == used.request => "Send a shorter message, for example with the name of a file instead of its text",
+        most if most == used.request => {
+            "Send a shorter message, for example with the name of a file instead of its text"
+        }
         most if most == used.loaded_skills => "`/unload NAME` takes a skill out",
         most if most == fixed => {
             "A model with a larger context window helps, and so do fewer MCP servers, skills and lines in AGENTS.md"
@@ -70,7 +72,10 @@ mod tests {
              loaded skills 12.0k, the rest 2.3k. `/unload NAME` takes a skill out"
         );
         assert!(used(|used| used.request = 30_000).contains("Send a shorter message"));
-        assert!(used(|used| (used.system_prompt, used.overview) = (9_000, 9_000)).contains("larger context window"));
+        assert!(
+            used(|used| (used.system_prompt, used.overview) = (9_000, 9_000))
+                .contains("larger context window")
+        );
         assert!(used(|used| used.rest = 18_000).contains("`/compact`"));
     }
 }

@@ -84,9 +84,7 @@ impl ProviderError {
         let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
         let status = self.status.map(|status| status.as_u16());
         let may_be_about_content = matches!(status, None | Some(400 | 413 | 422 | 500));
-        if is(TOO_LONG_CODES)
-            || (may_be_about_content && says(TOO_LONG))
-        {
+        if is(TOO_LONG_CODES) || (may_be_about_content && says(TOO_LONG)) {
             return (ModelErrorKind::ContextTooLong, false);
         }
         if is(&["content_filter", "content_policy_violation", "responsibleaipolicyviolation"]) {
@@ -122,12 +120,8 @@ impl ProviderError {
 }
 
 /// The codes of errors about a request that is too long.
-const TOO_LONG_CODES: &[&str] = &[
-    "context_length_exceeded",
-    "request_too_large",
-    "string_above_max_length",
-    "exceed_context_size_error",
-];
+const TOO_LONG_CODES: &[&str] =
+    &["context_length_exceeded", "request_too_large", "string_above_max_length", "exceed_context_size_error"];
 
 /// How providers say that a request is too long.
 const TOO_LONG: &[&str] = &[
@@ -175,7 +169,8 @@ fn named_window(message: &str) -> Option<u64> {
     BEFORE_WINDOW.iter().find_map(|before| {
         let (_, after) = message.split_once(before)?;
         // Anthropic writes a sum before the window.
-        let after = after.split_once(" > ").filter(|_| before.ends_with(": ")).map_or(after, |(_, last)| last);
+        let after =
+            after.split_once(" > ").filter(|_| before.ends_with(": ")).map_or(after, |(_, last)| last);
         let digits = after.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b',').count();
         after[..digits].replace(',', "").parse().ok()
     })
@@ -273,8 +268,14 @@ mod tests {
             ),
             ("The decoder prompt (length 5000) is longer than the maximum model length of 4096.", Some(4096)),
             ("prompt is too long: 208310 tokens > 200000 maximum", Some(200_000)),
-            ("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease", Some(200_000)),
-            ("request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it", Some(4096)),
+            (
+                "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease",
+                Some(200_000),
+            ),
+            (
+                "request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it",
+                Some(4096),
+            ),
             ("Requested tokens (2285) exceed context window of 2048", Some(2048)),
             ("The model is loaded with context length of only 4096 tokens, which is not enough.", Some(4096)),
             (
@@ -285,7 +286,10 @@ mod tests {
             ("prompt too long; exceeded max context length by 12 tokens", None),
             ("the input length exceeds the context length", None),
             // The room that `max_tokens` leaves is no window.
-            ("This model's maximum context length is 3 tokens. However, your request has 8 input tokens.", None),
+            (
+                "This model's maximum context length is 3 tokens. However, your request has 8 input tokens.",
+                None,
+            ),
             ("Your input exceeds the context window of this model.", None),
         ] {
             assert_eq!(window(message), expected, "{message}");

@@ -289,7 +289,9 @@ impl Middleware for ThreadSummarisation {
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         let error = match context.thread_state.next() {
             // The provider counts more tokens than we do.
-            NextStep::End(TurnOutcome::Failed { error }) if error.kind == ModelErrorKind::ContextTooLong => error,
+            NextStep::End(TurnOutcome::Failed { error }) if error.kind == ModelErrorKind::ContextTooLong => {
+                error
+            }
             _ => return Ok(Vec::new()),
         };
         if let Some(decided) = state(context)?.pending(context) {
@@ -321,7 +323,7 @@ impl Middleware for ThreadSummarisation {
         context: MiddlewareContext<'_>,
         mut next: NextModel<'_>,
     ) -> Result<ModelResponse, ModelError> {
-        self.sizes.note_call();
+        self.sizes.note_call(context, &next.request);
         if let Some(truncated) = &self.truncated
             && self.is_due(context, truncated.options.trigger).await.unwrap_or_default()
             && let Some(stays) =
@@ -382,6 +384,8 @@ fn too_long(size: u64, used: WindowUse) -> String {
         Some(window) if used.request >= window => {
             format!("the message alone has about {} tokens{of_window}", used.request)
         }
-        _ => format!("the messages that must stay are too long; the request has about {size} tokens{of_window}"),
+        _ => format!(
+            "the messages that must stay are too long; the request has about {size} tokens{of_window}"
+        ),
     }
 }

@@ -139,7 +139,8 @@ impl Summarisation {
     /// The context window that compactions respect, in tokens: the model's own, or a smaller one that the thread learned
     /// from an error of the provider. `None` if it is unknown.
     pub fn window(states: &States, model: &dyn Model) -> Option<u64> {
-        let learned = states.get::<SummarisationState>(NAME).and_then(|state| state.learned.get(model.name()));
+        let learned =
+            states.get::<SummarisationState>(NAME).and_then(|state| state.learned.get(model.name()));
         let learned = learned.map(|learned| learned.window.unwrap_or(learned.estimated));
         model.limits().context.into_iter().chain(learned).min()
     }

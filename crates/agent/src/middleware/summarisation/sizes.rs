@@ -1,6 +1,5 @@
 //! How many tokens messages and requests have. Each message is counted once.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::agent::next_request;
@@ -20,19 +19,20 @@ pub(super) struct MessageSizes {
     messages: Mutex<Vec<u64>>,
     /// The tokens of each tool in the last counted request.
     tools: Mutex<Vec<(Arc<ToolDefinition>, u64)>>,
-    /// Whether this process has called the model. Before that, its prompt and tools may be others than those that the
-    /// model counted.
-    has_called: AtomicBool,
+    /// The tokens of the prompt and the tools in the last call of this process. In another process they may differ.
+    last_prompt: Mutex<Option<u64>>,
 }
 
 impl MessageSizes {
-    /// Estimates the tokens of the next request: what the model counted last and the messages since, or else our own count.
+    /// Estimates the tokens of the next request: what the model counted last and what was added since, or else our own
+    /// count.
     pub(super) async fn request(&self, context: MiddlewareContext<'_>) -> Result<u64, MiddlewareError> {
-        let counted = self.by_model(context);
-        match counted {
-            Some(counted) if self.has_called.load(Ordering::Relaxed) => Ok(counted),
-            Some(counted) => Ok(self.estimate(context).await?.max(counted)),
-            None => self.estimate(context).await,
+        let Some(counted) = self.by_model(context) else { return self.estimate(context).await };
+        let last = *self.last_prompt.lock().unwrap_or_else(PoisonError::into_inner);
+        match last {
+            // A skill that was loaded since may have its text in the prompt.
+            Some(last) => Ok((counted + self.next_prompt(context).await?).saturating_sub(last)),
+            None => Ok(self.estimate(context).await?.max(counted)),
         }
     }
 
@@ -44,16 +44,23 @@ impl MessageSizes {
 
     /// Our own count of the next request, with the prompt and the tools that it would have now.
     pub(super) async fn estimate(&self, context: MiddlewareContext<'_>) -> Result<u64, MiddlewareError> {
-        let made = next_request::make(context).await;
-        let made = made.map_err(|error| MiddlewareError::new("count the next request", error))?;
-        let summary = context.thread_state.summary().map_or(0, |message| of_message(&**context.model, message));
+        let summary =
+            context.thread_state.summary().map_or(0, |message| of_message(&**context.model, message));
         let messages = self.total(context, context.thread_state.seen());
-        Ok(self.prompt_and_tools(&**context.model, &made.request) + summary + messages)
+        Ok(self.next_prompt(context).await? + summary + messages)
     }
 
-    /// Notes that this process calls the model.
-    pub(super) fn note_call(&self) {
-        self.has_called.store(true, Ordering::Relaxed);
+    /// Notes the prompt and the tools of a model call.
+    pub(super) fn note_call(&self, context: MiddlewareContext<'_>, request: &ModelRequest) {
+        let tokens = self.prompt_and_tools(&**context.model, request);
+        *self.last_prompt.lock().unwrap_or_else(PoisonError::into_inner) = Some(tokens);
+    }
+
+    /// The tokens of the prompt and the tools that the next request would have.
+    async fn next_prompt(&self, context: MiddlewareContext<'_>) -> Result<u64, MiddlewareError> {
+        let made = next_request::make(context).await;
+        let made = made.map_err(|error| MiddlewareError::new("count the next request", error))?;
+        Ok(self.prompt_and_tools(&**context.model, &made.request))
     }
 
     fn prompt_and_tools(&self, model: &dyn Model, request: &ModelRequest) -> u64 {

@@ -16,6 +16,7 @@ mod hostile;
 mod imitation;
 mod killed;
 mod limits;
+mod long_conversation;
 mod narrow;
 mod own_artifacts;
 mod paths;
@@ -31,6 +32,7 @@ mod stopping;
 mod tools;
 mod trusting;
 mod typing;
+mod windows;
 
 use std::time::{Duration, Instant};
 
