@@ -70,7 +70,9 @@ impl ThreadSummarisation {
     async fn fullness(&self, context: MiddlewareContext<'_>) -> Result<Fullness, MiddlewareError> {
         if let Some(window) = limits(context).context {
             let size = self.sizes.request(context).await?;
-            if size >= window {
+            // A provider that just read more than that has a larger window.
+            let was_read = context.thread_state.counted().is_some_and(|(tokens, _)| tokens >= window);
+            if size >= window && !was_read {
                 return Ok(Fullness::Full(size));
             }
         }
