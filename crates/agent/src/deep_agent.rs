@@ -259,8 +259,9 @@ impl DeepAgentBuilder {
 
     /// The agent's settings and middleware. Without `sub_agents` it is the general-purpose sub-agent.
     ///
-    /// The order matters. Middleware that settle calls come before those that ask about them, and those that ask come
-    /// before hooks. Eviction wraps all tools.
+    /// The order matters. Skills add the text of a skill that a person starts, so summaries come after them and count it.
+    /// Middleware that settle calls come before those that ask about them, and those that ask come before hooks. Eviction
+    /// wraps all tools.
     fn assemble(&self, memory: Option<Memory>, sub_agents: Option<SubAgents>) -> AgentBuilder {
         let mut builder = self.settings();
         let files = match &self.files {
@@ -271,13 +272,13 @@ impl DeepAgentBuilder {
                 files.into()
             }
         };
-        builder = builder.middleware(self.summaries(&files));
         if let Some(memory) = memory {
             builder = builder.middleware(memory);
         }
         if let Some(skills) = self.skill_middleware(sub_agents.as_ref()) {
             builder = builder.middleware(skills);
         }
+        builder = builder.middleware(self.summaries(&files));
         let mut file_tools = Files::new(files.clone());
         if let Some(permissions) = self.permissions.clone() {
             builder = builder.middleware(ToolPermissions::new(permissions.clone()));

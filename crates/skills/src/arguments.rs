@@ -191,14 +191,6 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_is_always_expanded() {
-        assert_eq!(
-            expanded("", "run ${SKILL_DIR}/x \\${CLAUDE_SKILL_DIR}", None),
-            "run /skills/deploy/x \\/skills/deploy"
-        );
-    }
-
-    #[test]
     fn arguments_go_where_they_are_named() {
         assert_eq!(expanded("", "Ship $ARGUMENTS now.", Some(" a b ")), "Ship a b now.");
         assert_eq!(

@@ -7,6 +7,7 @@ mod lease;
 mod log;
 mod model_call;
 mod next;
+pub(crate) mod next_request;
 mod options;
 mod reply;
 mod thread;

@@ -52,7 +52,8 @@ pub use self::skills::{SkillModel, SkillModels, SkillUse, Skills, SkillsState};
 pub use self::state_files::{MAX_STATE_BYTES, MAX_STATE_FILES, StateFiles};
 pub use self::sub_agents::SubAgents;
 pub use self::summarisation::{
-    Compaction, Keep, Summarisation, SummarisationOptions, Trigger, TruncateArguments,
+    Compaction, Keep, Summarisation, SummarisationNotice, SummarisationOptions, Trigger, TruncateArguments,
+    WindowUse,
 };
 pub use self::todos::{Todo, TodoStatus, Todos};
 pub use self::tool_permissions::ToolPermissions;

@@ -18,6 +18,9 @@ pub struct ModelError {
     /// How long the provider asks to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
+    /// The model's context window in tokens, if the provider names it in an error about a request that is too long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<u64>,
 }
 
 /// The kind of a failed model call.
@@ -79,7 +82,7 @@ impl ModelErrorKind {
 impl ModelError {
     /// A failure of the model `model`.
     pub fn new(model: impl Into<String>, kind: ModelErrorKind, message: impl Into<String>) -> Self {
-        Self { model: model.into(), kind, message: message.into(), retry_after: None }
+        Self { model: model.into(), kind, message: message.into(), retry_after: None, window: None }
     }
 
     /// Whether the same request may succeed later.

@@ -5,9 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use prowess_agent::cost::Price;
-use prowess_agent::middleware::{
-    CostLimit, Hooks, SandboxedHooks, SkillModels, Skills, SubAgents, SummarisationOptions,
-};
+use prowess_agent::middleware::{CostLimit, Hooks, SandboxedHooks, SkillModels, Skills, SubAgents};
 use prowess_agent::{Agent, AgentOptions, Model, ThreadId, ThreadStore, TurnLimits};
 use prowess_backend::VirtualPath;
 use prowess_catalog::Catalog;
@@ -250,7 +248,7 @@ impl ChatAgents {
         // Sub-agents have other threads, and share these artifacts.
         runner.artifacts = Some(Arc::new(self.artifacts_of(thread)?));
         let tree = self.chat_tree(thread, runner.clone());
-        let mut summarisation = SummarisationOptions::default();
+        let mut summarisation = settings.compaction.options();
         let history = format!("{}/{HISTORY}", tree.tree(thread).work());
         summarisation.history_path_prefix =
             VirtualPath::parse(&history).map_err(|error| anyhow!("{error}"))?;

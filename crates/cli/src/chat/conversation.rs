@@ -90,7 +90,8 @@ impl Conversation {
     /// How full the context window is.
     pub(super) async fn context_usage(&mut self) -> Result<ContextUsage> {
         let request = self.thread.preview().await.map_err(explain)?;
-        Ok(ContextUsage::of(&request, self.thread.states(), &*self.agents.model))
+        let current = self.thread.state().current_request();
+        Ok(ContextUsage::of(&request, self.thread.states(), current, &*self.agents.model))
     }
 
     /// Summarises the conversation; `None` if the person interrupts.

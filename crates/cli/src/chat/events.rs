@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use prowess_agent::id::CallId;
-use prowess_agent::middleware::SkillsState;
+use prowess_agent::middleware::{SkillsState, Summarisation};
 use prowess_agent::thread_state::StateChange;
 use prowess_agent::tool::ToolData;
 use prowess_agent::{CallReply, Event, ThreadId, ThreadUpdate, ToolCall, TurnOutcome, WaitingCall};
@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::run_files::RunFiles;
+use super::window_notice;
 
 /// How far file times may lag behind the clock.
 const TICK: Duration = Duration::from_millis(10);
@@ -164,7 +165,11 @@ impl EventTranslator {
                 events.extend(files.into_iter().flatten());
                 events
             }
-            Event::StateChanged { changes } => skills(changes),
+            Event::StateChanged { changes } => {
+                let notices = changes.iter().filter_map(Summarisation::notice);
+                let notes = notices.map(|notice| ChatEvent::Note { text: window_notice::text(&notice) });
+                skills(changes).into_iter().chain(notes).collect()
+            }
             Event::Replied { call, reply } => {
                 // Other calls that this reply ends have their own events.
                 let reply = match reply.clone() {

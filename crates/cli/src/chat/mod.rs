@@ -32,6 +32,7 @@ mod turn;
 mod unsent_message;
 mod view;
 mod watch;
+mod window_notice;
 
 use std::path::PathBuf;
 use std::sync::Arc;

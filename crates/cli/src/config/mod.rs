@@ -6,6 +6,7 @@
 
 mod alias;
 mod artifacts;
+mod compaction;
 mod document;
 mod environment;
 mod limits;

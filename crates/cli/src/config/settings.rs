@@ -16,7 +16,9 @@ use super::read::{Reader, Row, Section, Table, alternatives, check_keys};
 use super::renamed::rename;
 use super::setting::Parsed;
 use super::value::{Origin, Values, put};
-use super::{alias, artifacts, limits, mcp, memory, model, price, provider, sandbox, skills, telemetry};
+use super::{
+    alias, artifacts, compaction, limits, mcp, memory, model, price, provider, sandbox, skills, telemetry,
+};
 use crate::terminal::printable;
 
 /// Declares the settings, with the name and the type of each table.
@@ -51,6 +53,7 @@ settings! {
     artifacts: artifacts::ArtifactSettings,
     memory: memory::MemorySettings,
     limits: limits::LimitSettings,
+    compaction: compaction::CompactionSettings,
     mcp: BTreeMap<Parsed<ServerLabel>, mcp::McpSettings>,
     price: BTreeMap<Parsed<ModelPattern>, price::PriceSettings>,
     telemetry: telemetry::TelemetrySettings,

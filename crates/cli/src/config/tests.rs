@@ -289,6 +289,13 @@ fn a_project_can_set_these_keys_and_no_others() {
             "skills.lifetime",
             "skills.manual",
             "skills.inherited",
+            "compaction.trigger",
+            "compaction.keep",
+            "compaction.truncate_arguments",
+            "compaction.truncate_trigger",
+            "compaction.truncate_keep",
+            "compaction.truncate_max_length",
+            "compaction.truncate_text",
         ]
     );
 }

@@ -223,9 +223,13 @@ pub(crate) struct FakeModel {
     state: Arc<(Mutex<State>, Condvar)>,
 }
 
+/// Gives an answer to each request.
+type Script = Box<dyn FnMut(&Value) -> Answer + Send>;
+
 #[derive(Default)]
 struct State {
     answers: VecDeque<Answer>,
+    script: Option<Script>,
     requests: Vec<Value>,
     /// How many answers have ended, by themselves or because the client went.
     ended: usize,
@@ -234,10 +238,18 @@ struct State {
 impl FakeModel {
     /// Gives these answers in turn; whoever asks more often is refused.
     pub(crate) fn start(answers: Vec<Answer>) -> Self {
+        Self::run(State { answers: answers.into(), ..State::default() })
+    }
+
+    /// Gives the answers of a script, which sees each request.
+    pub(crate) fn scripted(script: impl FnMut(&Value) -> Answer + Send + 'static) -> Self {
+        Self::run(State { script: Some(Box::new(script)), ..State::default() })
+    }
+
+    fn run(state: State) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let state =
-            Arc::new((Mutex::new(State { answers: answers.into(), ..State::default() }), Condvar::new()));
+        let state = Arc::new((Mutex::new(state), Condvar::new()));
         let shared = Arc::clone(&state);
         // Ends with the test's process.
         std::thread::spawn(move || {
@@ -294,7 +306,8 @@ fn serve(mut stream: TcpStream, shared: &(Mutex<State>, Condvar)) {
         let next = chosen.or_else(|| state.answers.iter().position(|answer| answer.chosen.is_none()));
         state.requests.push(body.clone());
         changed.notify_all();
-        next.and_then(|at| state.answers.remove(at))
+        let answer = next.and_then(|at| state.answers.remove(at));
+        answer.or_else(|| state.script.as_mut().map(|script| script(&body)))
     };
     let answer = answer.unwrap_or_else(|| Answer::status(400, "the fake model has no answer left"));
     // A client may go in the middle of an answer.

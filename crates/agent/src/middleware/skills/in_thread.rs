@@ -216,6 +216,10 @@ impl Middleware for ThreadSkills {
         &self,
         context: MiddlewareContext<'_>,
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
+        // A failed call may be repeated with a shorter conversation, which needs the same skills.
+        if matches!(context.thread_state.next(), NextStep::End(TurnOutcome::Failed { .. })) {
+            return Ok(Vec::new());
+        }
         let view = self.at(context.states);
         let mut actions = changes(view.after_model_call());
         if view.engine().options().allowed_tools == AllowedTools::Preapprove

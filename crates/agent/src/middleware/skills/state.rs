@@ -34,6 +34,9 @@ pub struct SkillUse {
 }
 
 impl SkillsState {
+    /// The owner of prompt sections about skills.
+    pub(crate) const OWNER: &'static str = NAME;
+
     /// The state of a thread's skills, if its agent has any.
     pub fn of(states: &States) -> Option<&Self> {
         states.get(NAME)

@@ -18,6 +18,7 @@ mod imitation;
 mod kept_trust;
 mod killed;
 mod limits;
+mod long_conversation;
 mod narrow;
 mod own_artifacts;
 mod paths;
@@ -36,6 +37,7 @@ mod stopping;
 mod tools;
 mod trusting;
 mod typing;
+mod windows;
 mod workflows;
 
 use std::time::{Duration, Instant};
