@@ -1,6 +1,6 @@
 //! Permission questions of a tool call. They wait in the thread, so the reply can come from another process.
 
-use prowess_permission::{Fingerprint, Permissions, Question, Refusal, Replies, Stopped};
+use prowess_permission::{Fingerprint, Granted, Permissions, Question, Refusal, Replies, Stopped};
 
 use super::{RefusedBy, ToolAnswer, ToolContext, ToolOutput};
 use crate::thread_state::{CallQuestion, CallReply, Consultation};
@@ -67,10 +67,30 @@ impl ToolContext<'_> {
     /// The call may not, or has to wait: the output that the tool must return.
     pub async fn pass(&self, permissions: &Permissions, question: Question) -> Result<(), ToolOutput> {
         let replies = replies(self.consultation)?;
-        match permissions.pass(question, &replies).await {
-            Ok(_) => Ok(()),
-            Err(Stopped::Asks(question)) => Err(ToolOutput::Ask(call_question(*question, self.consultation))),
-            Err(Stopped::Refused(refusal)) => Err(refusal_answer(&refusal).into()),
+        let passed = permissions.pass(question, &replies).await;
+        passed.map(|_| ()).map_err(|stopped| self.stopped(stopped))
+    }
+
+    /// The same for something that the `allowed-tools` of a loaded skill list. Returns why it may be done.
+    ///
+    /// # Errors
+    ///
+    /// The call may not, or has to wait: the output that the tool must return.
+    pub async fn pass_preapproved(
+        &self,
+        permissions: &Permissions,
+        question: Question,
+    ) -> Result<Granted, ToolOutput> {
+        let replies = replies(self.consultation)?;
+        let passed = permissions.pass_preapproved(question, &replies).await;
+        passed.map(|grant| grant.how()).map_err(|stopped| self.stopped(stopped))
+    }
+
+    /// The output of a call that the gate stopped.
+    fn stopped(&self, stopped: Stopped) -> ToolOutput {
+        match stopped {
+            Stopped::Asks(question) => ToolOutput::Ask(call_question(*question, self.consultation)),
+            Stopped::Refused(refusal) => refusal_answer(&refusal).into(),
         }
     }
 }

@@ -18,7 +18,7 @@ async fn session(policy: AllowedTools) -> (Library, SkillSession) {
 }
 
 fn bash(command: &str) -> CheckedCall<'_> {
-    CheckedCall { name: "execute", argument: Some(command) }
+    CheckedCall::new("execute").argument(command)
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn the_tools_of_the_dialect_are_never_blocked() {
         session.load("git-help", None).await.unwrap();
         for name in dialect.tool_names() {
             assert_eq!(
-                session.view().check_tool(CheckedCall { name, argument: None }),
+                session.view().check_tool(CheckedCall::new(name)),
                 ToolVerdict::Pass,
                 "{name}"
             );
@@ -89,7 +89,7 @@ async fn programs_can_use_their_own_tool_names() {
         })
         .await;
     session.load("git-help", None).await.unwrap();
-    let check = |name, argument| session.view().check_tool(CheckedCall { name, argument });
+    let check = |name, argument| session.view().check_tool(CheckedCall::new(name).argument(argument));
     assert_eq!(check("terminal", Some("git log")), ToolVerdict::Pass);
     assert_eq!(check("clock", None), ToolVerdict::Pass);
     assert!(matches!(check("execute", Some("git log")), ToolVerdict::Blocked { .. }));
