@@ -336,7 +336,9 @@ mod tests {
             assert_eq!(permissions.request_preapproved(&question).is_ok(), settled, "{subject}");
             let passed = permissions.pass_preapproved(question.clone(), &Replies::default()).await;
             assert_eq!(passed.is_ok(), settled, "{subject}");
-            let asked = permissions.pass_preapproved(question.clone(), &Replies::once([question.fingerprint()])).await;
+            let asked = permissions
+                .pass_preapproved(question.clone(), &Replies::once([question.fingerprint()]))
+                .await;
             assert_eq!(asked.is_ok(), subject != "kit rm x", "{subject}: otherwise a person decides");
         }
         let remembered = Question::new(Kind::RUN, "kit git log");

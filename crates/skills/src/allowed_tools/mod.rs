@@ -13,9 +13,11 @@ pub use self::names::{DEFAULT_ALWAYS_ALLOWED, ToolNames};
 pub use self::restriction::Restriction;
 pub use self::table::{LISTED_TOOLS, ListedTool, ScopeKind};
 use crate::delta::LoadedSkill;
-use crate::dialect::Dialect;
+use crate::dialect::kind_in_any_dialect;
 use crate::view::SkillView;
 
+/// The directory in which commands see skills.
+const STAGED_SKILLS: &str = "/skills";
 /// The name that skills use for reaching hosts.
 const FETCH: &str = "WebFetch";
 
@@ -78,18 +80,26 @@ pub struct CheckedCall<'a> {
     pub argument: Option<&'a str>,
     /// The form of the command, if it is one.
     pub form: CommandForm,
+    /// The directory of the skill whose command it is, as commands see it. Paths in it are relative to it.
+    pub directory: Option<&'a str>,
 }
 
 impl<'a> CheckedCall<'a> {
     /// A call without an argument.
     pub fn new(name: &'a str) -> Self {
-        Self { name, argument: None, form: CommandForm::default() }
+        Self { name, argument: None, form: CommandForm::default(), directory: None }
     }
 
     /// Sets the argument, if there is one.
     #[must_use]
     pub fn argument(self, argument: impl Into<Option<&'a str>>) -> Self {
         Self { argument: argument.into(), ..self }
+    }
+
+    /// Sets the directory of the skill whose command it is, if there is one.
+    #[must_use]
+    pub fn directory(self, directory: impl Into<Option<&'a str>>) -> Self {
+        Self { directory: directory.into(), ..self }
     }
 
     /// Sets the form of the command.
@@ -154,7 +164,7 @@ impl SkillView {
             AllowedTools::Recommend => ToolVerdict::Pass,
             AllowedTools::Preapprove => {
                 // A skill vouches neither for another skill, which a person reads first, nor for its commands.
-                let is_for_skills = Dialect::tool_kind(call.name).is_some();
+                let is_for_skills = kind_in_any_dialect(call.name).is_some();
                 let covers = |tool: &str| options.tools.covers(tool, call, NameWildcard::IsIgnored);
                 self.listing(|skill| !is_for_skills && self.lists(skill, covers))
             }
@@ -168,6 +178,8 @@ impl SkillView {
     /// What the lists decide about a command of the skill called `skill`. Only this skill itself preapproves its commands.
     pub fn check_run(&self, skill: &str, call: CheckedCall<'_>) -> ToolVerdict {
         let options = self.engine().options();
+        let own = format!("{STAGED_SKILLS}/{skill}");
+        let call = call.directory(own.as_str());
         if options.allowed_tools != AllowedTools::Preapprove {
             return self.check_tool(call);
         }
@@ -189,9 +201,8 @@ impl SkillView {
         if self.engine().options().allowed_tools != AllowedTools::Restrict {
             return None;
         }
-        let all = Restriction::new(
-            self.state().loaded().iter().flat_map(|skill| &skill.allowed_tools).cloned(),
-        );
+        let all =
+            Restriction::new(self.state().loaded().iter().flat_map(|skill| &skill.allowed_tools).cloned());
         (!all.is_empty()).then_some(all)
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::CheckedCall;
 use super::scope::ListedEntry;
 use super::table::{self, LISTED_TOOLS, ScopeKind};
-use crate::dialect::{Dialect, SkillToolKind};
+use crate::dialect::{SkillToolKind, kind_in_any_dialect};
 
 /// The names that skills use for your tools, and the tools that are never blocked.
 ///
@@ -49,7 +49,7 @@ impl Default for ToolNames {
 impl ToolNames {
     /// Whether a call is never blocked.
     pub(super) fn is_always_allowed(&self, tool: &str) -> bool {
-        let stands_for = match Dialect::tool_kind(tool) {
+        let stands_for = match kind_in_any_dialect(tool) {
             // A command that runs can be watched and ended.
             Some(SkillToolKind::Poll | SkillToolKind::End) => return true,
             Some(SkillToolKind::Load) => "load_skill",
@@ -73,12 +73,13 @@ impl ToolNames {
     fn stands_for(&self, listed: &str, tool: &str) -> bool {
         let row = table::row_named(listed);
         let names = [Some(listed), row.map(|row| row.name), row.and_then(|row| row.includes)];
-        let has = |name: &str| {
-            self.aliases.get(name).is_some_and(|tools| tools.iter().any(|known| known == tool))
-        };
+        let has =
+            |name: &str| self.aliases.get(name).is_some_and(|tools| tools.iter().any(|known| known == tool));
         listed == tool
             || names.into_iter().flatten().any(has)
-            || listed.strip_prefix(SERVER_TOOL).is_some_and(|own| own == tool && own.contains(SERVER_SEPARATOR))
+            || listed
+                .strip_prefix(SERVER_TOOL)
+                .is_some_and(|own| own == tool && own.contains(SERVER_SEPARATOR))
     }
 }
 

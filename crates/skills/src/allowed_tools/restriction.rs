@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::names::{NameWildcard, ToolNames};
 use super::CheckedCall;
+use super::names::{NameWildcard, ToolNames};
 use crate::error::{or_none, shorten};
 
 /// A list of tools that restricts an agent, and the agents that work for it.
@@ -89,12 +89,15 @@ mod tests {
     fn what_always_stays_allowed_follows_the_list() {
         let mut names = ToolNames::default();
         let restriction = Restriction::new(["Glob".to_owned()]);
-        let passes =
-            |names: &ToolNames, tool| restriction.objection(names, CheckedCall::new(tool)).is_none();
-        for tool in ["skill_load", "skill", "skill_unload", "skill_select_docs", "read_file", "ls", "write_todos"] {
+        let passes = |names: &ToolNames, tool| restriction.objection(names, CheckedCall::new(tool)).is_none();
+        for tool in
+            ["skill_load", "skill", "skill_unload", "skill_select_docs", "read_file", "ls", "write_todos"]
+        {
             assert!(passes(&names, tool), "{tool}");
         }
-        for tool in ["skill_run", "skill_exec", "skill_write_stdin", "task", "execute", "docs__x", "write_file"] {
+        for tool in
+            ["skill_run", "skill_exec", "skill_write_stdin", "task", "execute", "docs__x", "write_file"]
+        {
             assert!(!passes(&names, tool), "{tool}");
         }
         names.always_allowed = ["task".to_owned()].into();

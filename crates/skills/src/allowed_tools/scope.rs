@@ -14,9 +14,10 @@ const MAX_ARGUMENT_BYTES: usize = 64 * 1024;
 const DOMAIN: &str = "domain:";
 /// The characters that a shell expands or removes.
 const SHELL_SYNTAX: [char; 14] = ['\'', '"', '\\', '$', '~', '{', '}', '[', ']', '*', '?', '(', ')', '!'];
+/// The names of the skill's directory in scopes.
+const SKILL_DIRECTORY: [&str; 3] = ["${SKILL_DIR}", "${CLAUDE_SKILL_DIR}", "{baseDir}"];
 /// Programs that run the file that their first argument names.
-const INTERPRETERS: [&str; 9] =
-    ["python", "python3", "node", "bash", "sh", "ruby", "perl", "php", "Rscript"];
+const INTERPRETERS: [&str; 9] = ["python", "python3", "node", "bash", "sh", "ruby", "perl", "php", "Rscript"];
 
 /// A listed tool: a name, perhaps with a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ impl<'a> ListedEntry<'a> {
             return false;
         }
         match kind {
-            ScopeKind::Command => covers_line(scope, argument, call.form),
+            ScopeKind::Command => covers_line(scope, argument, call),
             ScopeKind::Host => covers_host(scope, argument),
             ScopeKind::Path => covers_path(scope, argument),
             ScopeKind::Name => covers_text(scope, argument),
@@ -61,30 +62,28 @@ impl<'a> ListedEntry<'a> {
 }
 
 /// Whether a scope covers a command line: it spells out the line, or covers each of its simple commands.
-fn covers_line(scope: &str, line: &str, form: CommandForm) -> bool {
-    match form {
-        CommandForm::Changed => return false,
-        // In another directory, a relative path is another file.
-        CommandForm::Elsewhere if scope.contains('/') => return false,
-        CommandForm::Elsewhere | CommandForm::Plain => {}
-    }
-    scope == line
-        || simple_commands(line)
-            .is_some_and(|commands| commands.into_iter().all(|command| covers_command(scope, command)))
+fn covers_line(scope: &str, line: &str, call: CheckedCall<'_>) -> bool {
+    let is_spelled_out = scope == line && (call.form == CommandForm::Plain || !scope.contains('/'));
+    let is_covered =
+        |commands: Vec<&str>| commands.into_iter().all(|command| covers_command(scope, command, call));
+    call.form != CommandForm::Changed && (is_spelled_out || simple_commands(line).is_some_and(is_covered))
 }
 
 /// Whether a scope covers a simple command. `git:*` covers `git` with any arguments; any other scope is a pattern.
-fn covers_command(scope: &str, command: &str) -> bool {
+fn covers_command(scope: &str, command: &str, call: CheckedCall<'_>) -> bool {
     if let Some(prefix) = scope.strip_suffix(":*") {
         let prefix = prefix.trim_end();
         return match prefix.contains(['*', '/']) {
-            true => covers_words(prefix, command, Rest::Any),
+            true => covers_words(prefix, command, Rest::Any, call),
             false => command
                 .strip_prefix(prefix)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t'])),
         };
     }
-    if scope.contains('/') { covers_words(scope, command, Rest::OfProgram) } else { covers_text(scope, command) }
+    match scope.contains('/') {
+        true => covers_words(scope, command, Rest::OfProgram, call),
+        false => covers_text(scope, command),
+    }
 }
 
 /// Which words may follow those that a scope covers.
@@ -97,11 +96,12 @@ enum Rest {
 
 /// Whether a scope covers the first words of a command, word by word. Quotes and shell patterns could hide another path, so
 /// these words have none.
-fn covers_words(scope: &str, command: &str, rest: Rest) -> bool {
+fn covers_words(scope: &str, command: &str, rest: Rest, call: CheckedCall<'_>) -> bool {
     let (scope_words, words): (Vec<&str>, Vec<&str>) =
         (scope.split_whitespace().collect(), command.split_whitespace().collect());
     let covers_word = |(scope, word): (&&str, &&str)| {
-        !climbs(word) && !word.contains(SHELL_SYNTAX) && (scope == word || covers_text(scope, word))
+        let is_plain = !climbs(word) && !word.contains(SHELL_SYNTAX);
+        is_plain && own_path(scope, word, call).is_some_and(|(scope, word)| covers_text(scope, word))
     };
     let is_program = match scope_words.as_slice() {
         [_] => true,
@@ -112,10 +112,26 @@ fn covers_words(scope: &str, command: &str, rest: Rest) -> bool {
     may_go_on && words.len() >= scope_words.len() && scope_words.iter().zip(&words).all(covers_word)
 }
 
+/// A word of a scope and a word of a command. If they are paths in the skill's directory, they are relative to it. `None` if
+/// the command runs elsewhere, where a relative path is another file.
+fn own_path<'a>(scope: &'a str, word: &'a str, call: CheckedCall<'_>) -> Option<(&'a str, &'a str)> {
+    if !scope.contains('/') {
+        return Some((scope, word));
+    }
+    let below = |text: &'a str, directory: &str| text.strip_prefix(directory)?.strip_prefix('/');
+    let named = SKILL_DIRECTORY.iter().find_map(|name| below(scope, name)).unwrap_or(scope);
+    match call.directory.and_then(|directory| below(word, directory)) {
+        Some(own) => Some((named.trim_start_matches("./"), own)),
+        None if call.form == CommandForm::Elsewhere => None,
+        None => Some((named, word)),
+    }
+}
+
 /// Whether a scope covers a path. Both may begin with `/` or `./`: they are relative to the files that the agent works on.
 fn covers_path(scope: &str, path: &str) -> bool {
     // These are paths elsewhere on the machine.
-    if scope.starts_with("//") || scope.starts_with('~') || climbs(path) || path.contains(['\n', '\r', '\0']) {
+    if scope.starts_with("//") || scope.starts_with('~') || climbs(path) || path.contains(['\n', '\r', '\0'])
+    {
         return false;
     }
     let relative = |path: &str| path.trim_start_matches("./").trim_start_matches('/').to_owned();
@@ -164,7 +180,7 @@ mod tests {
 
     fn covered(scope: &str, argument: &str, kind: ScopeKind, form: CommandForm) -> bool {
         let entry = format!("X({scope})");
-        let call = CheckedCall::new("x").argument(argument).form(form);
+        let call = CheckedCall::new("x").argument(argument).form(form).directory("/skills/own");
         ListedEntry::parse(&entry).is_some_and(|entry| entry.covers_argument(call, kind))
     }
 
@@ -201,6 +217,12 @@ mod tests {
             ("scripts/*.sh", "scripts/a.sh x y", true),
             ("scripts/a.sh:*", "scripts/a.sh x", true),
             ("scripts/a.sh:*", "scripts/a.sh.evil x", false),
+            ("python3 scripts/*", "python3 /skills/own/scripts/a.py x", true),
+            ("python3 scripts/*", "python3 /skills/other/scripts/a.py", false),
+            ("python3 scripts/*", "python3 /skills/own/../other/scripts/a.py", false),
+            ("python3 ${SKILL_DIR}/scripts/*", "python3 /skills/own/scripts/a.py", true),
+            ("python3 {baseDir}/scripts/*", "python3 scripts/a.py", true),
+            ("python3 {baseDir}/scripts/*", "python3 evil/scripts/a.py", false),
         ] {
             assert_eq!(command(scope, argument), covers, "{scope} {argument}");
         }
@@ -236,6 +258,13 @@ mod tests {
         ] {
             assert_eq!(covered(scope, "git x/y", ScopeKind::Command, form), covers, "{scope} {form:?}");
         }
+    }
+
+    #[test]
+    fn a_path_in_the_directory_of_the_skill_is_the_same_everywhere() {
+        let elsewhere =
+            |command: &str| covered("python3 scripts/*", command, ScopeKind::Command, CommandForm::Elsewhere);
+        assert!(elsewhere("python3 /skills/own/scripts/a.py") && !elsewhere("python3 scripts/a.py"));
     }
 
     #[test]

@@ -128,13 +128,13 @@ impl FileAccess<'_> {
     /// of skills.
     fn preapproving_skill(&self, path: &VirtualPath, target: &Target) -> Option<String> {
         let skills = self.skills.as_ref()?;
-        let mut names = target.on_disk.iter().map(|path| path.to_string_lossy().into_owned());
+        let on_disk = target.on_disk.iter().map(|path| path.to_string_lossy().into_owned());
+        let mut names = on_disk.chain([path, &target.path].map(|path| path.as_str().to_owned()));
         if names.any(|name| skills.owner_of_any_case(&name) != FileOwner::Nobody) {
             return None;
         }
-        let listing = |path: &VirtualPath| {
-            self.listing_skill(CheckedCall::new(self.tool).argument(path.as_str()))
-        };
+        let listing =
+            |path: &VirtualPath| self.listing_skill(CheckedCall::new(self.tool).argument(path.as_str()));
         listing(&target.path).and_then(|_| listing(path))
     }
 

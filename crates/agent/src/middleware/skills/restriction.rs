@@ -25,7 +25,11 @@ pub(crate) struct InheritedRestriction {
 impl InheritedRestriction {
     /// The middleware for a sub-agent of this thread.
     pub(crate) fn for_sub_agent(context: MiddlewareContext<'_>) -> Self {
-        Self { names: super::at(context).map(|skills| skills.engine().options().tools.clone()).unwrap_or_default() }
+        Self {
+            names: super::at(context)
+                .map(|skills| skills.engine().options().tools.clone())
+                .unwrap_or_default(),
+        }
     }
 
     /// The change that tells a sub-agent's thread its restrictions, if there are any. `seeds` begin that thread. A skill that

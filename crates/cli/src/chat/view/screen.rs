@@ -115,7 +115,8 @@ impl<W: Write + Send> ScreenView<W> {
 
     /// A tool answered. A load has its own line already.
     fn result(&mut self, event: &ChatEvent) {
-        let ChatEvent::Result { call, tool, text, is_error, milliseconds, data, preapproved_by } = event else {
+        let ChatEvent::Result { call, tool, text, is_error, milliseconds, data, preapproved_by } = event
+        else {
             return;
         };
         let at = self.calls.iter().position(|(known, ..)| known == call);

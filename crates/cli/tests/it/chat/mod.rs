@@ -1,5 +1,6 @@
 //! `prowess chat` as a person drives it, with a model on this machine.
 
+mod allowed_tools;
 mod asking;
 mod bombs;
 mod broken;
