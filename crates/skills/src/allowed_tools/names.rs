@@ -76,6 +76,7 @@ impl ToolNames {
         let has =
             |name: &str| self.aliases.get(name).is_some_and(|tools| tools.iter().any(|known| known == tool));
         listed == tool
+            || row.is_some_and(|row| row.name == tool)
             || names.into_iter().flatten().any(has)
             || listed
                 .strip_prefix(SERVER_TOOL)
@@ -161,6 +162,7 @@ mod tests {
             ("Glob", "glob", true),
             ("skill", "skill_load", true),
             ("WebFetch", "skill_run", false),
+            ("webfetch", "WebFetch", true),
             ("mcp__docs__search", "docs__search", true),
             ("docs__search", "docs__search", true),
             ("mcp__docs", "docs__search", false),

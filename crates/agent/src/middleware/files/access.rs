@@ -81,7 +81,9 @@ impl FileAccess<'_> {
             Decision::Allow => {}
             // One question is enough.
             Decision::Ask if is_shown => {}
-            Decision::Ask | Decision::Deny => drop(self.pass(read, skill).await?),
+            Decision::Ask | Decision::Deny => {
+                self.pass(read, skill).await?;
+            }
         }
         self.write(path, action).await
     }

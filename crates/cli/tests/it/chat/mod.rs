@@ -24,6 +24,7 @@ mod patience;
 mod pipes;
 mod reaching;
 mod rejecting;
+mod restricting;
 mod run_files;
 mod secrets;
 mod servers;
