@@ -26,6 +26,7 @@ pub(crate) fn allowed_before(consultation: Option<&Consultation>) -> Vec<Fingerp
 /// # Errors
 ///
 /// The person rejected the call: the call's answer.
+#[expect(clippy::result_large_err, reason = "the answer is returned as it is, and boxing it helps nobody")]
 pub(crate) fn replies(consultation: Option<&Consultation>) -> Result<Replies, ToolAnswer> {
     let of_the_gate = consultation.filter(|consultation| consultation.question.via.is_none());
     match of_the_gate.and_then(|consultation| Some((consultation, consultation.reply.as_ref()?))) {
