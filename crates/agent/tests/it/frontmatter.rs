@@ -186,6 +186,51 @@ async fn tools_that_no_loaded_skill_lists_are_blocked() {
     assert!(results[3].contains("/skills/") && !results[4].contains("allowed-tools"), "{results:?}");
 }
 
+/// `restrict` and `context: fork`: a forked skill adds its list, and nothing more.
+#[tokio::test]
+async fn a_forked_skill_is_restricted_as_if_its_parent_had_loaded_it() {
+    let world = World::new(&[
+        ("sums", "allowed-tools: ls\n", "Count."),
+        ("adds", "context: fork\nallowed-tools: add\n", "Add."),
+        ("bare", "context: fork\n", "Add."),
+    ])
+    .await;
+    let sum = "{\"numbers\": [1, 2]}";
+    let write = r#"{"file_path": "/x", "content": "x"}"#;
+    let model = Says::new([
+        calls(&[("a", "load_skill", &load("sums"))]),
+        calls(&[("b", "load_skill", &load("adds"))]),
+        calls(&[("c", "add", sum), ("d", "write_file", write)]),
+        text("added"),
+        calls(&[("e", "load_skill", &load("bare"))]),
+        calls(&[("f", "add", sum)]),
+        text("not added"),
+        text("done"),
+    ]);
+    let options = |_: &ThreadId| {
+        let mut options = SessionOptions::new(Dialect::DeepAgents);
+        options.allowed_tools = AllowedTools::Restrict;
+        options
+    };
+    let agent = Agent::deep_builder(model.clone())
+        .skills(world.skills_with(options, &[]))
+        .files(world.backend())
+        .tool(add())
+        .build()
+        .unwrap();
+    let mut thread = open(&agent).await;
+    thread.say("go", &NoWatcher).await.unwrap();
+    let said = |number: usize| {
+        let messages = model.request(number).messages;
+        messages.iter().map(|message| message.text()).collect::<Vec<_>>().join("\n")
+    };
+    let forked = said(3);
+    assert!(forked.contains("\n3\n") && forked.contains("Tool 'write_file' is not"), "{forked}");
+    assert!(forked.contains("Allowed tools: add, ls."), "{forked}");
+    assert!(said(6).contains("Tool 'add' is not") && said(6).contains("Allowed tools: ls."), "{}", said(6));
+    assert_eq!(results(&thread)[1..], ["added", "not added"]);
+}
+
 /// `context: fork` and `agent`: a sub-agent follows the skill, and its answer is the call's.
 #[tokio::test]
 async fn a_forked_skill_is_followed_by_its_sub_agent() {

@@ -49,6 +49,8 @@ pub(crate) enum ChatEvent {
         milliseconds: Option<u64>,
         /// The result as data: the end of a command, or who refused the call.
         data: Option<ToolData>,
+        /// The skill whose `allowed-tools` approved the call, so that nobody was asked.
+        preapproved_by: Option<String>,
     },
     /// A run wrote a file, or saved an artifact.
     File {
@@ -161,6 +163,7 @@ impl EventTranslator {
                     is_error,
                     milliseconds,
                     data,
+                    preapproved_by: answer.preapproved_by.clone(),
                 });
                 events.extend(files.into_iter().flatten());
                 events
@@ -238,6 +241,7 @@ mod tests {
                 is_error: false,
                 milliseconds: None,
                 data: None,
+                preapproved_by: None,
             },
             ChatEvent::File { call: call(), name: text(), path: None, bytes: None, fetch: None },
             ChatEvent::Loaded { skill: text(), tokens: 1 },

@@ -261,6 +261,11 @@ impl FakeModel {
         Self { address, state }
     }
 
+    /// Gives these answers after all others.
+    pub(crate) fn then(&self, answers: Vec<Answer>) {
+        self.state.0.lock().unwrap().answers.extend(answers);
+    }
+
     /// What a configuration has as `base_url`.
     pub(crate) fn url(&self) -> String {
         format!("http://{}/v1", self.address)

@@ -199,6 +199,11 @@ pub(crate) fn tools(view: &SkillView, runs: Option<&RunToolInfo>) -> Vec<ToolSpe
     options.dialect.table().specs(&context)
 }
 
+/// The kind of the tool with this name in any dialect.
+pub(crate) fn kind_in_any_dialect(tool: &str) -> Option<SkillToolKind> {
+    Dialect::tool_kind(tool)
+}
+
 /// The kind of a tool, if a session with these options has it.
 pub(crate) fn tool_kind(options: &SessionOptions, tool: &str) -> Option<SkillToolKind> {
     let mut available = options.dialect.table().available(options.capabilities, true);

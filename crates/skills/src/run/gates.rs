@@ -7,7 +7,7 @@ use std::sync::Arc;
 use prowess_catalog::untrusted::code_text;
 use prowess_catalog::{Digest, SkillEntry};
 use prowess_permission::action::{Channel, RunAction};
-use prowess_permission::{Action, Decision, Kind, Question, Refusal, Stopped, owned_subject};
+use prowess_permission::{Action, Decision, Granted, Kind, Question, Refusal, owned_subject};
 use prowess_workspace::input::InputGate;
 use prowess_workspace::stage::StageSource;
 use prowess_workspace::{
@@ -18,6 +18,7 @@ use serde_json::json;
 use super::binding::{Digests, PlannedRun};
 use super::given::{AskedFile, BlockedGiven, Given};
 use super::local_inputs::{InputStop, LocalInputGate};
+use super::preapproval::Listed;
 use super::{RunDriver, SkillRunner};
 use crate::delta::LoadedSkill;
 use crate::error::SkillError;
@@ -28,11 +29,7 @@ use crate::view::SkillView;
 impl<'a> RunDriver<'a> {
     /// Passes a gate of a run.
     pub(super) async fn pass(self, name: &str, question: Question) -> Result<(), Halt> {
-        match self.view.engine().permissions().pass(question, self.asker).await {
-            Ok(_) => Ok(()),
-            Err(Stopped::Asks(question)) => Err(Halt::Asks(question)),
-            Err(Stopped::Refused(refusal)) => Err(no_permission(name, refusal).into()),
-        }
+        self.pass_listed(name, question, Listed::No).await.map(|_| ())
     }
 
     /// The skill called `name`, if the caller may see it.
@@ -74,8 +71,9 @@ impl<'a> RunDriver<'a> {
             runner,
             given: &given,
         };
-        let expected = self.pass_run_gate(&planned).await?;
-        let expected = self.pass_network_gate(&planned, &network, expected).await?;
+        let (expected, command) = self.pass_run_gate(&planned).await?;
+        let (expected, hosts) = self.pass_network_gate(&planned, &network, expected).await?;
+        let is_preapproved = [command].into_iter().chain(hosts).any(|how| how == Granted::Preapproved);
         let in_workspace = given.without(request);
         let mut approved = ApprovedRun {
             request: RunRequest { skill: staged_name(&own), ..in_workspace.clone() },
@@ -84,6 +82,7 @@ impl<'a> RunDriver<'a> {
             network,
             shell,
             expected,
+            preapproved_by: is_preapproved.then(|| name.clone()),
             given_to,
             approved_inputs: BTreeSet::new(),
             given,
@@ -183,7 +182,7 @@ impl<'a> RunDriver<'a> {
     }
 
     /// Passes the gate of the command. If a person had to be asked, it returns the digests of the approved skills.
-    async fn pass_run_gate(self, planned: &PlannedRun<'_>) -> Result<Digests, Halt> {
+    async fn pass_run_gate(self, planned: &PlannedRun<'_>) -> Result<(Digests, Granted), Halt> {
         let request = planned.request;
         let name = &request.skill;
         // The text of a server's skill may have caused this run, so a person decides each time.
@@ -201,7 +200,7 @@ impl<'a> RunDriver<'a> {
         if permissions.policy().evaluate(&plain).decision != Decision::Ask {
             // Without a binding, "always" is not offered.
             self.pass(name, plain.always([])).await?;
-            return Ok(Digests::new());
+            return Ok((Digests::new(), Granted::Rule));
         }
         let binding = planned.binding().await?;
         let mut details = planned.version_1_details();
@@ -209,23 +208,25 @@ impl<'a> RunDriver<'a> {
             details["asked_each_time_because_of"] = json!(because_of);
         }
         let question = permissions.with_outdated_note(binding.bind(plain, &details));
-        self.pass(name, question).await?;
-        Ok(binding.files)
+        let how = self.pass_listed(name, question, self.lists_command(planned).await).await?;
+        Ok((binding.files, how))
     }
 
-    /// Passes the gate of every host. Returns the digests of the approved skills.
+    /// Passes the gate of every host. Returns the digests of the approved skills, and why each host was allowed.
     async fn pass_network_gate(
         self,
         planned: &PlannedRun<'_>,
         network: &Network,
         mut expected: Digests,
-    ) -> Result<Digests, Halt> {
+    ) -> Result<(Digests, Vec<Granted>), Halt> {
         let request = planned.request;
         let name = &request.skill;
-        let Network::Hosts(rules) = network else { return Ok(expected) };
+        let mut granted = Vec::new();
+        let Network::Hosts(rules) = network else { return Ok((expected, granted)) };
         let permissions = self.view.engine().permissions();
         for rule in rules {
             let (skill, command, host) = (name.clone(), request.command.clone(), rule.to_string());
+            let listed = self.lists_host(planned, &host).await;
             let details = json!({"skill": skill, "command": command, "host": host});
             let plain =
                 Question::new(Kind::NETWORK, host.clone()).action(Action::ReachHost { skill, command, host });
@@ -241,10 +242,10 @@ impl<'a> RunDriver<'a> {
             // "Always" is offered only for a single host, never for a `*.` domain.
             let plain = if rule.is_exact() { plain } else { plain.always([]) };
             let question = permissions.with_outdated_note(binding.bind(plain, &details));
-            self.pass(name, question).await?;
+            granted.push(self.pass_listed(name, question, listed).await?);
             expected = binding.files;
         }
-        Ok(expected)
+        Ok((expected, granted))
     }
 }
 
@@ -259,7 +260,7 @@ impl SkillView {
     }
 }
 
-fn no_permission(name: &str, refusal: Refusal) -> SkillError {
+pub(super) fn no_permission(name: &str, refusal: Refusal) -> SkillError {
     SkillError::RunRefused { name: name.to_owned(), refusal }
 }
 
@@ -327,6 +328,8 @@ pub(super) struct ApprovedRun<'a> {
     shell: Option<String>,
     /// The digests of the approved skills, if a person was asked.
     expected: Digests,
+    /// The skill, if its `allowed-tools` settled a question.
+    pub(super) preapproved_by: Option<String>,
     /// The skill that a person runs, and whose own files may be inputs.
     given_to: Option<Arc<SkillEntry>>,
     /// The real paths of the approved local inputs.

@@ -220,6 +220,8 @@ impl Tool for FileTool {
             permissions: self.permissions.as_ref(),
             skills: skills::at(context.middleware),
             context,
+            tool: self.kind.name(),
+            preapproved_by: OnceLock::new(),
         };
         let done = match self.kind {
             FileToolKind::Ls => self.with(arguments, |a: Ls| self.ls(a, &access)).await,
@@ -230,7 +232,10 @@ impl Tool for FileTool {
             FileToolKind::Grep => self.with(arguments, |a: Grep| self.grep(a, &access)).await,
             FileToolKind::Execute => self.with(arguments, |a: Execute| self.execute(a, &access)).await,
         };
-        done.unwrap_or_else(|stopped| stopped)
+        match done.unwrap_or_else(|stopped| stopped) {
+            ToolOutput::Done(answer) => answer.preapproved_by(access.preapproved_by.into_inner()).into(),
+            output => output,
+        }
     }
 }
 

@@ -4,12 +4,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use prowess_permission::Replies;
-use prowess_skills::allowed_tools::{CheckedCall, ToolVerdict};
+use prowess_skills::allowed_tools::ToolVerdict;
 use prowess_skills::prowess_catalog::untrusted::code_text;
-use prowess_skills::{AllowedTools, Outcome, SkillDelta, SkillService, SkillState, SkillView, ToolSpec};
+use prowess_skills::{Outcome, SkillDelta, SkillService, SkillState, SkillView, ToolSpec};
 use serde_json::Value;
 
 use super::NAME;
+use super::listed_call::ListedCall;
 use super::model_choice::{self, SkillModels};
 use super::put_back::after;
 use super::state::{SkillsDelta, SkillsState};
@@ -22,10 +23,8 @@ use crate::middleware::{
 use crate::model::{ModelError, ModelResponse, PromptSection, ToolDefinition};
 use crate::state::States;
 use crate::thread_state::{NextStep, TurnOutcome};
-use crate::tool::{Tool, ToolAnswer, ToolKind, ToolOutput};
+use crate::tool::{Tool, ToolAnswer, ToolOutput};
 
-/// Arguments that a scope such as `Bash(git:*)` is compared with, by their names in common tools.
-const SCOPED_ARGUMENTS: [&str; 4] = ["command", "file_path", "path", "url"];
 /// Arguments that are paths of files, by their names in common tools.
 const FILE_ARGUMENTS: [&str; 2] = ["file_path", "path"];
 
@@ -54,24 +53,6 @@ impl ThreadSkills {
             Some(state) => engine.at_shared(&state.state),
             None => engine.at(&SkillState::default()),
         }
-    }
-
-    /// What `allowed-tools` says about a call.
-    fn verdict(
-        &self,
-        context: MiddlewareContext<'_>,
-        name: &str,
-        kind: Option<ToolKind>,
-        arguments: &Value,
-    ) -> ToolVerdict {
-        let mut scoped =
-            SCOPED_ARGUMENTS.iter().filter_map(|name| arguments.get(name).and_then(Value::as_str));
-        // With two of them it is unknown which one the scope is about.
-        let mut argument = scoped.next().filter(|_| scoped.next().is_none());
-        if kind == Some(ToolKind::Find) && arguments.get("path").is_none() {
-            argument = arguments.get("pattern").and_then(Value::as_str);
-        }
-        self.at(context.states).check_tool(CheckedCall { name, argument })
     }
 
     /// Starts a skill if the person typed `/name arguments`.
@@ -220,27 +201,12 @@ impl Middleware for ThreadSkills {
         if matches!(context.thread_state.next(), NextStep::End(TurnOutcome::Failed { .. })) {
             return Ok(Vec::new());
         }
-        let view = self.at(context.states);
-        let mut actions = changes(view.after_model_call());
-        if view.engine().options().allowed_tools == AllowedTools::Preapprove
-            && let NextStep::CallTools(calls) = context.thread_state.next()
-        {
-            let listed = calls.into_iter().filter(|call| !call.approved).filter(|call| {
-                let arguments = call.call.parsed().unwrap_or_default();
-                matches!(
-                    self.verdict(context, &call.call.name, context.tool_kind(&call.call.name), &arguments),
-                    ToolVerdict::Preapproved { .. }
-                )
-            });
-            actions.extend(listed.map(|call| MiddlewareAction::Approve { call: call.call.id }));
-        }
-        Ok(actions)
+        Ok(changes(self.at(context.states).after_model_call()))
     }
 
     async fn wrap_tool_call(&self, context: MiddlewareContext<'_>, next: NextTool<'_>) -> ToolOutput {
-        if let ToolVerdict::Blocked { message } =
-            self.verdict(context, &next.call.name, Some(next.kind()), next.arguments)
-        {
+        let call = ListedCall::new(context, &next.call.name, Some(next.kind()), next.arguments);
+        if let ToolVerdict::Blocked { message } = call.verdict(&self.at(context.states)) {
             return ToolAnswer::error(message).into();
         }
         let files = FILE_ARGUMENTS.iter().filter_map(|name| next.arguments.get(name).and_then(Value::as_str));

@@ -1,8 +1,10 @@
 //! Skills: their overview in the prompt, their tools, and the loaded skills, which survive compaction and restarts.
 
 mod in_thread;
+mod listed_call;
 mod model_choice;
 mod put_back;
+mod restriction;
 mod state;
 mod tool;
 
@@ -16,7 +18,9 @@ use prowess_skills::secret::Secret;
 use prowess_skills::{SkillDelta, SkillService, SkillSessionBuilder, SkillView};
 
 use self::in_thread::ThreadSkills;
+pub(crate) use self::listed_call::preapproving_skill;
 pub use self::model_choice::{SkillModel, SkillModels};
+pub(crate) use self::restriction::InheritedRestriction;
 use self::state::SkillsDelta;
 pub use self::state::{SkillUse, SkillsState};
 use super::SubAgents;

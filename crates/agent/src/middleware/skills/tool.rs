@@ -85,7 +85,10 @@ fn answer(prepared: PreparedCall, states: &States) -> ToolAnswer {
     let refused = answer.refusal.as_ref().map(ToolData::from);
     let data = answer.ran.map(ToolData::Ran).or(refused);
     let changes = answer.deltas.into_iter().map(|delta| SkillsDelta::Skill(delta).change()).collect();
-    ToolAnswer { text: answer.text, is_error: answer.is_error, changes, data, ..ToolAnswer::default() }
+    let skill = answer.preapproved_by;
+    let answer =
+        ToolAnswer { text: answer.text, is_error: answer.is_error, changes, data, ..ToolAnswer::default() };
+    answer.preapproved_by(skill)
 }
 
 fn tokens(delta: &SkillDelta) -> u64 {

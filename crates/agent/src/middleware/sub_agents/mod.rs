@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use self::child::ChildTask;
 use self::task::Task;
 use super::cost_limit::ThreadCostLimit;
-use super::skills::SkillsState;
+use super::skills::{InheritedRestriction, SkillsState};
 use crate::agent::Agent;
 use crate::middleware::{Middleware, MiddlewareContext, MiddlewareError, Sections};
 use crate::model::{PromptSection, ToolDefinition};
@@ -179,6 +179,8 @@ impl SubAgents {
             );
             return ToolAnswer::error(text).into();
         }
+        let restriction = InheritedRestriction::seed(context.middleware, &seeds);
+        seeds.extend(restriction);
         seeds.push(StateChange::new::<Depth>(NAME, &(depth + 1)));
         if sub_agent.agent.has_middleware("skills") {
             seeds.extend(SkillsState::of(context.states).map(SkillsState::led).unwrap_or_default());
@@ -190,12 +192,14 @@ impl SubAgents {
             limits.tokens = Some(limits.tokens.map_or(left, |most| most.min(left)));
         }
         let mut agent = sub_agent.agent.bounded(name, Arc::clone(context.middleware.store), limits);
+        agent = agent.with_middleware(Arc::new(InheritedRestriction::for_sub_agent(context.middleware)));
         if let Some(limit) = context.middleware.find::<ThreadCostLimit>() {
             let (limited, seed) = limit.extend_to(context.thread, agent);
             agent = limited;
             seeds.push(seed);
         }
-        ChildTask { name, agent, task, seeds, timeout: self.0.timeout, context }.run().await
+        let (timeout, preapproved_by) = (self.0.timeout, OnceLock::new());
+        ChildTask { name, agent, task, seeds, timeout, context, preapproved_by }.run().await
     }
 
     fn unknown(&self) -> ToolAnswer {

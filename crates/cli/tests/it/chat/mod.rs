@@ -1,5 +1,6 @@
 //! `prowess chat` as a person drives it, with a model on this machine.
 
+mod allowed_tools;
 mod asking;
 mod bombs;
 mod broken;
@@ -28,6 +29,7 @@ mod reaching;
 mod rejecting;
 mod reloading;
 mod remembering;
+mod restricting;
 mod run_files;
 mod secrets;
 mod servers;
