@@ -284,8 +284,8 @@ impl PreparedLoad {
         Ok(SkillAnswer { text: self.answer(&deltas, &after), deltas, ..SkillAnswer::default() })
     }
 
-    /// The task for a sub-agent, if the skill says `context: fork`.
-    pub(crate) fn forked(&self) -> Option<ForkedSkill> {
+    /// The task for a sub-agent, if the skill says `context: fork`. If you have sub-agents, give it to one and drop this load.
+    pub fn forked(&self) -> Option<ForkedSkill> {
         let text = self.text.as_ref()?;
         let visible = self.engine.visible();
         let extensions = &visible.view.get(&self.name)?.skill.extensions;

@@ -34,7 +34,7 @@ use crate::middleware::contract::MiddlewareFactory;
 use crate::model::Model;
 use crate::thread::{ThreadStore, sub_agent_threads};
 use crate::thread_state::{Event, StateChange, TurnLimits};
-use crate::tool::Tool;
+use crate::tool::{Tool, ToolSelection};
 
 /// An agent: a model with tools and middleware. Clones are handles to the same agent.
 ///
@@ -70,6 +70,7 @@ struct Inner {
     model: Arc<dyn Model>,
     prompt: Option<String>,
     tools: Vec<Arc<dyn Tool>>,
+    selection: ToolSelection,
     middleware: Vec<Arc<dyn MiddlewareFactory>>,
     store: Arc<dyn ThreadStore>,
     options: AgentOptions,

@@ -249,7 +249,9 @@ impl Thread {
         let own = self.agent.tools.iter().cloned();
         for tool in own.chain(self.middleware.iter().flat_map(|middleware| middleware.tools(self.context())))
         {
-            tools.add(tool)?;
+            if self.agent.selection.has(&tool.definition().name, tool.kind()) {
+                tools.add(tool)?;
+            }
         }
         Ok(tools)
     }

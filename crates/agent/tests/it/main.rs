@@ -40,4 +40,5 @@ mod thread_state;
 mod threads;
 mod todos;
 mod tool_kinds;
+mod typed_forks;
 mod world;

@@ -12,6 +12,7 @@ use super::NAME;
 use super::model_choice::{self, SkillModels};
 use super::put_back::after;
 use super::state::{SkillsDelta, SkillsState};
+use super::typed_call::TypedCall;
 use super::tool::SkillTool;
 use crate::agent::{NextModel, NextTool};
 use crate::message::{Content, Message, ToolResult};
@@ -83,6 +84,9 @@ impl ThreadSkills {
         let name = line[1..].split_whitespace().next().unwrap_or_default();
         if !view.commands().iter().any(|command| command.name == name) {
             return Vec::new();
+        }
+        if let Some(forks) = self.fork_typed(view, &line) {
+            return forks;
         }
         let mut invoked = view.invoke(&line).drive(self.service.files(), &Replies::default()).await;
         // The person typed the skill's name. If nobody else can be asked, that counts as the reply.
@@ -166,7 +170,7 @@ impl Middleware for ThreadSkills {
         let is_stored = SkillsState::of(context.states).is_some_and(|state| state.secret.is_some());
         let secret =
             (!is_stored).then(|| MiddlewareAction::Change(SkillsDelta::Secret(self.secret).change()));
-        Ok(secret.into_iter().collect())
+        Ok(secret.into_iter().chain(TypedCall::forgotten(context)).collect())
     }
 
     async fn before_model(
@@ -210,6 +214,7 @@ impl Middleware for ThreadSkills {
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         let view = self.at(context.states);
         let mut actions = changes(view.after_model_call());
+        actions.extend(TypedCall::approved(context));
         if view.engine().options().allowed_tools == AllowedTools::Preapprove
             && let NextStep::CallTools(calls) = context.thread_state.next()
         {

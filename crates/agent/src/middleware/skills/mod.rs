@@ -5,6 +5,7 @@ mod model_choice;
 mod put_back;
 mod state;
 mod tool;
+mod typed_call;
 
 use std::fmt::{self, Debug};
 use std::sync::{Arc, Mutex, OnceLock};
