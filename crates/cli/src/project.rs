@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow};
 use prowess_catalog::{Environment, Root, RootLayout};
 
+use crate::agent_files;
 use crate::config::Source;
 
 /// The file with a project's notes for models.
@@ -15,6 +16,8 @@ pub(crate) struct Project {
     top: PathBuf,
     /// Its skill directories, as seen from the working directory.
     roots: Vec<Root>,
+    /// Its directories with definitions of sub-agents.
+    agent_roots: Vec<Root>,
     /// Its prowess.toml, read once, so that the trusted text is the used text.
     configuration: Result<Option<Source>, String>,
     /// The path of the AGENTS.md in the working directory, below the top.
@@ -27,9 +30,11 @@ impl Project {
         let top = layout.project_top(environment)?;
         let mut roots = layout.resolve(environment);
         roots.retain(|root| root.kind.belongs_to_project());
+        let mut agent_roots = agent_files::layout(layout).resolve(environment);
+        agent_roots.retain(|root| root.kind.belongs_to_project() && agent_files::has_some(&root.path));
         let configuration = Source::of_project(&top).map_err(|error| format!("{error:#}"));
         let directory = environment.working_directory.strip_prefix(&top).unwrap_or(Path::new(""));
-        Some(Self { roots, configuration, memory: directory.join(MEMORY), top })
+        Some(Self { roots, agent_roots, configuration, memory: directory.join(MEMORY), top })
     }
 
     /// The top directory.
@@ -42,9 +47,16 @@ impl Project {
         &self.roots
     }
 
+    /// The directories with definitions of sub-agents.
+    pub(crate) fn agent_roots(&self) -> &[Root] {
+        &self.agent_roots
+    }
+
     /// Whether the project has anything that needs trust.
     pub(crate) fn brings_something(&self) -> bool {
-        !self.roots.is_empty() || self.has_configuration() || self.has_memory()
+        !self.roots.is_empty()
+            || !self.agent_roots.is_empty()
+            || self.has_configuration() || self.has_memory()
     }
 
     /// Whether it has a configuration, even an unreadable one.

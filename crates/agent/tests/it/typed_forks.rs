@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use prowess_agent::middleware::{SkillsState, SubAgents};
 use prowess_agent::{Agent, CallReply, Message, NoWatcher, ThreadId, TurnOutcome, TurnStatus};
-use prowess_permission::{Permissions, Policy};
+use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::Dialect;
 
 use crate::agent::results;
@@ -69,12 +69,13 @@ async fn a_question_of_the_sub_agent_reaches_the_person_after_a_restart() {
     let world = forking().await;
     let write = r#"{"file_path": "/report.md", "content": "Grey."}"#;
     let model = Says::new([calls(&[("w", "write_file", write)]), text("Written."), text("It is written.")]);
+    let policy = Policy::new().rules(RuleSource::User, [Rule::new("tool", "*", Decision::Allow)]);
     let build = || {
         Agent::deep_builder(model.clone())
             .files(world.backend())
             .store(Arc::new(world.store.clone()))
             .skills(world.skills(Dialect::DeepAgents))
-            .permissions(Permissions::unattended(Policy::new()))
+            .permissions(Permissions::unattended(policy.clone()))
             .build()
             .unwrap()
     };

@@ -24,6 +24,7 @@ use super::permissions::policy;
 use super::run_files::RunFiles;
 use super::thread_artifacts::OwnArtifacts;
 use super::thread_directory::ThreadDirectory;
+use crate::agent_files::FoundAgents;
 use crate::artifacts;
 use crate::config::{Amount, Config, Flag, Inherited, OfProject, SkillSettings};
 use crate::options::RootArgs;
@@ -40,7 +41,7 @@ pub(super) const NAME: &str = crate::visibility::CHAT_AGENT;
 pub(super) const THREAD_FILES: [&str; 2] = ["conversation_history", "large_tool_results"];
 
 /// The system prompt.
-const PROMPT: &str = "You are an agent in a person's terminal. You work for that person, with skills and tools. \
+pub(super) const PROMPT: &str = "You are an agent in a person's terminal. You work for that person, with skills and tools. \
 Look at the skills first: if one fits the task, load it and follow it, and unload it when it is no longer needed. The files \
 under `/` are the files of the directory that the person works in. Commands of skills run in a sandbox with their own \
 workspace. It has those files only if you give them as inputs. You get back the files that a command writes below `out/`. \
@@ -70,6 +71,8 @@ pub(super) struct ChatAgents {
     pub(super) root_args: RootArgs,
     pub(super) catalog: Arc<Mutex<Catalog>>,
     create_in: Vec<String>,
+    /// The sub-agents that files and the configuration define.
+    pub(super) sub_agents: FoundAgents,
     /// The part of the project's configuration that is used.
     configuration: OfProject,
     /// Whether the project's AGENTS.md is used.
@@ -123,7 +126,10 @@ impl ChatAgents {
             notices.extend(connected.notices.into_iter().chain(more));
             servers = Some(connected.servers);
         }
+        let sub_agents = skills.sub_agents(&config.settings);
+        notices.extend(sub_agents.problems.iter().cloned());
         let agents = Self {
+            sub_agents,
             model,
             store,
             directory,
@@ -183,13 +189,17 @@ impl ChatAgents {
             );
             (self.config, self.configuration, is_same) = (config, configuration, false);
         }
+        let sub_agents = skills.sub_agents(&self.config.settings);
+        let changed = if is_same { "sub-agents" } else { "skills" };
+        is_same &= self.sub_agents == sub_agents;
+        self.sub_agents = sub_agents;
         self.trusts_memory = skills.trusts_memory();
         let notice = skills.notice();
         // A notice is shown once.
         let news = notice.clone().filter(|_| notice != self.notice);
         self.notice = notice;
         *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = skills.catalog;
-        let changed = || "the skills have changed; the model now sees the new list".to_owned();
+        let changed = || format!("the {changed} have changed; the model now sees the new list");
         Ok((!is_same).then(|| news.unwrap_or_else(changed)))
     }
 
@@ -227,7 +237,7 @@ impl ChatAgents {
             .middleware(ThreadDirectory(self.directory.clone()))
             .middleware(OwnArtifacts)
             .middleware(manner)
-            .skills(self.skills(&runner))
+            .skills(self.skills(&runner, self.skill_permissions()))
             .files(self.files(thread)?)
             .permissions(self.file_permissions(thread))
             .store(Arc::new(self.store.clone()) as Arc<dyn ThreadStore>)
@@ -238,8 +248,10 @@ impl ChatAgents {
         if let Some(servers) = &self.servers {
             agent = agent.middleware(ServerTools::new(Arc::clone(servers), self.permissions.clone()));
         }
-        let hooks = Hooks::new(self.config.hooks()?).commands(SandboxedHooks::new(runner));
+        let hooks = Hooks::new(self.config.hooks()?).commands(SandboxedHooks::new(runner.clone()));
         agent = agent.hooks(hooks);
+        let base = agent.clone();
+        agent = self.with_sub_agents(agent, &base, &runner, thread)?;
         // AGENTS.md is read only if it is trusted.
         if self.trusts_memory && self.directory.join(MEMORY).is_file() {
             agent = agent.memory([format!("/{MEMORY}")]);
@@ -257,12 +269,11 @@ impl ChatAgents {
         Ok(self.artifacts.in_scope(scope))
     }
 
-    fn skills(&self, runner: &Runner) -> Skills {
+    pub(super) fn skills(&self, runner: &Runner, permissions: Permissions) -> Skills {
         let settings = self.config.settings.skills.clone();
         let (catalog, runner) = (Arc::clone(&self.catalog), runner.clone());
         let hosts: Vec<_> = self.config.settings.sandbox.host_rules().collect();
         let create_in = self.create_in.clone();
-        let permissions = self.skill_permissions();
         let own = self.config.settings.clone();
         let servers = self.servers.clone();
         // A key may come from a program, so each model is made once.

@@ -21,6 +21,7 @@ mod questions;
 mod restore_terminal;
 mod run_files;
 mod slash_commands;
+mod sub_agents;
 mod thread_artifacts;
 mod thread_directory;
 mod turn;

@@ -15,7 +15,7 @@ use super::read::{Reader, Row, Section, Table, alternatives, check_keys};
 use super::renamed::rename;
 use super::setting::Parsed;
 use super::value::{Origin, Values, put};
-use super::{artifacts, limits, mcp, model, price, provider, sandbox, skills, telemetry};
+use super::{agent, artifacts, limits, mcp, model, price, provider, sandbox, skills, telemetry};
 use crate::terminal::printable;
 
 /// Declares the settings, with the name and the type of each table.
@@ -48,6 +48,7 @@ settings! {
     sandbox: sandbox::SandboxSettings,
     artifacts: artifacts::ArtifactSettings,
     limits: limits::LimitSettings,
+    agent: BTreeMap<Parsed<agent::SubAgentName>, agent::AgentSettings>,
     mcp: BTreeMap<Parsed<ServerLabel>, mcp::McpSettings>,
     price: BTreeMap<Parsed<ModelPattern>, price::PriceSettings>,
     telemetry: telemetry::TelemetrySettings,

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use super::items::{MAX_BYTES, MAX_FILES, Purpose};
 use super::links::{LinkTarget, SkillDirectories, SkillDirectory};
 use super::{FileKind, Item, ItemKind};
+use crate::agent_files;
 use crate::terminal::printable;
 
 /// How deep files may be below a skill directory.
@@ -151,7 +152,9 @@ impl<'a> Entry<'a> {
         let mode = rustix::fs::fstat(&file).map_err(unread(below))?.st_mode;
         let is_program = mode & 0o111 != 0;
         let is_manifest = below.rsplit('/').next() == Some(MANIFEST);
-        let mut copy = (is_manifest && self.purpose == Purpose::Show).then(Vec::new);
+        // The definition of a sub-agent is used as it was hashed.
+        let is_agent = self.root.kind == ItemKind::Agent && agent_files::is_definition(path);
+        let mut copy = (is_agent || is_manifest && self.purpose == Purpose::Show).then(Vec::new);
         let (contents, size) = contents(file, &mut self.left, copy.as_mut())?;
         self.add(b'f', is_program, below, &contents);
         self.bytes += size;
@@ -195,7 +198,7 @@ impl<'a> Entry<'a> {
     pub(super) fn finish(mut self, walked: Result<(), String>, path: &str) -> Item {
         self.leads_to.remove(path);
         Item {
-            kind: ItemKind::Skill,
+            kind: self.root.kind,
             digest: walked.map(|()| encode(&self.hash.finalize())),
             files: self.files,
             bytes: self.bytes,

@@ -25,6 +25,8 @@ pub(crate) enum ItemKind {
     Configuration,
     /// The project's AGENTS.md.
     Memory,
+    /// An entry of a directory with sub-agents: a file, or a directory of files.
+    Agent,
 }
 
 /// One item of a project, which is trusted or not.

@@ -29,6 +29,8 @@ pub(crate) enum TrustStatus {
         items: BTreeMap<String, ItemTrust>,
         /// The text of the configuration when it was trusted.
         configuration: Option<String>,
+        /// The trusted definitions of sub-agents, by their paths below the top, as they were read.
+        agents: BTreeMap<String, Vec<u8>>,
     },
 }
 
@@ -65,7 +67,25 @@ pub(crate) fn status(project: Option<&Project>) -> Result<TrustStatus> {
     let Some(record) = file.get(project.top())? else { return Ok(TrustStatus::Unasked) };
     let items = items::find_items(project, Purpose::Compare, &record.paths().collect());
     let configuration = record.trusted_configuration().map(ToOwned::to_owned);
-    Ok(TrustStatus::Known { items: judge(&items, Some(&record)), configuration })
+    let judged = judge(&items, Some(&record));
+    let agents = agent_texts(&items, |path| {
+        judged.get(path).is_some_and(|item| item.status == ItemStatus::Trusted)
+    });
+    Ok(TrustStatus::Known { items: judged, configuration, agents })
+}
+
+/// The definitions of sub-agents in the items that count, by their paths below the top.
+fn agent_texts(
+    items: &BTreeMap<String, Item>,
+    counts: impl Fn(&String) -> bool,
+) -> BTreeMap<String, Vec<u8>> {
+    let of_agents = items.iter().filter(|(path, item)| item.kind == ItemKind::Agent && counts(path));
+    let texts = of_agents.flat_map(|(path, item)| {
+        let path_of =
+            move |below: &str| if below.is_empty() { path.clone() } else { format!("{path}/{below}") };
+        item.texts.iter().map(move |(below, text)| (path_of(below), text.clone()))
+    });
+    texts.collect()
 }
 
 /// The status of each item, by the recorded decisions. Missing items are ignored.
@@ -151,6 +171,29 @@ impl TrustStatus {
         self.trusts(&project.memory().to_string_lossy())
     }
 
+    /// The trusted definitions of sub-agents: the paths below the project's top, and the texts.
+    pub(crate) fn agents(&self, project: Option<&Project>) -> BTreeMap<String, Vec<u8>> {
+        match (self, project) {
+            (Self::Known { agents, .. }, _) => agents.clone(),
+            (Self::Whole, Some(project)) if !project.agent_roots().is_empty() => {
+                let items = items::find_items(project, Purpose::Compare, &BTreeSet::new());
+                agent_texts(&items, |path| items.get(path).is_some_and(|item| item.digest.is_ok()))
+            }
+            _ => BTreeMap::new(),
+        }
+    }
+
+    /// What to say about sub-agents of the project that are not trusted.
+    fn unused_agents(&self, project: Option<&Project>) -> Option<String> {
+        let is_out = |item: &ItemTrust| item.kind == ItemKind::Agent && item.status != ItemStatus::Trusted;
+        let has_some = match self {
+            Self::NothingToTrust | Self::Whole => false,
+            Self::Unasked => project.is_some_and(|project| !project.agent_roots().is_empty()),
+            Self::Known { items, .. } => items.values().any(is_out),
+        };
+        has_some.then(|| "its sub-agents are not used".to_owned())
+    }
+
     fn trusts(&self, path: &str) -> bool {
         match self {
             Self::NothingToTrust | Self::Unasked => false,
@@ -190,7 +233,8 @@ impl TrustStatus {
     pub(crate) fn notice(&self, project: Option<&Project>, skills: usize) -> Option<String> {
         let memory = project.filter(|project| project.has_memory() && !self.trusts_memory(project));
         let memory = memory.map(|_| format!("its {MEMORY} is not read"));
-        self.notice_line([hidden_skills(skills), self.unused_configuration(project), memory], |_| true)
+        let (configuration, agents) = (self.unused_configuration(project), self.unused_agents(project));
+        self.notice_line([hidden_skills(skills), agents, configuration, memory], |_| true)
     }
 
     /// The same for commands that list skills. An AGENTS.md alone is only for chats.

@@ -28,6 +28,7 @@ mod secrets;
 mod servers;
 mod session;
 mod stopping;
+mod sub_agents;
 mod tools;
 mod trusting;
 mod typing;

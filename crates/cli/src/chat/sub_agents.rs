@@ -1,0 +1,69 @@
+//! The sub-agents of a chat that files and the configuration define.
+
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow};
+use prowess_agent::{Agent, DeepAgentBuilder, Model, ThreadId};
+use prowess_permission::{Permissions, Rule, RuleSource};
+use prowess_workspace::Runner;
+
+use super::agents::{ChatAgents, NAME, PROMPT};
+use super::model;
+use crate::agent_files::FoundAgent;
+use crate::config::ModelName;
+
+impl ChatAgents {
+    /// Adds the defined sub-agents to an agent. They are made from `base`: the same files, skills, rules and hooks.
+    pub(super) fn with_sub_agents(
+        &self,
+        mut agent: DeepAgentBuilder,
+        base: &DeepAgentBuilder,
+        runner: &Runner,
+        thread: &ThreadId,
+    ) -> Result<DeepAgentBuilder> {
+        for (name, found) in &self.sub_agents.agents {
+            let built = self.sub_agent(base.clone(), found, runner, thread)?;
+            agent = agent.sub_agent(name, &found.definition.description, built);
+        }
+        Ok(agent)
+    }
+
+    fn sub_agent(
+        &self,
+        mut agent: DeepAgentBuilder,
+        found: &FoundAgent,
+        runner: &Runner,
+        thread: &ThreadId,
+    ) -> Result<Agent> {
+        let definition = &found.definition;
+        if !definition.prompt.is_empty() {
+            agent = agent.prompt(format!("{PROMPT}\n\n# Your role\n\n{}", definition.prompt));
+        }
+        let rules = self.config.rules_of(definition.name.as_str());
+        if !rules.is_empty() {
+            let skills = self.skills(runner, with_rules(&self.skill_permissions(), &rules));
+            agent = agent.skills(skills).permissions(with_rules(&self.file_permissions(thread), &rules));
+        }
+        if let Some(model) = self.model_of(found) {
+            agent = agent.model(model);
+        }
+        let built = agent.select_tools(definition.tools.clone()).build_sub_agent();
+        built.map_err(|error| anyhow!("{error}"))
+    }
+
+    /// The model that a sub-agent wants, if the provider of the chat has it.
+    fn model_of(&self, found: &FoundAgent) -> Option<Arc<dyn Model>> {
+        let settings = &self.config.settings;
+        let ModelName::Of { provider, .. } = &settings.model.name else { return None };
+        let name = found.definition.model.as_deref()?;
+        // OpenCode writes `PROVIDER/MODEL`.
+        let own = name.strip_prefix(provider.as_str()).and_then(|rest| rest.strip_prefix('/'));
+        model::for_skill(settings, own.unwrap_or(name))
+    }
+}
+
+/// The same permissions with the rules of one agent after all others.
+fn with_rules(permissions: &Permissions, rules: &[Rule]) -> Permissions {
+    let policy = permissions.policy().rules(RuleSource::Agent, rules.iter().cloned());
+    Permissions::new(Arc::clone(permissions.broker()), NAME, policy)
+}
