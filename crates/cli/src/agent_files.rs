@@ -55,6 +55,14 @@ pub(crate) struct FoundAgent {
     pub(crate) definition: AgentDefinition,
     /// The file, or `prowess.toml`.
     pub(crate) origin: String,
+    pub(crate) owner: Owner,
+}
+
+/// Who defined a sub-agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    User,
+    Project,
 }
 
 /// The sub-agents of a chat, and the files that define none.
@@ -76,7 +84,9 @@ impl FoundAgents {
     ) -> Self {
         let mut found = Self::default();
         let roots = layout(&RootLayout::default()).resolve(environment);
-        for root in roots.iter().filter(|root| matches!(root.kind, RootKind::User | RootKind::UserCompatibility)) {
+        for root in
+            roots.iter().filter(|root| matches!(root.kind, RootKind::User | RootKind::UserCompatibility))
+        {
             found.add_root(root);
         }
         if let Some(project) = project {
@@ -84,7 +94,7 @@ impl FoundAgents {
         }
         for (name, table) in &settings.agent {
             let definition = table.definition(&name.value);
-            found.insert(definition, crate::config::FILE_NAME.to_owned());
+            found.insert(definition, crate::config::FILE_NAME.to_owned(), Owner::User);
         }
         found
     }
@@ -95,7 +105,7 @@ impl FoundAgents {
         for root in project.agent_roots() {
             let Ok(below) = root.path.strip_prefix(project.top()) else { continue };
             for (path, text) in files.iter().filter(|(path, _)| Path::new(path).starts_with(below)) {
-                self.add_file(text, &project.top().join(path));
+                self.add_file(text, &project.top().join(path), Owner::Project);
             }
         }
     }
@@ -114,28 +124,28 @@ impl FoundAgents {
         for file in files {
             let path = root.path.join(file.strip_prefix(".").unwrap_or(&file));
             match read(&directory, &file) {
-                Ok(text) => self.add_file(&text, &path),
+                Ok(text) => self.add_file(&text, &path, Owner::User),
                 Err(error) => self.problem(&path, &error),
             }
         }
     }
 
-    fn add_file(&mut self, text: &[u8], path: &Path) {
+    fn add_file(&mut self, text: &[u8], path: &Path, owner: Owner) {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         match AgentDefinition::parse(text, name) {
             Ok(None) => {}
-            // The name of the chat's own agent stands for other rules.
+            // The names of prowess's own agents stand for other rules.
             Ok(Some(definition)) => match definition.name.as_str().parse::<SubAgentName>() {
-                Ok(_) => self.insert(definition, path.display().to_string()),
+                Ok(_) => self.insert(definition, path.display().to_string(), owner),
                 Err(problem) => self.problem(path, &problem),
             },
             Err(error) => self.problem(path, &error.to_string()),
         }
     }
 
-    fn insert(&mut self, definition: AgentDefinition, origin: String) {
+    fn insert(&mut self, definition: AgentDefinition, origin: String, owner: Owner) {
         let name = definition.name.as_str().to_owned();
-        self.agents.insert(name, FoundAgent { definition, origin });
+        self.agents.insert(name, FoundAgent { definition, origin, owner });
     }
 
     fn problem(&mut self, path: &Path, problem: &str) {

@@ -56,7 +56,8 @@ impl Project {
     pub(crate) fn brings_something(&self) -> bool {
         !self.roots.is_empty()
             || !self.agent_roots.is_empty()
-            || self.has_configuration() || self.has_memory()
+            || self.has_configuration()
+            || self.has_memory()
     }
 
     /// Whether it has a configuration, even an unreadable one.

@@ -95,8 +95,7 @@ impl SkillView {
     pub fn fork_call(&self, line: &str) -> Option<(&'static str, Value)> {
         let (entry, arguments) = self.invoked(line).ok()?;
         let options = self.engine().options();
-        let call =
-            || options.dialect.load_call(entry.skill.name.as_str(), arguments, options.capabilities);
+        let call = || options.dialect.load_call(entry.skill.name.as_str(), arguments, options.capabilities);
         (entry.skill.extensions.context == SkillContext::Fork).then(call)
     }
 

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+pub use self::actions::BY_MIDDLEWARE;
 pub use self::builder::AgentBuilder;
 pub use self::error::AgentError;
 use self::lease::HeldLease;

@@ -50,7 +50,8 @@ pub use self::memory::{MAX_MEMORY_BYTES, Memory};
 pub use self::skills::{SkillUse, Skills, SkillsState};
 pub use self::state_files::{MAX_STATE_BYTES, MAX_STATE_FILES, StateFiles};
 pub use self::sub_agents::{
-    AgentDefinition, AgentName, AgentNameError, DefinitionError, MAX_DEFINITION_BYTES, SubAgents,
+    AgentDefinition, AgentName, AgentNameError, DefinitionError, GENERAL_AGENT, MAX_DEFINITION_BYTES,
+    SubAgents,
 };
 pub use self::summarisation::{
     Compaction, Keep, Summarisation, SummarisationOptions, Trigger, TruncateArguments,

@@ -67,15 +67,13 @@ impl ToolSelection {
         let is_one = |named: &Named| named.is(name, kind);
         let is_selected = match &self.only {
             None => true,
-            Some(only) => {
-                only.iter().any(is_one) || (belongs_to_runs(kind) && only.iter().any(Named::runs))
-            }
+            Some(only) => only.iter().any(is_one) || (belongs_to_runs(kind) && only.iter().any(Named::runs)),
         };
         is_selected && !self.without.iter().any(is_one)
     }
 
     /// Whether the model gets a tool for skills.
-    pub(crate) fn has_skills(&self) -> bool {
+    pub fn has_skills(&self) -> bool {
         SkillToolKind::ALL.into_iter().any(|kind| self.has_kind(ToolKind::Skill(kind)))
     }
 

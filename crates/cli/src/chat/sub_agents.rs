@@ -4,13 +4,18 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use prowess_agent::{Agent, DeepAgentBuilder, Model, ThreadId};
-use prowess_permission::{Permissions, Rule, RuleSource};
+use prowess_permission::{Decision, Permissions, Rule, RuleSource};
 use prowess_workspace::Runner;
 
 use super::agents::{ChatAgents, NAME, PROMPT};
 use super::model;
-use crate::agent_files::FoundAgent;
+use crate::agent_files::{FoundAgent, Owner};
 use crate::config::ModelName;
+
+/// The system prompt of a sub-agent without skills.
+const PROMPT_WITHOUT_SKILLS: &str = "You work on one task for another agent, in a person's terminal. Your response is all \
+that the other agent gets. Some calls wait until the person allows them. If a call is refused, do not work around that: \
+say what you need. Be brief. Write in Markdown.";
 
 impl ChatAgents {
     /// Adds the defined sub-agents to an agent. They are made from `base`: the same files, skills, rules and hooks.
@@ -36,10 +41,14 @@ impl ChatAgents {
         thread: &ThreadId,
     ) -> Result<Agent> {
         let definition = &found.definition;
-        if !definition.prompt.is_empty() {
-            agent = agent.prompt(format!("{PROMPT}\n\n# Your role\n\n{}", definition.prompt));
-        }
-        let rules = self.config.rules_of(definition.name.as_str());
+        let prompt = if definition.tools.has_skills() { PROMPT } else { PROMPT_WITHOUT_SKILLS };
+        agent = agent.prompt(match definition.prompt.as_str() {
+            "" => prompt.to_owned(),
+            role => format!("{prompt}\n\n# Your role\n\n{role}"),
+        });
+        let mut rules = self.config.rules_of(definition.name.as_str());
+        // A project could take the name of a sub-agent that may do more.
+        rules.retain(|rule| found.owner == Owner::User || rule.decision != Decision::Allow);
         if !rules.is_empty() {
             let skills = self.skills(runner, with_rules(&self.skill_permissions(), &rules));
             agent = agent.skills(skills).permissions(with_rules(&self.file_permissions(thread), &rules));

@@ -48,9 +48,10 @@ impl FromStr for SubAgentName {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let name: AgentName = text.parse().map_err(|error| format!("{error}"))?;
-        match name.as_str() {
-            CHAT_AGENT => Err(format!("`{CHAT_AGENT}` is the agent of the chat itself; choose another name")),
-            _ => Ok(Self(name)),
+        // Rules for these names are about other things.
+        if [CHAT_AGENT, "mcp", "session", "run"].contains(&name.as_str()) {
+            return Err(format!("`{name}` is the agent of `prowess {name}`; choose another name"));
         }
+        Ok(Self(name))
     }
 }

@@ -31,9 +31,9 @@ fn remove_rules_of_agents(values: &mut Values) {
     });
     // An agent that has only rules is not defined here.
     for length in [2, 1] {
-        let tables = values.iter().filter(|(path, value)| {
-            is_of_agent(path) && path.len() == length && value.json.is_object()
-        });
+        let tables = values
+            .iter()
+            .filter(|(path, value)| is_of_agent(path) && path.len() == length && value.json.is_object());
         let has_keys = |path: &Vec<String>| {
             values.keys().any(|other| other.len() > path.len() && other.starts_with(path))
         };

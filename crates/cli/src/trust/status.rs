@@ -68,9 +68,8 @@ pub(crate) fn status(project: Option<&Project>) -> Result<TrustStatus> {
     let items = items::find_items(project, Purpose::Compare, &record.paths().collect());
     let configuration = record.trusted_configuration().map(ToOwned::to_owned);
     let judged = judge(&items, Some(&record));
-    let agents = agent_texts(&items, |path| {
-        judged.get(path).is_some_and(|item| item.status == ItemStatus::Trusted)
-    });
+    let agents =
+        agent_texts(&items, |path| judged.get(path).is_some_and(|item| item.status == ItemStatus::Trusted));
     Ok(TrustStatus::Known { items: judged, configuration, agents })
 }
 
@@ -186,12 +185,18 @@ impl TrustStatus {
     /// What to say about sub-agents of the project that are not trusted.
     fn unused_agents(&self, project: Option<&Project>) -> Option<String> {
         let is_out = |item: &ItemTrust| item.kind == ItemKind::Agent && item.status != ItemStatus::Trusted;
-        let has_some = match self {
-            Self::NothingToTrust | Self::Whole => false,
-            Self::Unasked => project.is_some_and(|project| !project.agent_roots().is_empty()),
-            Self::Known { items, .. } => items.values().any(is_out),
-        };
-        has_some.then(|| "its sub-agents are not used".to_owned())
+        match self {
+            Self::NothingToTrust | Self::Whole => None,
+            Self::Unasked => {
+                let has_some = project.is_some_and(|project| !project.agent_roots().is_empty());
+                has_some.then(|| "its sub-agents are not used".to_owned())
+            }
+            Self::Known { items, .. } => {
+                let number = items.values().filter(|item| is_out(item)).count();
+                let are = if number == 1 { "is" } else { "are" };
+                (number > 0).then(|| format!("{} {are} not used", count(number, "sub-agent")))
+            }
+        }
     }
 
     fn trusts(&self, path: &str) -> bool {

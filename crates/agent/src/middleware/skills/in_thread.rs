@@ -12,8 +12,8 @@ use super::NAME;
 use super::model_choice::{self, SkillModels};
 use super::put_back::after;
 use super::state::{SkillsDelta, SkillsState};
-use super::typed_call::TypedCall;
 use super::tool::SkillTool;
+use super::typed_call::TypedCall;
 use crate::agent::{NextModel, NextTool};
 use crate::message::{Content, Message, ToolResult};
 use crate::middleware::{

@@ -63,10 +63,7 @@ impl ThreadSkills {
         let call = CallId::from(format!("call_{}", Uuid::now_v7().simple()).as_str());
         let typed = SkillsDelta::Typed(Some(TypedCall { call: call.clone(), line: line.to_owned() }));
         let call = ToolCall { id: call, name: tool.to_owned(), arguments: arguments.to_string() };
-        Some(vec![
-            MiddlewareAction::Change(typed.change()),
-            MiddlewareAction::Jump(Jump::Tools(vec![call])),
-        ])
+        Some(vec![MiddlewareAction::Change(typed.change()), MiddlewareAction::Jump(Jump::Tools(vec![call]))])
     }
 }
 

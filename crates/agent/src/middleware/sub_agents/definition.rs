@@ -5,7 +5,7 @@ use std::fmt;
 use prowess_catalog::frontmatter::{Frontmatter, FrontmatterError};
 use prowess_catalog::yaml::Value;
 
-use super::GENERAL;
+use super::GENERAL_AGENT;
 use crate::tool::ToolSelection;
 
 /// The largest file that defines a sub-agent, in bytes. The model reads its text in every request of the sub-agent.
@@ -181,7 +181,7 @@ impl AgentName {
         if !name.chars().all(is_known) || !name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
             return Err(AgentNameError::Characters);
         }
-        if name == GENERAL {
+        if name == GENERAL_AGENT {
             return Err(AgentNameError::BuiltIn);
         }
         Ok(Self(name))
@@ -218,7 +218,7 @@ pub enum AgentNameError {
     #[error("the name of a sub-agent has only ASCII letters, digits, `-`, `_` and `.`")]
     Characters,
     /// It is the name of the built-in sub-agent.
-    #[error("`{GENERAL}` is the built-in sub-agent")]
+    #[error("`{GENERAL_AGENT}` is the built-in sub-agent")]
     BuiltIn,
 }
 
@@ -280,10 +280,16 @@ mod tests {
 
     #[test]
     fn files_of_opencode() {
-        assert_eq!(may("mode: subagent\ntools:\n  write: false\n  edit: false\n"), [true, false, false, true]);
+        assert_eq!(
+            may("mode: subagent\ntools:\n  write: false\n  edit: false\n"),
+            [true, false, false, true]
+        );
         assert_eq!(may("tools:\n  \"*\": false\n  read: true\n"), [true, false, false, false]);
         assert_eq!(may("permission:\n  edit: deny\n  bash: ask\n"), [true, false, false, true]);
-        assert_eq!(may("permission:\n  bash:\n    \"*\": ask\n    \"rm *\": deny\n"), [true, true, true, false]);
+        assert_eq!(
+            may("permission:\n  bash:\n    \"*\": ask\n    \"rm *\": deny\n"),
+            [true, true, true, false]
+        );
         assert_eq!(may("permission: deny\n"), [false; 4]);
         assert_eq!(parse("mode: primary\n").unwrap(), None);
         assert_eq!(parse("disable: true\n").unwrap(), None);
@@ -294,7 +300,10 @@ mod tests {
     fn a_restriction_that_is_not_understood_is_not_ignored() {
         assert_eq!(parse("tools:\n  read: sometimes\n"), Err(DefinitionError::Field("tools")));
         assert_eq!(parse("tools:\n  - [Read]\n"), Err(DefinitionError::Field("tools")));
-        assert_eq!(parse("disallowedTools:\n  Write: true\n"), Err(DefinitionError::Field("disallowedTools")));
+        assert_eq!(
+            parse("disallowedTools:\n  Write: true\n"),
+            Err(DefinitionError::Field("disallowedTools"))
+        );
         assert_eq!(parse("disallowedTools: [Write\n"), Err(DefinitionError::Field("disallowedTools")));
         assert_eq!(may("permission:\n  - bash\n"), [false; 4]);
     }
@@ -307,7 +316,8 @@ mod tests {
         assert_eq!(of(b"---\nname: a\n---\n"), "it has no `description`");
         assert_eq!(of(b"\xff"), "it is not valid UTF-8");
         assert!(of(b"---\n\tdescription: x\n  - y: [\n---\n").starts_with("its frontmatter cannot be read"));
-        for name in ["General-Purpose", "../x", "a/b", "r\u{435}viewer", "a\u{202e}b", "-x", &"x".repeat(65)] {
+        for name in ["General-Purpose", "../x", "a/b", "r\u{435}viewer", "a\u{202e}b", "-x", &"x".repeat(65)]
+        {
             assert!(parse(&format!("name: \"{name}\"\n")).is_err(), "{name}");
         }
     }

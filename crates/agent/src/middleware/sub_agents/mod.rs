@@ -14,7 +14,9 @@ use prowess_skills::call::ForkedSkill;
 use serde::{Deserialize, Serialize};
 
 use self::child::ChildTask;
-pub use self::definition::{AgentDefinition, AgentName, AgentNameError, DefinitionError, MAX_DEFINITION_BYTES};
+pub use self::definition::{
+    AgentDefinition, AgentName, AgentNameError, DefinitionError, MAX_DEFINITION_BYTES,
+};
 use self::task::Task;
 use super::cost_limit::ThreadCostLimit;
 use super::skills::SkillsState;
@@ -27,7 +29,7 @@ use crate::tool::{Tool, ToolAnswer, ToolContext, ToolKind, ToolOutput};
 
 const NAME: &str = "subagents";
 /// The sub-agent that is used if the call names none.
-const GENERAL: &str = "general-purpose";
+pub const GENERAL_AGENT: &str = "general-purpose";
 /// How long one task may take by default.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(3600);
 /// How many characters of a sub-agent's name are shown if it does not exist.
@@ -87,7 +89,8 @@ impl SubAgents {
     /// Starts with one sub-agent for any task.
     pub fn new(general_purpose: Agent) -> Self {
         let description = "Does any task of several steps, with the same tools as you.".to_owned();
-        let agents = BTreeMap::from([(GENERAL.to_owned(), SubAgent { description, agent: general_purpose })]);
+        let agents =
+            BTreeMap::from([(GENERAL_AGENT.to_owned(), SubAgent { description, agent: general_purpose })]);
         let (depth, timeout) = (DEFAULT_DEPTH, DEFAULT_TIMEOUT);
         Self(Arc::new(Settings {
             agents,
@@ -147,8 +150,8 @@ impl SubAgents {
 
     /// Lets a sub-agent follow a skill with `context: fork`.
     pub(crate) async fn fork(&self, forked: ForkedSkill, context: ToolContext<'_>) -> ToolOutput {
-        let wanted = forked.agent.as_deref().unwrap_or(GENERAL);
-        let Some((name, sub_agent)) = self.find(wanted).or_else(|| self.find(GENERAL)) else {
+        let wanted = forked.agent.as_deref().unwrap_or(GENERAL_AGENT);
+        let Some((name, sub_agent)) = self.find(wanted).or_else(|| self.find(GENERAL_AGENT)) else {
             return self.unknown().into();
         };
         let notice = (self.find(wanted).is_none()).then(|| no_such_agent(&forked.name, wanted));
@@ -236,7 +239,7 @@ fn no_such_agent(skill: &str, wanted: &str) -> String {
     let (skill, wanted) = (code_text(skill), code_text(&wanted.chars().take(MAX_NAME).collect::<String>()));
     format!(
         "The skill '{skill}' is for the sub-agent '{wanted}', which does not exist. \
-         The sub-agent '{GENERAL}' followed it instead."
+         The sub-agent '{GENERAL_AGENT}' followed it instead."
     )
 }
 

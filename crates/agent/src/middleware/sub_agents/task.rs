@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{GENERAL, SubAgents};
+use super::{GENERAL_AGENT, SubAgents};
 use crate::model::ToolDefinition;
 use crate::tool::{Tool, ToolContext, ToolKind, ToolOutput, parsed, schema};
 
@@ -32,7 +32,7 @@ struct Arguments {
 }
 
 fn general() -> String {
-    GENERAL.to_owned()
+    GENERAL_AGENT.to_owned()
 }
 
 impl Task {
@@ -49,7 +49,7 @@ impl Task {
         let agent_type = &mut parameters["properties"]["subagent_type"];
         agent_type["enum"] = json!(names);
         // The default must be an agent that exists.
-        if !agents.contains_key(GENERAL)
+        if !agents.contains_key(GENERAL_AGENT)
             && let Some(agent_type) = agent_type.as_object_mut()
         {
             agent_type.remove("default");

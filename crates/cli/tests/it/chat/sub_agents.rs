@@ -51,7 +51,11 @@ fn a_forked_skill_gets_its_arguments_from_a_model_and_from_a_person() {
     assert_eq!(world.stdout(&["chat", "/audit the masts"]), "Sound, it says.\n");
     let requests = model.requests();
     assert!(all(&requests[1]).contains("Audit what is called the docks."), "{}", all(&requests[1]));
-    assert!(!all(&requests[2]).contains("Audit what is called"), "it is not loaded here: {}", all(&requests[2]));
+    assert!(
+        !all(&requests[2]).contains("Audit what is called"),
+        "it is not loaded here: {}",
+        all(&requests[2])
+    );
     assert!(last(&requests[2]).contains("The docks are rotten."), "{}", last(&requests[2]));
     // The person's line: no model is asked before the sub-agent.
     assert!(all(&requests[3]).contains("Audit what is called the masts."), "{}", all(&requests[3]));
@@ -66,16 +70,18 @@ fn a_forked_skill_gets_its_arguments_from_a_model_and_from_a_person() {
 /// The sub-agent of a file without tools for skills gets the text with its task.
 #[test]
 fn a_file_of_claude_code_defines_the_sub_agent_of_a_skill() {
-    let model = FakeModel::start(vec![Answer::text("The docks are rotten."), Answer::text("Rotten, it says.")]);
+    let model =
+        FakeModel::start(vec![Answer::text("The docks are rotten."), Answer::text("Rotten, it says.")]);
     let world = world(&model);
     audit(&world, "agent: Dock-Reviewer\n");
     world.file(
         "home/.claude/agents/review.md",
         &agent("name: dock-reviewer\ntools: Read, Grep, WebFetch\nmodel: small\n", "You look at docks."),
     );
-    let pty = begun(&world, &[], 72, 30);
+    world.skill("home/.prowess/skills", "lost", "Is lost\ncontext: fork\nagent: explore");
+    let pty = begun(&world, &[], 200, 30);
     pty.type_line("/agents");
-    pty.wait_for("dock-reviewer");
+    pty.wait_for("general-purpose sub-agent follows it");
     at_prompt(&pty);
     pty.type_line("/audit the docks");
     pty.wait_for("Rotten, it says.");
@@ -85,7 +91,7 @@ fn a_file_of_claude_code_defines_the_sub_agent_of_a_skill() {
     assert_eq!(tools(&requests[0]), ["grep", "read_file"]);
     assert_eq!((&requests[0]["model"], &requests[1]["model"]), (&json!("small"), &json!("m")));
     let system = requests[0]["messages"][0].to_string();
-    assert!(system.contains("You look at docks.") && !system.contains("skill_load"), "{system}");
+    assert!(system.contains("You look at docks.") && !system.to_lowercase().contains("skill"), "{system}");
     assert!(last(&requests[0]).contains("Audit what is called the docks."), "{}", last(&requests[0]));
 }
 
@@ -118,7 +124,8 @@ fn a_question_of_a_typed_skill_reaches_the_person() {
     let mut pty = begun(&world, &[], 72, 30);
     pty.type_line("/audit the docks");
     pty.wait_for("allow it?");
-    pty.kill();
+    pty.press("\x04");
+    assert_eq!(pty.wait(), Some(0));
     // It waits in the thread, for the next program too.
     let pty = Pty::start(&world, &["chat", "--resume", "last"], 72, 30);
     pty.wait_for("allow it?");
@@ -196,7 +203,7 @@ fn a_definition_in_the_configuration_has_tools_rules_and_a_model() {
     assert_eq!(requests[1]["model"], "small");
     assert!(requests[1]["messages"][0].to_string().contains("You are strict."));
     let said = all(&requests[2]);
-    assert!(!said.contains("Secret.") && said.matches("the rules of this agent deny").count() == 2, "{said}");
+    assert!(!said.contains("Secret.") && said.matches("is denied by a rule").count() == 2, "{said}");
     assert!(!world.path("project/b.md").exists());
 }
 
@@ -222,6 +229,36 @@ fn a_projects_sub_agents_are_used_only_while_they_are_trusted() {
     assert!(!tasks[0].contains("reviewer") && !tasks[0].contains("tester"), "{}", tasks[0]);
     assert!(tasks[1].contains("[\"general-purpose\",\"reviewer\",\"tester\"]"), "{}", tasks[1]);
     assert!(!tasks[2].contains("reviewer") && tasks[2].contains("tester"), "{}", tasks[2]);
+}
+
+/// A name that may do more in the user's rules gives a project's sub-agent nothing.
+#[test]
+fn a_project_cannot_take_the_name_of_a_sub_agent_that_may_do_more() {
+    let write = || Answer::call("write_file", json!({"file_path": "/b.md", "content": "x"}));
+    let task = || Answer::call("task", json!({"description": "Write b.md.", "subagent_type": "writer"}));
+    let model = FakeModel::start(vec![
+        task(),
+        write(),
+        Answer::text("Written."),
+        Answer::text("It is written."),
+        task(),
+        write(),
+    ]);
+    let world = world(&model);
+    configure(&world, &model.url(), "[agent.writer.permission]\nwrite = \"allow\"\n");
+    world.file(&format!("{USERS}/writer.md"), &agent("", "You write."));
+    assert_eq!(world.stdout(&["chat", "write"]), "It is written.\n");
+    std::fs::remove_file(world.path("project/b.md")).unwrap();
+    world.file("project/.claude/agents/writer.md", &agent("name: writer\n", "You write too much."));
+    let pty = Pty::start(&world, &["chat"], 90, 30);
+    let screen = pty.wait_for("[y/N]");
+    assert!(screen.contains("Models can give tasks to the sub-agent."), "{screen}");
+    pty.type_line("y");
+    at_prompt(&pty);
+    pty.type_line("write");
+    pty.wait_for("allow it?");
+    assert!(model.requests()[5]["messages"][0].to_string().contains("You write too much."));
+    assert!(!world.path("project/b.md").exists());
 }
 
 /// A person who trusts nothing else: what a stranger's files can do to the list, to the person and to prowess itself.
