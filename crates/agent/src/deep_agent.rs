@@ -14,7 +14,7 @@ use crate::middleware::{
 use crate::middleware::{MiddlewareError, MiddlewareFactory, WatchedChanges};
 use crate::model::Model;
 use crate::thread::ThreadStore;
-use crate::tool::Tool;
+use crate::tool::{Tool, ToolKind, ToolSelection};
 
 /// Builds the complete [`Agent`]: skills, memory, files, todos, sub-agents, tool permissions, hooks, eviction and
 /// summarisation. [`Agent::deep_builder`] starts it.
@@ -59,6 +59,7 @@ pub struct DeepAgentBuilder {
     name: Option<String>,
     prompt: Option<String>,
     tools: Vec<Arc<dyn Tool>>,
+    selection: ToolSelection,
     middleware: Vec<Arc<dyn MiddlewareFactory>>,
     files: Option<Backends>,
     skills: Option<Skills>,
@@ -98,6 +99,7 @@ impl DeepAgentBuilder {
             name: None,
             prompt: None,
             tools: Vec::new(),
+            selection: ToolSelection::default(),
             middleware: Vec::new(),
             files: None,
             skills: None,
@@ -129,6 +131,19 @@ impl DeepAgentBuilder {
     /// Adds a tool.
     pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
         self.tools.push(tool);
+        self
+    }
+
+    /// Another model than the one that the builder began with.
+    pub fn model(mut self, model: Arc<dyn Model>) -> Self {
+        self.model = model;
+        self
+    }
+
+    /// The tools that the model gets, of all that the agent has. Default: all. Middleware without a selected tool are left
+    /// out, so that the prompt recommends no missing tools.
+    pub fn select_tools(mut self, selection: ToolSelection) -> Self {
+        self.selection = selection;
         self
     }
 
@@ -257,6 +272,15 @@ impl DeepAgentBuilder {
         self.assemble(memory, Some(sub_agents)).build()
     }
 
+    /// Builds an agent that works for another one. It has no memory and no sub-agents.
+    ///
+    /// # Errors
+    ///
+    /// Two tools or two middleware have the same name.
+    pub fn build_sub_agent(self) -> Result<Agent, AgentError> {
+        self.assemble(None, None).build()
+    }
+
     /// The agent's settings and middleware. Without `sub_agents` it is the general-purpose sub-agent.
     ///
     /// The order matters. Skills add the text of a skill that a person starts, so summaries come after them and count it.
@@ -280,6 +304,7 @@ impl DeepAgentBuilder {
         }
         builder = builder.middleware(self.summaries(&files));
         let mut file_tools = Files::new(files.clone());
+        let has = |kind| self.selection.has_kind(kind);
         if let Some(permissions) = self.permissions.clone() {
             builder = builder.middleware(ToolPermissions::new(permissions.clone()));
             file_tools = file_tools.permissions(permissions);
@@ -290,7 +315,16 @@ impl DeepAgentBuilder {
         if let Some(hooks) = self.hooks.clone() {
             builder = builder.middleware(hooks);
         }
-        builder = builder.middleware(Eviction::new(files)).middleware(Todos).middleware(file_tools);
+        // A model that cannot read files could not read an answer that was moved to one.
+        if has(ToolKind::Read) {
+            builder = builder.middleware(Eviction::new(files));
+        }
+        if has(ToolKind::Todo) {
+            builder = builder.middleware(Todos);
+        }
+        if self.selection.has_files() {
+            builder = builder.middleware(file_tools);
+        }
         match sub_agents {
             Some(sub_agents) => builder.middleware(sub_agents),
             None => builder,
@@ -300,6 +334,7 @@ impl DeepAgentBuilder {
     /// A builder with the settings, the tools and the middleware that were added one by one.
     fn settings(&self) -> AgentBuilder {
         let mut builder = Agent::builder(Arc::clone(&self.model)).options(self.options.clone());
+        builder = builder.select_tools(self.selection.clone());
         if let Some(name) = &self.name {
             builder = builder.name(name);
         }
@@ -327,7 +362,7 @@ impl DeepAgentBuilder {
     }
 
     fn skill_middleware(&self, sub_agents: Option<&SubAgents>) -> Option<Skills> {
-        let mut skills = self.skills.clone()?;
+        let mut skills = self.skills.clone().filter(|_| self.selection.has_skills())?;
         if let Some(permissions) = &self.permissions {
             skills = skills.permissions(permissions.clone());
         }

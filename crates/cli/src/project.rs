@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow};
 use prowess_catalog::{Environment, Root, RootLayout};
 
+use crate::agent_files;
 use crate::config::{AGENTS, Config, OfProject, Source};
 
 /// A project: the top of a repository, or the working directory if there is none.
@@ -12,6 +13,8 @@ pub(crate) struct Project {
     top: PathBuf,
     /// Its skill directories, as seen from the working directory.
     roots: Vec<Root>,
+    /// Its directories with definitions of sub-agents.
+    agent_roots: Vec<Root>,
     /// Its prowess.toml, read once, so that the trusted text is the used text.
     configuration: Result<Option<Source>, String>,
     /// Where its memory files are, below the top: from the top down to the working directory. They need not exist.
@@ -24,10 +27,12 @@ impl Project {
         let top = layout.project_top(environment)?;
         let mut roots = layout.resolve(environment);
         roots.retain(|root| root.kind.belongs_to_project());
+        let mut agent_roots = agent_files::layout(layout).resolve(environment);
+        agent_roots.retain(|root| root.kind.belongs_to_project() && agent_files::has_some(&root.path));
         let configuration = Source::of_project(&top).map_err(|error| format!("{error:#}"));
         let directory = environment.working_directory.strip_prefix(&top).unwrap_or(Path::new(""));
         let memory = memory_names().iter().flat_map(|name| places(directory, name)).collect();
-        Some(Self { roots, configuration, memory, top })
+        Some(Self { roots, agent_roots, configuration, memory, top })
     }
 
     /// The top directory.
@@ -40,9 +45,17 @@ impl Project {
         &self.roots
     }
 
+    /// The directories with definitions of sub-agents.
+    pub(crate) fn agent_roots(&self) -> &[Root] {
+        &self.agent_roots
+    }
+
     /// Whether the project has anything that needs trust.
     pub(crate) fn brings_something(&self) -> bool {
-        !self.roots.is_empty() || self.has_configuration() || self.has_memory()
+        !self.roots.is_empty()
+            || !self.agent_roots.is_empty()
+            || self.has_configuration()
+            || self.has_memory()
     }
 
     /// Whether it has a configuration, even an unreadable one.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use prowess_catalog::SkillEntry;
+use prowess_catalog::skill::SkillContext;
+use serde_json::Value;
 
 use crate::error::SkillError;
 use crate::load::{Caller, PreparedLoad};
@@ -69,6 +71,34 @@ impl SkillView {
             let (entry, arguments) = view.invoked(&line)?;
             view.prepare(&io, &entry, Some(arguments), None, Caller::Person).await
         })
+    }
+
+    /// The tool call that does the same as `/name arguments`, if the skill is for a sub-agent (`context: fork`): the tool and
+    /// its arguments. It is for the conversation, where the sub-agent's response is the answer to this call.
+    ///
+    /// ```
+    /// use prowess_skills::{Dialect, SessionOptions, SkillSession};
+    ///
+    /// # use prowess_catalog::{Catalog, Root, ScanOptions};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let scratch = tempfile::tempdir()?;
+    /// # std::fs::create_dir(scratch.path().join("audit"))?;
+    /// # let manifest = "---\nname: audit\ndescription: Audits.\ncontext: fork\n---\nAudit $ARGUMENTS.\n";
+    /// # std::fs::write(scratch.path().join("audit/SKILL.md"), manifest)?;
+    /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+    /// let session = SkillSession::builder(catalog).build().await;
+    /// let (tool, arguments) = session.view().fork_call("/audit the docks").unwrap();
+    /// assert_eq!((tool, arguments["args"].as_str()), ("load_skill", Some("the docks")));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fork_call(&self, line: &str) -> Option<(&'static str, Value)> {
+        let (entry, arguments) = self.invoked(line).ok()?;
+        let arguments = Some(arguments).filter(|arguments| !arguments.is_empty());
+        let options = self.engine().options();
+        let call = || options.dialect.load_call(entry.skill.name.as_str(), arguments, options.capabilities);
+        (entry.skill.extensions.context == SkillContext::Fork).then(call)
     }
 
     fn invoked<'a>(&self, line: &'a str) -> Result<(Arc<SkillEntry>, &'a str), SkillError> {

@@ -44,7 +44,9 @@ pub(crate) fn tools(context: MiddlewareContext<'_>) -> Result<Tools, AgentError>
     let mut tools = Tools::default();
     let added = context.middleware.iter().flat_map(|middleware| middleware.tools(context));
     for tool in context.own_tools.iter().cloned().chain(added) {
-        tools.add(tool)?;
+        if context.selection.has(&tool.definition().name, tool.kind()) {
+            tools.add(tool)?;
+        }
     }
     Ok(tools)
 }

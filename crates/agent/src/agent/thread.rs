@@ -222,6 +222,7 @@ impl Thread {
             tools: self.tools.as_ref(),
             prompt: self.agent.prompt.as_deref(),
             own_tools: &self.agent.tools,
+            selection: &self.agent.selection,
         }
     }
 }

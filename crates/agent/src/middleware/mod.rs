@@ -50,7 +50,10 @@ pub use self::hooks::{
 pub use self::memory::{MAX_MEMORY_BYTES, Memory};
 pub use self::skills::{SkillModel, SkillModels, SkillUse, Skills, SkillsState};
 pub use self::state_files::{MAX_STATE_BYTES, MAX_STATE_FILES, StateFiles};
-pub use self::sub_agents::SubAgents;
+pub use self::sub_agents::{
+    AgentDefinition, AgentName, AgentNameError, DefinitionError, GENERAL_AGENT, MAX_DEFINITION_BYTES,
+    SubAgents,
+};
 pub use self::summarisation::{
     Compaction, Keep, Summarisation, SummarisationNotice, SummarisationOptions, Trigger, TruncateArguments,
     WindowUse,

@@ -5,6 +5,7 @@ mod data;
 mod function;
 mod kind;
 pub(crate) mod permission;
+mod selection;
 mod tools;
 
 use std::fmt::{self, Debug};
@@ -19,6 +20,7 @@ pub use self::data::{RefusedBy, ToolData};
 pub use self::function::{FunctionTool, ToolFailure};
 pub(crate) use self::function::{parsed, schema};
 pub use self::kind::ToolKind;
+pub use self::selection::ToolSelection;
 pub use self::tools::{DuplicateTool, Tools};
 use crate::id::{CallId, MessageId, ThreadId};
 use crate::middleware::contract::{Announcement, MiddlewareContext, Reaction};

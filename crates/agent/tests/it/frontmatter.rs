@@ -240,7 +240,7 @@ async fn a_forked_skill_is_followed_by_its_sub_agent() {
     ])
     .await;
     let writer = Says::new([text("Herons are grey.")]);
-    let general = Says::new([]);
+    let general = Says::new([text("Nobody is me.")]);
     let model = Says::new([
         calls(&[
             ("a", "load_skill", r#"{"skill_name": "report", "args": "herons"}"#),
@@ -261,12 +261,16 @@ async fn a_forked_skill_is_followed_by_its_sub_agent() {
     let mut thread = open(&agent).await;
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!(results(&thread)[0], "Herons are grey.");
-    assert!(results(&thread)[1].contains("Sub-agents: general-purpose, writer."), "{:?}", results(&thread));
+    assert_eq!(
+        results(&thread)[1],
+        "Note: The skill 'lost' is for the sub-agent 'nobody', which does not exist. The sub-agent \
+         'general-purpose' followed it instead.\n\nNobody is me."
+    );
     let seen = writer.request(0);
     assert!(seen.system_text().contains("Write about herons."), "{}", seen.system_text());
     assert!(seen.system_text().contains("**report** [Loaded]"));
     assert!(!model.request(1).system_text().contains("[Loaded]"), "it is not loaded here");
-    assert_eq!(general.count(), 0);
+    assert!(general.request(0).system_text().contains("Nobody."), "{}", general.request(0).system_text());
     assert_eq!(SkillsState::of(thread.states()).unwrap().usage()["report"].loads, 1);
 }
 

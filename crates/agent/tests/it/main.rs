@@ -41,4 +41,5 @@ mod thread_state;
 mod threads;
 mod todos;
 mod tool_kinds;
+mod typed_forks;
 mod world;

@@ -30,6 +30,7 @@ use super::thread_artifacts::OwnArtifacts;
 use super::thread_directory::ThreadDirectory;
 use super::tree::{ChatTree, PathNames, THREAD_FILES};
 use super::turn::Approver;
+use crate::agent_files::FoundAgents;
 use crate::artifacts;
 use crate::config::{Amount, Config, Flag, Inherited, OfProject, SkillSettings};
 use crate::options::RootArgs;
@@ -78,6 +79,8 @@ pub(super) struct ChatAgents {
     pub(super) state: PathBuf,
     pub(super) root_args: RootArgs,
     pub(super) catalog: Arc<Mutex<Catalog>>,
+    /// The sub-agents that files and the configuration define.
+    pub(super) sub_agents: FoundAgents,
     /// The part of the project's configuration that is used.
     configuration: OfProject,
     pub(super) memory: ChatMemory,
@@ -143,9 +146,12 @@ impl ChatAgents {
             notices.extend(connected.notices.into_iter().chain(more));
             servers = Some(connected.servers);
         }
+        let sub_agents = skills.sub_agents(&config.settings);
+        notices.extend(sub_agents.problems.iter().cloned());
         let agents = Self {
             names: PathNames::of(runner.executor.as_deref()).await,
             memory: ChatMemory::read(&config.settings.memory, &skills, &directory)?,
+            sub_agents,
             model,
             skill_models: skill_model::models(&config.settings),
             store,
@@ -216,12 +222,16 @@ impl ChatAgents {
             self.forget_skill_models();
         }
         self.memory = memory;
+        let sub_agents = skills.sub_agents(&self.config.settings);
+        let changed = if is_same { "sub-agents" } else { "skills" };
+        is_same &= self.sub_agents == sub_agents;
+        self.sub_agents = sub_agents;
         let notice = skills.notice();
         // A notice is shown once.
         let news = notice.clone().filter(|_| notice != self.notice);
         self.notice = notice;
         *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = skills.catalog;
-        let changed = || "the skills have changed; the model now sees the new list".to_owned();
+        let changed = || format!("the {changed} have changed; the model now sees the new list");
         Ok((!is_same).then(|| news.unwrap_or_else(changed)))
     }
 
@@ -264,7 +274,7 @@ impl ChatAgents {
             .middleware(ThreadDirectory(self.directory.clone()))
             .middleware(OwnArtifacts)
             .middleware(manner)
-            .skills(self.skills(&tree))
+            .skills(self.skills(&tree, self.skill_permissions(&tree.thread_files)))
             .files(tree.clone().files(Arc::clone(&self.catalog), thread)?)
             .summarisation(summarisation)
             .permissions(self.file_permissions(thread))
@@ -278,10 +288,12 @@ impl ChatAgents {
         }
         let hooks = Hooks::new(self.config.hooks()?).commands(SandboxedHooks::new(runner));
         agent = agent.hooks(hooks);
+        agent = agent.watch_changes(Arc::new(KeptTrust::new(self.approver)));
+        let base = agent.clone();
+        agent = self.with_sub_agents(agent, &base, &tree, thread)?;
         let own = tree.tree(thread);
         let shown = |path: &Path| VirtualPath::parse(&own.shown(path)?).ok();
         agent = agent.given_memory(self.memory.middleware(&shown));
-        agent = agent.watch_changes(Arc::new(KeptTrust::new(self.approver)));
         if let Some(Amount(most)) = settings.limits.cost {
             agent = agent.middleware(CostLimit::new(self.config.settings.prices()?, dollars(most)?));
         }
@@ -295,11 +307,10 @@ impl ChatAgents {
         Ok(self.artifacts.in_scope(scope))
     }
 
-    fn skills(&self, tree: &ChatTree) -> Skills {
+    pub(super) fn skills(&self, tree: &ChatTree, permissions: Permissions) -> Skills {
         let settings = self.config.settings.skills.clone();
         let (catalog, tree) = (Arc::clone(&self.catalog), tree.clone());
         let hosts: Vec<_> = self.config.settings.sandbox.host_rules().collect();
-        let permissions = self.skill_permissions(&tree.thread_files);
         let servers = self.servers.clone();
         let skills = Skills::new(move |thread| {
             let mut options = session_options(&settings);
@@ -356,11 +367,15 @@ impl ChatAgents {
 }
 
 /// The system prompt, with the paths that the model sees.
-fn prompt(tree: &Tree) -> String {
+pub(super) fn prompt(tree: &Tree) -> String {
+    with_places(PROMPT, tree)
+}
+
+/// A text with the paths that the model sees.
+pub(super) fn with_places(text: &str, tree: &Tree) -> String {
     let project = tree.project_directory().and_then(|project| tree.shown(project)).unwrap_or_default();
     let code = |path: &str| format!("`{path}`");
-    PROMPT
-        .replace("{project}", &code(&project))
+    text.replace("{project}", &code(&project))
         .replace("{skills}/NAME", &code(&tree.skill("NAME")))
         .replace("{work}/out", &code(&format!("{}/out", tree.work())))
         .replace("{work}", &code(&tree.work()))

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
+use prowess_agent::agent::BY_MIDDLEWARE;
 use prowess_agent::id::CallId;
 use prowess_agent::middleware::{SkillsState, Summarisation};
 use prowess_agent::thread_state::StateChange;
@@ -132,6 +133,10 @@ impl EventTranslator {
         match event {
             Event::ModelResponded { model, message, usage, .. } => {
                 self.add_calls(message.tool_calls().cloned());
+                // A line that a person typed became a call. No model said anything.
+                if model == BY_MIDDLEWARE {
+                    return Vec::new();
+                }
                 let (input_tokens, output_tokens) = (usage.input, usage.output);
                 vec![ChatEvent::Said { model: model.clone(), input_tokens, output_tokens }]
             }

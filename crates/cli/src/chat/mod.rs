@@ -25,6 +25,7 @@ mod restore_terminal;
 mod run_files;
 mod skill_model;
 mod slash_commands;
+mod sub_agents;
 mod thread_artifacts;
 mod thread_directory;
 mod tree;

@@ -17,7 +17,8 @@ use super::renamed::rename;
 use super::setting::Parsed;
 use super::value::{Origin, Values, put};
 use super::{
-    alias, artifacts, compaction, limits, mcp, memory, model, price, provider, sandbox, skills, telemetry,
+    agent, alias, artifacts, compaction, limits, mcp, memory, model, price, provider, sandbox, skills,
+    telemetry,
 };
 use crate::terminal::printable;
 
@@ -54,6 +55,7 @@ settings! {
     memory: memory::MemorySettings,
     limits: limits::LimitSettings,
     compaction: compaction::CompactionSettings,
+    agent: BTreeMap<Parsed<agent::SubAgentName>, agent::AgentSettings>,
     mcp: BTreeMap<Parsed<ServerLabel>, mcp::McpSettings>,
     price: BTreeMap<Parsed<ModelPattern>, price::PriceSettings>,
     telemetry: telemetry::TelemetrySettings,

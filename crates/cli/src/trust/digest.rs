@@ -18,6 +18,7 @@ use super::approved_change::{ApprovedChange, Changed};
 use super::items::{MAX_BYTES, MAX_FILES, Purpose};
 use super::links::{LinkTarget, SkillDirectories, SkillDirectory};
 use super::{BeforeChange, FileKind, Item, ItemKind};
+use crate::agent_files;
 use crate::terminal::printable;
 
 /// How deep files may be below a skill directory.
@@ -158,7 +159,9 @@ impl<'a> Entry<'a> {
         let mode = rustix::fs::fstat(&file).map_err(unread(below))?.st_mode;
         let is_program = mode & 0o111 != 0;
         let is_manifest = below.rsplit('/').next() == Some(MANIFEST);
-        let mut copy = (is_manifest && self.purpose.shows()).then(Vec::new);
+        // The definition of a sub-agent is used as it was hashed.
+        let is_agent = self.root.kind == ItemKind::Agent && agent_files::is_definition(path);
+        let mut copy = (is_agent || is_manifest && self.purpose.shows()).then(Vec::new);
         let (contents, size) = contents(file, &mut self.left, copy.as_mut())?;
         let change = self.change_at(path).filter(|(change, place)| change.is_of(place));
         let before = match change.map(|(change, _)| change.judge(&contents)) {
@@ -223,7 +226,7 @@ impl<'a> Entry<'a> {
     pub(super) fn finish(mut self, walked: Result<(), String>, path: &str) -> Item {
         self.leads_to.remove(path);
         Item {
-            kind: ItemKind::Skill,
+            kind: self.root.kind,
             before: match self.changed {
                 Some(Changed::Approved(_)) if walked.is_ok() => {
                     BeforeChange::Digest(encode(&self.hash_before.finalize()))

@@ -16,6 +16,7 @@ use super::approved_change::{ApprovedChange, Changed};
 use super::digest::{Allowance, Entry, contents, names};
 use super::links::{LinkTarget, SkillDirectories, SkillDirectory};
 use super::{BeforeChange, FileKind, Item, ItemKind};
+use crate::agent_files;
 use crate::config::FILE_NAME;
 use crate::project::Project;
 
@@ -145,7 +146,7 @@ impl Candidate<'_> {
     fn kind(&self) -> ItemKind {
         match self.what {
             What::Memory => ItemKind::Memory,
-            What::Entry(..) => ItemKind::Skill,
+            What::Entry(root, _) => root.kind,
         }
     }
 
@@ -222,15 +223,18 @@ fn entries<'a>(
     for name in all.names {
         let path = format!("{}/{}", root.path, name.to_string_lossy());
         let Ok(name) = name.into_string() else {
-            unfit(ItemKind::Skill, &path, "has a name that is not valid text".to_owned());
+            unfit(root.kind, &path, "has a name that is not valid text".to_owned());
             continue;
         };
+        if root.kind == ItemKind::Agent && !agent_files::is_candidate(directory, &name) {
+            continue;
+        }
         match link_of(directories, root, &name) {
             Some(LinkTarget::Within(entries))
                 if !entries.is_empty() && !entries.iter().any(|path| root.has(path)) => {}
             Some(LinkTarget::Out) => {
                 let problem = "is a link that leads out of the project's skill directories";
-                unfit(ItemKind::Skill, &path, problem.to_owned());
+                unfit(root.kind, &path, problem.to_owned());
             }
             _ => candidates.push(Candidate { path, what: What::Entry(root, name) }),
         }

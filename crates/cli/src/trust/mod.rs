@@ -27,6 +27,8 @@ pub(crate) enum ItemKind {
     Configuration,
     /// A memory file of the project, such as AGENTS.md.
     Memory,
+    /// An entry of a directory with sub-agents: a file, or a directory of files.
+    Agent,
 }
 
 /// One item of a project, which is trusted or not.

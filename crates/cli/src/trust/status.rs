@@ -30,6 +30,8 @@ pub(crate) enum TrustStatus {
         items: BTreeMap<String, ItemTrust>,
         /// The text of the configuration when it was trusted.
         configuration: Option<String>,
+        /// The trusted definitions of sub-agents, by their paths below the top, as they were read.
+        agents: BTreeMap<String, Vec<u8>>,
         /// The trusted memory files, as they were read to check them.
         memory: BTreeMap<String, Bytes>,
     },
@@ -69,15 +71,27 @@ pub(crate) fn status(project: Option<&Project>) -> Result<TrustStatus> {
     let items = items::find_items(project, Purpose::Compare, &record.paths().collect());
     let configuration = record.trusted_configuration().map(ToOwned::to_owned);
     let judged = judge(&items, Some(&record));
-    let memory =
-        memory_texts(items, |path| judged.get(path).is_some_and(|item| item.status == ItemStatus::Trusted));
-    Ok(TrustStatus::Known { items: judged, configuration, memory })
+    let counts = |path: &str| judged.get(path).is_some_and(|item| item.status == ItemStatus::Trusted);
+    let agents = agent_texts(&items, counts);
+    let memory = memory_texts(items, counts);
+    Ok(TrustStatus::Known { items: judged, configuration, agents, memory })
 }
 
 /// The texts of the memory files that count.
 fn memory_texts(items: BTreeMap<String, Item>, counts: impl Fn(&str) -> bool) -> BTreeMap<String, Bytes> {
     let memory = items.into_iter().filter(|(path, item)| item.kind == ItemKind::Memory && counts(path));
     memory.filter_map(|(path, mut item)| Some((path, Bytes::from(item.texts.remove("")?)))).collect()
+}
+
+/// The definitions of sub-agents in the items that count, by their paths below the top.
+fn agent_texts(items: &BTreeMap<String, Item>, counts: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<u8>> {
+    let of_agents = items.iter().filter(|(path, item)| item.kind == ItemKind::Agent && counts(path));
+    let texts = of_agents.flat_map(|(path, item)| {
+        let path_of =
+            move |below: &str| if below.is_empty() { path.clone() } else { format!("{path}/{below}") };
+        item.texts.iter().map(move |(below, text)| (path_of(below), text.clone()))
+    });
+    texts.collect()
 }
 
 /// The status of each item, by the recorded decisions. Missing items are ignored.
@@ -175,6 +189,35 @@ impl TrustStatus {
         paths.filter(|path| !self.trusts(path)).map(|path| printable(&path)).collect()
     }
 
+    /// The trusted definitions of sub-agents: the paths below the project's top, and the texts.
+    pub(crate) fn agents(&self, project: Option<&Project>) -> BTreeMap<String, Vec<u8>> {
+        match (self, project) {
+            (Self::Known { agents, .. }, _) => agents.clone(),
+            (Self::Whole, Some(project)) if !project.agent_roots().is_empty() => {
+                let items = items::find_items(project, Purpose::Compare, &BTreeSet::new());
+                agent_texts(&items, |path| items.get(path).is_some_and(|item| item.digest.is_ok()))
+            }
+            _ => BTreeMap::new(),
+        }
+    }
+
+    /// What to say about sub-agents of the project that are not trusted.
+    fn unused_agents(&self, project: Option<&Project>) -> Option<String> {
+        let is_out = |item: &ItemTrust| item.kind == ItemKind::Agent && item.status != ItemStatus::Trusted;
+        match self {
+            Self::NothingToTrust | Self::Whole => None,
+            Self::Unasked => {
+                let has_some = project.is_some_and(|project| !project.agent_roots().is_empty());
+                has_some.then(|| "its sub-agents are not used".to_owned())
+            }
+            Self::Known { items, .. } => {
+                let number = items.values().filter(|item| is_out(item)).count();
+                let are = if number == 1 { "is" } else { "are" };
+                (number > 0).then(|| format!("{} {are} not used", count(number, "sub-agent")))
+            }
+        }
+    }
+
     fn trusts(&self, path: &str) -> bool {
         match self {
             Self::NothingToTrust | Self::Unasked => false,
@@ -215,7 +258,8 @@ impl TrustStatus {
         let memory = project.map(|project| self.unused_memory(project)).unwrap_or_default();
         let are = if memory.len() == 1 { "is" } else { "are" };
         let memory = (!memory.is_empty()).then(|| format!("its {} {are} not read", memory.join(" and ")));
-        self.notice_line([hidden_skills(skills), self.unused_configuration(project), memory], |_| true)
+        let (configuration, agents) = (self.unused_configuration(project), self.unused_agents(project));
+        self.notice_line([hidden_skills(skills), agents, configuration, memory], |_| true)
     }
 
     /// The same for commands that list skills. An AGENTS.md alone is only for chats.
@@ -300,7 +344,7 @@ impl ItemTrust {
     fn name(&self, path: &str) -> String {
         match self.kind {
             ItemKind::Directory | ItemKind::Memory => printable(path),
-            ItemKind::Skill | ItemKind::Configuration => last_part(path),
+            ItemKind::Skill | ItemKind::Agent | ItemKind::Configuration => last_part(path),
         }
     }
 }

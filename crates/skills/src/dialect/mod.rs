@@ -170,6 +170,16 @@ impl Dialect {
         self.table().unload_note(placement, unloaded)
     }
 
+    /// The tool call that loads a skill.
+    pub(crate) fn load_call(
+        self,
+        name: &str,
+        arguments: Option<&str>,
+        capabilities: Capabilities,
+    ) -> (&'static str, Value) {
+        self.table().load_call(name, arguments, capabilities)
+    }
+
     /// How the overview tells the model to load a skill.
     pub(crate) fn activation(self, capabilities: Capabilities) -> Activation<'static> {
         self.table().activation(capabilities)

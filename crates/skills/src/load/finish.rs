@@ -61,8 +61,8 @@ impl PreparedLoad {
         self.text.is_some() && loaded.is_some_and(|loaded| self.reload_of(loaded).is_none())
     }
 
-    /// The task for a sub-agent, if the skill says `context: fork`.
-    pub(crate) fn forked(&self) -> Option<ForkedSkill> {
+    /// The task for a sub-agent, if the skill says `context: fork`. If you have sub-agents, give it to one and drop this load.
+    pub fn forked(&self) -> Option<ForkedSkill> {
         let text = self.text.as_ref()?;
         let visible = self.engine.visible();
         let extensions = &visible.view.get(&self.name)?.skill.extensions;

@@ -15,6 +15,7 @@ use super::model_choice::{self, SkillModels};
 use super::put_back::after;
 use super::state::{SkillsDelta, SkillsState};
 use super::tool::SkillTool;
+use super::typed_call::TypedCall;
 use crate::agent::{NextModel, NextTool};
 use crate::message::{Content, Message, ToolResult, UserPart};
 use crate::middleware::{
@@ -65,6 +66,9 @@ impl ThreadSkills {
         let name = line[1..].split_whitespace().next().unwrap_or_default();
         if !view.commands().iter().any(|command| command.name == name) {
             return Vec::new();
+        }
+        if let Some(forks) = self.fork_typed(view, &line) {
+            return forks;
         }
         let mut invoked = view.invoke(&line).drive(self.service.files(), &Replies::default()).await;
         // The person typed the skill's name. If nobody else can be asked, that counts as the reply.
@@ -155,7 +159,7 @@ impl Middleware for ThreadSkills {
         let is_stored = SkillsState::of(context.states).is_some_and(|state| state.secret.is_some());
         let secret =
             (!is_stored).then(|| MiddlewareAction::Change(SkillsDelta::Secret(self.secret).change()));
-        Ok(secret.into_iter().collect())
+        Ok(secret.into_iter().chain(TypedCall::forgotten(context)).collect())
     }
 
     async fn before_model(
@@ -201,7 +205,9 @@ impl Middleware for ThreadSkills {
         if matches!(context.thread_state.next(), NextStep::End(TurnOutcome::Failed { .. })) {
             return Ok(Vec::new());
         }
-        Ok(changes(self.at(context.states).after_model_call()))
+        let mut actions = changes(self.at(context.states).after_model_call());
+        actions.extend(TypedCall::approved(context));
+        Ok(actions)
     }
 
     async fn wrap_tool_call(&self, context: MiddlewareContext<'_>, next: NextTool<'_>) -> ToolOutput {

@@ -7,6 +7,7 @@ mod put_back;
 mod restriction;
 mod state;
 mod tool;
+mod typed_call;
 
 use std::fmt::{self, Debug};
 use std::sync::{Arc, Mutex, OnceLock};

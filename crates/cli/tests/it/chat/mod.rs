@@ -36,6 +36,7 @@ mod servers;
 mod session;
 mod skill_models;
 mod stopping;
+mod sub_agents;
 mod tools;
 mod trusting;
 mod typing;
