@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use prowess_catalog::{Catalog, Root, ScanOptions};
+use prowess_permission::real_path::real_path;
 use prowess_permission::secrets::secret_files;
 use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::{RunSetup, SkillSession};
@@ -47,7 +48,7 @@ pub(crate) fn run(project: &Path) -> Result<Sample> {
     let place = Place::new()?;
     let skill = small_skill(&place)?;
     let root = skill.parent().context("the skill has a root")?;
-    let project = std::fs::canonicalize(project)?;
+    let project = real_path(project);
     let below = format!("{}/*", text(&project)?);
     let rules = [Rule::new("run", "*", Decision::Allow), Rule::new("read", &below, Decision::Allow)];
     let policy = Policy::new().rules(RuleSource::User, rules.into_iter().chain(secret_files()));

@@ -16,7 +16,7 @@ use prowess_workspace::{
 use serde_json::json;
 
 use super::binding::{Digests, PlannedRun};
-use super::given::{AskedFile, BlockedGiven, Given};
+use super::given::Given;
 use super::local_inputs::{InputStop, LocalInputGate};
 use super::preapproval::Listed;
 use super::{RunDriver, SkillRunner};
@@ -92,28 +92,6 @@ impl<'a> RunDriver<'a> {
         }
         self.pass_input_gates(&in_workspace, &mut approved).await?;
         Ok(approved)
-    }
-
-    /// The error for something that a run cannot be given. A person also learns what a model must not know.
-    fn blocked(self, name: &str, why: &BlockedGiven) -> SkillError {
-        let is_person = self.caller == Caller::Person;
-        let why = if is_person { why.for_person() } else { why.to_string() };
-        refused_run(name, &why)
-    }
-
-    /// Passes the gate of a file that a run is given and about which rules ask.
-    async fn pass_given_gate(self, request: &RunRequest, asked: &AskedFile) -> Result<(), Halt> {
-        let action = Action::AddInput {
-            skill: request.skill.clone(),
-            command: request.command.clone(),
-            is_directory: asked.is_directory,
-            with_secrets: Vec::new(),
-        };
-        let mut question = Question::about_file(Kind::READ, asked.file.clone());
-        if let Some(entry) = &asked.entry {
-            question = question.subject(entry);
-        }
-        self.pass(&request.skill, question.action(action).always([])).await
     }
 
     /// Passes the gate of every skill that the run uses. Each skill is looked up once: what a person approves is what runs,
@@ -264,7 +242,7 @@ pub(super) fn no_permission(name: &str, refusal: Refusal) -> SkillError {
     SkillError::RunRefused { name: name.to_owned(), refusal }
 }
 
-fn refused_run(name: &str, why: &str) -> SkillError {
+pub(super) fn refused_run(name: &str, why: &str) -> SkillError {
     run_error(name, ExecuteError::Refused(why.to_owned()))
 }
 

@@ -229,7 +229,7 @@ mod tests {
     /// A directory with its real path, and a workspace in it.
     fn scratch() -> (tempfile::TempDir, PathBuf, Workspace) {
         let scratch = tempfile::tempdir().unwrap();
-        let path = scratch.path().canonicalize().unwrap();
+        let path = LocalFile::find(scratch.path()).unwrap().path;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o711)).unwrap();
         let workspace = Workspaces::open(path.join("workspaces")).unwrap().workspace("one").unwrap();
         (scratch, path, workspace)

@@ -343,7 +343,7 @@ fn unlinked(directory: &Path, entry: &Path, withheld: &BTreeMap<OsString, bool>)
     if !found.is_symlink() {
         return None;
     }
-    let real = std::fs::canonicalize(entry).ok()?;
+    let real = real_path(entry);
     let below = real.strip_prefix(directory).ok()?;
     let first = below.components().next()?;
     (!withheld.contains_key(first.as_os_str()) && (real.is_file() || real.is_dir())).then_some(real)

@@ -2,6 +2,7 @@
 
 mod blocked;
 mod disk;
+mod gate;
 mod layout;
 mod mention;
 #[cfg(test)]
@@ -17,11 +18,9 @@ use prowess_workspace::command::Mount;
 use prowess_workspace::tree::Tree;
 use prowess_workspace::{RunInput, RunRequest, RunReview, RunWarning};
 
-pub(super) use self::blocked::BlockedGiven;
-use self::blocked::NamedPath;
+use self::blocked::{BlockedGiven, NamedPath};
 use self::disk::Disk;
-pub(super) use self::layout::AskedFile;
-use self::layout::{Layout, Named};
+use self::layout::{AskedFile, Layout, Named};
 use self::mention::{Exact, Mentions, Search};
 use self::review::Review;
 use crate::view::SkillView;
