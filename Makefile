@@ -3,11 +3,12 @@
 # make bench        the table of benchmarks, with ratios
 # make demo-svg     docs/demo.svg, recorded again
 # make test-clients whole conversations in Codex and opencode, which take a gigabyte
+# make workflows    whole work flows with skills of strangers, in WILD_SKILLS=DIRECTORY
 
 CARGO ?= cargo
 PROWESS = $(or $(CARGO_TARGET_DIR),target)/debug/prowess
 
-.PHONY: test demo demo-svg components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3 test-clients
+.PHONY: test demo demo-svg components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3 test-clients workflows
 
 test: components fmt clippy unit models mcp doc fuzz shuttle dependencies examples install-check demo
 	@echo "make test: all passed"
@@ -86,6 +87,16 @@ mcp: components
 test-clients: components
 	$(CARGO) build --locked -p prowess
 	sh crates/mcp/tests/clients/clients.sh $(or $(CARGO_TARGET_DIR),target)/clients $(abspath $(PROWESS))
+
+# Whole work flows in a chat with skills that strangers wrote. They are not part of this project:
+# make workflows WILD_SKILLS=DIRECTORY
+workflows: components
+	@test -d "$(WILD_SKILLS)" || { echo "name a directory of skills: make workflows WILD_SKILLS=DIRECTORY" >&2; exit 1; }
+	@/usr/bin/python3 -c 'import yaml' 2>/dev/null || $(call fetch,python3-yaml) || { echo "PyYAML is missing: apt-get install python3-yaml" >&2; exit 1; }
+	@$(call install,chromium-headless-shell)
+	@engine=$$(scripts/test-engine.sh start) || exit 1; trap 'scripts/test-engine.sh stop' EXIT; eval "$$engine"; \
+	PROWESS_WILD_SKILLS=$(abspath $(WILD_SKILLS)) \
+	  $(CARGO) nextest run -p prowess --all-features --locked --no-fail-fast --run-ignored all -E 'test(chat::workflows)'
 
 doc:
 	python3 scripts/check-examples.py

@@ -8,13 +8,13 @@ use prowess_permission::Permissions;
 use crate::agent::{Agent, AgentBuilder, AgentError, AgentOptions};
 use crate::backends::Backends;
 use crate::middleware::{
-    Eviction, Files, Hooks, Memory, Skills, StateFiles, SubAgents, Summarisation, SummarisationOptions,
-    Todos, ToolPermissions,
+    ChangeWatcher, Eviction, Files, Hooks, Memory, Skills, StateFiles, SubAgents, Summarisation,
+    SummarisationOptions, Todos, ToolPermissions,
 };
-use crate::middleware::{MiddlewareError, MiddlewareFactory};
+use crate::middleware::{MiddlewareError, MiddlewareFactory, WatchedChanges};
 use crate::model::Model;
 use crate::thread::ThreadStore;
-use crate::tool::Tool;
+use crate::tool::{Tool, ToolKind, ToolSelection};
 
 /// Builds the complete [`Agent`]: skills, memory, files, todos, sub-agents, tool permissions, hooks, eviction and
 /// summarisation. [`Agent::deep_builder`] starts it.
@@ -59,10 +59,13 @@ pub struct DeepAgentBuilder {
     name: Option<String>,
     prompt: Option<String>,
     tools: Vec<Arc<dyn Tool>>,
+    selection: ToolSelection,
     middleware: Vec<Arc<dyn MiddlewareFactory>>,
     files: Option<Backends>,
     skills: Option<Skills>,
     memory: Vec<String>,
+    given_memory: Option<Memory>,
+    changes: Option<WatchedChanges>,
     added_sub_agents: Vec<(String, String, Agent)>,
     change_sub_agents: Option<ChangeSubAgents>,
     permissions: Option<Permissions>,
@@ -96,10 +99,13 @@ impl DeepAgentBuilder {
             name: None,
             prompt: None,
             tools: Vec::new(),
+            selection: ToolSelection::default(),
             middleware: Vec::new(),
             files: None,
             skills: None,
             memory: Vec::new(),
+            given_memory: None,
+            changes: None,
             added_sub_agents: Vec::new(),
             change_sub_agents: None,
             permissions: None,
@@ -128,6 +134,19 @@ impl DeepAgentBuilder {
         self
     }
 
+    /// Another model than the one that the builder began with.
+    pub fn model(mut self, model: Arc<dyn Model>) -> Self {
+        self.model = model;
+        self
+    }
+
+    /// The tools that the model gets, of all that the agent has. Default: all. Middleware without a selected tool are left
+    /// out, so that the prompt recommends no missing tools.
+    pub fn select_tools(mut self, selection: ToolSelection) -> Self {
+        self.selection = selection;
+        self
+    }
+
     /// Adds a middleware, such as `WorkspaceFiles`. It comes before all shipped ones.
     pub fn middleware(mut self, middleware: impl MiddlewareFactory + 'static) -> Self {
         self.middleware.push(Arc::new(middleware));
@@ -149,6 +168,18 @@ impl DeepAgentBuilder {
     /// The files of its memory, such as `/memory/AGENTS.md`.
     pub fn memory<P: Into<String>>(mut self, sources: impl IntoIterator<Item = P>) -> Self {
         self.memory.extend(sources.into_iter().map(Into::into));
+        self
+    }
+
+    /// A memory that you have set up, such as with files that you read yourself. It replaces [`DeepAgentBuilder::memory`].
+    pub fn given_memory(mut self, memory: Memory) -> Self {
+        self.given_memory = Some(memory);
+        self
+    }
+
+    /// Tells `watcher` about every change that the file tools make, also those of sub-agents.
+    pub fn watch_changes(mut self, watcher: Arc<dyn ChangeWatcher>) -> Self {
+        self.changes = Some(WatchedChanges::new(watcher));
         self
     }
 
@@ -215,7 +246,7 @@ impl DeepAgentBuilder {
     /// Two tools or two middleware have the same name; a path of the memory is invalid; or there is a memory without
     /// [`DeepAgentBuilder::files`].
     pub fn build(self) -> Result<Agent, AgentError> {
-        let general_purpose = self.assemble(Vec::new(), None).build()?;
+        let general_purpose = self.assemble(None, None).build()?;
         let mut sub_agents = SubAgents::new(general_purpose);
         for (name, description, agent) in &self.added_sub_agents {
             sub_agents = sub_agents.sub_agent(name, description, agent.clone());
@@ -232,14 +263,30 @@ impl DeepAgentBuilder {
         }
         let memory = self.memory.iter().map(|source| VirtualPath::parse(source));
         let memory = memory.collect::<Result<Vec<_>, _>>().map_err(|error| failed(error.into()))?;
+        let memory = match (&self.given_memory, &self.files) {
+            (Some(given), _) => Some(given.clone()),
+            (None, Some(files)) => Some(Memory::new(files.clone(), memory)),
+            (None, None) => None,
+        };
+        let memory = memory.filter(|memory| !memory.is_empty());
         self.assemble(memory, Some(sub_agents)).build()
+    }
+
+    /// Builds an agent that works for another one. It has no memory and no sub-agents.
+    ///
+    /// # Errors
+    ///
+    /// Two tools or two middleware have the same name.
+    pub fn build_sub_agent(self) -> Result<Agent, AgentError> {
+        self.assemble(None, None).build()
     }
 
     /// The agent's settings and middleware. Without `sub_agents` it is the general-purpose sub-agent.
     ///
-    /// The order matters. Middleware that settle calls come before those that ask about them, and those that ask come
-    /// before hooks. Eviction wraps all tools.
-    fn assemble(&self, memory: Vec<VirtualPath>, sub_agents: Option<SubAgents>) -> AgentBuilder {
+    /// The order matters. Skills add the text of a skill that a person starts, so summaries come after them and count it.
+    /// Middleware that settle calls come before those that ask about them, and those that ask come before hooks. Eviction
+    /// wraps all tools.
+    fn assemble(&self, memory: Option<Memory>, sub_agents: Option<SubAgents>) -> AgentBuilder {
         let mut builder = self.settings();
         let files = match &self.files {
             Some(files) => files.clone(),
@@ -249,22 +296,35 @@ impl DeepAgentBuilder {
                 files.into()
             }
         };
-        builder = builder.middleware(self.summaries(&files));
-        if !memory.is_empty() {
-            builder = builder.middleware(Memory::new(files.clone(), memory));
+        if let Some(memory) = memory {
+            builder = builder.middleware(memory);
         }
         if let Some(skills) = self.skill_middleware(sub_agents.as_ref()) {
             builder = builder.middleware(skills);
         }
+        builder = builder.middleware(self.summaries(&files));
         let mut file_tools = Files::new(files.clone());
+        let has = |kind| self.selection.has_kind(kind);
         if let Some(permissions) = self.permissions.clone() {
             builder = builder.middleware(ToolPermissions::new(permissions.clone()));
             file_tools = file_tools.permissions(permissions);
         }
+        if let Some(changes) = self.changes.clone() {
+            file_tools = file_tools.changes(changes);
+        }
         if let Some(hooks) = self.hooks.clone() {
             builder = builder.middleware(hooks);
         }
-        builder = builder.middleware(Eviction::new(files)).middleware(Todos).middleware(file_tools);
+        // A model that cannot read files could not read an answer that was moved to one.
+        if has(ToolKind::Read) {
+            builder = builder.middleware(Eviction::new(files));
+        }
+        if has(ToolKind::Todo) {
+            builder = builder.middleware(Todos);
+        }
+        if self.selection.has_files() {
+            builder = builder.middleware(file_tools);
+        }
         match sub_agents {
             Some(sub_agents) => builder.middleware(sub_agents),
             None => builder,
@@ -274,6 +334,7 @@ impl DeepAgentBuilder {
     /// A builder with the settings, the tools and the middleware that were added one by one.
     fn settings(&self) -> AgentBuilder {
         let mut builder = Agent::builder(Arc::clone(&self.model)).options(self.options.clone());
+        builder = builder.select_tools(self.selection.clone());
         if let Some(name) = &self.name {
             builder = builder.name(name);
         }
@@ -301,7 +362,7 @@ impl DeepAgentBuilder {
     }
 
     fn skill_middleware(&self, sub_agents: Option<&SubAgents>) -> Option<Skills> {
-        let mut skills = self.skills.clone()?;
+        let mut skills = self.skills.clone().filter(|_| self.selection.has_skills())?;
         if let Some(permissions) = &self.permissions {
             skills = skills.permissions(permissions.clone());
         }

@@ -75,6 +75,8 @@ pub mod telemetry;
 pub mod thread;
 pub mod thread_state;
 pub mod tool;
+#[cfg(feature = "run")]
+pub mod tree_files;
 
 pub use agent::{
     Agent, AgentBuilder, AgentError, AgentOptions, NoWatcher, Thread, ThreadUpdate, TurnStatus, WaitingCall,

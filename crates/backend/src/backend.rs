@@ -165,6 +165,11 @@ pub trait Backend: Send + Sync + Debug {
         Target::itself(path)
     }
 
+    /// The path by which this backend knows a file. It differs from `path` only if the backend has several spellings of paths.
+    fn known_as(&self, path: &VirtualPath) -> VirtualPath {
+        path.clone()
+    }
+
     /// Runs commands where the files are, if this backend can.
     fn executor(&self) -> Option<&dyn Execute> {
         None

@@ -17,6 +17,7 @@ mod tree;
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -132,6 +133,8 @@ impl Measure {
     fn run(&self) -> Result<ExitCode> {
         let baseline = self.compare.as_deref().map(read_report).transpose()?;
         let temporary = tempfile::tempdir()?;
+        // Commands of root run as another user, who must reach the files that a run is given.
+        std::fs::set_permissions(temporary.path(), PermissionsExt::from_mode(0o711))?;
         let trees = self.dir.as_deref().unwrap_or(temporary.path());
         let trees = std::path::absolute(trees)?;
         let cannot = |tree: &Path| format!("could not write skills to {}", tree.display());
@@ -143,6 +146,9 @@ impl Measure {
         resources::write(&tree, LOAD_SIZE).with_context(|| cannot(&tree))?;
         let tree = tree_of(&trees, Task::Stage, running::STAGED);
         running::write(&tree).with_context(|| cannot(&tree))?;
+        let tree = tree_of(&trees, Task::RunGiven, running::GIVEN_FROM);
+        running::write_project(&tree)
+            .with_context(|| format!("could not write files to {}", tree.display()))?;
 
         let program = std::env::current_exe()?;
         let prowess = self.prowess.clone().unwrap_or_else(|| program.with_file_name("prowess"));
@@ -178,6 +184,7 @@ impl Measure {
         tasks.extend([Task::LoadFloor, Task::Load, Task::Prompt].map(|task| (task, LOAD_SIZE)));
         tasks.extend([Task::PermissionFirst, Task::PermissionNone].map(|task| (task, RULES)));
         tasks.extend([Task::RunByHand, Task::Run].map(|task| (task, 1)));
+        tasks.extend([Task::RunGivenByHand, Task::RunGiven].map(|task| (task, running::GIVEN_FROM)));
         tasks.extend([Task::StageFloor, Task::Stage].map(|task| (task, running::STAGED)));
         tasks.extend([Task::CollectFloor, Task::Collect].map(|task| (task, running::COLLECTED)));
         tasks.extend([Task::StepsBare, Task::Steps, Task::StepsRaw].map(|task| (task, agent::STEPS)));
@@ -222,7 +229,9 @@ fn tree_of(trees: &Path, task: Task, size: usize) -> PathBuf {
     if task.needs_no_skills() {
         return trees.to_owned();
     }
-    trees.join(if task.needs_resources() {
+    trees.join(if task.needs_project() {
+        format!("project-of-{size}-files")
+    } else if task.needs_resources() {
         format!("{size}-with-resources")
     } else if task.needs_files() {
         format!("skill-of-{size}-files")

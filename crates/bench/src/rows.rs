@@ -85,6 +85,13 @@ pub(crate) fn of(least: &HashMap<(Task, usize), Sample>, binary: Option<u64>) ->
         resident("peak memory, library", Task::Discover),
         resident("peak memory, `prowess list`", Task::List),
         against("`skill_run` of `true`, clock", Task::Run, Task::RunByHand, 1, RUN),
+        against(
+            "the same, given ten files of a project",
+            Task::RunGiven,
+            Task::RunGivenByHand,
+            running::GIVEN_FROM,
+            RUN,
+        ),
         against("stage again, nothing changed", Task::Stage, Task::StageFloor, running::STAGED, STAGE),
         counted("files copied by that", Task::Stage, running::STAGED),
         against("collect files of 100 KB", Task::Collect, Task::CollectFloor, running::COLLECTED, COLLECT),

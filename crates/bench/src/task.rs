@@ -51,6 +51,10 @@ pub(crate) enum Task {
     RunByHand,
     /// Runs `true` as `skill_run` does.
     Run,
+    /// Starts the sandbox of a run that sees files of a large project, by hand.
+    RunGivenByHand,
+    /// Runs `true` through a session, with these files in the command.
+    RunGiven,
     /// Asks for the version of every file of a skill.
     StageFloor,
     /// Stages a skill that is staged already.
@@ -125,6 +129,11 @@ impl Task {
             || matches!(self, Idle | IdleDurable | Start | StartDurable | Compact)
     }
 
+    /// Whether the task needs a large project.
+    pub(crate) fn needs_project(self) -> bool {
+        matches!(self, Self::RunGivenByHand | Self::RunGiven)
+    }
+
     /// Whether the task measures a skill of many files.
     pub(crate) fn needs_files(self) -> bool {
         matches!(self, Self::StageFloor | Self::Stage)
@@ -180,6 +189,8 @@ pub(crate) fn run(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
         Task::PermissionNone => permission::none_matches(),
         Task::RunByHand => running::run_by_hand(),
         Task::Run => running::run_true(),
+        Task::RunGivenByHand => running::given_by_hand(root),
+        Task::RunGiven => running::run_given(root),
         Task::StageFloor => running::stage_floor(root),
         Task::Stage => running::stage(root),
         Task::CollectFloor => running::collect_floor(),

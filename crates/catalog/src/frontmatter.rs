@@ -1,6 +1,10 @@
-//! Splits a SKILL.md into frontmatter and body, without parsing either.
+//! Splits a Markdown file into frontmatter and body. For files that are not skills, also parses the frontmatter.
 
+use std::fmt;
 use std::ops::Range;
+
+use crate::repair;
+use crate::yaml::{Kind, Node, Value, YamlError};
 
 /// The most bytes of frontmatter. Real skills have under 4 KiB.
 pub const MAX_FRONTMATTER: usize = 64 * 1024;
@@ -78,6 +82,91 @@ fn after_break(source: &[u8], at: usize) -> usize {
         None => at,
     }
 }
+
+/// The frontmatter and the body of a Markdown file that is not a skill, such as the definition of a sub-agent.
+///
+/// The frontmatter of a [`Skill`](crate::Skill) is parsed by the same rules, but its fields are checked.
+///
+/// ```
+/// use prowess_catalog::frontmatter::Frontmatter;
+///
+/// let file = Frontmatter::parse(b"---\ndescription: Reviews changes.\n---\nBe strict.\n")?;
+/// assert_eq!(file.get("description").and_then(|value| value.as_text()), Some("Reviews changes."));
+/// assert_eq!(file.body, "Be strict.\n");
+/// # Ok::<(), prowess_catalog::frontmatter::FrontmatterError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Frontmatter<'a> {
+    /// The fields, in the order of the file.
+    pub fields: Vec<(String, Value)>,
+    /// Everything after the frontmatter.
+    pub body: &'a str,
+}
+
+impl<'a> Frontmatter<'a> {
+    /// Parses a whole file. Simple mistakes in the YAML are repaired.
+    ///
+    /// # Errors
+    ///
+    /// The file is not UTF-8, has no frontmatter, or its frontmatter is not a map of fields within the limits.
+    pub fn parse(source: &'a [u8]) -> Result<Self, FrontmatterError> {
+        let text = std::str::from_utf8(source).map_err(|_| FrontmatterError::NotText)?;
+        let split = split(source, true).map_err(|error| match error {
+            SplitError::Missing => FrontmatterError::Missing,
+            SplitError::Unclosed => FrontmatterError::Unclosed,
+            SplitError::TooLong => FrontmatterError::TooLong,
+        })?;
+        let repaired = repair::compose(&text[split.yaml]).map_err(|error| match error {
+            YamlError::Syntax { message, .. } | YamlError::Limit { message, .. } => {
+                FrontmatterError::Yaml(message)
+            }
+        })?;
+        let Some(Node { kind: Kind::Map(entries), .. }) = &repaired.document.root else {
+            return Err(FrontmatterError::NotAMap);
+        };
+        let fields = entries.iter().map(|(key, node)| (key.text.to_string(), node.to_value())).collect();
+        Ok(Self { fields, body: &text[split.body] })
+    }
+
+    /// The value of a field.
+    pub fn get(&self, field: &str) -> Option<&Value> {
+        self.fields.iter().find(|(name, _)| name == field).map(|(_, value)| value)
+    }
+}
+
+/// Why a file has no frontmatter that can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FrontmatterError {
+    /// The file is not UTF-8.
+    NotText,
+    /// The first line is not `---`.
+    Missing,
+    /// The file ends before a closing `---`.
+    Unclosed,
+    /// It is longer than [`MAX_FRONTMATTER`].
+    TooLong,
+    /// It is not YAML, or exceeds a limit.
+    Yaml(String),
+    /// It is not a map of fields.
+    NotAMap,
+}
+
+impl fmt::Display for FrontmatterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotText => f.write_str("it is not valid UTF-8"),
+            Self::Missing => f.write_str("it has no frontmatter: its first line must be `---`"),
+            Self::Unclosed => f.write_str("its frontmatter has no end: add a line `---`"),
+            Self::TooLong => write!(f, "its frontmatter is longer than {MAX_FRONTMATTER} bytes"),
+            Self::Yaml(message) => write!(f, "its frontmatter cannot be read: {message}"),
+            Self::NotAMap => f.write_str("its frontmatter is not a map of fields"),
+        }
+    }
+}
+
+impl std::error::Error for FrontmatterError {}
 
 #[cfg(test)]
 mod tests {

@@ -28,7 +28,7 @@ Skills follow a **progressive disclosure** pattern - you see their name and desc
 
 const CLOSING: &str = r#"
 **When to Use Skills:**
-- User's request matches a skill's domain (e.g., "research X" -> web-research skill)
+- User's request matches a skill's domain
 - You need specialized knowledge or structured workflows
 - A skill provides proven patterns for complex tasks
 

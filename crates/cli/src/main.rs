@@ -2,6 +2,7 @@
 
 #![allow(clippy::doc_markdown, reason = "doc comments on arguments are help texts, which have no markup")]
 
+mod agent_files;
 mod artifacts;
 mod chat;
 mod commands;

@@ -12,7 +12,8 @@ use prowess_catalog::{
 };
 use prowess_permission::nearest::nearest;
 
-use crate::config::{Config, OfProject};
+use crate::agent_files::FoundAgents;
+use crate::config::{Config, OfProject, Settings};
 use crate::options::RootArgs;
 use crate::progress::Progress;
 use crate::project::Project;
@@ -33,6 +34,8 @@ pub(crate) struct Skills {
     pub(crate) project: Option<Project>,
     /// Which parts of the project are trusted.
     pub(crate) trust_status: TrustStatus,
+    /// Where the user's files are.
+    environment: Environment,
 }
 
 impl RootArgs {
@@ -95,7 +98,7 @@ impl RootArgs {
         let all: Vec<Root> = servers.chain(roots.iter().cloned()).collect();
         // Trust is per entry, as checked. Entries that appeared since are not trusted.
         let catalog = known.refreshed_trusting(&all, options, trust_status.entries(project.as_ref()));
-        Ok(Skills { catalog, roots, create_in, project, trust_status })
+        Ok(Skills { catalog, roots, create_in, project, trust_status, environment })
     }
 
     /// The project, and how far it is trusted: as decided before, or completely for this command.
@@ -134,9 +137,9 @@ impl Skills {
         self.trust_status.configuration(self.project.as_ref())
     }
 
-    /// Whether the project's AGENTS.md is used.
-    pub(crate) fn trusts_memory(&self) -> bool {
-        self.project.as_ref().is_some_and(|project| self.trust_status.trusts_memory(project))
+    /// The sub-agents: the user's, those of the project that are trusted, and those of the configuration.
+    pub(crate) fn sub_agents(&self, settings: &Settings) -> FoundAgents {
+        FoundAgents::find(&self.environment, self.project.as_ref(), &self.trust_status, settings)
     }
 
     /// One line about what is not trusted and therefore not used.

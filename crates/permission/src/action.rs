@@ -230,6 +230,12 @@ pub struct RunAction {
     /// The server skills because of which prowess asks each time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub because_of: Vec<String>,
+    /// The local files and directories that it can read, as real paths. Directories end with `/`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub given: Vec<String>,
+    /// What is left out of these directories, as real paths.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// The directories of the project that it may write, by their real paths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub writable: Vec<String>,

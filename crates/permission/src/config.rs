@@ -165,7 +165,11 @@ impl Reader<'_> {
                         agents.insert(name.get_ref().to_string(), rules);
                     }
                     other if self.others.contains(&format!("agent.*.{other}").as_str()) => {}
-                    other => self.unknown_key(key.span().start, other, &place, &["permission"]),
+                    other => {
+                        let others = self.others.iter().filter_map(|other| other.strip_prefix("agent.*."));
+                        let known: Vec<&str> = ["permission"].into_iter().chain(others).collect();
+                        self.unknown_key(key.span().start, other, &place, &known);
+                    }
                 }
             }
         }

@@ -73,6 +73,7 @@ mod path_pattern;
 pub mod pattern;
 mod permissions;
 mod policy;
+pub mod protected;
 pub mod question;
 pub mod real_path;
 mod refusal;

@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::evaluation::Evaluation;
+use crate::protected::is_protected;
 use crate::question::{Note, RUN_BINDING};
 use crate::{
     Approval, Asker, Broker, Decision, Grant, Granted, Kind, NoAsker, Policy, Question, Refusal, Reply, Rule,
@@ -212,18 +213,39 @@ impl Permissions {
     ///
     /// # Errors
     ///
-    /// A rule denies the action, or prowess must ask each time.
+    /// A rule denies the action, or a person must be asked all the same: each time, about a [protected
+    /// file](crate::protected), or because a rule asks about this file, command or host in particular.
     pub fn request_preapproved(&self, question: &Question) -> Result<Grant, Refusal> {
-        let verdict = self.session.policy().evaluate(question);
+        let policy = self.session.policy();
+        let verdict = policy.evaluate(question);
+        // A list names tools. So a rule that asks about a tool by its name is settled, too.
+        let is_about_tool = [Kind::TOOL, Kind::MCP].contains(&question.kind);
         let how = match verdict.decision {
             Decision::Allow => Granted::Rule,
-            Decision::Ask if question.each_time => {
+            Decision::Ask if question.each_time || is_protected(question) => {
                 return Err(self.nobody_to_ask(question));
             }
-            Decision::Ask => Granted::Preapproved,
+            Decision::Ask if is_about_tool || policy.asks_in_general(question) => Granted::Preapproved,
+            Decision::Ask => return Err(self.nobody_to_ask(question)),
             Decision::Deny => return Err(Refusal::denied(&question.kind, verdict)),
         };
         Ok(Grant::new(question.fingerprint(), how))
+    }
+
+    /// Gets permission for an action that something trusted has approved, as [`Self::request_preapproved`] does. If a person
+    /// must be asked all the same, it asks as [`Self::pass`] does.
+    ///
+    /// # Errors
+    ///
+    /// The action is refused, or a person must reply first and nobody can be asked now.
+    pub async fn pass_preapproved(&self, question: Question, asker: &dyn Asker) -> Result<Grant, Stopped> {
+        if let Some(decided) = self.without_asking(&question) {
+            return Ok(decided?);
+        }
+        match self.request_preapproved(&question) {
+            Ok(grant) => Ok(grant),
+            Err(_) => self.pass(question, asker).await,
+        }
     }
 
     /// The session's name.
@@ -285,6 +307,44 @@ mod tests {
         permissions.set(RuleSource::User, vec![Rule::new("run", "make", Decision::Deny)]);
         let refused = permissions.pass(asked, &replies).await;
         assert!(matches!(refused, Err(Stopped::Refused(Refusal::Denied { .. }))));
+    }
+
+    #[tokio::test]
+    async fn a_preapproval_settles_what_rules_ask_about_in_general() {
+        let ask = |kind: &str, pattern: &str| Rule::new(kind, pattern, Decision::Ask);
+        let rules = [
+            ask("run", "*"),
+            ask("run", "kit git push*"),
+            ask("write", "*"),
+            ask("write", "/p/plans/*"),
+            ask("tool", "add"),
+            Rule::new("run", "kit rm *", Decision::Deny),
+        ];
+        let permissions = Permissions::unattended(Policy::new().rules(RuleSource::User, rules));
+        for (kind, subject, settled) in [
+            (Kind::RUN, "kit git log", true),
+            (Kind::RUN, "kit git push", false),
+            (Kind::RUN, "kit rm x", false),
+            (Kind::WRITE, "/p/notes.md", true),
+            (Kind::WRITE, "/p/plans/a.md", false),
+            (Kind::WRITE, "/p/.git/config", false),
+            (Kind::WRITE, "/p/AGENTS.md", false),
+            (Kind::TOOL, "add", true),
+            (Kind::NETWORK, "example.com", true),
+        ] {
+            let question = Question::new(kind, subject);
+            assert_eq!(permissions.request_preapproved(&question).is_ok(), settled, "{subject}");
+            let passed = permissions.pass_preapproved(question.clone(), &Replies::default()).await;
+            assert_eq!(passed.is_ok(), settled, "{subject}");
+            let asked = permissions
+                .pass_preapproved(question.clone(), &Replies::once([question.fingerprint()]))
+                .await;
+            assert_eq!(asked.is_ok(), subject != "kit rm x", "{subject}: otherwise a person decides");
+        }
+        let remembered = Question::new(Kind::RUN, "kit git log");
+        permissions.remember(&remembered).await;
+        let grant = permissions.pass_preapproved(remembered, &Replies::default()).await.unwrap();
+        assert_eq!(grant.how(), Granted::Remembered);
     }
 
     #[tokio::test]

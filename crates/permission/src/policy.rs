@@ -111,6 +111,16 @@ impl Policy {
             && others.all(|(_, rule)| decision(rule) == Decision::Allow)
     }
 
+    /// Whether all that the rules ask about a question, they ask about everything of its kind: no rule names it, or a file
+    /// that it is about, and no guard does.
+    pub(crate) fn asks_in_general(&self, question: &Question) -> bool {
+        let own = question.subjects.iter().map(|subject| self.rule_for_subject(question, subject));
+        let files = question.file.iter().flat_map(|file| self.rules_for_other_paths(&question.kind, file));
+        own.chain(files.map(|(_, rule)| rule)).flatten().all(|(_, rule)| {
+            rule.decision == Decision::Allow || (rule.matches_everything() && !rule.is_guard())
+        })
+    }
+
     fn rule_for_subject(&self, question: &Question, subject: &str) -> Option<(RuleSource, &Rule)> {
         let ignores_case = question.file.as_ref().is_some_and(RealPath::ignores_case);
         self.last_match(&question.kind, &Subject::new(subject, ignores_case))

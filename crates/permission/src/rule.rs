@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::name;
 use crate::path_pattern::{self, PathBase};
+use crate::secrets::is_public_certificate;
 use crate::text::{toml_key, toml_string};
 use crate::{Decision, Kind, Pattern};
 
@@ -43,6 +44,8 @@ enum Strength {
     Usual,
     /// It ignores letter case and overrides rules for everything.
     Guard,
+    /// A guard that does not apply to public certificates.
+    KeyGuard,
 }
 
 impl Strength {
@@ -93,6 +96,11 @@ impl Rule {
         }
     }
 
+    /// A [`guard`](Self::guard) for private keys, which does not apply to public certificates.
+    pub(crate) fn key_guard(kind: &Kind, pattern: &str) -> Self {
+        Self { strength: Strength::KeyGuard, ..Self::guard(kind, pattern) }
+    }
+
     /// The rule with its path pattern expanded from `base`, and a notice for the person if there is one. For other kinds,
     /// only `~` is expanded.
     pub(crate) fn located(mut self, base: &PathBase) -> (Self, Option<String>) {
@@ -128,7 +136,10 @@ impl Rule {
         let own = std::slice::from_ref(&self.pattern);
         let patterns = if self.paths.is_empty() { own } else { &self.paths };
         match self.strength {
-            Strength::Guard => patterns.iter().any(|pattern| pattern.matches(subject.folded())),
+            Strength::KeyGuard if is_public_certificate(subject.folded()) => false,
+            Strength::Guard | Strength::KeyGuard => {
+                patterns.iter().any(|pattern| pattern.matches(subject.folded()))
+            }
             // `allow` rules never ignore case.
             Strength::Usual if subject.ignores_case && self.decision != Decision::Allow => {
                 patterns.iter().any(|pattern| pattern.to_lowercase().matches(subject.folded()))
@@ -145,7 +156,7 @@ impl Rule {
     /// Whether rules for everything do not override it.
     #[must_use]
     pub fn is_guard(&self) -> bool {
-        self.strength == Strength::Guard
+        self.strength != Strength::Usual
     }
 
     /// Whether its pattern is only wildcards.

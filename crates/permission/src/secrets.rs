@@ -3,7 +3,58 @@
 
 use crate::{Kind, Rule};
 
+/// Files that hold private keys or public certificates. Their names tell which.
+const KEYS_AND_CERTIFICATES: &str = "*.pem";
+
+/// The names of files that hold only public certificates or public keys.
+const PUBLIC_NAMES: [&str; 22] = [
+    "ca.pem",
+    "ca-bundle.pem",
+    "ca_bundle.pem",
+    "ca-cert.pem",
+    "ca-certs.pem",
+    "ca-certificates.pem",
+    "cacert.pem",
+    "cacerts.pem",
+    "cert.pem",
+    "certs.pem",
+    "certificate.pem",
+    "certificates.pem",
+    "chain.pem",
+    "fullchain.pem",
+    "pubkey.pem",
+    "public.pem",
+    "public-key.pem",
+    "public_key.pem",
+    "root-ca.pem",
+    "rootca.pem",
+    "roots.pem",
+    "tls-ca-bundle.pem",
+];
+
+/// How the names of other such files end.
+const PUBLIC_ENDINGS: [&str; 9] = [
+    "-cert.pem",
+    "_cert.pem",
+    ".cert.pem",
+    ".crt.pem",
+    "-chain.pem",
+    "-ca.pem",
+    "_ca.pem",
+    "-public.pem",
+    ".pub.pem",
+];
+
+/// Whether a path in lower case names a file that holds only public certificates or public keys. Every Python environment
+/// has one.
+pub(crate) fn is_public_certificate(path: &str) -> bool {
+    let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+    PUBLIC_NAMES.contains(&name) || PUBLIC_ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
 /// Patterns of the real paths of well-known secret files. They ignore letter case.
+///
+/// Of the files that end with `.pem`, the rules spare those whose names say that they hold public certificates.
 pub const SECRET_FILES: &[&str] = &[
     // Environment files.
     "*/.env",
@@ -27,7 +78,7 @@ pub const SECRET_FILES: &[&str] = &[
     "*/id_ecdsa*",
     "*/id_ed25519*",
     "*/ssh_host_*_key",
-    "*.pem",
+    KEYS_AND_CERTIFICATES,
     "*.key",
     "*.p12",
     "*.pfx",
@@ -217,7 +268,10 @@ pub const SECRET_FILES: &[&str] = &[
 /// assert!(policy.decide(&Kind::READ, "/home/ada/notes.md").rule.is_none());
 /// ```
 pub fn secret_files() -> impl Iterator<Item = Rule> {
-    SECRET_FILES.iter().map(|pattern| Rule::guard(&Kind::READ, pattern))
+    SECRET_FILES.iter().map(|pattern| match *pattern {
+        KEYS_AND_CERTIFICATES => Rule::key_guard(&Kind::READ, pattern),
+        pattern => Rule::guard(&Kind::READ, pattern),
+    })
 }
 
 #[cfg(test)]
@@ -237,6 +291,16 @@ mod tests {
             assert_eq!(decision(path), Decision::Ask, "{path}");
         }
         for path in ["/a/env", "/a/src/environment.rs", "/a/keys.rs", "/a/ssh/notes", "/a/secretary.md"] {
+            assert_eq!(decision(path), Decision::Allow, "{path}");
+        }
+        for path in
+            ["/a/server.pem", "/a/privkey.pem", "/etc/certs/key.PEM", "/a/cert.pem/x.pem", "/a/.ssh/cert.pem"]
+        {
+            assert_eq!(decision(path), Decision::Ask, "{path}");
+        }
+        for path in
+            ["/v/site-packages/certifi/cacert.pem", "/a/CA.pem", "/a/server-cert.pem", "/a/ca-bundle.crt"]
+        {
             assert_eq!(decision(path), Decision::Allow, "{path}");
         }
         assert_eq!(policy.decide(&Kind::WRITE, "/a/.env").rule, None, "other rules ask about writing");

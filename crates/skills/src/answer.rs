@@ -19,6 +19,8 @@ pub struct SkillAnswer {
     pub data: Option<Value>,
     /// The summary of the run, if a command ran to its end.
     pub ran: Option<Box<RunSummary>>,
+    /// The skill whose `allowed-tools` settled a question about it, so that nobody was asked.
+    pub preapproved_by: Option<String>,
 }
 
 /// The answer of a tool call.
@@ -36,6 +38,9 @@ pub struct SkillToolAnswer {
     /// The summary of the run, if a command ran to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ran: Option<Box<RunSummary>>,
+    /// The skill whose `allowed-tools` settled a question about it, so that nobody was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preapproved_by: Option<String>,
     /// The refusal, if the call had no permission.
     #[serde(skip)]
     pub refusal: Option<Refusal>,
@@ -44,8 +49,8 @@ pub struct SkillToolAnswer {
 impl From<Result<SkillAnswer, SkillError>> for SkillToolAnswer {
     fn from(result: Result<SkillAnswer, SkillError>) -> Self {
         match result {
-            Ok(SkillAnswer { text, deltas, data, ran }) => {
-                Self { text, is_error: false, deltas, data, ran, refusal: None }
+            Ok(SkillAnswer { text, deltas, data, ran, preapproved_by }) => {
+                Self { text, is_error: false, deltas, data, ran, preapproved_by, refusal: None }
             }
             Err(error) => Self {
                 text: error.for_model(),
@@ -53,6 +58,7 @@ impl From<Result<SkillAnswer, SkillError>> for SkillToolAnswer {
                 deltas: Vec::new(),
                 data: None,
                 ran: None,
+                preapproved_by: None,
                 refusal: error.refusal().cloned(),
             },
         }

@@ -237,7 +237,7 @@ impl SkillView {
                 let (shown, whole, path) = (read.text.len(), read.size, code_text(&path));
                 notes.push(format!("Only the first {shown} of {whole} bytes of '{path}' are shown."));
             }
-            let framed = framing::document(entry, &read, self.engine().secret());
+            let framed = framing::document(entry, &read, self.engine().options(), self.engine().secret());
             selected.push(selected_document(options, &path, &framed, read.text.len()));
             texts.insert(path.clone(), Arc::new(framed));
             paths.push(path);

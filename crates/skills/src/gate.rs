@@ -25,7 +25,7 @@ impl SkillView {
     ) -> Result<Option<SkillText>, SkillError> {
         let name = entry.skill.name.as_str();
         let refused = |refusal| SkillError::Refused { name: name.to_owned(), refusal };
-        let arguments = arguments.map(str::to_owned);
+        let arguments = arguments.filter(|given| !given.is_empty()).map(str::to_owned);
         if let Some(published) = entry.published() {
             let action = Action::LoadServerSkill {
                 skill: name.to_owned(),

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use prowess_catalog::SkillEntry;
+use prowess_catalog::skill::SkillContext;
+use serde_json::Value;
 
 use crate::error::SkillError;
 use crate::load::{Caller, PreparedLoad};
@@ -58,7 +60,8 @@ impl SkillView {
         entries.map(command).collect()
     }
 
-    /// Starts a skill that a person typed: `/name arguments`. A loaded skill gets the new arguments.
+    /// Starts a skill that a person typed: `/name arguments`. A loaded skill gets the new arguments. Without arguments,
+    /// `$ARGUMENTS` in its text becomes empty.
     ///
     /// It passes the gate like a load of a model. Pass only lines that a person typed. It fails like [`SkillView::load`], and
     /// if the skill is not for people.
@@ -66,11 +69,39 @@ impl SkillView {
         let (view, line) = (self.clone(), line.to_owned());
         Operation::new(self.engine(), |io| async move {
             let (entry, arguments) = view.invoked(&line)?;
-            view.prepare(&io, &entry, arguments, None, Caller::Person).await
+            view.prepare(&io, &entry, Some(arguments), None, Caller::Person).await
         })
     }
 
-    fn invoked<'a>(&self, line: &'a str) -> Result<(Arc<SkillEntry>, Option<&'a str>), SkillError> {
+    /// The tool call that does the same as `/name arguments`, if the skill is for a sub-agent (`context: fork`): the tool and
+    /// its arguments. It is for the conversation, where the sub-agent's response is the answer to this call.
+    ///
+    /// ```
+    /// use prowess_skills::{Dialect, SessionOptions, SkillSession};
+    ///
+    /// # use prowess_catalog::{Catalog, Root, ScanOptions};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let scratch = tempfile::tempdir()?;
+    /// # std::fs::create_dir(scratch.path().join("audit"))?;
+    /// # let manifest = "---\nname: audit\ndescription: Audits.\ncontext: fork\n---\nAudit $ARGUMENTS.\n";
+    /// # std::fs::write(scratch.path().join("audit/SKILL.md"), manifest)?;
+    /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+    /// let session = SkillSession::builder(catalog).build().await;
+    /// let (tool, arguments) = session.view().fork_call("/audit the docks").unwrap();
+    /// assert_eq!((tool, arguments["args"].as_str()), ("load_skill", Some("the docks")));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fork_call(&self, line: &str) -> Option<(&'static str, Value)> {
+        let (entry, arguments) = self.invoked(line).ok()?;
+        let arguments = Some(arguments).filter(|arguments| !arguments.is_empty());
+        let options = self.engine().options();
+        let call = || options.dialect.load_call(entry.skill.name.as_str(), arguments, options.capabilities);
+        (entry.skill.extensions.context == SkillContext::Fork).then(call)
+    }
+
+    fn invoked<'a>(&self, line: &'a str) -> Result<(Arc<SkillEntry>, &'a str), SkillError> {
         let not_a_command = || SkillError::NotACommand { line: line.to_owned() };
         let command = line.trim().strip_prefix('/').ok_or_else(not_a_command)?;
         let (name, arguments) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
@@ -85,7 +116,7 @@ impl SkillView {
         if !entry.skill.extensions.user_invocable {
             return Err(SkillError::NotForUsers { name: name.to_owned() });
         }
-        Ok((Arc::clone(entry), Some(arguments.trim()).filter(|arguments| !arguments.is_empty())))
+        Ok((Arc::clone(entry), arguments))
     }
 }
 

@@ -81,6 +81,7 @@ pub mod saved;
 pub mod secret;
 mod service;
 mod session;
+mod skill_paths;
 pub mod state;
 mod unload;
 mod unloaded_text;

@@ -1,24 +1,21 @@
 //! Loading a skill: the gate, the text, the resources and the documents.
 
+mod finish;
+
 use std::sync::Arc;
 
 use prowess_catalog::skill::SkillContext;
-use prowess_catalog::untrusted::code_text;
 use prowess_catalog::{Resources, SkillEntry, SkillText};
-use prowess_permission::Kind;
 
-use crate::answer::SkillAnswer;
-use crate::call::ForkedSkill;
-use crate::conflict::{conflict_error, limit_reached};
-use crate::delta::{LoadedFrom, LoadedSkill, ResourceMetadata, SelectMode, SkillDelta};
+use crate::conflict::limit_reached;
+use crate::delta::{LoadedFrom, LoadedSkill, ResourceMetadata, SelectMode};
 use crate::documents::{ChosenDocuments, DocumentChoice};
 use crate::engine::SkillEngine;
 use crate::error::SkillError;
 use crate::framing::{self, FramedText};
 use crate::operation::{Io, Operation};
-use crate::options::{Placement, SessionOptions};
+use crate::options::SessionOptions;
 use crate::secret::Secret;
-use crate::state::SkillState;
 use crate::view::SkillView;
 
 /// How many levels of a skill's directories are listed when the skill is loaded, by default.
@@ -63,9 +60,8 @@ pub(crate) enum Caller {
 pub struct PreparedLoad {
     engine: SkillEngine,
     name: String,
-    /// Whether this text replaces the text of a loaded skill.
-    reloads: bool,
-    /// `None` if the skill was loaded already.
+    caller: Caller,
+    /// `None` if the model has the text already.
     text: Option<ReadSkill>,
     chosen: Option<ChosenDocuments>,
 }
@@ -111,15 +107,16 @@ impl SkillView {
     ) -> Result<PreparedLoad, SkillError> {
         let name = entry.skill.name.as_str();
         let (state, options) = (self.state(), self.engine().options());
+        let arguments = arguments.map(str::trim);
+        // For a model, no text is no arguments. A person who types `/name` gives none.
+        let arguments = arguments.filter(|given| caller == Caller::Person || !given.is_empty());
         let is_loaded = state.get(name).is_some();
         let engine = self.engine().clone();
-        let mut prepared =
-            PreparedLoad { engine, name: name.to_owned(), reloads: false, text: None, chosen: None };
-        // Other arguments give another text. With the same arguments, or none, the model has the text.
-        let has_new_arguments = arguments.is_some()
-            && state.get(name).is_some_and(|loaded| loaded.arguments.as_deref() != arguments);
-        prepared.reloads = caller == Caller::Person || has_new_arguments;
-        if is_loaded && !prepared.reloads {
+        let mut prepared = PreparedLoad { engine, name: name.to_owned(), caller, text: None, chosen: None };
+        // The documents of another skill do not join the instructions of this one.
+        let is_replaced = state.get(name).is_some_and(|loaded| loaded.location != entry.skill.location);
+        let only_documents = is_replaced && documents.is_some();
+        if caller == Caller::Model && (only_documents || self.has_text(io, entry, arguments).await?) {
             if let Some(choice) = documents.filter(|_| options.dialect.reselects()) {
                 prepared.chosen =
                     Some(self.read_documents_of_loaded(io, name, SelectMode::Replace, choice).await?);
@@ -137,6 +134,33 @@ impl SkillView {
             prepared.chosen = Some(self.read_documents(io, entry, SelectMode::Replace, choice, &[]).await?);
         }
         Ok(prepared)
+    }
+
+    /// Whether the skill is loaded with these arguments, and has not changed since.
+    async fn has_text(
+        &self,
+        io: &Io,
+        entry: &Arc<SkillEntry>,
+        arguments: Option<&str>,
+    ) -> Result<bool, SkillError> {
+        let Some(loaded) = self.state().get(entry.skill.name.as_str()) else { return Ok(false) };
+        // Without arguments, a model means the skill as it is loaded.
+        if arguments.is_some_and(|given| loaded.arguments.as_deref() != Some(given))
+            || loaded.location != entry.skill.location
+        {
+            return Ok(false);
+        }
+        match (entry.published(), &loaded.from) {
+            // The list of files is enough, so the server is not asked.
+            (Some(published), Some(from)) => Ok(published.digest() == from.digest),
+            (Some(_), None) | (None, Some(_)) => Ok(false),
+            (None, None) => match io.text(entry).await {
+                Ok(text) => Ok(text.digest == loaded.digest),
+                Err(SkillError::WrongFeed) => Err(SkillError::WrongFeed),
+                // The conversation still has its text.
+                Err(_) => Ok(true),
+            },
+        }
     }
 
     /// Reads a skill's text, unless the gate has read it, and its resources, unless eager discovery has them.
@@ -169,10 +193,10 @@ impl SkillView {
         resources: Vec<ResourceMetadata>,
     ) -> Result<ReadSkill, SkillError> {
         let engine = self.engine();
-        let dialect = engine.options().dialect;
-        let framed = framing::instructions(entry, text, arguments, dialect, engine.secret())?;
-        let heading = dialect.heading(entry.skill.name.as_str(), entry.skill.location.directory());
-        let skill = loaded_skill(engine.options(), entry, text, arguments, &framed, &heading, &resources);
+        let options = engine.options();
+        let framed = framing::instructions(entry, text, arguments, options, engine.secret())?;
+        let heading = heading(options, entry);
+        let skill = loaded_skill(options, entry, text, arguments, &framed, &heading, &resources);
         Ok(ReadSkill { skill, resources, heading, instructions: Arc::new(framed) })
     }
 }
@@ -190,7 +214,7 @@ pub(crate) fn loaded_skill(
         name: text.skill.name.to_string(),
         location: text.skill.location.clone(),
         digest: text.digest,
-        tokens: tokens(options, heading, framed, resources),
+        tokens: tokens(options, entry, heading, framed, resources),
         nonce: framed.nonce.clone(),
         lifetime: options.lifetime,
         allowed_tools: text.skill.allowed_tools.clone(),
@@ -235,120 +259,32 @@ pub fn loaded_tokens(
     options: &SessionOptions,
 ) -> Result<usize, SkillError> {
     // The length of a frame does not depend on the secret.
-    let framed = framing::instructions(entry, text, None, options.dialect, &Secret::random())?;
-    let heading = options.dialect.heading(entry.skill.name.as_str(), entry.skill.location.directory());
-    Ok(tokens(options, &heading, &framed, &ResourceMetadata::of_skill(entry, resources)))
+    let framed = framing::instructions(entry, text, None, options, &Secret::random())?;
+    let heading = heading(options, entry);
+    Ok(tokens(options, entry, &heading, &framed, &ResourceMetadata::of_skill(entry, resources)))
+}
+
+/// The heading before a skill's text, if the dialect has one.
+pub(crate) fn heading(options: &SessionOptions, entry: &SkillEntry) -> String {
+    options.dialect.heading(entry.skill.name.as_str(), &options.skill_paths.directory_of(entry))
 }
 
 fn tokens(
     options: &SessionOptions,
+    entry: &SkillEntry,
     heading: &str,
     framed: &FramedText,
     resources: &[ResourceMetadata],
 ) -> usize {
     let count = |text: &str| options.tokens.count(text);
-    count(heading) + count(&framed.text) + count(&framing::resource_summary(resources))
+    let summary = framing::resource_summary(resources, &entry.skill.location, &options.skill_paths);
+    count(heading) + count(&framed.text) + count(&summary)
 }
 
 /// The server that publishes a skill, and the digest of what it publishes.
 pub(crate) fn loaded_from(entry: &SkillEntry) -> Option<Box<LoadedFrom>> {
     let published = entry.published()?;
     Some(Box::new(LoadedFrom { server: published.server.clone(), digest: published.digest() }))
-}
-
-impl PreparedLoad {
-    /// The changes, and the text for the model.
-    ///
-    /// # Errors
-    ///
-    /// `state` has no room for it, or a new rule denies it. Nothing changes.
-    pub fn finish(self, state: &SkillState) -> Result<SkillAnswer, SkillError> {
-        let permissions = self.engine.permissions();
-        let is_server_skill = self.text.as_ref().is_some_and(|text| text.skill.from.is_some());
-        if permissions.is_denied(&Kind::SKILL, &self.name)
-            || (is_server_skill && permissions.is_denied(&Kind::MCP_SKILL, &self.name))
-        {
-            return Err(self.engine.at(state).not_found(&self.name));
-        }
-        let is_loaded = state.get(&self.name).is_some();
-        let Some(deltas) = self.deltas(is_loaded) else {
-            // An earlier call may have unloaded it.
-            let not_loaded = || self.engine.at(state).not_loaded(&self.name);
-            return if is_loaded { Ok(already_loaded(&self.name)) } else { Err(not_loaded()) };
-        };
-        let after = self.engine.after(state, &deltas).map_err(|conflict| {
-            conflict_error(self.engine.options(), &self.name, &deltas, conflict, state)
-        })?;
-        self.engine.log(&deltas, &after);
-        self.engine.cache_texts(&after, self.texts(has_instructions(&deltas)));
-        Ok(SkillAnswer { text: self.answer(&deltas, &after), deltas, ..SkillAnswer::default() })
-    }
-
-    /// The task for a sub-agent, if the skill says `context: fork`.
-    pub(crate) fn forked(&self) -> Option<ForkedSkill> {
-        let text = self.text.as_ref()?;
-        let visible = self.engine.visible();
-        let extensions = &visible.view.get(&self.name)?.skill.extensions;
-        (extensions.context == SkillContext::Fork).then(|| ForkedSkill {
-            name: self.name.clone(),
-            agent: extensions.agent.clone(),
-            arguments: text.skill.arguments.clone(),
-            instructions: text.instructions.text.clone(),
-            deltas: self.deltas(false).unwrap_or_default(),
-        })
-    }
-
-    /// The changes; `None` if nothing changes.
-    fn deltas(&self, is_loaded: bool) -> Option<Vec<SkillDelta>> {
-        let chosen = self.chosen.as_ref().map(|chosen| chosen.delta.clone());
-        let (skill, resources) = match &self.text {
-            Some(text) if !is_loaded || self.reloads => (text.skill.clone(), text.resources.clone()),
-            _ => {
-                return chosen
-                    .filter(|_| self.engine.options().dialect.reselects())
-                    .map(|chosen| vec![chosen]);
-            }
-        };
-        let load = if is_loaded {
-            SkillDelta::Reloaded { skill, resources }
-        } else {
-            SkillDelta::Loaded { skill, resources }
-        };
-        Some([load].into_iter().chain(chosen).collect())
-    }
-
-    /// The framed texts, to cache them.
-    fn texts(&self, has_instructions: bool) -> Vec<Arc<FramedText>> {
-        let instructions = self.text.as_ref().filter(|_| has_instructions).map(|text| &text.instructions);
-        let documents = self.chosen.iter().flat_map(|chosen| chosen.texts.values());
-        instructions.into_iter().chain(documents).cloned().collect()
-    }
-
-    fn answer(&self, deltas: &[SkillDelta], after: &SkillState) -> String {
-        let loaded = self.text.as_ref().filter(|_| has_instructions(deltas)).map(|text| {
-            match self.engine.placement_of(text.skill.from.is_some()) {
-                Placement::ToolAnswer => {
-                    let summary = framing::resource_summary(&text.resources);
-                    [text.heading.as_str(), &text.instructions.text, &summary].concat()
-                }
-                Placement::SystemMessage => {
-                    format!(
-                        "Skill '{}' is loaded. Its instructions are in the system message.",
-                        code_text(&self.name)
-                    )
-                }
-            }
-        });
-        let is_server_skill = after.get(&self.name).is_some_and(|skill| skill.from.is_some());
-        let placement = self.engine.placement_of(is_server_skill);
-        let selected = self.chosen.as_ref().map(|chosen| chosen.text(&self.name, placement));
-        loaded.into_iter().chain(selected).collect::<Vec<_>>().join("\n\n")
-    }
-}
-
-/// Whether `deltas` bring in instructions, not only documents.
-fn has_instructions(deltas: &[SkillDelta]) -> bool {
-    !matches!(deltas.first(), Some(SkillDelta::Selected { .. }))
 }
 
 /// What exceeds the budget of tokens.
@@ -359,9 +295,4 @@ pub enum OverBudget {
     Skill,
     /// Documents of a loaded skill.
     Documents,
-}
-
-fn already_loaded(name: &str) -> SkillAnswer {
-    let text = format!("Skill '{}' is already loaded. Its instructions are already active.", code_text(name));
-    SkillAnswer { text, ..SkillAnswer::default() }
 }

@@ -11,6 +11,7 @@ use crate::allowed_tools::{AllowedTools, ToolNames};
 use crate::dialect::{Capabilities, Dialect};
 use crate::load::DEFAULT_RESOURCE_DEPTH;
 use crate::load_limits::Budgets;
+pub use crate::skill_paths::SkillPaths;
 
 /// Where a loaded skill's text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,6 +148,8 @@ pub struct SessionOptions {
     pub template: Option<SectionTemplate>,
     /// Where a person can create a first skill; if empty, the roots.
     pub create_in: Vec<String>,
+    /// The paths by which the model knows the directories of skills.
+    pub skill_paths: SkillPaths,
     /// How tokens are counted.
     pub tokens: TokenCounter,
 }
@@ -176,6 +179,7 @@ impl SessionOptions {
             tools: ToolNames::default(),
             template: None,
             create_in: Vec::new(),
+            skill_paths: SkillPaths::default(),
             tokens: TokenCounter::default(),
         }
     }

@@ -65,7 +65,8 @@ impl SkillView {
         let mut text = String::new();
         if let Some(template) = template {
             let view = self.offered();
-            text = template.render(&view.locations(), &self.overview_of(&view).text).text;
+            let locations = options.skill_paths.locations().unwrap_or_else(|| view.locations());
+            text = template.render(&locations, &self.overview_of(&view).text).text;
         }
         for stale in &self.stale() {
             text.push_str(&format!("\n{}\n", self.stale_notice(stale)));

@@ -128,7 +128,7 @@ impl Owners {
     }
 }
 
-fn is_at_or_below(path: &str, above: &str) -> bool {
+pub(crate) fn is_at_or_below(path: &str, above: &str) -> bool {
     path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
@@ -175,7 +175,17 @@ impl SkillView {
         file: &RealPath,
         may_read: impl Fn(&str, &WithheldFile) -> bool,
     ) -> Result<(), WithheldFile> {
+        self.withheld_around(file, may_read).into_iter().next().map_or(Ok(()), |(_, withheld)| Err(withheld))
+    }
+
+    /// The directories around a local path, and in it, whose files a model must not read.
+    pub(crate) fn withheld_around(
+        &self,
+        file: &RealPath,
+        may_read: impl Fn(&str, &WithheldFile) -> bool,
+    ) -> Vec<(String, WithheldFile)> {
         let visible = self.visible();
+        let mut all = Vec::new();
         for path in file.paths() {
             for (directory, owned) in visible.owners().around(path, file.ignores_case()) {
                 let checked = match owned {
@@ -189,11 +199,11 @@ impl SkillView {
                 if let Err(withheld) = checked
                     && !may_read(directory, &withheld)
                 {
-                    return Err(withheld);
+                    all.push((directory.to_owned(), withheld));
                 }
             }
         }
-        Ok(())
+        all
     }
 
     /// Checks that a model may read files of a skill without loading it.

@@ -4,8 +4,10 @@
 pub(crate) mod backend_stage;
 mod binding;
 mod gates;
+mod given;
 pub(crate) mod interactive;
 mod local_inputs;
+mod preapproval;
 mod report;
 mod writable;
 
@@ -140,6 +142,11 @@ impl SkillRunner {
         RunToolInfo { hosts: self.setup.hosts(), writable, timeout: self.setup.limits.timeout.as_secs() }
     }
 
+    /// The command line of an interactive run.
+    pub(crate) fn command(&self, run_id: &str) -> Option<String> {
+        self.live.command(run_id)
+    }
+
     pub(crate) fn check_room(&self) -> Result<(), LiveError> {
         self.live.check_room()
     }
@@ -189,11 +196,15 @@ impl<'a> RunDriver<'a> {
     /// Runs a command to its end.
     pub(crate) async fn run(self, request: RunRequest) -> Result<SkillAnswer, Halt> {
         let name = request.skill.clone();
-        let report = self.run_watched(request, None, &NoSink).await?;
-        let data = serde_json::to_value(&report).unwrap_or_default();
+        let (report, preapproved_by) = self.run_to_end(request, None, &NoSink).await?;
+        let mut data = serde_json::to_value(&report).unwrap_or_default();
+        if let Some(runner) = self.runner {
+            report::add_paths(&mut data, &runner.setup.tree);
+        }
         let deltas = self.server_text_deltas(&name);
         let ran = Some(Box::new(RunSummary::from(&report)));
-        Ok(SkillAnswer { text: shorten_report(data.clone()).to_string(), deltas, data: Some(data), ran })
+        let text = shorten_report(data.clone()).to_string();
+        Ok(SkillAnswer { text, deltas, data: Some(data), ran, preapproved_by })
     }
 
     /// The output of a server's skill counts as its text, even if the skill is not loaded.
@@ -212,6 +223,16 @@ impl<'a> RunDriver<'a> {
         stdin: Option<Bytes>,
         output: &dyn OutputSink,
     ) -> Result<RunReport, Halt> {
+        Ok(self.run_to_end(request, stdin, output).await?.0)
+    }
+
+    /// Runs a command to its end. Also returns the skill whose `allowed-tools` settled a question.
+    async fn run_to_end(
+        self,
+        request: RunRequest,
+        stdin: Option<Bytes>,
+        output: &dyn OutputSink,
+    ) -> Result<(RunReport, Option<String>), Halt> {
         let approved = self.pass_gates(&request, None).await?;
         let find = approved.skills();
         let input_gate = approved.input_gate(self, &request);
@@ -219,7 +240,8 @@ impl<'a> RunDriver<'a> {
         (context.output, context.stdin) = (output, stdin);
         let setup = &approved.runner.setup;
         let ran = setup.runner.run(&setup.workspace, approved.request.clone(), context).await;
-        Ok(ran.map_err(|error| SkillError::Run { name: request.skill.clone(), error })?)
+        let report = ran.map_err(|error| SkillError::Run { name: request.skill.clone(), error })?;
+        Ok((report, approved.preapproved_by.clone()))
     }
 
     /// The running commands, if there is a runner. `run_id` is for the error.

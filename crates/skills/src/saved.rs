@@ -116,9 +116,10 @@ struct StateJson {
     /// States of other implementations have none.
     #[serde(default)]
     version: Option<u32>,
+    /// Without this and the next field, the JSON is not a saved state.
     #[serde(default)]
-    skills_metadata: Vec<SkillMetadata>,
-    /// Without it, the JSON is not a saved state.
+    skills_metadata: Option<Vec<SkillMetadata>>,
+    /// States of implementations that load no skills have none.
     #[serde(default)]
     skills_loaded: Option<Vec<String>>,
     #[serde(default)]
@@ -142,7 +143,7 @@ impl From<SavedState> for StateJson {
         skill_resources.extend(state.all_resources().clone());
         Self {
             version: Some(STATE_VERSION),
-            skills_metadata: metadata,
+            skills_metadata: Some(metadata),
             skills_loaded: Some(state.names().map(str::to_owned).collect()),
             skill_resources,
             skill_docs: state.all_selections().clone(),
@@ -164,7 +165,7 @@ pub enum StateError {
     )]
     Newer(u32),
     /// It is not a saved state.
-    #[error("this is not the saved state of a session: `skills_loaded` is missing")]
+    #[error("this is not the saved state of a session: it has neither `skills_metadata` nor `skills_loaded`")]
     NotAState,
     /// The secret is damaged.
     #[error("the saved state is damaged: `frame_secret` must have 32 hexadecimal digits")]
@@ -178,14 +179,16 @@ impl TryFrom<StateJson> for SavedState {
         if let Some(newer) = json.version.filter(|version| *version > STATE_VERSION) {
             return Err(StateError::Newer(newer));
         }
-        let names = json.skills_loaded.as_ref().ok_or(StateError::NotAState)?;
+        if json.skills_metadata.is_none() && json.skills_loaded.is_none() {
+            return Err(StateError::NotAState);
+        }
         let secret = match &json.frame_secret {
             Some(text) => Some(Secret::from_hex(text).ok_or(StateError::Secret)?),
             None => None,
         };
         let mut loaded: Vec<LoadedSkill> = Vec::new();
         let mut seen = BTreeSet::new();
-        for name in names {
+        for name in json.skills_loaded.iter().flatten() {
             // Ignore a text that cannot be the name of a skill.
             let is_name = SkillName::parse(name).is_ok_and(|parsed| parsed.as_str() == name);
             if !is_name || !seen.insert(name) {
@@ -199,14 +202,14 @@ impl TryFrom<StateJson> for SavedState {
         let documents = json.skill_docs.into_iter().filter(|(name, _)| is_loaded(name)).collect();
         let (offered, lingering) = (json.skills_offered, json.skills_lingering);
         let state = SkillState::from_parts(loaded, resources, documents, offered, lingering);
-        Ok(Self { metadata: json.skills_metadata, state, secret, eager })
+        Ok(Self { metadata: json.skills_metadata.unwrap_or_default(), state, secret, eager })
     }
 }
 
 /// A loaded skill of which only the name is saved, as other implementations do. Its manifest is read again before it is
 /// used.
 fn without_details(name: &str, json: &StateJson) -> LoadedSkill {
-    let known = json.skills_metadata.iter().find(|known| known.name == name);
+    let known = json.skills_metadata.iter().flatten().find(|known| known.name == name);
     LoadedSkill {
         name: name.to_owned(),
         location: Location::new(known.map(|known| known.path.as_str()).unwrap_or_default()),

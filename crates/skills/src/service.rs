@@ -131,6 +131,17 @@ impl SkillService {
         RunDriver { view, files: &*self.files, runner: self.runner.as_ref(), asker, caller: Caller::Model }
     }
 
+    /// The command line of an interactive run, if there is one with this id.
+    pub fn running_command(&self, run_id: &str) -> Option<String> {
+        #[cfg(feature = "run")]
+        return self.runner.as_ref()?.command(run_id);
+        #[cfg(not(feature = "run"))]
+        {
+            let _ = run_id;
+            None
+        }
+    }
+
     /// The source of a skill's files for a run, if the model may see the skill. It passes no gate: the caller must do that.
     #[cfg(feature = "run")]
     pub fn stage_source(&self, view: &SkillView, name: &str) -> Option<StageSource> {

@@ -13,7 +13,7 @@ use prowess_backend::{
 use crate::blocking::blocking;
 use crate::command::{Command, Exit};
 use crate::error::WorkspaceError;
-use crate::executor::{Executor, NoSink};
+use crate::executor::{ExecuteError, Executor, NoSink};
 use crate::limits::{Limits, MAX_TIMEOUT};
 use crate::workspace::Workspace;
 
@@ -48,7 +48,9 @@ const WORK: &str = "work";
 pub struct WorkspaceBackend {
     workspace: Workspace,
     files: LocalBackend,
-    executor: Arc<dyn Executor>,
+    /// Its directory in the workspace.
+    directory: &'static str,
+    executor: Option<Arc<dyn Executor>>,
     limits: Limits,
 }
 
@@ -59,11 +61,20 @@ impl WorkspaceBackend {
     ///
     /// The directory cannot be opened.
     pub fn new(workspace: Workspace, executor: Arc<dyn Executor>) -> Result<Self, WorkspaceError> {
-        let path = workspace.path().join(WORK);
+        Ok(Self { executor: Some(executor), ..Self::of_directory(workspace, WORK)? })
+    }
+
+    /// The files in another directory of a workspace, such as `out`, without commands.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be opened.
+    pub fn of_directory(workspace: Workspace, directory: &'static str) -> Result<Self, WorkspaceError> {
+        let path = workspace.path().join(directory);
         let failed = |error| WorkspaceError::io("opening the files of the workspace at", &path, error);
         let files = LocalBackend::open(&path).map_err(failed)?;
         let limits = Limits { timeout: MAX_TIMEOUT, ..Limits::default() };
-        Ok(Self { workspace, files, executor, limits })
+        Ok(Self { workspace, files, directory, executor: None, limits })
     }
 
     /// Sets the limits for commands. Each command has its own timeout, up to this one.
@@ -77,8 +88,9 @@ impl WorkspaceBackend {
     async fn hand_over(&self, path: &VirtualPath, entry: Entry) -> Result<Entry, BackendError> {
         let Some((user, group)) = self.workspace.owner() else { return Ok(entry) };
         let (workspace, inside) = (self.workspace.clone(), path.as_str().trim_start_matches('/').to_owned());
+        let own = self.directory;
         let handed = blocking(move || {
-            let mut directory = workspace.dir().dir(WORK)?;
+            let mut directory = workspace.dir().dir(own)?;
             let mut names = inside.split('/').peekable();
             while let Some(name) = names.next() {
                 // By name in an open directory, so that no link is followed.
@@ -151,19 +163,20 @@ impl Backend for WorkspaceBackend {
     }
 
     fn executor(&self) -> Option<&dyn Execute> {
-        Some(self)
+        self.executor.is_some().then_some(self as &dyn Execute)
     }
 }
 
 #[async_trait]
 impl Execute for WorkspaceBackend {
     async fn execute(&self, request: ExecuteRequest) -> Result<ExecuteReport, BackendError> {
-        let directory = format!("{WORK}{}", request.cwd.as_str().trim_end_matches('/'));
+        let directory = format!("{}{}", self.directory, request.cwd.as_str().trim_end_matches('/'));
         let mut command = Command::new(self.workspace.path(), directory, request.command);
         command.environment = request.env;
         command.limits = self.limits.clone();
         command.limits.timeout = request.timeout.min(self.limits.timeout);
-        let finished = self.executor.run(command, &NoSink).await;
+        let none = || failed(&request.cwd, "running a command in", ExecuteError::NotConfigured);
+        let finished = self.executor.as_ref().ok_or_else(none)?.run(command, &NoSink).await;
         let finished = finished.map_err(|error| failed(&request.cwd, "running a command in", error))?;
         let (stdout, stderr) = (finished.stdout.text(), finished.stderr.text());
         let separator = if stdout.is_empty() || stdout.ends_with('\n') { "" } else { "\n" };

@@ -68,7 +68,8 @@ pub struct Command {
     /// Links that the command sees: their absolute paths and their targets. A link that has no room in the sandbox, such as
     /// one below `/usr`, is left out. Levels without mounts have no links.
     pub aliases: Vec<(String, String)>,
-    /// The skills that the command sees, as names of directories in `skills/`. Other staged skills are hidden.
+    /// The skills that the command sees, as names of directories in `skills/`. The first is the one that the command belongs
+    /// to. Other staged skills are hidden.
     pub skills: Vec<String>,
     /// How much the command may use.
     pub limits: Limits,

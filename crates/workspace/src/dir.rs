@@ -92,6 +92,11 @@ impl Dir {
         Self(descriptor)
     }
 
+    /// Another descriptor of this directory, for a lock on it.
+    pub(crate) fn descriptor(&self) -> io::Result<File> {
+        Ok(File::from(self.dir("")?.0))
+    }
+
     /// Opens the directory at `relative` and follows no link. An empty path is this directory.
     pub(crate) fn dir(&self, relative: impl AsRef<OsStr>) -> Result<Self, Errno> {
         let relative = relative.as_ref();

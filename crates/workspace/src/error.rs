@@ -58,6 +58,14 @@ pub enum WorkspaceError {
         /// Why it is refused, and what to do.
         reason: String,
     },
+    /// A local file that a command should see is refused.
+    #[error("the run cannot see `{path}`: {reason}")]
+    Given {
+        /// Its real path.
+        path: String,
+        /// Why.
+        reason: String,
+    },
     /// The directory of a command is refused.
     #[error("the directory `{path}` is refused: {reason}")]
     Directory {

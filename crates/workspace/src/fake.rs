@@ -1,5 +1,6 @@
 //! A fake executor without processes, for tests.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -8,9 +9,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::command::{Captured, Command, Exit, Finished, Input, Level, Sandbox};
+use crate::command::{Captured, Command, Exit, Finished, Input, Level, Mount, Sandbox};
 use crate::executor::{ExecuteError, Executor, OutputSink, Stream};
 use crate::missing::Missing;
+use crate::path::expand;
+
+/// How many links one after the other are followed.
+const MAX_LINKS: usize = 40;
 
 /// A fake executor that interprets a small shell language on the files of the workspace, without processes.
 ///
@@ -218,21 +223,24 @@ impl Shell {
     }
 
     /// Translates a path of the command to a path of this machine. It starts in the directory of the run, follows links
-    /// one by one, and replaces mount points of linked inputs with the local files.
+    /// one by one, and replaces places of the tree, mounts and linked inputs with the local files.
     fn inside(&self, path: &str) -> PathBuf {
         let mut at = match &self.command.apart {
             Some(own) => own.clone(),
-            None => self.command.workspace.join(&self.command.directory),
+            None => self.command.workspace.join(&*self.local(&self.command.directory)),
         };
-        for part in Path::new(path).components() {
+        let path = self.local(path);
+        for part in Path::new(&*path).components() {
             match part {
                 Component::ParentDir => drop(at.pop()),
                 Component::RootDir => at = PathBuf::from("/"),
                 Component::Normal(name) => at.push(name),
                 _ => {}
             }
-            if let Ok(target) = std::fs::read_link(&at)
+            let mut links = 0..MAX_LINKS;
+            while let Ok(target) = std::fs::read_link(&at)
                 && target.is_relative()
+                && links.next().is_some()
             {
                 at.pop();
                 for part in target.components() {
@@ -249,6 +257,21 @@ impl Shell {
             }
         }
         at
+    }
+
+    /// The local path of a mount or of a place of the tree; any other path as it is.
+    fn local<'a>(&self, path: &'a str) -> Cow<'a, str> {
+        for Mount { source, at } in &self.command.mounts {
+            if let (Some(local), Ok(rest)) = (source.path(), Path::new(path).strip_prefix(at)) {
+                return local.join(rest).to_string_lossy().into_owned().into();
+            }
+        }
+        match expand(path) {
+            inside if path.starts_with('/') && !inside.starts_with('/') => {
+                self.command.workspace.join(&*inside).to_string_lossy().into_owned().into()
+            }
+            _ => path.into(),
+        }
     }
 
     fn readable(&self, path: &str) -> io::Result<PathBuf> {

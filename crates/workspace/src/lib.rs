@@ -85,7 +85,7 @@ pub use missing::Missing;
 pub use path::InnerPath;
 pub use report::RunReport;
 pub use request::{InputMode, RunInput, RunOutputs, RunRequest, SkillInput};
-pub use runner::{RunContext, RunError, Runner, SkillSources};
+pub use runner::{RunContext, RunError, RunReview, Runner, SkillSources};
 pub use warning::RunWarning;
 pub use workspace::{Workspace, Workspaces};
 

@@ -308,7 +308,9 @@ mod tests {
     #[test]
     fn an_input_takes_of_skills_what_it_means_however_it_is_written() {
         let skill = |from: &str| RunInput::copy(from).skill();
-        assert_eq!(skill("skill://kit/a/b"), Some(SkillInput::Named("kit".to_owned())));
+        for from in ["skill://kit/a/b", "/skills/kit/a/b", "/work/skills/kit/a", "/ws/skills/kit/a"] {
+            assert_eq!(skill(from), Some(SkillInput::Named("kit".to_owned())), "{from}");
+        }
         for from in [
             "workspace://skills/kit/SKILL.md",
             "workspace://./skills/x",
@@ -318,6 +320,8 @@ mod tests {
             "workspace://$SKILLS_DIR",
             "workspace://$WORKSPACE_DIR/skills/kit",
             "workspace://${WORKSPACE_DIR}//./skills/kit",
+            "workspace:///skills",
+            "workspace:///work/skills/kit",
         ] {
             assert_eq!(skill(from), Some(SkillInput::Staged), "{from}");
         }
@@ -330,7 +334,7 @@ mod tests {
             assert_eq!(skill(from), None, "{from}");
         }
         // No source at all.
-        for from in ["workspace:///skills", "workspace://work/../skills/x", "skill://kit", "skills/kit"] {
+        for from in ["workspace:///etc", "workspace://work/../skills/x", "skill://kit", "skills/kit"] {
             assert_eq!(skill(from), None, "{from}");
             assert!(InputSource::parse(from).is_err(), "{from}");
         }

@@ -12,8 +12,8 @@ use crate::tool::ToolAnswer;
 
 /// How often a middleware can ask to be called again at one point of a turn.
 const MAX_ROUNDS: usize = 8;
-/// The model's name in the event for tool calls that a middleware made.
-const BY_MIDDLEWARE: &str = "middleware";
+/// The model's name in the event for tool calls that a middleware made, and no model.
+pub const BY_MIDDLEWARE: &str = "middleware";
 
 /// A point of a turn at which all middleware are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use super::{Agent, AgentError, AgentOptions, Inner};
 use crate::middleware::contract::MiddlewareFactory;
 use crate::model::Model;
 use crate::thread::{MemoryThreads, ThreadStore};
-use crate::tool::{Tool, Tools};
+use crate::tool::{Tool, ToolSelection, Tools};
 
 /// Builds an [`Agent`].
 ///
@@ -44,6 +44,7 @@ impl AgentBuilder {
             model,
             prompt: None,
             tools: Vec::new(),
+            selection: ToolSelection::default(),
             middleware: Vec::new(),
             store: Arc::new(MemoryThreads::new()),
             options: AgentOptions::default(),
@@ -65,6 +66,12 @@ impl AgentBuilder {
     /// Adds a tool.
     pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
         self.0.tools.push(tool);
+        self
+    }
+
+    /// The tools that the model gets, of all that the agent and its middleware have. Default: all.
+    pub fn select_tools(mut self, selection: ToolSelection) -> Self {
+        self.0.selection = selection;
         self
     }
 

@@ -7,6 +7,7 @@ mod lease;
 mod log;
 mod model_call;
 mod next;
+pub(crate) mod next_request;
 mod options;
 mod reply;
 mod thread;
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+pub use self::actions::BY_MIDDLEWARE;
 pub use self::builder::AgentBuilder;
 pub use self::error::AgentError;
 use self::lease::HeldLease;
@@ -34,7 +36,7 @@ use crate::middleware::contract::MiddlewareFactory;
 use crate::model::Model;
 use crate::thread::{ThreadStore, sub_agent_threads};
 use crate::thread_state::{Event, StateChange, TurnLimits};
-use crate::tool::Tool;
+use crate::tool::{Tool, ToolSelection};
 
 /// An agent: a model with tools and middleware. Clones are handles to the same agent.
 ///
@@ -70,6 +72,7 @@ struct Inner {
     model: Arc<dyn Model>,
     prompt: Option<String>,
     tools: Vec<Arc<dyn Tool>>,
+    selection: ToolSelection,
     middleware: Vec<Arc<dyn MiddlewareFactory>>,
     store: Arc<dyn ThreadStore>,
     options: AgentOptions,

@@ -7,13 +7,13 @@ use tracing::Instrument as _;
 
 use super::actions::{Moved, Point};
 use super::next::NextModel;
+use super::next_request::{self, NextRequest};
 use super::watcher::{ThreadUpdate, Watcher};
 use super::{AgentError, Thread};
 use crate::id::ThreadId;
 use crate::message::Content;
 use crate::model::{
-    Model, ModelDelta, ModelError, ModelErrorKind, ModelRequest, ModelResponse, PromptSection,
-    ResponseAssembly, name_calls,
+    Model, ModelDelta, ModelError, ModelErrorKind, ModelRequest, ModelResponse, ResponseAssembly, name_calls,
 };
 use crate::telemetry;
 use crate::thread_state::{Event, NextStep, StateChange};
@@ -33,9 +33,9 @@ impl Thread {
         if self.state.next() != NextStep::CallModel {
             return Ok(());
         }
-        let tools = self.all_tools()?;
-        let (mut request, changes) = self.held.keep_during(&*self.agent.store, self.request()).await??;
-        request.tools = tools.definitions().to_vec();
+        let made = next_request::make(self.context());
+        let NextRequest { request, tools, changes } =
+            self.held.keep_during(&*self.agent.store, made).await??;
         self.tools = Some(tools);
         let model = Arc::clone(&self.agent.model);
         self.note_start(&*model, changes, watcher).await?;
@@ -86,32 +86,8 @@ impl Thread {
     /// A middleware or the store failed.
     pub async fn preview(&mut self) -> Result<ModelRequest, AgentError> {
         self.catch_up_if_ahead().await?;
-        let tools = self.all_tools()?;
-        let (mut request, _) = self.held.keep_during(&*self.agent.store, self.request()).await??;
-        request.tools = tools.definitions().to_vec();
-        Ok(request)
-    }
-
-    /// The request without its tools, and the state changes that make its prompt sections true.
-    ///
-    /// Stable sections come first, so that providers can cache them.
-    async fn request(&self) -> Result<(ModelRequest, Vec<StateChange>), AgentError> {
-        let (mut request, mut changes) = (ModelRequest::default(), Vec::new());
-        let own = self.agent.prompt.iter().map(|text| PromptSection {
-            owner: "agent".to_owned(),
-            text: text.clone(),
-            is_stable: true,
-        });
-        request.system.extend(own);
-        for middleware in &self.middleware {
-            let added =
-                middleware.sections(self.context()).await.map_err(AgentError::of(middleware.name()))?;
-            request.system.extend(added.sections);
-            changes.extend(added.changes);
-        }
-        request.system.sort_by_key(|section| !section.is_stable);
-        request.messages = self.state.view().cloned().collect();
-        Ok((request, changes))
+        let made = next_request::make(self.context());
+        Ok(self.held.keep_during(&*self.agent.store, made).await??.request)
     }
 }
 

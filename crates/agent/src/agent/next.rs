@@ -74,6 +74,11 @@ impl std::fmt::Debug for NextModel<'_> {
 }
 
 impl NextModel<'_> {
+    /// Tells the person something, through the watcher of the thread.
+    pub fn notice(&self, text: &str) {
+        self.watcher.update(ThreadUpdate::Notice(text));
+    }
+
     /// Makes the call.
     ///
     /// # Errors

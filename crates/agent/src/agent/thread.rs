@@ -220,6 +220,9 @@ impl Thread {
             store: &self.agent.store,
             middleware: &self.middleware,
             tools: self.tools.as_ref(),
+            prompt: self.agent.prompt.as_deref(),
+            own_tools: &self.agent.tools,
+            selection: &self.agent.selection,
         }
     }
 }

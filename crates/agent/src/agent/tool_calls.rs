@@ -9,6 +9,7 @@ use serde_json::Value;
 use tracing::Instrument as _;
 
 use super::next::NextTool;
+use super::next_request;
 use super::watcher::{ThreadUpdate, Watcher};
 use super::{AgentError, Thread};
 use crate::id::CallId;
@@ -245,13 +246,7 @@ impl Thread {
 
     /// All tools that the agent has now.
     pub(super) fn all_tools(&self) -> Result<Tools, AgentError> {
-        let mut tools = Tools::default();
-        let own = self.agent.tools.iter().cloned();
-        for tool in own.chain(self.middleware.iter().flat_map(|middleware| middleware.tools(self.context())))
-        {
-            tools.add(tool)?;
-        }
-        Ok(tools)
+        next_request::tools(self.context())
     }
 }
 

@@ -43,6 +43,8 @@ pub enum ThreadUpdate<'a> {
     Reasoning(&'a str),
     /// A tool reports its progress.
     Progress(&'a CallId, &'a str),
+    /// A middleware tells the person something. It is not stored.
+    Notice(&'a str),
 }
 
 /// A watcher that ignores everything.

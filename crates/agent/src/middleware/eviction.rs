@@ -73,8 +73,9 @@ impl Eviction {
         let bytes = answer.text.len();
         let written = backend.write(&path, answer.text.clone().into(), WriteMode::Replace).await;
         match written {
-            Ok(_) => {
-                let head = head(&answer.text);
+            Ok(written) => {
+                // The backend may know the file by another path, which works in more tools.
+                let (path, head) = (written.path, head(&answer.text));
                 let text = format!(
                     "The result is large ({bytes} bytes). All of it is in {path}: read it in parts with read_file, or \
                      search it with grep. It begins:\n\n{head}"

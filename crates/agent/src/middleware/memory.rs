@@ -1,7 +1,10 @@
 //! Memory: files that the agent reads at the beginning of a thread and keeps up to date.
 
+use std::fmt::Write as _;
+
 use async_trait::async_trait;
-use prowess_backend::{Backend, BackendError, ReadRange, VirtualPath};
+use bytes::Bytes;
+use prowess_backend::{Backend, BackendError, Contents, ReadRange, VirtualPath};
 use serde::{Deserialize, Serialize};
 
 use crate::backends::Backends;
@@ -42,37 +45,102 @@ pub const MAX_MEMORY_BYTES: u64 = 64 * 1024;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Memory {
-    backends: Backends,
-    sources: Vec<VirtualPath>,
+    sources: Vec<MemorySource>,
+}
+
+/// One file of the memory.
+#[derive(Clone, Debug)]
+struct MemorySource {
+    path: VirtualPath,
+    contents: SourceContents,
+    /// What the file is for, in the guidelines.
+    purpose: Option<String>,
+}
+
+/// Where the contents of a file come from.
+#[derive(Clone, Debug)]
+enum SourceContents {
+    Backend(Backends),
+    /// Read before. `None` if there was no file.
+    Given(Option<Bytes>),
 }
 
 impl Memory {
     /// Memory in these files.
     pub fn new(backends: impl Into<Backends>, sources: impl IntoIterator<Item = VirtualPath>) -> Self {
-        Self { backends: backends.into(), sources: sources.into_iter().collect() }
+        let backends = backends.into();
+        let contents = || SourceContents::Backend(backends.clone());
+        let source = |path| MemorySource { path, contents: contents(), purpose: None };
+        Self { sources: sources.into_iter().map(source).collect() }
+    }
+
+    /// Memory without files, for [`Memory::file`].
+    pub fn empty() -> Self {
+        Self { sources: Vec::new() }
+    }
+
+    /// Adds a file whose contents you have read, such as to check them first. `None` means that there is no file yet.
+    ///
+    /// `path` is the path by which the agent can change the file, and `purpose` says what it is for.
+    #[must_use]
+    pub fn file(mut self, path: VirtualPath, contents: Option<Bytes>, purpose: impl Into<String>) -> Self {
+        let (contents, purpose) = (SourceContents::Given(contents), Some(purpose.into()));
+        self.sources.push(MemorySource { path, contents, purpose });
+        self
+    }
+
+    /// Whether there is no file.
+    pub fn is_empty(&self) -> bool {
+        self.sources.is_empty()
+    }
+
+    /// The files that the thread knows, in the order of the sources. A file that is no longer a source does not count.
+    fn known<'a>(
+        &'a self,
+        state: Option<&'a MemoryState>,
+    ) -> impl Iterator<Item = (&'a MemorySource, &'a str)> {
+        let text = move |source: &MemorySource| state?.get(&source.path).map(|file| file.text.as_str());
+        self.sources.iter().filter_map(move |source| Some((source, text(source)?)))
     }
 }
 
-/// The text of a file, if it exists, cut at the limit.
-async fn read(backend: &dyn Backend, path: &VirtualPath) -> Result<Option<String>, BackendError> {
-    let contents = match backend.read(path, ReadRange::first(MAX_MEMORY_BYTES)).await {
-        Ok(contents) => contents,
-        Err(BackendError::NotFound { .. }) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    if contents.is_whole() {
-        return Ok(Some(String::from_utf8_lossy(&contents.bytes).into_owned()));
+impl MemorySource {
+    /// The text of the file, cut at the limit; empty if there is no file.
+    async fn read(&self, context: MiddlewareContext<'_>) -> Result<String, BackendError> {
+        let (bytes, is_whole) = match &self.contents {
+            SourceContents::Backend(backends) => match read(&*backends.at(context), &self.path).await? {
+                Some(contents) => (contents.bytes.clone(), contents.is_whole()),
+                None => return Ok(String::new()),
+            },
+            SourceContents::Given(None) => return Ok(String::new()),
+            SourceContents::Given(Some(bytes)) => {
+                let most = usize::try_from(MAX_MEMORY_BYTES).unwrap_or(usize::MAX);
+                (bytes.slice(..bytes.len().min(most)), bytes.len() <= most)
+            }
+        };
+        if is_whole {
+            return Ok(String::from_utf8_lossy(&bytes).into_owned());
+        }
+        // The cut may be in the middle of a character.
+        let torn = std::str::from_utf8(&bytes).err().filter(|error| error.error_len().is_none());
+        let end = torn.map_or(bytes.len(), |error| error.valid_up_to());
+        let text = String::from_utf8_lossy(&bytes[..end]);
+        Ok(format!("{text}\n[the rest was left out: only {MAX_MEMORY_BYTES} bytes of the file are read]"))
     }
-    // The cut may be in the middle of a character.
-    let torn = std::str::from_utf8(&contents.bytes).err().filter(|error| error.error_len().is_none());
-    let end = torn.map_or(contents.bytes.len(), |error| error.valid_up_to());
-    let text = String::from_utf8_lossy(&contents.bytes[..end]);
-    Ok(Some(format!("{text}\n[the rest was left out: only {MAX_MEMORY_BYTES} bytes of the file are read]")))
 }
 
-/// The files as the thread read them. `None` until it has.
+/// The contents of a file, if it exists.
+async fn read(backend: &dyn Backend, path: &VirtualPath) -> Result<Option<Contents>, BackendError> {
+    match backend.read(path, ReadRange::first(MAX_MEMORY_BYTES)).await {
+        Ok(contents) => Ok(Some(contents)),
+        Err(BackendError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The files as the thread read them. The text of a missing file is empty.
 #[derive(Clone, Debug, Default)]
-struct MemoryState(Option<Vec<MemoryFile>>);
+struct MemoryState(Vec<MemoryFile>);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct MemoryFile {
@@ -80,11 +148,18 @@ struct MemoryFile {
     text: String,
 }
 
+impl MemoryState {
+    fn get(&self, path: &VirtualPath) -> Option<&MemoryFile> {
+        self.0.iter().find(|file| file.path == path.as_str())
+    }
+}
+
 impl State for MemoryState {
     type Delta = Vec<MemoryFile>;
 
     fn apply(&mut self, files: Vec<MemoryFile>) {
-        self.0 = Some(files);
+        self.0.retain(|known| !files.iter().any(|file| file.path == known.path));
+        self.0.extend(files);
     }
 }
 
@@ -102,41 +177,59 @@ impl Middleware for Memory {
         &self,
         context: MiddlewareContext<'_>,
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
-        if context.states.get::<MemoryState>(NAME).is_some_and(|memory| memory.0.is_some()) {
-            return Ok(Vec::new());
-        }
-        let backend = self.backends.at(context);
+        let state = context.states.get::<MemoryState>(NAME);
         let mut files = Vec::new();
-        for path in &self.sources {
-            let failed = |error| MiddlewareError::new("read the memory", error);
-            if let Some(text) = read(&*backend, path).await.map_err(failed)? {
-                files.push(MemoryFile { path: path.to_string(), text });
+        for source in &self.sources {
+            // Each file is read once per thread.
+            if state.is_some_and(|state| state.get(&source.path).is_some()) {
+                continue;
             }
+            let failed = |error| MiddlewareError::new("read the memory", error);
+            let text = source.read(context).await.map_err(failed)?;
+            files.push(MemoryFile { path: source.path.to_string(), text });
+        }
+        if files.is_empty() {
+            return Ok(Vec::new());
         }
         Ok(vec![MiddlewareAction::Change(StateChange::new::<MemoryState>(NAME, &files))])
     }
 
     async fn sections(&self, context: MiddlewareContext<'_>) -> Result<Sections, MiddlewareError> {
-        let memory = context.states.get::<MemoryState>(NAME);
-        let files = memory.and_then(|memory| memory.0.as_deref()).unwrap_or_default();
-        let body = files
+        if self.sources.is_empty() {
+            return Ok(Sections::default());
+        }
+        let known: Vec<_> = self.known(context.states.get::<MemoryState>(NAME)).collect();
+        let body = known
             .iter()
-            .filter(|file| !file.text.is_empty())
-            .map(|file| format!("{}\n{}", file.path, file.text));
+            .filter(|(_, text)| !text.is_empty())
+            .map(|(source, text)| format!("{}\n{text}", source.path));
         let body = body.collect::<Vec<_>>().join("\n\n");
         // The text of a file must not close the tag around it.
         let body = escape_closing_tag(&body, "agent_memory");
         let body = if body.is_empty() { "(No memory loaded)".to_owned() } else { body };
-        let text = format!("<agent_memory>\n{body}\n</agent_memory>\n\n{GUIDELINES}");
+        let text = format!("<agent_memory>\n{body}\n</agent_memory>\n\n{}", guidelines(&known));
         Ok(PromptSection { owner: NAME.to_owned(), text, is_stable: true }.into())
     }
 }
 
-const GUIDELINES: &str = "\
-<memory_guidelines>
-The text above was read from files when this conversation started. You maintain these files: change them with
-`edit_file`. If a file does not exist, create it with `write_file`.
+/// The guidelines, with the list of files that the agent may write.
+fn guidelines(files: &[(&MemorySource, &str)]) -> String {
+    let mut list = String::new();
+    for (source, text) in files {
+        let purpose = source.purpose.iter().map(|purpose| format!(": {purpose}")).collect::<String>();
+        let missing = if text.is_empty() { " (empty, or not created yet)" } else { "" };
+        // Writing to a String cannot fail.
+        let _ = writeln!(list, "- `{}`{purpose}{missing}", source.path);
+    }
+    let list = escape_closing_tag(&list, "memory_guidelines");
+    format!("<memory_guidelines>\n{INTRODUCTION}\n{list}\n{RULES}\n</memory_guidelines>")
+}
 
+const INTRODUCTION: &str = "\
+The text above was read from files when this conversation started. You maintain these files: change them with
+`edit_file`. If a file does not exist, create it with `write_file`.";
+
+const RULES: &str = "\
 Write to memory, before anything else in the turn, when
 - a person asks you to remember something: \"from now on, write in German\";
 - a person corrects how you work, and it will matter again: \"we never commit to main\";
@@ -150,5 +243,4 @@ Do not write to memory
 Examples
 - \"Please remember that the staging server is called heron.\" First edit the file, then respond.
 - \"What is 17 times 3?\" Respond; there is nothing to remember.
-- \"Use this token for the request: …\" Use it, but do not write it anywhere.
-</memory_guidelines>";
+- \"Use this token for the request: …\" Use it, but do not write it anywhere.";

@@ -39,7 +39,8 @@ pub use self::contract::{
 };
 pub use self::cost_limit::CostLimit;
 pub use self::eviction::Eviction;
-pub use self::files::Files;
+pub(crate) use self::files::WatchedChanges;
+pub use self::files::{ChangeAllowed, ChangeWatcher, FileChange, Files};
 #[cfg(feature = "run")]
 pub use self::hooks::SandboxedHooks;
 pub use self::hooks::{
@@ -47,11 +48,15 @@ pub use self::hooks::{
     HookProblem, HookSet, HookSkill, Hooks, MAX_HOOK_OUTPUT, MAX_HOOK_TIMEOUT, MAX_HOOKS,
 };
 pub use self::memory::{MAX_MEMORY_BYTES, Memory};
-pub use self::skills::{SkillUse, Skills, SkillsState};
+pub use self::skills::{SkillModel, SkillModels, SkillUse, Skills, SkillsState};
 pub use self::state_files::{MAX_STATE_BYTES, MAX_STATE_FILES, StateFiles};
-pub use self::sub_agents::SubAgents;
+pub use self::sub_agents::{
+    AgentDefinition, AgentName, AgentNameError, DefinitionError, GENERAL_AGENT, MAX_DEFINITION_BYTES,
+    SubAgents,
+};
 pub use self::summarisation::{
-    Compaction, Keep, Summarisation, SummarisationOptions, Trigger, TruncateArguments,
+    Compaction, Keep, Summarisation, SummarisationNotice, SummarisationOptions, Trigger, TruncateArguments,
+    WindowUse,
 };
 pub use self::todos::{Todo, TodoStatus, Todos};
 pub use self::tool_permissions::ToolPermissions;

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use prowess_permission::{Action, Decision, Kind, Permissions, Question, quote_name};
 
+use super::skills::preapproving_skill;
 use crate::agent::NextTool;
 use crate::message::ToolCall;
 use crate::middleware::{Middleware, MiddlewareAction, MiddlewareContext, MiddlewareError};
@@ -53,6 +54,12 @@ impl ToolPermissions {
     fn decide(&self, call: &ToolCall) -> Decision {
         self.0.decide(&question(call)).decision
     }
+
+    /// The loaded skill whose `allowed-tools` settle the question about a call.
+    fn preapproving_skill(&self, context: MiddlewareContext<'_>, call: &ToolCall) -> Option<String> {
+        let skill = preapproving_skill(context, &call.name, &call.parsed().unwrap_or_default())?;
+        self.0.request_preapproved(&question(call)).is_ok().then_some(skill)
+    }
 }
 
 #[async_trait]
@@ -70,6 +77,9 @@ impl Middleware for ToolPermissions {
         Ok(open
             .filter_map(|call| match self.decide(&call.call) {
                 Decision::Allow => None,
+                Decision::Ask if self.preapproving_skill(context, &call.call).is_some() => {
+                    Some(MiddlewareAction::Approve { call: call.call.id })
+                }
                 Decision::Ask => Some(MiddlewareAction::Ask {
                     question: Box::new(question(&call.call)),
                     call: call.call.id,
@@ -87,7 +97,7 @@ impl Middleware for ToolPermissions {
             .collect())
     }
 
-    async fn wrap_tool_call(&self, _: MiddlewareContext<'_>, next: NextTool<'_>) -> ToolOutput {
+    async fn wrap_tool_call(&self, context: MiddlewareContext<'_>, next: NextTool<'_>) -> ToolOutput {
         // The rules may have changed while the call waited. A denial overrides every reply.
         match self.decide(next.call) {
             Decision::Deny => ToolAnswer::refused(denial(next.call), RefusedBy::Rule).into(),
@@ -99,7 +109,14 @@ impl Middleware for ToolPermissions {
                 self.0.remember(&question(next.call)).await;
                 next.call().await
             }
-            Decision::Ask | Decision::Allow => next.call().await,
+            Decision::Ask => {
+                let skill = self.preapproving_skill(context, next.call);
+                match next.call().await {
+                    ToolOutput::Done(answer) => answer.preapproved_by(skill).into(),
+                    output => output,
+                }
+            }
+            Decision::Allow => next.call().await,
         }
     }
 }

@@ -18,6 +18,9 @@ pub struct ModelError {
     /// How long the provider asks to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
+    /// The model's context window in tokens, if the provider names it in an error about a request that is too long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<u64>,
 }
 
 /// The kind of a failed model call.
@@ -37,6 +40,8 @@ pub enum ModelErrorKind {
     Refused,
     /// The provider does not understand the request.
     Invalid,
+    /// The provider has no model of this name, or not for this key.
+    NoSuchModel,
     /// The provider's response cannot be understood.
     Malformed,
     /// The provider cannot be reached, or the connection broke.
@@ -54,6 +59,7 @@ impl std::fmt::Display for ModelErrorKind {
             Self::ContextTooLong => "the request is too long",
             Self::Refused => "refused",
             Self::Invalid => "the request is invalid",
+            Self::NoSuchModel => "there is no such model",
             Self::Malformed => "malformed response",
             Self::Unreachable => "cannot be reached",
             Self::TimedOut => "took too long",
@@ -68,7 +74,7 @@ impl ModelErrorKind {
             Self::RateLimited | Self::Overloaded | Self::Malformed | Self::Unreachable | Self::TimedOut => {
                 true
             }
-            Self::Auth | Self::ContextTooLong | Self::Refused | Self::Invalid => false,
+            Self::Auth | Self::ContextTooLong | Self::Refused | Self::Invalid | Self::NoSuchModel => false,
         }
     }
 }
@@ -76,7 +82,7 @@ impl ModelErrorKind {
 impl ModelError {
     /// A failure of the model `model`.
     pub fn new(model: impl Into<String>, kind: ModelErrorKind, message: impl Into<String>) -> Self {
-        Self { model: model.into(), kind, message: message.into(), retry_after: None }
+        Self { model: model.into(), kind, message: message.into(), retry_after: None, window: None }
     }
 
     /// Whether the same request may succeed later.

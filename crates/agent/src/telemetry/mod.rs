@@ -205,6 +205,7 @@ fn kind(kind: ModelErrorKind) -> &'static str {
         ModelErrorKind::ContextTooLong => "context_too_long",
         ModelErrorKind::Refused => "refused",
         ModelErrorKind::Invalid => "invalid",
+        ModelErrorKind::NoSuchModel => "no_such_model",
         ModelErrorKind::Malformed => "malformed",
         ModelErrorKind::Unreachable => "unreachable",
         ModelErrorKind::TimedOut => "timeout",

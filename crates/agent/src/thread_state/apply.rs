@@ -63,7 +63,9 @@ impl ThreadState {
         if messages.is_empty() || !are_user(messages) {
             return Err(misplaced("turn_started", "only a user's messages start a turn"));
         }
+        let first = self.messages.len();
         self.messages.extend(messages.iter().cloned().map(Arc::new));
+        self.request = first..self.messages.len();
         (self.model_calls, self.tokens, self.phase) = (0, 0, Phase::Model);
         Ok(())
     }
@@ -239,8 +241,16 @@ impl ThreadState {
         if matches!(self.phase, Phase::Tools(_)) && cut == self.messages.len() {
             return Err(misplaced("compacted", "the cut separates a call from its answer"));
         }
-        (self.cut, self.summary, self.counted) = (cut, Some(Arc::new(summary.clone())), None);
+        self.cut_at(cut);
+        self.summary = Some(Arc::new(summary.clone()));
         Ok(())
+    }
+
+    /// Takes messages out of the model's view, except the request of the turn under way.
+    pub(super) fn cut_at(&mut self, cut: usize) {
+        let request = self.current_request_range();
+        self.kept = request.start.min(cut)..request.end.min(cut);
+        (self.cut, self.counted) = (cut, None);
     }
 
     /// Lets the turn end. Open calls get an answer, so that the conversation can continue.

@@ -8,6 +8,7 @@ mod pending;
 mod repair;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 pub use self::event::{
@@ -39,6 +40,11 @@ pub struct ThreadState {
     /// The model sees the messages from here on, after the summary.
     cut: usize,
     summary: Option<Arc<Message>>,
+    /// The messages that started the last turn.
+    request: Range<usize>,
+    /// The messages before the cut that the model still sees, after the summary: the request of the turn in which the
+    /// conversation was compacted. They stay until the next compaction, so that the view changes only then.
+    kept: Range<usize>,
     phase: Phase,
     limits: TurnLimits,
     /// The model calls of this turn.
@@ -89,6 +95,8 @@ impl ThreadState {
             messages: Vec::new(),
             cut: 0,
             summary: None,
+            request: 0..0,
+            kept: 0..0,
             phase: Phase::Idle,
             limits,
             model_calls: 0,
@@ -105,14 +113,37 @@ impl ThreadState {
         &self.messages
     }
 
-    /// The messages that the model sees.
+    /// The messages that the model sees: the summary, the request that started the turn, and the messages since the cut.
     pub fn view(&self) -> impl Iterator<Item = &Arc<Message>> {
-        self.summary.iter().chain(&self.messages[self.cut..])
+        self.summary.iter().chain(&self.messages[self.kept.clone()]).chain(&self.messages[self.cut..])
     }
 
-    /// How many messages the model no longer sees.
+    /// The indices of the messages that the model sees, in their order. The summary has none.
+    pub(crate) fn seen(&self) -> impl Iterator<Item = usize> {
+        self.kept.clone().chain(self.cut..self.messages.len())
+    }
+
+    /// How many messages the summary replaced. The model still sees the one that started the turn.
     pub fn cut(&self) -> usize {
         self.cut
+    }
+
+    /// The messages that started the turn under way: the person's request. No compaction takes them out of the model's
+    /// view. Empty if no turn is in progress.
+    pub fn current_request(&self) -> &[Arc<Message>] {
+        &self.messages[self.current_request_range()]
+    }
+
+    /// The indices of the messages that started the turn under way.
+    pub(crate) fn current_request_range(&self) -> Range<usize> {
+        if self.phase == Phase::Idle { 0..0 } else { self.request.clone() }
+    }
+
+    /// The state after a compaction that leaves the summary as it is.
+    pub(crate) fn after_cut(&self, cut: usize) -> Self {
+        let mut after = self.clone();
+        after.cut_at(cut);
+        after
     }
 
     /// The summary of the messages that the model no longer sees.

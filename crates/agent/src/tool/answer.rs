@@ -103,6 +103,9 @@ pub struct ToolAnswer {
     /// The outcome for programs that show the call, so that they need not parse the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<ToolData>,
+    /// The skill whose `allowed-tools` settled a question about the call, so that nobody was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preapproved_by: Option<String>,
 }
 
 impl ToolAnswer {
@@ -119,6 +122,13 @@ impl ToolAnswer {
     /// An error because the call was refused.
     pub fn refused(text: impl Into<String>, by: RefusedBy) -> Self {
         Self { data: Some(ToolData::Refused { by, message: None, rule: None }), ..Self::error(text) }
+    }
+
+    /// Says which skill's `allowed-tools` settled a question about the call.
+    #[must_use]
+    pub fn preapproved_by(mut self, skill: Option<String>) -> Self {
+        self.preapproved_by = skill.or(self.preapproved_by);
+        self
     }
 
     /// Adds a state change.

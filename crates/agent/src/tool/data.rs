@@ -46,14 +46,14 @@ pub struct ChangedFile {
     /// Its size after the change.
     pub bytes: u64,
     /// What happened to it.
-    pub change: FileChange,
+    pub change: ChangeKind,
 }
 
 /// What happened to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum FileChange {
+pub enum ChangeKind {
     /// It is new.
     Created,
     /// Text in it was replaced.

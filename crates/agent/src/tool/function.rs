@@ -134,6 +134,7 @@ impl<A> Debug for FunctionTool<A> {
 const MAX_PROBLEM: usize = 500;
 
 /// Parses arguments. The error is the answer that the model reads.
+#[expect(clippy::result_large_err, reason = "the answer is returned as it is, and boxing it helps nobody")]
 pub(crate) fn parsed<A: DeserializeOwned + JsonSchema + 'static>(
     tool: &str,
     arguments: Value,

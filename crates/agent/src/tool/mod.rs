@@ -5,6 +5,7 @@ mod data;
 mod function;
 mod kind;
 pub(crate) mod permission;
+mod selection;
 mod tools;
 
 use std::fmt::{self, Debug};
@@ -15,10 +16,11 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 pub use self::answer::{ToolAnswer, ToolOutput};
-pub use self::data::{ChangedFile, FileChange, RefusedBy, ToolData};
+pub use self::data::{ChangeKind, ChangedFile, RefusedBy, ToolData};
 pub use self::function::{FunctionTool, ToolFailure};
 pub(crate) use self::function::{parsed, schema};
 pub use self::kind::ToolKind;
+pub use self::selection::ToolSelection;
 pub use self::tools::{DuplicateTool, Tools};
 use crate::id::{CallId, MessageId, ThreadId};
 use crate::middleware::contract::{Announcement, MiddlewareContext, Reaction};

@@ -1,6 +1,6 @@
 //! Permission questions of a tool call. They wait in the thread, so the reply can come from another process.
 
-use prowess_permission::{Fingerprint, Permissions, Question, Refusal, Replies, Stopped};
+use prowess_permission::{Fingerprint, Grant, Permissions, Question, Refusal, Replies, Stopped};
 
 use super::{RefusedBy, ToolAnswer, ToolContext, ToolOutput};
 use crate::thread_state::{CallQuestion, CallReply, Consultation};
@@ -26,6 +26,7 @@ pub(crate) fn allowed_before(consultation: Option<&Consultation>) -> Vec<Fingerp
 /// # Errors
 ///
 /// The person rejected the call: the call's answer.
+#[expect(clippy::result_large_err, reason = "the answer is returned as it is, and boxing it helps nobody")]
 pub(crate) fn replies(consultation: Option<&Consultation>) -> Result<Replies, ToolAnswer> {
     let of_the_gate = consultation.filter(|consultation| consultation.question.via.is_none());
     match of_the_gate.and_then(|consultation| Some((consultation, consultation.reply.as_ref()?))) {
@@ -65,12 +66,31 @@ impl ToolContext<'_> {
     /// # Errors
     ///
     /// The call may not, or has to wait: the output that the tool must return.
-    pub async fn pass(&self, permissions: &Permissions, question: Question) -> Result<(), ToolOutput> {
+    pub async fn pass(&self, permissions: &Permissions, question: Question) -> Result<Grant, ToolOutput> {
         let replies = replies(self.consultation)?;
-        match permissions.pass(question, &replies).await {
-            Ok(_) => Ok(()),
-            Err(Stopped::Asks(question)) => Err(ToolOutput::Ask(call_question(*question, self.consultation))),
-            Err(Stopped::Refused(refusal)) => Err(refusal_answer(&refusal).into()),
+        permissions.pass(question, &replies).await.map_err(|stopped| self.stopped(stopped))
+    }
+
+    /// The same for something that the `allowed-tools` of a loaded skill list. Returns why it may be done.
+    ///
+    /// # Errors
+    ///
+    /// The call may not, or has to wait: the output that the tool must return.
+    pub async fn pass_preapproved(
+        &self,
+        permissions: &Permissions,
+        question: Question,
+    ) -> Result<Grant, ToolOutput> {
+        let replies = replies(self.consultation)?;
+        let passed = permissions.pass_preapproved(question, &replies).await;
+        passed.map_err(|stopped| self.stopped(stopped))
+    }
+
+    /// The output of a call that the gate stopped.
+    fn stopped(&self, stopped: Stopped) -> ToolOutput {
+        match stopped {
+            Stopped::Asks(question) => ToolOutput::Ask(call_question(*question, self.consultation)),
+            Stopped::Refused(refusal) => refusal_answer(&refusal).into(),
         }
     }
 }

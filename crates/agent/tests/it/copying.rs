@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use prowess_agent::middleware::Files;
-use prowess_agent::tool::{FileChange, ToolData};
+use prowess_agent::tool::{ChangeKind, ToolData};
 use prowess_agent::{
     Agent, CallReply, Event, NoWatcher, Thread, ThreadId, ThreadUpdate, TurnOutcome, TurnStatus, Watcher,
 };
@@ -127,7 +127,7 @@ async fn a_result_comes_into_the_project() {
             assert_eq!((file.path.as_str(), file.bytes), ("/project/docs/a.md", 8));
             assert_eq!(
                 (file.on_disk.as_deref().map(Path::new), file.change),
-                (Some(&*to), FileChange::Created)
+                (Some(&*to), ChangeKind::Created)
             );
         }
         other => panic!("{other:?}"),

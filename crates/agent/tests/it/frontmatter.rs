@@ -1,10 +1,14 @@
 //! What the frontmatter of a loaded skill does to the agent: contract, section 8.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use prowess_agent::middleware::{Files, Skills, SkillsState, SubAgents, ToolPermissions};
-use prowess_agent::model::Effort;
-use prowess_agent::{Agent, CallReply, Model, NoWatcher, ThreadId, TurnOutcome, TurnStatus};
+use prowess_agent::middleware::{
+    Files, SkillModel, SkillModels, Skills, SkillsState, SubAgents, ToolPermissions,
+};
+use prowess_agent::model::{Effort, ModelErrorKind};
+use prowess_agent::{
+    Agent, CallReply, Model, ModelError, NoWatcher, ThreadId, ThreadUpdate, TurnOutcome, TurnStatus,
+};
 use prowess_permission::{Action, Decision, Kind, Permissions, Policy, Question, Rule, RuleSource};
 use prowess_skills::{AllowedTools, Dialect, SessionOptions};
 
@@ -19,10 +23,11 @@ fn load(name: &str) -> String {
 fn choosing(world: &World, models: &[(&'static str, &Arc<Says>)]) -> Skills {
     let models: Vec<(&str, Arc<Says>)> =
         models.iter().map(|(name, model)| (*name, Arc::clone(model))).collect();
-    world.skills(Dialect::DeepAgents).models(move |name| {
-        let found = models.iter().find(|(known, _)| *known == name)?;
-        Some(Arc::clone(&found.1) as Arc<dyn Model>)
-    })
+    let find = move |name: &str| match models.iter().find(|(known, _)| *known == name) {
+        Some((_, model)) => SkillModel::Use(Arc::clone(model) as Arc<dyn Model>),
+        None => SkillModel::Unavailable { reason: "nobody has it".to_owned() },
+    };
+    world.skills(Dialect::DeepAgents).models(SkillModels::new(find))
 }
 
 /// Two models at once, and two skills that both set one: the latest loaded wins, and when it goes the other does.
@@ -57,6 +62,47 @@ async fn the_latest_loaded_skill_chooses_the_model() {
         "what nobody knows changes nothing"
     );
     assert_eq!(thread.last_response().as_deref(), Some("own again"));
+}
+
+/// The provider has no such model, and nobody knows the other: the thread goes on with its own, and the person reads it
+/// once.
+#[tokio::test]
+async fn a_model_that_nobody_has_does_not_end_a_turn() {
+    let world = World::new(&[
+        ("poem", "model: poet\n", "Write verses."),
+        ("odd", "model: \"nobody\\e[2J\"\n", "Odd."),
+        ("same", "model: inherit\n", "Same."),
+    ])
+    .await;
+    let own = Says::new([
+        calls(&[("a", "load_skill", &load("poem"))]),
+        calls(&[("b", "load_skill", &load("odd"))]),
+        calls(&[("c", "load_skill", &load("same"))]),
+        text("done"),
+        text("done again"),
+    ]);
+    let gone = ModelError::new("says", ModelErrorKind::NoSuchModel, "HTTP 404: no\nsuch model");
+    let poet = Says::new([Err(gone)]);
+    let agent = world.agent(own.clone()).middleware(choosing(&world, &[("poet", &poet)])).build().unwrap();
+    let mut thread = open(&agent).await;
+    let notices = Mutex::new(Vec::new());
+    let watcher = |update: ThreadUpdate<'_>| {
+        if let ThreadUpdate::Notice(text) = update {
+            notices.lock().unwrap().push(text.to_owned());
+        }
+    };
+    for line in ["go", "go on"] {
+        let turn = thread.say(line, &watcher).await.unwrap();
+        assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded));
+    }
+    assert_eq!((own.count(), poet.count()), (5, 1));
+    assert_eq!(
+        *notices.lock().unwrap(),
+        [
+            "skill 'poem' asks for the model `poet`; says is used instead: HTTP 404: no such model",
+            "skill 'odd' asks for the model `nobody[2J`; says is used instead: nobody has it",
+        ]
+    );
 }
 
 /// `preapprove`: what a loaded skill lists is not asked about; what the rules deny stays denied.
@@ -140,6 +186,51 @@ async fn tools_that_no_loaded_skill_lists_are_blocked() {
     assert!(results[3].contains("/skills/") && !results[4].contains("allowed-tools"), "{results:?}");
 }
 
+/// `restrict` and `context: fork`: a forked skill adds its list, and nothing more.
+#[tokio::test]
+async fn a_forked_skill_is_restricted_as_if_its_parent_had_loaded_it() {
+    let world = World::new(&[
+        ("sums", "allowed-tools: ls\n", "Count."),
+        ("adds", "context: fork\nallowed-tools: add\n", "Add."),
+        ("bare", "context: fork\n", "Add."),
+    ])
+    .await;
+    let sum = "{\"numbers\": [1, 2]}";
+    let write = r#"{"file_path": "/x", "content": "x"}"#;
+    let model = Says::new([
+        calls(&[("a", "load_skill", &load("sums"))]),
+        calls(&[("b", "load_skill", &load("adds"))]),
+        calls(&[("c", "add", sum), ("d", "write_file", write)]),
+        text("added"),
+        calls(&[("e", "load_skill", &load("bare"))]),
+        calls(&[("f", "add", sum)]),
+        text("not added"),
+        text("done"),
+    ]);
+    let options = |_: &ThreadId| {
+        let mut options = SessionOptions::new(Dialect::DeepAgents);
+        options.allowed_tools = AllowedTools::Restrict;
+        options
+    };
+    let agent = Agent::deep_builder(model.clone())
+        .skills(world.skills_with(options, &[]))
+        .files(world.backend())
+        .tool(add())
+        .build()
+        .unwrap();
+    let mut thread = open(&agent).await;
+    thread.say("go", &NoWatcher).await.unwrap();
+    let said = |number: usize| {
+        let messages = model.request(number).messages;
+        messages.iter().map(|message| message.text()).collect::<Vec<_>>().join("\n")
+    };
+    let forked = said(3);
+    assert!(forked.contains("\n3\n") && forked.contains("Tool 'write_file' is not"), "{forked}");
+    assert!(forked.contains("Allowed tools: add, ls."), "{forked}");
+    assert!(said(6).contains("Tool 'add' is not") && said(6).contains("Allowed tools: ls."), "{}", said(6));
+    assert_eq!(results(&thread)[1..], ["added", "not added"]);
+}
+
 /// `context: fork` and `agent`: a sub-agent follows the skill, and its answer is the call's.
 #[tokio::test]
 async fn a_forked_skill_is_followed_by_its_sub_agent() {
@@ -149,7 +240,7 @@ async fn a_forked_skill_is_followed_by_its_sub_agent() {
     ])
     .await;
     let writer = Says::new([text("Herons are grey.")]);
-    let general = Says::new([]);
+    let general = Says::new([text("Nobody is me.")]);
     let model = Says::new([
         calls(&[
             ("a", "load_skill", r#"{"skill_name": "report", "args": "herons"}"#),
@@ -170,12 +261,16 @@ async fn a_forked_skill_is_followed_by_its_sub_agent() {
     let mut thread = open(&agent).await;
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), TurnStatus::Ended(TurnOutcome::Responded));
     assert_eq!(results(&thread)[0], "Herons are grey.");
-    assert!(results(&thread)[1].contains("Sub-agents: general-purpose, writer."), "{:?}", results(&thread));
+    assert_eq!(
+        results(&thread)[1],
+        "Note: The skill 'lost' is for the sub-agent 'nobody', which does not exist. The sub-agent \
+         'general-purpose' followed it instead.\n\nNobody is me."
+    );
     let seen = writer.request(0);
     assert!(seen.system_text().contains("Write about herons."), "{}", seen.system_text());
     assert!(seen.system_text().contains("**report** [Loaded]"));
     assert!(!model.request(1).system_text().contains("[Loaded]"), "it is not loaded here");
-    assert_eq!(general.count(), 0);
+    assert!(general.request(0).system_text().contains("Nobody."), "{}", general.request(0).system_text());
     assert_eq!(SkillsState::of(thread.states()).unwrap().usage()["report"].loads, 1);
 }
 
@@ -208,7 +303,7 @@ async fn a_skill_with_paths_is_offered_when_such_a_file_is_in_play() {
 #[tokio::test]
 async fn a_person_starts_a_skill_with_a_slash() {
     let world = World::new(&[
-        ("deploy", "disable-model-invocation: true\narguments: [where]\n", "Deploy to $1."),
+        ("deploy", "disable-model-invocation: true\narguments: [where]\n", "Deploy to $0."),
         ("inner", "user-invocable: false\n", "Inner."),
     ])
     .await;

@@ -18,7 +18,8 @@ pub(super) struct CommandLine {
 }
 
 impl CommandLine {
-    pub(super) fn new(workspace: &Path, scratch: &Path) -> Result<Self> {
+    /// `mounts` are more arguments of bubblewrap.
+    pub(super) fn new(workspace: &Path, scratch: &Path, mounts: &str) -> Result<Self> {
         let filter = scratch.join("filter");
         std::fs::write(&filter, system_call_filter().unwrap_or_default())?;
         let workspace = text(workspace)?;
@@ -42,14 +43,14 @@ impl CommandLine {
         let variables = [
             ("HOME", "/tmp/home".to_owned()),
             ("LANG", "C.UTF-8".to_owned()),
-            ("OUTPUT_DIR", "/ws/out".to_owned()),
+            ("OUTPUT_DIR", "/work/out".to_owned()),
             ("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned()),
-            ("RUN_DIR", "/ws/runs/1".to_owned()),
-            ("SKILLS_DIR", "/ws/skills".to_owned()),
+            ("RUN_DIR", "/work/runs/1".to_owned()),
+            ("SKILLS_DIR", "/skills".to_owned()),
             ("SKILL_NAME", SKILL.to_owned()),
             ("TMPDIR", "/tmp".to_owned()),
-            ("WORKSPACE_DIR", "/ws".to_owned()),
-            ("WORK_DIR", "/ws/work".to_owned()),
+            ("WORKSPACE_DIR", "/work".to_owned()),
+            ("WORK_DIR", "/work/work".to_owned()),
         ];
         let variables = variables.map(|(name, value)| format!(" --setenv {name} {value}")).concat();
         let line = format!(
@@ -58,10 +59,10 @@ impl CommandLine {
              --unshare-cgroup-try --uid 1000 --gid 1000 --hostname sandbox --new-session --die-with-parent --as-pid-1 \
              --cap-drop ALL --ro-bind /usr /usr{etc}{} --proc /proc --ro-bind /proc/sys /proc/sys --dev /dev \
              --size 16777216 --tmpfs /dev/shm --size 67108864 --perms 1777 --tmpfs /tmp --perms 0700 --dir /tmp/home \
-             --ro-bind {workspace} /ws --bind {workspace}/work /ws/work --bind {workspace}/out /ws/out \
-             --bind {workspace}/runs /ws/runs --tmpfs /ws/skills --ro-bind {workspace}/skills/{SKILL} /ws/skills/{SKILL} \
-             --remount-ro /ws/skills --remount-ro /dev --remount-ro / --clearenv{variables} \
-             --chdir /ws/skills/{SKILL} --seccomp 0 -- /bin/bash -lc true",
+             --bind {workspace}/work /work/work --bind {workspace}/out /work/out --bind {workspace}/runs /work/runs \
+             --dir /skills --ro-bind {workspace}/skills/{SKILL} /skills/{SKILL}{mounts} \
+             --remount-ro /dev --remount-ro / --clearenv{variables} \
+             --chdir /skills/{SKILL} --seccomp 0 -- /bin/bash -lc true",
             links.concat()
         );
         Ok(Self { arguments: line.split_whitespace().map(str::to_owned).collect(), filter })

@@ -2,6 +2,7 @@
 
 mod by_hand;
 mod collecting;
+mod given;
 mod left;
 mod staging;
 
@@ -19,6 +20,9 @@ use tokio::runtime::Runtime;
 use crate::task::Sample;
 
 pub(crate) use collecting::{FILES as COLLECTED, collect, floor as collect_floor};
+pub(crate) use given::{
+    FILES as GIVEN_FROM, by_hand as given_by_hand, run as run_given, write as write_project,
+};
 pub(crate) use left::{RUNS, left_behind};
 pub(crate) use staging::{FILES as STAGED, floor as stage_floor, stage, write};
 
@@ -67,8 +71,8 @@ async fn run(runner: &Runner, skill: &Path, command: &str) -> Result<()> {
 
 /// Makes a skill with one file, as most skills that only run a command.
 fn small_skill(place: &Place) -> Result<PathBuf> {
-    let skill = place.directory.path().join("small");
-    std::fs::create_dir(&skill)?;
+    let skill = place.directory.path().join("library").join(SKILL);
+    std::fs::create_dir_all(&skill)?;
     std::fs::write(skill.join("SKILL.md"), "---\nname: kit\ndescription: Runs `true`.\n---\n")?;
     Ok(skill)
 }
@@ -87,7 +91,7 @@ pub(crate) fn run_by_hand() -> Result<Sample> {
     let skill = small_skill(&place)?;
     // The workspace and the skill are those of a run.
     place.runtime.block_on(run(&place.runner(), &skill, "true"))?;
-    let line = by_hand::CommandLine::new(place.workspace()?.path(), place.directory.path())?;
+    let line = by_hand::CommandLine::new(place.workspace()?.path(), place.directory.path(), "")?;
     least_of(|| line.run())
 }
 

@@ -204,7 +204,7 @@ fn the_section_stands_around_locations_and_list() {
     5. **Unload when done**: Use `unload_skill("skill-name")` to free up a loading slot when a skill is no longer needed
 
     **When to Use Skills:**
-    - User's request matches a skill's domain (e.g., "research X" -> web-research skill)
+    - User's request matches a skill's domain
     - You need specialized knowledge or structured workflows
     - A skill provides proven patterns for complex tasks
 

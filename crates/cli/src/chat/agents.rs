@@ -1,33 +1,39 @@
 //! The agents of a chat: model, skills, files, rules, sandbox and stored threads.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use prowess_agent::backends::Backends;
 use prowess_agent::cost::Price;
-use prowess_agent::middleware::{CostLimit, Hooks, SandboxedHooks, Skills, SubAgents};
+use prowess_agent::middleware::{CostLimit, Hooks, SandboxedHooks, SkillModels, Skills, SubAgents};
 use prowess_agent::{Agent, AgentOptions, Model, ThreadId, ThreadStore, TurnLimits};
-use prowess_backend::{CompositeBackend, LocalBackend, VirtualPath};
+use prowess_backend::VirtualPath;
 use prowess_catalog::Catalog;
 use prowess_mcp::client::{Patience, ServerFiles, ServerTools, Servers};
+use prowess_permission::real_path::real_path;
 use prowess_permission::{Broker, FileApprovals, Permissions};
+use prowess_skills::options::SkillPaths;
 use prowess_skills::{Capabilities, Dialect, Lifetime, RunSetup, SessionOptions, SkillSession};
 use prowess_store::SqliteStore;
+use prowess_workspace::tree::Tree;
 use prowess_workspace::{Artifacts, Network, Runner, Scope};
 
+use super::kept_trust::KeptTrust;
+use super::memory::ChatMemory;
 use super::model::{self, ModelDefaults};
 use super::old_approvals;
 use super::open_thread::{LEASE, check_own};
 use super::permissions::policy;
 use super::run_files::RunFiles;
+use super::skill_model;
 use super::thread_artifacts::OwnArtifacts;
 use super::thread_directory::ThreadDirectory;
+use super::tree::{ChatTree, PathNames, THREAD_FILES};
+use super::turn::Approver;
+use crate::agent_files::FoundAgents;
 use crate::artifacts;
 use crate::config::{Amount, Config, Flag, Inherited, OfProject, SkillSettings};
 use crate::options::RootArgs;
-use crate::project::MEMORY;
 use crate::servers;
 use crate::terminal::{count, printable};
 use crate::visibility::ChatSkills;
@@ -35,15 +41,17 @@ use crate::workspace_dir::WorkspaceDir;
 
 /// The name of the agent in rules and in telemetry.
 pub(super) const NAME: &str = crate::visibility::CHAT_AGENT;
-/// Directories for what was moved out of the conversation into files. They are stored with the thread, not among the
-/// user's files.
-pub(super) const THREAD_FILES: [&str; 2] = ["conversation_history", "large_tool_results"];
+/// The directory of history files among the files stored with a thread.
+const HISTORY: &str = THREAD_FILES[0];
+/// Where a model may make new skills, in the project.
+const NEW_SKILLS: &str = ".prowess/skills";
 
-/// The system prompt.
+/// The system prompt. `prompt` puts in the paths.
 const PROMPT: &str = "You are an agent in a person's terminal. You work for that person, with skills and tools. \
-Look at the skills first: if one fits the task, load it and follow it, and unload it when it is no longer needed. The files \
-under `/` are the files of the directory that the person works in. Commands of skills run in a sandbox with their own \
-workspace. It has those files only if you give them as inputs. You get back the files that a command writes below `out/`. \
+Look at the skills first: if one fits the task, load it and follow it, and unload it when it is no longer needed. Paths mean the \
+same in all tools. {project} is the directory that the person works in. {skills}/NAME has the files of a skill. {work} is your \
+own workspace. Commands of skills run in a sandbox, which has a file of the project only if the command names its path below \
+{project}. They cannot change the project: let them write to {work}/out, and copy a result with copy_file. \
 Some calls wait until the person allows them. If a call is refused, do not work around that: say what you need. \
 Be brief. Write in Markdown.";
 
@@ -62,6 +70,8 @@ pub(super) struct ChatAgents {
     /// The options of the command line, which override the configuration.
     flags: Vec<Flag>,
     pub(super) model: Arc<dyn Model>,
+    /// The models that skills can choose. A key may come from a program, so each model is made once.
+    skill_models: SkillModels,
     pub(super) store: SqliteStore,
     /// The working directory of the person.
     pub(super) directory: PathBuf,
@@ -69,11 +79,12 @@ pub(super) struct ChatAgents {
     pub(super) state: PathBuf,
     pub(super) root_args: RootArgs,
     pub(super) catalog: Arc<Mutex<Catalog>>,
-    create_in: Vec<String>,
+    /// The sub-agents that files and the configuration define.
+    pub(super) sub_agents: FoundAgents,
     /// The part of the project's configuration that is used.
     configuration: OfProject,
-    /// Whether the project's AGENTS.md is used.
-    trusts_memory: bool,
+    pub(super) memory: ChatMemory,
+    approver: Approver,
     /// The last notice about untrusted items.
     notice: Option<String>,
     pub(super) permissions: Permissions,
@@ -85,6 +96,8 @@ pub(super) struct ChatAgents {
     project: PathBuf,
     /// Other MCP servers, if there are any.
     servers: Option<Arc<Servers>>,
+    /// How the model knows the places that it sees.
+    names: PathNames,
 }
 
 /// What [`ChatAgents`] is made from.
@@ -97,13 +110,23 @@ pub(super) struct AgentSetup {
     pub(super) artifacts: Artifacts,
     pub(super) workspace_dir: WorkspaceDir,
     pub(super) state: PathBuf,
+    pub(super) approver: Approver,
 }
 
 impl ChatAgents {
     /// Makes the agents. Also returns notices about old approvals and about servers that cannot be used.
     pub(super) async fn new(found: AgentSetup) -> Result<(Self, Vec<String>)> {
-        let AgentSetup { config, flags, root_args, mut skills, runner, artifacts, workspace_dir, state } =
-            found;
+        let AgentSetup {
+            config,
+            flags,
+            root_args,
+            mut skills,
+            runner,
+            artifacts,
+            workspace_dir,
+            state,
+            approver,
+        } = found;
         let model = model::configured(&config.settings)?;
         let directory = std::env::current_dir().context("the working directory cannot be read")?;
         if directory.to_str().is_none() {
@@ -123,18 +146,23 @@ impl ChatAgents {
             notices.extend(connected.notices.into_iter().chain(more));
             servers = Some(connected.servers);
         }
+        let sub_agents = skills.sub_agents(&config.settings);
+        notices.extend(sub_agents.problems.iter().cloned());
         let agents = Self {
+            names: PathNames::of(runner.executor.as_deref()).await,
+            memory: ChatMemory::read(&config.settings.memory, &skills, &directory)?,
+            sub_agents,
             model,
+            skill_models: skill_model::models(&config.settings),
             store,
             directory,
             state,
             root_args,
             configuration: skills.configuration()?,
-            trusts_memory: skills.trusts_memory(),
+            approver,
             notice: skills.notice(),
             project: artifacts::project(&skills)?,
             catalog: Arc::new(Mutex::new(skills.catalog)),
-            create_in: skills.create_in,
             permissions,
             runner,
             artifacts,
@@ -156,11 +184,15 @@ impl ChatAgents {
         ChatSkills::new(&self.catalog(), &self.config)
     }
 
+    /// The workspace of a thread, whether it exists or not.
+    pub(super) fn workspace_of(&self, thread: &ThreadId) -> PathBuf {
+        self.runner.workspaces.path_of(thread.as_str())
+    }
+
     /// Knows the files that runs of a thread write.
     pub(super) fn run_files(&self, thread: &ThreadId) -> Result<RunFiles> {
-        let workspace = self.runner.workspaces.path_of(thread.as_str());
         let (scope, place) = (self.artifacts_of(thread)?.scope().clone(), self.thread_files(thread));
-        Ok(RunFiles::new(workspace, &place, scope, self.workspace_dir.clone()))
+        Ok(RunFiles::new(self.workspace_of(thread), &place, scope, self.workspace_dir.clone()))
     }
 
     /// Looks for skills again. Returns a notice if something changed.
@@ -171,7 +203,8 @@ impl ChatAgents {
             // `prowess servers` shows what cannot be used.
             skills.catalog = servers::add_skills(servers, &skills.catalog, Patience::endless()).await.0;
         }
-        let mut is_same = same(&known, &skills.catalog) && self.trusts_memory == skills.trusts_memory();
+        let memory = ChatMemory::read(&self.config.settings.memory, &skills, &self.directory)?;
+        let mut is_same = same(&known, &skills.catalog) && self.memory.is_same(&memory);
         let configuration = skills.configuration()?;
         if self.configuration != configuration {
             // The project's settings are used only while they are trusted; its restrictions stay.
@@ -183,14 +216,19 @@ impl ChatAgents {
                 policy(&config, &self.workspace_dir),
             );
             (self.config, self.configuration, is_same) = (config, configuration, false);
+            self.forget_skill_models();
         }
-        self.trusts_memory = skills.trusts_memory();
+        self.memory = memory;
+        let sub_agents = skills.sub_agents(&self.config.settings);
+        let changed = if is_same { "sub-agents" } else { "skills" };
+        is_same &= self.sub_agents == sub_agents;
+        self.sub_agents = sub_agents;
         let notice = skills.notice();
         // A notice is shown once.
         let news = notice.clone().filter(|_| notice != self.notice);
         self.notice = notice;
         *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = skills.catalog;
-        let changed = || "the skills have changed; the model now sees the new list".to_owned();
+        let changed = || format!("the {changed} have changed; the model now sees the new list");
         Ok((!is_same).then(|| news.unwrap_or_else(changed)))
     }
 
@@ -216,6 +254,11 @@ impl ChatAgents {
         let mut runner = self.runner.clone();
         // Sub-agents have other threads, and share these artifacts.
         runner.artifacts = Some(Arc::new(self.artifacts_of(thread)?));
+        let tree = self.chat_tree(thread, runner.clone());
+        let mut summarisation = settings.compaction.options();
+        let history = format!("{}/{HISTORY}", tree.tree(thread).work());
+        summarisation.history_path_prefix =
+            VirtualPath::parse(&history).map_err(|error| anyhow!("{error}"))?;
         let mut options = AgentOptions::default();
         (options.limits, options.lease) = (limits, LEASE);
         let manner = ModelDefaults {
@@ -224,12 +267,13 @@ impl ChatAgents {
         };
         let mut agent = Agent::deep_builder(Arc::clone(&self.model))
             .name(NAME)
-            .prompt(PROMPT)
+            .prompt(prompt(&tree.tree(thread)))
             .middleware(ThreadDirectory(self.directory.clone()))
             .middleware(OwnArtifacts)
             .middleware(manner)
-            .skills(self.skills(&runner))
-            .files(self.files(thread)?)
+            .skills(self.skills(&tree, self.skill_permissions(&tree.thread_files)))
+            .files(tree.clone().files(Arc::clone(&self.catalog), thread)?)
+            .summarisation(summarisation)
             .permissions(self.file_permissions(thread))
             .store(Arc::new(self.store.clone()) as Arc<dyn ThreadStore>)
             .options(options);
@@ -241,10 +285,12 @@ impl ChatAgents {
         }
         let hooks = Hooks::new(self.config.hooks()?).commands(SandboxedHooks::new(runner));
         agent = agent.hooks(hooks);
-        // AGENTS.md is read only if it is trusted.
-        if self.trusts_memory && self.directory.join(MEMORY).is_file() {
-            agent = agent.memory([format!("/{MEMORY}")]);
-        }
+        agent = agent.watch_changes(Arc::new(KeptTrust::new(self.approver)));
+        let base = agent.clone();
+        agent = self.with_sub_agents(agent, &base, &tree, thread)?;
+        let own = tree.tree(thread);
+        let shown = |path: &Path| VirtualPath::parse(&own.shown(path)?).ok();
+        agent = agent.given_memory(self.memory.middleware(&shown));
         if let Some(Amount(most)) = settings.limits.cost {
             agent = agent.middleware(CostLimit::new(self.config.settings.prices()?, dollars(most)?));
         }
@@ -258,22 +304,19 @@ impl ChatAgents {
         Ok(self.artifacts.in_scope(scope))
     }
 
-    fn skills(&self, runner: &Runner) -> Skills {
+    pub(super) fn skills(&self, tree: &ChatTree, permissions: Permissions) -> Skills {
         let settings = self.config.settings.skills.clone();
-        let (catalog, runner) = (Arc::clone(&self.catalog), runner.clone());
+        let (catalog, tree) = (Arc::clone(&self.catalog), tree.clone());
         let hosts: Vec<_> = self.config.settings.sandbox.host_rules().collect();
-        let (directory, writable) = (self.directory.clone(), self.config.settings.run.writable_paths());
-        let create_in = self.create_in.clone();
-        let permissions = self.skill_permissions();
-        let own = self.config.settings.clone();
+        let writable = self.config.settings.run.writable_paths();
         let servers = self.servers.clone();
-        // A key may come from a program, so each model is made once.
-        let known: Mutex<BTreeMap<String, Option<Arc<dyn Model>>>> = Mutex::default();
         let skills = Skills::new(move |thread| {
             let mut options = session_options(&settings);
-            options.create_in.clone_from(&create_in);
-            let mut runs = RunSetup::new(runner.clone(), thread.as_str());
-            runs.tree = runs.tree.project(&directory);
+            let own = tree.tree(thread);
+            options.skill_paths = SkillPaths::Below(own.skills());
+            options.create_in = own.shown(&tree.project.join(NEW_SKILLS)).into_iter().collect();
+            let mut runs = RunSetup::new(tree.runner.clone(), thread.as_str());
+            runs.tree = own;
             runs.writable.clone_from(&writable);
             if !hosts.is_empty() {
                 runs.network = Network::Hosts(hosts.clone());
@@ -286,26 +329,19 @@ impl ChatAgents {
                 None => session,
             }
         });
-        skills.models(move |name| {
-            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-            known.entry(name.to_owned()).or_insert_with(|| model::for_skill(&own, name)).clone()
-        })
+        skills.models(self.skill_models.clone())
     }
 
-    /// The files of the working directory, and those stored with the thread.
-    fn files(&self, thread: &ThreadId) -> Result<Backends> {
-        let own = LocalBackend::open(&self.directory);
-        let own = own.with_context(|| format!("{} cannot be read", self.directory.display()))?;
-        let mut files = CompositeBackend::new(Arc::new(own));
-        for name in THREAD_FILES {
-            let place = self.thread_files(thread).join(name);
-            make(&place)?;
-            let kept = LocalBackend::open(&place);
-            let kept = kept.with_context(|| format!("{} cannot be read", place.display()))?;
-            let at = VirtualPath::root().join(name).map_err(|error| anyhow!("{error}"))?;
-            files = files.mount(at, Arc::new(kept));
-        }
-        Ok(Backends::from(Arc::new(files)))
+    /// Finds the models of skills again, because the settings changed.
+    pub(super) fn forget_skill_models(&mut self) {
+        self.skill_models = skill_model::models(&self.config.settings);
+    }
+
+    /// Where the paths that the model of a thread sees really are.
+    fn chat_tree(&self, thread: &ThreadId, runner: Runner) -> ChatTree {
+        let (project, thread_files) = (real_path(&self.directory), self.thread_files(thread));
+        let memory = self.memory.outside().map(PathBuf::from).collect();
+        ChatTree { project, thread_files, memory, runner, names: self.names }
     }
 
     /// The command line that continues a thread, with its roots and its workspace directory.
@@ -327,6 +363,21 @@ impl ChatAgents {
     pub(super) fn thread_files(&self, thread: &ThreadId) -> PathBuf {
         crate::threads::files(&self.state, thread)
     }
+}
+
+/// The system prompt, with the paths that the model sees.
+pub(super) fn prompt(tree: &Tree) -> String {
+    with_places(PROMPT, tree)
+}
+
+/// A text with the paths that the model sees.
+pub(super) fn with_places(text: &str, tree: &Tree) -> String {
+    let project = tree.project_directory().and_then(|project| tree.shown(project)).unwrap_or_default();
+    let code = |path: &str| format!("`{path}`");
+    text.replace("{project}", &code(&project))
+        .replace("{skills}/NAME", &code(&tree.skill("NAME")))
+        .replace("{work}/out", &code(&format!("{}/out", tree.work())))
+        .replace("{work}", &code(&tree.work()))
 }
 
 /// A limit in dollars.

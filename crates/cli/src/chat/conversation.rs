@@ -7,11 +7,12 @@ use prowess_agent::middleware::{Compaction, Skills, Summarisation};
 use prowess_agent::{Agent, Thread, ThreadId};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::agents::{ChatAgents, THREAD_FILES};
+use super::agents::ChatAgents;
 use super::context_usage::ContextUsage;
 use super::events::{ChatEvent, EventTranslator};
 use super::input::{Entered, Input};
 use super::input_display::InputDisplay;
+use super::tree::THREAD_FILES;
 use super::turn::{Approver, at_keyboard, explain};
 use super::view::View;
 use super::watch::{Watch, WatchState, watched};
@@ -89,7 +90,8 @@ impl Conversation {
     /// How full the context window is.
     pub(super) async fn context_usage(&mut self) -> Result<ContextUsage> {
         let request = self.thread.preview().await.map_err(explain)?;
-        Ok(ContextUsage::of(&request, self.thread.states(), &*self.agents.model))
+        let current = self.thread.state().current_request();
+        Ok(ContextUsage::of(&request, self.thread.states(), current, &*self.agents.model))
     }
 
     /// Summarises the conversation; `None` if the person interrupts.

@@ -39,8 +39,21 @@ pub(super) fn call(tool: &str, arguments: &Value) -> String {
     printable_start(&told, MAX_LINE)
 }
 
-/// The result of a call, if there is more to say than that it is done.
-pub(super) fn result(text: &str, is_error: bool, data: Option<&ToolData>) -> Option<String> {
+/// The result of a call, and the skill that approved it, if there is more to say than that it is done.
+pub(super) fn result(
+    text: &str,
+    is_error: bool,
+    data: Option<&ToolData>,
+    preapproved_by: Option<&str>,
+) -> Option<String> {
+    let skill = preapproved_by.map(|skill| printable_start(skill, MAX_LINE));
+    let approved = skill.map(|skill| format!("approved by allowed-tools of {skill}"));
+    let told = [outcome_of_call(text, is_error, data), approved];
+    told.into_iter().flatten().reduce(|told, more| format!("{told}, {more}"))
+}
+
+/// The outcome of a call, if there is more to say than that it is done.
+fn outcome_of_call(text: &str, is_error: bool, data: Option<&ToolData>) -> Option<String> {
     if let Some(why) = refusal(data) {
         return Some(why);
     }
@@ -157,15 +170,28 @@ mod tests {
     fn a_run_is_told_by_its_report() {
         let mut ran = RunSummary::default();
         ran.sandbox = "bwrap".to_owned();
-        let told = |ran: RunSummary| result("{}", false, Some(&ToolData::Ran(Box::new(ran))));
+        let told = |ran: RunSummary| result("{}", false, Some(&ToolData::Ran(Box::new(ran))), None);
         assert_eq!(told(ran.clone()).as_deref(), Some("exit 0, sandbox bwrap"));
         ran.timed_out = true;
         assert_eq!(told(ran).as_deref(), Some("timed out, sandbox bwrap"));
         // What a tool says is no report, whatever it looks like.
-        assert_eq!(result("{\"exit_code\": 1}", false, None), None);
+        assert_eq!(result("{\"exit_code\": 1}", false, None, None), None);
         assert_eq!(
-            result("Error: there is no such file", true, None).as_deref(),
+            result("Error: there is no such file", true, None, None).as_deref(),
             Some("there is no such file")
+        );
+    }
+
+    #[test]
+    fn a_preapproved_call_names_the_skill() {
+        let ran = ToolData::Ran(Box::default());
+        assert_eq!(
+            result("{}", false, Some(&ran), Some("git-help")).as_deref(),
+            Some("exit 0, approved by allowed-tools of git-help")
+        );
+        assert_eq!(
+            result("Wrote it.", false, None, Some("notes")).as_deref(),
+            Some("approved by allowed-tools of notes")
         );
     }
 
@@ -173,7 +199,7 @@ mod tests {
     fn only_a_person_refuses_in_words_of_their_own() {
         let refused = |by, message: Option<&str>| {
             let data = ToolData::Refused { by, message: message.map(str::to_owned), rule: None };
-            result("The user said no: x", true, Some(&data))
+            result("The user said no: x", true, Some(&data), None)
         };
         assert_eq!(
             refused(RefusedBy::Person, Some(" not today ")).as_deref(),

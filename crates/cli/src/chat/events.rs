@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
+use prowess_agent::agent::BY_MIDDLEWARE;
 use prowess_agent::id::CallId;
-use prowess_agent::middleware::SkillsState;
+use prowess_agent::middleware::{SkillsState, Summarisation};
 use prowess_agent::thread_state::StateChange;
 use prowess_agent::tool::ToolData;
 use prowess_agent::{CallReply, Event, ThreadId, ThreadUpdate, ToolCall, TurnOutcome, WaitingCall};
@@ -15,6 +16,7 @@ use serde_json::Value;
 
 use super::made::MadeFile;
 use super::run_files::RunFiles;
+use super::window_notice;
 
 /// How far file times may lag behind the clock.
 const TICK: Duration = Duration::from_millis(10);
@@ -49,6 +51,8 @@ pub(crate) enum ChatEvent {
         milliseconds: Option<u64>,
         /// The result as data: the end of a command, or who refused the call.
         data: Option<ToolData>,
+        /// The skill whose `allowed-tools` approved the call, so that nobody was asked.
+        preapproved_by: Option<String>,
     },
     /// A run wrote a file, or saved an artifact.
     File {
@@ -133,6 +137,7 @@ impl EventTranslator {
             ThreadUpdate::Progress(call, text) => {
                 vec![ChatEvent::Progress { call: call.clone(), text: text.to_owned() }]
             }
+            ThreadUpdate::Notice(text) => vec![ChatEvent::Note { text: text.to_owned() }],
             ThreadUpdate::Stored(event) => self.stored(event),
             _ => Vec::new(),
         }
@@ -142,6 +147,10 @@ impl EventTranslator {
         match event {
             Event::ModelResponded { model, message, usage, .. } => {
                 self.add_calls(message.tool_calls().cloned());
+                // A line that a person typed became a call. No model said anything.
+                if model == BY_MIDDLEWARE {
+                    return Vec::new();
+                }
                 let (input_tokens, output_tokens) = (usage.input, usage.output);
                 vec![ChatEvent::Said { model: model.clone(), input_tokens, output_tokens }]
             }
@@ -176,11 +185,16 @@ impl EventTranslator {
                     is_error,
                     milliseconds,
                     data,
+                    preapproved_by: answer.preapproved_by.clone(),
                 });
                 events.extend(files.into_iter().flatten());
                 events
             }
-            Event::StateChanged { changes } => skills(changes),
+            Event::StateChanged { changes } => {
+                let notices = changes.iter().filter_map(Summarisation::notice);
+                let notes = notices.map(|notice| ChatEvent::Note { text: window_notice::text(&notice) });
+                skills(changes).into_iter().chain(notes).collect()
+            }
             Event::Replied { call, reply } => {
                 // Other calls that this reply ends have their own events.
                 let reply = match reply.clone() {
@@ -249,6 +263,7 @@ mod tests {
                 is_error: false,
                 milliseconds: None,
                 data: None,
+                preapproved_by: None,
             },
             ChatEvent::File { call: call(), name: text(), path: None, bytes: None, fetch: None },
             ChatEvent::Made { files: Vec::new(), more: 1, directory: None },

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use prowess_agent::tool::{ChangedFile, FileChange};
+use prowess_agent::tool::{ChangeKind, ChangedFile};
 use prowess_skills::run_summary::RunSummaryProjectFile;
 use serde::Serialize;
 
@@ -40,11 +40,11 @@ pub(crate) enum How {
     Saved,
 }
 
-impl From<FileChange> for How {
-    fn from(change: FileChange) -> Self {
+impl From<ChangeKind> for How {
+    fn from(change: ChangeKind) -> Self {
         match change {
-            FileChange::Created => Self::Created,
-            FileChange::Replaced => Self::Replaced,
+            ChangeKind::Created => Self::Created,
+            ChangeKind::Replaced => Self::Replaced,
             _ => Self::Edited,
         }
     }
@@ -142,14 +142,14 @@ mod tests {
             made.add_changed(&changed, &out, &own);
         };
         assert_eq!(made.take(&out), None, "nothing was made");
-        change(&mut made, "threads/kept.md", FileChange::Created);
-        change(&mut made, "ws/draft.md", FileChange::Created);
+        change(&mut made, "threads/kept.md", ChangeKind::Created);
+        change(&mut made, "ws/draft.md", ChangeKind::Created);
         assert_eq!(made.take(&out), None, "nothing for the person");
-        change(&mut made, "b.md", FileChange::Edited);
-        change(&mut made, "a.md", FileChange::Created);
-        change(&mut made, "a.md", FileChange::Edited);
-        change(&mut made, "gone.md", FileChange::Created);
-        change(&mut made, "ws/out/c.md", FileChange::Replaced);
+        change(&mut made, "b.md", ChangeKind::Edited);
+        change(&mut made, "a.md", ChangeKind::Created);
+        change(&mut made, "a.md", ChangeKind::Edited);
+        change(&mut made, "gone.md", ChangeKind::Created);
+        change(&mut made, "ws/out/c.md", ChangeKind::Replaced);
         std::fs::remove_file(at("gone.md")).unwrap();
         let Some(ChatEvent::Made { files, more: 0, directory: None }) = made.take(&out) else {
             panic!("a list")
@@ -162,7 +162,7 @@ mod tests {
         );
         assert_eq!(files[0].bytes, Some(4), "its size now");
         for number in 0..20 {
-            change(&mut made, &format!("{number}.md"), FileChange::Created);
+            change(&mut made, &format!("{number}.md"), ChangeKind::Created);
         }
         let Some(ChatEvent::Made { files, more, directory: Some(_) }) = made.take(&out) else {
             panic!("a list")

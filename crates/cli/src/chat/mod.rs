@@ -9,10 +9,13 @@ mod events;
 mod history;
 mod input;
 mod input_display;
+mod kept_trust;
 mod keyboard;
 mod keys;
 mod line_editor;
 mod made;
+mod memory;
+mod memory_files;
 mod model;
 mod model_key;
 mod old_approvals;
@@ -21,13 +24,17 @@ mod permissions;
 mod questions;
 mod restore_terminal;
 mod run_files;
+mod skill_model;
 mod slash_commands;
+mod sub_agents;
 mod thread_artifacts;
 mod thread_directory;
+mod tree;
 mod turn;
 mod unsent_message;
 mod view;
 mod watch;
+mod window_notice;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -110,7 +117,8 @@ pub(crate) async fn run(start: Start) -> Result<End> {
     let history = state.join("history");
     let unsent = Arc::new(UnsentMessage::default());
     restore_terminal::on_signals(&history, &unsent)?;
-    let found = AgentSetup { config, flags, root_args, skills, runner, artifacts, workspace_dir, state };
+    let found =
+        AgentSetup { config, flags, root_args, skills, runner, artifacts, workspace_dir, state, approver };
     let (agents, notices) = ChatAgents::new(found).await?;
     let id = match &resume {
         Some(wanted) => crate::threads::find(&agents.store, &agents.directory, wanted).await?,

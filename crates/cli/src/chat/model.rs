@@ -9,7 +9,7 @@ use prowess_agent::model::{Effort, ModelErrorKind, ModelLimits, ModelResponse};
 use prowess_agent::{Middleware, MiddlewareContext, Model, ModelError};
 use prowess_models::{Anthropic, EffortField, Offline, OpenAi, Thinking};
 
-use crate::config::{Amount, Api, ModelName, ModelSettings, ProviderSettings, Settings};
+use crate::config::{Amount, Api, ModelName, ProviderSettings, Settings};
 use crate::terminal::printable;
 
 /// The configured model. Fails at once if a key is missing.
@@ -31,22 +31,6 @@ pub(super) fn configured(settings: &Settings) -> Result<Arc<dyn Model>> {
         settings.model.max_output_tokens.map(|most| most.0),
     );
     build((name, provider), model, &settings.model.name.to_string(), limits)
-}
-
-/// The model that a skill wants, if it is available. It must be of the provider that the person chose, because the
-/// conversation is sent there.
-pub(super) fn for_skill(settings: &Settings, name: &str) -> Option<Arc<dyn Model>> {
-    let ModelName::Of { provider, .. } = &settings.model.name else { return None };
-    let model = name.strip_prefix(&format!("{provider}:")).unwrap_or(name);
-    let mut settings = settings.clone();
-    // Settings of one model may be wrong for another.
-    let name_of_skill = ModelName::Of { provider: provider.clone(), model: model.to_owned() };
-    settings.model =
-        ModelSettings { name: name_of_skill, effort: None, context_window: None, max_output_tokens: None };
-    let found = configured(&settings);
-    found
-        .inspect_err(|error| tracing::warn!(name, %error, "The model that a skill wants is not available"))
-        .ok()
 }
 
 fn build(
@@ -101,6 +85,9 @@ pub(super) fn advice(error: &ModelError, settings: &Settings) -> Option<String> 
         }
         ModelErrorKind::RateLimited | ModelErrorKind::Overloaded => {
             "try again later, or switch to another model with /model".to_owned()
+        }
+        ModelErrorKind::NoSuchModel => {
+            format!("check the name of the model with {name}, or switch to another model with /model")
         }
         _ => return None,
     })

@@ -1,12 +1,14 @@
 //! The permission rules of a chat: built-in rules, and those of the configuration.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use prowess_agent::ThreadId;
 use prowess_permission::real_path::real_path;
-use prowess_permission::{Decision, Pattern, Permissions, Policy, Rule, RuleSource};
+use prowess_permission::{Decision, Kind, Pattern, Permissions, Policy, Rule, RuleSource};
 
-use super::agents::{ChatAgents, NAME, THREAD_FILES};
+use super::agents::{ChatAgents, NAME};
+use super::tree::THREAD_FILES;
 use crate::config::{Config, guards};
 use crate::workspace_dir::WorkspaceDir;
 
@@ -25,8 +27,9 @@ pub(super) fn policy(config: &Config, workspace_dir: &WorkspaceDir) -> Policy {
 }
 
 impl ChatAgents {
-    /// The rules for skills. Inputs of a run need approval unless they are in the working directory.
-    pub(super) fn skill_permissions(&self) -> Permissions {
+    /// The rules for skills. Inputs of a run need approval unless they are in the working directory, or were moved out of
+    /// the conversation into files.
+    pub(super) fn skill_permissions(&self, thread_files: &Path) -> Permissions {
         let here = Pattern::literal(&self.directory.to_string_lossy());
         let below = format!("{}/*", here.as_str().trim_end_matches('/'));
         let rules = [
@@ -37,7 +40,7 @@ impl ChatAgents {
         ];
         let policy = self.config.policy(NAME, &self.workspace_dir);
         // The working directory may be the home directory, or contain secrets.
-        let rules = rules.into_iter().chain(guards(&self.workspace_dir));
+        let rules = rules.into_iter().chain(guards(&self.workspace_dir)).chain(kept_rules(thread_files));
         Permissions::new(
             Arc::clone(self.permissions.broker()),
             NAME,
@@ -45,13 +48,34 @@ impl ChatAgents {
         )
     }
 
+    /// The agent may use its own workspace, in which commands run: nothing there is a file of the person.
+    fn workspace_rules(&self, thread: &ThreadId) -> impl Iterator<Item = Rule> {
+        let workspace = real_path(&self.workspace_of(thread));
+        ["out", "work", "runs"].into_iter().flat_map(move |directory| {
+            let here = Pattern::literal(&workspace.join(directory).to_string_lossy()).as_str().to_owned();
+            let below = format!("{here}/*");
+            ["read", "write"].into_iter().flat_map(move |kind| {
+                [&here, &below].map(|pattern| Rule::new(kind, pattern, Decision::Allow))
+            })
+        })
+    }
+
     /// The rules for the file tools. The agent may read what was moved out of its own conversation into files.
     pub(super) fn file_permissions(&self, thread: &ThreadId) -> Permissions {
-        let kept = THREAD_FILES.map(|name| {
-            let place = Pattern::literal(&real_path(&self.thread_files(thread).join(name)).to_string_lossy());
-            Rule::new("read", &format!("{place}*"), Decision::Allow)
-        });
-        let policy = policy(&self.config, &self.workspace_dir).rules(RuleSource::BuiltInAgent, kept);
+        let kept = kept_rules(&self.thread_files(thread));
+        // A rule such as `write = "allow"` is about the working directory, and not about these files.
+        let outside =
+            self.memory.outside().map(|path| Rule::guard(&Kind::WRITE, Pattern::literal(&path).as_str()));
+        let rules = kept.chain(outside).chain(self.workspace_rules(thread));
+        let policy = policy(&self.config, &self.workspace_dir).rules(RuleSource::BuiltInAgent, rules);
         Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy)
     }
+}
+
+/// The agent may read what was moved out of its own conversation into files.
+fn kept_rules(thread_files: &Path) -> impl Iterator<Item = Rule> + use<> {
+    let places = THREAD_FILES.map(|name| real_path(&thread_files.join(name)));
+    places.into_iter().map(|place| {
+        Rule::new("read", &format!("{}*", Pattern::literal(&place.to_string_lossy())), Decision::Allow)
+    })
 }

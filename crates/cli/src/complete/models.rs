@@ -13,10 +13,11 @@ const WELL_KNOWN: [&str; 6] = [
     "anthropic:claude-haiku-4-5",
 ];
 
-/// The configured model, models with a price, well-known models, and the prefixes of all providers.
+/// The configured model, aliases, models with a price, well-known models, and the prefixes of all providers.
 pub(super) fn names() -> Option<Vec<Suggestion>> {
     let settings = settings()?;
     let mut names = vec!["offline".to_owned(), settings.model.name.to_string()];
+    names.extend(settings.alias.keys().map(ToString::to_string));
     // A price can be for a pattern, and a model needs a provider.
     let priced = settings.price.keys().filter(|name| !name.ends_with('*') && name.contains(':'));
     names.extend(priced.map(ToString::to_string));

@@ -7,6 +7,7 @@ use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::agent::AgentSettings;
 use super::source::{Owner, Source};
 use super::value::{Origin, Values, json, put_table};
 use super::{OTHER_TABLES, permission};
@@ -18,7 +19,28 @@ pub(crate) fn settings(source: &Source) -> Result<Values> {
     let mut values = Values::new();
     OTHER_TABLES.iter().for_each(|name| drop(table.remove(*name)));
     put_table(&mut values, &[], &table, &origin);
+    remove_rules_of_agents(&mut values);
     Ok(values)
+}
+
+/// Leaves the definitions of sub-agents in `[agent.NAME]`. Whoever reads the rules checks the other keys.
+fn remove_rules_of_agents(values: &mut Values) {
+    let is_of_agent = |path: &[String]| path.first().is_some_and(|table| table == "agent");
+    values.retain(|path, _| {
+        !is_of_agent(path) || path.get(2).is_none_or(|key| AgentSettings::KEYS.contains(&key.as_str()))
+    });
+    // An agent that has only rules is not defined here.
+    for length in [2, 1] {
+        let tables = values
+            .iter()
+            .filter(|(path, value)| is_of_agent(path) && path.len() == length && value.json.is_object());
+        let has_keys = |path: &Vec<String>| {
+            values.keys().any(|other| other.len() > path.len() && other.starts_with(path))
+        };
+        let empty: Vec<Vec<String>> =
+            tables.map(|(path, _)| path.clone()).filter(|path| !has_keys(path)).collect();
+        empty.iter().for_each(|path| drop(values.remove(path)));
+    }
 }
 
 /// The rules and hooks of a file. Unless the file is trusted, this looks up no paths.

@@ -4,11 +4,15 @@
 //! Each source becomes a map of [values](value) with their origins. [`read`] makes the [`Settings`] of them, and each type of
 //! a value checks itself ([`setting`]). One file holds the keys of one table: those of `[model]` are in `model.rs`.
 
+mod agent;
+mod alias;
 mod artifacts;
+mod compaction;
 mod document;
 mod environment;
 mod limits;
 mod mcp;
+mod memory;
 mod model;
 mod permission;
 mod price;
@@ -31,13 +35,16 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Result, anyhow};
 use prowess_agent::middleware::HookSet;
-use prowess_permission::{Policy, RuleSource};
+use prowess_permission::{Policy, Rule, RuleSource};
 use serde_json::{Map, Value};
 
+pub(crate) use self::agent::SubAgentName;
+pub(crate) use self::alias::is_family;
 pub(crate) use self::artifacts::ScopeWord;
 use self::document::Rules;
 pub(crate) use self::environment::{Flag, MCP_TOKEN};
 pub(crate) use self::mcp::McpSettings;
+pub(crate) use self::memory::{AGENTS, MemoryPath, MemorySettings};
 pub(crate) use self::model::{ModelName, ModelSettings};
 pub(crate) use self::permission::{guards, path_base};
 pub(crate) use self::provider::{Api, ProviderSettings};
@@ -53,7 +60,7 @@ use crate::terminal::printable;
 use crate::workspace_dir::WorkspaceDir;
 
 /// The tables that are not settings.
-const OTHER_TABLES: [&str; 3] = ["permission", "agent", "hooks"];
+const OTHER_TABLES: [&str; 2] = ["permission", "hooks"];
 
 /// All settings, with the origin of each.
 pub(crate) struct Config {
@@ -120,6 +127,13 @@ impl Config {
             policy = policy.rules(RuleSource::Agent, config.agents.get(agent).cloned().unwrap_or_default());
         }
         policy
+    }
+
+    /// The rules for one agent in all files, the user's first. Letter case does not matter in the name.
+    pub(crate) fn rules_of(&self, agent: &str) -> Vec<Rule> {
+        let all = self.files.iter().flat_map(|(_, rules)| &rules.permissions.agents);
+        let own = all.filter(|(name, _)| name.eq_ignore_ascii_case(agent));
+        own.flat_map(|(_, rules)| rules.iter().cloned()).collect()
     }
 
     /// The number of rules in all files, for all agents and for single ones.

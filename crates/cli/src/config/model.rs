@@ -11,7 +11,8 @@ use super::setting::{Setting, Whole32, Wrong, text_of, words};
 section! {
     /// The model that responds in `prowess chat`.
     pub(crate) struct ModelSettings {
-        /// The provider and the model, such as `openai:gpt-5.1`. The model `offline` needs no API key and no network.
+        /// The provider and the model, such as `openai:gpt-5.1`, or an alias, such as `sonnet`. The model `offline`
+        /// needs no API key and no network.
         All name: ModelName = "offline",
         /// How hard the model thinks. Without it, the provider decides.
         All effort: Option<Effort>,

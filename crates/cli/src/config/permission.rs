@@ -8,6 +8,7 @@ use prowess_permission::real_path::real_path;
 use prowess_permission::secrets::secret_files;
 use prowess_permission::{Kind, PathBase, Pattern, PermissionConfig, Rule};
 
+use super::agent::AgentSettings;
 use super::settings::TABLES;
 use super::source::{Owner, Source, user_path};
 use crate::directories;
@@ -16,7 +17,9 @@ use crate::workspace_dir::WorkspaceDir;
 /// Reads the rules of a file. Unless the file is trusted, this looks up no paths.
 pub(super) fn rules(source: &Source, trusted: bool) -> Result<PermissionConfig> {
     let (text, name) = (source.text()?, source.path.display().to_string());
-    let others = &[TABLES, &["hooks"]].concat();
+    let of_agents = AgentSettings::KEYS.map(|key| format!("agent.*.{key}"));
+    let of_agents: Vec<&str> = of_agents.iter().map(String::as_str).collect();
+    let others = &[TABLES, &["hooks"], &of_agents].concat();
     let rules = match (source.owner, source.path.parent()) {
         _ if !trusted => PermissionConfig::from_document(text, &name, others),
         // A project's rules are relative to its top. What they deny is also denied from the working directory.

@@ -8,6 +8,7 @@ use prowess_agent::cost::{ModelPrice, Price};
 use prowess_mcp::client::ServerLabel;
 use prowess_permission::nearest::nearest;
 
+use super::alias::Aliases;
 use super::model::ModelName;
 use super::price::ModelPattern;
 use super::provider::{BUILT_IN, ProviderName};
@@ -15,7 +16,10 @@ use super::read::{Reader, Row, Section, Table, alternatives, check_keys};
 use super::renamed::rename;
 use super::setting::Parsed;
 use super::value::{Origin, Values, put};
-use super::{artifacts, limits, mcp, model, price, provider, run, sandbox, skills, telemetry};
+use super::{
+    agent, alias, artifacts, compaction, limits, mcp, memory, model, price, provider, run, sandbox, skills,
+    telemetry,
+};
 use crate::terminal::printable;
 
 /// Declares the settings, with the name and the type of each table.
@@ -44,11 +48,15 @@ macro_rules! settings {
 settings! {
     model: model::ModelSettings,
     provider: BTreeMap<Parsed<ProviderName>, provider::ProviderSettings>,
+    alias: Aliases,
     skills: skills::SkillSettings,
     sandbox: sandbox::SandboxSettings,
     run: run::RunSettings,
     artifacts: artifacts::ArtifactSettings,
+    memory: memory::MemorySettings,
     limits: limits::LimitSettings,
+    compaction: compaction::CompactionSettings,
+    agent: BTreeMap<Parsed<agent::SubAgentName>, agent::AgentSettings>,
     mcp: BTreeMap<Parsed<ServerLabel>, mcp::McpSettings>,
     price: BTreeMap<Parsed<ModelPattern>, price::PriceSettings>,
     telemetry: telemetry::TelemetrySettings,
@@ -65,6 +73,7 @@ impl Settings {
         let notices = sources.iter_mut().flat_map(rename).collect();
         let tables = tables();
         sources.insert(0, built_in());
+        alias::resolve(&mut sources);
         sources.iter().try_for_each(|values| check_keys(values, &sources, &tables))?;
         let mut reader = Reader { sources: &sources, rows: Vec::new() };
         let mut settings = read_tables(&mut reader)?;
@@ -80,9 +89,13 @@ impl Settings {
         for (name, server) in &self.mcp {
             server.check(name, |key| reader.origin(&["mcp", name, key]))?;
         }
-        let ModelName::Of { provider, .. } = &self.model.name else { return Ok(()) };
-        if !self.provider.contains_key(provider.as_str()) {
-            bail!("{}: {}", reader.origin(&["model", "name"]), self.unknown_provider(provider));
+        let aliases =
+            self.alias.iter().map(|(name, alias)| (["alias", name, "model"].to_vec(), &alias.model));
+        for (path, model) in aliases.chain([(["model", "name"].to_vec(), &self.model.name)]) {
+            let ModelName::Of { provider, .. } = model else { continue };
+            if !self.provider.contains_key(provider.as_str()) {
+                bail!("{}: {}", reader.origin(&path), self.unknown_provider(provider));
+            }
         }
         Ok(())
     }
@@ -106,13 +119,16 @@ impl Settings {
     }
 }
 
-/// The providers that are built in.
+/// The providers and aliases that are built in.
 fn built_in() -> Values {
     let mut values = Values::new();
     for (name, keys) in BUILT_IN {
         for (key, value) in keys {
             put(&mut values, &["provider", name, key], value.into(), &Origin::Default);
         }
+    }
+    for (name, model) in alias::BUILT_IN {
+        put(&mut values, &["alias", name, "model"], model.into(), &Origin::Default);
     }
     values
 }

@@ -1,6 +1,7 @@
 //! `[skills]`
 
 use prowess_catalog::overview::ManualSkills;
+use prowess_skills::allowed_tools::DEFAULT_ALWAYS_ALLOWED;
 use prowess_skills::documents::DEFAULT_MAX_DOCUMENT_BYTES;
 use prowess_skills::load::DEFAULT_RESOURCE_DEPTH;
 use prowess_skills::load_limits::DEFAULT_MAX_LOADED_SKILLS;
@@ -27,6 +28,10 @@ section! {
         /// What a skill's `allowed-tools` do: recommend these tools, restrict the model to them, or approve them in
         /// advance, so that prowess does not ask about them.
         User allowed_tools: AllowedTools = "recommend",
+        /// The tools that `allowed_tools = "restrict"` never blocks. `load_skill` and `unload_skill` stand for the tools
+        /// of every dialect that load and unload skills. `read_file` also stands for the tools that read documents of
+        /// skills.
+        User always_allowed_tools: Vec<String> = DEFAULT_ALWAYS_ALLOWED,
         /// The names and texts of the skill tools, as one family of agents knows them. The default is `trpc` for
         /// `prowess chat`, and `deepagents` for `prowess mcp` and `prowess session`, which also have `--dialect`.
         All dialect: Option<Dialect>,
@@ -55,6 +60,7 @@ impl SkillSettings {
         options.budgets.max_document_bytes = self.max_document_bytes.size();
         options.resource_depth = self.resource_depth.size();
         options.allowed_tools = self.allowed_tools;
+        options.tools.always_allowed = self.always_allowed_tools.iter().cloned().collect();
         options.discovery = self.discovery;
         options.manual = self.manual;
     }

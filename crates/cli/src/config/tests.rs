@@ -164,6 +164,8 @@ fn every_mistake_in_a_file_is_one_line_with_its_place() {
         "[sandbox]\nhosts = [\"*.com\"]",
         "[sandbox]\nengine_socket = \"podman.sock\"",
         "[sandbox]\nallow_loaders = [\"\"]",
+        "[memory]\nfiles = [\"../AGENTS.md\"]",
+        "[memory]\nfiles = \"AGENTS.md\"",
         "[limits]\ncost = -1",
         "[limits]\ncost = inf",
         "[price.a]\ninput = 1",
@@ -203,6 +205,7 @@ fn a_project_cannot_set_what_is_the_user_s() {
         ("[provider.openai]\nbase_url = \"https://evil.example\"", "provider.openai.base_url"),
         ("[sandbox]\nlevel = \"none\"", "sandbox.level"),
         ("[skills]\nmax_loaded_skills = 2\nroots = [\"/\"]", "skills.roots"),
+        ("[memory]\nfiles = [\"/etc/passwd\"]", "memory.files"),
         ("[price.a]\ninput = 0\noutput = 0", "price.a.input"),
         ("[telemetry]\nendpoint = \"https://evil.example\"", "telemetry.endpoint"),
     ] {
@@ -286,6 +289,13 @@ fn a_project_can_set_these_keys_and_no_others() {
             "skills.lifetime",
             "skills.manual",
             "skills.inherited",
+            "compaction.trigger",
+            "compaction.keep",
+            "compaction.truncate_arguments",
+            "compaction.truncate_trigger",
+            "compaction.truncate_keep",
+            "compaction.truncate_max_length",
+            "compaction.truncate_text",
         ]
     );
 }
@@ -317,6 +327,38 @@ fn variables_and_options_are_told_by_their_names() {
     let flag = Flag { key: "model.name", name: "--model", text: "gpt".to_owned() };
     let error = load("", "", &[], &[flag]).err().unwrap().to_string();
     assert_eq!(error, "--model: write PROVIDER:NAME, such as openai:gpt-5.1, or offline, not `gpt`");
+}
+
+#[test]
+fn an_alias_stands_for_a_model_in_every_source() {
+    let name = |user: &str, project: &str, variables: &[(&str, &str)]| {
+        load(user, project, variables, &[]).map(|config| config.settings.model.name.to_string())
+    };
+    let quick = "[alias.quick]\nmodel = \"openai:q\"\n";
+    assert_eq!(name(&format!("[model]\nname = \"quick\"\n{quick}"), "", &[]).unwrap(), "openai:q");
+    assert_eq!(name(quick, "[model]\nname = \"quick\"\n", &[]).unwrap(), "openai:q");
+    assert_eq!(name(quick, "", &[("PROWESS_MODEL_NAME", "quick")]).unwrap(), "openai:q");
+    assert!(name("[model]\nname = \"opus\"\n", "", &[]).unwrap().starts_with("anthropic:claude-opus-"));
+    assert_eq!(
+        name("[alias.opus]\nmodel = \"openai:o\"\n[model]\nname = \"opus\"", "", &[]).unwrap(),
+        "openai:o"
+    );
+    for (user, project, expected) in [
+        ("", quick, "only your own file"),
+        ("", "[alias.sonnet]\nmodel = \"openai:q\"\n", "only your own file"),
+        ("[alias.x]\nmodel = \"opnai:q\"", "", ":2: there is no provider `opnai`; did you mean `openai`?"),
+        ("[alias.x]\nmodel = \"opus\"", "", "write PROVIDER:NAME"),
+        ("[alias.inherit]\nmodel = \"openai:q\"", "", "an alias has no blanks and no `:`, and is not"),
+        ("[alias.\"a b\"]\nmodel = \"openai:q\"", "", "an alias has no blanks"),
+        (
+            "[alias.x]",
+            "",
+            "`alias.x.model` (the provider and the model, such as `openai:gpt-5.1`) is missing",
+        ),
+    ] {
+        let told = name(user, project, &[]).unwrap_err().to_string();
+        assert!(told.contains(expected), "{user} {project}: {told}");
+    }
 }
 
 #[test]

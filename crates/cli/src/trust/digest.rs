@@ -14,9 +14,11 @@ use prowess_catalog::skill::MANIFEST;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
+use super::approved_change::{ApprovedChange, Changed};
 use super::items::{MAX_BYTES, MAX_FILES, Purpose};
 use super::links::{LinkTarget, SkillDirectories, SkillDirectory};
-use super::{FileKind, Item, ItemKind};
+use super::{BeforeChange, FileKind, Item, ItemKind};
+use crate::agent_files;
 use crate::terminal::printable;
 
 /// How deep files may be below a skill directory.
@@ -76,8 +78,11 @@ pub(super) struct Entry<'a> {
     root: &'a SkillDirectory,
     /// What is left of the measured size.
     left: Allowance,
-    purpose: Purpose,
+    purpose: Purpose<'a>,
     hash: Hash,
+    /// The same without an approved change, if the entry has the changed file.
+    hash_before: Hash,
+    changed: Option<Changed>,
     files: BTreeMap<String, FileKind>,
     bytes: u64,
     leads_to: BTreeSet<String>,
@@ -89,7 +94,7 @@ impl<'a> Entry<'a> {
         directories: &'a SkillDirectories,
         root: &'a SkillDirectory,
         left: Allowance,
-        purpose: Purpose,
+        purpose: Purpose<'a>,
     ) -> Self {
         let mut hash = Hash::new();
         hash.update(b"prowess trust 1\0");
@@ -98,7 +103,9 @@ impl<'a> Entry<'a> {
             root,
             left,
             purpose,
+            hash_before: hash,
             hash,
+            changed: None,
             files: BTreeMap::new(),
             bytes: 0,
             leads_to: BTreeSet::new(),
@@ -131,7 +138,8 @@ impl<'a> Entry<'a> {
     }
 
     fn take_directory(&mut self, path: &str, below: &str, depth: usize) -> Result<(), String> {
-        self.add(b'd', false, below, &[]);
+        let is_new = self.change_at(path).is_some_and(|(change, place)| change.made_directory(&place));
+        self.add(b'd', false, below, &[], if is_new { Before::Missing } else { Before::Same });
         let all = names(self.root.directory.as_fd(), path)?;
         if all.is_cut {
             return Err(too_large("files", MAX_FILES));
@@ -151,9 +159,22 @@ impl<'a> Entry<'a> {
         let mode = rustix::fs::fstat(&file).map_err(unread(below))?.st_mode;
         let is_program = mode & 0o111 != 0;
         let is_manifest = below.rsplit('/').next() == Some(MANIFEST);
-        let mut copy = (is_manifest && self.purpose == Purpose::Show).then(Vec::new);
+        // The definition of a sub-agent is used as it was hashed.
+        let is_agent = self.root.kind == ItemKind::Agent && agent_files::is_definition(path);
+        let mut copy = (is_agent || is_manifest && self.purpose.shows()).then(Vec::new);
         let (contents, size) = contents(file, &mut self.left, copy.as_mut())?;
-        self.add(b'f', is_program, below, &contents);
+        let change = self.change_at(path).filter(|(change, place)| change.is_of(place));
+        let before = match change.map(|(change, _)| change.judge(&contents)) {
+            None => Before::Same,
+            Some(seen) => {
+                self.changed = Some(seen);
+                match seen {
+                    Changed::Approved(Some(digest)) => Before::Contents(digest),
+                    Changed::Approved(None) | Changed::Foreign => Before::Missing,
+                }
+            }
+        };
+        self.add(b'f', is_program, below, &contents, before);
         self.bytes += size;
         self.texts.extend(copy.map(|text| (below.to_owned(), text)));
         let kind = if is_program { FileKind::Program } else { FileKind::Plain };
@@ -176,18 +197,28 @@ impl<'a> Entry<'a> {
                 return Err(format!("{out}: {place}"));
             }
         }
-        self.add(b'l', false, below, target.as_bytes());
+        self.add(b'l', false, below, target.as_bytes(), Before::Same);
         let target = FileKind::Link(target.to_string_lossy().into_owned());
         self.files.insert(below.to_owned(), target);
         Ok(())
     }
 
-    /// Adds one entry to the digest, with the lengths of its fields.
-    fn add(&mut self, kind: u8, is_program: bool, path: &str, contents: &[u8]) {
-        self.hash.update([kind, u8::from(is_program)]);
-        for part in [path.as_bytes(), contents] {
-            self.hash.update((part.len() as u64).to_le_bytes());
-            self.hash.update(part);
+    /// The approved change, with the path of `path` below the top.
+    fn change_at(&self, path: &str) -> Option<(&'a ApprovedChange, String)> {
+        let Purpose::Verify(change) = self.purpose else { return None };
+        Some((change, format!("{}/{path}", self.root.real)))
+    }
+
+    /// Adds one entry to the digest, and to the digest before the change.
+    fn add(&mut self, kind: u8, is_program: bool, path: &str, contents: &[u8], before: Before) {
+        update(&mut self.hash, kind, is_program, path, contents);
+        if !self.purpose.verifies() {
+            return;
+        }
+        match before {
+            Before::Missing => {}
+            Before::Same => update(&mut self.hash_before, kind, is_program, path, contents),
+            Before::Contents(digest) => update(&mut self.hash_before, kind, is_program, path, &digest),
         }
     }
 
@@ -195,13 +226,38 @@ impl<'a> Entry<'a> {
     pub(super) fn finish(mut self, walked: Result<(), String>, path: &str) -> Item {
         self.leads_to.remove(path);
         Item {
-            kind: ItemKind::Skill,
+            kind: self.root.kind,
+            before: match self.changed {
+                Some(Changed::Approved(_)) if walked.is_ok() => {
+                    BeforeChange::Digest(encode(&self.hash_before.finalize()))
+                }
+                Some(_) => BeforeChange::Unknown,
+                None => BeforeChange::Unaffected,
+            },
             digest: walked.map(|()| encode(&self.hash.finalize())),
             files: self.files,
             bytes: self.bytes,
             leads_to: self.leads_to,
             texts: self.texts,
         }
+    }
+}
+
+/// What a file or directory was before an approved change.
+#[derive(Clone, Copy)]
+enum Before {
+    Same,
+    Missing,
+    /// A file whose contents had this digest.
+    Contents([u8; 32]),
+}
+
+/// Adds one entry to a digest, with the lengths of its fields.
+fn update(hash: &mut Hash, kind: u8, is_program: bool, path: &str, contents: &[u8]) {
+    hash.update([kind, u8::from(is_program)]);
+    for part in [path.as_bytes(), contents] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
     }
 }
 

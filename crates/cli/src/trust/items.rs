@@ -6,14 +6,17 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 
 use hmac_sha256::Hash;
+use prowess_agent::middleware::MAX_MEMORY_BYTES;
 use prowess_base::beneath::{self, FILE, Follow};
 use prowess_base::hex::encode;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
+use super::approved_change::{ApprovedChange, Changed};
 use super::digest::{Allowance, Entry, contents, names};
 use super::links::{LinkTarget, SkillDirectories, SkillDirectory};
-use super::{FileKind, Item, ItemKind};
+use super::{BeforeChange, FileKind, Item, ItemKind};
+use crate::agent_files;
 use crate::config::FILE_NAME;
 use crate::project::Project;
 
@@ -25,12 +28,24 @@ pub(super) const MAX_BYTES: u64 = 64 << 20;
 const MAX_COUNTED: usize = 10 * MAX_FILES;
 
 /// Why the items are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Purpose<'a> {
     /// To compare digests.
     Compare,
     /// To show them to a person: texts are kept as they were hashed.
     Show,
+    /// To compare digests, and to compute them as they were before this change.
+    Verify(&'a ApprovedChange),
+}
+
+impl Purpose<'_> {
+    pub(super) fn shows(self) -> bool {
+        matches!(self, Self::Show)
+    }
+
+    pub(super) fn verifies(self) -> bool {
+        matches!(self, Self::Verify(_))
+    }
 }
 
 /// The items of a project, by their paths below its top.
@@ -39,12 +54,12 @@ pub(super) enum Purpose {
 /// item nor many new ones push out others. What does not fit cannot be trusted.
 pub(super) fn find_items(
     project: &Project,
-    purpose: Purpose,
+    purpose: Purpose<'_>,
     remembered: &BTreeSet<&str>,
 ) -> BTreeMap<String, Item> {
     let is_new = |candidate: &Candidate<'_>| !remembered.contains(candidate.path.as_str());
     let mut found = BTreeMap::new();
-    if let Some(item) = configuration(project) {
+    if let Some(item) = configuration(project, purpose) {
         found.insert(FILE_NAME.to_owned(), item);
     }
     let directories = match SkillDirectories::of(project) {
@@ -59,7 +74,7 @@ pub(super) fn find_items(
         found.insert(path.clone(), Item::unfit(ItemKind::Directory, unread(*error)));
     }
     let mut candidates: Vec<Candidate<'_>> =
-        memory(directories.top(), project.memory()).into_iter().collect();
+        project.memory().iter().filter_map(|path| memory(directories.top(), path)).collect();
     for root in &directories.roots {
         candidates.append(&mut entries(&directories, root, remembered, &mut found));
     }
@@ -96,11 +111,12 @@ pub(super) fn digest_of(bytes: &[u8]) -> String {
     encode(&Hash::hash(bytes))
 }
 
-fn configuration(project: &Project) -> Option<Item> {
+fn configuration(project: &Project, purpose: Purpose<'_>) -> Option<Item> {
     Some(match project.configuration() {
         Ok(None) => return None,
         Ok(Some(source)) => Item {
             digest: Ok(digest_of(&source.bytes)),
+            before: before(purpose, FILE_NAME, &Hash::hash(&source.bytes)),
             bytes: source.bytes.len() as u64,
             ..Item::new(ItemKind::Configuration)
         },
@@ -130,7 +146,7 @@ impl Candidate<'_> {
     fn kind(&self) -> ItemKind {
         match self.what {
             What::Memory => ItemKind::Memory,
-            What::Entry(..) => ItemKind::Skill,
+            What::Entry(root, _) => root.kind,
         }
     }
 
@@ -151,9 +167,9 @@ impl Candidate<'_> {
         Allowance { files: MAX_FILES, bytes: MAX_BYTES }.without(size).map(|_| size)
     }
 
-    fn item(&self, directories: &SkillDirectories, allowed: Allowance, purpose: Purpose) -> Item {
+    fn item(&self, directories: &SkillDirectories, allowed: Allowance, purpose: Purpose<'_>) -> Item {
         match &self.what {
-            What::Memory => memory_item(directories.top(), &self.path, allowed, purpose),
+            What::Memory => memory_item(directories, &self.path, allowed, purpose),
             What::Entry(root, name) => {
                 let mut entry = Entry::new(directories, root, allowed, purpose);
                 let walked = entry.walk(name);
@@ -207,15 +223,18 @@ fn entries<'a>(
     for name in all.names {
         let path = format!("{}/{}", root.path, name.to_string_lossy());
         let Ok(name) = name.into_string() else {
-            unfit(ItemKind::Skill, &path, "has a name that is not valid text".to_owned());
+            unfit(root.kind, &path, "has a name that is not valid text".to_owned());
             continue;
         };
+        if root.kind == ItemKind::Agent && !agent_files::is_candidate(directory, &name) {
+            continue;
+        }
         match link_of(directories, root, &name) {
             Some(LinkTarget::Within(entries))
                 if !entries.is_empty() && !entries.iter().any(|path| root.has(path)) => {}
             Some(LinkTarget::Out) => {
                 let problem = "is a link that leads out of the project's skill directories";
-                unfit(ItemKind::Skill, &path, problem.to_owned());
+                unfit(root.kind, &path, problem.to_owned());
             }
             _ => candidates.push(Candidate { path, what: What::Entry(root, name) }),
         }
@@ -240,7 +259,7 @@ fn link_of(directories: &SkillDirectories, root: &SkillDirectory, name: &str) ->
     Some(directories.target_of(root, name, target.as_bytes()))
 }
 
-/// The AGENTS.md of the working directory, if it exists.
+/// A memory file, if it exists.
 fn memory<'a>(top: BorrowedFd<'_>, path: &Path) -> Option<Candidate<'a>> {
     // If only its way cannot be followed, opening it later says why.
     if matches!(beneath::stat(top, path), Err(Errno::NOENT | Errno::NOTDIR)) {
@@ -249,23 +268,55 @@ fn memory<'a>(top: BorrowedFd<'_>, path: &Path) -> Option<Candidate<'a>> {
     Some(Candidate { path: path.to_string_lossy().into_owned(), what: What::Memory })
 }
 
-fn memory_item(top: BorrowedFd<'_>, path: &str, mut allowed: Allowance, purpose: Purpose) -> Item {
-    let file = match beneath::open(top, path, FILE, Follow::Beneath) {
+fn memory_item(
+    directories: &SkillDirectories,
+    path: &str,
+    mut allowed: Allowance,
+    purpose: Purpose<'_>,
+) -> Item {
+    let file = match beneath::open(directories.top(), path, FILE, Follow::Beneath) {
         Ok(file) => file,
         Err(Errno::XDEV) => {
             return Item::unfit(ItemKind::Memory, "is a link that leads out of the project".to_owned());
         }
         Err(error) => return Item::unfit(ItemKind::Memory, unread(error)),
     };
-    let mut kept = (purpose == Purpose::Show).then(Vec::new);
-    match contents(file, &mut allowed, kept.as_mut()) {
+    // Also kept without a person to show it to: the text that was checked is the text that is used.
+    let mut text = Vec::new();
+    match contents(file, &mut allowed, Some(&mut text)) {
         Ok((digest, bytes)) => Item {
             digest: Ok(encode(&digest)),
+            before: directories
+                .real_path(path)
+                .map_or(BeforeChange::Unaffected, |real| before(purpose, &real, &digest)),
             bytes,
-            texts: kept.into_iter().map(|text| (String::new(), text)).collect(),
+            texts: BTreeMap::from([(String::new(), kept(text, purpose))]),
             ..Item::new(ItemKind::Memory)
         },
         Err(problem) => Item::unfit(ItemKind::Memory, problem),
+    }
+}
+
+/// The part of a memory file that is kept: all of it for a person, else what a prompt may have.
+fn kept(mut text: Vec<u8>, purpose: Purpose<'_>) -> Vec<u8> {
+    if !purpose.shows() {
+        // One byte more says that there is more.
+        text.truncate(usize::try_from(MAX_MEMORY_BYTES).unwrap_or(usize::MAX).saturating_add(1));
+        text.shrink_to_fit();
+    }
+    text
+}
+
+/// What is known about a single file before an approved change.
+fn before(purpose: Purpose<'_>, real: &str, digest: &[u8; 32]) -> BeforeChange {
+    let Purpose::Verify(change) = purpose else { return BeforeChange::Unaffected };
+    if !change.is_of(real) {
+        return BeforeChange::Unaffected;
+    }
+    match change.judge(digest) {
+        Changed::Approved(Some(digest)) => BeforeChange::Digest(encode(&digest)),
+        Changed::Approved(None) => BeforeChange::Missing,
+        Changed::Foreign => BeforeChange::Unknown,
     }
 }
 
@@ -274,6 +325,7 @@ impl Item {
         Self {
             kind,
             digest: Err(String::new()),
+            before: BeforeChange::Unaffected,
             files: BTreeMap::<String, FileKind>::new(),
             bytes: 0,
             leads_to: BTreeSet::new(),

@@ -10,12 +10,13 @@ use prowess_base::beneath::{self, DIRECTORY, Follow};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
+use super::ItemKind;
 use crate::project::Project;
 
 /// How many links are followed in a row, as in the system.
 const MAX_LINKS: usize = 40;
 
-/// The top of the project and its skill directories, opened once.
+/// The top of the project and its skill directories, opened once. Directories with sub-agents count as well.
 pub(super) struct SkillDirectories {
     top: OwnedFd,
     pub(super) roots: Vec<SkillDirectory>,
@@ -25,10 +26,12 @@ pub(super) struct SkillDirectories {
 
 /// A skill directory.
 pub(super) struct SkillDirectory {
+    /// What its entries are.
+    pub(super) kind: ItemKind,
     /// Its path below the top, as the catalog knows it.
     pub(super) path: String,
     /// The same path without links.
-    real: String,
+    pub(super) real: String,
     pub(super) directory: OwnedFd,
 }
 
@@ -49,13 +52,15 @@ impl SkillDirectories {
     pub(super) fn of(project: &Project) -> Result<Self, Errno> {
         let top = beneath::open_directory(project.top())?;
         let mut directories = Self { top, roots: Vec::new(), unread: Vec::new() };
-        for root in project.roots() {
+        let skills = project.roots().iter().map(|root| (root, ItemKind::Skill));
+        let agents = project.agent_roots().iter().map(|root| (root, ItemKind::Agent));
+        for (root, kind) in skills.chain(agents) {
             let Ok(relative) = root.path.strip_prefix(project.top()) else { continue };
             let path = relative.to_string_lossy().into_owned();
             match beneath::open(&directories.top, relative, DIRECTORY, Follow::Beneath) {
                 Ok(directory) => match directories.follow_path("", &path) {
                     LinkPath { end: End::There(real), .. } => {
-                        directories.roots.push(SkillDirectory { path, real, directory })
+                        directories.roots.push(SkillDirectory { kind, path, real, directory })
                     }
                     // It existed a moment ago.
                     _ => directories.unread.push((path, Errno::AGAIN)),
@@ -70,6 +75,14 @@ impl SkillDirectories {
     /// The top of the project.
     pub(super) fn top(&self) -> BorrowedFd<'_> {
         self.top.as_fd()
+    }
+
+    /// The path of an existing file without links, if it is below the top.
+    pub(super) fn real_path(&self, path: &str) -> Option<String> {
+        match self.follow_path("", path).end {
+            End::There(real) => Some(real),
+            _ => None,
+        }
     }
 
     /// Where the link at `path` below a skill directory leads.

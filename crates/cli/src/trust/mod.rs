@@ -1,5 +1,6 @@
 //! Trust in a project, item by item. A person decides once about each skill and file, and again when it changes.
 
+mod approved_change;
 mod digest;
 mod items;
 mod links;
@@ -10,6 +11,7 @@ mod trust_file;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) use self::approved_change::{ApprovedChange, NewItems};
 pub(crate) use self::review::{ReviewScope, TrustReview, ask_to_trust};
 pub(crate) use self::status::{TrustStatus, status};
 pub(crate) use self::trust_file::TrustFile;
@@ -23,8 +25,10 @@ pub(crate) enum ItemKind {
     Directory,
     /// The project's prowess.toml.
     Configuration,
-    /// The project's AGENTS.md.
+    /// A memory file of the project, such as AGENTS.md.
     Memory,
+    /// An entry of a directory with sub-agents: a file, or a directory of files.
+    Agent,
 }
 
 /// One item of a project, which is trusted or not.
@@ -33,6 +37,8 @@ struct Item {
     kind: ItemKind,
     /// The digest of its complete content, or why it cannot be trusted.
     digest: Result<String, String>,
+    /// Its digest before an approved change.
+    before: BeforeChange,
     /// Its files, by their paths below the item.
     files: BTreeMap<String, FileKind>,
     bytes: u64,
@@ -49,4 +55,17 @@ enum FileKind {
     Program,
     /// A link with this target.
     Link(String),
+}
+
+/// What is known about an item before an approved change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum BeforeChange {
+    /// The change was elsewhere.
+    Unaffected,
+    /// It had this digest.
+    Digest(String),
+    /// The change created it.
+    Missing,
+    /// Somebody else changed the file as well.
+    Unknown,
 }

@@ -1,6 +1,7 @@
 //! The trust status of a project and of its items.
 
 use anyhow::Result;
+use bytes::Bytes;
 use prowess_catalog::SkillEntry;
 use prowess_catalog::trusted::TrustedEntries;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +10,7 @@ use super::items::{self, Purpose};
 use super::trust_file::{Record, TrustFile};
 use super::{Item, ItemKind};
 use crate::config::{self, FILE_NAME, OfProject, Source};
-use crate::project::{MEMORY, Project};
+use crate::project::Project;
 use crate::terminal::{count, printable};
 
 /// How many untrusted items are named.
@@ -29,6 +30,10 @@ pub(crate) enum TrustStatus {
         items: BTreeMap<String, ItemTrust>,
         /// The text of the configuration when it was trusted.
         configuration: Option<String>,
+        /// The trusted definitions of sub-agents, by their paths below the top, as they were read.
+        agents: BTreeMap<String, Vec<u8>>,
+        /// The trusted memory files, as they were read to check them.
+        memory: BTreeMap<String, Bytes>,
     },
 }
 
@@ -65,7 +70,28 @@ pub(crate) fn status(project: Option<&Project>) -> Result<TrustStatus> {
     let Some(record) = file.get(project.top())? else { return Ok(TrustStatus::Unasked) };
     let items = items::find_items(project, Purpose::Compare, &record.paths().collect());
     let configuration = record.trusted_configuration().map(ToOwned::to_owned);
-    Ok(TrustStatus::Known { items: judge(&items, Some(&record)), configuration })
+    let judged = judge(&items, Some(&record));
+    let counts = |path: &str| judged.get(path).is_some_and(|item| item.status == ItemStatus::Trusted);
+    let agents = agent_texts(&items, counts);
+    let memory = memory_texts(items, counts);
+    Ok(TrustStatus::Known { items: judged, configuration, agents, memory })
+}
+
+/// The texts of the memory files that count.
+fn memory_texts(items: BTreeMap<String, Item>, counts: impl Fn(&str) -> bool) -> BTreeMap<String, Bytes> {
+    let memory = items.into_iter().filter(|(path, item)| item.kind == ItemKind::Memory && counts(path));
+    memory.filter_map(|(path, mut item)| Some((path, Bytes::from(item.texts.remove("")?)))).collect()
+}
+
+/// The definitions of sub-agents in the items that count, by their paths below the top.
+fn agent_texts(items: &BTreeMap<String, Item>, counts: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<u8>> {
+    let of_agents = items.iter().filter(|(path, item)| item.kind == ItemKind::Agent && counts(path));
+    let texts = of_agents.flat_map(|(path, item)| {
+        let path_of =
+            move |below: &str| if below.is_empty() { path.clone() } else { format!("{path}/{below}") };
+        item.texts.iter().map(move |(below, text)| (path_of(below), text.clone()))
+    });
+    texts.collect()
 }
 
 /// The status of each item, by the recorded decisions. Missing items are ignored.
@@ -146,9 +172,50 @@ impl TrustStatus {
         configuration.as_deref().filter(|_| project.has_configuration() && !self.trusts(FILE_NAME))
     }
 
-    /// Whether the project's AGENTS.md is used.
-    pub(crate) fn trusts_memory(&self, project: &Project) -> bool {
-        self.trusts(&project.memory().to_string_lossy())
+    /// The memory files of the project that are used, by their paths below the top.
+    pub(crate) fn memory(&self, project: &Project) -> BTreeMap<String, Bytes> {
+        match self {
+            Self::NothingToTrust | Self::Unasked => BTreeMap::new(),
+            Self::Known { memory, .. } => memory.clone(),
+            Self::Whole => {
+                memory_texts(items::find_items(project, Purpose::Compare, &BTreeSet::new()), |_| true)
+            }
+        }
+    }
+
+    /// The memory files of the project that are not used.
+    fn unused_memory(&self, project: &Project) -> Vec<String> {
+        let paths = project.present_memory().map(|path| path.to_string_lossy().into_owned());
+        paths.filter(|path| !self.trusts(path)).map(|path| printable(&path)).collect()
+    }
+
+    /// The trusted definitions of sub-agents: the paths below the project's top, and the texts.
+    pub(crate) fn agents(&self, project: Option<&Project>) -> BTreeMap<String, Vec<u8>> {
+        match (self, project) {
+            (Self::Known { agents, .. }, _) => agents.clone(),
+            (Self::Whole, Some(project)) if !project.agent_roots().is_empty() => {
+                let items = items::find_items(project, Purpose::Compare, &BTreeSet::new());
+                agent_texts(&items, |path| items.get(path).is_some_and(|item| item.digest.is_ok()))
+            }
+            _ => BTreeMap::new(),
+        }
+    }
+
+    /// What to say about sub-agents of the project that are not trusted.
+    fn unused_agents(&self, project: Option<&Project>) -> Option<String> {
+        let is_out = |item: &ItemTrust| item.kind == ItemKind::Agent && item.status != ItemStatus::Trusted;
+        match self {
+            Self::NothingToTrust | Self::Whole => None,
+            Self::Unasked => {
+                let has_some = project.is_some_and(|project| !project.agent_roots().is_empty());
+                has_some.then(|| "its sub-agents are not used".to_owned())
+            }
+            Self::Known { items, .. } => {
+                let number = items.values().filter(|item| is_out(item)).count();
+                let are = if number == 1 { "is" } else { "are" };
+                (number > 0).then(|| format!("{} {are} not used", count(number, "sub-agent")))
+            }
+        }
     }
 
     fn trusts(&self, path: &str) -> bool {
@@ -188,9 +255,11 @@ impl TrustStatus {
 
     /// One line about what is not trusted and therefore not used in a chat.
     pub(crate) fn notice(&self, project: Option<&Project>, skills: usize) -> Option<String> {
-        let memory = project.filter(|project| project.has_memory() && !self.trusts_memory(project));
-        let memory = memory.map(|_| format!("its {MEMORY} is not read"));
-        self.notice_line([hidden_skills(skills), self.unused_configuration(project), memory], |_| true)
+        let memory = project.map(|project| self.unused_memory(project)).unwrap_or_default();
+        let are = if memory.len() == 1 { "is" } else { "are" };
+        let memory = (!memory.is_empty()).then(|| format!("its {} {are} not read", memory.join(" and ")));
+        let (configuration, agents) = (self.unused_configuration(project), self.unused_agents(project));
+        self.notice_line([hidden_skills(skills), agents, configuration, memory], |_| true)
     }
 
     /// The same for commands that list skills. An AGENTS.md alone is only for chats.
@@ -271,9 +340,12 @@ pub(super) fn list_untrusted<'a>(items: impl IntoIterator<Item = (&'a String, &'
 }
 
 impl ItemTrust {
-    /// The name of the item. Skill directories are named by their path.
+    /// The name of the item. Skill directories and memory files are named by their path.
     fn name(&self, path: &str) -> String {
-        if self.kind == ItemKind::Directory { printable(path) } else { last_part(path) }
+        match self.kind {
+            ItemKind::Directory | ItemKind::Memory => printable(path),
+            ItemKind::Skill | ItemKind::Agent | ItemKind::Configuration => last_part(path),
+        }
     }
 }
 

@@ -13,7 +13,6 @@ use super::review::TrustReview;
 use super::status::{ItemStatus, stay_trusted};
 use super::{FileKind, Item, ItemKind};
 use crate::config;
-use crate::project::MEMORY;
 use crate::rows::folded;
 use crate::terminal::{Style, count, printable, printable_lines, printable_start, size, styled};
 
@@ -78,7 +77,7 @@ impl TrustReview<'_> {
                 ItemKind::Skill => self.skills(path, item, &mut text),
                 ItemKind::Directory => {}
                 ItemKind::Configuration => self.configuration(&mut text),
-                ItemKind::Memory => self.memory(path, item, &mut text),
+                ItemKind::Memory | ItemKind::Agent => self.texts(path, item, &mut text),
             }
         }
         if trusted > 0 {
@@ -101,9 +100,17 @@ impl TrustReview<'_> {
             1 => parts.push("Models will see the skill and can ask to run its commands.".to_owned()),
             _ => parts.push(format!("Models will see {its} skills and can ask to run their commands.")),
         }
-        let files = [(ItemKind::Configuration, config::FILE_NAME), (ItemKind::Memory, MEMORY)];
-        let files = files.into_iter().filter(|(kind, _)| number(*kind) > 0).map(|(_, name)| name);
-        let files: Vec<&str> = files.collect();
+        match number(ItemKind::Agent) {
+            0 => {}
+            1 => parts.push("Models can give tasks to the sub-agent.".to_owned()),
+            _ => parts.push(format!("Models can give tasks to {its} sub-agents.")),
+        }
+        let of_kind = |kind| {
+            let paths = self.asked().filter(move |(path, _)| self.items[*path].kind == kind);
+            paths.map(|(path, _)| printable(path))
+        };
+        let files = of_kind(ItemKind::Configuration).chain(of_kind(ItemKind::Memory));
+        let files: Vec<String> = files.collect();
         if !files.is_empty() {
             parts.push(format!("The project's {} will be used.", files.join(" and ")));
         }
@@ -153,9 +160,14 @@ impl TrustReview<'_> {
     }
 
     /// The text for the model.
-    fn memory(&self, path: &str, item: &Item, text: &mut String) {
-        for contents in item.texts.values() {
-            lines(&String::from_utf8_lossy(contents), &self.project.top().join(path), text);
+    fn texts(&self, path: &str, item: &Item, text: &mut String) {
+        for (below, contents) in &item.texts {
+            let file = self.project.top().join(path);
+            let file = if below.is_empty() { file } else { file.join(below) };
+            if item.texts.len() > 1 || !below.is_empty() {
+                let _ = writeln!(text, "    {}:", printable(below));
+            }
+            lines(&String::from_utf8_lossy(contents), &file, text);
         }
     }
 
@@ -200,6 +212,10 @@ fn of(item: &Item) -> String {
         ItemKind::Directory => "a skill directory".to_owned(),
         ItemKind::Skill => format!("{}, {}", count(item.files.len(), "file"), size(item.bytes)),
         ItemKind::Configuration => format!("settings, {}", size(item.bytes)),
+        ItemKind::Agent if item.files.len() > 1 => {
+            format!("sub-agents, {}, {}", count(item.files.len(), "file"), size(item.bytes))
+        }
+        ItemKind::Agent => format!("a sub-agent, {}", size(item.bytes)),
         ItemKind::Memory => format!("text for the model, {}", size(item.bytes)),
     }
 }

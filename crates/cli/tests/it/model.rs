@@ -51,6 +51,8 @@ impl Gate {
 enum Saying {
     /// Pieces of text and calls, with a pause after each piece.
     Parts(Vec<Part>, Duration),
+    /// Calls that depend on what the model was shown.
+    Calls(Box<dyn Fn(&Value) -> Vec<(&'static str, Value)> + Send>),
     /// No answer but an error.
     Status(u16, String),
     /// The beginning of an answer, and nothing more until the client goes.
@@ -102,6 +104,11 @@ impl Answer {
         self
     }
 
+    /// Makes the calls that a function derives from the request.
+    pub(crate) fn calls(calls: impl Fn(&Value) -> Vec<(&'static str, Value)> + Send + 'static) -> Self {
+        Self::new(Saying::Calls(Box::new(calls)))
+    }
+
     /// Refuses with a status and a message.
     pub(crate) fn status(status: u16, message: &str) -> Self {
         Self::new(Saying::Status(status, message.to_owned()))
@@ -130,11 +137,16 @@ impl Answer {
         self
     }
 
-    fn play(self, stream: &mut TcpStream, model: &str) -> std::io::Result<()> {
+    fn play(self, stream: &mut TcpStream, request: &Value) -> std::io::Result<()> {
         if let Some(gate) = &self.gate {
             gate.pass();
         }
+        let model = request["model"].as_str().unwrap_or_default();
         let (parts, pause) = match self.saying {
+            Saying::Calls(calls) => {
+                let calls = calls(request).into_iter().map(|(name, arguments)| Part::Call(name, arguments));
+                (calls.collect(), Duration::ZERO)
+            }
             Saying::Parts(parts, pause) => (parts, pause),
             Saying::Status(status, message) => {
                 let body = json!({"error": {"message": message}}).to_string();
@@ -211,9 +223,13 @@ pub(crate) struct FakeModel {
     state: Arc<(Mutex<State>, Condvar)>,
 }
 
+/// Gives an answer to each request.
+type Script = Box<dyn FnMut(&Value) -> Answer + Send>;
+
 #[derive(Default)]
 struct State {
     answers: VecDeque<Answer>,
+    script: Option<Script>,
     requests: Vec<Value>,
     /// How many answers have ended, by themselves or because the client went.
     ended: usize,
@@ -222,10 +238,18 @@ struct State {
 impl FakeModel {
     /// Gives these answers in turn; whoever asks more often is refused.
     pub(crate) fn start(answers: Vec<Answer>) -> Self {
+        Self::run(State { answers: answers.into(), ..State::default() })
+    }
+
+    /// Gives the answers of a script, which sees each request.
+    pub(crate) fn scripted(script: impl FnMut(&Value) -> Answer + Send + 'static) -> Self {
+        Self::run(State { script: Some(Box::new(script)), ..State::default() })
+    }
+
+    fn run(state: State) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let state =
-            Arc::new((Mutex::new(State { answers: answers.into(), ..State::default() }), Condvar::new()));
+        let state = Arc::new((Mutex::new(state), Condvar::new()));
         let shared = Arc::clone(&state);
         // Ends with the test's process.
         std::thread::spawn(move || {
@@ -235,6 +259,11 @@ impl FakeModel {
             }
         });
         Self { address, state }
+    }
+
+    /// Gives these answers after all others.
+    pub(crate) fn then(&self, answers: Vec<Answer>) {
+        self.state.0.lock().unwrap().answers.extend(answers);
     }
 
     /// What a configuration has as `base_url`.
@@ -282,11 +311,12 @@ fn serve(mut stream: TcpStream, shared: &(Mutex<State>, Condvar)) {
         let next = chosen.or_else(|| state.answers.iter().position(|answer| answer.chosen.is_none()));
         state.requests.push(body.clone());
         changed.notify_all();
-        next.and_then(|at| state.answers.remove(at))
+        let answer = next.and_then(|at| state.answers.remove(at));
+        answer.or_else(|| state.script.as_mut().map(|script| script(&body)))
     };
     let answer = answer.unwrap_or_else(|| Answer::status(400, "the fake model has no answer left"));
     // A client may go in the middle of an answer.
-    let _ = answer.play(&mut stream, body["model"].as_str().unwrap_or_default());
+    let _ = answer.play(&mut stream, &body);
     state.lock().unwrap().ended += 1;
     changed.notify_all();
 }

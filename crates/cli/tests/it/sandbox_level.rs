@@ -9,7 +9,7 @@ use crate::world::{World, examples};
 const QUESTION: &str = "Run commands with `landlock` this time? [y/N]";
 
 /// `prowess` on a machine that has everything except bubblewrap.
-fn without_bubblewrap(world: &World, args: &[&str]) -> Command {
+pub(crate) fn without_bubblewrap(world: &World, args: &[&str]) -> Command {
     let programs = world.path("programs");
     if !programs.exists() {
         std::fs::create_dir(&programs).unwrap();

@@ -390,7 +390,7 @@ fn what_a_directory_below_brings_is_asked_about_there() {
 }
 
 #[test]
-fn what_is_told_to_models_is_that_of_the_working_directory() {
+fn memory_files_count_from_the_top_down_to_the_working_directory() {
     let world = World::new();
     std::fs::create_dir_all(world.path("project/sub")).unwrap();
     world.file("project/AGENTS.md", "Speak of the sea.\n");
@@ -398,12 +398,20 @@ fn what_is_told_to_models_is_that_of_the_working_directory() {
         let output = world.command(args).current_dir(world.path("project/sub")).output().unwrap();
         world.told(&output)
     };
-    assert!(below(&["trust", "--yes"]).contains("has nothing to trust"), "nobody reads it from here");
     world.file("project/sub/AGENTS.md", "Speak of evil.\n");
     let told = below(&["session", "-c", "skills"]);
     assert!(
         told.ends_with(
-            "this project is not trusted: its AGENTS.md is not read; `prowess trust` shows what it contains\n"
+            "this project is not trusted: its AGENTS.md and sub/AGENTS.md are not read; `prowess trust` shows what it contains\n"
+        ),
+        "{told}"
+    );
+    // Nobody reads the file below from the top.
+    assert!(!world.stdout(&["trust", "--yes"]).contains("evil"));
+    let told = below(&["session", "-c", "skills"]);
+    assert!(
+        told.ends_with(
+            "part of this project is not trusted (sub/AGENTS.md is new): its sub/AGENTS.md is not read; 1 other item stays trusted; `prowess trust` shows the rest\n"
         ),
         "{told}"
     );
@@ -413,7 +421,7 @@ fn what_is_told_to_models_is_that_of_the_working_directory() {
     // Also where its skills are not looked for.
     let shelf = world.path("home").to_string_lossy().into_owned();
     let told = below(&["session", "--only", "--root", &shelf, "-c", "skills"]);
-    assert!(told.contains("AGENTS.md changed"), "{told}");
+    assert!(told.contains("sub/AGENTS.md changed"), "{told}");
 }
 
 fn trust_again_from_the_top_keeps_what_is_below(world: &World) {

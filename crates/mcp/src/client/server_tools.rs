@@ -14,7 +14,7 @@ use prowess_agent::tool::ToolKind;
 use prowess_agent::{
     Middleware, MiddlewareAction, MiddlewareContext, Tool, ToolAnswer, ToolContext, ToolOutput,
 };
-use prowess_permission::{Action, Kind, Permissions, Question, owned_subject};
+use prowess_permission::{Action, Granted, Kind, Permissions, Question, owned_subject};
 use prowess_skills::allowed_tools::{CheckedCall, ToolVerdict};
 use rmcp::model::JsonObject;
 use serde_json::Value;
@@ -160,11 +160,13 @@ impl RemoteTool {
         owned_subject(self.server.label().as_str(), &self.tool.their_name)
     }
 
-    /// Whether a loaded skill that may do so preapproves the tool.
-    fn is_listed(&self, context: MiddlewareContext<'_>) -> bool {
-        let call = CheckedCall { name: &self.tool.name, argument: None };
-        let verdict = Skills::at(context).map(|skills| skills.check_tool(call));
-        matches!(verdict, Some(ToolVerdict::Preapproved { .. }))
+    /// The loaded skill that preapproves the tool.
+    fn preapproving_skill(&self, context: MiddlewareContext<'_>) -> Option<String> {
+        let call = CheckedCall::new(&self.tool.name);
+        match Skills::at(context)?.check_tool(call) {
+            ToolVerdict::Preapproved { skill } => Some(skill),
+            _ => None,
+        }
     }
 
     /// The question about a call. It is asked each time while a server's skill influences the model.
@@ -236,14 +238,21 @@ impl Tool for CallableTool {
         };
         let question = remote.question(&arguments, context.middleware());
         let permissions = &self.tools.0.permissions;
-        let is_preapproved =
-            remote.is_listed(context.middleware()) && permissions.request_preapproved(&question).is_ok();
-        if !is_preapproved && let Err(output) = context.pass(permissions, question).await {
-            return output;
+        let mut preapproved_by = remote.preapproving_skill(context.middleware());
+        let passed = match preapproved_by {
+            Some(_) => context.pass_preapproved(permissions, question).await,
+            None => context.pass(permissions, question).await,
+        };
+        match passed.map(|grant| grant.how()) {
+            Ok(Granted::Preapproved) => {}
+            Ok(_) => preapproved_by = None,
+            Err(output) => return output,
         }
         let (server, tool) = (&remote.server, &remote.tool.their_name);
         match server.call_tool(tool, arguments).await {
-            Ok(result) => tool_answer::framed(server.label(), tool, result).into(),
+            Ok(result) => {
+                tool_answer::framed(server.label(), tool, result).preapproved_by(preapproved_by).into()
+            }
             Err(error) => ToolAnswer::error(format!("Error: {error}")).into(),
         }
     }

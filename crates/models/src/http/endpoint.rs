@@ -167,7 +167,7 @@ impl Endpoint {
             message = hide(&message, secret.expose_secret());
         }
         let mut error = ModelError::new(&self.name, failure.kind, plain(&message));
-        error.retry_after = failure.retry_after;
+        (error.retry_after, error.window) = (failure.retry_after, failure.window);
         error
     }
 

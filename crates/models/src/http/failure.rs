@@ -18,11 +18,14 @@ pub(crate) struct Failure {
     pub(crate) retry_after: Option<Duration>,
     /// Whether a retry may succeed.
     pub(crate) is_passing: bool,
+    /// The context window that the provider named.
+    pub(crate) window: Option<u64>,
 }
 
 impl Failure {
     pub(crate) fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), retry_after: None, is_passing: kind.is_passing() }
+        let is_passing = kind.is_passing();
+        Self { kind, message: message.into(), retry_after: None, is_passing, window: None }
     }
 
     /// Marks it as one that a retry cannot fix.

@@ -14,6 +14,8 @@ pub(crate) struct ProviderError {
     /// The provider's error codes, in lower case.
     codes: Vec<String>,
     message: String,
+    /// The context window, if the error has a field for it.
+    window: Option<u64>,
 }
 
 impl ProviderError {
@@ -24,7 +26,7 @@ impl ProviderError {
             Some(Value::Null) | None => value,
             Some(Value::String(message)) => {
                 let codes = codes(value);
-                return Some(Self { message: message.clone(), codes, status: None });
+                return Some(Self { message: message.clone(), codes, ..Self::default() });
             }
             Some(inner) => inner,
         };
@@ -43,7 +45,9 @@ impl ProviderError {
         let status = ["code", "status"].iter().find_map(|key| number(inner.get(key)?));
         let status = status.and_then(|code| StatusCode::from_u16(u16::try_from(code).ok()?).ok());
         let message = message.unwrap_or_else(|| inner.to_string());
-        Some(Self { status: status.filter(|status| !status.is_success()), codes: codes(inner), message })
+        let status = status.filter(|status| !status.is_success());
+        let window = WINDOW_FIELDS.iter().find_map(|key| inner.get(key)?.as_u64());
+        Some(Self { status, codes: codes(inner), message, window })
     }
 
     /// The error in an HTTP response, whose body is JSON, a web page or anything else.
@@ -65,7 +69,11 @@ impl ProviderError {
     /// The failure that it means.
     pub(crate) fn into_failure(self) -> Failure {
         let (kind, is_lasting) = self.kind();
-        let failure = Failure::new(kind, self.message);
+        let window = self.window.or_else(|| named_window(&self.message));
+        let mut failure = Failure::new(kind, self.message);
+        if kind == ModelErrorKind::ContextTooLong {
+            failure.window = window.filter(|window| *window >= MIN_WINDOW);
+        }
         if is_lasting { failure.lasting() } else { failure }
     }
 
@@ -76,10 +84,13 @@ impl ProviderError {
         let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
         let status = self.status.map(|status| status.as_u16());
         let may_be_about_content = matches!(status, None | Some(400 | 413 | 422 | 500));
-        if is(&["context_length_exceeded", "request_too_large", "string_above_max_length"])
-            || (may_be_about_content && says(TOO_LONG))
-        {
+        if is(TOO_LONG_CODES) || (may_be_about_content && says(TOO_LONG)) {
             return (ModelErrorKind::ContextTooLong, false);
+        }
+        // A key without access to a model gives 403.
+        let may_be_about_the_model = matches!(status, None | Some(400 | 403 | 404 | 422));
+        if is(NO_SUCH_MODEL) || (may_be_about_the_model && self.denies_the_model(&message)) {
+            return (ModelErrorKind::NoSuchModel, false);
         }
         if is(&["content_filter", "content_policy_violation", "responsibleaipolicyviolation"]) {
             return (ModelErrorKind::Refused, false);
@@ -111,18 +122,101 @@ impl ProviderError {
         };
         (kind, false)
     }
+
+    /// Whether a message in lower case says that there is no such model. Other requests can also miss something, so a
+    /// message has to be about a model. Only Anthropic's names just the model: `model: claude-0`.
+    fn denies_the_model(&self, message: &str) -> bool {
+        let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
+        let is_not_found = self.codes.iter().any(|code| code == "not_found_error")
+            || self.status == Some(StatusCode::NOT_FOUND);
+        says(INVALID_MODEL)
+            || (says(&["the model ", "model '", "model \"", "model `"]) && says(ABSENT))
+            || (is_not_found && (says(&["model: "]) || (says(&["model"]) && says(ABSENT))))
+    }
 }
+
+/// The error codes of a missing model.
+const NO_SUCH_MODEL: &[&str] = &[
+    "model_not_found",
+    "invalid_model",
+    "unknown_model",
+    "model_not_available",
+    "model_not_supported",
+    "deploymentnotfound",
+];
+
+/// How providers say that a name is not that of a model.
+const INVALID_MODEL: &[&str] = &[
+    "invalid model",
+    "unknown model",
+    "no such model",
+    "model not found",
+    "model not exist",
+    "model does not exist",
+    "not a valid model",
+    "model identifier is invalid",
+    "no endpoints found for",
+];
+
+/// How providers say that something is not there.
+const ABSENT: &[&str] =
+    &["not found", "does not exist", "doesn't exist", "not exist", "not available", "unable to access"];
+/// The codes of errors about a request that is too long.
+const TOO_LONG_CODES: &[&str] =
+    &["context_length_exceeded", "request_too_large", "string_above_max_length", "exceed_context_size_error"];
 
 /// How providers say that a request is too long.
 const TOO_LONG: &[&str] = &[
     "maximum context length",
+    "max context length",
     "context length exceeded",
+    "exceeds the context length",
+    "context length is only",
+    "context length of only",
     "context window",
+    "maximum model length",
+    "maximum number of tokens allowed",
     "prompt is too long",
     "input is too long",
     "exceeds the available context size",
     "exceed context limit",
 ];
+
+/// The fields of errors that have the context window: llama.cpp.
+const WINDOW_FIELDS: &[&str] = &["n_ctx"];
+
+/// The words before the context window in a message.
+///
+/// OpenAI and vLLM write "maximum context length is N", other versions of vLLM "context length is only N" and "maximum
+/// model length of N", llama.cpp "available context size (N", Python's llama.cpp "context window of N", LM Studio "context
+/// length of only N", Google "tokens allowed (N", Anthropic "A tokens > N" and "A + B > N".
+const BEFORE_WINDOW: &[&str] = &[
+    "maximum context length is ",
+    "context length is only ",
+    "context length of only ",
+    "maximum model length of ",
+    "available context size (",
+    "context window of ",
+    "number of tokens allowed (",
+    " tokens > ",
+    "exceed context limit: ",
+];
+
+/// The smallest context window that is believed. Some versions of vLLM name the room that `max_tokens` leaves instead.
+const MIN_WINDOW: u64 = 1000;
+
+/// The context window that a message names.
+fn named_window(message: &str) -> Option<u64> {
+    let message = message.to_lowercase();
+    BEFORE_WINDOW.iter().find_map(|before| {
+        let (_, after) = message.split_once(before)?;
+        // Anthropic writes a sum before the window.
+        let after =
+            after.split_once(" > ").filter(|_| before.ends_with(": ")).map_or(after, |(_, last)| last);
+        let digits = after.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b',').count();
+        after[..digits].replace(',', "").parse().ok()
+    })
+}
 
 /// The error codes in an error.
 fn codes(error: &Value) -> Vec<String> {
@@ -150,7 +244,9 @@ fn readable(body: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ModelErrorKind::{Auth, ContextTooLong, Invalid, Overloaded, RateLimited, Refused, TimedOut};
+    use ModelErrorKind::{
+        Auth, ContextTooLong, Invalid, NoSuchModel, Overloaded, RateLimited, Refused, TimedOut,
+    };
     use serde_json::json;
 
     use super::*;
@@ -165,7 +261,7 @@ mod tests {
             (401, r#"{"error": {"message": "bad key", "code": "invalid_api_key"}}"#, Auth),
             (403, "", Auth),
             (402, "", RateLimited),
-            (404, r#"{"error": {"message": "no such model"}}"#, Invalid),
+            (404, r#"{"error": {"message": "no such page"}}"#, Invalid),
             (408, "", TimedOut),
             (400, r#"{"error": {"message": "bad", "type": "invalid_request_error"}}"#, Invalid),
             (400, r#"{"error": {"message": "x", "code": "context_length_exceeded"}}"#, ContextTooLong),
@@ -190,6 +286,128 @@ mod tests {
         ] {
             assert_eq!(failure(status, body).kind, kind, "{status} {body}");
         }
+    }
+
+    /// What common providers and compatible servers say.
+    #[test]
+    fn a_missing_model_is_known_by_codes_and_messages() {
+        for (status, body) in [
+            (
+                404,
+                r#"{"error": {"message": "The model `x` does not exist or you do not have access to it.",
+                    "type": "invalid_request_error", "param": null, "code": "model_not_found"}}"#,
+            ),
+            (
+                403,
+                r#"{"error": {"message": "Project has no access to model `x`", "code": "model_not_found"}}"#,
+            ),
+            (400, r#"{"error": {"message": "invalid model ID", "type": "invalid_request_error"}}"#),
+            (404, r#"{"type": "error", "error": {"type": "not_found_error", "message": "model: claude-0"}}"#),
+            (
+                404,
+                r#"{"error": {"code": "DeploymentNotFound", "message": "The deployment does not exist."}}"#,
+            ),
+            (
+                404,
+                r#"{"error": {"message": "model \"x\" not found, try pulling it first", "type": "api_error"}}"#,
+            ),
+            (404, r#"{"error": "model 'x' not found"}"#),
+            (404, r#"{"object": "error", "message": "The model `x` does not exist.", "code": 404}"#),
+            (400, r#"{"error": {"code": 400, "message": "model 'x' not found"}}"#),
+            (400, r#"{"error": {"message": "Invalid model name passed in model=x"}}"#),
+            (400, r#"{"error": {"message": "x is not a valid model ID", "code": 400}}"#),
+            (404, r#"{"error": {"message": "No endpoints found for x.", "code": 404}}"#),
+            (400, r#"{"object": "error", "message": "Invalid model: x", "type": "invalid_model"}"#),
+            (400, r#"{"error": {"message": "Model Not Exist", "type": "invalid_request_error"}}"#),
+            (
+                404,
+                r#"[{"error": {"code": 404, "message": "models/x is not found for API version v1main",
+                     "status": "NOT_FOUND"}}]"#,
+            ),
+            (404, r#"{"error": {"message": "Unable to access model x.", "code": "model_not_available"}}"#),
+            (400, r#"{"message": "The provided model identifier is invalid."}"#),
+        ] {
+            let failure = failure(status, body);
+            assert_eq!((failure.kind, failure.is_passing), (NoSuchModel, false), "{status} {body}");
+        }
+        let in_stream = json!({"error": {"type": "not_found_error", "message": "model: claude-0"}});
+        let in_stream = ProviderError::in_json(&in_stream).map(|error| error.into_failure().kind);
+        assert_eq!(in_stream, Some(NoSuchModel));
+    }
+
+    #[test]
+    fn other_failures_are_not_about_the_model() {
+        for (status, body, kind) in [
+            (404, "<html><head><title>404 Not Found</title></head></html>", Invalid),
+            (404, r#"{"error": {"message": "Not Found"}}"#, Invalid),
+            (400, r#"{"error": {"message": "tool_use ids were not found in the model's message"}}"#, Invalid),
+            (400, r#"{"error": {"message": "this model does not support the parameter `effort`"}}"#, Invalid),
+            (403, r#"{"error": {"message": "your key does not exist"}}"#, Auth),
+            (503, r#"{"error": {"message": "the model 'x' is not available now"}}"#, Overloaded),
+            (429, r#"{"error": {"message": "the model `x` does not exist"}}"#, RateLimited),
+        ] {
+            assert_eq!(failure(status, body).kind, kind, "{status} {body}");
+        }
+    }
+
+    #[test]
+    fn the_window_is_read_from_the_usual_messages() {
+        let window = |message: &str| {
+            let failure = failure(400, &json!({"error": {"message": message}}).to_string());
+            assert_eq!(failure.kind, ContextTooLong, "{message}");
+            failure.window
+        };
+        for (message, expected) in [
+            (
+                "This model's maximum context length is 128000 tokens. However, your messages resulted in 204308 tokens.",
+                Some(128_000),
+            ),
+            (
+                "This model's maximum context length is 16,384 tokens. However, you requested 19591 tokens (9591 in the \
+                 messages, 10000 in the completion).",
+                Some(16_384),
+            ),
+            (
+                "You passed 4097 input tokens and requested 1 output tokens. However, the model's context length is only \
+                 4096 tokens, resulting in a maximum input length of 4095 tokens.",
+                Some(4096),
+            ),
+            ("The decoder prompt (length 5000) is longer than the maximum model length of 4096.", Some(4096)),
+            ("prompt is too long: 208310 tokens > 200000 maximum", Some(200_000)),
+            (
+                "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease",
+                Some(200_000),
+            ),
+            (
+                "request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it",
+                Some(4096),
+            ),
+            ("Requested tokens (2285) exceed context window of 2048", Some(2048)),
+            ("The model is loaded with context length of only 4096 tokens, which is not enough.", Some(4096)),
+            (
+                "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+                Some(1_048_576),
+            ),
+            // Ollama names no window.
+            ("prompt too long; exceeded max context length by 12 tokens", None),
+            ("the input length exceeds the context length", None),
+            // The room that `max_tokens` leaves is no window.
+            (
+                "This model's maximum context length is 3 tokens. However, your request has 8 input tokens.",
+                None,
+            ),
+            ("Your input exceeds the context window of this model.", None),
+        ] {
+            assert_eq!(window(message), expected, "{message}");
+        }
+        let fields = json!({"error": {
+            "code": 400, "message": "the request exceeds the available context size. try increasing the context size",
+            "type": "exceed_context_size_error", "n_prompt_tokens": 14429, "n_ctx": 8192,
+        }});
+        assert_eq!(failure(400, &fields.to_string()).window, Some(8192));
+        // Another error may have the same words.
+        let busy = r#"{"error": {"message": "maximum context length is 8192 tokens", "code": "slow_down"}}"#;
+        assert_eq!((failure(429, busy).kind, failure(429, busy).window), (RateLimited, None));
     }
 
     #[test]

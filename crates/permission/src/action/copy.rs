@@ -71,6 +71,17 @@ pub enum CopyPreview {
     },
 }
 
+impl CopyPreview {
+    /// Whether the person sees everything that is written.
+    pub fn is_whole(&self) -> bool {
+        match self {
+            Self::Text { left_out, .. } | Self::Difference { left_out, .. } => *left_out == 0,
+            Self::Same => true,
+            Self::Data { .. } => false,
+        }
+    }
+}
+
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_zero(number: &u64) -> bool {
     *number == 0

@@ -108,6 +108,8 @@ impl Details<'_> {
         self.add_optional("stdin", run.stdin.as_deref());
         let inputs: Vec<String> = run.inputs.iter().map(input_line).collect();
         self.add_list("inputs", &inputs);
+        self.add_list("can read", &run.given);
+        self.add_list("except", &run.left_out);
         self.add_list("output_files", &run.output_files);
         if let Some(outputs) = &run.outputs {
             self.add_data("outputs", outputs);

@@ -100,6 +100,8 @@ fn each() -> Vec<Question> {
         artifact_prefix: Some(text("june/")),
         channel: Some(Channel::Terminal),
         because_of: vec![text("docs:pdf")],
+        given: vec![text("/home/ada/site/"), text("/home/ada/plan.json")],
+        left_out: vec![text("/home/ada/site/.env")],
         writable: vec![text("/home/a/site/dist")],
     };
     let mut noted = Question::new(Kind::RUN, owned_subject("kit", "make"))

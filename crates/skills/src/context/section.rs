@@ -14,7 +14,7 @@ use crate::documents::selected_document;
 use crate::engine::SkillEngine;
 use crate::error::SkillError;
 use crate::framing::{self, FramedText};
-use crate::load::loaded_skill;
+use crate::load::{heading, loaded_skill};
 use crate::operation::Io;
 use crate::state::{Conflict, SkillState};
 use crate::view::SkillView;
@@ -144,10 +144,10 @@ impl SectionMaker {
             },
         };
         if !self.present.contains(&instructions.nonce) {
-            let dialect = self.engine().options().dialect;
+            let options = self.engine().options();
             let location = self.now.get(name).map_or(&skill.location, |skill| &skill.location);
-            let heading = dialect.heading(name, location.directory());
-            let summary = framing::resource_summary(&resources);
+            let heading = options.dialect.heading(name, &options.skill_paths.directory(name, location));
+            let summary = framing::resource_summary(&resources, location, &options.skill_paths);
             let text = [heading.as_str(), &instructions.text, &summary].concat();
             if let Err(tokens) = self.add_text(name, text) {
                 return Ok(Err(DropReason::NoRoom { tokens, budget: self.budget }));
@@ -186,7 +186,7 @@ impl SectionMaker {
         };
         let engine = self.engine().clone();
         let (options, arguments) = (engine.options(), skill.arguments.as_deref());
-        let framed = match framing::instructions(entry, &text, arguments, options.dialect, engine.secret()) {
+        let framed = match framing::instructions(entry, &text, arguments, options, engine.secret()) {
             Ok(framed) => Arc::new(framed),
             Err(error) => return Ok(Err(DropReason::Unreadable(error.to_string()))),
         };
@@ -200,7 +200,7 @@ impl SectionMaker {
         }
         let resources =
             ResourceMetadata::of_skill(entry, &self.io.resources(entry, options.resource_depth).await?);
-        let heading = options.dialect.heading(entry.skill.name.as_str(), entry.skill.location.directory());
+        let heading = heading(options, entry);
         let loaded = loaded_skill(options, entry, &text, arguments, &framed, &heading, &resources);
         let now = LoadedSkill { lifetime: skill.lifetime, ..loaded };
         match self.apply(SkillDelta::Reloaded { skill: now, resources: resources.clone() }) {
@@ -258,7 +258,12 @@ impl SectionMaker {
                     Ok(read) => read,
                     Err(error) => return Ok(Err(dropped(code_text(&error.to_string())))),
                 };
-                let framed = Arc::new(framing::document(entry, &read, self.engine().secret()));
+                let framed = Arc::new(framing::document(
+                    entry,
+                    &read,
+                    self.engine().options(),
+                    self.engine().secret(),
+                ));
                 if let Err(why) = self.update_document(name, document, &framed, read.text.len()) {
                     return Ok(Err(dropped(why)));
                 }

@@ -14,6 +14,8 @@ use crate::parameters::{self, WrongArguments, check, object, typed};
 
 /// The name of the argument for the skill in the types here. A dialect may use another name.
 pub(super) const SKILL: &str = "skill";
+/// The name of the argument for the arguments of the skill.
+pub(super) const ARGUMENTS: &str = "args";
 
 /// A parsed call, which no longer depends on the dialect.
 #[derive(Debug, PartialEq)]

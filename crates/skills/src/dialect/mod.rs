@@ -170,6 +170,16 @@ impl Dialect {
         self.table().unload_note(placement, unloaded)
     }
 
+    /// The tool call that loads a skill.
+    pub(crate) fn load_call(
+        self,
+        name: &str,
+        arguments: Option<&str>,
+        capabilities: Capabilities,
+    ) -> (&'static str, Value) {
+        self.table().load_call(name, arguments, capabilities)
+    }
+
     /// How the overview tells the model to load a skill.
     pub(crate) fn activation(self, capabilities: Capabilities) -> Activation<'static> {
         self.table().activation(capabilities)
@@ -197,6 +207,11 @@ pub(crate) fn tools(view: &SkillView, runs: Option<&RunToolInfo>) -> Vec<ToolSpe
     let context =
         ToolContext { view, capabilities: options.capabilities, placement: options.placement, runs };
     options.dialect.table().specs(&context)
+}
+
+/// The kind of the tool with this name in any dialect.
+pub(crate) fn kind_in_any_dialect(tool: &str) -> Option<SkillToolKind> {
+    Dialect::tool_kind(tool)
 }
 
 /// The kind of a tool, if a session with these options has it.

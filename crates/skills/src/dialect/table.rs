@@ -223,6 +223,24 @@ impl DialectTable {
         }
     }
 
+    /// The tool call that loads a skill. Arguments are left out if the model cannot give any.
+    pub(super) fn load_call(
+        &self,
+        name: &str,
+        given: Option<&str>,
+        capabilities: Capabilities,
+    ) -> (&'static str, Value) {
+        let takes = |entry: &&ToolEntry| match entry.signature {
+            Signature::LoadArguments | Signature::LoadMaybeArguments => capabilities.arguments,
+            _ => false,
+        };
+        let with = given.and_then(|given| Some((self.tools.iter().find(takes)?.name, given)));
+        match with {
+            Some((tool, given)) => (tool, json!({self.skill: name, arguments::ARGUMENTS: given})),
+            None => (self.load_tools.load, json!({self.skill: name})),
+        }
+    }
+
     pub(super) fn not_found(&self, name: &str, available: &str) -> String {
         let (before, after) = self.not_found;
         format!("{before} '{}'{after}. Available skills: {available}", shorten(name))

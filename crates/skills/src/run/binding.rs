@@ -10,6 +10,7 @@ use prowess_workspace::stage::StageSource;
 use prowess_workspace::{InputMode, RunInput, RunRequest};
 use serde_json::{Value, json};
 
+use super::given::Given;
 use super::{RunSetup, SkillRunner};
 use crate::error::SkillError;
 
@@ -23,6 +24,7 @@ pub(super) struct PlannedRun<'a> {
     /// The digests of the servers' lists of files, by skill. Only listed files are staged.
     pub(super) published: &'a BTreeMap<String, Digest>,
     pub(super) runner: &'a SkillRunner,
+    pub(super) given: &'a Given,
 }
 
 /// The digest of each skill's files.
@@ -50,7 +52,7 @@ impl PlannedRun<'_> {
     pub(super) fn action(&self) -> RunAction {
         let writable = self.runner.setup.writable_directories();
         let writable = writable.iter().map(|path| path.to_string_lossy().into_owned()).collect();
-        RunAction { writable, ..action(self.request, self.channel) }
+        RunAction { writable, ..action(self.request, self.channel, self.given) }
     }
 
     /// The whole request in the form of version 1.
@@ -115,7 +117,7 @@ fn sorted_json(value: &Value) -> String {
     }
 }
 
-fn action(request: &RunRequest, channel: Option<Channel>) -> RunAction {
+fn action(request: &RunRequest, channel: Option<Channel>, given: &Given) -> RunAction {
     // All fields by name, so that a new field does not compile until it is handled here.
     let RunRequest {
         skill,
@@ -150,6 +152,8 @@ fn action(request: &RunRequest, channel: Option<Channel>) -> RunAction {
         artifact_prefix,
         channel,
         because_of: Vec::new(),
+        given: given.paths.clone(),
+        left_out: given.left_out.clone(),
         writable: Vec::new(),
     }
 }
@@ -190,11 +194,14 @@ mod tests {
         channel: Option<Channel>,
         locations: BTreeMap<String, String>,
         digests: Digests,
+        given: [Vec<String>; 2],
     }
 
     impl Parts {
         fn binding(&self) -> String {
-            binding(&action(&self.request, self.channel), &self.locations, &self.digests)
+            let [paths, left_out] = self.given.clone();
+            let given = Given { paths, left_out, ..Given::default() };
+            binding(&action(&self.request, self.channel, &given), &self.locations, &self.digests)
         }
     }
 
@@ -225,10 +232,11 @@ mod tests {
             request in request(),
             channel in prop::sample::select(vec![None, Some(Channel::Pipe), Some(Channel::Terminal)]),
             skills in btree_map("[a-c]{1,2}", ("[/a-c]{0,3}", "[0-3]{0,2}"), 1..3),
+            given in [vec("/[a-c]{0,2}", 0..3), vec("/[a-c]{0,2}", 0..3)],
         ) -> Parts {
             let locations = skills.iter().map(|(name, (location, _))| (name.clone(), location.clone())).collect();
             let digests = skills.into_iter().map(|(name, (_, digest))| (name, digest)).collect();
-            Parts { request, channel, locations, digests }
+            Parts { request, channel, locations, digests, given }
         }
     }
 
@@ -284,6 +292,11 @@ mod tests {
         let mut other = parts.clone();
         other.locations.insert("another".into(), String::new());
         all.push(other);
+        for list in 0..2 {
+            let mut other = parts.clone();
+            other.given[list].push("/another".into());
+            all.push(other);
+        }
         all
     }
 
@@ -312,7 +325,7 @@ mod tests {
         request.outputs = Some(RunOutputs { globs: vec!["out/*".into()], ..RunOutputs::default() });
         let locations = BTreeMap::from([("kit".to_owned(), "/skills/kit/SKILL.md".to_owned())]);
         let digests = Digests::from([("kit".to_owned(), "sha256:00".to_owned())]);
-        let parts = Parts { request, channel: None, locations, digests };
+        let parts = Parts { request, channel: None, locations, digests, given: Default::default() };
         let stored = "run 2 sha256:9f3ee126939d4fe187498b3a0d59f7b4e2cf7657b06be277fc436e631a36122c";
         assert_eq!(parts.binding(), stored);
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use prowess_catalog::untrusted::code_text;
 use prowess_catalog::{Digest, SkillEntry};
 use prowess_permission::action::{Channel, RunAction};
-use prowess_permission::{Action, Decision, Kind, Question, Refusal, Stopped, owned_subject};
+use prowess_permission::{Action, Decision, Granted, Kind, Question, Refusal, owned_subject};
 use prowess_workspace::input::InputGate;
 use prowess_workspace::stage::StageSource;
 use prowess_workspace::writable::WritableProject;
@@ -17,7 +17,9 @@ use prowess_workspace::{
 use serde_json::json;
 
 use super::binding::{Digests, PlannedRun};
+use super::given::Given;
 use super::local_inputs::{InputStop, LocalInputGate};
+use super::preapproval::Listed;
 use super::{RunDriver, SkillRunner};
 use crate::delta::LoadedSkill;
 use crate::error::SkillError;
@@ -28,11 +30,7 @@ use crate::view::SkillView;
 impl<'a> RunDriver<'a> {
     /// Passes a gate of a run.
     pub(super) async fn pass(self, name: &str, question: Question) -> Result<(), Halt> {
-        match self.view.engine().permissions().pass(question, self.asker).await {
-            Ok(_) => Ok(()),
-            Err(Stopped::Asks(question)) => Err(Halt::Asks(question)),
-            Err(Stopped::Refused(refusal)) => Err(no_permission(name, refusal).into()),
-        }
+        self.pass_listed(name, question, Listed::No).await.map(|_| ())
     }
 
     /// The skill called `name`, if the caller may see it.
@@ -57,6 +55,9 @@ impl<'a> RunDriver<'a> {
         let skills = named_skills(request)?;
         let own = self.runnable(name)?;
         let shell = shell_for(&own)?;
+        let given_to = (self.caller == Caller::Person).then(|| Arc::clone(&own));
+        let given = self.view.given(&runner.setup.tree, request, given_to.clone()).await;
+        let given = given.map_err(|why| self.blocked(name, &why))?;
         let staged = self.stage_skills(&own, skills).await?;
         let network = request
             .network_within(&runner.setup.network)
@@ -69,21 +70,29 @@ impl<'a> RunDriver<'a> {
             locations: &staged.locations,
             published: &staged.published,
             runner,
+            given: &given,
         };
-        let expected = self.pass_run_gate(&planned).await?;
-        let expected = self.pass_network_gate(&planned, &network, expected).await?;
+        let (expected, command) = self.pass_run_gate(&planned).await?;
+        let (expected, hosts) = self.pass_network_gate(&planned, &network, expected).await?;
+        let is_preapproved = [command].into_iter().chain(hosts).any(|how| how == Granted::Preapproved);
+        let in_workspace = given.without(request);
         let mut approved = ApprovedRun {
-            request: RunRequest { skill: staged_name(&own), ..request.clone() },
+            request: RunRequest { skill: staged_name(&own), ..in_workspace.clone() },
             runner,
             sources: staged.sources,
             network,
             shell,
             expected,
-            given_to: (self.caller == Caller::Person).then_some(own),
+            preapproved_by: is_preapproved.then(|| name.clone()),
+            given_to,
             approved_inputs: BTreeSet::new(),
+            given,
             writable: runner.setup.writable_project(self.view),
         };
-        self.pass_input_gates(request, &mut approved).await?;
+        for asked in &approved.given.asks {
+            self.pass_given_gate(request, asked).await?;
+        }
+        self.pass_input_gates(&in_workspace, &mut approved).await?;
         Ok(approved)
     }
 
@@ -153,7 +162,7 @@ impl<'a> RunDriver<'a> {
     }
 
     /// Passes the gate of the command. If a person had to be asked, it returns the digests of the approved skills.
-    async fn pass_run_gate(self, planned: &PlannedRun<'_>) -> Result<Digests, Halt> {
+    async fn pass_run_gate(self, planned: &PlannedRun<'_>) -> Result<(Digests, Granted), Halt> {
         let request = planned.request;
         let name = &request.skill;
         // The text of a server's skill may have caused this run, so a person decides each time.
@@ -171,7 +180,7 @@ impl<'a> RunDriver<'a> {
         if permissions.policy().evaluate(&plain).decision != Decision::Ask {
             // Without a binding, "always" is not offered.
             self.pass(name, plain.always([])).await?;
-            return Ok(Digests::new());
+            return Ok((Digests::new(), Granted::Rule));
         }
         let binding = planned.binding().await?;
         let mut details = planned.version_1_details();
@@ -179,23 +188,25 @@ impl<'a> RunDriver<'a> {
             details["asked_each_time_because_of"] = json!(because_of);
         }
         let question = permissions.with_outdated_note(binding.bind(plain, &details));
-        self.pass(name, question).await?;
-        Ok(binding.files)
+        let how = self.pass_listed(name, question, self.lists_command(planned).await).await?;
+        Ok((binding.files, how))
     }
 
-    /// Passes the gate of every host. Returns the digests of the approved skills.
+    /// Passes the gate of every host. Returns the digests of the approved skills, and why each host was allowed.
     async fn pass_network_gate(
         self,
         planned: &PlannedRun<'_>,
         network: &Network,
         mut expected: Digests,
-    ) -> Result<Digests, Halt> {
+    ) -> Result<(Digests, Vec<Granted>), Halt> {
         let request = planned.request;
         let name = &request.skill;
-        let Network::Hosts(rules) = network else { return Ok(expected) };
+        let mut granted = Vec::new();
+        let Network::Hosts(rules) = network else { return Ok((expected, granted)) };
         let permissions = self.view.engine().permissions();
         for rule in rules {
             let (skill, command, host) = (name.clone(), request.command.clone(), rule.to_string());
+            let listed = self.lists_host(planned, &host).await;
             let details = json!({"skill": skill, "command": command, "host": host});
             let plain =
                 Question::new(Kind::NETWORK, host.clone()).action(Action::ReachHost { skill, command, host });
@@ -211,10 +222,10 @@ impl<'a> RunDriver<'a> {
             // "Always" is offered only for a single host, never for a `*.` domain.
             let plain = if rule.is_exact() { plain } else { plain.always([]) };
             let question = permissions.with_outdated_note(binding.bind(plain, &details));
-            self.pass(name, question).await?;
+            granted.push(self.pass_listed(name, question, listed).await?);
             expected = binding.files;
         }
-        Ok(expected)
+        Ok((expected, granted))
     }
 }
 
@@ -229,11 +240,11 @@ impl SkillView {
     }
 }
 
-fn no_permission(name: &str, refusal: Refusal) -> SkillError {
+pub(super) fn no_permission(name: &str, refusal: Refusal) -> SkillError {
     SkillError::RunRefused { name: name.to_owned(), refusal }
 }
 
-fn refused_run(name: &str, why: &str) -> SkillError {
+pub(super) fn refused_run(name: &str, why: &str) -> SkillError {
     run_error(name, ExecuteError::Refused(why.to_owned()))
 }
 
@@ -297,10 +308,14 @@ pub(super) struct ApprovedRun<'a> {
     shell: Option<String>,
     /// The digests of the approved skills, if a person was asked.
     expected: Digests,
+    /// The skill, if its `allowed-tools` settled a question.
+    pub(super) preapproved_by: Option<String>,
     /// The skill that a person runs, and whose own files may be inputs.
     given_to: Option<Arc<SkillEntry>>,
     /// The real paths of the approved local inputs.
     approved_inputs: BTreeSet<PathBuf>,
+    /// What the command sees of the project.
+    given: Given,
     /// The directories of the project that it may write.
     writable: Option<WritableProject>,
 }
@@ -336,6 +351,9 @@ impl ApprovedRun<'_> {
         context.shell.clone_from(&self.shell);
         context.expected.clone_from(&self.expected);
         context.aliases = self.runner.setup.tree.aliases();
+        context.mounts.clone_from(&self.given.mounts);
+        context.warnings.clone_from(&self.given.warnings);
+        context.review.clone_from(&self.given.review);
         context.writable = self.writable.clone();
         context
     }

@@ -75,10 +75,11 @@ impl RunDriver<'_> {
         let run_id = started.map_err(SkillError::Live)?;
         let deltas = self.server_text_deltas(&run.skill);
         // The command runs, even if this read fails: from now on the model has its text.
-        Ok(match self.read_output(&run_id, None, wait).await {
+        let answer = match self.read_output(&run_id, None, wait).await {
             Ok(answer) => SkillAnswer { deltas, ..answer },
             Err(error) => SkillAnswer { text: error.for_model(), deltas, ..SkillAnswer::default() },
-        })
+        };
+        Ok(SkillAnswer { preapproved_by: approved.preapproved_by.clone(), ..answer })
     }
 
     /// Types into a running command, and waits for its next question or its end.

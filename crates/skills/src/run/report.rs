@@ -1,5 +1,6 @@
 //! The report of a run, shortened for a model.
 
+use prowess_workspace::tree::Tree;
 use serde_json::Value;
 
 /// How much of each output stream a model reads, in bytes. Beginning and end stay.
@@ -19,6 +20,15 @@ const MAX_SHOWN_WARNINGS: usize = 20;
 /// ```
 pub fn report_text(report: Value) -> String {
     shorten_report(report).to_string()
+}
+
+/// Adds the path of each collected file, as the model's other tools know it.
+pub(super) fn add_paths(report: &mut Value, tree: &Tree) {
+    for file in report["output_files"].as_array_mut().into_iter().flatten() {
+        if let Some(name) = file["name"].as_str() {
+            file["path"] = format!("{}/{name}", tree.work()).into();
+        }
+    }
 }
 
 /// The report with long texts cut in the middle. `truncated` says whether something was cut.

@@ -18,7 +18,7 @@ async fn session(policy: AllowedTools) -> (Library, SkillSession) {
 }
 
 fn bash(command: &str) -> CheckedCall<'_> {
-    CheckedCall { name: "execute", argument: Some(command) }
+    CheckedCall::new("execute").argument(command)
 }
 
 #[tokio::test]
@@ -61,19 +61,20 @@ async fn a_changed_document_does_not_widen_what_was_loaded() {
     assert_eq!(session.view().check_tool(bash("make")), ToolVerdict::Pass);
 }
 
+/// Tools that run commands need an entry, and the other tools of a dialect do not.
 #[tokio::test]
-async fn the_tools_of_the_dialect_are_never_blocked() {
+async fn the_tools_of_the_dialect_are_blocked_if_they_run_commands() {
     let library = library();
     for dialect in [Dialect::DeepAgents, Dialect::Trpc, Dialect::OpenCode] {
         let session =
             library.session_with(dialect, |options| options.allowed_tools = AllowedTools::Restrict).await;
         session.load("git-help", None).await.unwrap();
         for name in dialect.tool_names() {
-            assert_eq!(
-                session.view().check_tool(CheckedCall { name, argument: None }),
-                ToolVerdict::Pass,
-                "{name}"
-            );
+            let verdict = session.view().check_tool(CheckedCall::new(name).argument("make"));
+            let runs = ["skill_run", "skill_exec", "skill_write_stdin"].contains(&name);
+            assert_eq!(matches!(verdict, ToolVerdict::Blocked { .. }), runs, "{name}");
+            let git = session.view().check_run("free", CheckedCall::new(name).argument("git log"));
+            assert_eq!(git, ToolVerdict::Pass, "{name}");
         }
     }
 }
@@ -89,10 +90,33 @@ async fn programs_can_use_their_own_tool_names() {
         })
         .await;
     session.load("git-help", None).await.unwrap();
-    let check = |name, argument| session.view().check_tool(CheckedCall { name, argument });
+    let check = |name, argument| session.view().check_tool(CheckedCall::new(name).argument(argument));
     assert_eq!(check("terminal", Some("git log")), ToolVerdict::Pass);
     assert_eq!(check("clock", None), ToolVerdict::Pass);
     assert!(matches!(check("execute", Some("git log")), ToolVerdict::Blocked { .. }));
+}
+
+/// The commands of a skill need the list of this skill, and no list is about loading skills.
+#[tokio::test]
+async fn a_skill_does_not_vouch_for_another_skill() {
+    let library = Library::of(&["free"]).skill(
+        "git-help",
+        "allowed-tools: Bash(git:*) Skill skill_load load_skill\n",
+        "Commit.",
+    );
+    let session = library
+        .session_with(Dialect::DeepAgents, |options| options.allowed_tools = AllowedTools::Preapprove)
+        .await;
+    session.load("git-help", None).await.unwrap();
+    session.load("free", None).await.unwrap();
+    let call = CheckedCall::new("skill_run").argument("git log");
+    let own = ToolVerdict::Preapproved { skill: "git-help".into() };
+    assert_eq!(session.view().check_run("git-help", call), own);
+    assert_eq!(session.view().check_run("free", call), ToolVerdict::Pass);
+    assert_eq!(session.view().check_tool(call), ToolVerdict::Pass);
+    for name in ["load_skill", "skill_load", "skill"] {
+        assert_eq!(session.view().check_tool(CheckedCall::new(name)), ToolVerdict::Pass, "{name}");
+    }
 }
 
 /// A skill that is denied by now speaks for nothing any more.

@@ -14,7 +14,7 @@ use crate::library::Library;
 
 fn library() -> Library {
     Library::new()
-        .skill("deploy", "argument-hint: \"[env]\"\n", "Ship to $1.")
+        .skill("deploy", "argument-hint: \"[env]\"\n", "Ship to $0.")
         .file("deploy/CHECKLIST.md", "- Tell the team\n")
 }
 

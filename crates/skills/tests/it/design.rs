@@ -304,7 +304,7 @@ async fn unload_skill_then_reload_eager() {
 }
 
 fn call(name: &str) -> CheckedCall<'_> {
-    CheckedCall { name, argument: None }
+    CheckedCall::new(name)
 }
 
 async fn restricted(library: &Library) -> prowess_skills::SkillSession {

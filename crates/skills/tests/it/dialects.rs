@@ -9,7 +9,7 @@ use crate::library::{Library, sorted};
 fn library() -> Library {
     Library::new()
         .web_research()
-        .skill("deploy", "argument-hint: \"[env]\"\nlicense: MIT\n", "Ship to $1.")
+        .skill("deploy", "argument-hint: \"[env]\"\nlicense: MIT\n", "Ship to $0.")
         .file("deploy/CHECKLIST.md", "- Tell the team\n")
 }
 

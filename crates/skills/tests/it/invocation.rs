@@ -10,7 +10,7 @@ fn library() -> Library {
         .skill(
             "deploy",
             "disable-model-invocation: true\nargument-hint: \"[env] [tag]\"\n",
-            "Ship $2 to $1 from ${SKILL_DIR}.",
+            "Ship $1 to $0 from ${SKILL_DIR}.",
         )
         .skill("style", "user-invocable: false\n", "Be brief.")
         .skill("review", "arguments: [issue, branch]\n", "Fix $issue on $branch. All: $ARGUMENTS")

@@ -75,6 +75,24 @@ async fn what_another_implementation_saved_is_understood() {
     assert!(session.put_back([], None).await.text.contains("Do it."));
 }
 
+/// The first version of other implementations only knew which skills there are.
+#[tokio::test]
+async fn a_state_with_only_metadata_has_nothing_loaded() {
+    let library = Library::of(&["a", "b"]);
+    let saved = restored(&json!({
+        "messages": [],
+        "skills_metadata": [{"name": "a", "description": "A.", "path": library.join("a/SKILL.md"), "license": null,
+            "compatibility": null, "metadata": {"version": "1"}, "allowed_tools": ["Bash"]}],
+    }))
+    .unwrap();
+    assert_eq!(saved.known()[0].name, "a");
+    let session = library.builder().saved_state(saved).build().await;
+    assert!(loaded(&session).is_empty());
+    assert!(session.load("a", None).await.unwrap().text.contains("Do it."));
+    assert_eq!(loaded(&session), ["a"]);
+    assert!(restored(&json!({"skills_metadata": []})).is_ok());
+}
+
 #[test]
 fn what_cannot_be_understood_is_refused() {
     let newer = restored(&json!({"version": STATE_VERSION + 1, "skills_loaded": []})).unwrap_err();

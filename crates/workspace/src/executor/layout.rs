@@ -23,6 +23,9 @@ pub(super) fn links() -> Vec<(String, String)> {
     places.chain(others).collect()
 }
 
+/// The variables for the directory of the command's skill, by the names that skills use.
+const SKILL_VARIABLES: [&str; 3] = ["SKILL_DIR", "CLAUDE_SKILL_DIR", "CLAUDE_PLUGIN_ROOT"];
+
 /// The local directories that a command may write. They lie in one root that it may not write.
 #[derive(Clone, Debug)]
 pub(super) struct WritableDirs {
@@ -56,6 +59,8 @@ pub(super) struct InsidePaths {
     run: String,
     /// The directory of a command that runs apart.
     own: Option<String>,
+    /// The directory of the skill that the command belongs to.
+    skill: Option<String>,
 }
 
 impl InsidePaths {
@@ -68,6 +73,7 @@ impl InsidePaths {
             temporary: "/tmp".into(),
             run: run.to_owned(),
             own: command.apart.as_ref().map(|_| OWN.to_owned()),
+            skill: command.skills.first().map(|staged| format!("{SKILLS}/{}", skill_of(staged))),
         }
     }
 
@@ -77,7 +83,8 @@ impl InsidePaths {
         let home = format!("{root}/runs/{run}/home");
         let own = command.apart.as_ref().map(|own| own.to_string_lossy().into_owned());
         let skills = format!("{root}/skills");
-        Self { root, skills, temporary: home.clone(), home, run: run.to_owned(), own }
+        let skill = command.skills.first().map(|staged| format!("{skills}/{staged}"));
+        Self { skill, root, skills, temporary: home.clone(), home, run: run.to_owned(), own }
     }
 
     /// The directory that the command starts in.
@@ -113,6 +120,9 @@ impl InsidePaths {
             ("WORK_DIR", self.path("work")),
             ("OUTPUT_DIR", self.path("out")),
         ];
+        // By the names that skills use.
+        let skill = self.skill.iter();
+        all.extend(skill.flat_map(|skill| SKILL_VARIABLES.map(|name| (name, skill.clone()))));
         // A command that runs apart cannot write there.
         if self.own.is_none() {
             all.push(("RUN_DIR", self.path(&format!("runs/{}", self.run))));

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 
+use prowess_base::beneath;
 use rustix::fs::{FileType, RenameFlags, Stat, renameat_with};
 use rustix::io::Errno;
 
@@ -96,6 +97,27 @@ pub(super) fn copy(
                 Ok(renameat_with(&parent, &temporary, &parent, name, RenameFlags::NOREPLACE)?)
             });
             copied.inspect_err(|_| drop(parent.remove_tree(temporary.as_ref())))
+        }
+    }
+}
+
+/// Copies a file or directory to a new entry of a directory that no command can write. This user owns the copy, and
+/// everybody can read it.
+pub(super) fn copy_beside(
+    source: OpenedInput,
+    parent: &Dir,
+    name: &str,
+    left: &mut InputBudget,
+    warnings: &mut Vec<RunWarning>,
+) -> Result<(), InputFailure> {
+    match source {
+        OpenedInput::File(file, stat) => {
+            let target = File::from(beneath::create_file(parent, name, 0o600)?);
+            copy_file(file, &stat, target, None, left)
+        }
+        OpenedInput::Directory(source) => {
+            let target = parent.make_dir(name, 0o700, None)?;
+            DirectoryCopy { owner: None, left, warnings }.directory(&source, &target, name, 0)
         }
     }
 }

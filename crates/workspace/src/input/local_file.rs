@@ -36,6 +36,10 @@ impl LocalFile {
         FileType::from_raw_mode(self.stat.st_mode)
     }
 
+    pub(super) fn stat(&self) -> &Stat {
+        &self.stat
+    }
+
     /// Checks that nobody else can replace the file. A linked input is found by its path again when the command
     /// starts. The error says why.
     pub(super) fn check_irreplaceable(&self) -> Result<(), String> {

@@ -2,6 +2,7 @@
 
 mod copy;
 mod gate;
+mod given;
 mod local_file;
 mod placeholder;
 mod source;
@@ -27,6 +28,7 @@ use local_file::{LocalFile, OpenedInput};
 use placeholder::Placeholder;
 
 pub use gate::{InputGate, InputPaths};
+pub(crate) use given::{ReadyMounts, sweep_copies};
 pub(crate) use placeholder::sweep;
 pub(crate) use source::InputSource;
 

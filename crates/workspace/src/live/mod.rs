@@ -126,6 +126,7 @@ impl LiveRuns {
     ) -> Result<String, LiveError> {
         let not_started = |error: RunError| LiveError::NotStarted(Arc::new(error));
         let first = request.stdin.take();
+        let command_line = request.command.clone();
         let (mut command, prepared) =
             runner.prepare(workspace_id, request, context).await.map_err(not_started)?;
         let failed = |error| {
@@ -142,6 +143,7 @@ impl LiveRuns {
         let transcript = Transcript::new(self.0.options.kept_bytes);
         let live = Arc::new(LiveRun {
             id: id.clone(),
+            command: command_line,
             log: Mutex::new(OutputLog {
                 transcript,
                 read_to: 0,
@@ -250,6 +252,11 @@ impl LiveRuns {
             .filter(|(_, entry)| entry.live.ended.get().is_none())
             .map(|(id, _)| id.clone())
             .collect()
+    }
+
+    /// The command line of a run, if there is one with this id. It does not count as a use of the run.
+    pub fn command(&self, id: &str) -> Option<String> {
+        self.0.lock().get(id).map(|entry| entry.live.command.clone())
     }
 
     fn get(&self, id: &str) -> Result<Arc<LiveRun>, LiveError> {

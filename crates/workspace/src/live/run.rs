@@ -25,6 +25,8 @@ pub(super) const SETTLED: Duration = Duration::from_millis(150);
 #[derive(Debug)]
 pub(super) struct LiveRun {
     pub(super) id: String,
+    /// Its command line.
+    pub(super) command: String,
     pub(super) log: Mutex<OutputLog>,
     pub(super) changed: Notify,
     /// Our end of its input.

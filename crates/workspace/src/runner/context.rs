@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -10,7 +12,9 @@ use crate::command::{Mount, Network};
 use crate::executor::{NoSink, OutputSink};
 use crate::input::{InputGate, InputPaths};
 use crate::limits::Limits;
+use crate::report::RunReport;
 use crate::stage::StageSource;
+use crate::warning::RunWarning;
 use crate::writable::WritableProject;
 
 /// Finds the files of skills by name.
@@ -39,6 +43,33 @@ impl<F: Fn(&str) -> Option<StageSource> + Send + Sync> SkillSources for F {
     async fn source(&self, name: &str) -> Option<StageSource> {
         self(name)
     }
+}
+
+/// Looks at the report of a command that has ended, and adds warnings.
+///
+/// ```
+/// use std::path::Path;
+/// use std::sync::Arc;
+/// use prowess_workspace::stage::StageSource;
+/// use prowess_workspace::{RunContext, RunReport, RunReview, RunWarning};
+///
+/// #[derive(Debug)]
+/// struct Tips;
+///
+/// impl RunReview for Tips {
+///     fn warnings(&self, report: &RunReport, _: &Path) -> Vec<RunWarning> {
+///         let tip = || RunWarning::Other("install it with the skill `setup`".to_owned());
+///         report.stderr.contains("command not found").then(tip).into_iter().collect()
+///     }
+/// }
+///
+/// let skills = |_: &str| None::<StageSource>;
+/// let mut context = RunContext::new(&skills);
+/// context.review = Some(Arc::new(Tips));
+/// ```
+pub trait RunReview: fmt::Debug + Send + Sync {
+    /// Warnings about a report. `directory` is the local directory that the command ran in. May block.
+    fn warnings(&self, report: &RunReport, directory: &Path) -> Vec<RunWarning>;
 }
 
 /// The context of a run: what it may use, and who sees its output.
@@ -72,8 +103,13 @@ pub struct RunContext<'a> {
     pub shell: Option<String>,
     /// Standard input, if it is not the request's: any bytes.
     pub stdin: Option<Bytes>,
-    /// What the command sees besides the workspace and its skills.
+    /// What the command sees besides the workspace and its skills. A local file that cannot be mounted safely is copied
+    /// first.
     pub mounts: Vec<Mount>,
+    /// Warnings about what the caller prepared, for the report.
+    pub warnings: Vec<RunWarning>,
+    /// Looks at the report of the command.
+    pub review: Option<Arc<dyn RunReview>>,
     /// Links that the command sees, and their targets.
     pub aliases: Vec<(String, String)>,
     /// The directories of the project that the command may write.
@@ -95,6 +131,8 @@ impl<'a> RunContext<'a> {
             shell: None,
             stdin: None,
             mounts: Vec::new(),
+            warnings: Vec::new(),
+            review: None,
             aliases: Vec::new(),
             writable: None,
             expected: BTreeMap::new(),

@@ -6,10 +6,10 @@ mod error;
 mod outputs;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use self::context::{RunContext, SkillSources};
+pub use self::context::{RunContext, RunReview, SkillSources};
 pub use self::error::RunError;
 use self::outputs::OutputPlan;
 use crate::artifact::ArtifactStore;
@@ -18,7 +18,7 @@ use crate::command::{Command, Mount};
 use crate::error::WorkspaceError;
 use crate::executor::local::{LocalExecutor, LocalOptions};
 use crate::executor::{ExecuteError, Executor, OutputSink};
-use crate::input::{self, StagedInputs};
+use crate::input::{self, ReadyMounts, StagedInputs};
 use crate::path::escaped_name;
 use crate::report::RunReport;
 use crate::request::{RunRequest, SkillInput};
@@ -71,6 +71,8 @@ pub(crate) struct PreparedRun {
     workspace: Workspace,
     _skills: (StagedSkill, Vec<StagedSkill>),
     inputs: StagedInputs,
+    mounts: ReadyMounts,
+    review: Option<Arc<dyn RunReview>>,
     copies: Option<Copies>,
     plan: OutputPlan,
     warnings: Vec<RunWarning>,
@@ -125,7 +127,7 @@ impl Runner {
         check_name(&request.skill).map_err(|_| unknown())?;
         let source = context.skills.source(&request.skill).await.ok_or_else(unknown)?;
         let executor = self.executor.clone().ok_or(ExecuteError::NotConfigured)?;
-        let mut warnings = Vec::new();
+        let mut warnings = context.warnings.clone();
         let plan = OutputPlan::parse(&request, &mut warnings)?;
         input::check(&request.inputs)?;
         let network = request.network_within(&context.network)?;
@@ -149,12 +151,35 @@ impl Runner {
         let (mounts, copies) = make_copies(&workspace, context, &mut warnings).await?;
         let directory = command::directory(&workspace, &skill, &staged, &mounts, request.cwd.as_deref())?;
         let mut command = command::command(&workspace, directory, &inputs, &request, context, &mut warnings);
+        let mounts = self.ready_mounts(&workspace, &mounts).await?;
+        command.mounts.clone_from(&mounts.mounts);
+        warnings.extend(mounts.warnings.iter().cloned());
         command.network = network;
         command.skills = staged;
-        command.mounts = mounts;
+        let review = context.review.clone();
         let _skills = (skill, others);
-        let prepared = PreparedRun { executor, request, workspace, _skills, inputs, copies, plan, warnings };
+        let prepared = PreparedRun {
+            executor,
+            request,
+            workspace,
+            _skills,
+            inputs,
+            mounts,
+            review,
+            copies,
+            plan,
+            warnings,
+        };
         Ok((command, prepared))
+    }
+
+    async fn ready_mounts(&self, workspace: &Workspace, mounts: &[Mount]) -> Result<ReadyMounts, RunError> {
+        if mounts.is_empty() {
+            return Ok(ReadyMounts::default());
+        }
+        let (own, mounts) = (workspace.clone(), mounts.to_vec());
+        let ready = blocking(move || own.ready_mounts(mounts)).await;
+        Ok(ready.map_err(|error| WorkspaceError::io("reading files for", workspace.path(), error))??)
     }
 
     /// Runs a command to its end, collects its files, and makes the report.
@@ -164,15 +189,30 @@ impl Runner {
         prepared: PreparedRun,
         output: &dyn OutputSink,
     ) -> Result<RunReport, RunError> {
-        let PreparedRun { executor, request, workspace, _skills, inputs, copies, plan, warnings } = prepared;
+        let PreparedRun {
+            executor,
+            request,
+            workspace,
+            _skills,
+            inputs,
+            mounts,
+            review,
+            copies,
+            plan,
+            warnings,
+        } = prepared;
+        let directory = workspace.path().join(command.directory.trim_start_matches('/'));
         let skills = command.skills.clone();
         let ran = executor.run(command, output).await;
-        // All processes are dead: placeholders of linked inputs can go, and files can be read.
-        drop(inputs);
+        // All processes are dead: placeholders of linked inputs and copies can go, and files can be read.
+        drop((inputs, mounts));
         let mut ran = ran?;
         let run = ran.run.take();
         let mut report = RunReport::of(ran, warnings);
         write_back(copies, &mut report).await;
+        if let Some(review) = review {
+            report = reviewed(review, report, directory).await;
+        }
         let plan = plan.for_run_directory(&request, run.as_deref(), &mut report.warnings);
         self.collect(&workspace, skills, &request, plan, output, &mut report).await;
         Ok(report)
@@ -272,4 +312,13 @@ async fn write_back(copies: Option<Copies>, report: &mut RunReport) {
             report.warnings.push(RunWarning::NotCopiedBack { path: place, reason: error.to_string() });
         }
     }
+}
+
+/// The report with the warnings of a review.
+async fn reviewed(review: Arc<dyn RunReview>, mut report: RunReport, directory: PathBuf) -> RunReport {
+    let seen = report.clone();
+    // A review that panics adds nothing.
+    let warnings = blocking(move || review.warnings(&seen, &directory)).await;
+    report.warnings.extend(warnings.unwrap_or_default());
+    report
 }

@@ -87,6 +87,34 @@ pub enum RunWarning {
         /// How many more.
         count: usize,
     },
+    /// The request names files of the project that do not exist.
+    NotInProject {
+        /// Their paths, as the command sees them.
+        paths: Vec<String>,
+        /// Where the command can write files.
+        out: String,
+    },
+    /// The request names more files of the project than were looked up.
+    NotLookedUp,
+    /// Parts of a directory were left out, because they are or contain files that must not be read.
+    Withheld {
+        /// The directory.
+        directory: String,
+        /// What was left out.
+        paths: Vec<String>,
+        /// How much more was left out. Their names are not known to everybody.
+        more: usize,
+    },
+    /// The user of commands cannot read everything in a directory.
+    ReadableInPart {
+        /// The directory, safe to print.
+        path: String,
+    },
+    /// The command failed, and it or its output names files of the project that it was not given.
+    NotGiven {
+        /// Their paths, as a request can name them.
+        paths: Vec<String>,
+    },
     /// The command was killed. A timeout has its own field in a report instead.
     Killed(Exit),
     /// One process was killed for its memory, and the command went on.

@@ -23,6 +23,11 @@ impl fmt::Display for RunWarning {
             | Self::NotWritable { .. }
             | Self::NotInCopy { .. }
             | Self::ArtifactCopied { .. } => self.fmt_request(f),
+            Self::NotInProject { .. }
+            | Self::NotLookedUp
+            | Self::Withheld { .. }
+            | Self::ReadableInPart { .. }
+            | Self::NotGiven { .. } => self.fmt_given(f),
             Self::Killed(_)
             | Self::ProcessOutOfMemory
             | Self::Hangs
@@ -88,6 +93,42 @@ impl RunWarning {
             }
             Self::ArtifactCopied { from } => {
                 write!(f, "`{from}` was copied, because an artifact cannot be linked")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Warnings about what the command was given of the project.
+    fn fmt_given(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotInProject { paths, out } => {
+                list(f, paths, paths.len(), MAX_NAMED)?;
+                let do_not = if paths.len() == 1 { "does not" } else { "do not" };
+                write!(
+                    f,
+                    " {do_not} exist; the project is read-only for commands, so write new files to `{out}`"
+                )
+            }
+            Self::NotLookedUp => f.write_str(
+                "the request names too many files of the project; the command may not see all of them",
+            ),
+            Self::Withheld { directory, paths, more } => {
+                write!(
+                    f,
+                    "left out of `{}`, because it must not be read: ",
+                    escaped_name(OsStr::new(directory))
+                )?;
+                list(f, paths, paths.len() + more, paths.len())
+            }
+            Self::ReadableInPart { path } => {
+                write!(f, "commands run as `nobody`, who cannot read everything in `{path}`")
+            }
+            Self::NotGiven { paths } => {
+                f.write_str("the command did not see ")?;
+                list(f, paths, paths.len(), MAX_NAMED)?;
+                f.write_str(
+                    "; it sees only the files whose whole paths are in `command`, `env`, `stdin`, `inputs` or `cwd`",
+                )
             }
             _ => Ok(()),
         }
@@ -174,6 +215,7 @@ impl RunWarning {
             Self::NotSaved { path, reason } => write!(f, "`{path}` was not saved: {reason}"),
             Self::ShownInPart { paths } => {
                 write!(f, "a report is limited to {} MiB; cut to fit: ", MAX_REPORT_BYTES >> 20)?;
+                // Already safe to print.
                 for (at, path) in paths.iter().take(MAX_NAMED).enumerate() {
                     let between = if at == 0 { "" } else { ", " };
                     write!(f, "{between}`{path}`")?;
@@ -189,6 +231,19 @@ impl RunWarning {
             Self::Other(text) => f.write_str(text),
             _ => Ok(()),
         }
+    }
+}
+
+/// The first `named` of some paths, and how many more there are in all.
+fn list(f: &mut fmt::Formatter<'_>, paths: &[String], all: usize, named: usize) -> fmt::Result {
+    for (at, path) in paths.iter().take(named).enumerate() {
+        let between = if at == 0 { "" } else { ", " };
+        write!(f, "{between}`{}`", escaped_name(OsStr::new(path)))?;
+    }
+    match (all.saturating_sub(named), named.min(paths.len())) {
+        (0, _) => Ok(()),
+        (more, 0) => write!(f, "{more} files or directories"),
+        (more, _) => write!(f, " and {more} more"),
     }
 }
 
@@ -212,7 +267,20 @@ mod tests {
                 RunWarning::OwnDirectory { own: "inputs", place: "work/inputs" }
             }
             RunWarning::OwnDirectory { .. } => RunWarning::ArtifactCopied { from: text("artifact://a") },
-            RunWarning::ArtifactCopied { .. } => RunWarning::Killed(Exit::TooMuchOutput),
+            RunWarning::ArtifactCopied { .. } => {
+                RunWarning::NotInProject { paths: vec![text("/project/new.txt")], out: text("/work/out") }
+            }
+            RunWarning::NotInProject { .. } => RunWarning::NotLookedUp,
+            RunWarning::NotLookedUp => RunWarning::Withheld {
+                directory: text("/project"),
+                paths: vec![text("/project/.env"), text("/project/keys")],
+                more: 2,
+            },
+            RunWarning::Withheld { .. } => RunWarning::ReadableInPart { path: text("/project/src") },
+            RunWarning::ReadableInPart { .. } => {
+                RunWarning::NotGiven { paths: vec![text("/project/plan.json"), text("/project/a b")] }
+            }
+            RunWarning::NotGiven { .. } => RunWarning::Killed(Exit::TooMuchOutput),
             RunWarning::Killed(_) => RunWarning::ProcessOutOfMemory,
             RunWarning::ProcessOutOfMemory => RunWarning::Hangs,
             RunWarning::Hangs => RunWarning::OutputCut { stream: Stream::Stderr, bytes: 10 },
@@ -276,6 +344,11 @@ mod tests {
         3 more files of the skill were not staged
         the skill's own `inputs` hides the workspace's, which is `$WORKSPACE_DIR/work/inputs`; outputs are collected from the workspace only
         `artifact://a` was copied, because an artifact cannot be linked
+        `/project/new.txt` does not exist; the project is read-only for commands, so write new files to `/work/out`
+        the request names too many files of the project; the command may not see all of them
+        left out of `/project`, because it must not be read: `/project/.env`, `/project/keys` and 2 more
+        commands run as `nobody`, who cannot read everything in `/project/src`
+        the command did not see `/project/plan.json`, `/project/a b`; it sees only the files whose whole paths are in `command`, `env`, `stdin`, `inputs` or `cwd`
         the command was killed: it wrote too much output
         a process was killed because it used too much memory
         a killed process hangs in the kernel and may still exist

@@ -39,6 +39,8 @@ const RUNNING: &str = "running.lock";
 const STAGED_INDEXES: &str = "manifests";
 /// The directory of notes about placeholders.
 const NOTES: &str = "links";
+/// The directory of copies that runs see instead of local files.
+const GIVEN: &str = "given";
 /// The directory of commands that run apart from the workspace.
 const OWN: &str = "own";
 /// How often opening is tried while others remove the workspace.
@@ -178,6 +180,9 @@ impl Workspaces {
         }
         make_shortcuts(&inside).map_err(failed)?;
         crate::input::sweep(&notes, &inside).map_err(failed)?;
+        let given = real_dir(&home, GIVEN).map_err(failed)?;
+        enclose(&given, self.owner, 0o710).map_err(failed)?;
+        crate::input::sweep_copies(&given).map_err(failed)?;
         Metadata::note_use(metadata, id, &home).map_err(failed)?;
         Ok(Workspace(Arc::new(Inner {
             home,
@@ -283,6 +288,15 @@ impl Workspace {
 
     pub(crate) fn staged_indexes(&self) -> io::Result<Dir> {
         Ok(self.0.home.dir(STAGED_INDEXES)?)
+    }
+
+    /// The directory of copies that runs see instead of local files.
+    pub(crate) fn given(&self) -> io::Result<Dir> {
+        Ok(self.0.home.dir(GIVEN)?)
+    }
+
+    pub(crate) fn given_path(&self) -> PathBuf {
+        self.0.path.with_file_name(GIVEN)
     }
 
     pub(crate) fn notes(&self) -> io::Result<Dir> {

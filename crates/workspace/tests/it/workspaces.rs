@@ -16,7 +16,9 @@ fn home(workspace: &Workspace) -> std::path::PathBuf {
 fn a_workspace_has_its_directories_and_a_metadata_file() {
     let place = Place::new();
     let workspace = place.workspace();
-    assert_eq!(tree(workspace.path()), ["out", "runs", "skills", "work", "work/inputs"]);
+    let places = [".places", ".places/inputs", ".places/out", ".places/work"];
+    let directories = ["out", "runs", "skills", "work", "work/inputs"];
+    assert_eq!(tree(workspace.path()), [&places[..], &directories].concat());
     let text = std::fs::read_to_string(home(&workspace).join("workspace.json")).unwrap();
     let metadata: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&metadata["version"], &metadata["session"]), (&1.into(), &"test".into()));

@@ -9,7 +9,7 @@ use crate::model::Model;
 use crate::state::States;
 use crate::thread::ThreadStore;
 use crate::thread_state::{StateChange, ThreadState};
-use crate::tool::{ToolKind, Tools};
+use crate::tool::{Tool, ToolKind, ToolSelection, Tools};
 
 /// What a middleware sees when it is called: the thread, its states and the agent's model.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +28,12 @@ pub struct MiddlewareContext<'a> {
     pub(crate) middleware: &'a [Arc<dyn Middleware>],
     /// The tools in the last request to the model.
     pub(crate) tools: Option<&'a Tools>,
+    /// The agent's prompt.
+    pub(crate) prompt: Option<&'a str>,
+    /// The agent's own tools.
+    pub(crate) own_tools: &'a [Arc<dyn Tool>],
+    /// Which of all tools the agent has.
+    pub(crate) selection: &'a ToolSelection,
 }
 
 impl<'a> MiddlewareContext<'a> {

@@ -1,13 +1,17 @@
 //! Which files a call may read and change.
 
+use std::sync::OnceLock;
+
 use prowess_backend::entry::Target;
 use prowess_backend::{Backend, BackendError, VirtualPath};
 use prowess_permission::action::CopyAction;
-use prowess_permission::{Action, Decision, Kind, Permissions, Question, RealPath, Verdict};
+use prowess_permission::{Action, Decision, Grant, Granted, Kind, Permissions, Question, RealPath, Verdict};
 use prowess_skills::SkillView;
+use prowess_skills::allowed_tools::{CheckedCall, ToolVerdict};
 use prowess_skills::owner::{FileOwner, WithheldFile};
 
 use super::Stop;
+use super::change::{ChangeAllowed, ChangePermit};
 use crate::tool::ToolContext;
 
 /// Which files a call may read and change, by the permission rules and by the skills that own files.
@@ -18,15 +22,29 @@ pub(super) struct FileAccess<'a> {
     pub(super) permissions: Option<&'a Permissions>,
     pub(super) skills: Option<SkillView>,
     pub(super) context: ToolContext<'a>,
+    /// The name of the tool.
+    pub(super) tool: &'static str,
+    /// The skill whose `allowed-tools` settled a question.
+    pub(super) preapproved_by: OnceLock<String>,
 }
 
 /// Read access to a path: which files below it may be named and shown.
 pub(super) struct ReadAccess<'a> {
     access: &'a FileAccess<'a>,
-    /// Whether a rule allows the path, so that nobody was asked about the files below it.
-    by_rule: bool,
+    by: ReadBy,
     /// Whether the path is one of the files that are always asked about. Then the reply was for these files.
     is_guarded: bool,
+}
+
+/// Who allowed to read a path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ReadBy {
+    /// A rule or an approval. Nobody was asked about the files below it.
+    Rule,
+    /// A person, who was asked about the path.
+    Person,
+    /// The `allowed-tools` of a skill. They also allow what rules ask about in general.
+    List,
 }
 
 impl FileAccess<'_> {
@@ -37,26 +55,51 @@ impl FileAccess<'_> {
         let verdict = self.verdict(&question);
         let by_rule = verdict.as_ref().is_none_or(|verdict| verdict.decision == Decision::Allow);
         let is_guarded = verdict.as_ref().is_some_and(is_by_guard);
-        self.pass(question).await?;
-        Ok(ReadAccess { access: self, by_rule, is_guarded })
+        let skill = self.preapproving_skill(path, &target);
+        let by = match self.pass(question, skill).await?.map(|grant| grant.how()) {
+            Some(Granted::Preapproved) => ReadBy::List,
+            _ if by_rule => ReadBy::Rule,
+            _ => ReadBy::Person,
+        };
+        Ok(ReadAccess { access: self, by, is_guarded })
     }
 
     /// Asks to write a file.
-    pub(super) async fn write(&self, path: &VirtualPath, action: Action) -> Result<(), Stop> {
+    pub(super) async fn write(&self, path: &VirtualPath, action: Action) -> Result<ChangePermit, Stop> {
         let target = self.find(path).await?;
-        self.pass(about(Kind::WRITE, path, &target).action(action)).await
+        let question = about(Kind::WRITE, path, &target).action(action);
+        self.pass_change(path, target, question).await
+    }
+
+    /// Asks about a change of a file.
+    async fn pass_change(
+        &self,
+        path: &VirtualPath,
+        target: Target,
+        question: Question,
+    ) -> Result<ChangePermit, Stop> {
+        let rule = self.verdict(&question).and_then(|verdict| verdict.rule);
+        let skill = self.preapproving_skill(path, &target);
+        let allowed = match (self.pass(question, skill).await?.map(|grant| grant.how()), rule) {
+            (None, _) => ChangeAllowed::Unchecked,
+            (Some(Granted::Rule), Some((source, rule))) => ChangeAllowed::Rule(source, rule),
+            (Some(how), _) => ChangeAllowed::Granted(how),
+        };
+        Ok(ChangePermit { target, allowed })
     }
 
     /// Asks to edit a file. That also reveals its text.
-    pub(super) async fn edit(&self, path: &VirtualPath, action: Action) -> Result<(), Stop> {
+    pub(super) async fn edit(&self, path: &VirtualPath, action: Action) -> Result<ChangePermit, Stop> {
         let target = self.find(path).await?;
-        let read = about(Kind::READ, path, &target);
-        let writes = self.decision(&about(Kind::WRITE, path, &target));
+        let (read, write) = (about(Kind::READ, path, &target), about(Kind::WRITE, path, &target));
+        let skill = self.preapproving_skill(path, &target);
+        // A person who is asked about writing sees the old text.
+        let is_shown = self.decision(&write) == Decision::Ask && !self.is_settled(&write, skill.as_ref());
         match self.decision(&read) {
             Decision::Allow => {}
-            // One question is enough: the question about writing shows the old text.
-            Decision::Ask if writes == Decision::Ask => {}
-            Decision::Ask | Decision::Deny => self.pass(read).await?,
+            // One question is enough.
+            Decision::Ask if is_shown => {}
+            Decision::Ask | Decision::Deny => _ = self.pass(read, skill).await?,
         }
         self.write(path, action).await
     }
@@ -73,7 +116,7 @@ impl FileAccess<'_> {
         // If a rule forbids the write, the call learns nothing about the present file.
         let question = about(Kind::WRITE, path, &target);
         if self.decision(&question) == Decision::Deny {
-            self.pass(question).await?;
+            self.pass(question, None).await?;
         }
         Ok(target)
     }
@@ -82,10 +125,11 @@ impl FileAccess<'_> {
     pub(super) async fn copy(
         &self,
         path: &VirtualPath,
-        target: &Target,
+        target: Target,
         action: CopyAction,
-    ) -> Result<(), Stop> {
-        self.pass(about(Kind::WRITE, path, target).action(action).always([])).await
+    ) -> Result<ChangePermit, Stop> {
+        let question = about(Kind::WRITE, path, &target).action(action).always([]);
+        self.pass_change(path, target, question).await
     }
 
     /// Asks to run a command line.
@@ -95,15 +139,53 @@ impl FileAccess<'_> {
         let question = Question::new(Kind::RUN, command);
         let question = question.action(Action::Execute { command: command.to_owned(), because_of });
         // Text of a server may have led to this command, so a person decides each time.
-        self.pass(if is_led { question.each_time() } else { question }).await
+        let question = if is_led { question.each_time() } else { question };
+        self.pass(question, self.listing_skill(CheckedCall::new(self.tool).argument(command))).await?;
+        Ok(())
     }
 
-    async fn pass(&self, question: Question) -> Result<(), Stop> {
+    /// Gets permission, if there are rules. `skill` is the skill that lists what the call does.
+    async fn pass(&self, question: Question, skill: Option<String>) -> Result<Option<Grant>, Stop> {
         let of_skills = || self.skills.as_ref().map(|skills| skills.engine().permissions());
         let rules = self.permissions.or_else(|| of_skills().filter(|_| question.each_time));
-        match rules {
-            Some(permissions) => Ok(self.context.pass(permissions, question).await?),
-            None => Ok(()),
+        match (rules, skill) {
+            (Some(permissions), Some(skill)) => {
+                let grant = self.context.pass_preapproved(permissions, question).await?;
+                if grant.how() == Granted::Preapproved {
+                    let _ = self.preapproved_by.set(skill);
+                }
+                Ok(Some(grant))
+            }
+            (Some(permissions), None) => Ok(Some(self.context.pass(permissions, question).await?)),
+            (None, _) => Ok(None),
+        }
+    }
+
+    /// Whether nobody is asked, because of a list.
+    fn is_settled(&self, question: &Question, skill: Option<&String>) -> bool {
+        let is_preapproved = |permissions: &Permissions| permissions.request_preapproved(question).is_ok();
+        skill.is_some() && self.permissions.is_some_and(is_preapproved)
+    }
+
+    /// The loaded skill that lists this tool for a file, under every path of the file in the backend. No list is about files
+    /// of skills.
+    fn preapproving_skill(&self, path: &VirtualPath, target: &Target) -> Option<String> {
+        let skills = self.skills.as_ref()?;
+        let on_disk = target.on_disk.iter().map(|path| path.to_string_lossy().into_owned());
+        let mut names = on_disk.chain([path, &target.path].map(|path| path.as_str().to_owned()));
+        if names.any(|name| skills.owner_of_any_case(&name) != FileOwner::Nobody) {
+            return None;
+        }
+        let listing =
+            |path: &VirtualPath| self.listing_skill(CheckedCall::new(self.tool).argument(path.as_str()));
+        listing(&target.path).and_then(|_| listing(path))
+    }
+
+    /// The loaded skill that lists a call.
+    fn listing_skill(&self, call: CheckedCall<'_>) -> Option<String> {
+        match self.skills.as_ref()?.check_tool(call) {
+            ToolVerdict::Preapproved { skill } => Some(skill),
+            _ => None,
         }
     }
 
@@ -163,7 +245,10 @@ impl ReadAccess<'_> {
         match self.visibility(path).await {
             Visibility::Hidden => false,
             Visibility::Shown => true,
-            Visibility::NameOnly { is_guarded } => !self.by_rule && (self.is_guarded || !is_guarded),
+            Visibility::NameOnly { is_guarded } => match self.by {
+                ReadBy::Rule | ReadBy::List => false,
+                ReadBy::Person => self.is_guarded || !is_guarded,
+            },
         }
     }
 
@@ -175,12 +260,16 @@ impl ReadAccess<'_> {
     /// How much of a file the rules let the agent see.
     async fn visibility(&self, path: &VirtualPath) -> Visibility {
         let Ok(target) = self.access.find(path).await else { return Visibility::Hidden };
-        let Some(verdict) = self.access.verdict(&about(Kind::READ, path, &target)) else {
-            return Visibility::Shown;
+        let question = about(Kind::READ, path, &target);
+        let Some(verdict) = self.access.verdict(&question) else { return Visibility::Shown };
+        let is_listed = || {
+            let skill = self.access.preapproving_skill(path, &target);
+            self.by == ReadBy::List && self.access.is_settled(&question, skill.as_ref())
         };
         match verdict.decision {
             Decision::Deny => Visibility::Hidden,
             Decision::Allow => Visibility::Shown,
+            Decision::Ask if is_listed() => Visibility::Shown,
             Decision::Ask => Visibility::NameOnly { is_guarded: is_by_guard(&verdict) },
         }
     }

@@ -14,7 +14,7 @@ use super::access::FileAccess;
 use super::arguments::CopyFile;
 use super::preview::preview;
 use super::{FileTool, Stop};
-use crate::tool::{FileChange, ToolAnswer, ToolOutput};
+use crate::tool::{ChangeKind, ToolAnswer, ToolOutput};
 
 /// The largest file that is copied, in bytes. All of it is in memory.
 const MAX_COPY_BYTES: u64 = 64 * 1024 * 1024;
@@ -22,7 +22,8 @@ const MAX_COPY_BYTES: u64 = 64 * 1024 * 1024;
 impl FileTool {
     pub(super) async fn copy(&self, copy: CopyFile, access: &FileAccess<'_>) -> Result<ToolAnswer, Stop> {
         let from = VirtualPath::parse(&copy.from)?;
-        let to = destination(&copy.to, &from)?;
+        // A link is refused, but another spelling of a path is not a link.
+        let to = self.backend.known_as(&destination(&copy.to, &from)?);
         access.read(&from).await?;
         let bytes = self.whole(&from).await?;
         let target = access.place_to_write(&to).await?;
@@ -41,11 +42,23 @@ impl FileTool {
                 .map(|before| ReplacedFile { bytes: before.len() as u64, digest: digest(before) }),
             shown: preview(&bytes, before.as_deref()),
         };
-        access.copy(&to, &target, action).await?;
-        let (entry, change) = match before {
-            None => (self.backend.write(&to, bytes, WriteMode::CreateNew).await?, FileChange::Created),
-            Some(before) => (self.backend.swap(&to, before, bytes).await?, FileChange::Replaced),
+        let is_shown_whole = action.shown.is_whole();
+        let permit = access.copy(&to, target, action).await?;
+        let planned = match &self.changes {
+            // Nobody approved what the question left out.
+            Some(changes) if is_shown_whole => {
+                let (before, after) = (before.clone(), bytes.clone());
+                changes.plan_copy(&*self.backend, &to, before, after, permit).await
+            }
+            _ => None,
         };
+        let (entry, change) = match before {
+            None => (self.backend.write(&to, bytes, WriteMode::CreateNew).await?, ChangeKind::Created),
+            Some(before) => (self.backend.swap(&to, before, bytes).await?, ChangeKind::Replaced),
+        };
+        if let Some(planned) = planned {
+            planned.made().await;
+        }
         let text = format!("Copied {from} to {} ({} bytes).", entry.path, entry.size);
         Ok(self.changed(text, &entry, change).await)
     }

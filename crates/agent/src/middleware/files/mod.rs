@@ -3,32 +3,34 @@
 
 mod access;
 mod arguments;
+mod change;
 mod copy;
 mod execute;
 mod listing;
 mod preview;
 mod read;
+mod write;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use prowess_backend::{
-    Backend, BackendError, Edit, Entry, EntryKind, GlobQuery, GrepQuery, VirtualPath, WriteMode,
-};
-use prowess_permission::{Action, Permissions};
+use prowess_backend::{Backend, BackendError, Entry, EntryKind, GlobQuery, GrepQuery, VirtualPath};
+use prowess_permission::Permissions;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use self::access::{FileAccess, ReadAccess};
 use self::arguments::{CopyFile, EditFile, Execute, Glob, Grep, Ls, Read, Write};
+pub(crate) use self::change::WatchedChanges;
+pub use self::change::{ChangeAllowed, ChangeWatcher, FileChange};
 use self::listing::{ListingText, MAX_NAMES, MAX_NOTES};
 use crate::backends::Backends;
 use crate::middleware::{Middleware, MiddlewareContext, skills};
 use crate::model::ToolDefinition;
 use crate::tool::{
-    ChangedFile, FileChange, Tool, ToolAnswer, ToolContext, ToolData, ToolKind, ToolOutput, parsed, schema,
+    ChangeKind, ChangedFile, Tool, ToolAnswer, ToolContext, ToolData, ToolKind, ToolOutput, parsed, schema,
 };
 
 const NAME: &str = "files";
@@ -68,6 +70,7 @@ const DEFAULT_EXECUTE: Duration = Duration::from_secs(120);
 pub struct Files {
     backends: Backends,
     permissions: Option<Permissions>,
+    changes: Option<WatchedChanges>,
 }
 
 impl Files {
@@ -76,7 +79,7 @@ impl Files {
     /// Files of a denied skill do not exist for the agent. Files of a skill that needs approval can be read once it is
     /// loaded.
     pub fn new(backends: impl Into<Backends>) -> Self {
-        Self { backends: backends.into(), permissions: None }
+        Self { backends: backends.into(), permissions: None, changes: None }
     }
 
     /// Applies permission rules to the tools.
@@ -87,6 +90,18 @@ impl Files {
     #[must_use]
     pub fn permissions(mut self, permissions: Permissions) -> Self {
         self.permissions = Some(permissions);
+        self
+    }
+
+    /// Tells `watcher` about every change that `write_file` and `edit_file` make to files on this machine.
+    #[must_use]
+    pub fn watch_changes(self, watcher: Arc<dyn ChangeWatcher>) -> Self {
+        self.changes(WatchedChanges::new(watcher))
+    }
+
+    /// The same, with a lock that several agents share.
+    pub(crate) fn changes(mut self, changes: WatchedChanges) -> Self {
+        self.changes = Some(changes);
         self
     }
 }
@@ -100,8 +115,12 @@ impl Middleware for Files {
     fn tools(&self, context: MiddlewareContext<'_>) -> Vec<Arc<dyn Tool>> {
         let backend = self.backends.at(context);
         let can = |kind: &FileToolKind| *kind != FileToolKind::Execute || backend.executor().is_some();
-        let tool =
-            |kind| FileTool { kind, backend: Arc::clone(&backend), permissions: self.permissions.clone() };
+        let tool = |kind| FileTool {
+            kind,
+            backend: Arc::clone(&backend),
+            permissions: self.permissions.clone(),
+            changes: self.changes.clone(),
+        };
         KINDS.into_iter().filter(can).map(|kind| Arc::new(tool(kind)) as Arc<dyn Tool>).collect()
     }
 }
@@ -135,6 +154,7 @@ struct FileTool {
     kind: FileToolKind,
     backend: Arc<dyn Backend>,
     permissions: Option<Permissions>,
+    changes: Option<WatchedChanges>,
 }
 
 /// Why a call ends early.
@@ -212,6 +232,8 @@ impl Tool for FileTool {
             permissions: self.permissions.as_ref(),
             skills: skills::at(context.middleware),
             context,
+            tool: self.kind.name(),
+            preapproved_by: OnceLock::new(),
         };
         let done = match self.kind {
             FileToolKind::Ls => self.with(arguments, |a: Ls| self.ls(a, &access)).await,
@@ -223,7 +245,10 @@ impl Tool for FileTool {
             FileToolKind::Grep => self.with(arguments, |a: Grep| self.grep(a, &access)).await,
             FileToolKind::Execute => self.with(arguments, |a: Execute| self.execute(a, &access)).await,
         };
-        done.unwrap_or_else(|stopped| stopped)
+        match done.unwrap_or_else(|stopped| stopped) {
+            ToolOutput::Done(answer) => answer.preapproved_by(access.preapproved_by.into_inner()).into(),
+            output => output,
+        }
     }
 }
 
@@ -286,38 +311,11 @@ impl FileTool {
     }
 
     /// The answer of a call that changed a file.
-    async fn changed(&self, text: String, entry: &Entry, change: FileChange) -> ToolAnswer {
+    async fn changed(&self, text: String, entry: &Entry, change: ChangeKind) -> ToolAnswer {
         let target = self.backend.target(&entry.path).await;
         let on_disk = target.on_disk.last().map(|path| path.to_string_lossy().into_owned());
         let file = ChangedFile { path: entry.path.to_string(), on_disk, bytes: entry.size, change };
         ToolAnswer { data: Some(ToolData::ChangedFile(Box::new(file))), ..ToolAnswer::text(text) }
-    }
-
-    async fn write(&self, write: Write, access: &FileAccess<'_>) -> Result<ToolAnswer, Stop> {
-        let path = VirtualPath::parse(&write.file_path)?;
-        access.write(&path, Action::WriteFile { content: write.content.clone() }).await?;
-        let entry = self.backend.write(&path, write.content.into(), WriteMode::CreateNew).await?;
-        let text = format!("Wrote {} ({} bytes).", entry.path, entry.size);
-        Ok(self.changed(text, &entry, FileChange::Created).await)
-    }
-
-    async fn edit(&self, edit: EditFile, access: &FileAccess<'_>) -> Result<ToolAnswer, Stop> {
-        let path = VirtualPath::parse(&edit.file_path)?;
-        let all = edit.replace_all;
-        let action = Action::EditFile {
-            old_string: edit.old_string.clone(),
-            new_string: edit.new_string.clone(),
-            replace_all: all,
-        };
-        access.edit(&path, action).await?;
-        let change = if all {
-            Edit::all(edit.old_string, edit.new_string)
-        } else {
-            Edit::unique(edit.old_string, edit.new_string)
-        };
-        let edited = self.backend.edit(&path, &change).await?;
-        let text = format!("Replaced {} in {}.", count(edited.replacements, "occurrence"), edited.entry.path);
-        Ok(self.changed(text, &edited.entry, FileChange::Edited).await)
     }
 
     async fn glob(&self, glob: Glob, access: &FileAccess<'_>) -> Result<String, Stop> {

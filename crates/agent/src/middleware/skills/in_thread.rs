@@ -4,27 +4,28 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use prowess_permission::Replies;
-use prowess_skills::allowed_tools::{CheckedCall, ToolVerdict};
-use prowess_skills::{AllowedTools, Outcome, SkillDelta, SkillService, SkillState, SkillView, ToolSpec};
+use prowess_skills::allowed_tools::ToolVerdict;
+use prowess_skills::prowess_catalog::untrusted::code_text;
+use prowess_skills::{Outcome, SkillDelta, SkillService, SkillState, SkillView, ToolSpec};
 use serde_json::Value;
 
 use super::NAME;
+use super::listed_call::ListedCall;
 use super::model_choice::{self, SkillModels};
 use super::put_back::after;
 use super::state::{SkillsDelta, SkillsState};
 use super::tool::SkillTool;
+use super::typed_call::TypedCall;
 use crate::agent::{NextModel, NextTool};
-use crate::message::{Content, Message, ToolResult};
+use crate::message::{Content, Message, ToolResult, UserPart};
 use crate::middleware::{
     Jump, Middleware, MiddlewareAction, MiddlewareContext, MiddlewareError, Sections, SubAgents,
 };
 use crate::model::{ModelError, ModelResponse, PromptSection, ToolDefinition};
 use crate::state::States;
 use crate::thread_state::{NextStep, TurnOutcome};
-use crate::tool::{Tool, ToolAnswer, ToolKind, ToolOutput};
+use crate::tool::{Tool, ToolAnswer, ToolOutput};
 
-/// Arguments that a scope such as `Bash(git:*)` is compared with, by their names in common tools.
-const SCOPED_ARGUMENTS: [&str; 4] = ["command", "file_path", "path", "url"];
 /// Arguments that are paths of files, by their names in common tools.
 const FILE_ARGUMENTS: [&str; 2] = ["file_path", "path"];
 
@@ -55,24 +56,6 @@ impl ThreadSkills {
         }
     }
 
-    /// What `allowed-tools` says about a call.
-    fn verdict(
-        &self,
-        context: MiddlewareContext<'_>,
-        name: &str,
-        kind: Option<ToolKind>,
-        arguments: &Value,
-    ) -> ToolVerdict {
-        let mut scoped =
-            SCOPED_ARGUMENTS.iter().filter_map(|name| arguments.get(name).and_then(Value::as_str));
-        // With two of them it is unknown which one the scope is about.
-        let mut argument = scoped.next().filter(|_| scoped.next().is_none());
-        if kind == Some(ToolKind::Find) && arguments.get("path").is_none() {
-            argument = arguments.get("pattern").and_then(Value::as_str);
-        }
-        self.at(context.states).check_tool(CheckedCall { name, argument })
-    }
-
     /// Starts a skill if the person typed `/name arguments`.
     async fn invoked(&self, context: MiddlewareContext<'_>, view: &SkillView) -> Vec<MiddlewareAction> {
         let said = context.thread_state.messages().last();
@@ -84,6 +67,9 @@ impl ThreadSkills {
         if !view.commands().iter().any(|command| command.name == name) {
             return Vec::new();
         }
+        if let Some(forks) = self.fork_typed(view, &line) {
+            return forks;
+        }
         let mut invoked = view.invoke(&line).drive(self.service.files(), &Replies::default()).await;
         // The person typed the skill's name. If nobody else can be asked, that counts as the reply.
         if let Outcome::Asks(question) = &invoked {
@@ -91,6 +77,13 @@ impl ThreadSkills {
             invoked = view.invoke(&line).drive(self.service.files(), &typed).await;
         }
         let invoked = match invoked {
+            Outcome::Done(prepared) if prepared.is_repeated(view.state()) => {
+                let again = format!(
+                    "The user started skill '{}' again. Its instructions are already active: follow them.",
+                    code_text(name)
+                );
+                return vec![MiddlewareAction::AddMessages(vec![Message::user(again)])];
+            }
             Outcome::Done(prepared) => prepared.finish(view.state()),
             Outcome::Refused(error) => Err(error),
             Outcome::Asks(_) => return Vec::new(),
@@ -166,7 +159,7 @@ impl Middleware for ThreadSkills {
         let is_stored = SkillsState::of(context.states).is_some_and(|state| state.secret.is_some());
         let secret =
             (!is_stored).then(|| MiddlewareAction::Change(SkillsDelta::Secret(self.secret).change()));
-        Ok(secret.into_iter().collect())
+        Ok(secret.into_iter().chain(TypedCall::forgotten(context)).collect())
     }
 
     async fn before_model(
@@ -191,44 +184,35 @@ impl Middleware for ThreadSkills {
         mut next: NextModel<'_>,
     ) -> Result<ModelResponse, ModelError> {
         let view = self.at(context.states);
-        model_choice::apply(&view, self.models.as_ref(), &mut next);
+        next.request.effort = model_choice::effort(&view).or(next.request.effort);
         // Removes the text of unloaded skills, if the session is set to do so.
         for message in &mut next.request.messages {
-            let Content::Tool(result) = &message.content else { continue };
-            if let Some(text) = view.without_unloaded(&result.text) {
-                let mut shorter = (**message).clone();
-                shorter.content = Content::Tool(ToolResult { text, ..result.clone() });
+            if let Some(shorter) = without_unloaded(&view, message) {
                 *message = Arc::new(shorter);
             }
         }
-        next.call().await
+        match (model_choice::wanted(&view), &self.models) {
+            (Some(wanted), Some(models)) => model_choice::call(wanted, models, next).await,
+            _ => next.call().await,
+        }
     }
 
     async fn after_model(
         &self,
         context: MiddlewareContext<'_>,
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
-        let view = self.at(context.states);
-        let mut actions = changes(view.after_model_call());
-        if view.engine().options().allowed_tools == AllowedTools::Preapprove
-            && let NextStep::CallTools(calls) = context.thread_state.next()
-        {
-            let listed = calls.into_iter().filter(|call| !call.approved).filter(|call| {
-                let arguments = call.call.parsed().unwrap_or_default();
-                matches!(
-                    self.verdict(context, &call.call.name, context.tool_kind(&call.call.name), &arguments),
-                    ToolVerdict::Preapproved { .. }
-                )
-            });
-            actions.extend(listed.map(|call| MiddlewareAction::Approve { call: call.call.id }));
+        // A failed call may be repeated with a shorter conversation, which needs the same skills.
+        if matches!(context.thread_state.next(), NextStep::End(TurnOutcome::Failed { .. })) {
+            return Ok(Vec::new());
         }
+        let mut actions = changes(self.at(context.states).after_model_call());
+        actions.extend(TypedCall::approved(context));
         Ok(actions)
     }
 
     async fn wrap_tool_call(&self, context: MiddlewareContext<'_>, next: NextTool<'_>) -> ToolOutput {
-        if let ToolVerdict::Blocked { message } =
-            self.verdict(context, &next.call.name, Some(next.kind()), next.arguments)
-        {
+        let call = ListedCall::new(context, &next.call.name, Some(next.kind()), next.arguments);
+        if let ToolVerdict::Blocked { message } = call.verdict(&self.at(context.states)) {
             return ToolAnswer::error(message).into();
         }
         let files = FILE_ARGUMENTS.iter().filter_map(|name| next.arguments.get(name).and_then(Value::as_str));
@@ -251,6 +235,31 @@ impl Middleware for ThreadSkills {
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         Ok(changes(self.at(context.states).end_turn()))
     }
+}
+
+/// The message without the text of unloaded skills; `None` if it has none. A skill that a person started is in a
+/// message of the person.
+fn without_unloaded(view: &SkillView, message: &Message) -> Option<Message> {
+    let content = match &message.content {
+        Content::Tool(result) => {
+            let text = view.without_unloaded(&result.text)?;
+            Content::Tool(ToolResult { text, ..result.clone() })
+        }
+        Content::User { parts } => {
+            let shorter = |part: &UserPart| match part {
+                UserPart::Text { text } => view.without_unloaded(text).map(|text| UserPart::Text { text }),
+                _ => None,
+            };
+            let shorter: Vec<Option<UserPart>> = parts.iter().map(shorter).collect();
+            shorter.iter().any(Option::is_some).then_some(())?;
+            let pairs = shorter.into_iter().zip(parts);
+            Content::User { parts: pairs.map(|(new, old)| new.unwrap_or_else(|| old.clone())).collect() }
+        }
+        Content::Assistant { .. } => return None,
+    };
+    let mut shorter = message.clone();
+    shorter.content = content;
+    Some(shorter)
 }
 
 fn changes(deltas: Vec<SkillDelta>) -> Vec<MiddlewareAction> {

@@ -1,10 +1,13 @@
 //! Skills: their overview in the prompt, their tools, and the loaded skills, which survive compaction and restarts.
 
 mod in_thread;
+mod listed_call;
 mod model_choice;
 mod put_back;
+mod restriction;
 mod state;
 mod tool;
+mod typed_call;
 
 use std::fmt::{self, Debug};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -16,13 +19,14 @@ use prowess_skills::secret::Secret;
 use prowess_skills::{SkillDelta, SkillService, SkillSessionBuilder, SkillView};
 
 use self::in_thread::ThreadSkills;
-use self::model_choice::SkillModels;
+pub(crate) use self::listed_call::preapproving_skill;
+pub use self::model_choice::{SkillModel, SkillModels};
+pub(crate) use self::restriction::InheritedRestriction;
 use self::state::SkillsDelta;
 pub use self::state::{SkillUse, SkillsState};
 use super::SubAgents;
 use crate::id::ThreadId;
 use crate::middleware::{Middleware, MiddlewareContext, MiddlewareError, MiddlewareFactory};
-use crate::model::Model;
 use crate::state::{AnyState, States};
 use crate::thread_state::StateChange;
 
@@ -84,10 +88,11 @@ impl Skills {
         self
     }
 
-    /// Sets the models that skills can choose with `model`. If there is none of that name, the agent's own model stays.
+    /// Sets the models that skills can choose with `model`. If there is none of that name, or its provider does not have
+    /// it, the agent's own model stays, and a notice says so.
     #[must_use]
-    pub fn models(mut self, find: impl Fn(&str) -> Option<Arc<dyn Model>> + Send + Sync + 'static) -> Self {
-        self.models = Some(SkillModels::new(find));
+    pub fn models(mut self, models: SkillModels) -> Self {
+        self.models = Some(models);
         self
     }
 

@@ -1,23 +1,100 @@
 //! `model` and `effort` of loaded skills: which model is called while they are loaded, and how much it reasons.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Debug};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use prowess_base::text::cut;
 use prowess_skills::SkillView;
 use prowess_skills::prowess_catalog::skill::Extensions;
+use prowess_skills::prowess_catalog::untrusted::one_line;
 
 use crate::agent::NextModel;
-use crate::model::{Effort, Model};
+use crate::model::{Effort, Model, ModelError, ModelErrorKind, ModelResponse};
 
-/// The models that skills can choose, by the names that skills use.
+/// How much of a name that a skill wrote is shown to a person, in characters.
+const MAX_SHOWN: usize = 64;
+/// How much of a reason is shown to a person, in characters.
+const MAX_REASON: usize = 200;
+
+/// What an agent has for a name that skills use.
 #[derive(Clone)]
-pub(super) struct SkillModels(Arc<Find>);
+#[non_exhaustive]
+pub enum SkillModel {
+    /// This model.
+    Use(Arc<dyn Model>),
+    /// The thread's own model is meant.
+    Own,
+    /// No model. The thread's own model stays, and the person reads why.
+    Unavailable {
+        /// The reason, as a part of a sentence: "there is no API key for openai".
+        reason: String,
+    },
+}
 
-type Find = dyn Fn(&str) -> Option<Arc<dyn Model>> + Send + Sync;
+impl Debug for SkillModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Use(model) => f.debug_tuple("Use").field(&model.name()).finish(),
+            Self::Own => f.write_str("Own"),
+            Self::Unavailable { reason } => f.debug_struct("Unavailable").field("reason", reason).finish(),
+        }
+    }
+}
+
+/// The models that skills can choose, by the names that skills use. Clones share their memory: each name is looked up
+/// once, a model that its provider does not have is called once, and a person reads each notice once.
+///
+/// ```
+/// use prowess_agent::middleware::{SkillModel, SkillModels};
+///
+/// let models = SkillModels::new(|name| match name {
+///     "default" => SkillModel::Own,
+///     _ => SkillModel::Unavailable { reason: "this agent has one model".to_owned() },
+/// });
+/// ```
+#[derive(Clone)]
+pub struct SkillModels(Arc<Inner>);
+
+struct Inner {
+    find: Box<Find>,
+    known: Mutex<BTreeMap<String, SkillModel>>,
+    told: Mutex<BTreeSet<String>>,
+}
+
+type Find = dyn Fn(&str) -> SkillModel + Send + Sync;
 
 impl SkillModels {
-    pub(super) fn new(find: impl Fn(&str) -> Option<Arc<dyn Model>> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(find))
+    /// The models that `find` gives for names. It is never asked for `inherit`, which is the thread's own model.
+    pub fn new(find: impl Fn(&str) -> SkillModel + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Inner { find: Box::new(find), known: Mutex::default(), told: Mutex::default() }))
+    }
+
+    fn get(&self, name: &str) -> SkillModel {
+        let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(name.to_owned()).or_insert_with(|| (self.0.find)(name)).clone()
+    }
+
+    /// Remembers that the provider has no such model.
+    fn forget(&self, name: &str, reason: String) {
+        let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(name.to_owned(), SkillModel::Unavailable { reason });
+    }
+
+    /// Tells the person that the thread's own model is called instead.
+    fn tell(&self, skill: &str, name: &str, reason: &str, next: &NextModel<'_>) {
+        let (name, reason) = (one_line(name), one_line(reason));
+        let text = format!(
+            "skill '{}' asks for the model `{}`; {} is used instead: {}",
+            one_line(skill),
+            cut(&name, MAX_SHOWN),
+            next.model.name(),
+            cut(&reason, MAX_REASON)
+        );
+        if self.0.told.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone()) {
+            tracing::warn!(skill, %text, "A skill's model is not available");
+            next.notice(&text);
+        }
     }
 }
 
@@ -27,30 +104,62 @@ impl Debug for SkillModels {
     }
 }
 
-/// Applies the choice of the loaded skills to a model call. The skill that was loaded last wins.
-pub(super) fn apply(skills: &SkillView, models: Option<&SkillModels>, next: &mut NextModel<'_>) {
+/// The `model` of a loaded skill.
+pub(super) struct WantedModel {
+    skill: String,
+    name: String,
+}
+
+/// The model that the loaded skills want. The skill that was loaded last wins. `None` if it is the thread's own.
+pub(super) fn wanted(skills: &SkillView) -> Option<WantedModel> {
+    let (skill, name) = last(skills, |extensions| extensions.model.clone())?;
+    let name = name.trim();
+    (name != "inherit").then(|| WantedModel { skill, name: name.to_owned() })
+}
+
+/// Makes a call with the model that a skill wants. If there is no such model, the thread's own model is called.
+pub(super) async fn call(
+    wanted: WantedModel,
+    models: &SkillModels,
+    mut next: NextModel<'_>,
+) -> Result<ModelResponse, ModelError> {
+    let WantedModel { skill, name } = wanted;
+    let own = next.clone();
+    match models.get(&name) {
+        SkillModel::Own => return own.call().await,
+        SkillModel::Unavailable { reason } => {
+            models.tell(&skill, &name, &reason, &own);
+            return own.call().await;
+        }
+        SkillModel::Use(model) => next.model = model,
+    }
+    match next.call().await {
+        Err(error) if error.kind == ModelErrorKind::NoSuchModel => {
+            models.tell(&skill, &name, &error.message, &own);
+            models.forget(&name, error.message);
+            own.call().await
+        }
+        response => response,
+    }
+}
+
+/// The effort that the loaded skills want. The skill that was loaded last wins.
+pub(super) fn effort(skills: &SkillView) -> Option<Effort> {
+    let (skill, name) = last(skills, |extensions| extensions.effort.clone())?;
+    let effort = parse_effort(&name);
+    if effort.is_none() {
+        tracing::warn!(skill, effort = name, "The skill wants an unknown effort");
+    }
+    effort
+}
+
+/// The last loaded skill that has this field, and its value.
+fn last(skills: &SkillView, field: impl Fn(&Extensions) -> Option<String>) -> Option<(String, String)> {
     let (state, view) = (skills.state(), skills.engine().catalog_view());
-    let loaded = state.loaded().iter().rev().filter_map(|skill| {
+    state.loaded().iter().rev().find_map(|skill| {
         let entry = view.get(&skill.name).filter(|entry| entry.skill.location == skill.location)?;
-        Some((skill.name.as_str(), &*entry.skill.extensions))
-    });
-    let loaded: Vec<(&str, &Extensions)> = loaded.collect();
-    let model = loaded.iter().find_map(|(skill, extensions)| Some((skill, extensions.model.as_deref()?)));
-    if let Some((skill, name)) = model.filter(|(_, name)| *name != "inherit") {
-        match models.and_then(|models| (models.0)(name)) {
-            Some(model) => next.model = model,
-            None => {
-                tracing::warn!(skill, model = name, "The skill wants a model that this agent does not have")
-            }
-        }
-    }
-    let effort = loaded.iter().find_map(|(skill, extensions)| Some((skill, extensions.effort.as_deref()?)));
-    if let Some((skill, name)) = effort {
-        match parse_effort(name) {
-            Some(effort) => next.request.effort = Some(effort),
-            None => tracing::warn!(skill, effort = name, "The skill wants an unknown effort"),
-        }
-    }
+        Some((skill.name.clone(), field(&entry.skill.extensions)?))
+    })
 }
 
 fn parse_effort(name: &str) -> Option<Effort> {

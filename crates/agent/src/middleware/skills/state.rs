@@ -7,6 +7,7 @@ use prowess_skills::{LoadedSkill, SkillDelta, SkillState};
 use serde::{Deserialize, Serialize};
 
 use super::NAME;
+use super::typed_call::TypedCall;
 use crate::state::{State, States};
 use crate::thread_state::StateChange;
 
@@ -19,6 +20,8 @@ pub struct SkillsState {
     /// Whether skills were loaded in a parent's thread, so that this conversation lacks their text.
     pub(super) inherited: bool,
     usage: BTreeMap<String, SkillUse>,
+    /// The call that a person made by typing `/name` in this turn.
+    pub(super) typed: Option<TypedCall>,
 }
 
 /// How much a skill was used in a thread.
@@ -34,6 +37,9 @@ pub struct SkillUse {
 }
 
 impl SkillsState {
+    /// The owner of prompt sections about skills.
+    pub(crate) const OWNER: &'static str = NAME;
+
     /// The state of a thread's skills, if its agent has any.
     pub fn of(states: &States) -> Option<&Self> {
         states.get(NAME)
@@ -110,6 +116,8 @@ pub enum SkillsDelta {
         /// The estimated tokens of its instructions.
         tokens: u64,
     },
+    /// A person typed the name of a skill that a sub-agent follows; `None` when the next turn begins.
+    Typed(Option<TypedCall>),
     /// A command was run.
     Ran {
         /// The skill.
@@ -138,6 +146,7 @@ impl State for SkillsState {
             }
             SkillsDelta::Inherited => self.inherited = true,
             SkillsDelta::Forked { skill, tokens } => self.count(&skill, tokens),
+            SkillsDelta::Typed(typed) => self.typed = typed,
             SkillsDelta::Ran { skill } => self.usage.entry(skill).or_default().runs += 1,
         }
     }

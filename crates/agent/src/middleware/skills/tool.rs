@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use prowess_skills::call::ForkedSkill;
 use prowess_skills::{Outcome, PreparedCall, SkillDelta, SkillService, SkillState, ToolSpec};
 use serde_json::Value;
 
 use super::state::{SkillsDelta, SkillsState};
+use super::typed_call::TypedCall;
 use crate::middleware::SubAgents;
 use crate::model::ToolDefinition;
 use crate::state::States;
@@ -43,8 +45,11 @@ impl Tool for SkillTool {
             Ok(replies) => replies,
             Err(answer) => return answer.into(),
         };
-        let skill = self.spec.skill_in(&arguments).map(str::to_owned);
         let view = self.service.engine().at_shared(&state(context.states));
+        if let Some(typed) = TypedCall::of(&context) {
+            return self.follow_typed(typed, &view, context).await;
+        }
+        let skill = self.spec.skill_in(&arguments).map(str::to_owned);
         let prepared = match self.service.call(&view, self.spec.name, arguments, &replies).await {
             Outcome::Done(prepared) => prepared,
             Outcome::Asks(question) => {
@@ -56,12 +61,7 @@ impl Tool for SkillTool {
             }
         };
         if let (Some(forks), Some(forked)) = (&self.forks, prepared.forked()) {
-            let tokens = forked.deltas.iter().map(tokens).sum();
-            let change = SkillsDelta::Forked { skill: forked.name.clone(), tokens }.change();
-            return match forks.fork(forked, context).await {
-                ToolOutput::Done(answer) => answer.change(change).into(),
-                output => output,
-            };
+            return fork(forks, forked, context).await;
         }
         if self.spec.is_idempotent() {
             return ToolOutput::InOrder(Box::new(move |states| answer(prepared, states)));
@@ -75,6 +75,16 @@ impl Tool for SkillTool {
     }
 }
 
+/// Lets a sub-agent follow a skill, and counts that.
+pub(super) async fn fork(forks: &SubAgents, forked: ForkedSkill, context: ToolContext<'_>) -> ToolOutput {
+    let tokens = forked.deltas.iter().map(tokens).sum();
+    let change = SkillsDelta::Forked { skill: forked.name.clone(), tokens }.change();
+    match forks.fork(forked, context).await {
+        ToolOutput::Done(answer) => answer.change(change).into(),
+        output => output,
+    }
+}
+
 /// The state of the thread's skill session.
 fn state(states: &States) -> Arc<SkillState> {
     SkillsState::of(states).map(|state| Arc::clone(&state.state)).unwrap_or_default()
@@ -85,7 +95,10 @@ fn answer(prepared: PreparedCall, states: &States) -> ToolAnswer {
     let refused = answer.refusal.as_ref().map(ToolData::from);
     let data = answer.ran.map(ToolData::Ran).or(refused);
     let changes = answer.deltas.into_iter().map(|delta| SkillsDelta::Skill(delta).change()).collect();
-    ToolAnswer { text: answer.text, is_error: answer.is_error, changes, data, ..ToolAnswer::default() }
+    let skill = answer.preapproved_by;
+    let answer =
+        ToolAnswer { text: answer.text, is_error: answer.is_error, changes, data, ..ToolAnswer::default() };
+    answer.preapproved_by(skill)
 }
 
 fn tokens(delta: &SkillDelta) -> u64 {

@@ -1,5 +1,6 @@
 //! One task of a sub-agent: its thread, its questions and its response.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::agent::{Agent, AgentError, Thread, ThreadUpdate, TurnStatus, WaitingCall};
@@ -24,6 +25,8 @@ pub(super) struct ChildTask<'a> {
     pub(super) seeds: Vec<StateChange>,
     pub(super) timeout: Duration,
     pub(super) context: ToolContext<'a>,
+    /// The skill whose `allowed-tools` approved a call of the sub-agent.
+    pub(super) preapproved_by: OnceLock<String>,
 }
 
 impl ChildTask<'_> {
@@ -64,7 +67,7 @@ impl ChildTask<'_> {
                 let stopped = Announcement::SubAgentStopped { name: self.name, answer: &answer.text };
                 let reaction = self.context.announce(stopped).await;
                 answer.changes.extend(changes.into_iter().chain(reaction.changes));
-                answer.into()
+                answer.preapproved_by(self.preapproved_by.into_inner()).into()
             }
             output => output,
         }
@@ -73,12 +76,19 @@ impl ChildTask<'_> {
     /// Lets the sub-agent work, as long as it may.
     async fn turn(&self, thread: &mut Thread) -> Result<TurnStatus, AgentError> {
         let progress = self.context.progress;
-        let watcher = move |update: ThreadUpdate<'_>| {
-            if let ThreadUpdate::Stored(Event::ModelResponded { message, .. }) = update {
+        let watcher = move |update: ThreadUpdate<'_>| match update {
+            ThreadUpdate::Stored(Event::ModelResponded { message, .. }) => {
                 for call in message.tool_calls() {
                     progress(&format!("{}: {}", self.name, call.name));
                 }
             }
+            ThreadUpdate::Stored(Event::ToolAnswered { answer, .. }) => {
+                if let Some(skill) = &answer.preapproved_by {
+                    let _ = self.preapproved_by.set(skill.clone());
+                }
+            }
+            ThreadUpdate::Notice(text) => progress(&format!("{}: {text}", self.name)),
+            _ => {}
         };
         let reply = self.reply(thread);
         let turn = async {

@@ -1,6 +1,7 @@
 //! Sub-agents: agents with their own threads that work on one task each.
 
 mod child;
+mod definition;
 mod task;
 
 use std::collections::BTreeMap;
@@ -8,13 +9,17 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use prowess_catalog::untrusted::code_text;
 use prowess_skills::call::ForkedSkill;
 use serde::{Deserialize, Serialize};
 
 use self::child::ChildTask;
+pub use self::definition::{
+    AgentDefinition, AgentName, AgentNameError, DefinitionError, MAX_DEFINITION_BYTES,
+};
 use self::task::Task;
 use super::cost_limit::ThreadCostLimit;
-use super::skills::SkillsState;
+use super::skills::{InheritedRestriction, SkillsState};
 use crate::agent::Agent;
 use crate::middleware::{Middleware, MiddlewareContext, MiddlewareError, Sections};
 use crate::model::{PromptSection, ToolDefinition};
@@ -24,9 +29,11 @@ use crate::tool::{Tool, ToolAnswer, ToolContext, ToolKind, ToolOutput};
 
 const NAME: &str = "subagents";
 /// The sub-agent that is used if the call names none.
-const GENERAL: &str = "general-purpose";
+pub const GENERAL_AGENT: &str = "general-purpose";
 /// How long one task may take by default.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(3600);
+/// How many characters of a sub-agent's name are shown if it does not exist.
+const MAX_NAME: usize = 64;
 /// How deep sub-agents can be nested by default.
 const DEFAULT_DEPTH: u32 = 3;
 
@@ -82,7 +89,8 @@ impl SubAgents {
     /// Starts with one sub-agent for any task.
     pub fn new(general_purpose: Agent) -> Self {
         let description = "Does any task of several steps, with the same tools as you.".to_owned();
-        let agents = BTreeMap::from([(GENERAL.to_owned(), SubAgent { description, agent: general_purpose })]);
+        let agents =
+            BTreeMap::from([(GENERAL_AGENT.to_owned(), SubAgent { description, agent: general_purpose })]);
         let (depth, timeout) = (DEFAULT_DEPTH, DEFAULT_TIMEOUT);
         Self(Arc::new(Settings {
             agents,
@@ -142,8 +150,11 @@ impl SubAgents {
 
     /// Lets a sub-agent follow a skill with `context: fork`.
     pub(crate) async fn fork(&self, forked: ForkedSkill, context: ToolContext<'_>) -> ToolOutput {
-        let name = forked.agent.as_deref().unwrap_or(GENERAL);
-        let Some(sub_agent) = self.0.agents.get(name) else { return self.unknown().into() };
+        let wanted = forked.agent.as_deref().unwrap_or(GENERAL_AGENT);
+        let Some((name, sub_agent)) = self.find(wanted).or_else(|| self.find(GENERAL_AGENT)) else {
+            return self.unknown().into();
+        };
+        let notice = (self.find(wanted).is_none()).then(|| no_such_agent(&forked.name, wanted));
         let arguments = forked.arguments.as_deref().map(|arguments| format!(" Arguments: {arguments}"));
         let arguments = arguments.unwrap_or_default();
         let (task, seeds) = if sub_agent.agent.has_middleware("skills") {
@@ -152,12 +163,28 @@ impl SubAgents {
         } else {
             (format!("Follow these instructions.{arguments}\n\n{}", forked.instructions), Vec::new())
         };
-        self.run_task(name, sub_agent, task, seeds, context).await
+        if let Some(notice) = &notice {
+            (context.progress)(notice);
+        }
+        match (self.run_task(name, sub_agent, task, seeds, context).await, notice) {
+            (ToolOutput::Done(answer), Some(notice)) => {
+                ToolAnswer { text: format!("Note: {notice}\n\n{}", answer.text), ..answer }.into()
+            }
+            (output, _) => output,
+        }
+    }
+
+    /// The sub-agent of this name. Letter case does not matter.
+    fn find(&self, name: &str) -> Option<(&str, &SubAgent)> {
+        let same = |known: &&String| known.to_lowercase() == name.to_lowercase();
+        let known = self.0.agents.get_key_value(name);
+        let known = known.or_else(|| self.0.agents.get_key_value(self.0.agents.keys().find(same)?));
+        known.map(|(name, sub_agent)| (name.as_str(), sub_agent))
     }
 
     /// Hands a task to a sub-agent.
     async fn task(&self, name: &str, task: String, context: ToolContext<'_>) -> ToolOutput {
-        let Some(sub_agent) = self.0.agents.get(name) else { return self.unknown().into() };
+        let Some((name, sub_agent)) = self.find(name) else { return self.unknown().into() };
         let skills = SkillsState::of(context.states).filter(|_| self.0.inherit);
         let seeds = skills.map(SkillsState::inheritance).unwrap_or_default();
         self.run_task(name, sub_agent, task, seeds, context).await
@@ -179,6 +206,8 @@ impl SubAgents {
             );
             return ToolAnswer::error(text).into();
         }
+        let restriction = InheritedRestriction::seed(context.middleware, &seeds);
+        seeds.extend(restriction);
         seeds.push(StateChange::new::<Depth>(NAME, &(depth + 1)));
         if sub_agent.agent.has_middleware("skills") {
             seeds.extend(SkillsState::of(context.states).map(SkillsState::led).unwrap_or_default());
@@ -190,12 +219,14 @@ impl SubAgents {
             limits.tokens = Some(limits.tokens.map_or(left, |most| most.min(left)));
         }
         let mut agent = sub_agent.agent.bounded(name, Arc::clone(context.middleware.store), limits);
+        agent = agent.with_middleware(Arc::new(InheritedRestriction::for_sub_agent(context.middleware)));
         if let Some(limit) = context.middleware.find::<ThreadCostLimit>() {
             let (limited, seed) = limit.extend_to(context.thread, agent);
             agent = limited;
             seeds.push(seed);
         }
-        ChildTask { name, agent, task, seeds, timeout: self.0.timeout, context }.run().await
+        let (timeout, preapproved_by) = (self.0.timeout, OnceLock::new());
+        ChildTask { name, agent, task, seeds, timeout, context, preapproved_by }.run().await
     }
 
     fn unknown(&self) -> ToolAnswer {
@@ -205,6 +236,15 @@ impl SubAgents {
             known.join(", ")
         ))
     }
+}
+
+/// What to say if a skill names a sub-agent that does not exist.
+fn no_such_agent(skill: &str, wanted: &str) -> String {
+    let (skill, wanted) = (code_text(skill), code_text(&wanted.chars().take(MAX_NAME).collect::<String>()));
+    format!(
+        "The skill '{skill}' is for the sub-agent '{wanted}', which does not exist. \
+         The sub-agent '{GENERAL_AGENT}' followed it instead."
+    )
 }
 
 /// How many calls of the same response start sub-agents, including this one.

@@ -5,15 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use prowess_base::text::cut;
+use prowess_catalog::untrusted::code_text;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{GENERAL, SubAgents};
+use super::{GENERAL_AGENT, SubAgents};
 use crate::model::ToolDefinition;
 use crate::tool::{Tool, ToolContext, ToolKind, ToolOutput, parsed, schema};
 
 const TOOL: &str = "task";
+/// How many characters of a sub-agent's description the model reads, in every request.
+const MAX_DESCRIPTION: usize = 1_024;
 
 #[derive(Debug)]
 pub(super) struct Task(pub(super) SubAgents);
@@ -28,7 +32,7 @@ struct Arguments {
 }
 
 fn general() -> String {
-    GENERAL.to_owned()
+    GENERAL_AGENT.to_owned()
 }
 
 impl Task {
@@ -36,14 +40,16 @@ impl Task {
         let agents = &self.0.0.agents;
         let mut description = "Give a task to a sub-agent and get its response. Sub-agents:".to_owned();
         for (name, sub_agent) in agents {
-            let _ = write!(description, "\n- {name}: {}", sub_agent.description);
+            // Strangers may have written both.
+            let purpose = code_text(&cut(&sub_agent.description, MAX_DESCRIPTION));
+            let _ = write!(description, "\n- {}: {purpose}", code_text(name));
         }
         let mut parameters = schema::<Arguments>();
         let names: Vec<&String> = agents.keys().collect();
         let agent_type = &mut parameters["properties"]["subagent_type"];
         agent_type["enum"] = json!(names);
         // The default must be an agent that exists.
-        if !agents.contains_key(GENERAL)
+        if !agents.contains_key(GENERAL_AGENT)
             && let Some(agent_type) = agent_type.as_object_mut()
         {
             agent_type.remove("default");

@@ -1,11 +1,10 @@
 //! How many tokens messages and requests have. Each message is counted once.
 
-use std::ops::RangeFrom;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::agent::next_request;
 use crate::message::{AssistantPart, Content, Message, UserPart};
-use crate::middleware::MiddlewareContext;
+use crate::middleware::{MiddlewareContext, MiddlewareError};
 use crate::model::{Model, ModelRequest, ToolDefinition};
 
 /// The tokens of a message or tool call besides its text.
@@ -18,43 +17,62 @@ const MEDIA: u64 = 1500;
 pub(super) struct MessageSizes {
     /// By the index of the message; 0 if it was not counted yet.
     messages: Mutex<Vec<u64>>,
-    /// The tokens of the system prompt and the tools in the last counted request.
-    prompt_and_tools: AtomicU64,
-    /// The tokens of each tool in that request.
+    /// The tokens of each tool in the last counted request.
     tools: Mutex<Vec<(Arc<ToolDefinition>, u64)>>,
+    /// The tokens of the prompt and the tools in the last call of this process. In another process they may differ.
+    last_prompt: Mutex<Option<u64>>,
 }
 
 impl MessageSizes {
-    /// Estimates the tokens of the next request: what the model counted last and the messages since, or else our own count.
-    pub(super) fn request(&self, context: MiddlewareContext<'_>) -> u64 {
-        let state = context.thread_state;
-        match state.counted() {
-            Some((tokens, messages)) => tokens + self.total(context, messages..),
-            None => {
-                let summary = state.summary().map_or(0, |message| tokens(&**context.model, message));
-                self.prompt_and_tools.load(Ordering::Relaxed) + summary + self.total(context, state.cut()..)
-            }
+    /// Estimates the tokens of the next request: what the model counted last and what was added since, or else our own
+    /// count.
+    pub(super) async fn request(&self, context: MiddlewareContext<'_>) -> Result<u64, MiddlewareError> {
+        let Some(counted) = self.by_model(context) else { return self.estimate(context).await };
+        let last = *self.last_prompt.lock().unwrap_or_else(PoisonError::into_inner);
+        match last {
+            // A skill that was loaded since may have its text in the prompt.
+            Some(last) => Ok((counted + self.next_prompt(context).await?).saturating_sub(last)),
+            None => Ok(self.estimate(context).await?.max(counted)),
         }
     }
 
-    /// Counts the system prompt and the tools of a request, unless the model counts itself.
-    pub(super) fn note(&self, context: MiddlewareContext<'_>, request: &ModelRequest) {
-        if context.thread_state.counted().is_some() {
-            return;
-        }
-        let count = |text: &str| context.model.count_tokens(text);
-        let system = request.system.iter().map(|section| count(&section.text));
-        let of_tool = |tool: &ToolDefinition| {
-            count(&tool.name) + count(&tool.description) + count(&tool.parameters.to_string()) + OVERHEAD
-        };
+    /// What the model counted last, and the messages since.
+    pub(super) fn by_model(&self, context: MiddlewareContext<'_>) -> Option<u64> {
+        let (tokens, messages) = context.thread_state.counted()?;
+        Some(tokens + self.total(context, messages..context.thread_state.messages().len()))
+    }
+
+    /// Our own count of the next request, with the prompt and the tools that it would have now.
+    pub(super) async fn estimate(&self, context: MiddlewareContext<'_>) -> Result<u64, MiddlewareError> {
+        let summary =
+            context.thread_state.summary().map_or(0, |message| of_message(&**context.model, message));
+        let messages = self.total(context, context.thread_state.seen());
+        Ok(self.next_prompt(context).await? + summary + messages)
+    }
+
+    /// Notes the prompt and the tools of a model call.
+    pub(super) fn note_call(&self, context: MiddlewareContext<'_>, request: &ModelRequest) {
+        let tokens = self.prompt_and_tools(&**context.model, request);
+        *self.last_prompt.lock().unwrap_or_else(PoisonError::into_inner) = Some(tokens);
+    }
+
+    /// The tokens of the prompt and the tools that the next request would have.
+    async fn next_prompt(&self, context: MiddlewareContext<'_>) -> Result<u64, MiddlewareError> {
+        let made = next_request::make(context).await;
+        let made = made.map_err(|error| MiddlewareError::new("count the next request", error))?;
+        Ok(self.prompt_and_tools(&**context.model, &made.request))
+    }
+
+    fn prompt_and_tools(&self, model: &dyn Model, request: &ModelRequest) -> u64 {
+        let system = request.system.iter().map(|section| model.count_tokens(&section.text));
         let mut known = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         let counted = |(index, tool): (usize, &Arc<ToolDefinition>)| match known.get(index) {
             Some((same, tokens)) if Arc::ptr_eq(same, tool) => (Arc::clone(tool), *tokens),
-            _ => (Arc::clone(tool), of_tool(tool)),
+            _ => (Arc::clone(tool), of_tool(model, tool)),
         };
         *known = request.tools.iter().enumerate().map(counted).collect();
         let tools = known.iter().map(|(_, tokens)| *tokens);
-        self.prompt_and_tools.store(system.chain(tools).sum(), Ordering::Relaxed);
+        system.chain(tools).sum()
     }
 
     /// How many of the last messages that the model sees have at most `most` tokens together.
@@ -70,8 +88,8 @@ impl MessageSizes {
         })
     }
 
-    fn total(&self, context: MiddlewareContext<'_>, from: RangeFrom<usize>) -> u64 {
-        self.counted(context, |size| (from.start..context.thread_state.messages().len()).map(size).sum())
+    fn total(&self, context: MiddlewareContext<'_>, messages: impl Iterator<Item = usize>) -> u64 {
+        self.counted(context, |size| messages.map(size).sum())
     }
 
     fn counted<T>(
@@ -84,15 +102,21 @@ impl MessageSizes {
         sizes.resize(messages.len(), 0);
         work(&mut |index| {
             if sizes[index] == 0 {
-                sizes[index] = tokens(&**context.model, &messages[index]);
+                sizes[index] = of_message(&**context.model, &messages[index]);
             }
             sizes[index]
         })
     }
 }
 
+/// Estimates the tokens of a tool's definition.
+pub(super) fn of_tool(model: &dyn Model, tool: &ToolDefinition) -> u64 {
+    let count = |text: &str| model.count_tokens(text);
+    count(&tool.name) + count(&tool.description) + count(&tool.parameters.to_string()) + OVERHEAD
+}
+
 /// Estimates the tokens of a message; at least 1.
-fn tokens(model: &dyn Model, message: &Message) -> u64 {
+pub(super) fn of_message(model: &dyn Model, message: &Message) -> u64 {
     let count = |text: &str| model.count_tokens(text);
     let parts: u64 = match &message.content {
         Content::User { parts } => parts

@@ -1,7 +1,11 @@
-//! The state of summarisation in a thread: a person's request, and the decided compaction.
+//! The state of summarisation in a thread: a person's request, the decided compaction, and the learned context windows.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::learned::LearnedWindow;
+use super::window_use::WindowUse;
 use crate::id::ThreadId;
 use crate::middleware::{MiddlewareAction, MiddlewareContext};
 use crate::model::ModelUsage;
@@ -18,6 +22,10 @@ pub(super) struct SummarisationState {
     pub(super) is_wanted: bool,
     /// Why the last request of a person failed.
     pub(super) failure: Option<String>,
+    /// Whether the person was told that a compaction would free too little, since the last one.
+    pub(super) is_told: bool,
+    /// What errors said about the context windows of models, by the model's name.
+    pub(super) learned: BTreeMap<String, LearnedWindow>,
     decided: Option<DecidedCompaction>,
 }
 
@@ -61,6 +69,15 @@ pub(super) enum SummarisationDelta {
     },
     /// A compaction is decided.
     Decided(DecidedCompaction),
+    /// A compaction would free too little. The person is told what fills the window.
+    Full(WindowUse),
+    /// An error said something about the context window of a model.
+    Learned {
+        /// The model.
+        model: String,
+        /// All that errors said about it.
+        learned: LearnedWindow,
+    },
 }
 
 impl State for SummarisationState {
@@ -71,7 +88,13 @@ impl State for SummarisationState {
             SummarisationDelta::Wanted => (self.is_wanted, self.failure) = (true, None),
             SummarisationDelta::Dropped => self.is_wanted = false,
             SummarisationDelta::Failed { why } => (self.is_wanted, self.failure) = (false, Some(why)),
-            SummarisationDelta::Decided(decided) => (self.is_wanted, self.decided) = (false, Some(decided)),
+            SummarisationDelta::Decided(decided) => {
+                (self.is_wanted, self.is_told, self.decided) = (false, false, Some(decided));
+            }
+            SummarisationDelta::Full(_) => self.is_told = true,
+            SummarisationDelta::Learned { model, learned } => {
+                self.learned.insert(model, learned);
+            }
         }
     }
 }
@@ -119,7 +142,11 @@ mod tests {
             "thread": "notes", "since": 0, "from": 2, "cut": 7, "at": "2026-01-02T03:04:05Z", "size": 11, "summary": "All."
         }});
         let failed = json!({"failed": {"why": "no summary"}});
-        for stored in [json!("wanted"), json!("dropped"), failed, decided] {
+        let full = json!({"full": {
+            "window": 9, "system_prompt": 1, "tools": 2, "overview": 3, "loaded_skills": 4, "request": 5, "rest": 6
+        }});
+        let learned = json!({"learned": {"model": "m", "learned": {"window": 7, "estimated": 8}}});
+        for stored in [json!("wanted"), json!("dropped"), failed, decided, full, learned] {
             let delta: SummarisationDelta = serde_json::from_value(stored.clone()).unwrap();
             assert_eq!(delta.change().delta, stored);
         }

@@ -7,7 +7,7 @@ use crate::agent::{NoWatcher, call_model};
 use crate::id::ThreadId;
 use crate::message::Message;
 use crate::middleware::tags::escape_closing_tag;
-use crate::model::{Model, ModelError, ModelErrorKind, ModelRequest, ModelUsage};
+use crate::model::{Model, ModelError, ModelErrorKind, ModelLimits, ModelRequest, ModelUsage};
 
 /// The mark of a message that is a summary, and its value.
 const MARK: (&str, &str) = ("lc_source", "summarization");
@@ -22,11 +22,12 @@ const MIN_REQUEST: u64 = 500;
 /// left out.
 pub(super) async fn summarise(
     model: &dyn Model,
+    limits: ModelLimits,
     thread: &ThreadId,
     earlier: &str,
     text: &str,
 ) -> Result<(String, ModelUsage), ModelError> {
-    let room = room(model.limits());
+    let room = room(limits);
     // Half of what fits, because only the provider counts exactly.
     let mut most = room.map_or(DEFAULT_MAX_REQUEST, |room| room / 2).max(MIN_REQUEST);
     let (mut summary, mut spent, mut rest) = (earlier.to_owned(), ModelUsage::default(), text);

@@ -18,7 +18,8 @@ pub enum Trigger {
     Messages(usize),
 }
 
-/// How much of the end of a conversation stays. The last message always stays, with the call that it answers.
+/// How much of the end of a conversation stays. The last message always stays, with the call that it answers. The request
+/// of the turn under way also stays, wherever it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Keep {
@@ -37,15 +38,12 @@ impl Trigger {
     /// What counts if the context window is unknown.
     pub const UNKNOWN: Self = Self::Tokens(170_000);
 
-    /// Whether a conversation of this size is due. Tokens are counted only if they matter.
-    pub(super) fn is_due(self, room: Option<u64>, messages: usize, tokens: impl FnOnce() -> u64) -> bool {
-        match self {
-            Self::Messages(most) => messages >= most,
-            Self::Tokens(most) => tokens() >= most,
-            Self::Fraction(fraction) => match room {
-                Some(room) => tokens() >= share(room, fraction),
-                None => Self::UNKNOWN.is_due(room, messages, tokens),
-            },
+    /// The same as a number of tokens or messages.
+    pub(super) fn in_window(self, room: Option<u64>) -> Self {
+        match (self, room) {
+            (Self::Fraction(fraction), Some(room)) => Self::Tokens(share(room, fraction)),
+            (Self::Fraction(_), None) => Self::UNKNOWN,
+            (trigger, _) => trigger,
         }
     }
 }

@@ -3,6 +3,7 @@
 mod cases;
 mod deaths;
 mod making;
+mod requests;
 mod windows;
 
 use std::sync::Arc;

@@ -101,7 +101,7 @@ async fn the_last_message_stays() {
         let model = reader([text("A summary."), text("Ready.")]);
         let summarisation = after(3, 1)(model.clone(), files()).keep(keep);
         let mut thread = opened(Agent::builder(model.clone()).middleware(summarisation)).await;
-        thread.import(vec![long(20), long(20), long(20)]).await.unwrap();
+        thread.import(vec![long(60), long(60), long(60)]).await.unwrap();
         thread.say_all(vec![long(700)], &NoWatcher).await.unwrap();
         assert_eq!((thread.state().cut(), thread.state().messages().len()), (3, 5), "{keep:?}");
         assert_eq!(model.request(1).messages[1].text().len(), 696 * 4);

@@ -1,5 +1,6 @@
 //! The slash commands of a chat, one file each.
 
+mod agents;
 mod compact;
 mod context;
 mod export;
@@ -31,6 +32,7 @@ const MAX_DESCRIPTION: usize = 80;
 pub(super) enum Command {
     Help,
     Skills,
+    Agents,
     Context,
     Compact,
     Unload { skill: String },
@@ -43,9 +45,10 @@ pub(super) enum Command {
 }
 
 /// Each command, its argument, and what it does.
-pub(super) const COMMANDS: [(&str, &str, &str); 11] = [
+pub(super) const COMMANDS: [(&str, &str, &str); 12] = [
     ("/help", "", "show this list"),
     ("/skills", "", "list the skills, and which are loaded"),
+    ("/agents", "", "list the sub-agents that are defined"),
     ("/context", "", "show what fills the model's context window"),
     ("/compact", "", "summarise the conversation now; loaded skills stay"),
     ("/unload", "SKILL", "take a skill out of the conversation"),
@@ -74,6 +77,11 @@ pub(super) async fn execute(conversation: &mut Conversation, command: Command) -
         Command::Help => conversation.lines(&help::lines())?,
         Command::Skills => {
             let (rows, advice) = skills::rows(conversation);
+            conversation.list(&rows)?;
+            conversation.lines(&advice)?;
+        }
+        Command::Agents => {
+            let (rows, advice) = agents::rows(conversation);
             conversation.list(&rows)?;
             conversation.lines(&advice)?;
         }

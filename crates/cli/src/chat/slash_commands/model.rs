@@ -15,7 +15,7 @@ pub(super) fn show(conversation: &Conversation) -> Result<()> {
 
 /// Switches to another model. If that is not possible, the present one stays.
 pub(super) fn switch(conversation: &mut Conversation, name: &str) -> Result<()> {
-    let taken = name.parse().map_err(anyhow::Error::msg);
+    let taken = conversation.agents.config.settings.model_named(name).map_err(anyhow::Error::msg);
     let taken = taken.and_then(|name| {
         let before = std::mem::replace(&mut conversation.agents.config.settings.model.name, name);
         model::configured(&conversation.agents.config.settings)
@@ -23,5 +23,6 @@ pub(super) fn switch(conversation: &mut Conversation, name: &str) -> Result<()> 
     });
     conversation.agents.model =
         taken.with_context(|| format!("cannot switch to `{}`", printable_start(name, 64)))?;
+    conversation.agents.forget_skill_models();
     note(conversation, format!("switched to {}", conversation.agents.model.name()))
 }

@@ -33,6 +33,7 @@ impl Line {
         match name {
             "help" => alone(Command::Help),
             "skills" => alone(Command::Skills),
+            "agents" => alone(Command::Agents),
             "context" => alone(Command::Context),
             "compact" => alone(Command::Compact),
             "fork" => alone(Command::Fork),

@@ -38,8 +38,9 @@ impl<O: Write + Send, E: Write + Send> View for PipeView<O, E> {
                 return self.out.flush();
             }
             ChatEvent::Said { .. } => return self.end_line(),
-            ChatEvent::Result { tool, text, is_error, data, .. } => {
-                if let Some(told) = describe::result(text, *is_error, data.as_ref()) {
+            ChatEvent::Result { tool, text, is_error, data, preapproved_by, .. } => {
+                let told = describe::result(text, *is_error, data.as_ref(), preapproved_by.as_deref());
+                if let Some(told) = told {
                     writeln!(self.err, "{}: {told}", printable(tool))?;
                 }
             }

@@ -115,13 +115,17 @@ impl<W: Write + Send> ScreenView<W> {
 
     /// A tool answered. A load has its own line already.
     fn result(&mut self, event: &ChatEvent) {
-        let ChatEvent::Result { call, tool, text, is_error, milliseconds, data } = event else { return };
+        let ChatEvent::Result { call, tool, text, is_error, milliseconds, data, preapproved_by } = event
+        else {
+            return;
+        };
         let at = self.calls.iter().position(|(known, ..)| known == call);
         let label = at.map_or_else(|| printable(tool), |at| self.calls.remove(at).1);
         if self.has_just_loaded && !is_error && Dialect::tool_kind(tool) == Some(SkillToolKind::Load) {
             return;
         }
-        let mut note = describe::result(text, *is_error, data.as_ref()).unwrap_or_default();
+        let told = describe::result(text, *is_error, data.as_ref(), preapproved_by.as_deref());
+        let mut note = told.unwrap_or_default();
         if let Some(time) = milliseconds.filter(|_| describe::refusal(data.as_ref()).is_none()) {
             let comma = if note.is_empty() { "" } else { ", " };
             note.push_str(&format!("{comma}{:.1} s", time as f64 / 1_000.0));

@@ -222,7 +222,7 @@ impl<'a> ManualSession<'a> {
     }
 
     fn verdict(&self, name: &str, argument: Option<&str>) -> CommandResult {
-        let verdict = self.session.view().check_tool(CheckedCall { name, argument });
+        let verdict = self.session.view().check_tool(CheckedCall::new(name).argument(argument));
         match verdict {
             ToolVerdict::Pass => {
                 let note = OutputPart::Note(

@@ -18,7 +18,9 @@ fn a_turn_ends_at_its_limits() {
     for args in [&["--max-cost", "0.5"][..], &["--max-cost", "2.5"]] {
         all.push_str(&format!("{args:?} {}", told(&world, &[&["chat", "look"], args].concat())));
     }
-    assert_snapshot!(all);
+    // The model counts more than its window has, and still responds, so the window ends no turn.
+    let notice = regex::Regex::new("a summary would free too little.*\n").unwrap();
+    assert_snapshot!(notice.replace_all(&all, ""));
 }
 
 /// `--max-turns` is the old name of `--max-model-calls`.

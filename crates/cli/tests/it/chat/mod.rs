@@ -1,5 +1,6 @@
 //! `prowess chat` as a person drives it, with a model on this machine.
 
+mod allowed_tools;
 mod asking;
 mod bombs;
 mod broken;
@@ -12,11 +13,14 @@ mod dialects;
 mod evicted;
 mod finishing;
 mod forbidden;
+mod given;
 mod guarding;
 mod hostile;
 mod imitation;
+mod kept_trust;
 mod killed;
 mod limits;
+mod long_conversation;
 mod narrow;
 mod other_project;
 mod own_artifacts;
@@ -25,14 +29,21 @@ mod patience;
 mod pipes;
 mod reaching;
 mod rejecting;
+mod reloading;
+mod remembering;
+mod restricting;
 mod run_files;
 mod secrets;
 mod servers;
 mod session;
+mod skill_models;
 mod stopping;
+mod sub_agents;
 mod tools;
 mod trusting;
 mod typing;
+mod windows;
+mod workflows;
 mod writable;
 
 use std::time::{Duration, Instant};

@@ -162,7 +162,8 @@ print(refused(os.mkdir, '/new'), refused(os.rmdir, '/tmp'), refused(os.rename, '
 ";
     let said = says(&Home::new(), program, "").await;
     let (top, rest) = said.split_once('\n').unwrap();
-    let known = ["bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "tmp", "usr", "ws"];
+    let system = ["bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "tmp", "usr"];
+    let known = [&system[..], &[".places", "skills", "work", "ws"]].concat();
     assert!(top.split(' ').all(|name| known.contains(&name)), "{top}");
     let (parts, changes) = rest.split_once('\n').unwrap();
     assert_eq!(parts, "out runs skills work");

@@ -1,0 +1,87 @@
+//! The sub-agents of a chat that files and the configuration define.
+
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow};
+use prowess_agent::middleware::SkillModel;
+use prowess_agent::{Agent, DeepAgentBuilder, Model, ThreadId};
+use prowess_permission::{Decision, Permissions, Rule, RuleSource};
+
+use super::agents::{ChatAgents, NAME, prompt, with_places};
+use super::skill_model;
+use super::tree::ChatTree;
+use crate::agent_files::{FoundAgent, Owner};
+use crate::config::ModelName;
+
+/// The system prompt of a sub-agent without skills.
+const PROMPT_WITHOUT_SKILLS: &str = "You work on one task for another agent, in a person's terminal. Your response is all \
+that the other agent gets. {project} is the directory that the person works in. Some calls wait until the person allows them. If a call is refused, do not work around that: \
+say what you need. Be brief. Write in Markdown.";
+
+impl ChatAgents {
+    /// Adds the defined sub-agents to an agent. They are made from `base`: the same files, skills, rules and hooks.
+    pub(super) fn with_sub_agents(
+        &self,
+        mut agent: DeepAgentBuilder,
+        base: &DeepAgentBuilder,
+        tree: &ChatTree,
+        thread: &ThreadId,
+    ) -> Result<DeepAgentBuilder> {
+        for (name, found) in &self.sub_agents.agents {
+            let built = self.sub_agent(base.clone(), found, tree, thread)?;
+            agent = agent.sub_agent(name, &found.definition.description, built);
+        }
+        Ok(agent)
+    }
+
+    fn sub_agent(
+        &self,
+        mut agent: DeepAgentBuilder,
+        found: &FoundAgent,
+        tree: &ChatTree,
+        thread: &ThreadId,
+    ) -> Result<Agent> {
+        let definition = &found.definition;
+        let own = tree.tree(thread);
+        let prompt = if definition.tools.has_skills() {
+            prompt(&own)
+        } else {
+            with_places(PROMPT_WITHOUT_SKILLS, &own)
+        };
+        agent = agent.prompt(match definition.prompt.as_str() {
+            "" => prompt,
+            role => format!("{prompt}\n\n# Your role\n\n{role}"),
+        });
+        let mut rules = self.config.rules_of(definition.name.as_str());
+        // A project could take the name of a sub-agent that may do more.
+        rules.retain(|rule| found.owner == Owner::User || rule.decision != Decision::Allow);
+        if !rules.is_empty() {
+            let skills = self.skills(tree, with_rules(&self.skill_permissions(&tree.thread_files), &rules));
+            agent = agent.skills(skills).permissions(with_rules(&self.file_permissions(thread), &rules));
+        }
+        if let Some(model) = self.model_of(found) {
+            agent = agent.model(model);
+        }
+        let built = agent.select_tools(definition.tools.clone()).build_sub_agent();
+        built.map_err(|error| anyhow!("{error}"))
+    }
+
+    /// The model that a sub-agent wants, if the provider of the chat has it.
+    fn model_of(&self, found: &FoundAgent) -> Option<Arc<dyn Model>> {
+        let settings = &self.config.settings;
+        let ModelName::Of { provider, .. } = &settings.model.name else { return None };
+        let name = found.definition.model.as_deref()?;
+        // OpenCode writes `PROVIDER/MODEL`.
+        let own = name.strip_prefix(provider.as_str()).and_then(|rest| rest.strip_prefix('/'));
+        match skill_model::find(settings, own.unwrap_or(name)) {
+            SkillModel::Use(model) => Some(model),
+            _ => None,
+        }
+    }
+}
+
+/// The same permissions with the rules of one agent after all others.
+fn with_rules(permissions: &Permissions, rules: &[Rule]) -> Permissions {
+    let policy = permissions.policy().rules(RuleSource::Agent, rules.iter().cloned());
+    Permissions::new(Arc::clone(permissions.broker()), NAME, policy)
+}

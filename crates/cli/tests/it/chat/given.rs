@@ -1,0 +1,146 @@
+//! What a run in a conversation sees of the working directory.
+
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use super::*;
+
+/// The answer that the model got for the one command that it ran.
+fn answered(world: &World, model: &FakeModel, mut chat: Command) -> String {
+    let output = chat.output().unwrap();
+    let requests = model.requests();
+    assert_eq!(requests.len(), 2, "{}", world.told(&output));
+    last(&requests[1])
+}
+
+fn project(model: &FakeModel) -> World {
+    let world = world(model);
+    world
+        .file("project/plan.json", "{\"tide\": \"high\"}\n")
+        .file("project/src/a.py", "print(1)\n")
+        .file("project/.env", "KEY=HERON\n")
+        .file("project/keys/server.key", "HERON\n")
+        .file("project/venv/certifi/cacert.pem", "public\n");
+    world
+}
+
+/// One command of the model, and its answer.
+fn after(command: &str) -> (World, FakeModel, String) {
+    let model = FakeModel::start(vec![runs(command), Answer::text("Done.")]);
+    let world = project(&model);
+    let answer = answered(&world, &model, world.command(&["chat", "--yes", "do it"]));
+    (world, model, answer)
+}
+
+#[test]
+fn a_command_sees_the_files_that_it_names() {
+    for command in ["cat /project/plan.json", "cat /project/*.json", "cd /project && cat plan.json"] {
+        let (_, _, answer) = after(command);
+        assert!(answer.contains("tide") && answer.contains("high"), "{command}: {answer}");
+    }
+    let (_, _, answer) = after("cat plan.json");
+    assert!(answer.contains("the command did not see `/project/plan.json`"), "{answer}");
+    let (world, _, answer) = after("echo x > /project/new.txt");
+    assert!(
+        answer.contains("the project is read-only for commands, so write new files to `/work/out`"),
+        "{answer}"
+    );
+    assert!(!world.path("project/new.txt").exists());
+}
+
+#[test]
+fn the_question_shows_what_a_command_can_read_as_real_paths() {
+    let model = FakeModel::start(vec![runs("cat /project/plan.json; ls -A /project"), Answer::text("Done.")]);
+    let world = project(&model);
+    let pty = begun(&world, &[], 160, 60);
+    pty.type_line("look");
+    let screen = pty.wait_for("allow it?");
+    insta::assert_snapshot!(stable(&world, &screen));
+    pty.type_line("y");
+    pty.wait_for("Done.");
+    let answer = last(&model.requests()[1]);
+    for name in ["plan.json", "src", "venv"] {
+        assert!(answer.contains(&format!("{name}\\\\n")), "{answer}");
+    }
+    assert!(
+        answer.contains(
+            "left out of `/project`, because it must not be read: `/project/.env`, `/project/keys`"
+        ),
+        "{answer}"
+    );
+}
+
+#[test]
+fn case_112_a_command_is_not_given_secret_files() {
+    let commands = [
+        "cat /project/.env",
+        "cat /project/src/../.env",
+        "cat /project/keys/*",
+        "cat /project/settings",
+        "cd /project && cat settings .env keys/server.key",
+        "f=.env; cat /project/$f",
+        "cat /project/{.env,plan.json}",
+    ];
+    for command in commands {
+        let model = FakeModel::start(vec![runs(command), Answer::text("Done.")]);
+        let world = project(&model);
+        symlink(".env", world.path("project/settings")).unwrap();
+        let answer = answered(&world, &model, world.command(&["chat", "--yes", "do it"]));
+        assert!(!answer.contains("HERON"), "{command}: {answer}");
+    }
+    let (_, _, answer) = after("find /project/venv -name cacert.pem | xargs cat");
+    assert!(answer.contains("public"), "public certificates are no secrets: {answer}");
+}
+
+#[test]
+fn case_98_a_command_is_not_given_files_of_untrusted_skills() {
+    for command in [
+        "cat /project/.prowess/skills/sly/SKILL.md",
+        "grep -r HERON /project/.prowess",
+        "grep -r HERON /project",
+    ] {
+        let model = FakeModel::start(vec![runs(command), Answer::text("Done.")]);
+        let world = world(&model);
+        let text = "---\nname: sly\ndescription: Is not trusted.\n---\nHERON\n";
+        world.file("project/.prowess/skills/sly/SKILL.md", text).file("project/a.txt", "HERON is a bird\n");
+        let answer = answered(&world, &model, world.command(&["chat", "--yes", "do it"]));
+        assert!(!answer.contains("HERON\\\\n"), "{command}: {answer}");
+    }
+}
+
+#[test]
+fn case_113_the_working_directory_may_be_a_link_a_mount_or_a_worktree() {
+    let command = "cat /project/plan.json; ls -A /project/sub";
+    let model = || FakeModel::start(vec![runs(command), Answer::text("Done.")]);
+    let prepared = |model: &FakeModel| {
+        let world = project(model);
+        std::fs::remove_dir_all(world.path("project/.git")).unwrap();
+        world.file("project/sub/.git", "gitdir: ../.git/modules/sub\n").file("project/sub/b.txt", "");
+        world.file("project/.git", "gitdir: /elsewhere/.git/worktrees/project\n");
+        world
+    };
+    let is_right = |answer: &str| {
+        assert!(answer.contains("tide") && answer.contains(".git\\\\nb.txt"), "{answer}");
+    };
+    // A worktree with a submodule: `.git` is a file in both.
+    let plain = model();
+    let world = prepared(&plain);
+    is_right(&answered(&world, &plain, world.command(&["chat", "--yes", "do it"])));
+    // A link.
+    let linked = model();
+    let world = prepared(&linked);
+    symlink(world.path("project"), world.path("link")).unwrap();
+    let mut chat = world.command(&["chat", "--yes", "do it"]);
+    chat.current_dir(world.path("link")).env("PWD", world.path("link"));
+    is_right(&answered(&world, &linked, chat));
+    // A bind mount.
+    let mounted = model();
+    let world = prepared(&mounted);
+    std::fs::create_dir(world.path("mount")).unwrap();
+    let plain = world.command(&["chat", "--yes", "do it"]);
+    let mut chat = Command::new("bwrap");
+    chat.args(["--dev-bind", "/", "/", "--bind"]).args([world.path("project"), world.path("mount")]);
+    chat.arg("--chdir").arg(world.path("mount")).arg(plain.get_program()).args(plain.get_args()).env_clear();
+    chat.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    is_right(&answered(&world, &mounted, chat));
+}

@@ -1,0 +1,183 @@
+//! What a run is given of the project: everything that its request names, read-only at the same place.
+
+mod blocked;
+mod disk;
+mod gate;
+mod layout;
+mod mention;
+#[cfg(test)]
+mod mention_tests;
+mod pattern;
+mod review;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use prowess_catalog::SkillEntry;
+use prowess_workspace::command::Mount;
+use prowess_workspace::tree::Tree;
+use prowess_workspace::{RunInput, RunRequest, RunReview, RunWarning};
+
+use self::blocked::{BlockedGiven, NamedPath};
+use self::disk::Disk;
+use self::layout::{AskedFile, Layout, Named};
+use self::mention::{Exact, Mentions, Search};
+use self::review::Review;
+use crate::view::SkillView;
+
+/// What a run is given.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    /// What the command sees, and where.
+    pub(super) mounts: Vec<Mount>,
+    /// The real paths of the files and directories, for the question. Directories end with `/`.
+    pub(super) paths: Vec<String>,
+    /// The real paths of what was left out of them.
+    pub(super) left_out: Vec<String>,
+    /// The files and directories about which rules ask.
+    pub(super) asks: Vec<AskedFile>,
+    /// Warnings for the report.
+    pub(super) warnings: Vec<RunWarning>,
+    /// Looks for files that the command would have needed.
+    pub(super) review: Option<Arc<dyn RunReview>>,
+    /// The directory to run in, if it is one of those given.
+    pub(super) directory: Option<String>,
+    /// The inputs that go into the workspace.
+    pub(super) inputs: Vec<RunInput>,
+}
+
+impl Given {
+    /// The request without what is given in place.
+    pub(super) fn without(&self, request: &RunRequest) -> RunRequest {
+        let cwd = self.directory.clone().or_else(|| request.cwd.clone());
+        RunRequest { cwd, inputs: self.inputs.clone(), ..request.clone() }
+    }
+}
+
+impl SkillView {
+    /// Finds what a request names of the tree's places, and checks that the run may see it. `given_to` is the skill that a
+    /// person runs.
+    ///
+    /// # Errors
+    ///
+    /// The request names something that must not be read, or too much.
+    pub(super) async fn given(
+        &self,
+        tree: &Tree,
+        request: &RunRequest,
+        given_to: Option<Arc<SkillEntry>>,
+    ) -> Result<Given, BlockedGiven> {
+        if tree.prefixes().is_empty() {
+            return Ok(Given { inputs: request.inputs.clone(), ..Given::default() });
+        }
+        let (view, tree, request) = (self.clone(), tree.clone(), request.clone());
+        let found = tokio::task::spawn_blocking(move || find(&view, &tree, &request, given_to.as_deref()));
+        match found.await {
+            Ok(found) => found,
+            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+        }
+    }
+}
+
+fn find(
+    view: &SkillView,
+    tree: &Tree,
+    request: &RunRequest,
+    given_to: Option<&SkillEntry>,
+) -> Result<Given, BlockedGiven> {
+    let mut layout = Layout::new(view, tree, given_to);
+    let mut search = Search::new(tree.prefixes(), &Disk);
+    search.text(&request.command);
+    request.env.values().chain(&request.stdin).for_each(|text| search.text(text));
+    let directory = directory(&mut search, &layout, request)?;
+    let inputs = inputs(&mut search, &layout, tree, request)?;
+    let mentions = search.finish();
+    lay_out(&mut layout, &mentions)?;
+
+    let given = layout.laid_out;
+    let mut warnings = given.warnings;
+    let missing: Vec<String> = mentions.missing.iter().filter_map(|path| tree.shown(path)).collect();
+    if !missing.is_empty() {
+        let out = format!("{}/out", tree.work());
+        warnings.push(RunWarning::NotInProject { paths: missing, out });
+    }
+    if mentions.is_cut {
+        warnings.push(RunWarning::NotLookedUp);
+    }
+    let directory = directory.and_then(|path| tree.shown(&path));
+    let review = Review::new(view, tree, request, given.binds);
+    Ok(Given {
+        mounts: given.mounts,
+        paths: given.paths,
+        left_out: given.left_out,
+        asks: given.asks,
+        warnings,
+        review: Some(Arc::new(review)),
+        directory,
+        inputs,
+    })
+}
+
+/// Checks everything that is named, and gives it: directories before what lies in them.
+fn lay_out(layout: &mut Layout<'_>, mentions: &Mentions) -> Result<(), BlockedGiven> {
+    let named: Result<Vec<Named>, _> = mentions.existing.iter().map(|path| layout.check(path)).collect();
+    let mut named = named?;
+    // Whether a withheld file exists, is nobody's business.
+    for path in &mentions.missing {
+        layout.check_missing(path)?;
+    }
+    named.sort_by_key(|named| named.path.components().count());
+    named.iter().try_for_each(|named| layout.give(named))?;
+    mentions.passed.iter().for_each(|path| layout.give_empty(path));
+    // A directory comes before what is mounted in it.
+    layout.laid_out.mounts.sort_by_key(|mount| mount.at.matches('/').count());
+    Ok(())
+}
+
+/// The directory to run in, if it is in one of the places.
+fn directory(
+    search: &mut Search<'_>,
+    layout: &Layout<'_>,
+    request: &RunRequest,
+) -> Result<Option<PathBuf>, BlockedGiven> {
+    let Some(cwd) = &request.cwd else { return Ok(None) };
+    match search.exact(cwd) {
+        None => Ok(None),
+        Some(Exact::Directory(path)) => Ok(Some(path)),
+        Some(Exact::File(path)) => Err(BlockedGiven::NotADirectory { path: named(layout, &path)? }),
+        Some(Exact::Missing(path)) => Err(BlockedGiven::Missing { path: named(layout, &path)? }),
+    }
+}
+
+/// The inputs that go into the workspace. The others are given in place.
+fn inputs(
+    search: &mut Search<'_>,
+    layout: &Layout<'_>,
+    tree: &Tree,
+    request: &RunRequest,
+) -> Result<Vec<RunInput>, BlockedGiven> {
+    let mut staged = Vec::new();
+    for input in &request.inputs {
+        let has_destination = input.to.as_ref().is_some_and(|to| !to.is_empty());
+        let real = tree.real(&input.from).and_then(|real| real.to_str().map(str::to_owned));
+        match real {
+            None => staged.push(input.clone()),
+            // It is copied as any other local file.
+            Some(real) if has_destination => {
+                staged.push(RunInput { from: format!("host://{real}"), ..input.clone() });
+            }
+            Some(_) => {
+                if let Some(Exact::Missing(path)) = search.exact(&input.from) {
+                    return Err(BlockedGiven::Missing { path: named(layout, &path)? });
+                }
+            }
+        }
+    }
+    Ok(staged)
+}
+
+/// The names of a path that cannot be given. A withheld path is refused as such.
+fn named(layout: &Layout<'_>, path: &Path) -> Result<NamedPath, BlockedGiven> {
+    layout.check_missing(path)?;
+    Ok(layout.named_path(path))
+}

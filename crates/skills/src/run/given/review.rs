@@ -1,0 +1,104 @@
+//! After a command failed: which files of the project it may have needed.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use prowess_workspace::tree::Tree;
+use prowess_workspace::{RunReport, RunRequest, RunReview, RunWarning};
+
+use super::disk::Disk;
+use super::layout::Layout;
+use super::mention::{Files as _, Search};
+use crate::view::SkillView;
+
+/// How much of the beginning and of the end of a text is searched, in bytes.
+const MAX_TEXT: usize = 32 * 1024;
+/// The most words that are looked up.
+const MAX_WORDS: usize = 2_000;
+/// The most files that a warning names.
+const MAX_NAMED: usize = 5;
+
+/// Looks for names of files in a failed command and in its output.
+#[derive(Debug)]
+pub(super) struct Review {
+    view: SkillView,
+    tree: Tree,
+    command: String,
+    /// What the command saw of the places.
+    seen: Vec<PathBuf>,
+}
+
+impl Review {
+    pub(super) fn new(view: &SkillView, tree: &Tree, request: &RunRequest, seen: Vec<PathBuf>) -> Self {
+        Self { view: view.clone(), tree: tree.clone(), command: request.command.clone(), seen }
+    }
+
+    /// The files of the project that a text names by their paths there, such as `plan.json`.
+    fn relative(&self, text: &str, is_name: impl Fn(&str) -> bool, directory: &Path) -> Vec<PathBuf> {
+        let Some(project) = self.tree.project_directory() else { return Vec::new() };
+        let mut words = BTreeSet::new();
+        for word in text.split(|c: char| c.is_whitespace() || "\"'`()[]{}<>|&;,=:".contains(c)) {
+            let word = word.trim_end_matches(['.', '!', '?']);
+            let word = word.strip_prefix("./").unwrap_or(word);
+            let is_plain = !word.starts_with(['/', '-', '$', '~']) && word.len() < 256;
+            if !word.is_empty() && is_plain && is_name(word) && !word.split('/').any(|name| name == "..") {
+                words.insert(word);
+            }
+            if words.len() == MAX_WORDS {
+                break;
+            }
+        }
+        // A file of this name in the command's own directory is the one that was meant.
+        let is_meant = |word: &&&str| Disk.kind(&directory.join(word)).is_none();
+        let found = words.iter().filter(is_meant).map(|word| project.join(word));
+        found.filter(|path| Disk.kind(path).is_some()).collect()
+    }
+
+    fn not_given(&self, report: &RunReport, directory: &Path) -> Vec<String> {
+        let outputs = [excerpt(&report.stderr), excerpt(&report.stdout)].concat();
+        let mut search = Search::new(self.tree.prefixes(), &Disk);
+        search.text(&self.command);
+        search.text(&outputs);
+        let mut paths = search.finish().existing;
+        paths.extend(self.relative(&excerpt(&self.command), |_| true, directory));
+        // In prose, a word without a dot or a slash is rarely a file.
+        let looks_like_a_file = |word: &str| word.trim_start_matches('.').contains(['.', '/']);
+        paths.extend(self.relative(&outputs, looks_like_a_file, directory));
+        let layout = Layout::new(&self.view, &self.tree, None);
+        let mut shown = Vec::new();
+        for path in paths {
+            let is_seen = self.seen.iter().any(|seen| path.starts_with(seen));
+            if is_seen
+                || self.tree.project_directory() == Some(path.as_path())
+                || layout.check(&path).is_err()
+            {
+                continue;
+            }
+            shown.extend(self.tree.shown(&path).filter(|path| !shown.contains(path)));
+            if shown.len() == MAX_NAMED {
+                break;
+            }
+        }
+        shown
+    }
+}
+
+impl RunReview for Review {
+    fn warnings(&self, report: &RunReport, directory: &Path) -> Vec<RunWarning> {
+        if report.exit_code == 0 {
+            return Vec::new();
+        }
+        let paths = self.not_given(report, directory);
+        if paths.is_empty() { Vec::new() } else { vec![RunWarning::NotGiven { paths }] }
+    }
+}
+
+/// The beginning and the end of a text.
+fn excerpt(text: &str) -> String {
+    if text.len() <= 2 * MAX_TEXT {
+        return format!("{text}\n");
+    }
+    let head = &text[..text.floor_char_boundary(MAX_TEXT)];
+    let tail = &text[text.ceil_char_boundary(text.len() - MAX_TEXT)..];
+    format!("{head}\n{tail}\n")
+}
