@@ -339,6 +339,19 @@ impl ApprovedRun<'_> {
         |skill| self.sources.get(skill).cloned()
     }
 
+    /// Links in the sandbox, so that the real paths of the project and of the skills lead to the same files.
+    fn aliases(&self) -> Vec<(String, String)> {
+        let tree = &self.runner.setup.tree;
+        let mut aliases = tree.aliases();
+        if tree.has_own_names() {
+            aliases.extend(self.sources.iter().filter_map(|(name, source)| match source {
+                StageSource::Directory(path) => Some((path.to_str()?.to_owned(), tree.skill(name))),
+                _ => None,
+            }));
+        }
+        aliases
+    }
+
     pub(super) fn context<'a>(
         &self,
         skills: &'a dyn SkillSources,
@@ -350,7 +363,7 @@ impl ApprovedRun<'_> {
         context.network = self.network.clone();
         context.shell.clone_from(&self.shell);
         context.expected.clone_from(&self.expected);
-        context.aliases = self.runner.setup.tree.aliases();
+        context.aliases = self.aliases();
         context.mounts.clone_from(&self.given.mounts);
         context.warnings.clone_from(&self.given.warnings);
         context.review.clone_from(&self.given.review);

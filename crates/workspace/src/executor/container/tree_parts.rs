@@ -2,6 +2,7 @@
 //!
 //! They are made as local directories, and mounted read-only.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -57,11 +58,7 @@ pub(super) fn make(directory: &OwnedFd, path: &Path, command: &Command) -> io::R
         let empty = parts.add(&format!("empty-{number}"), &mount.at)?;
         make_mount_points(&empty, &mount.at, &command.mounts)?;
     }
-    for (number, (link, target)) in command.aliases.iter().enumerate() {
-        if let Some((parent, name)) = place_of(link) {
-            symlinkat(target.as_str(), &parts.add(&format!("alias-{number}"), parent)?, name)?;
-        }
-    }
+    parts.add_aliases(&command.aliases)?;
     Ok(parts.made)
 }
 
@@ -72,6 +69,27 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
+    /// Makes links, in one directory for all links that lie beside each other. A link below another one is left out.
+    fn add_aliases(&mut self, aliases: &[(String, String)]) -> io::Result<()> {
+        let mut directories: BTreeMap<&str, Dir> = BTreeMap::new();
+        for (number, (link, target)) in aliases.iter().enumerate() {
+            let is_inside =
+                |other: &(String, String)| other.0 != *link && Path::new(link).starts_with(&other.0);
+            let Some((parent, name)) = place_of(link).filter(|_| !aliases.iter().any(is_inside)) else {
+                continue;
+            };
+            if !directories.contains_key(parent) {
+                directories.insert(parent, self.add(&format!("alias-{number}"), parent)?);
+            }
+            match symlinkat(target.as_str(), &directories[parent], name) {
+                // Two skills cannot have the same directory, but one link can be given twice.
+                Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
     fn add(&mut self, name: &str, at: &str) -> io::Result<Dir> {
         let part = self.all.make_dir(name, 0o755, None)?;
         self.made.push((self.path.join(PARTS).join(name), at.to_owned()));

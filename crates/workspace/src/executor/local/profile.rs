@@ -167,8 +167,11 @@ impl Profile<'_> {
         let written = WRITTEN.iter().map(|(path, _)| Path::new(*path));
         let link = Path::new(link);
         let mut taken = own.into_iter().chain(mounts).chain(system).chain(links).chain(written);
+        // A link below another link would be made in the directory that the other one leads to.
+        let is_inside = |other: &&(String, String)| Path::new(&other.0) != link && link.starts_with(&other.0);
         link.is_absolute()
             && link.file_name().is_some()
+            && !self.aliases.iter().any(|other| is_inside(&other))
             && link != Path::new("/tmp")
             && !taken.any(|taken| taken.starts_with(link) || link.starts_with(taken))
     }
@@ -274,8 +277,16 @@ mod tests {
                 },
                 Mount { source: MountSource::Writable("/srv/copy".into()), at: "/project/dist".into() },
             ],
-            aliases: &["/home/a/p", "/usr/share/p", "/work/p", "/", "/tmp", "relative"]
-                .map(|link| (link.to_owned(), "/project".to_owned())),
+            aliases: &[
+                "/home/a/p",
+                "/home/a/p/skills/pdf",
+                "/usr/share/p",
+                "/work/p",
+                "/",
+                "/tmp",
+                "relative",
+            ]
+            .map(|link| (link.to_owned(), "/project".to_owned())),
             variables: &variables,
             directory: "/skills/pdf".into(),
             temporary_bytes: 64 * 1024 * 1024,
