@@ -9,7 +9,8 @@ use prowess_agent::middleware::{
 use prowess_agent::{NoWatcher, ThreadId, TurnOutcome, TurnStatus};
 use prowess_backend::{Backend, ReadRange, VirtualPath};
 use prowess_models::{Scripted, ScriptedExpect, ScriptedTurn as Says};
-use prowess_skills::Dialect;
+use prowess_permission::Decision;
+use prowess_skills::{Dialect, Guidance, SessionOptions};
 use serde_json::json;
 
 use crate::agent::results;
@@ -28,7 +29,12 @@ async fn scenario_1_skills_beside_files() {
         load("pdf").expect(ScriptedExpect::new().tool("load_skill").tool("read_file").system("**pdf**")),
         Says::new()
             .call("read_file", json!({"file_path": "/skills/pdf/references/forms.md"}))
-            .expect(ScriptedExpect::new().last("Read references/forms.md before")),
+            // The path of the call is the one that the answer printed.
+            .expect(
+                ScriptedExpect::new()
+                    .last("Read references/forms.md before")
+                    .last("- [reference] `/skills/pdf/references/forms.md`"),
+            ),
         Says::new().say("Filled.").expect(ScriptedExpect::new().last("Fill every field.")),
     ]);
     let agent = world
@@ -43,6 +49,33 @@ async fn scenario_1_skills_beside_files() {
         TurnStatus::Ended(TurnOutcome::Responded)
     );
     assert_eq!((model.remaining(), thread.last_response().as_deref()), (0, Some("Filled.")));
+}
+
+/// Seed 001 §6: a model that reads a manifest by the path in the overview changes no state, and can load the skill later.
+#[tokio::test]
+async fn read_file_still_works_for_skills() {
+    let world = World::new(&[("pdf", "", "The way of pdf.")]).await;
+    let mut options = SessionOptions::new(Dialect::DeepAgents);
+    options.guidance = Guidance::ReadFile;
+    let model = Scripted::new([
+        Says::new()
+            .call("read_file", json!({"file_path": "/skills/pdf/SKILL.md"}))
+            // The overview printed this path.
+            .expect(ScriptedExpect::new().system("-> Read `/skills/pdf/SKILL.md` for full instructions")),
+        load("pdf").expect(ScriptedExpect::new().last("The way of pdf.").not_in_system("[Loaded]")),
+        Says::new().say("Read.").expect(ScriptedExpect::new().last("The way of pdf.")),
+    ]);
+    let agent = world
+        .agent(Arc::new(model.clone()))
+        .middleware(world.skills_with(move |_| options.clone(), &[("skill", "*", Decision::Allow)]))
+        .middleware(Files::new(world.backend()))
+        .build()
+        .unwrap();
+    let mut thread = open(&agent).await;
+    thread.say("How does pdf work?", &NoWatcher).await.unwrap();
+    assert_eq!(model.remaining(), 0);
+    let loaded = SkillsState::of(thread.states()).unwrap().loaded();
+    assert_eq!(loaded.iter().map(|skill| skill.name.as_str()).collect::<Vec<_>>(), ["pdf"]);
 }
 
 /// Seed 000 §8.2, 2, and seed 001 §6.2, 2: what the parent has loaded is not loaded in its sub-agent, which loads it for

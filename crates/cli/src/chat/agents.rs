@@ -15,7 +15,7 @@ use prowess_permission::{Broker, FileApprovals, Permissions};
 use prowess_skills::options::SkillPaths;
 use prowess_skills::{Capabilities, Dialect, Lifetime, RunSetup, SessionOptions, SkillSession};
 use prowess_store::SqliteStore;
-use prowess_workspace::tree::Tree;
+use prowess_workspace::tree::{self, Tree};
 use prowess_workspace::{Artifacts, Network, Runner, Scope};
 
 use super::kept_trust::KeptTrust;
@@ -59,6 +59,8 @@ Be brief. Write in Markdown.";
 pub(crate) fn session_options(settings: &SkillSettings) -> SessionOptions {
     let mut options = SessionOptions::new(settings.dialect.unwrap_or(Dialect::Trpc));
     options.capabilities = Capabilities::all();
+    options.skill_paths = SkillPaths::Below(tree::SKILLS.to_owned());
+    options.create_in = vec![format!("{}/{NEW_SKILLS}", tree::PROJECT)];
     options.lifetime = settings.lifetime.unwrap_or(Lifetime::Session);
     settings.put_into(&mut options);
     options

@@ -39,7 +39,14 @@ pub(crate) enum ChatEvent {
     /// The model's response is complete.
     Said { model: String, input_tokens: u64, output_tokens: u64 },
     /// A tool is called.
-    Call { call: CallId, tool: String, arguments: Value },
+    Call {
+        call: CallId,
+        tool: String,
+        arguments: Value,
+        /// The arguments with paths as a person knows them.
+        #[serde(skip)]
+        for_person: Value,
+    },
     /// A tool reports progress.
     Progress { call: CallId, text: String },
     /// A tool answered.
@@ -158,7 +165,8 @@ impl EventTranslator {
                 let Some((known, begun)) = self.calls.get_mut(call) else { return Vec::new() };
                 *begun = Some(Instant::now());
                 let arguments = known.parsed().unwrap_or_else(|_| Value::String(known.arguments.clone()));
-                vec![ChatEvent::Call { call: call.clone(), tool: known.name.clone(), arguments }]
+                let for_person = with_real_paths(&arguments, self.files.as_ref());
+                vec![ChatEvent::Call { call: call.clone(), tool: known.name.clone(), arguments, for_person }]
             }
             Event::ToolAnswered { call, answer } => {
                 let mut events = skills(&answer.changes);
@@ -238,6 +246,18 @@ fn skills(changes: &[StateChange]) -> Vec<ChatEvent> {
     changes.iter().filter_map(SkillsState::delta).filter_map(events).collect()
 }
 
+/// Arguments of a call, with the paths of files as a person knows them.
+fn with_real_paths(arguments: &Value, files: Option<&RunFiles>) -> Value {
+    let mut shown = arguments.clone();
+    for key in ["file_path", "path", "from", "to"] {
+        let real = arguments[key].as_str().and_then(|path| files?.for_person(path));
+        if let Some(real) = real {
+            shown[key] = real.into();
+        }
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -254,7 +274,7 @@ mod tests {
             ChatEvent::Text { text: text() },
             ChatEvent::Reasoning { text: text() },
             ChatEvent::Said { model: "m".to_owned(), input_tokens: 1, output_tokens: 1 },
-            ChatEvent::Call { call: call(), tool: text(), arguments: Value::Null },
+            ChatEvent::Call { call: call(), tool: text(), arguments: Value::Null, for_person: Value::Null },
             ChatEvent::Progress { call: call(), text: text() },
             ChatEvent::Result {
                 call: call(),

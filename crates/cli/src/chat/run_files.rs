@@ -10,6 +10,7 @@ use prowess_permission::real_path::real_path;
 use prowess_skills::RunSummary;
 use prowess_workspace::Scope;
 use prowess_workspace::artifact::ArtifactFile;
+use prowess_workspace::tree::{PROJECT, WORK};
 
 use super::events::ChatEvent;
 use super::made::Made;
@@ -39,6 +40,22 @@ pub(crate) struct RunFiles {
 }
 
 impl RunFiles {
+    /// A path that the model sees, as a person knows it: from the working directory, or on the disk. `None` if it is not one
+    /// of the tree.
+    pub(super) fn for_person(&self, path: &str) -> Option<String> {
+        let below = |place: &str| {
+            path.strip_prefix(place)
+                .filter(|rest| rest.is_empty() || rest.starts_with('/'))
+                .map(|rest| rest.trim_matches('/'))
+        };
+        match (below(PROJECT), below(WORK)) {
+            (Some(""), _) => Some(".".to_owned()),
+            (Some(inside), _) => Some(inside.to_owned()),
+            (None, Some(inside)) => Some(self.workspace.join(inside).to_string_lossy().into_owned()),
+            (None, None) => None,
+        }
+    }
+
     /// For runs that work in this directory. `thread_files` are stored with the thread.
     pub(super) fn new(
         workspace: PathBuf,

@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
             );
         }
     }
-    let behaviour = behaviour(options, &visible_skills, &skills)?;
+    let behaviour = behaviour(options, &visible_skills)?;
     let is_marked = behaviour.manual == ManualSkills::Marked;
     let session = session(options, &visible_skills, &skills, behaviour)?;
     let state = session.state();
@@ -102,9 +102,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
 }
 
 /// The session options of `prowess chat`, changed by the options of this command.
-fn behaviour(options: &Options, visible_skills: &ChatSkills, skills: &Skills) -> Result<SessionOptions> {
+fn behaviour(options: &Options, visible_skills: &ChatSkills) -> Result<SessionOptions> {
     let mut behaviour = visible_skills.options().clone();
-    behaviour.create_in.clone_from(&skills.create_in);
     if options.read_file {
         behaviour.guidance = Guidance::ReadFile;
     }

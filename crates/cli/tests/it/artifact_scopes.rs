@@ -80,7 +80,7 @@ fn case_101_runs_of_another_project_have_other_artifacts() {
         assert!(saved.status.success(), "{}", world.told(&saved));
     };
     let read = |directory: &str, more: &[&str]| {
-        let from = ["--input", "artifact://out/r.txt", "--", "cat ../../work/inputs/*"];
+        let from = ["--input", "artifact://out/r.txt", "--", "cat $WORK_DIR/inputs/*"];
         run(&world, directory, &[more, &from].concat())
     };
     save("project", "of one project", &[]);
@@ -91,7 +91,7 @@ fn case_101_runs_of_another_project_have_other_artifacts() {
     assert_eq!(read("project", &[]).stdout, b"of one project\n");
     // Below the project's top it is the same project.
     std::fs::create_dir_all(world.path("project/deep")).unwrap();
-    let args = ["run", "kit", "--input", "artifact://out/r.txt", "--", "cat ../../work/inputs/*"];
+    let args = ["run", "kit", "--input", "artifact://out/r.txt", "--", "cat $WORK_DIR/inputs/*"];
     let deep = world.command(&args).current_dir(world.path("project/deep")).output().unwrap();
     assert_eq!(deep.stdout, b"of one project\n", "{}", world.told(&deep));
     // Whoever says so gets another's.

@@ -140,7 +140,7 @@ async fn a_call_asks_as_often_as_it_has_to() {
     for revision in [OLDER[0], NEWEST] {
         let (server, _artifacts, _scratch) = server(&library, &[("skill", "kit", Ask)]).await;
         let client = Client::connect(server, revision, json!({"elicitation": {}})).await;
-        let run = json!({"skill": "kit", "command": "cat ../../work/inputs/*", "inputs": [{"from": format!("host://{}", path.display())}]});
+        let run = json!({"skill": "kit", "command": "cat inputs/*", "inputs": [{"from": format!("host://{}", path.display())}]});
         client.will_reply([decided("once"), decided("once"), decided("once")]);
         let ran = client.call("skill_run", run).await;
         assert_eq!(ran["structuredContent"]["stdout"], "from outside", "{ran}");
@@ -172,7 +172,7 @@ async fn a_call_asks_thirty_two_questions_and_no_more() {
             json!({"from": format!("host://{}", path.display())})
         };
         let inputs: Vec<Value> = (0..inputs).map(from).collect();
-        json!({"skill": "kit", "command": "ls ../../work/inputs | wc -l", "inputs": inputs})
+        json!({"skill": "kit", "command": "ls inputs | wc -l", "inputs": inputs})
     };
     for revision in [OLDER[1], NEWEST] {
         let (server, _artifacts, _scratch) = server(&library, &[]).await;

@@ -21,7 +21,7 @@ const MAX_COPY_BYTES: u64 = 64 * 1024 * 1024;
 
 impl FileTool {
     pub(super) async fn copy(&self, copy: CopyFile, access: &FileAccess<'_>) -> Result<ToolAnswer, Stop> {
-        let from = VirtualPath::parse(&copy.from)?;
+        let from = self.backend.known_as(&VirtualPath::parse(&copy.from)?);
         // A link is refused, but another spelling of a path is not a link.
         let to = self.backend.known_as(&destination(&copy.to, &from)?);
         access.read(&from).await?;

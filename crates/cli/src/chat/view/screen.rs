@@ -171,11 +171,11 @@ impl<W: Write + Send> View for ScreenView<W> {
             // The end of the turn lists it.
             | ChatEvent::File { .. } => {}
             ChatEvent::Said { model, .. } => self.said(model),
-            ChatEvent::Call { call, tool, arguments } => {
+            ChatEvent::Call { call, tool, for_person, .. } => {
                 self.end_text();
                 // A call that waited for a reply starts again.
                 self.calls.retain(|(known, ..)| known != call);
-                self.calls.push((call.clone(), describe::call(tool, arguments), std::time::Instant::now()));
+                self.calls.push((call.clone(), describe::call(tool, for_person), std::time::Instant::now()));
             }
             ChatEvent::Result { .. } => self.result(event),
             ChatEvent::Made { .. } => self.made(event),

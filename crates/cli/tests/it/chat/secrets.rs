@@ -68,7 +68,7 @@ fn case_108_secret_files_are_asked_about() {
     // All in one turn: each call that is let pass has its answer in the thread.
     let mut answer = Answer::call("read_file", json!({"file_path": "/site/notes.md"}));
     for path in SECRETS {
-        answer = answer.and_call("read_file", json!({"file_path": format!("/{path}")}));
+        answer = answer.and_call("read_file", json!({"file_path": format!("/project/{path}")}));
     }
     let model = FakeModel::start(vec![answer, Answer::text("Done.")]);
     let world = home(&model);
@@ -149,11 +149,11 @@ fn case_108_files_of_other_threads_are_asked_about_where_they_are_kept() {
         let host = format!("host://{}", world.path("project").join(path).display());
         let shows = json!({"skill": "tides", "command": "cat work/inputs/*", "inputs": [{"from": host}]});
         for call in [
-            Answer::call("read_file", json!({"file_path": format!("/{path}")})),
+            Answer::call("read_file", json!({"file_path": format!("/project/{path}")})),
             Answer::call("skill_run", shows),
         ] {
             let model = FakeModel::start(vec![
-                call.and_call("read_file", json!({"file_path": "/ws/own.txt"})),
+                call.and_call("read_file", json!({"file_path": "/project/ws/own.txt"})),
                 Answer::text("Done."),
             ]);
             let rules = "[permission]\nread = \"allow\"\nrun = \"allow\"\n";

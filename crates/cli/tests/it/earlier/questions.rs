@@ -240,8 +240,8 @@ fn about_any_tool() {
         title: "list the files",
         rules: LS_ASKED.to_owned(),
         shown: &["ls"],
-        told: "/log.txt",
-        made: |earlier| usize::from(earlier.said("list the files").contains("/log.txt")),
+        told: "/project/",
+        made: |earlier| usize::from(earlier.said("list the files").contains("/project/")),
         ..Waiting::default()
     }
     .is_answered();

@@ -93,7 +93,7 @@ async fn outputs_can_be_read_later_and_by_nobody_else() {
 /// A run that reads an artifact.
 fn reads(artifact: &str) -> Value {
     let from = if artifact.contains("://") { artifact.to_owned() } else { format!("artifact://{artifact}") };
-    json!({"skill": "kit", "command": "cat ../../work/inputs/*", "inputs": [{"from": from}]})
+    json!({"skill": "kit", "command": "cat inputs/*", "inputs": [{"from": from}]})
 }
 
 #[tokio::test]

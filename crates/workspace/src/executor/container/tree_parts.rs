@@ -87,6 +87,14 @@ impl Parts<'_> {
                 Err(error) => return Err(error.into()),
             }
         }
+        // A directory that is mounted in another one needs a mount point there.
+        for (outer, directory) in &directories {
+            for inner in directories.keys().filter(|inner| inner != &outer) {
+                if let Ok(inside) = Path::new(inner).strip_prefix(outer) {
+                    directory.make_dirs(&inside.to_string_lossy(), 0o755, None)?;
+                }
+            }
+        }
         Ok(())
     }
 

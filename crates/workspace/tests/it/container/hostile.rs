@@ -287,5 +287,5 @@ async fn secrets_have_no_names_while_the_command_runs() {
     command.environment.insert("TOKEN".to_owned(), "hunter2".to_owned());
     command.stdin = prowess_workspace::command::Input::Bytes("typed\n".into());
     let said = text(&home.finish(command).await);
-    assert_eq!(said, "filter\nlife\nskills\ntold\nhunter2\ntyped\n1\n");
+    assert_eq!(said, "filter\nlife\ntold\ntree\nhunter2\ntyped\n1\n");
 }
