@@ -27,6 +27,8 @@ pub enum Activation<'a> {
     },
     /// It reads the file itself.
     ReadFile,
+    /// By reading the file in a directory of the skill's name, below this directory.
+    ReadFileBelow(&'a str),
 }
 
 /// How the overview treats skills that only a person may start.
@@ -255,6 +257,12 @@ fn write_entry(
     }
 }
 
+fn write_path(path: &str, text: &mut String) {
+    text.push_str("\n  -> Read `");
+    quoted(path, text);
+    text.push_str("` for full instructions");
+}
+
 fn write_activation(entry: &SkillEntry, activation: Activation<'_>, text: &mut String) {
     let hint = entry.skill.extensions.argument_hint.as_ref();
     let (tool, hint) = match activation {
@@ -263,11 +271,9 @@ fn write_activation(entry: &SkillEntry, activation: Activation<'_>, text: &mut S
         Activation::Tools { plain, with_arguments } => {
             (if hint.is_some() { with_arguments } else { plain }, hint)
         }
-        Activation::ReadFile => {
-            text.push_str("\n  -> Read `");
-            quoted(entry.skill.location.as_str(), text);
-            text.push_str("` for full instructions");
-            return;
+        Activation::ReadFile => return write_path(entry.skill.location.as_str(), text),
+        Activation::ReadFileBelow(place) => {
+            return write_path(&format!("{place}/{}/{}", entry.skill.name, crate::skill::MANIFEST), text);
         }
     };
     text.extend(["\n  -> Use `", tool, "(\""]);

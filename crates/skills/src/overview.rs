@@ -13,7 +13,7 @@ use crate::delta::ResourceMetadata;
 use crate::dialect::{LoadToolNames, ToolSpec};
 use crate::error::argument;
 use crate::event::{Stale, Staleness};
-use crate::options::Guidance;
+use crate::options::{Guidance, SkillPaths};
 use crate::view::SkillView;
 
 /// Everything about skills that one model call needs.
@@ -80,7 +80,10 @@ impl SkillView {
         let mut overview = OverviewOptions::default();
         overview.activation = match options.guidance {
             Guidance::Tools => options.dialect.activation(options.capabilities),
-            Guidance::ReadFile => Activation::ReadFile,
+            Guidance::ReadFile => match &options.skill_paths {
+                SkillPaths::Below(place) => Activation::ReadFileBelow(place),
+                SkillPaths::Real => Activation::ReadFile,
+            },
         };
         overview.loaded = state.names().collect();
         overview.manual = options.manual;

@@ -10,11 +10,20 @@ use prowess_agent::{NoWatcher, ThreadId, TurnOutcome, TurnStatus};
 use prowess_backend::{Backend, ReadRange, VirtualPath};
 use prowess_models::{Scripted, ScriptedExpect, ScriptedTurn as Says};
 use prowess_permission::Decision;
+use prowess_skills::options::SkillPaths;
 use prowess_skills::{Dialect, Guidance, SessionOptions};
 use serde_json::json;
 
 use crate::agent::results;
 use crate::world::{World, open};
+
+/// A session whose model sees the skills where its file tools have them.
+fn in_tree(guidance: Guidance) -> SessionOptions {
+    let mut options = SessionOptions::new(Dialect::DeepAgents);
+    options.guidance = guidance;
+    options.skill_paths = SkillPaths::Below("/skills".to_owned());
+    options
+}
 
 fn load(name: &str) -> Says {
     Says::new().call("load_skill", json!({"skill_name": name}))
@@ -39,7 +48,7 @@ async fn scenario_1_skills_beside_files() {
     ]);
     let agent = world
         .agent(Arc::new(model.clone()))
-        .middleware(world.skills(Dialect::DeepAgents))
+        .middleware(world.skills_with(move |_| in_tree(Guidance::Tools), &[("skill", "*", Decision::Allow)]))
         .middleware(Files::new(world.backend()))
         .build()
         .unwrap();
@@ -55,8 +64,6 @@ async fn scenario_1_skills_beside_files() {
 #[tokio::test]
 async fn read_file_still_works_for_skills() {
     let world = World::new(&[("pdf", "", "The way of pdf.")]).await;
-    let mut options = SessionOptions::new(Dialect::DeepAgents);
-    options.guidance = Guidance::ReadFile;
     let model = Scripted::new([
         Says::new()
             .call("read_file", json!({"file_path": "/skills/pdf/SKILL.md"}))
@@ -67,7 +74,9 @@ async fn read_file_still_works_for_skills() {
     ]);
     let agent = world
         .agent(Arc::new(model.clone()))
-        .middleware(world.skills_with(move |_| options.clone(), &[("skill", "*", Decision::Allow)]))
+        .middleware(
+            world.skills_with(move |_| in_tree(Guidance::ReadFile), &[("skill", "*", Decision::Allow)]),
+        )
         .middleware(Files::new(world.backend()))
         .build()
         .unwrap();

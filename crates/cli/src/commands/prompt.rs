@@ -8,6 +8,7 @@ use prowess_catalog::SkillEntry;
 use prowess_catalog::overview::{ManualSkills, Rendered};
 use prowess_catalog::section::SectionTemplate;
 use prowess_permission::{Broker, Decision, Pattern, Permissions, Rule, RuleSource};
+use prowess_skills::options::SkillPaths;
 use prowess_skills::{Discovery, Guidance, SessionOptions, SkillSession};
 use serde_json::json;
 
@@ -106,6 +107,8 @@ fn behaviour(options: &Options, visible_skills: &ChatSkills) -> Result<SessionOp
     let mut behaviour = visible_skills.options().clone();
     if options.read_file {
         behaviour.guidance = Guidance::ReadFile;
+        // This form is for programs whose file tools have the paths of this machine.
+        behaviour.skill_paths = SkillPaths::Real;
     }
     if options.manual {
         behaviour.manual = ManualSkills::Marked;

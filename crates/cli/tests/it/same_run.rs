@@ -154,7 +154,7 @@ fn directories_inputs_and_outputs_are_the_same() {
     );
     assert_same(&both);
     let report = both[0].report();
-    assert_eq!(report["stdout"], "heron\negret\nWS/skills/tides/scripts\n");
+    assert_eq!(report["stdout"], "heron\negret\n/skills/tides/scripts\n");
     assert_eq!((&report["exit_code"], &report["output_files"][0]["content"]), (&json!(3), &json!("low\n")));
 }
 

@@ -48,7 +48,7 @@ fn a_person_sees_the_difference_before_text_replaces_text() {
     let chart = std::fs::read(world.path("project/docs/chart.png")).unwrap();
     assert_eq!(chart, b"\x89PNG\r\n\x1a\n\0\xff\x1b[2J");
     assert!(
-        last(&model.requests()[1]).contains("Copied /draft.md to /notes.md"),
+        last(&model.requests()[1]).contains("Copied /project/draft.md to /project/notes.md"),
         "{}",
         last(&model.requests()[1])
     );
