@@ -14,7 +14,7 @@ checkout=$(cd "$(dirname "$0")/.." && pwd | cksum | cut -d ' ' -f 1)
 socket=/run/prowess-test-engine-$checkout.sock
 service=$at/service-$checkout
 image=localhost/prowess-test:$(cksum <"$0" | cut -d ' ' -f 1)
-packages=(bash coreutils dash findutils grep libc-bin perl-base procps python3-minimal sed util-linux)
+packages=(bash coreutils dash findutils grep libc-bin libpython3.11-stdlib perl-base procps python3-minimal sed util-linux)
 
 export CONTAINERS_CONF=$at/containers.conf
 engine=(podman --root "$at/storage" --runroot "$at/run")

@@ -3,6 +3,7 @@
 mod lazy;
 mod skill_directories;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -12,7 +13,7 @@ use prowess_backend::{
     Backend, BackendError, CompositeBackend, Contents, Edit, Edited, Entry, GlobQuery, GlobReport, GrepQuery,
     GrepReport, Listing, MemoryBackend, ReadRange, VirtualPath, WriteMode,
 };
-use prowess_workspace::tree::{EARLIER, PROJECT, SKILLS, Tree, WORK};
+use prowess_workspace::tree::{self, EARLIER, PROJECT, SKILLS, Tree, WORK};
 
 pub use self::lazy::LazyBackend;
 pub use self::skill_directories::SkillDirectories;
@@ -47,6 +48,8 @@ pub struct TreeFiles {
     aliases: Vec<(VirtualPath, VirtualPath)>,
     /// The project, as the model sees it.
     project: Option<VirtualPath>,
+    /// The directories of the workspace.
+    work_places: Vec<VirtualPath>,
     /// Further places.
     others: Vec<VirtualPath>,
 }
@@ -56,8 +59,14 @@ impl TreeFiles {
     pub fn new(tree: &Tree) -> Self {
         // Nothing is at `/` itself.
         let files = CompositeBackend::new(Arc::new(MemoryBackend::new()));
-        let mut all =
-            Self { tree: tree.clone(), files, aliases: Vec::new(), project: None, others: Vec::new() };
+        let mut all = Self {
+            tree: tree.clone(),
+            files,
+            aliases: Vec::new(),
+            project: None,
+            work_places: Vec::new(),
+            others: Vec::new(),
+        };
         for (alias, place) in [(SKILLS, tree.skills()), (WORK, tree.work()), (EARLIER, tree.work())] {
             all.alias(alias, &place);
         }
@@ -75,8 +84,9 @@ impl TreeFiles {
     pub fn project(mut self, backend: Arc<dyn Backend>) -> Result<Self, BackendError> {
         let real = self.tree.project_directory().and_then(|real| real.to_str()).unwrap_or(PROJECT).to_owned();
         let shown = self.tree.shown(real.as_ref()).unwrap_or_else(|| PROJECT.to_owned());
-        for alias in [PROJECT, &real] {
-            self.alias(alias, &shown);
+        self.alias(PROJECT, &shown);
+        if !tree::is_taken(Path::new(&real)) {
+            self.alias(&real, &shown);
         }
         self.project = Some(VirtualPath::parse(&shown)?);
         self.mount(&shown, backend)
@@ -107,6 +117,7 @@ impl TreeFiles {
         if let Some(alias) = alias {
             self.alias(alias, &shown);
         }
+        self.work_places.push(VirtualPath::parse(&shown)?);
         self.mount(&shown, backend)
     }
 
@@ -228,8 +239,9 @@ impl TreeFiles {
     /// Refuses a new file that no command could see.
     fn check_place(&self, path: &VirtualPath) -> Result<(), BackendError> {
         let (work, out) = (self.tree.work(), format!("{}/out", self.tree.work()));
-        let is_lost = VirtualPath::parse(&work).is_ok_and(|work| path.parent().as_ref() == Some(&work));
-        if !is_lost {
+        let is_in_work = VirtualPath::parse(&work).is_ok_and(|work| path.starts_with(&work));
+        let has_place = self.work_places.iter().any(|place| path.starts_with(place) && path != place);
+        if !is_in_work || has_place {
             return Ok(());
         }
         let reason = format!("write it to {out} or to {work}/work");
@@ -299,7 +311,9 @@ mod tests {
         );
         let found = files.glob(&path("/"), &GlobQuery::new("**/*.md").unwrap()).await.unwrap();
         assert_eq!(names(found.entries), ["/project/a.md"]);
-        let lost = files.write(&path("/work/a"), "x".into(), WriteMode::CreateNew).await.unwrap_err();
-        assert!(lost.to_string().contains("/work/out"), "{lost}");
+        for lost in ["/work/a", "/work/notes/a", "/work/outside/a"] {
+            let refused = files.write(&path(lost), "x".into(), WriteMode::CreateNew).await.unwrap_err();
+            assert!(refused.to_string().contains("/work/out"), "{refused}");
+        }
     }
 }

@@ -32,6 +32,7 @@ use crate::error::SkillError;
 use crate::files::SkillFiles;
 use crate::load::{Caller, loaded_from};
 use crate::operation::Halt;
+use crate::options::SkillPaths;
 use crate::run_summary::RunSummary;
 use crate::view::SkillView;
 
@@ -198,7 +199,8 @@ impl<'a> RunDriver<'a> {
         let name = request.skill.clone();
         let (report, preapproved_by) = self.run_to_end(request, None, &NoSink).await?;
         let mut data = serde_json::to_value(&report).unwrap_or_default();
-        if let Some(runner) = self.runner {
+        let has_tree = self.view.engine().options().skill_paths != SkillPaths::Real;
+        if let Some(runner) = self.runner.filter(|_| has_tree) {
             report::add_paths(&mut data, &runner.setup.tree);
         }
         let deltas = self.server_text_deltas(&name);

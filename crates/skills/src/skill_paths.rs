@@ -67,17 +67,19 @@ const PLUGIN: &str = "${CLAUDE_PLUGIN_ROOT}";
 
 /// Replaces the variables for directories in a skill's text. `directory` is the skill's own directory.
 pub(crate) fn with_directories(body: &str, name: &str, directory: &str) -> Result<String, TooLong> {
-    let own_in_plugin = format!("{PLUGIN}/skills/{name}");
-    let variables = DIRECTORY.into_iter().chain([own_in_plugin.as_str(), PLUGIN]);
-    let variables: Vec<&str> = variables.collect();
+    let in_plugin = format!("{PLUGIN}/skills/");
+    // The other skills of the plugin are beside this one.
+    let beside = directory.strip_suffix(name).unwrap_or(directory);
+    let own = DIRECTORY.into_iter().chain([PLUGIN]).map(|variable| (variable, directory));
+    let variables: Vec<(&str, &str)> = std::iter::once((in_plugin.as_str(), beside)).chain(own).collect();
     let mut text = String::with_capacity(body.len());
     let mut rest = body;
     while let Some(at) = rest.find(['$', '{']) {
         text.push_str(&rest[..at]);
         rest = &rest[at..];
-        match variables.iter().find(|variable| rest.starts_with(**variable)) {
-            Some(variable) => {
-                text.push_str(directory);
+        match variables.iter().find(|(variable, _)| rest.starts_with(variable)) {
+            Some((variable, value)) => {
+                text.push_str(value);
                 rest = &rest[variable.len()..];
             }
             None => {
@@ -122,6 +124,7 @@ mod tests {
             ("python3 ${SKILL_DIR}/a.py", "python3 /skills/pdf/a.py"),
             ("${CLAUDE_SKILL_DIR}/a {baseDir}/b", "/skills/pdf/a /skills/pdf/b"),
             ("${CLAUDE_PLUGIN_ROOT}/skills/pdf/a", "/skills/pdf/a"),
+            ("${CLAUDE_PLUGIN_ROOT}/skills/csv/a", "/skills/csv/a"),
             ("${CLAUDE_PLUGIN_ROOT}/scripts/a", "/skills/pdf/scripts/a"),
             ("$SKILL_DIR {base} ${X} {} $ €{", "$SKILL_DIR {base} ${X} {} $ €{"),
         ] {

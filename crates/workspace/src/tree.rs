@@ -131,19 +131,27 @@ impl Tree {
     /// Everything that paths of these places can begin with, and the real directory.
     pub fn prefixes(&self) -> Vec<(String, PathBuf)> {
         let named = self.places.iter().cloned();
-        let real =
-            self.places.iter().filter_map(|(_, place)| Some((place.to_str()?.to_owned(), place.clone())));
+        let real = self.places.iter().filter_map(|(_, place)| {
+            let path = place.to_str().filter(|_| !self.has_own_names() || !is_taken(place))?;
+            Some((path.to_owned(), place.clone()))
+        });
         named.chain(real).collect()
     }
 
     /// Links that a sandbox has, so that the real path of the project works in it.
     pub fn aliases(&self) -> Vec<(String, String)> {
-        let real = self.project_directory().and_then(Path::to_str).filter(|real| *real != PROJECT);
+        let real = self.project_directory().filter(|real| !is_taken(real)).and_then(Path::to_str);
         real.filter(|_| self.has_own_names())
             .map(|real| (real.to_owned(), PROJECT.to_owned()))
             .into_iter()
             .collect()
     }
+}
+
+/// Whether a real path cannot be used for its directory, because the tree has another place there.
+pub fn is_taken(real: &Path) -> bool {
+    let places = [PROJECT, SKILLS, WORK, EARLIER].map(Path::new);
+    places.iter().any(|place| real.starts_with(place) || place.starts_with(real))
 }
 
 #[cfg(test)]
@@ -161,6 +169,16 @@ mod tests {
                 let shown = tree.shown(Path::new(real)).unwrap();
                 assert_eq!(tree.real(&shown).unwrap(), Path::new(real), "{shown}");
             }
+        }
+    }
+
+    #[test]
+    fn a_project_at_a_place_of_the_tree_has_no_other_name() {
+        for project in ["/work", "/work/site", "/skills", "/ws/a", "/"] {
+            let tree = Tree::new("/state/ws").project(project);
+            assert_eq!(tree.aliases(), [], "{project}");
+            assert_eq!(tree.real("/work/out/a"), None, "{project}");
+            assert_eq!(tree.real("/project/a").unwrap(), Path::new(project).join("a"));
         }
     }
 

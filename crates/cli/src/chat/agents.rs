@@ -24,6 +24,7 @@ use super::model::{self, ModelDefaults};
 use super::old_approvals;
 use super::open_thread::{LEASE, check_own};
 use super::permissions::policy;
+use super::questions::UnseenChanges;
 use super::run_files::RunFiles;
 use super::skill_model;
 use super::thread_artifacts::OwnArtifacts;
@@ -87,6 +88,8 @@ pub(super) struct ChatAgents {
     configuration: OfProject,
     pub(super) memory: ChatMemory,
     approver: Approver,
+    /// Changes that the person approved without seeing all of them.
+    pub(super) unseen: UnseenChanges,
     /// The last notice about untrusted items.
     notice: Option<String>,
     pub(super) permissions: Permissions,
@@ -151,6 +154,7 @@ impl ChatAgents {
         let sub_agents = skills.sub_agents(&config.settings);
         notices.extend(sub_agents.problems.iter().cloned());
         let agents = Self {
+            unseen: UnseenChanges::default(),
             names: PathNames::of(runner.executor.as_deref()).await,
             memory: ChatMemory::read(&config.settings.memory, &skills, &directory)?,
             sub_agents,
@@ -258,7 +262,7 @@ impl ChatAgents {
         runner.artifacts = Some(Arc::new(self.artifacts_of(thread)?));
         let tree = self.chat_tree(thread, runner.clone());
         let mut summarisation = settings.compaction.options();
-        let history = format!("{}/{HISTORY}", tree.tree(thread).work());
+        let history = format!("{}/{HISTORY}", tree.tree().work());
         summarisation.history_path_prefix =
             VirtualPath::parse(&history).map_err(|error| anyhow!("{error}"))?;
         let mut options = AgentOptions::default();
@@ -269,12 +273,12 @@ impl ChatAgents {
         };
         let mut agent = Agent::deep_builder(Arc::clone(&self.model))
             .name(NAME)
-            .prompt(prompt(&tree.tree(thread)))
+            .prompt(prompt(&tree.tree()))
             .middleware(ThreadDirectory(self.directory.clone()))
             .middleware(OwnArtifacts)
             .middleware(manner)
             .skills(self.skills(&tree, self.skill_permissions(&tree.thread_files)))
-            .files(tree.clone().files(Arc::clone(&self.catalog), thread)?)
+            .files(tree.clone().files(Arc::clone(&self.catalog))?)
             .summarisation(summarisation)
             .permissions(self.file_permissions(thread))
             .store(Arc::new(self.store.clone()) as Arc<dyn ThreadStore>)
@@ -287,10 +291,10 @@ impl ChatAgents {
         }
         let hooks = Hooks::new(self.config.hooks()?).commands(SandboxedHooks::new(runner));
         agent = agent.hooks(hooks);
-        agent = agent.watch_changes(Arc::new(KeptTrust::new(self.approver)));
+        agent = agent.watch_changes(Arc::new(KeptTrust::new(self.approver, self.unseen.clone())));
         let base = agent.clone();
         agent = self.with_sub_agents(agent, &base, &tree, thread)?;
-        let own = tree.tree(thread);
+        let own = tree.tree();
         let shown = |path: &Path| VirtualPath::parse(&own.shown(path)?).ok();
         agent = agent.given_memory(self.memory.middleware(&shown));
         if let Some(Amount(most)) = settings.limits.cost {
@@ -312,12 +316,12 @@ impl ChatAgents {
         let hosts: Vec<_> = self.config.settings.sandbox.host_rules().collect();
         let writable = self.config.settings.run.writable_paths();
         let servers = self.servers.clone();
-        let skills = Skills::new(move |thread| {
+        let skills = Skills::new(move |_| {
             let mut options = session_options(&settings);
-            let own = tree.tree(thread);
+            let own = tree.tree();
             options.skill_paths = SkillPaths::Below(own.skills());
             options.create_in = own.shown(&tree.project.join(NEW_SKILLS)).into_iter().collect();
-            let mut runs = RunSetup::new(tree.runner.clone(), thread.as_str());
+            let mut runs = RunSetup::new(tree.runner.clone(), tree.thread.as_str());
             runs.tree = own;
             runs.writable.clone_from(&writable);
             if !hosts.is_empty() {
@@ -343,7 +347,7 @@ impl ChatAgents {
     fn chat_tree(&self, thread: &ThreadId, runner: Runner) -> ChatTree {
         let (project, thread_files) = (real_path(&self.directory), self.thread_files(thread));
         let memory = self.memory.outside().map(PathBuf::from).collect();
-        ChatTree { project, thread_files, memory, runner, names: self.names }
+        ChatTree { thread: thread.clone(), project, thread_files, memory, runner, names: self.names }
     }
 
     /// The command line that continues a thread, with its roots and its workspace directory.

@@ -8,27 +8,33 @@ use prowess_agent::middleware::{ChangeAllowed, ChangeWatcher, FileChange};
 use prowess_catalog::{Environment, RootLayout};
 use prowess_permission::{Granted, Rule, RuleSource};
 
+use super::questions::UnseenChanges;
 use super::turn::Approver;
 use crate::project::Project;
 use crate::trust::{ApprovedChange, NewItems};
 
 /// Updates the trust file after each approved change by the file tools.
 ///
-/// A reply to the question counts, also by `--yes`. So do an earlier "always" for the file, and a rule of the user that names
+/// A reply to the question counts, also by `--yes`, but not if the question showed only the start of the text. So do an earlier "always" for the file, and a rule of the user that names
 /// the file. Rules of the project, rules for many files and `allowed-tools` of skills let the change happen, but the file is
 /// then asked about as after any other change.
 #[derive(Debug)]
 pub(super) struct KeptTrust {
     approver: Approver,
+    unseen: UnseenChanges,
 }
 
 impl KeptTrust {
-    pub(super) fn new(approver: Approver) -> Self {
-        Self { approver }
+    pub(super) fn new(approver: Approver, unseen: UnseenChanges) -> Self {
+        Self { approver, unseen }
     }
 
     /// Whether the change counts as approved, and what that means for a new file.
     fn approval(&self, change: &FileChange) -> Option<NewItems> {
+        // What a person did not see is not approved for later conversations.
+        if self.unseen.has(&change.path) {
+            return None;
+        }
         match &change.allowed {
             // Only a person reads a new file.
             ChangeAllowed::Granted(Granted::Once | Granted::Always) => Some(match self.approver {

@@ -1,5 +1,9 @@
 //! Asks the person at the keyboard about calls that need approval.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use prowess_agent::{CallReply, WaitingCall};
 use prowess_catalog::untrusted::exact_quoted_line;
 use prowess_permission::wording::{Detail, DetailStyle};
@@ -22,6 +26,36 @@ pub(super) enum QuestionReply {
     Leave,
     /// Show everything first, then ask again.
     ViewAll,
+}
+
+/// The real paths of files whose new text a person approved without seeing all of it. Clones share one list.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UnseenChanges(Arc<Mutex<BTreeSet<String>>>);
+
+impl UnseenChanges {
+    /// Notes the reply to a question about a file. `is_whole` says whether the person saw all of the question.
+    pub(super) fn note(&self, waiting: &WaitingCall, is_whole: bool) {
+        let Some(file) = &waiting.question.file else { return };
+        let mut unseen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_whole || !is_cut(waiting) {
+            unseen.remove(file.real());
+        } else {
+            unseen.insert(file.real().to_owned());
+        }
+    }
+
+    /// Whether the person approved a text for this file without seeing all of it.
+    pub(super) fn has(&self, path: &Path) -> bool {
+        let unseen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        unseen.contains(&*path.to_string_lossy())
+    }
+}
+
+/// Whether a question shows only the start of a text.
+fn is_cut(waiting: &WaitingCall) -> bool {
+    let wording = waiting.question.wording();
+    let mut details = wording.details.iter().filter(|detail| !detail.is_in_title);
+    details.any(|told| detail(&mut Vec::new(), told, false))
 }
 
 /// The lines of a question: with the start of long texts, or complete.

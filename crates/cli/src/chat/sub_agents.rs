@@ -42,7 +42,7 @@ impl ChatAgents {
         thread: &ThreadId,
     ) -> Result<Agent> {
         let definition = &found.definition;
-        let own = tree.tree(thread);
+        let own = tree.tree();
         let prompt = if definition.tools.has_skills() {
             prompt(&own)
         } else {

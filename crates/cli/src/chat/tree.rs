@@ -1,6 +1,5 @@
 //! The tree of a chat: the paths that its model sees, in file tools, in commands and in texts.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,9 +23,10 @@ pub(super) const THREAD_FILES: [&str; 2] = ["conversation_history", "large_tool_
 /// The directories of a workspace that file tools see.
 const WORKSPACE: [&str; 3] = ["out", "work", "runs"];
 
-/// Where the tree of a thread and its sub-agents is. Each of them has its own workspace.
+/// Where the tree of a thread is. Its sub-agents see the same tree, so that a path means the same to all of them.
 #[derive(Clone)]
 pub(super) struct ChatTree {
+    pub(super) thread: ThreadId,
     /// The working directory of the person.
     pub(super) project: PathBuf,
     /// The directory of files stored with the thread.
@@ -59,17 +59,12 @@ impl PathNames {
 }
 
 impl ChatTree {
-    /// The paths that a model sees in a thread.
-    pub(super) fn tree(&self, thread: &ThreadId) -> Tree {
-        let workspace = self.runner.workspaces.path_of(thread.as_str());
+    /// The paths that a model sees.
+    pub(super) fn tree(&self) -> Tree {
+        let workspace = self.runner.workspaces.path_of(self.thread.as_str());
         let mut tree = Tree::new(workspace).project(&self.project);
         for name in THREAD_FILES {
             tree = tree.place(format!("{WORK}/{name}"), self.thread_files.join(name));
-        }
-        for file in &self.memory {
-            if let Some(path) = MemoryFiles::path_for_model(file) {
-                tree = tree.place(path.as_str(), file);
-            }
         }
         match self.names {
             PathNames::Own => tree,
@@ -77,68 +72,40 @@ impl ChatTree {
         }
     }
 
-    /// The files of the tree: those of the thread, and those of its sub-agents.
-    pub(super) fn files(self, catalog: Arc<Mutex<Catalog>>, thread: &ThreadId) -> Result<Backends> {
-        let project = open(&self.project)?;
-        let mut kept = Vec::new();
+    /// The files of the tree.
+    pub(super) fn files(self, catalog: Arc<Mutex<Catalog>>) -> Result<Backends> {
+        let files = TreeFiles::new(&self.tree()).project(open(&self.project)?);
+        let mut files = files.map_err(|error| anyhow!("{error}"))?;
+        let latest = move || catalog.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        files =
+            self.add(files, Arc::new(SkillDirectories::new(latest))).map_err(|error| anyhow!("{error}"))?;
         for name in THREAD_FILES {
             let place = self.thread_files.join(name);
             make(&place)?;
-            kept.push((name, open(&place)?));
+            files = files
+                .work(name, open(&place)?, Some(&format!("/{name}")))
+                .map_err(|error| anyhow!("{error}"))?;
         }
-        let latest = move || catalog.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let skills: Arc<dyn Backend> = Arc::new(SkillDirectories::new(latest));
-        let memory: Option<Arc<dyn Backend>> = match self.memory.as_slice() {
-            [] => None,
-            files => Some(Arc::new(MemoryFiles::new(files.to_vec()))),
-        };
-        let parts = Parts { tree: self, project, kept, skills, memory };
-        // A path that cannot be part of a backend is found now, and not in the middle of a turn.
-        let own = parts.of_thread(thread).map_err(|error| anyhow!("{error}"))?;
-        let known = Mutex::new(HashMap::from([(thread.clone(), own)]));
-        Ok(Backends::new(move |context| {
-            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(files) = known.get(context.thread) {
-                return Arc::clone(files);
-            }
-            let files = parts.of_thread(context.thread).unwrap_or_else(|_| Arc::clone(&parts.project));
-            known.insert(context.thread.clone(), Arc::clone(&files));
-            files
-        }))
+        Ok(Backends::from(Arc::new(files)))
     }
-}
 
-/// The backends that the threads of one agent share.
-struct Parts {
-    tree: ChatTree,
-    project: Arc<dyn Backend>,
-    kept: Vec<(&'static str, Arc<dyn Backend>)>,
-    skills: Arc<dyn Backend>,
-    memory: Option<Arc<dyn Backend>>,
-}
-
-impl Parts {
-    fn of_thread(&self, thread: &ThreadId) -> Result<Arc<dyn Backend>, BackendError> {
-        let files = TreeFiles::new(&self.tree.tree(thread)).project(Arc::clone(&self.project))?;
-        let mut files = files.skills(Arc::clone(&self.skills))?;
-        if let Some(memory) = &self.memory {
-            files = files.place(&format!("/{MOUNT}"), Arc::clone(memory))?;
-        }
-        for (name, backend) in &self.kept {
-            files = files.work(name, Arc::clone(backend), Some(&format!("/{name}")))?;
+    /// Adds the skills, the memory files that are not in the project, and the directories of the workspace.
+    fn add(&self, files: TreeFiles, skills: Arc<dyn Backend>) -> Result<TreeFiles, BackendError> {
+        let mut files = files.skills(skills)?;
+        if !self.memory.is_empty() {
+            files = files.place(&format!("/{MOUNT}"), Arc::new(MemoryFiles::new(self.memory.clone())))?;
         }
         for name in WORKSPACE {
-            files = files.work(name, Arc::new(self.in_workspace(thread, name)), None)?;
+            files = files.work(name, Arc::new(self.in_workspace(name)), None)?;
         }
-        Ok(Arc::new(files))
+        Ok(files)
     }
 
-    /// A directory of a thread's workspace. The workspace is made when the directory is first used.
-    fn in_workspace(&self, thread: &ThreadId, name: &'static str) -> LazyBackend {
-        let (workspaces, id) = (self.tree.runner.workspaces.clone(), thread.as_str().to_owned());
+    /// A directory of the workspace. The workspace is made when the directory is first used.
+    fn in_workspace(&self, name: &'static str) -> LazyBackend {
+        let (workspaces, id) = (self.runner.workspaces.clone(), self.thread.as_str().to_owned());
         LazyBackend::new(move || {
-            let files = WorkspaceBackend::of_directory(workspaces.workspace(&id)?, name)?;
-            Ok(Arc::new(files))
+            Ok(Arc::new(WorkspaceBackend::of_directory(workspaces.workspace(&id)?, name)?))
         })
     }
 }

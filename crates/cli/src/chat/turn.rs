@@ -137,7 +137,10 @@ impl Conversation {
             let mut show = |display: InputDisplay| watch.display(&display);
             match at_keyboard(thread, questions::ask(input, waiting, &mut show)).await {
                 QuestionReply::ViewAll => is_whole = true,
-                reply => return Ok(reply),
+                reply => {
+                    self.agents.unseen.note(waiting, is_whole);
+                    return Ok(reply);
+                }
             }
         }
     }

@@ -43,7 +43,7 @@ pub(super) struct RunArguments {
     skill: String,
     #[schemars(description = "Run by bash -lc")]
     command: String,
-    #[schemars(description = "Relative to the skill's directory")]
+    #[schemars(description = "Absolute, or relative to the skill's directory")]
     #[serde(default)]
     cwd: Option<String>,
     #[schemars(
@@ -85,9 +85,7 @@ pub(super) struct RunArguments {
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct InputArgument {
-    #[schemars(
-        description = "artifact://name[@version], host://abs/path, workspace://path or skill://name/path"
-    )]
+    #[schemars(description = "A path that you see, artifact://name[@version] or host://abs/path")]
     from: String,
     #[schemars(description = "Path in the workspace, work/inputs/<name> by default")]
     #[serde(default)]

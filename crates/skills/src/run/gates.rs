@@ -10,6 +10,7 @@ use prowess_permission::action::{Channel, RunAction};
 use prowess_permission::{Action, Decision, Granted, Kind, Question, Refusal, owned_subject};
 use prowess_workspace::input::InputGate;
 use prowess_workspace::stage::StageSource;
+use prowess_workspace::tree::Tree;
 use prowess_workspace::writable::WritableProject;
 use prowess_workspace::{
     ExecuteError, Network, RunContext, RunError, RunInput, RunRequest, SkillInput, SkillSources,
@@ -26,6 +27,9 @@ use crate::error::SkillError;
 use crate::load::{Caller, loaded_from};
 use crate::operation::{Halt, Outcome};
 use crate::view::SkillView;
+
+/// The most other skills that a request can name by their paths.
+const MAX_MENTIONED_SKILLS: usize = 16;
 
 impl<'a> RunDriver<'a> {
     /// Passes a gate of a run.
@@ -52,7 +56,8 @@ impl<'a> RunDriver<'a> {
     ) -> Result<ApprovedRun<'a>, Halt> {
         let name = &request.skill;
         let runner = self.runner.ok_or_else(|| run_error(name, ExecuteError::NotConfigured))?;
-        let skills = named_skills(request)?;
+        let mut skills = named_skills(request)?;
+        skills.extend(self.mentioned_skills(request, &runner.setup.tree, &skills));
         let own = self.runnable(name)?;
         let shell = shell_for(&own)?;
         let given_to = (self.caller == Caller::Person).then(|| Arc::clone(&own));
@@ -94,6 +99,30 @@ impl<'a> RunDriver<'a> {
         }
         self.pass_input_gates(&in_workspace, &mut approved).await?;
         Ok(approved)
+    }
+
+    /// The other skills whose directories the request names, as the model sees them. The caller may see all of these.
+    fn mentioned_skills(self, request: &RunRequest, tree: &Tree, known: &[String]) -> Vec<String> {
+        let place = format!("{}/", tree.skills());
+        let texts = [&request.command]
+            .into_iter()
+            .chain(request.env.values())
+            .chain(&request.stdin)
+            .chain(&request.cwd);
+        let mut found = Vec::new();
+        for rest in texts.flat_map(|text| text.match_indices(&place).map(|(at, _)| &text[at + place.len()..]))
+        {
+            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '-' && c != '_').unwrap_or(rest.len());
+            let name = &rest[..end];
+            let is_local = |entry: Arc<SkillEntry>| entry.published().is_none();
+            if found.len() < MAX_MENTIONED_SKILLS
+                && !known.iter().chain(&found).any(|known| known == name)
+                && self.runnable(name).is_ok_and(is_local)
+            {
+                found.push(name.to_owned());
+            }
+        }
+        found
     }
 
     /// Passes the gate of every skill that the run uses. Each skill is looked up once: what a person approves is what runs,
@@ -349,6 +378,9 @@ impl ApprovedRun<'_> {
                 _ => None,
             }));
         }
+        // A person may work in the directory of a skill.
+        let mut known = BTreeSet::new();
+        aliases.retain(|(link, _)| known.insert(link.clone()));
         aliases
     }
 
@@ -364,6 +396,7 @@ impl ApprovedRun<'_> {
         context.shell.clone_from(&self.shell);
         context.expected.clone_from(&self.expected);
         context.aliases = self.aliases();
+        context.other_skills = self.sources.keys().cloned().collect();
         context.mounts.clone_from(&self.given.mounts);
         context.warnings.clone_from(&self.given.warnings);
         context.review.clone_from(&self.given.review);

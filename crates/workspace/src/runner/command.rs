@@ -99,6 +99,10 @@ pub(super) fn directory(
     };
     let refused = |reason: String| WorkspaceError::Directory { path: escaped_name(cwd.as_ref()), reason };
     let expanded = expand(cwd);
+    let is_mounted = || mounts.iter().any(|mount| Path::new(cwd).starts_with(&mount.at));
+    if cwd.starts_with('/') && is_mounted() {
+        return mounted_directory(cwd, mounts).map_err(|reason| refused(reason.to_owned()));
+    }
     if expanded.starts_with('/') {
         return mounted_directory(&expanded, mounts).map_err(|reason| refused(reason.to_owned()));
     }

@@ -103,6 +103,8 @@ pub struct RunContext<'a> {
     pub shell: Option<String>,
     /// Standard input, if it is not the request's: any bytes.
     pub stdin: Option<Bytes>,
+    /// Further skills that the command sees, besides its own and those that inputs name.
+    pub other_skills: Vec<String>,
     /// What the command sees besides the workspace and its skills. A local file that cannot be mounted safely is copied
     /// first.
     pub mounts: Vec<Mount>,
@@ -130,6 +132,7 @@ impl<'a> RunContext<'a> {
             network: Network::default(),
             shell: None,
             stdin: None,
+            other_skills: Vec::new(),
             mounts: Vec::new(),
             warnings: Vec::new(),
             review: None,

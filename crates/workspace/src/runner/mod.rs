@@ -240,7 +240,7 @@ impl Runner {
             .map_err(|error| ExecuteError::System { action: "opening the workspace".to_owned(), error })??)
     }
 
-    /// Stages the other skills that inputs name.
+    /// Stages the other skills that inputs or the context name.
     async fn stage_others(
         &self,
         workspace: &Workspace,
@@ -251,6 +251,7 @@ impl Runner {
             SkillInput::Named(name) => Some(name),
             SkillInput::Staged => None,
         });
+        let named = named.chain(context.other_skills.iter().cloned());
         let others: BTreeSet<String> = named.filter(|name| *name != request.skill).collect();
         let mut staged = Vec::new();
         for name in others {

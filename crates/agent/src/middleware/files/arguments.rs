@@ -10,7 +10,7 @@ use super::{DEFAULT_EXECUTE, DEFAULT_LINES};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Ls {
-    #[schemars(description = "From the root, such as /notes")]
+    #[schemars(description = "Absolute path")]
     pub(super) path: String,
 }
 

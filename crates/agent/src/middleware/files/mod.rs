@@ -319,10 +319,10 @@ impl FileTool {
     }
 
     async fn glob(&self, glob: Glob, access: &FileAccess<'_>) -> Result<String, Stop> {
-        let base = VirtualPath::parse(&glob.path)?;
+        let (base, pattern) = absolute(&glob.path, &glob.pattern);
+        let base = VirtualPath::parse(base)?;
         let readable = access.read(&base).await?;
-        // Models write patterns from the root. Here they start at the base.
-        let query = GlobQuery::new(glob.pattern.trim_start_matches('/'))?;
+        let query = GlobQuery::new(pattern)?;
         let report = self.backend.glob(&base, &query).await?;
         let mut names = ListingText::default();
         for entry in &report.entries {
@@ -384,6 +384,18 @@ impl FileTool {
             }
         }
         withheld
+    }
+}
+
+/// The directory and the pattern of a search. A pattern from the root, such as `/project/*.md`, names its own directory.
+fn absolute<'a>(path: &'a str, pattern: &'a str) -> (&'a str, &'a str) {
+    let literal = pattern.find(['*', '?', '[', '{']).map_or(pattern, |at| &pattern[..at]);
+    match literal.rfind('/') {
+        Some(end) if path == "/" && end > 0 && pattern.starts_with('/') => {
+            (&pattern[..end], &pattern[end + 1..])
+        }
+        // Models write patterns from the root. Here they start at the base.
+        _ => (path, pattern.trim_start_matches('/')),
     }
 }
 

@@ -27,7 +27,10 @@ use crate::thread_state::{NextStep, TurnOutcome};
 use crate::tool::{Tool, ToolAnswer, ToolOutput};
 
 /// Arguments that are paths of files, by their names in common tools.
-const FILE_ARGUMENTS: [&str; 2] = ["file_path", "path"];
+const FILE_ARGUMENTS: [&str; 4] = ["file_path", "path", "from", "to"];
+
+/// The project in the paths that a model sees. The `paths` of a skill are relative to it.
+const PROJECT: &str = "/project/";
 
 /// The tools, and the specifications that they were made from.
 type MadeTools = (Arc<[ToolSpec]>, Vec<Arc<dyn Tool>>);
@@ -219,7 +222,8 @@ impl Middleware for ThreadSkills {
         match next.call().await {
             ToolOutput::Done(mut answer) if !answer.is_error => {
                 // A skill may be for these files.
-                let files = files.map(|file| file.trim_start_matches('/'));
+                let files =
+                    files.map(|file| file.strip_prefix(PROJECT).unwrap_or(file).trim_start_matches('/'));
                 let offered = self.at(context.states).note_files(files);
                 answer.changes.extend(offered.into_iter().map(|delta| SkillsDelta::Skill(delta).change()));
                 answer.into()

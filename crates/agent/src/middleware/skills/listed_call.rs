@@ -32,6 +32,8 @@ impl<'a> ListedCall<'a> {
         let argument = match kind {
             Some(ToolKind::Find) if arguments.get("path").is_none() => text("pattern"),
             Some(ToolKind::Task) => text("subagent_type"),
+            // A list is about the file that is written.
+            Some(ToolKind::Copy) => text("to"),
             Some(ToolKind::Skill(SkillToolKind::Load)) => Dialect::skill_in(arguments).map(str::to_owned),
             // Typing belongs to the command that runs.
             Some(ToolKind::Skill(SkillToolKind::Write)) => {
