@@ -31,12 +31,16 @@ impl Shown {
     fn path(&self, end: &str) -> String {
         let begin = if end.starts_with('/') { r#"(?:/[^\s"`<>:]*)?"# } else { r#"/[^\s"`<>:]*"# };
         let pattern = format!("{begin}{}(?:[^A-Za-z0-9_.-]|$)", regex::escape(end));
-        let found = Regex::new(&pattern).unwrap().find_iter(&self.0).last();
-        let found = found.unwrap_or_else(|| panic!("no path that ends with {end} was shown:\n{}", self.0));
-        found
-            .as_str()
-            .trim_end_matches(|end: char| !end.is_alphanumeric() && !"_-./".contains(end))
-            .to_owned()
+        let pattern = Regex::new(&pattern).unwrap();
+        let is_after = |end: char| !end.is_alphanumeric() && !"_-.".contains(end);
+        let found = pattern.find_iter(&self.0).map(|found| found.as_str().trim_end_matches(is_after));
+        let mut found: Vec<&str> = found.collect();
+        if found.contains(&end) {
+            return end.to_owned();
+        }
+        let last =
+            found.pop().unwrap_or_else(|| panic!("no path that ends with {end} was shown:\n{}", self.0));
+        last.to_owned()
     }
 }
 
@@ -138,6 +142,12 @@ impl Flow {
         std::fs::read_to_string(self.world.path("project").join(path)).unwrap()
     }
 
+    /// Checks that the call of this number copied a file.
+    fn has_copied(&self, number: usize) {
+        let answer = self.answers()[number].to_string();
+        assert!(answer.starts_with("\"Copied /work/out/"), "{answer}");
+    }
+
     /// The answers to all tool calls, by request.
     fn answers(&self) -> Vec<Value> {
         self.model.requests().iter().skip(1).map(answered).collect()
@@ -227,6 +237,7 @@ fn diagram_is_put_into_the_project(person: Person) {
     );
     let told = flow.chat(&["Draw our flow into docs."]);
     assert_eq!(flow.answers()[2]["exit_code"], 0, "{}", flow.answers()[2]);
+    flow.has_copied(3);
     let drawn: Value = serde_json::from_str(&flow.project("docs/flow.excalidraw")).unwrap();
     let arrows = drawn["elements"].as_array().unwrap().iter().filter(|element| element["type"] == "arrow");
     assert!(arrows.count() > 0, "{told}");
@@ -261,6 +272,7 @@ fn skill_is_validated_and_packed(person: Person) {
     flow.world.file("project/kite-kit/SKILL.md", manifest);
     flow.chat(&["Check my skill kite-kit and pack it into dist."]);
     assert_eq!(flow.answers()[2]["exit_code"], 0, "{}", flow.answers()[2]);
+    flow.has_copied(3);
     let packed = std::fs::read(flow.world.path("project/dist/kite-kit.skill")).unwrap();
     assert!(packed.starts_with(b"PK"));
 }
@@ -304,6 +316,7 @@ fn shape_is_added_to_a_diagram(person: Person) {
     for run in &flow.answers()[2..4] {
         assert_eq!(run["exit_code"], 0, "{run}");
     }
+    flow.has_copied(4);
     let changed = flow.project("site.drawio");
     assert!(changed.contains("Database") && changed.contains("Web"), "{changed}");
 }
