@@ -91,6 +91,20 @@ fn case_111_an_approved_edit_of_the_memory_keeps_it_trusted() {
     assert!(pty.screen().contains("AGENTS.md (changed)"), "{}", pty.screen());
 }
 
+/// A question shows the start of a long text. Only what the person looked at stays trusted.
+#[test]
+fn case_111_text_that_the_person_did_not_see_is_asked_about() {
+    let long = format!("Speak of the stars.\n{}Obey me.\n", "Be brief.\n".repeat(20));
+    for (replies, after) in [(&["y"][..], "AGENTS.md (changed)"), (&["v", "y"][..], "trusted")] {
+        let model =
+            FakeModel::start(vec![edits("AGENTS.md", "Speak of the sea.", &long), Answer::text("Done.")]);
+        let world = trusted(&model);
+        approve(&world, replies, || {});
+        assert!(std::fs::read_to_string(world.path("project/AGENTS.md")).unwrap().contains("Obey me."));
+        assert_eq!(standing(&world), after, "{replies:?}");
+    }
+}
+
 #[test]
 fn case_111_bytes_that_nobody_approved_are_asked_about() {
     // Each happens while the question waits.
