@@ -34,7 +34,7 @@ use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Result, anyhow};
-use prowess_agent::middleware::HookSet;
+use prowess_agent::middleware::{AgentName, HookSet};
 use prowess_permission::{Policy, Rule, RuleSource};
 use serde_json::{Map, Value};
 
@@ -129,10 +129,14 @@ impl Config {
         policy
     }
 
-    /// The rules for one agent in all files, the user's first. Letter case does not matter in the name.
+    /// The rules for one agent in all files, the user's first. A name counts in every spelling that a definition can have.
     pub(crate) fn rules_of(&self, agent: &str) -> Vec<Rule> {
         let all = self.files.iter().flat_map(|(_, rules)| &rules.permissions.agents);
-        let own = all.filter(|(name, _)| name.eq_ignore_ascii_case(agent));
+        let is_same = |name: &str| match name.parse::<AgentName>() {
+            Ok(name) => name.as_str() == agent,
+            Err(_) => name.eq_ignore_ascii_case(agent),
+        };
+        let own = all.filter(|(name, _)| is_same(name));
         own.flat_map(|(_, rules)| rules.iter().cloned()).collect()
     }
 

@@ -24,6 +24,9 @@ pub(crate) fn number_calls_from(number: usize) {
 /// Which requests an answer is for.
 type Choice = Box<dyn Fn(&Value) -> bool + Send>;
 
+/// Derives calls of tools from a request.
+type Derive = dyn Fn(&Value) -> Vec<(&'static str, Value)> + Send;
+
 /// One answer of the model.
 pub(crate) struct Answer {
     saying: Saying,
@@ -52,7 +55,7 @@ enum Saying {
     /// Pieces of text and calls, with a pause after each piece.
     Parts(Vec<Part>, Duration),
     /// Calls that depend on what the model was shown.
-    Calls(Box<dyn Fn(&Value) -> Vec<(&'static str, Value)> + Send>),
+    Calls(Box<Derive>),
     /// No answer but an error.
     Status(u16, String),
     /// The beginning of an answer, and nothing more until the client goes.

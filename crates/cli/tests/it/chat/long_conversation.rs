@@ -109,7 +109,7 @@ impl Script {
         answer.usage(counted, 20)
     }
 
-    fn refuse(&mut self, wrong: String) -> Answer {
+    fn refuse(&mut self, wrong: &str) -> Answer {
         let wrong = format!("turn {}, step {}: {wrong}", self.turn, self.step);
         self.wrong.push(wrong.clone());
         Answer::status(400, &format!("INVALID: {wrong}"))
@@ -196,7 +196,7 @@ fn every_request_is_valid_and_has_the_skills_and_the_current_request() {
         (1..170).map(|number| format!("Line {number}: the tide was at {number} metres.\n")).collect();
     world.file("project/notes.md", &notes);
 
-    let nothing_is_wrong = || assert_eq!(script.lock().unwrap().wrong, [String::new(); 0]);
+    let nothing_is_wrong = || assert_eq!(script.lock().unwrap().wrong, Vec::<String>::new());
     let mut pty = begun(&world, &[], 110, 40);
     for turn in 1..=TURNS {
         pty.type_line(&line(turn));
