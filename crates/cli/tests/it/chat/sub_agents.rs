@@ -281,6 +281,41 @@ fn a_sub_agent_without_tools_for_skills_reads_the_files_of_the_skill_that_it_fol
 }
 
 #[test]
+fn who_may_not_write_or_edit_may_not_copy() {
+    let ask = |name: &str| Answer::call("task", json!({"description": "Look.", "subagent_type": name}));
+    let names = ["denied", "switched", "forbidden", "copies", "loads"];
+    let answers =
+        names.iter().flat_map(|name| [ask(name), Answer::text("Done."), Answer::text("It is done.")]);
+    let model = FakeModel::start(answers.collect());
+    let world = world(&model);
+    for (name, fields) in [
+        ("denied", "disallowedTools: Write, Edit\n"),
+        ("switched", "tools:\n  write: false\n  edit: false\n"),
+        ("forbidden", "permission:\n  edit: deny\n"),
+        ("copies", "tools: copy_file\n"),
+        ("loads", "tools: skill_load\n"),
+    ] {
+        world.file(&format!("{USERS}/{name}.md"), &agent(fields, "Work."));
+    }
+    for _ in names {
+        assert_eq!(world.stdout(&["chat", "go"]), "It is done.\n");
+    }
+    let requests = model.requests();
+    for (name, request) in names.iter().zip(requests.iter().skip(1).step_by(3)) {
+        let tools = tools(request);
+        match *name {
+            "copies" => assert_eq!(tools, ["copy_file"]),
+            "loads" => assert_eq!(tools, ["skill_load", "skill_load_with_args"]),
+            _ => {
+                let changes = ["copy_file", "edit_file", "write_file"];
+                assert!(!tools.iter().any(|tool| changes.contains(&tool.as_str())), "{name}: {tools:?}");
+                assert!(tools.contains(&"read_file".to_owned()), "{name}: {tools:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_projects_sub_agents_are_used_only_while_they_are_trusted() {
     let hello = || Answer::text("Hello.");
     let model = FakeModel::start(vec![hello(), hello(), hello(), hello()]);
