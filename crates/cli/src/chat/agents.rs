@@ -26,6 +26,7 @@ use super::open_thread::{LEASE, check_own};
 use super::permissions::policy;
 use super::run_files::RunFiles;
 use super::skill_model;
+use super::sub_agents::SubAgentBase;
 use super::thread_artifacts::OwnArtifacts;
 use super::thread_directory::ThreadDirectory;
 use super::tree::{ChatTree, PathNames, THREAD_FILES};
@@ -282,14 +283,13 @@ impl ChatAgents {
         if settings.skills.inherited == Inherited::Loaded {
             agent = agent.sub_agents(SubAgents::inherit_skills);
         }
-        if let Some(servers) = &self.servers {
-            agent = agent.middleware(ServerTools::new(Arc::clone(servers), self.permissions.clone()));
-        }
         let hooks = Hooks::new(self.config.hooks()?).commands(SandboxedHooks::new(runner));
         agent = agent.hooks(hooks);
         agent = agent.watch_changes(Arc::new(KeptTrust::new(self.approver)));
-        let base = agent.clone();
-        agent = self.with_sub_agents(agent, &base, &tree, thread)?;
+        let tools = |servers| ServerTools::new(Arc::clone(servers), self.permissions.clone());
+        let base = SubAgentBase { agent: agent.clone(), server_tools: self.servers.as_ref().map(tools) };
+        agent =
+            self.with_sub_agents(base.with_server_tools(self.permissions.clone()), &base, &tree, thread)?;
         let own = tree.tree(thread);
         let shown = |path: &Path| VirtualPath::parse(&own.shown(path)?).ok();
         agent = agent.given_memory(self.memory.middleware(&shown));
