@@ -316,6 +316,19 @@ fn who_may_not_write_or_edit_may_not_copy() {
 }
 
 #[test]
+fn a_definition_in_the_configuration_can_inherit_the_model() {
+    let model = FakeModel::start(vec![
+        Answer::call("task", json!({"description": "Look.", "subagent_type": "reader"})),
+        Answer::text("Seen."),
+        Answer::text("It has seen."),
+    ]);
+    let world = world(&model);
+    configure(&world, &model.url(), "[agent.reader]\ndescription = \"Reads.\"\nmodel = \"inherit\"\n");
+    assert_eq!(world.stdout(&["chat", "look"]), "It has seen.\n");
+    assert_eq!(model.requests()[1]["model"], "m");
+}
+
+#[test]
 fn a_projects_sub_agents_are_used_only_while_they_are_trusted() {
     let hello = || Answer::text("Hello.");
     let model = FakeModel::start(vec![hello(), hello(), hello(), hello()]);
