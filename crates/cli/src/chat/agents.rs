@@ -287,9 +287,8 @@ impl ChatAgents {
         agent = agent.hooks(hooks);
         agent = agent.watch_changes(Arc::new(KeptTrust::new(self.approver)));
         let tools = |servers| ServerTools::new(Arc::clone(servers), self.permissions.clone());
-        let base = SubAgentBase { agent: agent.clone(), server_tools: self.servers.as_ref().map(tools) };
-        agent =
-            self.with_sub_agents(base.with_server_tools(self.permissions.clone()), &base, &tree, thread)?;
+        let base = SubAgentBase { agent, server_tools: self.servers.as_ref().map(tools) };
+        agent = self.with_sub_agents(&base, &tree, thread)?;
         let own = tree.tree(thread);
         let shown = |path: &Path| VirtualPath::parse(&own.shown(path)?).ok();
         agent = agent.given_memory(self.memory.middleware(&shown));

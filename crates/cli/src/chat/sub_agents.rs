@@ -39,14 +39,14 @@ impl SubAgentBase {
 }
 
 impl ChatAgents {
-    /// Adds the defined sub-agents to an agent.
+    /// The agent of the chat, with the defined sub-agents.
     pub(super) fn with_sub_agents(
         &self,
-        mut agent: DeepAgentBuilder,
         base: &SubAgentBase,
         tree: &ChatTree,
         thread: &ThreadId,
     ) -> Result<DeepAgentBuilder> {
+        let mut agent = base.with_server_tools(self.permissions.clone());
         for (name, found) in &self.sub_agents.agents {
             let built = self.sub_agent(base, found, tree, thread)?;
             agent = agent.sub_agent(name, &found.definition.description, built);
