@@ -140,8 +140,8 @@ impl DeepAgentBuilder {
         self
     }
 
-    /// The tools that the model gets, of all that the agent has. Default: all. Middleware without a selected tool are left
-    /// out, so that the prompt recommends no missing tools.
+    /// The tools that the model gets, of all that the agent has. Default: all. Middleware without a selected tool add
+    /// nothing to the prompt, so that it recommends no missing tools. Skills still decide which of their files may be read.
     pub fn select_tools(mut self, selection: ToolSelection) -> Self {
         self.selection = selection;
         self
@@ -362,7 +362,7 @@ impl DeepAgentBuilder {
     }
 
     fn skill_middleware(&self, sub_agents: Option<&SubAgents>) -> Option<Skills> {
-        let mut skills = self.skills.clone().filter(|_| self.selection.has_skills())?;
+        let mut skills = self.skills.clone()?;
         if let Some(permissions) = &self.permissions {
             skills = skills.permissions(permissions.clone());
         }

@@ -32,6 +32,7 @@ pub use self::thread::Thread;
 pub use self::turn::TurnStatus;
 pub use self::watcher::{NoWatcher, ThreadUpdate, Watcher};
 use crate::id::ThreadId;
+use crate::middleware::SkillsState;
 use crate::middleware::contract::MiddlewareFactory;
 use crate::model::Model;
 use crate::thread::{ThreadStore, sub_agent_threads};
@@ -167,6 +168,11 @@ impl Agent {
     /// Whether the agent has a middleware of that name.
     pub(crate) fn has_middleware(&self, name: &str) -> bool {
         self.0.middleware.iter().any(|middleware| middleware.name() == name)
+    }
+
+    /// Whether its model gets tools for skills.
+    pub(crate) fn has_skill_tools(&self) -> bool {
+        self.has_middleware(SkillsState::OWNER) && self.0.selection.has_skills()
     }
 }
 

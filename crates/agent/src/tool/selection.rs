@@ -1,6 +1,6 @@
 //! Which tools an agent has, by the names that people write.
 
-use prowess_skills::SkillToolKind;
+use prowess_skills::{Dialect, SkillToolKind};
 
 use super::ToolKind;
 
@@ -31,6 +31,7 @@ pub struct ToolSelection {
 enum Named {
     All,
     Kinds(&'static [ToolKind]),
+    Skill(SkillToolKind),
     /// The tool of this name.
     Tool(String),
     /// The tools whose names begin with this text.
@@ -49,7 +50,7 @@ impl ToolSelection {
     /// Without these tools, even if they are selected.
     #[must_use]
     pub fn without<N: AsRef<str>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.without.extend(names.into_iter().map(|name| named(word(name.as_ref()))));
+        self.without.extend(names.into_iter().flat_map(|name| denied(word(name.as_ref()))));
         self
     }
 
@@ -89,6 +90,7 @@ impl Named {
         match self {
             Self::All => true,
             Self::Kinds(kinds) => kinds.contains(&kind),
+            Self::Skill(skill) => kind == ToolKind::Skill(*skill),
             Self::Tool(tool) => name == Some(tool.as_str()),
             Self::Prefix(prefix) => begins(prefix),
             Self::ServerPrefix(prefix) => kind == ToolKind::Server && begins(prefix),
@@ -96,7 +98,15 @@ impl Named {
     }
 
     fn runs(&self) -> bool {
-        matches!(self, Self::Kinds(kinds) if kinds.iter().any(|kind| kind.runs()))
+        match self {
+            Self::Kinds(kinds) => kinds.iter().any(|kind| kind.runs()),
+            Self::Skill(kind) => kind.runs(),
+            _ => false,
+        }
+    }
+
+    fn changes_files(&self) -> bool {
+        matches!(self, Self::Kinds(kinds) if kinds.iter().any(|kind| kind.changes_files()))
     }
 }
 
@@ -111,28 +121,39 @@ fn grant(name: &str) -> Option<Named> {
     (!is_scoped).then(|| named(word(name)))
 }
 
+/// What a name in a list of denied tools stands for. Who must not write or edit files must not copy over them either.
+fn denied(name: &str) -> impl Iterator<Item = Named> + use<> {
+    let named = named(name);
+    let copy = named.changes_files().then_some(Named::Kinds(&[ToolKind::Copy]));
+    std::iter::once(named).chain(copy)
+}
+
 /// A name without its scope.
 fn word(name: &str) -> &str {
     name.split('(').next().unwrap_or_default().trim()
 }
 
-const FILES: [ToolKind; 7] = [
+const FILES: [ToolKind; 8] = [
     ToolKind::Read,
     ToolKind::Write,
     ToolKind::Edit,
+    ToolKind::Copy,
     ToolKind::List,
     ToolKind::Find,
     ToolKind::Search,
     ToolKind::Execute,
 ];
 
-/// The tools that a name stands for: the table of names that other agents use.
+/// The tools that a name stands for: the table of names that other agents use, and the names of prowess itself.
 fn named(name: &str) -> Named {
     use SkillToolKind as Skill;
-    Named::Kinds(match name.to_ascii_lowercase().as_str() {
+    let lowercase = name.to_ascii_lowercase();
+    Named::Kinds(match lowercase.as_str() {
         "*" => return Named::All,
         "read" | "read_file" | "notebookread" => &[ToolKind::Read],
-        "write" | "write_file" => &[ToolKind::Write],
+        "write" => &[ToolKind::Write, ToolKind::Copy],
+        "write_file" => &[ToolKind::Write],
+        "copy_file" => &[ToolKind::Copy],
         "edit" | "edit_file" | "multiedit" | "patch" | "notebookedit" => &[ToolKind::Edit],
         "ls" | "list" => &[ToolKind::List],
         // Other agents list a directory with a pattern.
@@ -154,7 +175,7 @@ fn named(name: &str) -> Named {
             ToolKind::Skill(Skill::Poll),
             ToolKind::Skill(Skill::End),
         ],
-        _ => return server_tool(name),
+        own => return Dialect::tool_kind(own).map_or_else(|| server_tool(name), Named::Skill),
     })
 }
 
@@ -204,6 +225,36 @@ mod tests {
         assert!(loads.has_kind(LOAD) && !loads.has_kind(RUN));
         let without = ToolSelection::default().without(["Bash"]);
         assert!(without.has_kind(LOAD) && !without.has_kind(RUN) && without.has_kind(ToolKind::Read));
+    }
+
+    #[test]
+    fn a_copy_is_a_way_to_write() {
+        let copies = |selection: ToolSelection| selection.has("copy_file", ToolKind::Copy);
+        assert!(["Write", "copy_file", "*"].into_iter().all(|name| copies(ToolSelection::only([name]))));
+        assert!(!["write_file", "Edit", "Bash"].into_iter().any(|name| copies(ToolSelection::only([name]))));
+        for name in ["Write", "write_file", "edit", "MultiEdit", "copy_file", "Write(docs/*)"] {
+            assert!(!copies(ToolSelection::default().without([name])), "{name}");
+        }
+        assert!(copies(ToolSelection::default().without(["Read", "Bash"])));
+        let copy = ToolSelection::only(["copy_file"]);
+        assert!(copy.has_files() && !copy.has_kind(ToolKind::Write));
+        let without = ToolSelection::default().without(["copy_file"]);
+        assert!(without.has_kind(ToolKind::Write) && without.has_kind(ToolKind::Edit));
+    }
+
+    #[test]
+    fn our_own_names_select_their_tools() {
+        for dialect in Dialect::ALL {
+            for name in dialect.tool_names() {
+                let kind = ToolKind::Skill(Dialect::tool_kind(name).unwrap());
+                assert!(ToolSelection::only([name]).has(name, kind), "{name}");
+                assert!(!ToolSelection::default().without([name]).has(name, kind), "{name}");
+            }
+        }
+        let loads = ToolSelection::only(["skill_load"]);
+        assert!(loads.has_skills() && !loads.has_kind(RUN) && !loads.has_files());
+        let starts = ToolSelection::only(["skill_exec"]);
+        assert!(starts.has_kind(LOAD) && !starts.has_kind(RUN));
     }
 
     #[test]

@@ -27,6 +27,7 @@ use super::permissions::policy;
 use super::questions::UnseenChanges;
 use super::run_files::RunFiles;
 use super::skill_model;
+use super::sub_agents::SubAgentBase;
 use super::thread_artifacts::OwnArtifacts;
 use super::thread_directory::ThreadDirectory;
 use super::tree::{ChatTree, PathNames, THREAD_FILES};
@@ -286,14 +287,12 @@ impl ChatAgents {
         if settings.skills.inherited == Inherited::Loaded {
             agent = agent.sub_agents(SubAgents::inherit_skills);
         }
-        if let Some(servers) = &self.servers {
-            agent = agent.middleware(ServerTools::new(Arc::clone(servers), self.permissions.clone()));
-        }
         let hooks = Hooks::new(self.config.hooks()?).commands(SandboxedHooks::new(runner));
         agent = agent.hooks(hooks);
         agent = agent.watch_changes(Arc::new(KeptTrust::new(self.approver, self.unseen.clone())));
-        let base = agent.clone();
-        agent = self.with_sub_agents(agent, &base, &tree, thread)?;
+        let tools = |servers| ServerTools::new(Arc::clone(servers), self.permissions.clone());
+        let base = SubAgentBase { agent, server_tools: self.servers.as_ref().map(tools) };
+        agent = self.with_sub_agents(&base, &tree, thread)?;
         let own = tree.tree();
         let shown = |path: &Path| VirtualPath::parse(&own.shown(path)?).ok();
         agent = agent.given_memory(self.memory.middleware(&shown));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow};
 use prowess_agent::middleware::SkillModel;
 use prowess_agent::{Agent, DeepAgentBuilder, Model, ThreadId};
+use prowess_mcp::client::ServerTools;
 use prowess_permission::{Decision, Permissions, Rule, RuleSource};
 
 use super::agents::{ChatAgents, NAME, prompt, with_places};
@@ -18,17 +19,36 @@ const PROMPT_WITHOUT_SKILLS: &str = "You work on one task for another agent, in 
 that the other agent gets. {project} is the directory that the person works in. Some calls wait until the person allows them. If a call is refused, do not work around that: \
 say what you need. Be brief. Write in Markdown.";
 
+/// What the chat and its sub-agents are made from: the same files, skills, rules and hooks.
+pub(super) struct SubAgentBase {
+    /// The agent without the tools of MCP servers.
+    pub(super) agent: DeepAgentBuilder,
+    /// These tools.
+    pub(super) server_tools: Option<ServerTools>,
+}
+
+impl SubAgentBase {
+    /// The agent with the tools of MCP servers, by these rules.
+    pub(super) fn with_server_tools(&self, permissions: Permissions) -> DeepAgentBuilder {
+        let agent = self.agent.clone();
+        match self.server_tools.clone() {
+            Some(tools) => agent.middleware(tools.permissions(permissions)),
+            None => agent,
+        }
+    }
+}
+
 impl ChatAgents {
-    /// Adds the defined sub-agents to an agent. They are made from `base`: the same files, skills, rules and hooks.
+    /// The agent of the chat, with the defined sub-agents.
     pub(super) fn with_sub_agents(
         &self,
-        mut agent: DeepAgentBuilder,
-        base: &DeepAgentBuilder,
+        base: &SubAgentBase,
         tree: &ChatTree,
         thread: &ThreadId,
     ) -> Result<DeepAgentBuilder> {
+        let mut agent = base.with_server_tools(self.permissions.clone());
         for (name, found) in &self.sub_agents.agents {
-            let built = self.sub_agent(base.clone(), found, tree, thread)?;
+            let built = self.sub_agent(base, found, tree, thread)?;
             agent = agent.sub_agent(name, &found.definition.description, built);
         }
         Ok(agent)
@@ -36,7 +56,7 @@ impl ChatAgents {
 
     fn sub_agent(
         &self,
-        mut agent: DeepAgentBuilder,
+        base: &SubAgentBase,
         found: &FoundAgent,
         tree: &ChatTree,
         thread: &ThreadId,
@@ -48,13 +68,14 @@ impl ChatAgents {
         } else {
             with_places(PROMPT_WITHOUT_SKILLS, &own)
         };
-        agent = agent.prompt(match definition.prompt.as_str() {
+        let prompt = match definition.prompt.as_str() {
             "" => prompt,
             role => format!("{prompt}\n\n# Your role\n\n{role}"),
-        });
+        };
         let mut rules = self.config.rules_of(definition.name.as_str());
         // A project could take the name of a sub-agent that may do more.
         rules.retain(|rule| found.owner == Owner::User || rule.decision != Decision::Allow);
+        let mut agent = base.with_server_tools(with_rules(&self.permissions, &rules)).prompt(prompt);
         if !rules.is_empty() {
             let skills = self.skills(tree, with_rules(&self.skill_permissions(&tree.thread_files), &rules));
             agent = agent.skills(skills).permissions(with_rules(&self.file_permissions(thread), &rules));

@@ -20,7 +20,7 @@ section! {
         /// The tools that the sub-agent has, such as `["Read", "Grep"]`. Without it, the sub-agent has all tools of the
         /// chat, except `task`.
         User tools: Option<Vec<String>>,
-        /// The model of the sub-agent: one of the provider that the chat uses. The default is the model of the chat.
+        /// The model of the sub-agent: one of the provider that the chat uses. The default, `inherit`, is the model of the chat.
         User model: Option<String>,
     }
 }
@@ -34,7 +34,7 @@ impl AgentSettings {
         let prompt = self.prompt.clone().unwrap_or_default();
         let mut definition = AgentDefinition::new(name.0.clone(), self.description.as_str(), prompt);
         definition.tools = self.tools.as_ref().map(ToolSelection::only).unwrap_or_default();
-        definition.model = self.model.clone();
+        definition.model = self.model.clone().filter(|model| model != "inherit");
         definition
     }
 }

@@ -55,11 +55,14 @@ const ASK_AGAIN: Duration = Duration::from_secs(60);
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct ServerTools(Arc<Inner>);
-
-struct Inner {
-    servers: Arc<Servers>,
+pub struct ServerTools {
+    shared: Arc<Shared>,
     permissions: Permissions,
+}
+
+/// What agents with different permissions share.
+struct Shared {
+    servers: Arc<Servers>,
     known: RwLock<BTreeMap<ServerLabel, KnownTools>>,
     /// Held while servers are asked for their tools.
     asking: Mutex<()>,
@@ -93,14 +96,21 @@ impl ServerTools {
     /// The tools of these servers, guarded by these permissions.
     pub fn new(servers: Arc<Servers>, permissions: Permissions) -> Self {
         let (known, asking) = (RwLock::default(), Mutex::default());
-        Self(Arc::new(Inner { servers, permissions, known, asking }))
+        Self { shared: Arc::new(Shared { servers, known, asking }), permissions }
+    }
+
+    /// The same tools for another agent, guarded by other permissions.
+    #[must_use]
+    pub fn permissions(mut self, permissions: Permissions) -> Self {
+        self.permissions = permissions;
+        self
     }
 
     /// Asks all servers that announced changes for their tools, at the same time. A server that does not answer keeps its
     /// known tools, and is asked again later. Logs the tools that are left out.
     async fn refresh(&self) {
-        let _asking = self.0.asking.lock().await;
-        let changed = self.0.servers.all().filter_map(|server| {
+        let _asking = self.shared.asking.lock().await;
+        let changed = self.shared.servers.all().filter_map(|server| {
             let version = *server.changes().borrow();
             (!server.is_gone() && self.is_due(server, version)).then_some((server, version))
         });
@@ -119,7 +129,7 @@ impl ServerTools {
                     None
                 }
             };
-            let mut known = self.0.known.write().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.shared.known.write().unwrap_or_else(PoisonError::into_inner);
             let known = known.entry(server.label().clone()).or_default();
             known.version = Some(version);
             known.failed = remotes.is_none().then(Instant::now);
@@ -129,14 +139,14 @@ impl ServerTools {
 
     /// Whether a server at this version must be asked.
     fn is_due(&self, server: &Server, version: u64) -> bool {
-        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.shared.known.read().unwrap_or_else(PoisonError::into_inner);
         known.get(server.label()).is_none_or(|known| {
             known.version != Some(version) || known.failed.is_some_and(|failed| failed.elapsed() > ASK_AGAIN)
         })
     }
 
     fn known(&self) -> Vec<Arc<RemoteTool>> {
-        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.shared.known.read().unwrap_or_else(PoisonError::into_inner);
         known.values().flat_map(|known| &known.remotes).cloned().collect()
     }
 
@@ -205,7 +215,7 @@ impl Middleware for ServerTools {
 
     fn tools(&self, _: MiddlewareContext<'_>) -> Vec<Arc<dyn Tool>> {
         let is_shown = |remote: &Arc<RemoteTool>| {
-            !self.0.permissions.is_denied(&Kind::MCP, &remote.subject()) && !remote.server.is_gone()
+            !self.permissions.is_denied(&Kind::MCP, &remote.subject()) && !remote.server.is_gone()
         };
         let callable = |remote| Arc::new(CallableTool { tools: self.clone(), remote }) as Arc<dyn Tool>;
         self.known().into_iter().filter(is_shown).map(callable).collect()
@@ -237,7 +247,7 @@ impl Tool for CallableTool {
             return ToolAnswer::error(gone).into();
         };
         let question = remote.question(&arguments, context.middleware());
-        let permissions = &self.tools.0.permissions;
+        let permissions = &self.tools.permissions;
         let mut preapproved_by = remote.preapproving_skill(context.middleware());
         let passed = match preapproved_by {
             Some(_) => context.pass_preapproved(permissions, question).await,
@@ -260,7 +270,7 @@ impl Tool for CallableTool {
 
 impl fmt::Debug for ServerTools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerTools").field("servers", &self.0.servers).finish_non_exhaustive()
+        f.debug_struct("ServerTools").field("servers", &self.shared.servers).finish_non_exhaustive()
     }
 }
 

@@ -142,6 +142,10 @@ impl Middleware for ThreadSkills {
     }
 
     async fn sections(&self, context: MiddlewareContext<'_>) -> Result<Sections, MiddlewareError> {
+        // The model cannot use skills. They still guard their files.
+        if !context.selection.has_skills() {
+            return Ok(Sections::default());
+        }
         // All middleware have finished `before_model`, so the messages that the model sees are final.
         let missing = self.missing_texts(context).await;
         let (texts, deltas, view) =

@@ -257,9 +257,10 @@ mod tests {
         AgentDefinition::parse(file.as_bytes(), "reviewer.md")
     }
 
-    /// Whether it may read, write, edit and run.
+    /// Whether it may read, write, edit and run. Nothing that may not write may copy.
     fn may(fields: &str) -> [bool; 4] {
         let tools = parse(fields).unwrap().unwrap().tools;
+        assert_eq!(tools.has_kind(ToolKind::Copy), tools.has_kind(ToolKind::Write), "{fields}");
         [ToolKind::Read, ToolKind::Write, ToolKind::Edit, RUN].map(|kind| tools.has_kind(kind))
     }
 

@@ -71,7 +71,7 @@ impl Script {
         let size = (body["messages"].to_string().len() + body["tools"].to_string().len()) / 4;
         self.most = self.most.max(size);
         if size > WINDOW {
-            return self.refuse(format!("the request has {size} tokens"));
+            return self.refuse(&format!("the request has {size} tokens"));
         }
         if body["tools"].as_array().is_none_or(Vec::is_empty) {
             self.summaries += 1;
@@ -86,7 +86,7 @@ impl Script {
             _ => {}
         }
         if let Err(wrong) = self.check(body["messages"].as_array().unwrap()) {
-            return self.refuse(wrong);
+            return self.refuse(&wrong);
         }
         if (self.turn, self.step) == KILLED
             && let Some(hangs) = self.hangs.take()

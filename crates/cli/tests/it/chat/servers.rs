@@ -171,6 +171,34 @@ fn a_change_at_the_server_is_asked_about_again() {
     assert!(changed.contains("a question is waiting: load the skill 'docs:tides'"), "{changed}");
 }
 
+/// The rules of a sub-agent count for tools of servers, too.
+#[test]
+fn a_sub_agent_has_its_own_rules_for_tools_of_servers() {
+    let task = |name: &str| Answer::call("task", json!({"description": "Look.", "subagent_type": name}));
+    let model = FakeModel::start(vec![
+        task("closed"),
+        Answer::call("docs__load_skill", json!({"skill_name": "tides"})),
+        Answer::text("I could not."),
+        Answer::text("It could not."),
+        task("open"),
+        Answer::call("docs__load_skill", json!({"skill_name": "tides"})),
+        Answer::text("I could."),
+        Answer::text("It could."),
+    ]);
+    let world = with_server(
+        &model,
+        "[agent.closed]\ndescription = \"Reads.\"\n[agent.closed.permission]\nmcp = \"deny\"\n\
+         [agent.open]\ndescription = \"Asks.\"\n[agent.open.permission]\nmcp = \"allow\"\n",
+    );
+    assert_eq!(world.stdout(&["chat", "look"]), "It could not.\n");
+    assert_eq!(world.stdout(&["chat", "look"]), "It could.\n");
+    let requests = model.requests();
+    let has_tool = |request: &Value| request["tools"].to_string().contains("docs__load_skill");
+    assert!(has_tool(&requests[0]) && !has_tool(&requests[1]) && has_tool(&requests[5]));
+    assert!(!all(&requests[2]).contains("Run scripts/tides.sh."), "{}", all(&requests[2]));
+    assert!(last(&requests[6]).contains("Run scripts/tides.sh."), "{}", last(&requests[6]));
+}
+
 #[test]
 fn tools_of_servers_are_offered_and_asked_about() {
     let call = || Answer::call("docs__load_skill", json!({"skill_name": "tides"}));

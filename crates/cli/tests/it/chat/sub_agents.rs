@@ -207,6 +207,127 @@ fn a_definition_in_the_configuration_has_tools_rules_and_a_model() {
     assert!(!world.path("project/b.md").exists());
 }
 
+/// A sub-agent that cannot load skills reads no more of their files than the chat.
+#[test]
+fn a_sub_agent_without_tools_for_skills_passes_the_same_gate() {
+    let files = [
+        "/skills/hushed/notes.md",
+        "/skills/shy/notes.md",
+        "/project/.claude/skills/odd/notes.md",
+        "/skills/tides/notes.md",
+    ];
+    let read = |path: &str| ("read_file", json!({"file_path": path}));
+    let calls = files.into_iter().map(read).chain([("grep", json!({"pattern": "note", "path": "/"}))]);
+    let calls = calls.fold(Answer::call("ls", json!({"path": "/skills"})), |answer, (tool, arguments)| {
+        answer.and_call(tool, arguments)
+    });
+    let model = FakeModel::start(vec![
+        Answer::call("task", json!({"description": "Look.", "subagent_type": "reader"})),
+        calls,
+        Answer::text("Seen."),
+        Answer::text("It has seen."),
+    ]);
+    let world = world(&model);
+    configure(
+        &world,
+        &model.url(),
+        "[agent.reader]\ndescription = \"Reads.\"\ntools = [\"Read\", \"Grep\", \"LS\"]\n\
+         [permission.skill]\n\"*\" = \"allow\"\n\"hushed\" = \"deny\"\n\"shy\" = \"ask\"\n",
+    );
+    for (root, skill) in [
+        ("home/.prowess", "hushed"),
+        ("home/.prowess", "shy"),
+        ("project/.claude", "odd"),
+        ("home/.prowess", "tides"),
+    ] {
+        let root = format!("{root}/skills");
+        if skill != "tides" {
+            world.skill(&root, skill, "Does something.");
+        }
+        world.file(&format!("{root}/{skill}/notes.md"), &format!("A note of the {skill} one.\n"));
+    }
+    assert_eq!(world.stdout(&["chat", "look"]), "It has seen.\n");
+    let request = &model.requests()[2];
+    let said = all(request);
+    assert_eq!(tools(request), ["grep", "ls", "read_file"]);
+    assert!(said.contains("A note of the tides one."), "{said}");
+    for skill in ["hushed", "shy", "odd"] {
+        assert!(!said.contains(&format!("A note of the {skill} one.")), "{skill}: {said}");
+    }
+    assert!(said.contains("it belongs to the skill 'shy'"), "{said}");
+    assert!(!request["messages"][0].to_string().to_lowercase().contains("skill"), "{said}");
+}
+
+/// Who types the name of a skill approves it, so the sub-agent may read its files.
+#[test]
+fn a_sub_agent_without_tools_for_skills_reads_the_files_of_the_skill_that_it_follows() {
+    let model = FakeModel::start(vec![
+        Answer::call("read_file", json!({"file_path": "/skills/audit/notes.md"})),
+        Answer::text("Rotten."),
+        Answer::text("Rotten, it says."),
+    ]);
+    let world = world(&model);
+    configure(
+        &world,
+        &model.url(),
+        "[agent.reader]\ndescription = \"Reads.\"\ntools = [\"Read\"]\n[permission.skill]\n\"*\" = \"ask\"\n",
+    );
+    audit(&world, "agent: reader\n");
+    world.file("home/.prowess/skills/audit/notes.md", "Knock on wood.\n");
+    assert_eq!(world.stdout(&["chat", "/audit the docks"]), "Rotten, it says.\n");
+    let said = all(&model.requests()[1]);
+    assert_eq!(said.matches("Audit what is called the docks.").count(), 1, "{said}");
+    assert!(said.contains("Knock on wood."), "{said}");
+}
+
+#[test]
+fn who_may_not_write_or_edit_may_not_copy() {
+    let ask = |name: &str| Answer::call("task", json!({"description": "Look.", "subagent_type": name}));
+    let names = ["denied", "switched", "forbidden", "copies", "loads"];
+    let answers =
+        names.iter().flat_map(|name| [ask(name), Answer::text("Done."), Answer::text("It is done.")]);
+    let model = FakeModel::start(answers.collect());
+    let world = world(&model);
+    for (name, fields) in [
+        ("denied", "disallowedTools: Write, Edit\n"),
+        ("switched", "tools:\n  write: false\n  edit: false\n"),
+        ("forbidden", "permission:\n  edit: deny\n"),
+        ("copies", "tools: copy_file\n"),
+        ("loads", "tools: skill_load\n"),
+    ] {
+        world.file(&format!("{USERS}/{name}.md"), &agent(fields, "Work."));
+    }
+    for _ in names {
+        assert_eq!(world.stdout(&["chat", "go"]), "It is done.\n");
+    }
+    let requests = model.requests();
+    for (name, request) in names.iter().zip(requests.iter().skip(1).step_by(3)) {
+        let tools = tools(request);
+        match *name {
+            "copies" => assert_eq!(tools, ["copy_file"]),
+            "loads" => assert_eq!(tools, ["skill_load", "skill_load_with_args"]),
+            _ => {
+                let changes = ["copy_file", "edit_file", "write_file"];
+                assert!(!tools.iter().any(|tool| changes.contains(&tool.as_str())), "{name}: {tools:?}");
+                assert!(tools.contains(&"read_file".to_owned()), "{name}: {tools:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_definition_in_the_configuration_can_inherit_the_model() {
+    let model = FakeModel::start(vec![
+        Answer::call("task", json!({"description": "Look.", "subagent_type": "reader"})),
+        Answer::text("Seen."),
+        Answer::text("It has seen."),
+    ]);
+    let world = world(&model);
+    configure(&world, &model.url(), "[agent.reader]\ndescription = \"Reads.\"\nmodel = \"inherit\"\n");
+    assert_eq!(world.stdout(&["chat", "look"]), "It has seen.\n");
+    assert_eq!(model.requests()[1]["model"], "m");
+}
+
 #[test]
 fn a_projects_sub_agents_are_used_only_while_they_are_trusted() {
     let hello = || Answer::text("Hello.");
