@@ -370,7 +370,7 @@ async fn private_files_are_given_too() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_refused_with_advice() {
+async fn what_is_too_large_is_refused_with_advice_or_left_out() {
     let project = Project::new().file(".env", "");
     for number in 0..300 {
         project.write(&format!("many/{number}.txt"), "");
@@ -378,22 +378,36 @@ async fn what_is_too_large_is_refused_with_advice() {
     }
     project.write("mixed/.env", "");
     assert_eq!(project.run("ls /project/many | wc -l").await["stdout"], "300\n");
-    let text = project.refusal("cat /project/many/*.txt").await;
-    assert!(
-        text.contains("names more than 256 files of the project; name their directory instead"),
-        "{text}"
-    );
-    let text = project.refusal("ls /project/mixed").await;
-    assert!(
-        text.contains("'/project/mixed' contains files that must not be read, and too many others"),
-        "{text}"
-    );
+    // Of too many files, none is given: the command would compute with some of them.
+    let ran = project.run("cat /project/many/*.txt").await;
+    assert_ne!(ran["exit_code"], 0, "{ran}");
+    let too_many = "the command does not see all that the request names: the request names more than 256 files of the \
+                    project; name their directory instead";
+    assert!(warnings(&ran).contains(&too_many), "{ran}");
+    let mixed = "'/project/mixed' contains files that must not be read, and too many others";
+    let ran = project.run("echo /project/mixed; cat /project/many/1.txt").await;
+    assert_eq!(ran["exit_code"], 0, "{ran}");
+    assert!(warnings(&ran)[0].contains(mixed), "{ran}");
+    let session = project.session().await;
+    for extra in [json!({"cwd": "/project/mixed"}), json!({"inputs": [{"from": "/project/mixed"}]})] {
+        let mut arguments = json!({"skill": "kit", "command": "ls /project/mixed"});
+        arguments.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        let text = refusal(&session, arguments).await;
+        assert!(text.contains(mixed), "{text}");
+    }
     assert_eq!(project.run("ls /project/mixed/1.txt").await["stdout"], "/project/mixed/1.txt\n");
     for number in 0..50_001 {
         std::fs::File::create(project.directory.join(format!("many/x{number}"))).unwrap();
     }
-    let text = project.refusal("ls /project/many").await;
-    assert!(text.contains("'/project/many' has more than 50000 files; name the files"), "{text}");
+    let large = "'/project/many' has more than 50000 files; name the files";
+    let text = refusal(&session, json!({"skill": "kit", "command": "ls", "cwd": "/project/many"})).await;
+    assert!(text.contains(large), "{text}");
+    let prose = json!({"skill": "kit", "command": "cat; cat /project/mixed/1.txt /project/small/a.txt",
+        "stdin": "It reads files below /project/many\n"});
+    project.write("small/a.txt", "small\n");
+    let ran = report(&session, prose).await;
+    assert_eq!(ran["stdout"], "It reads files below /project/many\nsmall\n", "{ran}");
+    assert!(warnings(&ran)[0].contains(large), "{ran}");
 }
 
 /// A front end that gives the same reply to every question, and remembers them.

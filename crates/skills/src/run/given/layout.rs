@@ -19,6 +19,8 @@ use crate::view::SkillView;
 pub(super) const MAX_BINDS: usize = 256;
 /// The most files and directories below all given directories.
 pub(super) const MAX_ENTRIES: usize = 50_000;
+/// How many directories that are too large are looked at without a charge. This bounds the work for one request.
+const MAX_FREE: usize = 4;
 /// The most files and directories that a question and an answer name as left out.
 const MAX_NAMED: usize = 20;
 
@@ -33,6 +35,8 @@ pub(super) struct Layout<'a> {
     own: Option<Vec<String>>,
     /// How many more entries may be looked at.
     left: usize,
+    /// How often entries that were looked at in vain do not count.
+    free: usize,
     pub(super) laid_out: LaidOut,
 }
 
@@ -100,6 +104,7 @@ impl<'a> Layout<'a> {
             policy: view.engine().permissions().policy(),
             own: given_to.map(directories),
             left: MAX_ENTRIES,
+            free: MAX_FREE,
             laid_out: LaidOut::default(),
         }
     }
@@ -180,6 +185,22 @@ impl<'a> Layout<'a> {
     ///
     /// It is too large, or too much in it must not be read.
     pub(super) fn give(&mut self, named: &Named) -> Result<(), BlockedGiven> {
+        let left = self.left;
+        let given = self.give_named(named);
+        if given.is_err() && self.free > 0 {
+            self.free -= 1;
+            self.left = left;
+        }
+        given
+    }
+
+    /// Forgets everything that was given.
+    pub(super) fn start_over(&mut self) {
+        self.left = MAX_ENTRIES;
+        self.laid_out = LaidOut::default();
+    }
+
+    fn give_named(&mut self, named: &Named) -> Result<(), BlockedGiven> {
         if self.sees(&named.path) {
             return Ok(());
         }
