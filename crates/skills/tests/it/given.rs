@@ -274,12 +274,20 @@ async fn case_112_a_directory_brings_in_nothing_withheld() {
     );
     assert_eq!(
         warnings(&report),
-        ["left out of `/project`, because it must not be read: `/project/.env`, `/project/keys`, \
-          `/project/link-outside`, `/project/link-to-secret`"]
+        ["left out of `/project`, because they are, contain or lead to files that commands do not see: \
+          `/project/.env`, `/project/keys`, `/project/link-outside`, `/project/link-to-secret`"]
     );
     // What lies beside a withheld file can still be named.
     let report = project.run("ls /project; cat /project/keys/ok.txt").await;
     assert!(report["stdout"].as_str().unwrap().ends_with("ok\n"), "{report}");
+    // A directory that is named itself is not left out, except for the secret in it.
+    let ran = project.run("ls /project/keys /project").await;
+    let all = warnings(&ran);
+    assert!(all[0].starts_with("left out of `/project`, ") && !all[0].contains("keys"), "{all:?}");
+    assert!(
+        all[1].starts_with("left out of `/project/keys`, ") && all[1].ends_with(": `/project/keys/deep`"),
+        "{all:?}"
+    );
     let whole = project.run("find /project/src /project/venv -type f | wc -l").await;
     assert_eq!((&whole["stdout"], warnings(&whole)), (&json!("2\n"), vec![]));
     // A variable does not get more.
@@ -318,7 +326,7 @@ async fn case_98_files_of_denied_and_untrusted_skills_are_not_given() {
     assert_eq!(found["stdout"], "/project/.prowess/skills/kit/SKILL.md:secret of kit\n");
     let text = found.to_string();
     assert!(!text.contains("hushed"), "the name is hidden too: {text}");
-    assert!(text.contains("must not be read: 1 files or directories"), "{text}");
+    assert!(text.contains("commands do not see: 1 files or directories"), "{text}");
     let found = report(&session, json!({"skill": "kit", "command": "ls -A /project"})).await;
     assert_eq!(found["stdout"], "a.txt\n");
     assert!(warnings(&found)[0].contains("`/project/.prowess`"), "{found}");

@@ -101,7 +101,7 @@ pub enum RunWarning {
         /// What is too much, and what to do.
         reason: String,
     },
-    /// Parts of a directory were left out, because they are or contain files that must not be read.
+    /// Parts of a directory were left out, because they are, contain or lead to files that commands do not see.
     Withheld {
         /// The directory.
         directory: String,

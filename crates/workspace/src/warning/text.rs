@@ -117,11 +117,9 @@ impl RunWarning {
                 write!(f, "the command does not see all that the request names: {reason}")
             }
             Self::Withheld { directory, paths, more } => {
-                write!(
-                    f,
-                    "left out of `{}`, because it must not be read: ",
-                    escaped_name(OsStr::new(directory))
-                )?;
+                let directory = escaped_name(OsStr::new(directory));
+                let why = "because they are, contain or lead to files that commands do not see";
+                write!(f, "left out of `{directory}`, {why}: ")?;
                 list(f, paths, paths.len() + more, paths.len())
             }
             Self::ReadableInPart { path } => {
@@ -352,7 +350,7 @@ mod tests {
         `/project/new.txt` does not exist; the project is read-only for commands, so write new files to `/work/out`
         the request names too many files of the project; the command may not see all of them
         the command does not see all that the request names: '/project' is too large
-        left out of `/project`, because it must not be read: `/project/.env`, `/project/keys` and 2 more
+        left out of `/project`, because they are, contain or lead to files that commands do not see: `/project/.env`, `/project/keys` and 2 more
         commands run as `nobody`, who cannot read everything in `/project/src`
         the command did not see `/project/plan.json`, `/project/a b`; it sees only the files whose whole paths are in `command`, `env`, `stdin`, `inputs` or `cwd`
         the command was killed: it wrote too much output

@@ -1,6 +1,6 @@
 //! How what a run is given is mounted: one bind for each file and directory, and nothing inside a bind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -37,6 +37,8 @@ pub(super) struct Layout<'a> {
     left: usize,
     /// How often entries that were looked at in vain do not count.
     free: usize,
+    /// Everything that is given by its name.
+    pub(super) named: HashSet<PathBuf>,
     pub(super) laid_out: LaidOut,
 }
 
@@ -105,6 +107,7 @@ impl<'a> Layout<'a> {
             own: given_to.map(directories),
             left: MAX_ENTRIES,
             free: MAX_FREE,
+            named: HashSet::new(),
             laid_out: LaidOut::default(),
         }
     }
@@ -276,6 +279,7 @@ impl<'a> Layout<'a> {
             };
             match source {
                 Some(source) if self.tree.shown(&inside).is_some() => self.bind(&inside, source)?,
+                _ if self.named.contains(&inside) => {}
                 _ => {
                     let has_public_name = withheld.get(&name).copied().unwrap_or(true);
                     self.leave_out(&whole);
@@ -286,8 +290,10 @@ impl<'a> Layout<'a> {
                 }
             }
         }
-        let directory = self.named_path(&named.path).shown;
-        self.laid_out.warnings.push(RunWarning::Withheld { directory, paths: names, more });
+        if !names.is_empty() || more > 0 {
+            let directory = self.named_path(&named.path).shown;
+            self.laid_out.warnings.push(RunWarning::Withheld { directory, paths: names, more });
+        }
         Ok(())
     }
 

@@ -150,6 +150,7 @@ fn give_all(
     all: &[Named],
     is_exact: impl Fn(&Named) -> bool,
 ) -> Result<(), BlockedGiven> {
+    layout.named = all.iter().map(|named| named.path.clone()).collect();
     for named in all {
         match layout.give(named) {
             Err(why @ (BlockedGiven::TooLarge { .. } | BlockedGiven::TooMixed { .. }))
