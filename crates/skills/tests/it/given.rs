@@ -491,6 +491,23 @@ async fn files_that_rules_ask_about_need_their_own_question() {
     let (_, text) =
         tokio::join!(asked(&broker, Reply::Reject { message: None }, 1), refusal(&session, arguments));
     assert!(text.contains("Error"), "{text}");
+    // What is left out of a directory is a part of the question.
+    project.write("src/deep/private.txt", "no\n");
+    let denied = Rule::new("read", &format!("{real}/src/deep/*"), Decision::Deny);
+    let rules = [Rule::new("run", "*", Decision::Allow), Rule::new("read", "*", Decision::Ask), denied];
+    let policy = Policy::new().rules(RuleSource::User, rules);
+    let permissions = Permissions::new(Arc::clone(&broker), "two", policy);
+    let session = crate::runs::session(&project.library, permissions, project.runs.clone()).await;
+    let arguments = json!({"skill": "kit", "command": "ls /project/src"});
+    let (questions, _) = tokio::join!(asked(&broker, Reply::Once, 1), async {
+        crate::given::report(&session, arguments).await
+    });
+    let wording = questions[0].wording();
+    assert_eq!(wording.title, format!("let skill 'kit' read files in {real}/src"));
+    let details: Vec<_> =
+        wording.details.iter().map(|detail| (detail.name.as_str(), detail.text.as_str())).collect();
+    let left_out = format!("[\"{real}/src/deep\"]");
+    assert_eq!(details, [("command", "ls /project/src"), ("left out", left_out.as_str())]);
 }
 
 #[tokio::test]

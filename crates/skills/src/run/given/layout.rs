@@ -64,6 +64,8 @@ pub(crate) struct AskedFile {
     pub(crate) is_directory: bool,
     /// The file in it that needs permission.
     pub(crate) entry: Option<String>,
+    /// The real paths of what was left out of it.
+    pub(crate) left_out: Vec<String>,
 }
 
 /// A file or directory that is named and may be given.
@@ -208,14 +210,14 @@ impl<'a> Layout<'a> {
             return Ok(());
         }
         let real = PathBuf::from(named.file.real());
-        let mut asks = None;
+        let (mut asks, mut left_out) = (None, Vec::new());
         if named.is_directory {
             let contents = self.contents(named)?;
             asks = contents.asks;
             if contents.withheld.is_empty() {
                 self.bind(&named.path, real)?;
             } else {
-                self.give_rest(named, &real, &contents.withheld)?;
+                left_out = self.give_rest(named, &real, &contents.withheld)?;
             }
         } else {
             self.bind(&named.path, real)?;
@@ -224,7 +226,7 @@ impl<'a> Layout<'a> {
         self.laid_out.paths.push(format!("{}{end}", named.file.real()));
         if named.asks || asks.is_some() {
             let (file, is_directory) = (named.file.clone(), named.is_directory);
-            self.laid_out.asks.push(AskedFile { file, is_directory, entry: asks });
+            self.laid_out.asks.push(AskedFile { file, is_directory, entry: asks, left_out });
         }
         Ok(())
     }
@@ -254,13 +256,14 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Gives the entries of a directory one by one, without those that are withheld or contain something withheld.
+    /// Gives the entries of a directory one by one, without those that are withheld or contain something withheld. Returns
+    /// the real paths of what is left out.
     fn give_rest(
         &mut self,
         named: &Named,
         real: &Path,
         withheld: &BTreeMap<OsString, bool>,
-    ) -> Result<(), BlockedGiven> {
+    ) -> Result<Vec<String>, BlockedGiven> {
         let path = || self.named_path(&named.path);
         let entries = std::fs::read_dir(real).map_err(|_| BlockedGiven::Unreadable { path: path() })?;
         let mut entries: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.file_name()).collect();
@@ -269,7 +272,7 @@ impl<'a> Layout<'a> {
         }
         entries.sort();
         self.give_empty(&named.path);
-        let (mut names, mut more) = (Vec::new(), 0);
+        let (mut names, mut more, mut left_out) = (Vec::new(), 0, Vec::new());
         for name in entries {
             let inside = named.path.join(&name);
             let whole = real.join(&name);
@@ -282,7 +285,8 @@ impl<'a> Layout<'a> {
                 _ if self.named.contains(&inside) => {}
                 _ => {
                     let has_public_name = withheld.get(&name).copied().unwrap_or(true);
-                    self.leave_out(&whole);
+                    leave_out(&mut left_out, &whole);
+                    leave_out(&mut self.laid_out.left_out, &whole);
                     match self.tree.shown(&inside).filter(|_| has_public_name && names.len() < MAX_NAMED) {
                         Some(shown) => names.push(shown),
                         None => more += 1,
@@ -294,16 +298,7 @@ impl<'a> Layout<'a> {
             let directory = self.named_path(&named.path).shown;
             self.laid_out.warnings.push(RunWarning::Withheld { directory, paths: names, more });
         }
-        Ok(())
-    }
-
-    fn leave_out(&mut self, real: &Path) {
-        let left_out = &mut self.laid_out.left_out;
-        match left_out.len() {
-            ..MAX_NAMED => left_out.push(real.to_string_lossy().into_owned()),
-            MAX_NAMED => left_out.push("and more".to_owned()),
-            _ => {}
-        }
+        Ok(left_out)
     }
 
     /// Looks at everything below a directory. Links are not followed.
@@ -374,6 +369,14 @@ fn unlinked(directory: &Path, entry: &Path, withheld: &BTreeMap<OsString, bool>)
     let below = real.strip_prefix(directory).ok()?;
     let first = below.components().next()?;
     (!withheld.contains_key(first.as_os_str()) && (real.is_file() || real.is_dir())).then_some(real)
+}
+
+fn leave_out(list: &mut Vec<String>, real: &Path) {
+    match list.len() {
+        ..MAX_NAMED => list.push(text(real)),
+        MAX_NAMED => list.push("and more".to_owned()),
+        _ => {}
+    }
 }
 
 fn text(path: &Path) -> String {
