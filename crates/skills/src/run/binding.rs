@@ -35,7 +35,7 @@ pub(super) struct RunBinding {
     pub(super) files: Digests,
     pub(super) binding: String,
     /// The bindings that version 1 may have stored for the same run. Its JSON had the fields in the order of declaration or
-    /// of their names, depending on the build. In version 1, no run could write a project.
+    /// of their names, depending on the build. In version 1, no run was given files of a project or could write them.
     version_1: Vec<String>,
 }
 
@@ -94,7 +94,8 @@ impl PlannedRun<'_> {
         let digests = files.iter().map(|(name, digest)| (name.clone(), digest.clone())).chain(published);
         let action = self.action();
         let binding = binding(&action, self.locations, &digests.collect());
-        let version_1 = if action.writable.is_empty() { version_1.into() } else { Vec::new() };
+        let is_like_version_1 = action.given.is_empty() && action.writable.is_empty();
+        let version_1 = if is_like_version_1 { version_1.into() } else { Vec::new() };
         Ok(RunBinding { binding, files, version_1 })
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use prowess_permission::protected::is_protected;
 use prowess_permission::{Decision, Kind, Policy, Question, RealPath};
 use prowess_workspace::tree::PROJECT;
 use prowess_workspace::writable::WritableProject;
@@ -19,7 +20,9 @@ impl RunSetup {
             return None;
         }
         let (view, policy) = (view.clone(), view.engine().permissions().policy());
-        let withheld = move |path: &Path| is_withheld(&view, &policy, path);
+        let project = directory.clone();
+        let withheld =
+            move |path: &Path| is_protected_in(&project, path) || is_withheld(&view, &policy, path);
         Some(WritableProject {
             directory,
             at: PROJECT.to_owned(),
@@ -27,6 +30,13 @@ impl RunSetup {
             withheld: Arc::new(withheld),
         })
     }
+}
+
+/// Whether a file decides what agents and programs do. Only names below the project count: the person chose the directories
+/// above.
+fn is_protected_in(project: &Path, path: &Path) -> bool {
+    let below = Path::new("/").join(path.strip_prefix(project).unwrap_or(path));
+    is_protected(&Question::about_file(Kind::WRITE, RealPath::known(&below, &below, true)))
 }
 
 /// Whether a file stays out of runs: it belongs to a skill, it may not be read without a question, or a rule about this file
@@ -44,4 +54,30 @@ fn is_withheld(view: &SkillView, policy: &Policy, path: &Path) -> bool {
     verdict(Kind::READ).decision != Decision::Allow
         || write.decision == Decision::Deny
         || (write.decision == Decision::Ask && is_guarded)
+}
+
+#[cfg(test)]
+mod tests {
+    use prowess_workspace::writable::{PROTECTED_ENDINGS, PROTECTED_NAMES};
+
+    use super::*;
+
+    #[test]
+    fn runs_and_tools_protect_the_same_files() {
+        let project = Path::new("/home/ada/.config/site");
+        for name in PROTECTED_NAMES {
+            assert!(is_protected_in(project, &project.join("dist").join(name)), "{name}");
+        }
+        for end in PROTECTED_ENDINGS {
+            assert!(is_protected_in(project, &project.join(format!("dist/x{end}"))), "{end}");
+        }
+        for path in
+            ["SKILL.md", ".github/workflows/ci.yml", ".Pre-Commit-Config.yaml", "sitecustomize.py", ".bashrc"]
+        {
+            assert!(is_protected_in(project, &project.join("dist").join(path)), "{path}");
+        }
+        for path in ["", "index.html", "Makefile", "package.json", ".gitignore"] {
+            assert!(!is_protected_in(project, &project.join("dist").join(path)), "{path}");
+        }
+    }
 }

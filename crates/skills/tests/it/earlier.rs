@@ -88,3 +88,36 @@ async fn an_answer_to_an_old_question_is_one_to_the_new() {
     library.write("kit/scripts/say.sh", "echo other\n");
     assert!(matches!(run(&session, &request, &replies).await, Outcome::Asks(_)));
 }
+
+/// In version 1, a command saw no file of the project, so nobody approved that it does.
+#[tokio::test]
+async fn an_answer_to_an_old_question_gives_no_files_of_the_project() {
+    let library = library();
+    let (mut runs, scratch) = runs();
+    let site = prowess_permission::real_path::real_path(scratch.path()).join("site");
+    std::fs::create_dir(&site).unwrap();
+    runs.tree = runs.tree.project(&site);
+    let runner = runs.runner.clone();
+    let session = session(&library, Permissions::unattended(Policy::new()), runs).await;
+    let source = StageSource::Directory(library.join("kit"));
+    let digest = runner.stage("one", "kit", &source).await.unwrap().digest.clone();
+    let request = RunRequest::new("kit", "wc -l < /project/plan.txt");
+    let details = serde_json::to_value(&request).unwrap();
+    let all = Digest::of(details.to_string().as_bytes());
+    let subject = "kit wc -l < /project/plan.txt";
+    let place = library.join("kit");
+    let stored: Question = serde_json::from_value(json!({"title": "run in skill 'kit'", "request": {
+        "kind": "run",
+        "patterns": [subject],
+        "always": [subject],
+        "binding": format!("{{\"kit\": {digest:?}}} {all} {{\"kit\": Directory({place:?})}}"),
+        "title": "run in skill 'kit': wc -l < /project/plan.txt",
+        "details": details,
+    }}))
+    .unwrap();
+    let old = stored.fingerprint();
+    assert!(question(&session, &request).await.is_covered_by(old), "nothing is given");
+    std::fs::write(site.join("plan.txt"), "one\n").unwrap();
+    assert!(!question(&session, &request).await.is_covered_by(old));
+    assert!(matches!(run(&session, &request, &Replies::once([old])).await, Outcome::Asks(_)));
+}

@@ -274,12 +274,20 @@ async fn case_112_a_directory_brings_in_nothing_withheld() {
     );
     assert_eq!(
         warnings(&report),
-        ["left out of `/project`, because it must not be read: `/project/.env`, `/project/keys`, \
-          `/project/link-outside`, `/project/link-to-secret`"]
+        ["left out of `/project`, because they are, contain or lead to files that commands do not see: \
+          `/project/.env`, `/project/keys`, `/project/link-outside`, `/project/link-to-secret`"]
     );
     // What lies beside a withheld file can still be named.
     let report = project.run("ls /project; cat /project/keys/ok.txt").await;
     assert!(report["stdout"].as_str().unwrap().ends_with("ok\n"), "{report}");
+    // A directory that is named itself is not left out, except for the secret in it.
+    let ran = project.run("ls /project/keys /project").await;
+    let all = warnings(&ran);
+    assert!(all[0].starts_with("left out of `/project`, ") && !all[0].contains("keys"), "{all:?}");
+    assert!(
+        all[1].starts_with("left out of `/project/keys`, ") && all[1].ends_with(": `/project/keys/deep`"),
+        "{all:?}"
+    );
     let whole = project.run("find /project/src /project/venv -type f | wc -l").await;
     assert_eq!((&whole["stdout"], warnings(&whole)), (&json!("2\n"), vec![]));
     // A variable does not get more.
@@ -318,7 +326,7 @@ async fn case_98_files_of_denied_and_untrusted_skills_are_not_given() {
     assert_eq!(found["stdout"], "/project/.prowess/skills/kit/SKILL.md:secret of kit\n");
     let text = found.to_string();
     assert!(!text.contains("hushed"), "the name is hidden too: {text}");
-    assert!(text.contains("must not be read: 1 files or directories"), "{text}");
+    assert!(text.contains("commands do not see: 1 files or directories"), "{text}");
     let found = report(&session, json!({"skill": "kit", "command": "ls -A /project"})).await;
     assert_eq!(found["stdout"], "a.txt\n");
     assert!(warnings(&found)[0].contains("`/project/.prowess`"), "{found}");
@@ -370,7 +378,7 @@ async fn private_files_are_given_too() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_refused_with_advice() {
+async fn what_is_too_large_is_refused_with_advice_or_left_out() {
     let project = Project::new().file(".env", "");
     for number in 0..300 {
         project.write(&format!("many/{number}.txt"), "");
@@ -378,22 +386,36 @@ async fn what_is_too_large_is_refused_with_advice() {
     }
     project.write("mixed/.env", "");
     assert_eq!(project.run("ls /project/many | wc -l").await["stdout"], "300\n");
-    let text = project.refusal("cat /project/many/*.txt").await;
-    assert!(
-        text.contains("names more than 256 files of the project; name their directory instead"),
-        "{text}"
-    );
-    let text = project.refusal("ls /project/mixed").await;
-    assert!(
-        text.contains("'/project/mixed' contains files that must not be read, and too many others"),
-        "{text}"
-    );
+    // Of too many files, none is given: the command would compute with some of them.
+    let ran = project.run("cat /project/many/*.txt").await;
+    assert_ne!(ran["exit_code"], 0, "{ran}");
+    let too_many = "the command does not see all that the request names: the request names more than 256 files of the \
+                    project; name their directory instead";
+    assert!(warnings(&ran).contains(&too_many), "{ran}");
+    let mixed = "'/project/mixed' contains files that must not be read, and too many others";
+    let ran = project.run("echo /project/mixed; cat /project/many/1.txt").await;
+    assert_eq!(ran["exit_code"], 0, "{ran}");
+    assert!(warnings(&ran)[0].contains(mixed), "{ran}");
+    let session = project.session().await;
+    for extra in [json!({"cwd": "/project/mixed"}), json!({"inputs": [{"from": "/project/mixed"}]})] {
+        let mut arguments = json!({"skill": "kit", "command": "ls /project/mixed"});
+        arguments.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        let text = refusal(&session, arguments).await;
+        assert!(text.contains(mixed), "{text}");
+    }
     assert_eq!(project.run("ls /project/mixed/1.txt").await["stdout"], "/project/mixed/1.txt\n");
     for number in 0..50_001 {
         std::fs::File::create(project.directory.join(format!("many/x{number}"))).unwrap();
     }
-    let text = project.refusal("ls /project/many").await;
-    assert!(text.contains("'/project/many' has more than 50000 files; name the files"), "{text}");
+    let large = "'/project/many' has more than 50000 files; name the files";
+    let text = refusal(&session, json!({"skill": "kit", "command": "ls", "cwd": "/project/many"})).await;
+    assert!(text.contains(large), "{text}");
+    let prose = json!({"skill": "kit", "command": "cat; cat /project/mixed/1.txt /project/small/a.txt",
+        "stdin": "It reads files below /project/many\n"});
+    project.write("small/a.txt", "small\n");
+    let ran = report(&session, prose).await;
+    assert_eq!(ran["stdout"], "It reads files below /project/many\nsmall\n", "{ran}");
+    assert!(warnings(&ran)[0].contains(large), "{ran}");
 }
 
 /// A front end that gives the same reply to every question, and remembers them.
@@ -469,6 +491,23 @@ async fn files_that_rules_ask_about_need_their_own_question() {
     let (_, text) =
         tokio::join!(asked(&broker, Reply::Reject { message: None }, 1), refusal(&session, arguments));
     assert!(text.contains("Error"), "{text}");
+    // What is left out of a directory is a part of the question.
+    project.write("src/deep/private.txt", "no\n");
+    let denied = Rule::new("read", &format!("{real}/src/deep/*"), Decision::Deny);
+    let rules = [Rule::new("run", "*", Decision::Allow), Rule::new("read", "*", Decision::Ask), denied];
+    let policy = Policy::new().rules(RuleSource::User, rules);
+    let permissions = Permissions::new(Arc::clone(&broker), "two", policy);
+    let session = crate::runs::session(&project.library, permissions, project.runs.clone()).await;
+    let arguments = json!({"skill": "kit", "command": "ls /project/src"});
+    let (questions, _) = tokio::join!(asked(&broker, Reply::Once, 1), async {
+        crate::given::report(&session, arguments).await
+    });
+    let wording = questions[0].wording();
+    assert_eq!(wording.title, format!("let skill 'kit' read files in {real}/src"));
+    let details: Vec<_> =
+        wording.details.iter().map(|detail| (detail.name.as_str(), detail.text.as_str())).collect();
+    let left_out = format!("[\"{real}/src/deep\"]");
+    assert_eq!(details, [("command", "ls /project/src"), ("left out", left_out.as_str())]);
 }
 
 #[tokio::test]

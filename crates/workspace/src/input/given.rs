@@ -39,7 +39,9 @@ impl Workspace {
         let mut left = InputBudget { files: MAX_INPUT_FILES, bytes: MAX_INPUT_BYTES };
         for mut mount in mounts {
             if let MountSource::ReadOnly(path) = &mount.source {
-                let refused = |reason| WorkspaceError::Given { path: escaped_name(path.as_os_str()), reason };
+                // Models read it, and they do not know the real path.
+                let at = escaped_name(mount.at.as_ref());
+                let refused = |reason| WorkspaceError::Given { path: at, reason };
                 let copy = self.mounted(path, &mount.at, &mut left, &mut ready).map_err(refused)?;
                 if let Some(copy) = copy {
                     mount.source = MountSource::ReadOnly(copy);
@@ -67,7 +69,7 @@ impl Workspace {
         }
         let opened = || found.open().map_err(|error| format!("it cannot be opened: {error}"));
         let reason = match (found.check_irreplaceable(), self.owner()) {
-            (Err(reason), _) => reason,
+            (Err(_), _) => "other users could replace it while the command runs".to_owned(),
             (Ok(()), None) => return Ok(None),
             (Ok(()), owner) => match readable(&opened()?, found.stat(), owner) {
                 Readable::All => return Ok(None),
@@ -77,7 +79,7 @@ impl Workspace {
         };
         if Path::new(at) == path {
             // Without mounts, a copy cannot take its place.
-            return Err(reason);
+            return Err(format!("{reason}; to copy it, name it in `inputs` with a `to`"));
         }
         let is_visible = found.check_irreplaceable().is_ok() && can_read(found.stat(), self.owner());
         match self.copied(opened()?, left, ready) {
@@ -88,7 +90,8 @@ impl Workspace {
                 Ok(None)
             }
             Err(InputFailure::Refused(_)) => Err(format!(
-                "{reason}, and it is too large to copy: more than {MAX_INPUT_FILES} files or {} MiB",
+                "{reason}, and it is too large to copy: more than {MAX_INPUT_FILES} files or {} MiB; name the files \
+                 that the command needs, or a smaller directory",
                 MAX_INPUT_BYTES >> 20
             )),
             Err(InputFailure::Io(error)) => Err(format!("{reason}, and it cannot be copied: {error}")),
@@ -265,6 +268,23 @@ mod tests {
         let in_place = vec![Mount { source: MountSource::ReadOnly(open.join("a")), at }];
         let refused = workspace.ready_mounts(in_place).unwrap_err();
         assert!(refused.to_string().contains("could replace"), "{refused}");
+    }
+
+    #[test]
+    fn a_directory_that_can_be_neither_mounted_nor_copied_is_refused_by_the_name_that_models_know() {
+        let (_scratch, path, workspace) = scratch();
+        let many = path.join("open/many");
+        std::fs::create_dir_all(&many).unwrap();
+        for number in 0..=MAX_INPUT_FILES {
+            File::create(many.join(number.to_string())).unwrap();
+        }
+        std::fs::set_permissions(path.join("open"), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let refused = workspace.ready_mounts(mount(&many)).unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "the run cannot see `/project/x`: other users could replace it while the command runs, and it is too large to \
+             copy: more than 10000 files or 256 MiB; name the files that the command needs, or a smaller directory"
+        );
     }
 
     #[test]

@@ -96,7 +96,12 @@ pub enum RunWarning {
     },
     /// The request names more files of the project than were looked up.
     NotLookedUp,
-    /// Parts of a directory were left out, because they are or contain files that must not be read.
+    /// A text of the request names more of the project than a command can be given.
+    TooMuchNamed {
+        /// What is too much, and what to do.
+        reason: String,
+    },
+    /// Parts of a directory were left out, because they are, contain or lead to files that commands do not see.
     Withheld {
         /// The directory.
         directory: String,

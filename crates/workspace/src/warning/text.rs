@@ -25,6 +25,7 @@ impl fmt::Display for RunWarning {
             | Self::ArtifactCopied { .. } => self.fmt_request(f),
             Self::NotInProject { .. }
             | Self::NotLookedUp
+            | Self::TooMuchNamed { .. }
             | Self::Withheld { .. }
             | Self::ReadableInPart { .. }
             | Self::NotGiven { .. } => self.fmt_given(f),
@@ -112,12 +113,13 @@ impl RunWarning {
             Self::NotLookedUp => f.write_str(
                 "the request names too many files of the project; the command may not see all of them",
             ),
+            Self::TooMuchNamed { reason } => {
+                write!(f, "the command does not see all that the request names: {reason}")
+            }
             Self::Withheld { directory, paths, more } => {
-                write!(
-                    f,
-                    "left out of `{}`, because it must not be read: ",
-                    escaped_name(OsStr::new(directory))
-                )?;
+                let directory = escaped_name(OsStr::new(directory));
+                let why = "because they are, contain or lead to files that commands do not see";
+                write!(f, "left out of `{directory}`, {why}: ")?;
                 list(f, paths, paths.len() + more, paths.len())
             }
             Self::ReadableInPart { path } => {
@@ -271,7 +273,8 @@ mod tests {
                 RunWarning::NotInProject { paths: vec![text("/project/new.txt")], out: text("/work/out") }
             }
             RunWarning::NotInProject { .. } => RunWarning::NotLookedUp,
-            RunWarning::NotLookedUp => RunWarning::Withheld {
+            RunWarning::NotLookedUp => RunWarning::TooMuchNamed { reason: text("'/project' is too large") },
+            RunWarning::TooMuchNamed { .. } => RunWarning::Withheld {
                 directory: text("/project"),
                 paths: vec![text("/project/.env"), text("/project/keys")],
                 more: 2,
@@ -346,7 +349,8 @@ mod tests {
         `artifact://a` was copied, because an artifact cannot be linked
         `/project/new.txt` does not exist; the project is read-only for commands, so write new files to `/work/out`
         the request names too many files of the project; the command may not see all of them
-        left out of `/project`, because it must not be read: `/project/.env`, `/project/keys` and 2 more
+        the command does not see all that the request names: '/project' is too large
+        left out of `/project`, because they are, contain or lead to files that commands do not see: `/project/.env`, `/project/keys` and 2 more
         commands run as `nobody`, who cannot read everything in `/project/src`
         the command did not see `/project/plan.json`, `/project/a b`; it sees only the files whose whole paths are in `command`, `env`, `stdin`, `inputs` or `cwd`
         the command was killed: it wrote too much output

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-pub use self::protected::is_protected;
+pub use self::protected::{PROTECTED_ENDINGS, PROTECTED_NAMES, is_protected};
 use crate::command::{Mount, MountSource};
 use crate::dir::Dir;
 use crate::path::{InnerPath, PathProblem};

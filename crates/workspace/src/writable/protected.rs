@@ -4,10 +4,16 @@ use std::ffi::OsStr;
 
 use prowess_base::text::is_unprintable;
 
-/// Version control: a hook or a setting in it runs programs.
-const VERSION_CONTROL: [&str; 6] = [".git", ".gitmodules", ".hg", ".svn", ".jj", ".husky"];
-/// Instructions, settings and skills of prowess and of other agents.
-const AGENTS: [&str; 18] = [
+/// The names, in lowercase. The permission crate protects the same files, and more.
+pub const PROTECTED_NAMES: &[&str] = &[
+    // Version control: a hook or a setting in it runs programs.
+    ".git",
+    ".gitmodules",
+    ".hg",
+    ".svn",
+    ".jj",
+    ".husky",
+    // Instructions, settings and skills of prowess and of other agents.
     ".agents",
     ".claude",
     ".codex",
@@ -26,9 +32,7 @@ const AGENTS: [&str; 18] = [
     "opencode.json",
     "opencode.jsonc",
     "prowess.toml",
-];
-/// Tasks and settings that an editor or a shell uses when a person opens or enters the directory.
-const EDITORS: [&str; 18] = [
+    // Tasks and settings that an editor or a shell uses when a person opens or enters the directory.
     ".devcontainer",
     ".devcontainer.json",
     ".dir-locals.el",
@@ -48,8 +52,8 @@ const EDITORS: [&str; 18] = [
     ".zed",
     "mise.toml",
 ];
-/// The same, by the ends of names.
-const EDITOR_ENDINGS: [&str; 3] = [".code-workspace", ".sublime-project", ".iml"];
+/// What else the names of tasks and settings of editors can end with.
+pub const PROTECTED_ENDINGS: &[&str] = &[".code-workspace", ".sublime-project", ".iml"];
 
 /// Whether a run never writes a file or directory of this name, at any depth. Letter case does not count, nor do dots and
 /// spaces at the end, which some file systems drop. Names that are not UTF-8, or have unprintable characters, are protected
@@ -74,8 +78,8 @@ pub fn is_protected(name: &OsStr) -> bool {
     let folded = folded.trim_end_matches(['.', ' ']);
     // The short name that Windows gives to `.git`.
     let is_short = folded.starts_with("git~");
-    let mut all = VERSION_CONTROL.iter().chain(&AGENTS).chain(&EDITORS);
-    is_short || all.any(|known| *known == folded) || EDITOR_ENDINGS.iter().any(|end| folded.ends_with(end))
+    let is_known = PROTECTED_NAMES.contains(&folded);
+    is_short || is_known || PROTECTED_ENDINGS.iter().any(|end| folded.ends_with(end))
 }
 
 #[cfg(test)]

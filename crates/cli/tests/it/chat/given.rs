@@ -64,7 +64,8 @@ fn the_question_shows_what_a_command_can_read_as_real_paths() {
     }
     assert!(
         answer.contains(
-            "left out of `/project`, because it must not be read: `/project/.env`, `/project/keys`"
+            "left out of `/project`, because they are, contain or lead to files that commands do not see: \
+             `/project/.env`, `/project/keys`"
         ),
         "{answer}"
     );

@@ -78,6 +78,37 @@ fn case_115_a_run_writes_named_directories_and_never_protected_names() {
 }
 
 #[test]
+fn case_115_a_run_writes_no_file_that_tools_protect() {
+    let model = FakeModel::start(vec![
+        runs(
+            "cd /project/dist && mkdir -p .github/workflows && echo evil > SKILL.md && echo evil > .bashrc \
+              && echo evil > .github/workflows/ci.yml && echo evil > sitecustomize.py && echo evil > .pre-commit-config.yaml \
+              && echo good > page.html",
+        ),
+        Answer::text("Built."),
+    ]);
+    let world = world(&model);
+    writable(&world, &model, "[\"dist\"]");
+    project(&world);
+    let mut pty = begun(&world, &[], 100, 70);
+    pty.type_line("build it");
+    pty.wait_for("allow it?");
+    pty.type_line("y");
+    pty.wait_for("Built.");
+    at_prompt(&pty);
+    assert_eq!(text(&world, "project/dist/page.html").as_deref(), Some("good\n"));
+    let answer = last(&model.requests()[1]);
+    for name in
+        ["SKILL.md", ".bashrc", ".github/workflows/ci.yml", "sitecustomize.py", ".pre-commit-config.yaml"]
+    {
+        assert_eq!(text(&world, &format!("project/dist/{name}")), None, "{name}");
+        assert!(answer.contains(&format!("/project/dist/{name} was not copied back")), "{name}: {answer}");
+    }
+    pty.press("\x04");
+    assert_eq!(pty.wait(), Some(0));
+}
+
+#[test]
 fn an_always_covers_no_run_that_may_write_more() {
     let model = FakeModel::start(vec![
         runs("echo one"),

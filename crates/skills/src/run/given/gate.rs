@@ -1,6 +1,7 @@
 //! The gate of files that a run is given.
 
-use prowess_permission::{Action, Kind, Question};
+use prowess_catalog::untrusted::one_line;
+use prowess_permission::{Action, Kind, Question, quote_name};
 use prowess_workspace::RunRequest;
 
 use super::blocked::BlockedGiven;
@@ -25,16 +26,31 @@ impl RunDriver<'_> {
         request: &RunRequest,
         asked: &AskedFile,
     ) -> Result<(), Halt> {
-        let action = Action::AddInput {
-            skill: request.skill.clone(),
-            command: request.command.clone(),
-            is_directory: asked.is_directory,
-            with_secrets: Vec::new(),
+        let action = if asked.left_out.is_empty() {
+            Action::AddInput {
+                skill: request.skill.clone(),
+                command: request.command.clone(),
+                is_directory: asked.is_directory,
+                with_secrets: Vec::new(),
+            }
+        } else {
+            partly(request, asked)
         };
         let mut question = Question::about_file(Kind::READ, asked.file.clone());
         if let Some(entry) = &asked.entry {
             question = question.subject(entry);
         }
         self.pass(&request.skill, question.action(action).always([])).await
+    }
+}
+
+/// Reading a directory of which something is left out.
+fn partly(request: &RunRequest, asked: &AskedFile) -> Action {
+    let path = one_line(asked.file.real());
+    let left_out = serde_json::to_string(&asked.left_out).unwrap_or_default();
+    let details = [("command", request.command.clone()), ("left out", left_out)];
+    Action::Other {
+        title: format!("let skill {} read files in {path}", quote_name(&request.skill)),
+        details: details.into_iter().map(|(name, text)| (name.to_owned(), text)).collect(),
     }
 }

@@ -1,6 +1,6 @@
 //! How what a run is given is mounted: one bind for each file and directory, and nothing inside a bind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,8 @@ use crate::view::SkillView;
 pub(super) const MAX_BINDS: usize = 256;
 /// The most files and directories below all given directories.
 pub(super) const MAX_ENTRIES: usize = 50_000;
+/// How many directories that are too large are looked at without a charge. This bounds the work for one request.
+const MAX_FREE: usize = 4;
 /// The most files and directories that a question and an answer name as left out.
 const MAX_NAMED: usize = 20;
 
@@ -33,6 +35,10 @@ pub(super) struct Layout<'a> {
     own: Option<Vec<String>>,
     /// How many more entries may be looked at.
     left: usize,
+    /// How often entries that were looked at in vain do not count.
+    free: usize,
+    /// Everything that is given by its name.
+    pub(super) named: HashSet<PathBuf>,
     pub(super) laid_out: LaidOut,
 }
 
@@ -58,6 +64,8 @@ pub(crate) struct AskedFile {
     pub(crate) is_directory: bool,
     /// The file in it that needs permission.
     pub(crate) entry: Option<String>,
+    /// The real paths of what was left out of it.
+    pub(crate) left_out: Vec<String>,
 }
 
 /// A file or directory that is named and may be given.
@@ -100,6 +108,8 @@ impl<'a> Layout<'a> {
             policy: view.engine().permissions().policy(),
             own: given_to.map(directories),
             left: MAX_ENTRIES,
+            free: MAX_FREE,
+            named: HashSet::new(),
             laid_out: LaidOut::default(),
         }
     }
@@ -180,18 +190,34 @@ impl<'a> Layout<'a> {
     ///
     /// It is too large, or too much in it must not be read.
     pub(super) fn give(&mut self, named: &Named) -> Result<(), BlockedGiven> {
+        let left = self.left;
+        let given = self.give_named(named);
+        if given.is_err() && self.free > 0 {
+            self.free -= 1;
+            self.left = left;
+        }
+        given
+    }
+
+    /// Forgets everything that was given.
+    pub(super) fn start_over(&mut self) {
+        self.left = MAX_ENTRIES;
+        self.laid_out = LaidOut::default();
+    }
+
+    fn give_named(&mut self, named: &Named) -> Result<(), BlockedGiven> {
         if self.sees(&named.path) {
             return Ok(());
         }
         let real = PathBuf::from(named.file.real());
-        let mut asks = None;
+        let (mut asks, mut left_out) = (None, Vec::new());
         if named.is_directory {
             let contents = self.contents(named)?;
             asks = contents.asks;
             if contents.withheld.is_empty() {
                 self.bind(&named.path, real)?;
             } else {
-                self.give_rest(named, &real, &contents.withheld)?;
+                left_out = self.give_rest(named, &real, &contents.withheld)?;
             }
         } else {
             self.bind(&named.path, real)?;
@@ -200,7 +226,7 @@ impl<'a> Layout<'a> {
         self.laid_out.paths.push(format!("{}{end}", named.file.real()));
         if named.asks || asks.is_some() {
             let (file, is_directory) = (named.file.clone(), named.is_directory);
-            self.laid_out.asks.push(AskedFile { file, is_directory, entry: asks });
+            self.laid_out.asks.push(AskedFile { file, is_directory, entry: asks, left_out });
         }
         Ok(())
     }
@@ -230,13 +256,14 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Gives the entries of a directory one by one, without those that are withheld or contain something withheld.
+    /// Gives the entries of a directory one by one, without those that are withheld or contain something withheld. Returns
+    /// the real paths of what is left out.
     fn give_rest(
         &mut self,
         named: &Named,
         real: &Path,
         withheld: &BTreeMap<OsString, bool>,
-    ) -> Result<(), BlockedGiven> {
+    ) -> Result<Vec<String>, BlockedGiven> {
         let path = || self.named_path(&named.path);
         let entries = std::fs::read_dir(real).map_err(|_| BlockedGiven::Unreadable { path: path() })?;
         let mut entries: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.file_name()).collect();
@@ -245,7 +272,7 @@ impl<'a> Layout<'a> {
         }
         entries.sort();
         self.give_empty(&named.path);
-        let (mut names, mut more) = (Vec::new(), 0);
+        let (mut names, mut more, mut left_out) = (Vec::new(), 0, Vec::new());
         for name in entries {
             let inside = named.path.join(&name);
             let whole = real.join(&name);
@@ -255,9 +282,11 @@ impl<'a> Layout<'a> {
             };
             match source {
                 Some(source) if self.tree.shown(&inside).is_some() => self.bind(&inside, source)?,
+                _ if self.named.contains(&inside) => {}
                 _ => {
                     let has_public_name = withheld.get(&name).copied().unwrap_or(true);
-                    self.leave_out(&whole);
+                    leave_out(&mut left_out, &whole);
+                    leave_out(&mut self.laid_out.left_out, &whole);
                     match self.tree.shown(&inside).filter(|_| has_public_name && names.len() < MAX_NAMED) {
                         Some(shown) => names.push(shown),
                         None => more += 1,
@@ -265,18 +294,11 @@ impl<'a> Layout<'a> {
                 }
             }
         }
-        let directory = self.named_path(&named.path).shown;
-        self.laid_out.warnings.push(RunWarning::Withheld { directory, paths: names, more });
-        Ok(())
-    }
-
-    fn leave_out(&mut self, real: &Path) {
-        let left_out = &mut self.laid_out.left_out;
-        match left_out.len() {
-            ..MAX_NAMED => left_out.push(real.to_string_lossy().into_owned()),
-            MAX_NAMED => left_out.push("and more".to_owned()),
-            _ => {}
+        if !names.is_empty() || more > 0 {
+            let directory = self.named_path(&named.path).shown;
+            self.laid_out.warnings.push(RunWarning::Withheld { directory, paths: names, more });
         }
+        Ok(left_out)
     }
 
     /// Looks at everything below a directory. Links are not followed.
@@ -347,6 +369,14 @@ fn unlinked(directory: &Path, entry: &Path, withheld: &BTreeMap<OsString, bool>)
     let below = real.strip_prefix(directory).ok()?;
     let first = below.components().next()?;
     (!withheld.contains_key(first.as_os_str()) && (real.is_file() || real.is_dir())).then_some(real)
+}
+
+fn leave_out(list: &mut Vec<String>, real: &Path) {
+    match list.len() {
+        ..MAX_NAMED => list.push(text(real)),
+        MAX_NAMED => list.push("and more".to_owned()),
+        _ => {}
+    }
 }
 
 fn text(path: &Path) -> String {

@@ -35,6 +35,8 @@ pub(super) trait Files {
 pub(super) struct Mentions {
     /// Paths that exist: a place's directory and names below it. The names can be links.
     pub(super) existing: Vec<PathBuf>,
+    /// Those of them that are whole values of the request, such as its inputs. Others only stand in texts.
+    pub(super) exact: Vec<PathBuf>,
     /// Paths that do not exist.
     pub(super) missing: Vec<PathBuf>,
     /// Directories that are only passed on the way: `a` in `a/../b`.
@@ -109,6 +111,7 @@ impl<'a> Search<'a> {
             None => Exact::Missing(path),
             Some(kind) => {
                 self.add(path.clone());
+                self.found.exact.push(path.clone());
                 if kind == Kind::Directory { Exact::Directory(path) } else { Exact::File(path) }
             }
         })

@@ -127,10 +127,40 @@ fn lay_out(layout: &mut Layout<'_>, mentions: &Mentions) -> Result<(), BlockedGi
         layout.check_missing(path)?;
     }
     named.sort_by_key(|named| named.path.components().count());
-    named.iter().try_for_each(|named| layout.give(named))?;
+    let is_exact = |named: &Named| mentions.exact.contains(&named.path);
+    if let Err(why) = give_all(layout, &named, is_exact) {
+        if why != BlockedGiven::TooMany {
+            return Err(why);
+        }
+        // Not some of the files that a text names: the results of the command would be wrong.
+        layout.start_over();
+        named.retain(is_exact);
+        give_all(layout, &named, is_exact)?;
+        layout.laid_out.warnings.push(RunWarning::TooMuchNamed { reason: why.to_string() });
+    }
     mentions.passed.iter().for_each(|path| layout.give_empty(path));
     // A directory comes before what is mounted in it.
     layout.laid_out.mounts.sort_by_key(|mount| mount.at.matches('/').count());
+    Ok(())
+}
+
+/// Gives everything that is named. A text can name a directory without need, so what is too large is then only left out.
+fn give_all(
+    layout: &mut Layout<'_>,
+    all: &[Named],
+    is_exact: impl Fn(&Named) -> bool,
+) -> Result<(), BlockedGiven> {
+    layout.named = all.iter().map(|named| named.path.clone()).collect();
+    for named in all {
+        match layout.give(named) {
+            Err(why @ (BlockedGiven::TooLarge { .. } | BlockedGiven::TooMixed { .. }))
+                if !is_exact(named) =>
+            {
+                layout.laid_out.warnings.push(RunWarning::TooMuchNamed { reason: why.to_string() });
+            }
+            given => given?,
+        }
+    }
     Ok(())
 }
 
