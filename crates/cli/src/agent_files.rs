@@ -1,4 +1,4 @@
-//! Finds the files that define sub-agents: `agents/*.md` of prowess, Claude Code and OpenCode.
+//! Finds the files that define sub-agents: `agents/*.md` of prowess, Claude Code and opencode.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;

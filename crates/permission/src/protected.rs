@@ -50,6 +50,7 @@ pub const PROTECTED_FILES: &[&str] = &[
     "*/.jj/*",
     "*/.husky",
     "*/.husky/*",
+    "*/head",
     "*/.pre-commit-config.yaml",
     "*/lefthook.y*ml",
     // Tasks of editors and of services that build.

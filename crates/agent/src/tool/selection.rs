@@ -6,7 +6,7 @@ use super::ToolKind;
 
 /// Which tools of an agent its model gets. By default, all.
 ///
-/// Tools are named as prowess, Claude Code or OpenCode name them. A name that no tool has selects nothing.
+/// Tools are named as prowess, Claude Code or opencode name them. A name that no tool has selects nothing.
 ///
 /// ```
 /// use prowess_agent::tool::{ToolKind, ToolSelection};

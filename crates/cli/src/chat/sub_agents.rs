@@ -92,7 +92,7 @@ impl ChatAgents {
         let settings = &self.config.settings;
         let ModelName::Of { provider, .. } = &settings.model.name else { return None };
         let name = found.definition.model.as_deref()?;
-        // OpenCode writes `PROVIDER/MODEL`.
+        // opencode writes `PROVIDER/MODEL`.
         let own = name.strip_prefix(provider.as_str()).and_then(|rest| rest.strip_prefix('/'));
         match skill_model::find(settings, own.unwrap_or(name)) {
             SkillModel::Use(model) => Some(model),

@@ -13,6 +13,8 @@ pub const PROTECTED_NAMES: &[&str] = &[
     ".svn",
     ".jj",
     ".husky",
+    // A directory with this file, `objects` and `refs` is a repository, whatever its name, and its `config` names programs.
+    "head",
     // Instructions, settings and skills of prowess and of other agents.
     ".agents",
     ".claude",

@@ -1,4 +1,4 @@
-//! Definitions of sub-agents in Markdown files, as prowess, Claude Code and OpenCode have them.
+//! Definitions of sub-agents in Markdown files, as prowess, Claude Code and opencode have them.
 
 use std::fmt;
 
@@ -49,7 +49,7 @@ impl AgentDefinition {
 
     /// Parses a file. The file's name is the default for `name`.
     ///
-    /// Returns `None` if the file defines no sub-agent: OpenCode's files can also define agents that only people start
+    /// Returns `None` if the file defines no sub-agent: opencode's files can also define agents that only people start
     /// (`mode: primary`), and can be switched off.
     ///
     /// # Errors
@@ -95,7 +95,7 @@ fn tools(file: &Frontmatter<'_>) -> Result<ToolSelection, DefinitionError> {
         None | Some(Value::Null) => tools,
         Some(Value::Map(rules)) => {
             let denied = rules.iter().filter(|(_, rule)| denies(rule)).map(|(tool, _)| tool.as_str());
-            // In OpenCode, `edit` stands for everything that changes files.
+            // In opencode, `edit` stands for everything that changes files.
             let denied: Vec<&str> = denied.collect();
             let writes = denied.contains(&"edit").then_some("write");
             tools.without(denied.iter().copied().chain(writes))
@@ -129,7 +129,7 @@ fn separate(text: &str) -> Vec<&str> {
     split.filter(|name| !name.is_empty()).collect()
 }
 
-/// OpenCode's tools: each is on unless it is switched off, and `*` stands for all.
+/// opencode's tools: each is on unless it is switched off, and `*` stands for all.
 fn switched(switches: &[(String, Value)]) -> Result<ToolSelection, DefinitionError> {
     let (mut on, mut off, mut all) = (Vec::new(), Vec::new(), true);
     for (tool, value) in switches {

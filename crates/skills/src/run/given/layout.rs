@@ -310,8 +310,14 @@ impl<'a> Layout<'a> {
             if child.as_ref().is_some_and(|child| contents.withheld.contains_key(child)) {
                 continue;
             }
-            // The command cannot read it either.
-            let Ok(entries) = std::fs::read_dir(&directory) else { continue };
+            let Ok(entries) = std::fs::read_dir(&directory) else {
+                // Nobody knows what lies in it, and a command could open it by name.
+                match child {
+                    Some(child) => drop(contents.withheld.insert(child, true)),
+                    None => return Err(BlockedGiven::Unreadable { path: self.named_path(&named.path) }),
+                }
+                continue;
+            };
             let entries: Vec<_> = entries.filter_map(Result::ok).take(self.left + 1).collect();
             let left = self.left.checked_sub(entries.len());
             self.left = left.ok_or_else(|| BlockedGiven::TooLarge { path: self.named_path(&named.path) })?;
