@@ -73,8 +73,8 @@ pub(super) struct ChatAgents {
     /// The options of the command line, which override the configuration.
     flags: Vec<Flag>,
     pub(super) model: Arc<dyn Model>,
-    /// The models that skills can choose. A key may come from a program, so each model is made once.
-    skill_models: SkillModels,
+    /// The models that skills and sub-agents can choose. A key may come from a program, so each model is made once.
+    pub(super) skill_models: SkillModels,
     pub(super) store: SqliteStore,
     /// The working directory of the person.
     pub(super) directory: PathBuf,

@@ -328,6 +328,35 @@ fn a_definition_in_the_configuration_can_inherit_the_model() {
     assert_eq!(model.requests()[1]["model"], "m");
 }
 
+/// As with skills: the task goes on with the model of the chat.
+#[test]
+fn a_model_that_does_not_exist_is_replaced_with_a_notice() {
+    let ask = |name: &str| Answer::call("task", json!({"description": "Look.", "subagent_type": name}));
+    let model = FakeModel::start(vec![
+        ask("foreign"),
+        Answer::text("Seen."),
+        Answer::text("It has seen."),
+        ask("missing"),
+        Answer::status(404, "The model `gone` does not exist."),
+        Answer::text("Seen."),
+        Answer::text("It has seen."),
+    ]);
+    let world = world(&model);
+    world.file(&format!("{USERS}/foreign.md"), &agent("model: sonnet\n", "Look."));
+    world.file(&format!("{USERS}/missing.md"), &agent("model: gone\n", "Look."));
+    for notice in [
+        "sub-agent 'foreign' asks for the model `sonnet`; fake:m is used instead: anthropic has that model",
+        "sub-agent 'missing' asks for the model `gone`; fake:m is used instead: ",
+    ] {
+        let output = world.output(&["chat", "--json", "look"]);
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && shown.contains("It has seen."), "{shown}");
+        assert_eq!(shown.matches(notice).count(), 1, "{shown}");
+    }
+    let models: Vec<Value> = model.requests().iter().map(|request| request["model"].clone()).collect();
+    assert_eq!(models, ["m", "m", "m", "m", "gone", "m", "m"]);
+}
+
 #[test]
 fn a_projects_sub_agents_are_used_only_while_they_are_trusted() {
     let hello = || Answer::text("Hello.");
