@@ -62,7 +62,7 @@ impl ChatAgents {
         let definition = &found.definition;
         let own = tree.tree(thread);
         let prompt = if definition.tools.has_skills() {
-            prompt(&own)
+            prompt(&own, &definition.tools)
         } else {
             with_places(PROMPT_WITHOUT_SKILLS, &own)
         };
