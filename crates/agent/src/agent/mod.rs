@@ -32,7 +32,6 @@ pub use self::thread::Thread;
 pub use self::turn::TurnStatus;
 pub use self::watcher::{NoWatcher, ThreadUpdate, Watcher};
 use crate::id::ThreadId;
-use crate::middleware::SkillsState;
 use crate::middleware::contract::MiddlewareFactory;
 use crate::model::Model;
 use crate::thread::{ThreadStore, sub_agent_threads};
@@ -170,9 +169,9 @@ impl Agent {
         self.0.middleware.iter().any(|middleware| middleware.name() == name)
     }
 
-    /// Whether its model gets tools for skills.
-    pub(crate) fn has_skill_tools(&self) -> bool {
-        self.has_middleware(SkillsState::OWNER) && self.0.selection.has_skills()
+    /// Which of all tools its model gets.
+    pub(crate) fn selection(&self) -> &ToolSelection {
+        &self.0.selection
     }
 }
 

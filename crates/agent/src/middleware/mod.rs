@@ -48,7 +48,7 @@ pub use self::hooks::{
     HookProblem, HookSet, HookSkill, Hooks, MAX_HOOK_OUTPUT, MAX_HOOK_TIMEOUT, MAX_HOOKS,
 };
 pub use self::memory::{MAX_MEMORY_BYTES, Memory};
-pub use self::skills::{SkillModel, SkillModels, SkillUse, Skills, SkillsState};
+pub use self::skills::{SkillModel, SkillModels, SkillUse, Skills, SkillsState, SubAgentModel};
 pub use self::state_files::{MAX_STATE_BYTES, MAX_STATE_FILES, StateFiles};
 pub use self::sub_agents::{
     AgentDefinition, AgentName, AgentNameError, DefinitionError, GENERAL_AGENT, MAX_DEFINITION_BYTES,

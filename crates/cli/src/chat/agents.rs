@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context as _, Result, anyhow, bail};
 use prowess_agent::cost::Price;
 use prowess_agent::middleware::{CostLimit, Hooks, SandboxedHooks, SkillModels, Skills, SubAgents};
+use prowess_agent::tool::{ToolKind, ToolSelection};
 use prowess_agent::{Agent, AgentOptions, Model, ThreadId, ThreadStore, TurnLimits};
 use prowess_backend::VirtualPath;
 use prowess_catalog::Catalog;
@@ -13,7 +14,9 @@ use prowess_mcp::client::{Patience, ServerFiles, ServerTools, Servers};
 use prowess_permission::real_path::real_path;
 use prowess_permission::{Broker, FileApprovals, Permissions};
 use prowess_skills::options::SkillPaths;
-use prowess_skills::{Capabilities, Dialect, Lifetime, RunSetup, SessionOptions, SkillSession};
+use prowess_skills::{
+    Capabilities, Dialect, Lifetime, RunSetup, SessionOptions, SkillSession, SkillToolKind,
+};
 use prowess_store::SqliteStore;
 use prowess_workspace::tree::{self, Tree};
 use prowess_workspace::{Artifacts, Network, Runner, Scope};
@@ -52,10 +55,13 @@ const NEW_SKILLS: &str = ".prowess/skills";
 const PROMPT: &str = "You are an agent in a person's terminal. You work for that person, with skills and tools. \
 Look at the skills first: if one fits the task, load it and follow it, and unload it when it is no longer needed. Paths mean the \
 same in all tools. {project} is the directory that the person works in. {skills}/NAME has the files of a skill. {work} is your \
-own workspace. Commands of skills run in a sandbox, which has a file of the project only if the command names its path below \
-{project}. They cannot change the project: let them write to {work}/out, and copy a result with copy_file. \
+own workspace. {commands}\
 Some calls wait until the person allows them. If a call is refused, do not work around that: say what you need. \
 Be brief. Write in Markdown.";
+
+/// The part of the system prompt about commands, for agents that can run some.
+const COMMANDS: &str = "Commands of skills run in a sandbox, which has a file of the project only if the command names its \
+path below {project}. They cannot change the project: let them write to {work}/out{copies}. ";
 
 /// The session options of a chat: how skills are shown to the model and loaded.
 pub(crate) fn session_options(settings: &SkillSettings) -> SessionOptions {
@@ -74,8 +80,8 @@ pub(super) struct ChatAgents {
     /// The options of the command line, which override the configuration.
     flags: Vec<Flag>,
     pub(super) model: Arc<dyn Model>,
-    /// The models that skills can choose. A key may come from a program, so each model is made once.
-    skill_models: SkillModels,
+    /// The models that skills and sub-agents can choose. A key may come from a program, so each model is made once.
+    pub(super) skill_models: SkillModels,
     pub(super) store: SqliteStore,
     /// The working directory of the person.
     pub(super) directory: PathBuf,
@@ -274,7 +280,7 @@ impl ChatAgents {
         };
         let mut agent = Agent::deep_builder(Arc::clone(&self.model))
             .name(NAME)
-            .prompt(prompt(&tree.tree()))
+            .prompt(prompt(&tree.tree(), &ToolSelection::default()))
             .middleware(ThreadDirectory(self.directory.clone()))
             .middleware(OwnArtifacts)
             .middleware(manner)
@@ -370,9 +376,12 @@ impl ChatAgents {
     }
 }
 
-/// The system prompt, with the paths that the model sees.
-pub(super) fn prompt(tree: &Tree) -> String {
-    with_places(PROMPT, tree)
+/// The system prompt for an agent with these tools, with the paths that the model sees.
+pub(super) fn prompt(tree: &Tree, tools: &ToolSelection) -> String {
+    let can_run = tools.has_kind(ToolKind::Skill(SkillToolKind::Run));
+    let copies = if tools.has_kind(ToolKind::Copy) { ", and copy a result with copy_file" } else { "" };
+    let commands = if can_run { COMMANDS.replace("{copies}", copies) } else { String::new() };
+    with_places(&PROMPT.replace("{commands}", &commands), tree)
 }
 
 /// A text with the paths that the model sees.

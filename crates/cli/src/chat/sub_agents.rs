@@ -3,16 +3,14 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use prowess_agent::middleware::SkillModel;
-use prowess_agent::{Agent, DeepAgentBuilder, Model, ThreadId};
+use prowess_agent::middleware::{AgentDefinition, SkillModel, SubAgentModel};
+use prowess_agent::{Agent, DeepAgentBuilder, ThreadId};
 use prowess_mcp::client::ServerTools;
 use prowess_permission::{Decision, Permissions, Rule, RuleSource};
 
 use super::agents::{ChatAgents, NAME, prompt, with_places};
-use super::skill_model;
 use super::tree::ChatTree;
 use crate::agent_files::{FoundAgent, Owner};
-use crate::config::ModelName;
 
 /// The system prompt of a sub-agent without skills.
 const PROMPT_WITHOUT_SKILLS: &str = "You work on one task for another agent, in a person's terminal. Your response is all \
@@ -64,7 +62,7 @@ impl ChatAgents {
         let definition = &found.definition;
         let own = tree.tree();
         let prompt = if definition.tools.has_skills() {
-            prompt(&own)
+            prompt(&own, &definition.tools)
         } else {
             with_places(PROMPT_WITHOUT_SKILLS, &own)
         };
@@ -80,24 +78,22 @@ impl ChatAgents {
             let skills = self.skills(tree, with_rules(&self.skill_permissions(&tree.thread_files), &rules));
             agent = agent.skills(skills).permissions(with_rules(&self.file_permissions(thread), &rules));
         }
-        if let Some(model) = self.model_of(found) {
-            agent = agent.model(model);
-        }
+        let agent = self.with_model(agent, definition);
         let built = agent.select_tools(definition.tools.clone()).build_sub_agent();
         built.map_err(|error| anyhow!("{error}"))
     }
 
-    /// The model that a sub-agent wants, if the provider of the chat has it.
-    fn model_of(&self, found: &FoundAgent) -> Option<Arc<dyn Model>> {
-        let settings = &self.config.settings;
-        let ModelName::Of { provider, .. } = &settings.model.name else { return None };
-        let name = found.definition.model.as_deref()?;
-        // opencode writes `PROVIDER/MODEL`.
-        let own = name.strip_prefix(provider.as_str()).and_then(|rest| rest.strip_prefix('/'));
-        match skill_model::find(settings, own.unwrap_or(name)) {
-            SkillModel::Use(model) => Some(model),
-            _ => None,
-        }
+    /// Gives a sub-agent the model that its definition names. If the provider of the chat does not have it, the model of the
+    /// chat stays, and a notice says so.
+    fn with_model(&self, agent: DeepAgentBuilder, definition: &AgentDefinition) -> DeepAgentBuilder {
+        let Some(wanted) = &definition.model else { return agent };
+        let (models, own) = (self.skill_models.clone(), Arc::clone(&self.model));
+        // It also decides how long the conversation can be.
+        let agent = match models.get(wanted) {
+            SkillModel::Use(model) => agent.model(model),
+            _ => agent,
+        };
+        agent.middleware(SubAgentModel::new(models, definition.name.as_str(), wanted, own))
     }
 }
 

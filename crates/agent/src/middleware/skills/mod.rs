@@ -20,7 +20,7 @@ use prowess_skills::{SkillDelta, SkillService, SkillSessionBuilder, SkillView};
 
 use self::in_thread::ThreadSkills;
 pub(crate) use self::listed_call::preapproving_skill;
-pub use self::model_choice::{SkillModel, SkillModels};
+pub use self::model_choice::{SkillModel, SkillModels, SubAgentModel};
 pub(crate) use self::restriction::InheritedRestriction;
 use self::state::SkillsDelta;
 pub use self::state::{SkillUse, SkillsState};

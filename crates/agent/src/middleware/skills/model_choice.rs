@@ -1,15 +1,18 @@
-//! `model` and `effort` of loaded skills: which model is called while they are loaded, and how much it reasons.
+//! `model` and `effort` of loaded skills: which model is called while they are loaded, and how much it reasons. `model` of
+//! sub-agents is looked up in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Debug};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use async_trait::async_trait;
 use prowess_base::text::cut;
 use prowess_skills::SkillView;
 use prowess_skills::prowess_catalog::skill::Extensions;
 use prowess_skills::prowess_catalog::untrusted::one_line;
 
 use crate::agent::NextModel;
+use crate::middleware::{Middleware, MiddlewareContext};
 use crate::model::{Effort, Model, ModelError, ModelErrorKind, ModelResponse};
 
 /// How much of a name that a skill wrote is shown to a person, in characters.
@@ -70,7 +73,8 @@ impl SkillModels {
         Self(Arc::new(Inner { find: Box::new(find), known: Mutex::default(), told: Mutex::default() }))
     }
 
-    fn get(&self, name: &str) -> SkillModel {
+    /// What the agent has for a name.
+    pub fn get(&self, name: &str) -> SkillModel {
         let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.entry(name.to_owned()).or_insert_with(|| (self.0.find)(name)).clone()
     }
@@ -82,17 +86,16 @@ impl SkillModels {
     }
 
     /// Tells the person that the thread's own model is called instead.
-    fn tell(&self, skill: &str, name: &str, reason: &str, next: &NextModel<'_>) {
+    fn tell(&self, by: &str, name: &str, reason: &str, next: &NextModel<'_>) {
         let (name, reason) = (one_line(name), one_line(reason));
         let text = format!(
-            "skill '{}' asks for the model `{}`; {} is used instead: {}",
-            one_line(skill),
+            "{by} asks for the model `{}`; {} is used instead: {}",
             cut(&name, MAX_SHOWN),
             next.model.name(),
             cut(&reason, MAX_REASON)
         );
         if self.0.told.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone()) {
-            tracing::warn!(skill, %text, "A skill's model is not available");
+            tracing::warn!(by, %text, "A wanted model is not available");
             next.notice(&text);
         }
     }
@@ -104,9 +107,10 @@ impl Debug for SkillModels {
     }
 }
 
-/// The `model` of a loaded skill.
+/// The `model` of a loaded skill or of a sub-agent.
 pub(super) struct WantedModel {
-    skill: String,
+    /// Who wants it, as in "skill 'review'".
+    by: String,
     name: String,
 }
 
@@ -114,32 +118,72 @@ pub(super) struct WantedModel {
 pub(super) fn wanted(skills: &SkillView) -> Option<WantedModel> {
     let (skill, name) = last(skills, |extensions| extensions.model.clone())?;
     let name = name.trim();
-    (name != "inherit").then(|| WantedModel { skill, name: name.to_owned() })
+    let by = || format!("skill '{}'", one_line(&skill));
+    (name != "inherit").then(|| WantedModel { by: by(), name: name.to_owned() })
 }
 
-/// Makes a call with the model that a skill wants. If there is no such model, the thread's own model is called.
+/// Makes a call with the wanted model. If there is no such model, the thread's own model is called.
 pub(super) async fn call(
     wanted: WantedModel,
     models: &SkillModels,
     mut next: NextModel<'_>,
 ) -> Result<ModelResponse, ModelError> {
-    let WantedModel { skill, name } = wanted;
+    let WantedModel { by, name } = wanted;
     let own = next.clone();
     match models.get(&name) {
         SkillModel::Own => return own.call().await,
         SkillModel::Unavailable { reason } => {
-            models.tell(&skill, &name, &reason, &own);
+            models.tell(&by, &name, &reason, &own);
             return own.call().await;
         }
         SkillModel::Use(model) => next.model = model,
     }
     match next.call().await {
         Err(error) if error.kind == ModelErrorKind::NoSuchModel => {
-            models.tell(&skill, &name, &error.message, &own);
+            models.tell(&by, &name, &error.message, &own);
             models.forget(&name, error.message);
             own.call().await
         }
         response => response,
+    }
+}
+
+/// The model of a sub-agent, as middleware: the one that its definition names. If there is no such model, or its provider
+/// does not have it, another one is called, and a notice says so.
+#[derive(Clone, Debug)]
+pub struct SubAgentModel {
+    models: SkillModels,
+    agent: String,
+    wanted: String,
+    instead: Arc<dyn Model>,
+}
+
+impl SubAgentModel {
+    /// The model `wanted` of `models` for the sub-agent of this name, or else the model `instead`.
+    pub fn new(
+        models: SkillModels,
+        agent: impl Into<String>,
+        wanted: impl Into<String>,
+        instead: Arc<dyn Model>,
+    ) -> Self {
+        Self { models, agent: agent.into(), wanted: wanted.into(), instead }
+    }
+}
+
+#[async_trait]
+impl Middleware for SubAgentModel {
+    fn name(&self) -> &str {
+        "sub_agent_model"
+    }
+
+    async fn wrap_model_call(
+        &self,
+        _: MiddlewareContext<'_>,
+        mut next: NextModel<'_>,
+    ) -> Result<ModelResponse, ModelError> {
+        next.model = Arc::clone(&self.instead);
+        let by = format!("sub-agent '{}'", one_line(&self.agent));
+        call(WantedModel { by, name: self.wanted.clone() }, &self.models, next).await
     }
 }
 

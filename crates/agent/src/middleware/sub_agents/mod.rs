@@ -85,6 +85,18 @@ struct SubAgent {
     agent: Agent,
 }
 
+impl SubAgent {
+    /// Whether it has skills. They also guard their files.
+    fn has_skills(&self) -> bool {
+        self.agent.has_middleware(SkillsState::OWNER)
+    }
+
+    /// Whether its model gets tools for skills.
+    fn has_skill_tools(&self) -> bool {
+        self.has_skills() && self.agent.selection().has_skills()
+    }
+}
+
 impl SubAgents {
     /// Starts with one sub-agent for any task.
     pub fn new(general_purpose: Agent) -> Self {
@@ -157,13 +169,13 @@ impl SubAgents {
         let notice = (self.find(wanted).is_none()).then(|| no_such_agent(&forked.name, wanted));
         let arguments = forked.arguments.as_deref().map(|arguments| format!(" Arguments: {arguments}"));
         let arguments = arguments.unwrap_or_default();
-        let task = if sub_agent.agent.has_skill_tools() {
+        let task = if sub_agent.has_skill_tools() {
             format!("Follow the skill '{}', which is loaded.{arguments}", forked.name)
         } else {
             format!("Follow these instructions.{arguments}\n\n{}", forked.instructions)
         };
         // A sub-agent without tools for skills may read the files of this one, too.
-        let is_gated = sub_agent.agent.has_middleware(SkillsState::OWNER);
+        let is_gated = sub_agent.has_skills();
         let seeds = if is_gated { SkillsState::seeds(forked.deltas) } else { Vec::new() };
         if let Some(notice) = &notice {
             (context.progress)(notice);
@@ -187,7 +199,7 @@ impl SubAgents {
     /// Hands a task to a sub-agent.
     async fn task(&self, name: &str, task: String, context: ToolContext<'_>) -> ToolOutput {
         let Some((name, sub_agent)) = self.find(name) else { return self.unknown().into() };
-        let inherits = self.0.inherit && sub_agent.agent.has_skill_tools();
+        let inherits = self.0.inherit && sub_agent.has_skill_tools();
         let skills = SkillsState::of(context.states).filter(|_| inherits);
         let seeds = skills.map(SkillsState::inheritance).unwrap_or_default();
         self.run_task(name, sub_agent, task, seeds, context).await
@@ -212,7 +224,7 @@ impl SubAgents {
         let restriction = InheritedRestriction::seed(context.middleware, &seeds);
         seeds.extend(restriction);
         seeds.push(StateChange::new::<Depth>(NAME, &(depth + 1)));
-        if sub_agent.agent.has_middleware(SkillsState::OWNER) {
+        if sub_agent.has_skills() {
             seeds.extend(SkillsState::of(context.states).map(SkillsState::led).unwrap_or_default());
         }
         let mut limits = self.0.limits.unwrap_or_else(|| sub_agent.agent.limits());

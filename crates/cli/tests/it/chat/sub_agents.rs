@@ -328,6 +328,62 @@ fn a_definition_in_the_configuration_can_inherit_the_model() {
     assert_eq!(model.requests()[1]["model"], "m");
 }
 
+/// As with skills: the task goes on with the model of the chat.
+#[test]
+fn a_model_that_does_not_exist_is_replaced_with_a_notice() {
+    let ask = |name: &str| Answer::call("task", json!({"description": "Look.", "subagent_type": name}));
+    let model = FakeModel::start(vec![
+        ask("foreign"),
+        Answer::text("Seen."),
+        Answer::text("It has seen."),
+        ask("missing"),
+        Answer::status(404, "The model `gone` does not exist."),
+        Answer::text("Seen."),
+        Answer::text("It has seen."),
+    ]);
+    let world = world(&model);
+    world.file(&format!("{USERS}/foreign.md"), &agent("model: sonnet\n", "Look."));
+    world.file(&format!("{USERS}/missing.md"), &agent("model: gone\n", "Look."));
+    for notice in [
+        "sub-agent 'foreign' asks for the model `sonnet`; fake:m is used instead: anthropic has that model",
+        "sub-agent 'missing' asks for the model `gone`; fake:m is used instead: ",
+    ] {
+        let output = world.output(&["chat", "--json", "look"]);
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && shown.contains("It has seen."), "{shown}");
+        assert_eq!(shown.matches(notice).count(), 1, "{shown}");
+    }
+    let models: Vec<Value> = model.requests().iter().map(|request| request["model"].clone()).collect();
+    assert_eq!(models, ["m", "m", "m", "m", "gone", "m", "m"]);
+}
+
+/// A prompt recommends nothing that the sub-agent does not have.
+#[test]
+fn the_prompt_of_a_sub_agent_is_about_its_tools() {
+    let names = ["full", "plain", "loads"];
+    let ask = |name: &str| Answer::call("task", json!({"description": "Look.", "subagent_type": name}));
+    let answers =
+        names.iter().flat_map(|name| [ask(name), Answer::text("Done."), Answer::text("It is done.")]);
+    let model = FakeModel::start(answers.collect());
+    let world = world(&model);
+    for (name, fields) in [("full", ""), ("plain", "tools: Bash\n"), ("loads", "tools: Skill, Read\n")] {
+        world.file(&format!("{USERS}/{name}.md"), &agent(fields, "Work."));
+        assert_eq!(world.stdout(&["chat", "go"]), "It is done.\n");
+    }
+    let systems: Vec<String> = model
+        .requests()
+        .iter()
+        .skip(1)
+        .step_by(3)
+        .map(|request| request["messages"][0].to_string())
+        .collect();
+    for (system, (runs, copies)) in systems.iter().zip([(true, true), (true, false), (false, false)]) {
+        assert_eq!(system.contains("Commands of skills run in a sandbox"), runs, "{system}");
+        assert_eq!(system.contains("copy_file"), copies, "{system}");
+    }
+    assert!(systems[1].contains("let them write to `/work/out`. Some calls"), "{}", systems[1]);
+}
+
 #[test]
 fn a_projects_sub_agents_are_used_only_while_they_are_trusted() {
     let hello = || Answer::text("Hello.");
