@@ -61,7 +61,7 @@ pub enum WorkspaceError {
     /// A local file that a command should see is refused.
     #[error("the run cannot see `{path}`: {reason}")]
     Given {
-        /// Its real path.
+        /// Its path, as commands see it.
         path: String,
         /// Why.
         reason: String,

@@ -186,7 +186,7 @@ fn a_thread_goes_with_all_that_belongs_to_it() {
     }
     assert_eq!(workspaces(&world, gone).len(), 1, "the command had a workspace");
     let task = sub_agents(&world).remove(0);
-    assert_eq!(workspaces(&world, &task).len(), 1, "and so had the sub-agent's");
+    assert_eq!(workspaces(&world, &task).len(), 0, "which it shared with the sub-agent");
     assert!(scopes(&world).contains(&format!("thread:{gone}")), "{:?}", scopes(&world));
     assert_eq!(blobs(&world), 3, "two versions of the one, one of the other");
 
@@ -203,7 +203,7 @@ fn a_thread_goes_with_all_that_belongs_to_it() {
     pty.type_line("y");
     assert_eq!(pty.wait(), Some(0), "{}", pty.screen());
     assert_eq!(ids(&world), std::slice::from_ref(kept));
-    assert!(pty.screen().contains("2 workspaces, "), "{}", pty.screen());
+    assert!(pty.screen().contains("1 workspace, "), "{}", pty.screen());
     assert!(!files.exists() && workspaces(&world, gone).is_empty());
     assert_eq!(workspaces(&world, &task), Vec::<PathBuf>::new());
     assert_eq!(scopes(&world), [format!("thread:{kept}")], "its artifacts went, and the other's stayed");

@@ -61,7 +61,7 @@ impl<'a> RunDriver<'a> {
         let own = self.runnable(name)?;
         let shell = shell_for(&own)?;
         let given_to = (self.caller == Caller::Person).then(|| Arc::clone(&own));
-        let given = self.view.given(&runner.setup.tree, request, given_to.clone()).await;
+        let given = self.view.given(&runner.setup, request, given_to.clone()).await;
         let given = given.map_err(|why| self.blocked(name, &why))?;
         let staged = self.stage_skills(&own, skills).await?;
         let network = request

@@ -213,6 +213,29 @@ async fn a_failure_names_the_files_that_were_not_given() {
 }
 
 #[tokio::test]
+async fn a_writable_directory_is_neither_read_only_nor_unseen() {
+    let mut project = Project::new().file("src/a.txt", "a\n");
+    project.runs.writable = vec!["dist".parse().unwrap()];
+    let report = project.run("echo new > /project/dist/new.txt; echo no > /project/src/no.txt").await;
+    assert_eq!(report["project_files"][0]["path"], "/project/dist/new.txt", "{report}");
+    let all = warnings(&report);
+    assert!(!all.iter().any(|warning| warning.contains("/project/dist")), "{all:?}");
+    assert!(all.iter().any(|warning| warning.starts_with("`/project/src/no.txt` does not exist")), "{all:?}");
+    let failed =
+        project.run("cd /project; echo part > dist/part.txt; echo dist/part.txt src/a.txt; exit 3").await;
+    let all = warnings(&failed);
+    assert!(!all.iter().any(|warning| warning.contains("did not see")), "{all:?}");
+    let failed = project
+        .run("D=/project/dist; echo part > $D/more.txt; echo dist/more.txt src/a.txt >&2; exit 3")
+        .await;
+    let all = warnings(&failed);
+    assert!(
+        all.iter().any(|warning| warning.starts_with("the command did not see `/project/src/a.txt`; ")),
+        "{all:?}"
+    );
+}
+
+#[tokio::test]
 async fn case_112_withheld_files_are_refused_by_name_by_link_and_by_alias() {
     let project = Project::new()
         .file(".env", "KEY=1\n")

@@ -23,6 +23,7 @@ use self::disk::Disk;
 use self::layout::{AskedFile, Layout, Named};
 use self::mention::{Exact, Mentions, Search};
 use self::review::Review;
+use crate::run::RunSetup;
 use crate::view::SkillView;
 
 /// What a run is given.
@@ -63,15 +64,15 @@ impl SkillView {
     /// The request names something that must not be read, or too much.
     pub(super) async fn given(
         &self,
-        tree: &Tree,
+        setup: &RunSetup,
         request: &RunRequest,
         given_to: Option<Arc<SkillEntry>>,
     ) -> Result<Given, BlockedGiven> {
-        if tree.prefixes().is_empty() {
+        if setup.tree.prefixes().is_empty() {
             return Ok(Given { inputs: request.inputs.clone(), ..Given::default() });
         }
-        let (view, tree, request) = (self.clone(), tree.clone(), request.clone());
-        let found = tokio::task::spawn_blocking(move || find(&view, &tree, &request, given_to.as_deref()));
+        let (view, setup, request) = (self.clone(), setup.clone(), request.clone());
+        let found = tokio::task::spawn_blocking(move || find(&view, &setup, &request, given_to.as_deref()));
         match found.await {
             Ok(found) => found,
             Err(failed) => std::panic::resume_unwind(failed.into_panic()),
@@ -81,10 +82,11 @@ impl SkillView {
 
 fn find(
     view: &SkillView,
-    tree: &Tree,
+    setup: &RunSetup,
     request: &RunRequest,
     given_to: Option<&SkillEntry>,
 ) -> Result<Given, BlockedGiven> {
+    let tree = &setup.tree;
     let mut layout = Layout::new(view, tree, given_to);
     let mut search = Search::new(tree.prefixes(), &Disk);
     search.text(&request.command);
@@ -96,7 +98,11 @@ fn find(
 
     let given = layout.laid_out;
     let mut warnings = given.warnings;
-    let missing: Vec<String> = mentions.missing.iter().filter_map(|path| tree.shown(path)).collect();
+    // The command can make new files there.
+    let writable = setup.writable_directories();
+    let is_read_only = |path: &&PathBuf| !writable.iter().any(|directory| path.starts_with(directory));
+    let missing = mentions.missing.iter().filter(is_read_only);
+    let missing: Vec<String> = missing.filter_map(|path| tree.shown(path)).collect();
     if !missing.is_empty() {
         let out = format!("{}/out", tree.work());
         warnings.push(RunWarning::NotInProject { paths: missing, out });
@@ -105,7 +111,8 @@ fn find(
         warnings.push(RunWarning::NotLookedUp);
     }
     let directory = directory.and_then(|path| tree.shown(&path));
-    let review = Review::new(view, tree, request, given.binds);
+    let seen = given.binds.into_iter().chain(writable).collect();
+    let review = Review::new(view, tree, request, seen);
     Ok(Given {
         mounts: given.mounts,
         paths: given.paths,
