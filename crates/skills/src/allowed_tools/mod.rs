@@ -19,6 +19,7 @@ use crate::view::SkillView;
 /// The directory in which commands see skills.
 const STAGED_SKILLS: &str = "/skills";
 /// The name that skills use for reaching hosts.
+#[cfg(feature = "run")]
 const FETCH: &str = "WebFetch";
 
 /// The meaning of `allowed-tools`.
@@ -188,6 +189,7 @@ impl SkillView {
     }
 
     /// Whether the loaded skill called `skill` preapproves that its commands reach this host.
+    #[cfg(feature = "run")]
     pub(crate) fn preapproves_host(&self, skill: &str, host: &str) -> bool {
         let options = self.engine().options();
         let call = CheckedCall::new(FETCH).argument(host);
