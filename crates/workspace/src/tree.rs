@@ -149,6 +149,14 @@ impl Tree {
 }
 
 /// Whether a real path cannot be used for its directory, because the tree has another place there.
+///
+/// ```
+/// use std::path::Path;
+/// use prowess_workspace::tree::is_taken;
+///
+/// assert!(is_taken(Path::new("/work/site")));
+/// assert!(!is_taken(Path::new("/home/ada/site")));
+/// ```
 pub fn is_taken(real: &Path) -> bool {
     let places = [PROJECT, SKILLS, WORK, EARLIER].map(Path::new);
     places.iter().any(|place| real.starts_with(place) || place.starts_with(real))

@@ -14,6 +14,24 @@ use prowess_catalog::{Catalog, Storage};
 /// The local files of all skills of a catalog, read-only, each skill in a directory of its name.
 ///
 /// It has every skill of the catalog. The file tools hide the skills that an agent may not see.
+///
+/// ```
+/// use prowess_agent::tree_files::SkillDirectories;
+/// use prowess_backend::{Backend, VirtualPath};
+/// use prowess_catalog::{Catalog, Root, ScanOptions};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # std::fs::create_dir(scratch.path().join("greet"))?;
+/// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+/// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
+/// let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+/// let skills = SkillDirectories::new(move || catalog.clone());
+/// assert!(skills.stat(&VirtualPath::parse("/greet/SKILL.md")?).await.is_ok());
+/// # Ok(())
+/// # }
+/// ```
 pub struct SkillDirectories {
     catalog: Box<dyn Fn() -> Catalog + Send + Sync>,
 }

@@ -26,7 +26,7 @@ pub struct ToolNames {
     /// For each name that skills use, the tools that it stands for. The default has the names and tools of
     /// [`LISTED_TOOLS`]; the other names there stand for the same tools.
     pub aliases: BTreeMap<String, Vec<String>>,
-    /// The tools that [`AllowedTools::Restrict`] never blocks. `load_skill`, `unload_skill` and `read_file` also stand for
+    /// The tools that [`AllowedTools::Restrict`](super::AllowedTools::Restrict) never blocks. `load_skill`, `unload_skill` and `read_file` also stand for
     /// the tools of other dialects that load skills, unload skills and read documents of skills.
     pub always_allowed: BTreeSet<String>,
 }

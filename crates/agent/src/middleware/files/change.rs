@@ -41,6 +41,21 @@ pub enum ChangeAllowed {
 }
 
 /// Is told about changes of files, such as to keep a record of them.
+///
+/// ```
+/// use async_trait::async_trait;
+/// use prowess_agent::middleware::{ChangeWatcher, FileChange};
+///
+/// #[derive(Debug)]
+/// struct Printed;
+///
+/// #[async_trait]
+/// impl ChangeWatcher for Printed {
+///     async fn changed(&self, change: FileChange) {
+///         println!("{} has {} bytes now", change.path.display(), change.after.len());
+///     }
+/// }
+/// ```
 #[async_trait]
 pub trait ChangeWatcher: Debug + Send + Sync {
     /// A file was changed. No other change is made by the file tools until this returns.
