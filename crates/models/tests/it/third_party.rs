@@ -106,7 +106,7 @@ async fn failures_have_their_kinds() {
     for (name, kind) in [
         ("busy", ModelErrorKind::RateLimited),
         ("too-long", ModelErrorKind::ContextTooLong),
-        ("nobody", ModelErrorKind::Invalid),
+        ("nobody", ModelErrorKind::NoSuchModel),
     ] {
         for model in models(name) {
             let error = failure(&*model).await;
