@@ -1,6 +1,6 @@
 //! The real path of a file: absolute, with every link followed. Rules compare real paths.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
@@ -121,6 +121,46 @@ impl RealPath {
     }
 }
 
+/// Finds the real paths of many files, and looks at each directory once. Use it for files that are checked together: a
+/// directory that is replaced meanwhile is not looked at again.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use prowess_permission::RealPath;
+/// use prowess_permission::real_path::RealPaths;
+///
+/// let mut paths = RealPaths::default();
+/// for file in ["/etc/hostname", "/etc/hosts"].map(Path::new) {
+///     assert_eq!(paths.find(file), RealPath::find(file));
+/// }
+/// ```
+#[derive(Debug, Default)]
+pub struct RealPaths {
+    /// Directories, their real paths, and whether the file system ignores letter case there.
+    directories: HashMap<PathBuf, (PathBuf, bool)>,
+}
+
+impl RealPaths {
+    /// [`RealPath::find`] with the directories that were looked at before.
+    pub fn find(&mut self, path: &Path) -> RealPath {
+        let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+            return RealPath::find(path);
+        };
+        let (above, ignored_above) = self.directories.entry(directory.to_owned()).or_insert_with(|| {
+            let real = real_path(directory);
+            let ignored = ignores_case(&real);
+            (real, ignored)
+        });
+        let real = above.join(name);
+        if std::fs::read_link(&real).is_ok() {
+            return RealPath::find(path);
+        }
+        let ignores_case = *ignored_above || ignores_case_of_name(&real);
+        RealPath::known(&real, path, ignores_case)
+    }
+}
+
 /// The real path of an absolute path. Parts that do not exist or cannot be read stay as they are.
 ///
 /// ```
@@ -179,13 +219,14 @@ fn names(path: &Path) -> impl Iterator<Item = OsString> {
 /// ```
 #[must_use]
 pub fn ignores_case(real: &Path) -> bool {
-    real.ancestors().any(|path| {
-        let Some(swapped) = path.file_name().and_then(swap_case) else { return false };
-        match (identity(path), identity(&path.with_file_name(swapped))) {
-            (Some(one), Some(other)) => one == other,
-            _ => false,
-        }
-    })
+    real.ancestors().any(ignores_case_of_name)
+}
+
+fn ignores_case_of_name(path: &Path) -> bool {
+    let swapped = path.file_name().and_then(swap_case);
+    // Most often there is nothing with the other name.
+    let other = swapped.and_then(|swapped| identity(&path.with_file_name(swapped)));
+    other.is_some_and(|other| identity(path) == Some(other))
 }
 
 /// Whether a name has letters whose case can be swapped.
@@ -240,6 +281,7 @@ mod tests {
         symlink(base.join("a"), base.join("absolute")).unwrap();
         symlink("a/new", base.join("dangling")).unwrap();
         symlink("loop", base.join("loop")).unwrap();
+        let mut many = RealPaths::default();
         for (given, expected) in [
             ("a/b/c", "a/b/c"),
             ("relative/c/d", "a/b/c/d"),
@@ -249,6 +291,10 @@ mod tests {
             ("missing/../relative", "a/b"),
         ] {
             assert_eq!(real_path(&base.join(given)), base.join(expected), "{given}");
+            // The second time, its directory is known.
+            for _ in 0..2 {
+                assert_eq!(many.find(&base.join(given)), RealPath::find(&base.join(given)), "{given}");
+            }
         }
         assert!(real_path(&base.join("loop/x")).starts_with(&base));
         assert_eq!(real_path(Path::new("/../..")), Path::new("/"));

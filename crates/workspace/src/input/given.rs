@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, Stat};
 
 use super::copy::{InputBudget, InputFailure, copy_beside};
-use super::local_file::{LocalFile, OpenedInput};
+use super::local_file::{LocalFile, OpenedInput, SafeDirectories};
 use super::{MAX_INPUT_BYTES, MAX_INPUT_FILES};
 use crate::command::{Mount, MountSource};
 use crate::dir::{Dir, Owner, special};
@@ -37,12 +37,14 @@ impl Workspace {
     pub(crate) fn ready_mounts(&self, mounts: Vec<Mount>) -> Result<ReadyMounts, WorkspaceError> {
         let mut ready = ReadyMounts::default();
         let mut left = InputBudget { files: MAX_INPUT_FILES, bytes: MAX_INPUT_BYTES };
+        let mut safe = SafeDirectories::default();
         for mut mount in mounts {
             if let MountSource::ReadOnly(path) = &mount.source {
                 // Models read it, and they do not know the real path.
                 let at = escaped_name(mount.at.as_ref());
                 let refused = |reason| WorkspaceError::Given { path: at, reason };
-                let copy = self.mounted(path, &mount.at, &mut left, &mut ready).map_err(refused)?;
+                let copy =
+                    self.mounted(path, &mount.at, &mut safe, &mut left, &mut ready).map_err(refused)?;
                 if let Some(copy) = copy {
                     mount.source = MountSource::ReadOnly(copy);
                 }
@@ -57,6 +59,7 @@ impl Workspace {
         &self,
         path: &Path,
         at: &str,
+        safe: &mut SafeDirectories,
         left: &mut InputBudget,
         ready: &mut ReadyMounts,
     ) -> Result<Option<PathBuf>, String> {
@@ -68,20 +71,25 @@ impl Workspace {
             return Err(format!("it is a {}", special(found.kind())));
         }
         let opened = || found.open().map_err(|error| format!("it cannot be opened: {error}"));
-        let reason = match (found.check_irreplaceable(), self.owner()) {
-            (Err(_), _) => "other users could replace it while the command runs".to_owned(),
-            (Ok(()), None) => return Ok(None),
-            (Ok(()), owner) => match readable(&opened()?, found.stat(), owner) {
-                Readable::All => return Ok(None),
-                Readable::InPart => "commands run as `nobody`, who cannot read all of it".to_owned(),
-                Readable::No => "commands run as `nobody`, who cannot read it".to_owned(),
+        let is_safe = found.check_irreplaceable(safe).is_ok();
+        let reason = match (is_safe, self.owner()) {
+            (false, _) => "other users could replace it while the command runs".to_owned(),
+            (true, None) => return Ok(None),
+            (true, owner) if !can_read(found.stat(), owner) => {
+                "commands run as `nobody`, who cannot read it".to_owned()
+            }
+            (true, owner) => match found.is_directory().then(opened).transpose()? {
+                Some(OpenedInput::Directory(directory)) if !is_all_readable(&directory, owner) => {
+                    "commands run as `nobody`, who cannot read all of it".to_owned()
+                }
+                _ => return Ok(None),
             },
         };
         if Path::new(at) == path {
             // Without mounts, a copy cannot take its place.
             return Err(format!("{reason}; to copy it, name it in `inputs` with a `to`"));
         }
-        let is_visible = found.check_irreplaceable().is_ok() && can_read(found.stat(), self.owner());
+        let is_visible = is_safe && can_read(found.stat(), self.owner());
         match self.copied(opened()?, left, ready) {
             Ok(copy) => Ok(Some(copy)),
             // What the user of commands can read is better than nothing.
@@ -157,24 +165,10 @@ pub(crate) fn sweep_copies(given: &Dir) -> io::Result<()> {
     Ok(())
 }
 
-/// How much of a file or directory a user can read.
-enum Readable {
-    All,
-    InPart,
-    No,
-}
-
-fn readable(opened: &OpenedInput, stat: &Stat, owner: Owner) -> Readable {
-    if !can_read(stat, owner) {
-        return Readable::No;
-    }
-    let OpenedInput::Directory(directory) = opened else { return Readable::All };
+/// Whether a user can read everything below a directory, or it is too large to look at everything, or to copy it.
+fn is_all_readable(directory: &Dir, owner: Owner) -> bool {
     let mut left = MAX_INPUT_FILES;
-    match all_readable(directory, owner, &mut left, 0) {
-        // Too large to look at everything, or to copy it.
-        Ok(true) | Err(_) => Readable::All,
-        Ok(false) => Readable::InPart,
-    }
+    all_readable(directory, owner, &mut left, 0).unwrap_or(true)
 }
 
 /// Whether a user can read everything below a directory. Links are not followed.

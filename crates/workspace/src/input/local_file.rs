@@ -1,5 +1,6 @@
 //! A local file as an input: found, checked and opened without races.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -41,8 +42,8 @@ impl LocalFile {
     }
 
     /// Checks that nobody else can replace the file. A linked input is found by its path again when the command
-    /// starts. The error says why.
-    pub(super) fn check_irreplaceable(&self) -> Result<(), String> {
+    /// starts. `safe` keeps the directories that were found safe. The error says why.
+    pub(super) fn check_irreplaceable(&self, safe: &mut SafeDirectories) -> Result<(), String> {
         let stat_of = |path: &Path| {
             let stat = rustix::fs::lstat(path);
             stat.map_err(|error| {
@@ -53,16 +54,24 @@ impl LocalFile {
         if !is_same(&below, &self.stat) {
             return Err("it was moved or replaced".to_owned());
         }
+        let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let mut passed = Vec::new();
         for directory in self.path.ancestors().skip(1) {
-            let stat = stat_of(directory)?;
-            if may_be_replaced(&stat, &below) {
+            let known = safe.0.get(directory).copied();
+            let stat = known.map_or_else(|| stat_of(directory), Ok)?;
+            if may_be_replaced(&stat, &below, own) {
                 return Err(format!(
                     "other users can write to {} and could replace the linked file; use the mode `copy`",
                     escaped_name(directory.as_os_str())
                 ));
             }
+            if known.is_some() {
+                break;
+            }
+            passed.push((directory.to_owned(), stat));
             below = stat;
         }
+        safe.0.extend(passed);
         Ok(())
     }
 
@@ -78,9 +87,13 @@ impl LocalFile {
     }
 }
 
+/// Directories that nobody else can replace, and that lie in such directories. They are kept while the inputs of one
+/// command are checked.
+#[derive(Debug, Default)]
+pub(super) struct SafeDirectories(HashMap<PathBuf, Stat>);
+
 /// Whether a user other than root and this one can replace the entry `below` of a directory.
-fn may_be_replaced(directory: &Stat, below: &Stat) -> bool {
-    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+fn may_be_replaced(directory: &Stat, below: &Stat, (user, group): (u32, u32)) -> bool {
     let is_ours = |stat: &Stat| stat.st_uid == 0 || stat.st_uid == user;
     let mode = Mode::from_raw_mode(directory.st_mode);
     let others_write = mode.contains(Mode::WOTH) || (mode.contains(Mode::WGRP) && directory.st_gid != group);

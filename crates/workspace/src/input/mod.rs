@@ -24,7 +24,7 @@ use crate::span::{count, step};
 use crate::warning::RunWarning;
 use crate::workspace::Workspace;
 use copy::{InputBudget, InputFailure};
-use local_file::{LocalFile, OpenedInput};
+use local_file::{LocalFile, OpenedInput, SafeDirectories};
 use placeholder::Placeholder;
 
 pub use gate::{InputGate, InputPaths};
@@ -207,7 +207,7 @@ impl Workspace {
             let mut warnings = Vec::new();
             let done = match input.mode {
                 InputMode::Link => found
-                    .check_irreplaceable()
+                    .check_irreplaceable(&mut SafeDirectories::default())
                     .map_err(InputFailure::Refused)
                     .and_then(|()| Placeholder::make(&workspace, &input.to, found.is_directory()))
                     .map(|placeholder| Some((found.path.clone(), placeholder))),

@@ -1,11 +1,12 @@
 //! How what a run is given is mounted: one bind for each file and directory, and nothing inside a bind.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use prowess_catalog::SkillEntry;
-use prowess_permission::real_path::{has_case, ignores_case, real_path};
+use prowess_permission::real_path::{RealPaths, has_case, ignores_case, real_path};
 use prowess_permission::{Decision, Kind, Policy, Question, RealPath};
 use prowess_workspace::RunWarning;
 use prowess_workspace::command::{Mount, MountSource};
@@ -37,6 +38,8 @@ pub(super) struct Layout<'a> {
     left: usize,
     /// How often entries that were looked at in vain do not count.
     free: usize,
+    /// Paths that are named often lie in the same directories.
+    real_paths: RefCell<RealPaths>,
     /// Everything that is given by its name.
     pub(super) named: HashSet<PathBuf>,
     pub(super) laid_out: LaidOut,
@@ -109,6 +112,7 @@ impl<'a> Layout<'a> {
             own: given_to.map(directories),
             left: MAX_ENTRIES,
             free: MAX_FREE,
+            real_paths: RefCell::default(),
             named: HashSet::new(),
             laid_out: LaidOut::default(),
         }
@@ -125,7 +129,7 @@ impl<'a> Layout<'a> {
     ///
     /// It must not be read. A path that does not exist is refused only if nobody may know whether it does.
     pub(super) fn check(&self, path: &Path) -> Result<Named, BlockedGiven> {
-        let file = RealPath::find(path);
+        let file = self.real_paths.borrow_mut().find(path);
         let withheld = |why| BlockedGiven::Withheld { path: self.named_path(path), why };
         if !file.is_exact() {
             return Err(BlockedGiven::Unreadable { path: self.named_path(path) });

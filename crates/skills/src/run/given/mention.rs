@@ -1,7 +1,7 @@
 //! Finds the paths of givable places that a text mentions. The text can be a command line, a script, JSON or prose, so paths
 //! are found as plain text.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::pattern::{self, Word, WordEnd};
@@ -59,6 +59,8 @@ pub(super) struct Search<'a> {
     prefixes: Vec<(String, PathBuf)>,
     files: &'a dyn Files,
     lookups: usize,
+    /// What was found at the paths that were looked up.
+    kinds: HashMap<PathBuf, Option<Kind>>,
     seen: HashSet<PathBuf>,
     found: Mentions,
 }
@@ -68,7 +70,14 @@ impl<'a> Search<'a> {
         // Every absolute path begins with `/`, so it marks nothing.
         prefixes.retain(|(prefix, _)| prefix.len() > 1 && prefix.starts_with('/') && !prefix.ends_with('/'));
         prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-        Self { prefixes, files, lookups: MAX_LOOKUPS, seen: HashSet::new(), found: Mentions::default() }
+        Self {
+            prefixes,
+            files,
+            lookups: MAX_LOOKUPS,
+            kinds: HashMap::new(),
+            seen: HashSet::new(),
+            found: Mentions::default(),
+        }
     }
 
     pub(super) fn finish(self) -> Mentions {
@@ -261,12 +270,17 @@ impl<'a> Search<'a> {
     }
 
     fn kind(&mut self, path: &Path) -> Option<Kind> {
+        if let Some(kind) = self.kinds.get(path) {
+            return *kind;
+        }
         if self.lookups == 0 {
             self.found.is_cut = true;
             return None;
         }
         self.lookups -= 1;
-        self.files.kind(path)
+        let kind = self.files.kind(path);
+        self.kinds.insert(path.to_owned(), kind);
+        kind
     }
 
     fn add(&mut self, path: PathBuf) {

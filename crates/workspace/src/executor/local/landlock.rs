@@ -17,7 +17,7 @@ use landlock::{
 use rustix::process::Pid;
 
 use super::seccomp::{self, Memory};
-use super::spawn::{ProcessGroup, highest, spawn_below};
+use super::spawn::{ProcessGroup, in_use, spawn_without};
 use super::system::System;
 use crate::command::{Command, MountSource};
 use crate::missing::Missing;
@@ -166,14 +166,14 @@ pub(super) fn spawn_confined(
         descriptors.iter().map(|(descriptor, number)| Ok((descriptor.try_clone()?, *number))).collect();
     let copies = copies?;
     // The confined thread could not find it out.
-    let highest = highest()?;
+    let in_use = in_use()?;
     let (end, ended) = channel();
     let (answer, answered) = channel();
     let thread = std::thread::Builder::new().name("prowess-cage".to_owned()).spawn(move || {
         let given: Vec<(&OwnedFd, RawFd)> = copies.iter().map(|(copy, number)| (copy, *number)).collect();
         let started = confinement
             .enforce()
-            .and_then(|()| spawn_below(highest, &line, &variables, &given, ProcessGroup::Ours));
+            .and_then(|()| spawn_without(&in_use, &line, &variables, &given, ProcessGroup::Ours));
         drop(copies);
         let _ = answer.send(started);
         let _: Result<(), _> = ended.recv();

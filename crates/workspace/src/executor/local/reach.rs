@@ -4,6 +4,7 @@
 //! and interpreters often are. A first bubblewrap, still with root's privileges, mounts them at an empty place, and the
 //! sandbox takes them from there. The mounts are in a namespace, so nobody else sees them.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -24,9 +25,10 @@ impl Reach {
     /// Finds which of these the sandbox's user cannot reach.
     pub(super) fn new(sources: &[&Path]) -> Self {
         let Some(owner) = privileges::sandbox_owner() else { return Self::default() };
+        let mut known = HashMap::new();
         let brought: Vec<PathBuf> = sources
             .iter()
-            .filter(|source| !can_enter(source, owner))
+            .filter(|source| !can_enter(source, owner, &mut known))
             .map(|source| source.to_path_buf())
             .collect();
         let is_free =
@@ -55,9 +57,10 @@ impl Reach {
     }
 }
 
-/// Whether a user with one group may pass all directories on the way to a path, by their modes.
-fn can_enter(path: &Path, (user, group): (u32, u32)) -> bool {
-    path.ancestors().skip(1).all(|directory| {
+/// Whether a user with one group may pass all directories on the way to a path, by their modes. `known` keeps the
+/// directories that were looked at.
+fn can_enter<'a>(path: &'a Path, (user, group): (u32, u32), known: &mut HashMap<&'a Path, bool>) -> bool {
+    let may_pass = |directory: &Path| {
         std::fs::metadata(directory).is_ok_and(|metadata| {
             let needed = match (metadata.uid() == user, metadata.gid() == group) {
                 (true, _) => 0o100,
@@ -66,7 +69,8 @@ fn can_enter(path: &Path, (user, group): (u32, u32)) -> bool {
             };
             metadata.mode() & needed != 0
         })
-    })
+    };
+    path.ancestors().skip(1).all(|directory| *known.entry(directory).or_insert_with(|| may_pass(directory)))
 }
 
 #[cfg(test)]
@@ -81,19 +85,19 @@ mod tests {
         let metadata = private.path().metadata().unwrap();
         let (owner, group) = (metadata.uid(), metadata.gid());
         let inside = private.path().join("x");
-        assert!(can_enter(&inside, (owner, group)));
-        assert!(!can_enter(&inside, (owner + 1, group)));
-        assert!(can_enter(Path::new("/usr/bin"), (owner + 1, group + 1)));
+        assert!(can_enter(&inside, (owner, group), &mut HashMap::new()));
+        assert!(!can_enter(&inside, (owner + 1, group), &mut HashMap::new()));
+        assert!(can_enter(Path::new("/usr/bin"), (owner + 1, group + 1), &mut HashMap::new()));
         // The group's bit counts for the group, and for nobody else.
         let set = |mode| {
             let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
             std::fs::set_permissions(private.path(), mode).unwrap();
         };
         set(0o710);
-        assert!(can_enter(&inside, (owner + 1, group)));
-        assert!(!can_enter(&inside, (owner + 1, group + 1)));
+        assert!(can_enter(&inside, (owner + 1, group), &mut HashMap::new()));
+        assert!(!can_enter(&inside, (owner + 1, group + 1), &mut HashMap::new()));
         set(0o701);
-        assert!(!can_enter(&inside, (owner + 1, group)));
+        assert!(!can_enter(&inside, (owner + 1, group), &mut HashMap::new()));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Starts a program with exactly the given descriptors.
 
+use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -13,8 +14,9 @@ use rustix::process::Pid;
 
 /// The first number for copies of descriptors, so that none is where the program expects another.
 const ABOVE: RawFd = 64;
-/// How many numbers above the highest one in use are closed too, because other threads open files meanwhile.
-const MARGIN: RawFd = 64;
+/// How many free numbers are closed too, because other threads open files meanwhile. A new descriptor gets the lowest
+/// free number.
+const MARGIN: usize = 64;
 
 /// The process group of a new program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +36,12 @@ pub(super) fn spawn(
     descriptors: &[(&OwnedFd, RawFd)],
     group: ProcessGroup,
 ) -> io::Result<Pid> {
-    spawn_below(highest()?, line, variables, descriptors, group)
+    spawn_without(&in_use()?, line, variables, descriptors, group)
 }
 
-/// Like [`spawn`], if the highest descriptor in use is known.
-pub(super) fn spawn_below(
-    highest: RawFd,
+/// Like [`spawn`], if the descriptors in use are known.
+pub(super) fn spawn_without(
+    in_use: &BTreeSet<RawFd>,
     line: &[OsString],
     variables: &[(String, String)],
     descriptors: &[(&OwnedFd, RawFd)],
@@ -53,12 +55,12 @@ pub(super) fn spawn_below(
         copies.push(copy);
     }
     // The parent of this process, or a library, may have left descriptors open for children. The copies are closed
-    // too, after they were moved into place.
+    // when the program starts.
     let is_given = |number: &RawFd| descriptors.iter().any(|(_, given)| given == number);
-    for number in (3..=highest + MARGIN).filter(|number| !is_given(number)) {
-        if actions.add_close(number).is_err() {
-            break;
-        }
+    let free = (3..).filter(|number| !in_use.contains(number)).take(MARGIN);
+    for number in in_use.range(3..).copied().chain(free).filter(|number| !is_given(number)) {
+        // A number beyond the limit of this process cannot be closed by the program that is started.
+        let _ = actions.add_close(number);
     }
     let mut attributes = PosixSpawnAttr::init()?;
     let mut flags = PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF;
@@ -78,14 +80,13 @@ pub(super) fn spawn_below(
     Pid::from_raw(pid.as_raw()).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// The highest descriptor in use.
-pub(super) fn highest() -> io::Result<RawFd> {
-    let mut highest = 0;
+/// The descriptors in use.
+pub(super) fn in_use() -> io::Result<BTreeSet<RawFd>> {
+    let mut numbers = BTreeSet::new();
     for entry in std::fs::read_dir("/proc/self/fd")? {
-        let number = entry?.file_name().to_str().and_then(|name| name.parse().ok());
-        highest = highest.max(number.unwrap_or(0));
+        numbers.extend(entry?.file_name().to_str().and_then(|name| name.parse::<RawFd>().ok()));
     }
-    Ok(highest)
+    Ok(numbers)
 }
 
 /// A file in memory that nobody can change, positioned at its start.
