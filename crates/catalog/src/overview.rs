@@ -1,10 +1,17 @@
-//! The overview (layer 1): the list of skills for a model, in three forms.
+//! The overview (layer 1): the list of skills for a model.
 
+mod fit;
+
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use prowess_base::text::cut;
 use prowess_base::tokens::estimate_tokens;
 
+pub use self::fit::OverviewBudget;
+
 use crate::catalog::SkillEntry;
+use crate::fields::MAX_DESCRIPTION_CHARS;
 use crate::resource::ResourceCounts;
 use crate::root::{Root, Trust};
 use crate::untrusted::{emphasised, prompt_line, quoted, xml};
@@ -71,6 +78,8 @@ pub struct OverviewOptions<'a> {
     pub manual: ManualSkills,
     /// Where a person could create the first skill. If empty: the roots.
     pub create_in: Vec<String>,
+    /// How much it may take. By default it lists all skills in full.
+    pub budget: Option<OverviewBudget<'a>>,
 }
 
 impl Default for OverviewOptions<'_> {
@@ -80,6 +89,7 @@ impl Default for OverviewOptions<'_> {
             loaded: BTreeSet::new(),
             manual: ManualSkills::default(),
             create_in: Vec::new(),
+            budget: None,
         }
     }
 }
@@ -111,13 +121,10 @@ impl CatalogView {
         options: &OverviewOptions<'_>,
         resources: &dyn Fn(&SkillEntry) -> Option<ResourceCounts>,
     ) -> Rendered {
-        let mut text = String::with_capacity(self.entries().len() * 256);
-        for entry in self.listed(options) {
-            if !text.is_empty() {
-                text.push('\n');
-            }
-            write_entry(entry, options, resources, &mut text);
-        }
+        let mut text = match &options.budget {
+            Some(budget) => fit::fitted(self.listed(options).collect(), options, budget, resources),
+            None => list(self.listed(options), options, resources),
+        };
         if text.is_empty() {
             self.write_no_skills(options, &mut text);
         }
@@ -211,6 +218,31 @@ impl CatalogView {
     }
 }
 
+/// The list of these skills, in this order.
+///
+/// ```
+/// use prowess_catalog::overview::list;
+/// use prowess_catalog::{Catalog, OverviewOptions};
+///
+/// let catalog = Catalog::empty();
+/// let best = catalog.view_all().search("invoices");
+/// assert_eq!(list(best.iter().map(|hit| &*hit.entry), &OverviewOptions::default(), &|_| None), "");
+/// ```
+pub fn list<'a>(
+    entries: impl IntoIterator<Item = &'a SkillEntry>,
+    options: &OverviewOptions<'_>,
+    resources: &dyn Fn(&SkillEntry) -> Option<ResourceCounts>,
+) -> String {
+    let mut text = String::new();
+    for entry in entries {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        write_entry(entry, options, resources, &mut text);
+    }
+    text
+}
+
 fn write_entry(
     entry: &SkillEntry,
     options: &OverviewOptions<'_>,
@@ -287,10 +319,12 @@ fn write_activation(entry: &SkillEntry, activation: Activation<'_>, text: &mut S
     text.push_str(")` to read full instructions");
 }
 
-/// The description, followed by `when_to_use` if the skill has it.
-fn full_description(entry: &SkillEntry) -> std::borrow::Cow<'_, str> {
+/// The description, followed by `when_to_use` if the skill has it. Both are cut if they are longer than the specification
+/// allows.
+fn full_description(entry: &SkillEntry) -> Cow<'_, str> {
+    let description = cut(&entry.skill.description, MAX_DESCRIPTION_CHARS);
     match &entry.skill.extensions.when_to_use {
-        Some(when) => format!("{} {when}", entry.skill.description).into(),
-        None => entry.skill.description.as_str().into(),
+        Some(when) => format!("{description} {}", cut(when, MAX_DESCRIPTION_CHARS)).into(),
+        None => description,
     }
 }

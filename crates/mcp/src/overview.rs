@@ -18,6 +18,7 @@ pub(crate) struct Overview {
     guidance: Guidance,
     manual: ManualSkills,
     tools: ToolNames,
+    tokens: Option<usize>,
     pub(crate) text: Arc<str>,
 }
 
@@ -40,6 +41,7 @@ impl Overview {
             guidance: options.guidance,
             manual: options.manual,
             tools: options.tools.clone(),
+            tokens: options.overview_tokens,
             text,
         })
     }
@@ -53,6 +55,7 @@ impl Overview {
             && (self.dialect, self.discovery) == (options.dialect, options.discovery)
             && (self.guidance, self.manual) == (options.guidance, options.manual)
             && self.tools == options.tools
+            && self.tokens == options.overview_tokens
     }
 }
 

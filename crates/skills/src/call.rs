@@ -167,6 +167,9 @@ impl SkillService {
                 select.drive(files, asker).await.map(|prepared| Prepared::Select(Box::new(prepared)))
             }
             ParsedCall::Unload { name } => Outcome::Done(Prepared::Unload(view.clone(), name)),
+            ParsedCall::Search { query, limit } => {
+                Outcome::Done(Prepared::Answer(view.search(&query, limit)))
+            }
             ParsedCall::List { name } => {
                 view.list_documents(&name).drive(files, asker).await.map(Prepared::Answer)
             }

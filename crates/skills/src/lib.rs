@@ -78,6 +78,7 @@ pub mod refresh;
 pub mod run;
 pub mod run_summary;
 pub mod saved;
+mod search;
 pub mod secret;
 mod service;
 mod session;

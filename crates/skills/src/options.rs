@@ -150,6 +150,8 @@ pub struct SessionOptions {
     pub create_in: Vec<String>,
     /// The paths by which the model knows the directories of skills.
     pub skill_paths: SkillPaths,
+    /// The most tokens of the overview, if the model can search. By default, the overview lists all skills in full.
+    pub overview_tokens: Option<usize>,
     /// How tokens are counted.
     pub tokens: TokenCounter,
 }
@@ -180,6 +182,7 @@ impl SessionOptions {
             template: None,
             create_in: Vec::new(),
             skill_paths: SkillPaths::default(),
+            overview_tokens: None,
             tokens: TokenCounter::default(),
         }
     }

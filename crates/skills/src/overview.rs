@@ -1,16 +1,17 @@
 //! Layer 1: the overview of skills in the system prompt.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use prowess_catalog::overview::{Activation, Rendered};
+use prowess_catalog::overview::{Activation, OverviewBudget, Rendered, list};
 use prowess_catalog::resource::ResourceCounts;
 use prowess_catalog::section::SectionTemplate;
 use prowess_catalog::untrusted::code_text;
-use prowess_catalog::{CatalogView, OverviewOptions};
+use prowess_catalog::{CatalogView, OverviewOptions, SkillEntry};
 
 use crate::context::LoadedSection;
 use crate::delta::ResourceMetadata;
-use crate::dialect::{LoadToolNames, ToolSpec};
+use crate::dialect::{LoadToolNames, SEARCH_TOOL, ToolSpec};
 use crate::error::argument;
 use crate::event::{Stale, Staleness};
 use crate::options::{Guidance, SkillPaths};
@@ -75,6 +76,49 @@ impl SkillView {
     }
 
     fn overview_of(&self, view: &CatalogView) -> Rendered {
+        let mut options = self.overview_options();
+        options.budget = self.overview_budget();
+        let eager = self.engine().eager_resources();
+        view.overview_with(&options, &|entry| self.resource_counts(entry, &eager))
+    }
+
+    /// The overview for the description of a tool: as XML, if there is room for it.
+    pub(crate) fn overview_in_tool(&self) -> String {
+        let view = self.offered();
+        let xml = view.overview_xml();
+        match self.overview_budget() {
+            Some(budget) if xml.tokens > budget.tokens => self.overview_of(&view).text,
+            _ => xml.text,
+        }
+    }
+
+    /// The list of these skills, in this order.
+    pub(crate) fn overview_of_entries<'a>(&self, entries: impl Iterator<Item = &'a SkillEntry>) -> String {
+        let eager = self.engine().eager_resources();
+        list(entries, &self.overview_options(), &|entry| self.resource_counts(entry, &eager))
+    }
+
+    /// The budget of the overview. A model that cannot search gets all skills in full.
+    fn overview_budget(&self) -> Option<OverviewBudget<'_>> {
+        let options = self.engine().options();
+        let tokens = options.overview_tokens.filter(|_| options.capabilities.search)?;
+        Some(OverviewBudget::new(tokens, SEARCH_TOOL))
+    }
+
+    /// The counts of a skill's files, if they are known. `eager` has those of skills that are not loaded.
+    fn resource_counts(
+        &self,
+        entry: &SkillEntry,
+        eager: &BTreeMap<String, Vec<ResourceMetadata>>,
+    ) -> Option<ResourceCounts> {
+        let name = entry.skill.name.as_str();
+        match self.state().get(name) {
+            Some(_) => Some(counts(self.state().resources(name))),
+            None => eager.get(name).map(|resources| counts(resources)),
+        }
+    }
+
+    fn overview_options(&self) -> OverviewOptions<'_> {
         let (engine, state) = (self.engine(), self.state());
         let options = engine.options();
         let mut overview = OverviewOptions::default();
@@ -88,15 +132,7 @@ impl SkillView {
         overview.loaded = state.names().collect();
         overview.manual = options.manual;
         overview.create_in.clone_from(&options.create_in);
-        let eager = engine.eager_resources();
-        view.overview_with(&overview, &|entry| {
-            let name = entry.skill.name.as_str();
-            let resources = match state.get(name) {
-                Some(_) => Some(state.resources(name)),
-                None => eager.get(name).map(Vec::as_slice),
-            };
-            resources.map(counts)
-        })
+        overview
     }
 
     fn stale_notice(&self, stale: &Stale) -> String {

@@ -164,6 +164,7 @@ fn named(name: &str) -> Named {
         "skill" => &[
             ToolKind::Skill(Skill::Load),
             ToolKind::Skill(Skill::Unload),
+            ToolKind::Skill(Skill::Search),
             ToolKind::Skill(Skill::ListDocuments),
             ToolKind::Skill(Skill::SelectDocuments),
         ],

@@ -11,6 +11,7 @@ mod documents;
 mod given;
 mod hostile;
 mod overview;
+mod overview_budget;
 mod published;
 mod refresh;
 mod tree;

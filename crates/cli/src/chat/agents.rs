@@ -321,8 +321,10 @@ impl ChatAgents {
         let hosts: Vec<_> = self.config.settings.sandbox.host_rules().collect();
         let writable = self.config.settings.run.writable_paths();
         let servers = self.servers.clone();
+        let overview_tokens = settings.overview_tokens(self.model.limits().context);
         let skills = Skills::new(move |_| {
             let mut options = session_options(&settings);
+            options.overview_tokens = Some(overview_tokens);
             let own = tree.tree();
             options.skill_paths = SkillPaths::Below(own.skills());
             options.create_in = own.shown(&tree.project.join(NEW_SKILLS)).into_iter().collect();

@@ -181,6 +181,8 @@ fn behaviour(options: &Options, skills: &Skills, config: &Config) -> SessionOpti
     behaviour.capabilities.run = is_running;
     behaviour.capabilities.interactive = is_running;
     settings.put_into(&mut behaviour);
+    // The client's model is not known.
+    behaviour.overview_tokens = Some(settings.overview_tokens(None));
     behaviour.create_in.clone_from(&skills.create_in);
     behaviour
 }

@@ -52,7 +52,7 @@ impl ToolNames {
         let stands_for = match kind_in_any_dialect(tool) {
             // A command that runs can be watched and ended.
             Some(SkillToolKind::Poll | SkillToolKind::End) => return true,
-            Some(SkillToolKind::Load) => "load_skill",
+            Some(SkillToolKind::Load | SkillToolKind::Search) => "load_skill",
             Some(SkillToolKind::Unload) => "unload_skill",
             Some(SkillToolKind::ListDocuments | SkillToolKind::SelectDocuments) => "read_file",
             Some(SkillToolKind::Run | SkillToolKind::Start | SkillToolKind::Write) | None => tool,

@@ -36,6 +36,10 @@ pub(crate) enum ParsedCall {
     List {
         name: String,
     },
+    Search {
+        query: String,
+        limit: Option<usize>,
+    },
     #[cfg(feature = "run")]
     Run(crate::run::RunCall),
 }
@@ -87,6 +91,15 @@ struct Select {
     mode: SelectMode,
 }
 
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Search {
+    query: String,
+    #[schemars(description = "The most skills to list", range(min = 1, max = 50))]
+    #[serde(default)]
+    limit: Option<u32>,
+}
+
 fn replace() -> SelectMode {
     SelectMode::Replace
 }
@@ -105,6 +118,7 @@ pub(super) fn schema(
         Signature::LoadDocuments | Signature::LoadMaybeArguments => parameters::schema::<ByName>(),
         Signature::LoadArguments => parameters::schema::<LoadArguments>(),
         Signature::Select => parameters::schema::<Select>(),
+        Signature::Search => parameters::schema::<Search>(),
         #[cfg(feature = "run")]
         Signature::Run => return renamed(super::run_tool::schema(runs), skill_argument),
         #[cfg(feature = "run")]
@@ -155,6 +169,10 @@ pub(super) fn parse(
         }
         Signature::Unload => ParsedCall::Unload { name: typed::<ByName>(given)?.skill },
         Signature::List => ParsedCall::List { name: typed::<ByName>(given)?.skill },
+        Signature::Search => {
+            let Search { query, limit } = typed(given)?;
+            ParsedCall::Search { query, limit: limit.map(|limit| limit as usize) }
+        }
         Signature::Select => {
             let Select { skill: name, docs, include_all_docs, mode } = typed(given)?;
             ParsedCall::Select { name, mode, choice: choice(docs, include_all_docs).unwrap_or_default() }

@@ -19,6 +19,8 @@ pub struct Capabilities {
     pub arguments: bool,
     /// Unload a skill.
     pub unload: bool,
+    /// Search all skills.
+    pub search: bool,
     /// List a skill's documents, and select which are in context.
     pub documents: bool,
     /// Run a command of a skill, if the session has a `RunSetup`.
@@ -34,7 +36,7 @@ impl Capabilities {
     /// assert!(prowess_skills::Capabilities::all().interactive);
     /// ```
     pub const fn all() -> Self {
-        Self { arguments: true, unload: true, documents: true, run: true, interactive: true }
+        Self { arguments: true, unload: true, search: true, documents: true, run: true, interactive: true }
     }
 
     /// None of them: skills can only be loaded.
@@ -43,7 +45,14 @@ impl Capabilities {
     /// assert!(!prowess_skills::Capabilities::none().unload);
     /// ```
     pub const fn none() -> Self {
-        Self { arguments: false, unload: false, documents: false, run: false, interactive: false }
+        Self {
+            arguments: false,
+            unload: false,
+            search: false,
+            documents: false,
+            run: false,
+            interactive: false,
+        }
     }
 
     /// The default capabilities of a dialect: those of the original agent, and unloading.

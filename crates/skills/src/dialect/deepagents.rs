@@ -3,7 +3,7 @@
 use prowess_catalog::section::SectionTemplate;
 
 use super::table::{DialectTable, Signature, ToolEntry, section};
-use super::{Capabilities, LoadToolNames, LoadedForm, documents};
+use super::{Capabilities, LoadToolNames, LoadedForm, documents, search_tool};
 use crate::options::{Lifetime, Placement};
 
 const LOAD_TOOLS: LoadToolNames = LoadToolNames { load: "load_skill", unload: "unload_skill" };
@@ -33,6 +33,7 @@ pub(super) static TABLE: DialectTable = DialectTable {
             },
             skill: Some("Name of the loaded skill to unload."),
         },
+        search_tool::SEARCH,
         documents::SELECT,
         documents::LIST,
     ],
@@ -48,11 +49,12 @@ pub(super) static TABLE: DialectTable = DialectTable {
 };
 
 fn template(capabilities: Capabilities, _: Placement) -> Option<SectionTemplate> {
-    if capabilities.unload && !capabilities.documents {
+    if capabilities.unload && !capabilities.documents && !capabilities.search {
         return Some(SectionTemplate::default());
     }
     let LoadToolNames { load, unload } = LOAD_TOOLS;
     Some(section(&[
+        capabilities.search.then(search_tool::step),
         Some(format!(
             "**Load the skill**: Use `{load}(\"skill-name\")` to read full instructions and discover resources"
         )),

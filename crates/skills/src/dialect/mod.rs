@@ -11,6 +11,7 @@ mod interactive_tools;
 mod opencode;
 #[cfg(feature = "run")]
 mod run_tool;
+mod search_tool;
 mod spec;
 mod table;
 mod tool_kind;
@@ -25,6 +26,7 @@ use serde_json::Value;
 
 pub(crate) use self::arguments::ParsedCall;
 pub use self::capabilities::Capabilities;
+pub(crate) use self::search_tool::SEARCH_TOOL;
 pub use self::spec::ToolSpec;
 pub(crate) use self::table::RunToolInfo;
 use self::table::{DialectTable, ToolContext};

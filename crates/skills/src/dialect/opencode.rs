@@ -3,7 +3,7 @@
 use prowess_catalog::untrusted::code_text;
 
 use super::table::{DialectTable, Signature, ToolContext, ToolEntry};
-use super::{Capabilities, LoadToolNames, LoadedForm, documents};
+use super::{Capabilities, LoadToolNames, LoadedForm, MAX_ENUM_NAMES, documents, search_tool};
 use crate::options::{Lifetime, Placement};
 
 const LOAD_TOOLS: LoadToolNames = LoadToolNames { load: "skill", unload: "skill_unload" };
@@ -25,6 +25,7 @@ pub(super) static TABLE: DialectTable = DialectTable {
             describe: describe_load_with_args,
             skill: None,
         },
+        search_tool::SEARCH,
         documents::SELECT,
         documents::LIST,
         ToolEntry {
@@ -49,7 +50,7 @@ pub(super) static TABLE: DialectTable = DialectTable {
 };
 
 fn describe_load(context: &ToolContext<'_>) -> String {
-    let available = context.view.offered().overview_xml().text;
+    let available = context.view.overview_in_tool();
     if available.is_empty() {
         return "Load a skill to get step-by-step instructions for a task. No skills are available now."
             .to_owned();
@@ -62,7 +63,9 @@ fn describe_load(context: &ToolContext<'_>) -> String {
 
 fn describe_load_with_args(context: &ToolContext<'_>) -> String {
     let mut text = "Load a skill that takes arguments.".to_owned();
-    for entry in context.view.offered().entries() {
+    let offered = context.view.offered();
+    // A long list would take as much room as the overview.
+    for entry in offered.entries().iter().filter(|_| offered.entries().len() <= MAX_ENUM_NAMES) {
         if let Some(hint) = entry.skill.extensions.argument_hint.as_deref() {
             text.push_str(&format!("\n- {}: {}", code_text(entry.skill.name.as_str()), code_text(hint)));
         }

@@ -59,6 +59,7 @@ pub(super) enum Signature {
     /// Loads a skill with arguments.
     LoadArguments,
     Unload,
+    Search,
     List,
     Select,
     #[cfg(feature = "run")]
@@ -104,6 +105,7 @@ impl Signature {
                 SkillToolKind::Load
             }
             Self::Unload => SkillToolKind::Unload,
+            Self::Search => SkillToolKind::Search,
             Self::List => SkillToolKind::ListDocuments,
             Self::Select => SkillToolKind::SelectDocuments,
             #[cfg(feature = "run")]
@@ -127,6 +129,7 @@ impl Signature {
             Self::Load | Self::LoadDocuments | Self::LoadMaybeArguments => true,
             Self::LoadArguments => capabilities.arguments,
             Self::Unload => capabilities.unload,
+            Self::Search => capabilities.search,
             Self::List | Self::Select => capabilities.documents,
             #[cfg(feature = "run")]
             Self::Run => capabilities.run && can_run,
@@ -144,6 +147,7 @@ impl Signature {
             | Self::LoadMaybeArguments
             | Self::LoadArguments
             | Self::Unload => Some(own),
+            Self::Search => None,
             Self::List | Self::Select => Some(arguments::SKILL),
             #[cfg(feature = "run")]
             Self::Run | Self::Start => Some(arguments::SKILL),

@@ -17,6 +17,8 @@ pub enum SkillToolKind {
     Load,
     /// Unloads a skill.
     Unload,
+    /// Searches the skills.
+    Search,
     /// Lists the documents of a skill.
     ListDocuments,
     /// Selects documents of a loaded skill.
@@ -36,9 +38,10 @@ pub enum SkillToolKind {
 
 impl SkillToolKind {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Load,
         Self::Unload,
+        Self::Search,
         Self::ListDocuments,
         Self::SelectDocuments,
         Self::Run,

@@ -7,7 +7,7 @@ use prowess_catalog::section::SectionTemplate;
 use serde_json::json;
 
 use super::table::{DialectTable, Signature, ToolContext, ToolEntry, section};
-use super::{Capabilities, LoadToolNames, LoadedForm, documents};
+use super::{Capabilities, LoadToolNames, LoadedForm, documents, search_tool};
 use crate::options::{Lifetime, Placement};
 use crate::state::SkillState;
 
@@ -30,6 +30,7 @@ pub(super) static TABLE: DialectTable = DialectTable {
             describe: |_| "Load a skill that takes arguments.".to_owned(),
             skill: None,
         },
+        search_tool::SEARCH,
         documents::SELECT,
         documents::LIST,
         ToolEntry {
@@ -39,7 +40,7 @@ pub(super) static TABLE: DialectTable = DialectTable {
             skill: None,
         },
     ],
-    capabilities: Capabilities { arguments: false, ..Capabilities::all() },
+    capabilities: Capabilities { arguments: false, search: false, ..Capabilities::all() },
     placement: Placement::SystemMessage,
     lifetime: Lifetime::Turn,
     form: LoadedForm::Instructions,
@@ -67,6 +68,7 @@ fn template(capabilities: Capabilities, placement: Placement) -> Option<SectionT
         Placement::ToolAnswer => "its instructions are in the answer",
     };
     Some(section(&[
+        capabilities.search.then(search_tool::step),
         Some(format!("**Load the skill**: Use `{load}` with its name; {place}")),
         capabilities.documents.then(documents::step),
         Some(

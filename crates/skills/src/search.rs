@@ -1,0 +1,67 @@
+//! Searches the skills for a model.
+
+use prowess_catalog::CatalogView;
+use prowess_catalog::untrusted::code_text;
+use serde_json::json;
+
+use crate::answer::SkillAnswer;
+use crate::error::shorten;
+use crate::view::SkillView;
+
+/// How many skills an answer lists if the call does not say.
+const DEFAULT_HITS: usize = 10;
+/// The most skills that an answer lists.
+const MAX_HITS: usize = 50;
+
+impl SkillView {
+    /// The skills that match a query, best first: those of the overview, also if the overview has no room for them.
+    ///
+    /// ```
+    /// use prowess_skills::SkillSession;
+    ///
+    /// # use prowess_catalog::{Catalog, Root, ScanOptions};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let scratch = tempfile::tempdir()?;
+    /// # std::fs::create_dir(scratch.path().join("greet"))?;
+    /// # let manifest = "---\nname: greet\ndescription: Says hello.\n---\nWave.\n";
+    /// # std::fs::write(scratch.path().join("greet/SKILL.md"), manifest)?;
+    /// # let catalog = Catalog::discover(&[Root::explicit(scratch.path())], &ScanOptions::default());
+    /// let session = SkillSession::builder(catalog).build().await;
+    /// assert!(session.view().search("say hello", None).text.contains("- **greet**: Says hello."));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn search(&self, query: &str, limit: Option<usize>) -> SkillAnswer {
+        let offered = self.offered();
+        let may_load = |name: &str| self.visible_to_model(name).is_ok();
+        let mut hits = offered.search(query);
+        hits.retain(|hit| may_load(hit.entry.skill.name.as_str()));
+        let found = hits.len();
+        hits.truncate(limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS));
+        let names: Vec<&str> = hits.iter().map(|hit| hit.entry.skill.name.as_str()).collect();
+        let data = json!({"skills": names, "found": found});
+        let text = if hits.is_empty() {
+            none_found(&offered, query)
+        } else {
+            let list = self.overview_of_entries(hits.iter().map(|hit| &*hit.entry));
+            let more = match found - hits.len() {
+                0 => String::new(),
+                more => format!(
+                    "\n\n{more} more match less well. Search with other words, or with a higher `limit`."
+                ),
+            };
+            format!("{list}{more}")
+        };
+        SkillAnswer { text, data: Some(data), ..SkillAnswer::default() }
+    }
+}
+
+fn none_found(offered: &CatalogView, query: &str) -> String {
+    let all = offered.entries().len();
+    format!(
+        "None of the {all} skills matches \"{}\". Search with other words, such as the name of a tool, a file format or a \
+         task.",
+        code_text(&shorten(query))
+    )
+}
