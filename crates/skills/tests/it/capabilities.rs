@@ -82,6 +82,24 @@ async fn every_dialect_loads_with_arguments_and_unloads() {
 }
 
 #[tokio::test]
+async fn every_dialect_searches() {
+    let library = library();
+    for dialect in Dialect::ALL {
+        let (session, _scratch) =
+            session(&library, options(dialect, Capabilities::all()), Arc::new(FakeExecutor)).await;
+        let found = session.call("search_skills", json!({"query": "deploy", "limit": 1})).await;
+        assert!(found.text.starts_with("- **deploy**: ") && !found.is_error, "{dialect:?} {}", found.text);
+        // The answer says how to load it, in the words of this dialect.
+        assert!(found.text.contains(dialect.load_tools().load), "{dialect:?} {}", found.text);
+        assert_eq!(found.data, Some(json!({"skills": ["deploy"], "found": 1})), "{dialect:?}");
+        let none = session.call("search_skills", json!({"query": "<b>zither"})).await;
+        assert!(none.text.contains("matches \"&lt;b&gt;zither\""), "{dialect:?} {}", none.text);
+        let refused = session.call("search_skills", json!({"words": "a"})).await;
+        assert!(refused.is_error, "{dialect:?} {}", refused.text);
+    }
+}
+
+#[tokio::test]
 async fn every_dialect_lists_and_selects_documents() {
     let library = library();
     for dialect in Dialect::ALL {
@@ -204,10 +222,13 @@ async fn each_capability_is_there_without_the_others() {
             kinds.dedup();
             (kinds, takes_arguments)
         };
-        use SkillToolKind::{End, ListDocuments, Load, Poll, Run, SelectDocuments, Start, Unload, Write};
+        use SkillToolKind::{
+            End, ListDocuments, Load, Poll, Run, Search, SelectDocuments, Start, Unload, Write,
+        };
         assert_eq!(kinds(Capabilities::none()).await, (vec![Load], false), "{dialect:?}");
         assert_eq!(kinds(only(|can| can.arguments = true)).await, (vec![Load], true), "{dialect:?}");
         assert_eq!(kinds(only(|can| can.unload = true)).await, (vec![Load, Unload], false), "{dialect:?}");
+        assert_eq!(kinds(only(|can| can.search = true)).await, (vec![Load, Search], false), "{dialect:?}");
         let documents = vec![Load, SelectDocuments, ListDocuments];
         assert_eq!(kinds(only(|can| can.documents = true)).await, (documents, false), "{dialect:?}");
         assert_eq!(kinds(only(|can| can.run = true)).await, (vec![Load, Run], false), "{dialect:?}");

@@ -99,7 +99,10 @@ async fn a_session_has_one_name_for_one_act() {
                 let kind = Dialect::tool_kind(name).unwrap();
                 let of_documents =
                     matches!(kind, SkillToolKind::ListDocuments | SkillToolKind::SelectDocuments);
-                !kind.reports() && !name.ends_with("_with_args") && (can.documents || !of_documents)
+                !kind.reports()
+                    && !name.ends_with("_with_args")
+                    && (can.documents || !of_documents)
+                    && (can.search || kind != SkillToolKind::Search)
             })
             .collect();
         assert_eq!(names, expected);
