@@ -210,7 +210,7 @@ impl Runner {
         let run = ran.run.take();
         let mut report = RunReport::of(ran, warnings);
         write_back(copies, &mut report).await;
-        if let Some(review) = review {
+        if let Some(review) = review.filter(|_| report.exit_code != 0) {
             report = reviewed(review, report, directory).await;
         }
         let plan = plan.for_run_directory(&request, run.as_deref(), &mut report.warnings);

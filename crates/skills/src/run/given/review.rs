@@ -85,9 +85,6 @@ impl Review {
 
 impl RunReview for Review {
     fn warnings(&self, report: &RunReport, directory: &Path) -> Vec<RunWarning> {
-        if report.exit_code == 0 {
-            return Vec::new();
-        }
         let paths = self.not_given(report, directory);
         if paths.is_empty() { Vec::new() } else { vec![RunWarning::NotGiven { paths }] }
     }
