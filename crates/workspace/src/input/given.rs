@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{FileType, Gid, Stat, Uid};
 
 use super::copy::{InputBudget, InputFailure, copy_beside};
 use super::local_file::{LocalFile, OpenedInput};
@@ -15,6 +15,7 @@ use super::{MAX_INPUT_BYTES, MAX_INPUT_FILES};
 use crate::command::{Mount, MountSource};
 use crate::dir::{Dir, Owner, special};
 use crate::error::WorkspaceError;
+use crate::executor::privileges::can_enter;
 use crate::path::escaped_name;
 use crate::warning::RunWarning;
 use crate::workspace::Workspace;
@@ -68,16 +69,22 @@ impl Workspace {
             return Err(format!("it is a {}", special(found.kind())));
         }
         let opened = || found.open().map_err(|error| format!("it cannot be opened: {error}"));
+        let is_in_place = Path::new(at) == path;
+        let is_closed =
+            |(user, group): (Uid, Gid)| is_in_place && !can_enter(path, (user.as_raw(), group.as_raw()));
         let reason = match (found.check_irreplaceable(), self.owner()) {
             (Err(_), _) => "other users could replace it while the command runs".to_owned(),
             (Ok(()), None) => return Ok(None),
+            (Ok(()), Some(owner)) if is_closed(owner) => {
+                "commands run as `nobody`, who cannot enter its directory".to_owned()
+            }
             (Ok(()), owner) => match readable(&opened()?, found.stat(), owner) {
                 Readable::All => return Ok(None),
                 Readable::InPart => "commands run as `nobody`, who cannot read all of it".to_owned(),
                 Readable::No => "commands run as `nobody`, who cannot read it".to_owned(),
             },
         };
-        if Path::new(at) == path {
+        if is_in_place {
             // Without mounts, a copy cannot take its place.
             return Err(format!("{reason}; to copy it, name it in `inputs` with a `to`"));
         }
@@ -215,8 +222,6 @@ fn can_read(stat: &Stat, owner: Owner) -> bool {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
-
-    use rustix::fs::{Gid, Uid};
 
     use super::*;
     use crate::workspace::Workspaces;

@@ -5,10 +5,9 @@
 //! sandbox takes them from there. The mounts are in a namespace, so nobody else sees them.
 
 use std::ffi::OsString;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::privileges;
+use super::privileges::{self, can_enter};
 
 /// Directories that every system has, and that rarely contain workspaces.
 const ROOMS: [&str; 4] = ["/mnt", "/media", "/srv", "/opt"];
@@ -55,22 +54,10 @@ impl Reach {
     }
 }
 
-/// Whether a user with one group may pass all directories on the way to a path, by their modes.
-fn can_enter(path: &Path, (user, group): (u32, u32)) -> bool {
-    path.ancestors().skip(1).all(|directory| {
-        std::fs::metadata(directory).is_ok_and(|metadata| {
-            let needed = match (metadata.uid() == user, metadata.gid() == group) {
-                (true, _) => 0o100,
-                (false, true) => 0o010,
-                (false, false) => 0o001,
-            };
-            metadata.mode() & needed != 0
-        })
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     #[test]
