@@ -180,3 +180,30 @@ fn as_root_a_file_in_a_private_directory_can_be_copied_as_the_answer_says() {
     assert!(refused.contains("to copy it, name it in 'inputs' with a 'to'"), "{refused}");
     assert!(last(&requests[2]).contains("tide"), "{}", last(&requests[2]));
 }
+
+/// The files of a thread are private, so `nobody` cannot read them in place.
+#[test]
+fn as_root_a_moved_answer_can_be_copied_as_the_answer_says() {
+    let world = world(&FakeModel::start(Vec::new()));
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let script = world.file("server.sh", SERVER).path("server.sh");
+    let chat = |answers: Vec<Answer>, args: &[&str]| {
+        let model = FakeModel::start(answers);
+        configure(&world, &model.url(), &format!("[mcp.docs]\ncommand = [\"sh\", {script:?}]\n"));
+        let output = without_bubblewrap(&world, &[&LANDLOCK, args].concat()).output().unwrap();
+        assert!(output.status.success(), "{}", world.told(&output));
+        model.requests().iter().skip(1).map(last).collect::<Vec<_>>()
+    };
+    let state = world.path("home/.local/state/prowess").to_string_lossy().into_owned();
+    let answers = vec![Answer::call("docs__find", json!({})), Answer::text("It is long.")];
+    let moved = path_in(&chat(answers, &["find it"])[0], &state);
+    let copies = json!({"skill": "tides", "command": "head -c 90 $WORK_DIR/inputs/moved.txt",
+        "inputs": [{"from": moved, "to": "work/inputs/moved.txt"}]});
+    let answers =
+        vec![runs(&format!("cat {moved}")), Answer::call("skill_run", copies), Answer::text("Done.")];
+    let heard = chat(answers, &["--resume", "last", "open it"]);
+    assert!(heard[0].contains("to copy it, name it in 'inputs' with a 'to'"), "{}", heard[0]);
+    assert!(heard[1].contains("mcp_tool_result"), "{}", heard[1]);
+}
