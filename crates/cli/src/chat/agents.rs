@@ -18,7 +18,7 @@ use prowess_skills::{
     Capabilities, Dialect, Lifetime, RunSetup, SessionOptions, SkillSession, SkillToolKind,
 };
 use prowess_store::SqliteStore;
-use prowess_workspace::tree::{self, Tree};
+use prowess_workspace::tree::{self, Tree, WORK};
 use prowess_workspace::{Artifacts, Network, Runner, Scope};
 
 use super::kept_trust::KeptTrust;
@@ -269,7 +269,8 @@ impl ChatAgents {
         runner.artifacts = Some(Arc::new(self.artifacts_of(thread)?));
         let tree = self.chat_tree(thread, runner.clone());
         let mut summarisation = settings.compaction.options();
-        let history = format!("{}/{HISTORY}", tree.tree().work());
+        let history = tree.tree().shown_place(&format!("{WORK}/{HISTORY}"));
+        let history = history.context("the path of the state directory is not valid UTF-8")?;
         summarisation.history_path_prefix =
             VirtualPath::parse(&history).map_err(|error| anyhow!("{error}"))?;
         let mut options = AgentOptions::default();
@@ -325,6 +326,7 @@ impl ChatAgents {
             let mut options = session_options(&settings);
             let own = tree.tree();
             options.skill_paths = SkillPaths::Below(own.skills());
+            options.project_paths = own.project_paths();
             options.create_in = own.shown(&tree.project.join(NEW_SKILLS)).into_iter().collect();
             let mut runs = RunSetup::new(tree.runner.clone(), tree.thread.as_str());
             runs.tree = own;

@@ -302,6 +302,19 @@ impl<'a> Search<'a> {
     }
 }
 
+/// The paths below a place that a text names, such as `/memory/a` for `/memory`. Nothing is looked up.
+pub(super) fn named_below<'a>(place: &str, text: &'a str, most: usize) -> Vec<&'a str> {
+    let (mut paths, mut from) = (Vec::new(), 0);
+    while let Some(start) = find(place, text, from).filter(|_| paths.len() < most) {
+        let after = start + place.len();
+        from = after + Word::plain(&text[after..]).length;
+        if !paths.contains(&&text[start..from]) {
+            paths.push(&text[start..from]);
+        }
+    }
+    paths
+}
+
 /// Where a text names a place, from a position on.
 fn find(prefix: &str, text: &str, mut from: usize) -> Option<usize> {
     loop {

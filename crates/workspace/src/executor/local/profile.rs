@@ -12,7 +12,7 @@ use super::system::{System, WRITTEN};
 use crate::command::{Level, Mount, MountSource};
 use crate::limits::{Limits, MAX_TIMEOUT};
 use crate::stage::skill_of;
-use crate::tree::{EARLIER, SKILLS, WORK};
+use crate::tree::{EARLIER, PROJECT, SKILLS, WORK};
 
 /// The descriptors that a sandbox starts with, in addition to the three of every program.
 pub(super) mod descriptor {
@@ -150,7 +150,7 @@ impl Profile<'_> {
             match source {
                 MountSource::ReadOnly(from) => list.mount("--ro-bind", self.reach.at(from), at),
                 MountSource::Writable(from) => list.mount("--bind", self.reach.at(from), at),
-                MountSource::Empty => list.add(["--dir", at]),
+                MountSource::Empty | MountSource::Listed(_) => list.add(["--dir", at]),
             }
         }
         for (link, target) in self.aliases.iter().filter(|(link, _)| self.has_room(link)) {
@@ -158,9 +158,18 @@ impl Profile<'_> {
         }
     }
 
+    /// The links that are not made, because something else is there. A directory of the system is seen as it is.
+    pub(super) fn left_out_aliases(&self) -> Vec<(String, String)> {
+        let is_seen = |link: &str| {
+            let mut system = self.system.bound.iter().chain(self.prefixes);
+            system.any(|bound| Path::new(link).starts_with(bound))
+        };
+        self.aliases.iter().filter(|(link, _)| !self.has_room(link) && !is_seen(link)).cloned().collect()
+    }
+
     /// Whether a link can be made at this path: nothing else is there, above it or below it, except `/` and `/tmp`.
     fn has_room(&self, link: &str) -> bool {
-        let own = [WORK, SKILLS, OWN, EARLIER, "/proc", "/dev", "/tmp/home"].map(Path::new);
+        let own = [PROJECT, WORK, SKILLS, OWN, EARLIER, "/proc", "/dev", "/tmp/home"].map(Path::new);
         let mounts = self.mounts.iter().map(|mount| Path::new(&mount.at));
         let system = self.system.bound.iter().chain(self.prefixes).map(PathBuf::as_path);
         let links = self.system.links.iter().map(|(_, link)| Path::new(link));
