@@ -22,6 +22,7 @@ mod killed;
 mod limits;
 mod long_conversation;
 mod narrow;
+mod one_tree;
 mod other_project;
 mod own_artifacts;
 mod paths;
