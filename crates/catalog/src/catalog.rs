@@ -253,7 +253,7 @@ impl Catalog {
     /// All roots, also those that do not exist yet, from least to most precedence.
     ///
     /// ```
-    /// use prowess_catalog::{Catalog, Root, ScanOptions, Trust};
+    /// use prowess_catalog::{Catalog, Root, ScanOptions};
     ///
     /// let missing = Root::explicit("/nowhere/skills");
     /// let catalog = Catalog::discover(&[missing], &ScanOptions::default());
