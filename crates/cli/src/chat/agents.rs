@@ -101,7 +101,7 @@ pub(super) struct ChatAgents {
     notice: Option<String>,
     pub(super) permissions: Permissions,
     /// Runs commands. Each thread gets its own artifacts.
-    runner: Runner,
+    pub(super) runner: Runner,
     artifacts: Artifacts,
     pub(super) workspace_dir: WorkspaceDir,
     /// The top of the project, or the working directory.

@@ -23,6 +23,7 @@ mod levels;
 mod limits;
 mod long_conversation;
 mod narrow;
+mod one_tree;
 mod other_project;
 mod own_artifacts;
 mod paths;

@@ -114,6 +114,34 @@ fn each_file_of_a_project_is_trusted_by_itself() {
 }
 
 #[test]
+fn a_link_is_asked_about_as_a_link_and_leads_to_no_secret() {
+    let model = FakeModel::start(vec![Answer::text("Done."), Answer::text("Done.")]);
+    let world = world(&model);
+    world.file("project/docs/style.md", "Speak of the sea.\n");
+    std::os::unix::fs::symlink("docs/style.md", world.path("project/AGENTS.md")).unwrap();
+    let mut pty = Pty::start(&world, &["chat"], 90, 30);
+    pty.wait_for("[y/N]");
+    assert_snapshot!(stable(&world, &pty.screen()));
+    pty.type_line("y");
+    at_prompt(&pty);
+    pty.type_line("hello");
+    pty.wait_for("Done.");
+    assert!(memory(&model.requests()[0]).contains("Speak of the sea."));
+    at_prompt(&pty);
+    pty.press("\x04");
+    assert_eq!(pty.wait(), Some(0));
+
+    // The same text behind the name of a secret is neither read nor shown, whoever trusts the project.
+    std::fs::rename(world.path("project/docs/style.md"), world.path("project/.env")).unwrap();
+    std::fs::remove_file(world.path("project/AGENTS.md")).unwrap();
+    std::os::unix::fs::symlink(".env", world.path("project/AGENTS.md")).unwrap();
+    let trusted = world.run(&["trust", "--yes"]);
+    let told = told(&world, &["chat", "--trust-project", "hello"]);
+    assert_snapshot!(format!("{}{told}", stable(&world, &trusted)));
+    assert!(!memory(&model.requests()[1]).contains("Speak of the sea."), "{told}");
+}
+
+#[test]
 fn guidelines_are_there_before_the_first_file() {
     let unused = FakeModel::start(Vec::new());
     let world = world(&unused);

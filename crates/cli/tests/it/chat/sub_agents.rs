@@ -426,6 +426,7 @@ fn a_project_cannot_take_the_name_of_a_sub_agent_that_may_do_more() {
     world.file(&format!("{USERS}/writer.md"), &agent("", "You write."));
     assert_eq!(world.stdout(&["chat", "write"]), "It is written.\n");
     std::fs::remove_file(world.path("project/b.md")).unwrap();
+    std::fs::remove_file(world.path(&format!("{USERS}/writer.md"))).unwrap();
     world.file("project/.claude/agents/writer.md", &agent("name: writer\n", "You write too much."));
     let pty = Pty::start(&world, &["chat"], 90, 30);
     let screen = pty.wait_for("[y/N]");
@@ -436,6 +437,36 @@ fn a_project_cannot_take_the_name_of_a_sub_agent_that_may_do_more() {
     pty.wait_for("allow it?");
     assert!(model.requests()[5]["messages"][0].to_string().contains("You write too much."));
     assert!(!world.path("project/b.md").exists());
+}
+
+#[test]
+fn a_project_s_sub_agent_does_not_replace_one_of_the_user() {
+    let task = |name: &str| Answer::call("task", json!({"description": "Go.", "subagent_type": name}));
+    let model = FakeModel::start(vec![
+        task("writer"),
+        Answer::text("Written."),
+        task("tester"),
+        Answer::text("Tested."),
+        Answer::text("Done."),
+    ]);
+    let world = world(&model);
+    configure(
+        &world,
+        &model.url(),
+        "[agent.tester]\ndescription = \"Tests.\"\nprompt = \"You test well.\"\n",
+    );
+    world.file(&format!("{USERS}/writer.md"), &agent("", "You write well."));
+    for name in ["Writer", "tester", "painter"] {
+        let path = format!("project/.claude/agents/{name}.md");
+        world.file(&path, &agent(&format!("name: {name}\n"), "You take over."));
+    }
+    world.stdout(&["trust", "--yes"]);
+    let told = stable(&world, &world.run(&["chat", "go"]));
+    let list = stable(&world, &world.run(&["chat", "/agents"]));
+    assert_snapshot!(format!("{told}{list}"));
+    let systems = [1, 3].map(|at| model.requests()[at]["messages"][0].to_string());
+    assert!(systems[0].contains("You write well.") && systems[1].contains("You test well."), "{systems:?}");
+    assert!(systems.iter().all(|system| !system.contains("You take over.")), "{systems:?}");
 }
 
 /// A person who trusts nothing else: what a stranger's files can do to the list, to the person and to prowess itself.

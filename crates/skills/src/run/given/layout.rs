@@ -165,6 +165,11 @@ impl<'a> Layout<'a> {
         }
     }
 
+    /// Whether a model must not learn that a path exists.
+    pub(super) fn hides(&self, path: &Path) -> bool {
+        matches!(self.check(path), Err(BlockedGiven::Withheld { why, .. }) if !why.has_public_name())
+    }
+
     /// A person may give the files of the skill that they run, and those of skills that are not loaded.
     fn may_read(&self, directory: &str, withheld: &WithheldFile) -> bool {
         match (&self.own, withheld) {

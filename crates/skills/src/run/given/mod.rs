@@ -19,7 +19,7 @@ use prowess_workspace::tree::Tree;
 use prowess_workspace::{RunInput, RunRequest, RunReview, RunWarning};
 
 use self::blocked::{BlockedGiven, NamedPath};
-use self::disk::Disk;
+use self::disk::KnownDisk;
 use self::layout::{AskedFile, Layout, Named};
 use self::mention::{Exact, Mentions, Search};
 use self::review::Review;
@@ -92,7 +92,8 @@ fn find(
     let tree = &setup.tree;
     let mut layout = Layout::new(view, tree, given_to);
     let only_for_file_tools = only_for_file_tools(tree, request)?;
-    let mut search = Search::new(tree.prefixes(), &Disk);
+    let known = KnownDisk(&layout);
+    let mut search = Search::new(tree.prefixes(), &known);
     search.text(&request.command);
     request.env.values().chain(&request.stdin).for_each(|text| search.text(text));
     let directory = directory(&mut search, &layout, request)?;
