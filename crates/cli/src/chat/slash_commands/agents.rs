@@ -10,23 +10,25 @@ use super::MAX_DESCRIPTION;
 use crate::chat::conversation::Conversation;
 use crate::terminal::{Style, printable, printable_start, styled};
 
-/// A row for each defined sub-agent, and lines about files that define none.
-pub(super) fn rows(conversation: &Conversation) -> (Vec<String>, Vec<String>) {
+/// The lines about each defined sub-agent, and about files that define none. A path is never cut.
+pub(super) fn lines(conversation: &Conversation) -> Vec<String> {
     let found = &conversation.agents.sub_agents;
-    let row = |(name, agent): (&String, &crate::agent_files::FoundAgent)| {
-        let model = agent.definition.model.as_deref().map(|model| format!(", model {}", printable(model)));
-        let origin = format!("({}{})", printable(&agent.origin), model.unwrap_or_default());
+    let mut lines = Vec::new();
+    for (name, agent) in &found.agents {
         let description = printable_start(&agent.definition.description, MAX_DESCRIPTION);
-        format!("  {}  {} {}", styled(name, Style::Name), styled(description, Style::Faint), origin)
-    };
-    let mut lines = found.problems.clone();
+        lines.push(format!("  {}  {}", styled(name, Style::Name), styled(description, Style::Faint)));
+        lines.push(format!("    {}", printable(&agent.origin)));
+        lines
+            .extend(agent.definition.model.as_deref().map(|model| format!("    model {}", printable(model))));
+    }
+    lines.extend(found.problems.iter().cloned());
     if found.agents.is_empty() {
         lines.push(format!(
             "No sub-agents are defined. The model gives tasks to the {GENERAL_AGENT} sub-agent."
         ));
     }
     lines.extend(missing(conversation));
-    (found.agents.iter().map(row).collect(), lines)
+    lines
 }
 
 /// A line about each skill that names a sub-agent that does not exist.

@@ -45,6 +45,8 @@ fn case_115_a_run_writes_named_directories_and_never_protected_names() {
     pty.wait_for("Built.");
     at_prompt(&pty);
     assert_snapshot!(stable(&world, &pty.screen()));
+    let gone = format!("→ {dist}/gone.txt  removed");
+    assert!(pty.screen().contains(&gone), "{gone}:\n{}", pty.screen());
     let tools = model.requests()[0]["tools"].to_string();
     assert!(tools.contains("It may also write /project/dist."), "{tools}");
     let answer = last(&model.requests()[1]);
