@@ -106,7 +106,7 @@ impl Details<'_> {
         self.add_list("env", &variables);
         self.add_optional("stdin", run.stdin.as_deref());
         let inputs: Vec<String> = run.inputs.iter().map(input_line).collect();
-        self.add("inputs", &inputs.join("\n"));
+        self.push("inputs", &inputs.join("\n"), DetailStyle::List, false);
         self.add_list("can read", &run.given);
         self.add_list("except", &run.left_out);
         self.add_list("output_files", &run.output_files);
@@ -240,7 +240,7 @@ impl Details<'_> {
     /// Adds a list, one item per line. No item can look like two.
     fn add_list(&mut self, name: &str, items: &[String]) {
         let lines = items.iter().map(|item| if item.is_empty() { "\"\"".into() } else { exact_line(item) });
-        self.add(name, &lines.collect::<Vec<_>>().join("\n"));
+        self.push(name, &lines.collect::<Vec<_>>().join("\n"), DetailStyle::List, false);
     }
 
     fn add_json(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {

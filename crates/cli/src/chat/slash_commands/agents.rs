@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anyhow::Result;
 use prowess_agent::middleware::GENERAL_AGENT;
 use prowess_catalog::SkillEntry;
 use prowess_catalog::skill::SkillContext;
@@ -10,25 +11,26 @@ use super::MAX_DESCRIPTION;
 use crate::chat::conversation::Conversation;
 use crate::terminal::{Style, printable, printable_start, styled};
 
-/// The lines about each defined sub-agent, and about files that define none. A path is never cut.
-pub(super) fn lines(conversation: &Conversation) -> Vec<String> {
+/// Shows each defined sub-agent, and the files that define none. A description is cut, and a path never.
+pub(super) fn show(conversation: &Conversation) -> Result<()> {
     let found = &conversation.agents.sub_agents;
-    let mut lines = Vec::new();
     for (name, agent) in &found.agents {
         let description = printable_start(&agent.definition.description, MAX_DESCRIPTION);
-        lines.push(format!("  {}  {}", styled(name, Style::Name), styled(description, Style::Faint)));
-        lines.push(format!("    {}", printable(&agent.origin)));
-        lines
-            .extend(agent.definition.model.as_deref().map(|model| format!("    model {}", printable(model))));
+        let row = format!("  {}  {}", styled(name, Style::Name), styled(description, Style::Faint));
+        conversation.list(&[row])?;
+        let mut lines = vec![format!("    {}", printable(&agent.origin))];
+        let model = agent.definition.model.as_deref();
+        lines.extend(model.map(|model| format!("    model {}", printable(model))));
+        conversation.lines(&lines)?;
     }
-    lines.extend(found.problems.iter().cloned());
+    let mut lines = found.problems.clone();
     if found.agents.is_empty() {
         lines.push(format!(
             "No sub-agents are defined. The model gives tasks to the {GENERAL_AGENT} sub-agent."
         ));
     }
     lines.extend(missing(conversation));
-    lines
+    conversation.lines(&lines)
 }
 
 /// A line about each skill that names a sub-agent that does not exist.
