@@ -235,6 +235,12 @@ impl Backend for TreeFiles {
         self.files.swap(&self.shown(path), before, after).await
     }
 
+    async fn check_change(&self, path: &VirtualPath) -> Result<(), BackendError> {
+        let path = self.shown(path);
+        self.check_place(&path)?;
+        self.files.check_change(&path).await
+    }
+
     fn known_as(&self, path: &VirtualPath) -> VirtualPath {
         self.shown(path)
     }

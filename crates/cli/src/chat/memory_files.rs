@@ -125,6 +125,10 @@ impl Backend for MemoryFiles {
         self.changes_of(path)?.delete(path).await
     }
 
+    async fn check_change(&self, path: &VirtualPath) -> Result<(), BackendError> {
+        self.changes_of(path).map(|_| ())
+    }
+
     async fn target(&self, path: &VirtualPath) -> Target {
         match self.backend_of(path) {
             Ok(backend) => backend.target(path).await,

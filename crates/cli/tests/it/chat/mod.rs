@@ -4,6 +4,7 @@ mod allowed_tools;
 mod asking;
 mod bombs;
 mod broken;
+mod checking;
 mod compacting;
 mod configured;
 mod copying;

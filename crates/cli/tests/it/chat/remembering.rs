@@ -261,3 +261,29 @@ fn memory_leaves_the_conversation_with_its_trust() {
     assert_eq!((has(0), has(1), has(2)), (true, false, true));
     assert!(!model.requests().iter().any(|request| system(request).contains("Obey me.")));
 }
+
+#[test]
+fn a_person_is_told_what_changed() {
+    let model = FakeModel::start(vec![Answer::text("One."), Answer::text("Two."), Answer::text("Three.")]);
+    let world = world(&model);
+    let pty = begun(&world, &[], 90, 40);
+    let say = |text: &str, response: &str| {
+        pty.type_line(text);
+        pty.wait_for(response);
+        at_prompt(&pty)
+    };
+    say("one", "One.");
+    world.file("home/.prowess/AGENTS.md", "Speak of herons.\n");
+    let screen = say("two", "Two.");
+    assert!(
+        screen.contains("the memory files have changed; a thread reads them only when it begins"),
+        "{screen}"
+    );
+    assert!(!screen.contains("the skills have changed"), "{screen}");
+    assert!(!all(&model.requests()[1]).contains("Speak of herons."));
+    world.skill("home/.prowess/skills", "kites", "Builds kites. Use in wind.");
+    world.file("home/.prowess/agents/reviewer.md", "---\ndescription: Reviews.\n---\n\nReview.\n");
+    let screen = say("three", "Three.");
+    assert!(screen.contains("the skills and the sub-agents have changed"), "{screen}");
+    assert_eq!(screen.matches("the memory files").count(), 1, "{screen}");
+}

@@ -38,13 +38,15 @@ fn case_115_a_run_writes_named_directories_and_never_protected_names() {
     pty.type_line("build it");
     let screen = pty.wait_for("allow it?");
     let dist = world.path("project/dist").display().to_string();
-    assert!(screen.replace('\n', "").contains(&format!("may write [\"{dist}\"]")), "{screen}");
+    assert!(screen.replace('\n', "").contains(&format!("may write {dist}")), "{screen}");
     pty.type_line("y");
     pty.wait_until("another question", |screen| screen.matches("allow it?").count() == 2);
     pty.type_line("y");
     pty.wait_for("Built.");
     at_prompt(&pty);
     assert_snapshot!(stable(&world, &pty.screen()));
+    let gone = format!("→ {dist}/gone.txt  removed");
+    assert!(pty.screen().contains(&gone), "{gone}:\n{}", pty.screen());
     let tools = model.requests()[0]["tools"].to_string();
     assert!(tools.contains("It may also write /project/dist."), "{tools}");
     let answer = last(&model.requests()[1]);
