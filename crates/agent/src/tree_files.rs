@@ -3,6 +3,7 @@
 mod lazy;
 mod skill_directories;
 
+use std::cmp::Reverse;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -44,14 +45,14 @@ pub use self::skill_directories::SkillDirectories;
 pub struct TreeFiles {
     tree: Tree,
     files: CompositeBackend,
-    /// Other beginnings of paths, and what they mean. The longest come first.
-    aliases: Vec<(VirtualPath, VirtualPath)>,
+    /// The beginnings of paths, and what they mean. The longest come first. A place means itself.
+    beginnings: Vec<(VirtualPath, VirtualPath)>,
     /// The project, as the model sees it.
     project: Option<VirtualPath>,
+    /// The workspace, as the model sees it.
+    workspace: Option<VirtualPath>,
     /// The directories of the workspace.
     work_places: Vec<VirtualPath>,
-    /// Further places.
-    others: Vec<VirtualPath>,
 }
 
 impl TreeFiles {
@@ -62,13 +63,16 @@ impl TreeFiles {
         let mut all = Self {
             tree: tree.clone(),
             files,
-            aliases: Vec::new(),
+            beginnings: Vec::new(),
             project: None,
+            workspace: VirtualPath::parse(&tree.work()).ok(),
             work_places: Vec::new(),
-            others: Vec::new(),
         };
-        for (alias, place) in [(SKILLS, tree.skills()), (WORK, tree.work()), (EARLIER, tree.work())] {
-            all.alias(alias, &place);
+        let (skills, work) = (tree.skills(), tree.work());
+        for (alias, place) in
+            [(&*skills, &skills), (SKILLS, &skills), (&work, &work), (WORK, &work), (EARLIER, &work)]
+        {
+            all.alias(alias, place);
         }
         for workspace in [WORK, EARLIER, &tree.work()] {
             all.alias(&format!("{workspace}/skills"), &tree.skills());
@@ -84,6 +88,7 @@ impl TreeFiles {
     pub fn project(mut self, backend: Arc<dyn Backend>) -> Result<Self, BackendError> {
         let real = self.tree.project_directory().and_then(|real| real.to_str()).unwrap_or(PROJECT).to_owned();
         let shown = self.tree.shown(real.as_ref()).unwrap_or_else(|| PROJECT.to_owned());
+        self.alias(&shown, &shown);
         self.alias(PROJECT, &shown);
         if !tree::is_taken(Path::new(&real)) {
             self.alias(&real, &shown);
@@ -102,7 +107,8 @@ impl TreeFiles {
         self.mount(&shown, backend)
     }
 
-    /// Adds a directory of the workspace, such as `out`. In earlier versions, `alias` was its path.
+    /// Adds a directory of the workspace, such as `out`. In earlier versions, `alias` was its path. If the tree has a place of
+    /// this name, such as `/work/history`, the files are at this place.
     ///
     /// # Errors
     ///
@@ -113,7 +119,13 @@ impl TreeFiles {
         backend: Arc<dyn Backend>,
         alias: Option<&str>,
     ) -> Result<Self, BackendError> {
-        let shown = format!("{}/{name}", self.tree.work());
+        let work = self.tree.work();
+        let shown =
+            self.tree.shown_place(&format!("{WORK}/{name}")).unwrap_or_else(|| format!("{work}/{name}"));
+        self.alias(&shown, &shown);
+        for workspace in [WORK, EARLIER, &work] {
+            self.alias(&format!("{workspace}/{name}"), &shown);
+        }
         if let Some(alias) = alias {
             self.alias(alias, &shown);
         }
@@ -127,7 +139,7 @@ impl TreeFiles {
     ///
     /// The path is not one of a backend.
     pub fn place(mut self, at: &str, backend: Arc<dyn Backend>) -> Result<Self, BackendError> {
-        self.others.push(VirtualPath::parse(at)?);
+        self.alias(at, at);
         self.mount(at, backend)
     }
 
@@ -136,14 +148,15 @@ impl TreeFiles {
         Ok(self)
     }
 
-    /// Remembers another beginning of paths. One that is not a path of a backend is never asked for.
+    /// Remembers a beginning of paths: a place, or another name of it. One that is not a path of a backend is never asked for.
     fn alias(&mut self, alias: &str, place: &str) {
         if let (Ok(alias), Ok(place)) = (VirtualPath::parse(alias), VirtualPath::parse(place))
-            && alias != place
             && !alias.is_root()
         {
-            self.aliases.push((alias, place));
-            self.aliases.sort_by_key(|(alias, _)| std::cmp::Reverse(alias.components().count()));
+            self.beginnings.push((alias, place));
+            // At the same path, a place comes before another name.
+            self.beginnings
+                .sort_by_key(|(alias, place)| (Reverse(alias.components().count()), alias != place));
         }
     }
 
@@ -153,19 +166,15 @@ impl TreeFiles {
             "" => Some(place.clone()),
             rest => place.join(rest).ok(),
         };
-        let named = [self.tree.skills(), self.tree.work()].map(|place| VirtualPath::parse(&place).ok());
-        let places: Vec<&VirtualPath> =
-            named.iter().flatten().chain(&self.project).chain(&self.others).collect();
-        if let Some(renamed) =
-            self.aliases.iter().find_map(|(alias, place)| below(place, path.strip_prefix(alias)?))
-        {
-            return renamed;
-        }
-        if path.is_root() || places.iter().any(|place| path.starts_with(place)) {
+        if path.is_root() {
             return path.clone();
         }
+        let renamed = |(alias, place): &(VirtualPath, VirtualPath)| below(place, path.strip_prefix(alias)?);
+        if let Some(renamed) = self.beginnings.iter().find_map(renamed) {
+            return renamed;
+        }
         // Earlier versions had the project at `/`. Directories above a place are only listed.
-        let is_above = || places.iter().any(|place| place.starts_with(path));
+        let is_above = || self.beginnings.iter().any(|(_, place)| place.starts_with(path));
         let inside = path.as_str().trim_start_matches('/');
         let project = self.project.as_ref().filter(|_| !is_above());
         project.and_then(|project| below(project, inside)).unwrap_or_else(|| path.clone())
@@ -226,6 +235,12 @@ impl Backend for TreeFiles {
         self.files.swap(&self.shown(path), before, after).await
     }
 
+    async fn check_change(&self, path: &VirtualPath) -> Result<(), BackendError> {
+        let path = self.shown(path);
+        self.check_place(&path)?;
+        self.files.check_change(&path).await
+    }
+
     fn known_as(&self, path: &VirtualPath) -> VirtualPath {
         self.shown(path)
     }
@@ -238,13 +253,11 @@ impl Backend for TreeFiles {
 impl TreeFiles {
     /// Refuses a new file that no command could see.
     fn check_place(&self, path: &VirtualPath) -> Result<(), BackendError> {
-        let (work, out) = (self.tree.work(), format!("{}/out", self.tree.work()));
-        let is_in_work = VirtualPath::parse(&work).is_ok_and(|work| path.starts_with(&work));
-        let has_place = self.work_places.iter().any(|place| path.starts_with(place) && path != place);
-        if !is_in_work || has_place {
+        let Some(work) = self.workspace.as_ref().filter(|work| path.starts_with(work)) else { return Ok(()) };
+        if self.work_places.iter().any(|place| path.starts_with(place) && path != place) {
             return Ok(());
         }
-        let reason = format!("write it to {out} or to {work}/work");
+        let reason = format!("write it to {work}/out or to {work}/work");
         Err(BackendError::PermissionDenied { path: path.clone(), reason })
     }
 }
@@ -282,6 +295,7 @@ mod tests {
         ] {
             assert_eq!(own.shown(&path(given)).as_str(), shown, "{given}");
         }
+        let tree = tree.place("/work/large_tool_results", "/state/t/large");
         let real = files(&tree.real_names());
         for (given, shown) in [
             ("/project/a", "/home/ada/site/a"),
@@ -291,6 +305,19 @@ mod tests {
             ("/work/out/a", "/state/ws/out/a"),
             ("/skills/pdf/a", "/state/ws/skills/pdf/a"),
             ("/state/ws/skills/pdf/a", "/state/ws/skills/pdf/a"),
+            ("/state/t/large/a.txt", "/state/t/large/a.txt"),
+            ("/large_tool_results/a.txt", "/state/t/large/a.txt"),
+            ("/work/large_tool_results/a.txt", "/state/t/large/a.txt"),
+            ("/state/ws/large_tool_results/a.txt", "/state/t/large/a.txt"),
+        ] {
+            assert_eq!(real.shown(&path(given)).as_str(), shown, "{given}");
+        }
+        // A project where another place is, without mounts.
+        let real = files(&Tree::new("/state/ws").project("/work/site").real_names());
+        for (given, shown) in [
+            ("/work/site/a", "/work/site/a"),
+            ("/project/a", "/work/site/a"),
+            ("/work/out/a", "/state/ws/out/a"),
         ] {
             assert_eq!(real.shown(&path(given)).as_str(), shown, "{given}");
         }

@@ -165,6 +165,16 @@ pub trait Backend: Send + Sync + Debug {
         Target::itself(path)
     }
 
+    /// Checks that files at this path can be changed at all. It looks at the path only, not at the file. A caller that asks a
+    /// person before a change needs this: the change itself checks everything again.
+    ///
+    /// # Errors
+    ///
+    /// [`BackendError::PermissionDenied`] if the place is read-only.
+    async fn check_change(&self, _path: &VirtualPath) -> Result<()> {
+        Ok(())
+    }
+
     /// The path by which this backend knows a file. It differs from `path` only if the backend has several spellings of paths.
     fn known_as(&self, path: &VirtualPath) -> VirtualPath {
         path.clone()

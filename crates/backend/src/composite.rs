@@ -311,6 +311,12 @@ impl Backend for CompositeBackend {
         reassemble(join_all(reads).await, refused)
     }
 
+    async fn check_change(&self, path: &VirtualPath) -> Result<()> {
+        let (index, inner) = self.route_file(path)?;
+        let mount = &self.mounts[index];
+        mount.backend.check_change(&inner).await.map_err(|error| mount.error(error))
+    }
+
     async fn target(&self, path: &VirtualPath) -> Target {
         let Ok((index, inner)) = self.route(path) else { return Target::itself(path) };
         let Mount { at, backend } = &self.mounts[index];

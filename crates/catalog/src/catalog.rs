@@ -250,6 +250,19 @@ impl Catalog {
         self.0.scans.iter().filter(|scan| scan.exists).map(|scan| &scan.root)
     }
 
+    /// All roots, also those that do not exist yet, from least to most precedence.
+    ///
+    /// ```
+    /// use prowess_catalog::{Catalog, Root, ScanOptions};
+    ///
+    /// let missing = Root::explicit("/nowhere/skills");
+    /// let catalog = Catalog::discover(&[missing], &ScanOptions::default());
+    /// assert_eq!((catalog.roots().count(), catalog.all_roots().count()), (0, 1));
+    /// ```
+    pub fn all_roots(&self) -> impl Iterator<Item = &Arc<Root>> {
+        self.0.scans.iter().map(|scan| &scan.root)
+    }
+
     /// Whether both are the same snapshot.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -74,8 +74,8 @@ pub(crate) struct FoundAgents {
 }
 
 impl FoundAgents {
-    /// The sub-agents of the user, then those of the project that are trusted, then those of the configuration. Of several
-    /// with the same name, the last one counts.
+    /// The sub-agents of the user's files, then those of the configuration, then those of the project that are trusted. Of
+    /// several with the same name, the last one counts, but a project takes no name of the user's.
     pub(crate) fn find(
         environment: &Environment,
         project: Option<&Project>,
@@ -89,12 +89,12 @@ impl FoundAgents {
         {
             found.add_root(root);
         }
-        if let Some(project) = project {
-            found.add_project(project, trust);
-        }
         for (name, table) in &settings.agent {
             let definition = table.definition(&name.value);
             found.insert(definition, crate::config::FILE_NAME.to_owned(), Owner::User);
+        }
+        if let Some(project) = project {
+            found.add_project(project, trust);
         }
         found
     }
@@ -145,6 +145,14 @@ impl FoundAgents {
 
     fn insert(&mut self, definition: AgentDefinition, origin: String, owner: Owner) {
         let name = definition.name.as_str().to_owned();
+        // The user's rules, and what the user expects of the name, are about the user's own.
+        let own = self.agents.get(&name).filter(|own| own.owner == Owner::User && owner == Owner::Project);
+        if let Some(own) = own {
+            let (place, own) = (printable(&origin), printable(&own.origin));
+            let name = printable(&name);
+            self.problems.push(format!("{place} is not used: you have a sub-agent `{name}` in {own}"));
+            return;
+        }
         self.agents.insert(name, FoundAgent { definition, origin, owner });
     }
 

@@ -132,6 +132,10 @@ pub enum Action {
         new_string: String,
         /// Whether to replace every occurrence.
         replace_all: bool,
+        /// The difference that the edit makes in the present file, as a unified diff, if the person may see it. A reply is
+        /// bound to the lines that change, but not to the lines around them: another edit of the file can change those.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        difference: Option<String>,
     },
     /// Copy a file.
     CopyFile(Box<CopyAction>),
@@ -292,6 +296,14 @@ impl Action {
                 all
             }
             Self::CopyFile(copy) => copy.canonical(),
+            Self::EditFile { old_string, new_string, replace_all, difference } => {
+                let mut all =
+                    json!({"old_string": old_string, "new_string": new_string, "replace_all": replace_all});
+                if let Some(difference) = difference {
+                    all["difference"] = json!(changed_lines(difference));
+                }
+                all
+            }
             Self::Execute { because_of, .. } if because_of.is_empty() => Value::Null,
             Self::Execute { command, because_of } => {
                 json!({"command": command, "asked_each_time_because_of": because_of})
@@ -310,8 +322,7 @@ impl Action {
             | Self::Run(_)
             | Self::CallTool { .. }
             | Self::ReachHost { .. }
-            | Self::WriteFile { .. }
-            | Self::EditFile { .. } => {
+            | Self::WriteFile { .. } => {
                 let mut all = serde_json::to_value(self).unwrap_or_default();
                 if let Some(all) = all.as_object_mut() {
                     all.remove("deed");
@@ -319,5 +330,34 @@ impl Action {
                 all
             }
         }
+    }
+}
+
+/// The lines of a unified diff that are removed or added, with their marks.
+fn changed_lines(diff: &str) -> String {
+    diff.split_inclusive('\n').filter(|line| line.starts_with(['-', '+'])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Kind, Question};
+
+    #[test]
+    fn a_reply_to_an_edit_counts_for_the_lines_that_change() {
+        let fingerprint = |difference: Option<&str>| {
+            let edit = Action::EditFile {
+                old_string: "a".to_owned(),
+                new_string: "b".to_owned(),
+                replace_all: false,
+                difference: difference.map(str::to_owned),
+            };
+            Question::new(Kind::WRITE, "/a.md").action(edit).fingerprint()
+        };
+        let shown = fingerprint(Some("@@ -1 +1 @@\n x\n-a\n+b\n"));
+        assert_eq!(shown, fingerprint(Some("@@ -7 +9 @@\n y\n-a\n+b\n")), "another edit moved it");
+        assert_ne!(shown, fingerprint(Some("@@ -1 +1 @@\n x\n-a!\n+b!\n")), "another line");
+        assert_ne!(shown, fingerprint(Some("@@ -1 +1 @@\n x\n-a\n+b\n@@ -9 +9 @@\n-a\n+b\n")), "and twice");
+        assert_ne!(shown, fingerprint(None));
     }
 }

@@ -72,6 +72,8 @@ pub enum DetailStyle {
     Added,
     /// As a unified diff.
     Difference,
+    /// As a list. Each line is one item.
+    List,
     /// As JSON.
     Data,
 }

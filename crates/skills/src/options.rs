@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use prowess_base::places;
 use prowess_catalog::estimate_tokens;
 use prowess_catalog::overview::ManualSkills;
 use prowess_catalog::section::SectionTemplate;
@@ -150,10 +151,24 @@ pub struct SessionOptions {
     pub create_in: Vec<String>,
     /// The paths by which the model knows the directories of skills.
     pub skill_paths: SkillPaths,
+    /// The paths by which the model knows the project. Scopes of `allowed-tools` and the `paths` of skills are relative to it.
+    pub project_paths: Vec<String>,
     /// The most tokens of the overview, if the model can search. By default, the overview lists all skills in full.
     pub overview_tokens: Option<usize>,
     /// How tokens are counted.
     pub tokens: TokenCounter,
+}
+
+impl SessionOptions {
+    /// A path relative to the project. A path elsewhere stays as it is.
+    pub(crate) fn in_project<'a>(&self, path: &'a str) -> &'a str {
+        in_project(&self.project_paths, path)
+    }
+}
+
+/// A path relative to the project, which has these paths. A path elsewhere stays as it is.
+pub(crate) fn in_project<'a>(project_paths: &[String], path: &'a str) -> &'a str {
+    project_paths.iter().find_map(|project| places::below(path, project)).unwrap_or(path)
 }
 
 impl Default for SessionOptions {
@@ -182,6 +197,7 @@ impl SessionOptions {
             template: None,
             create_in: Vec::new(),
             skill_paths: SkillPaths::default(),
+            project_paths: vec![places::PROJECT.to_owned()],
             overview_tokens: None,
             tokens: TokenCounter::default(),
         }

@@ -80,13 +80,15 @@ fn compile(skill: &str, pattern: &str) -> Option<GlobSet> {
 
 impl SkillView {
     /// The changes after files come into play: skills whose `paths` match a file are listed from now on. Paths are relative
-    /// to the project and use `/`.
+    /// to the project or begin with one of [`project_paths`](crate::SessionOptions::project_paths), and use `/`.
     pub fn note_files<'a>(&self, files: impl IntoIterator<Item = &'a str>) -> Vec<SkillDelta> {
         let visible = self.visible();
         if !visible.has_paths() {
             return Vec::new();
         }
-        let files: Vec<&str> = files.into_iter().map(|file| file.trim_start_matches("./")).collect();
+        let options = self.engine().options();
+        let relative = |file| options.in_project(file).trim_start_matches("./").trim_start_matches('/');
+        let files: Vec<&str> = files.into_iter().map(relative).collect();
         let waiting = visible.patterns().0.iter().filter(|(name, _)| !self.state().offered().contains(name));
         let in_play = waiting.filter(|(_, matchers)| {
             files.iter().any(|file| matchers.iter().any(|matcher| matcher.is_match(file)))

@@ -28,18 +28,21 @@ pub struct RunSummary {
     /// The artifacts that it saved.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<RunSummaryArtifact>,
-    /// The files of the project that it created or changed, by their real paths.
+    /// The files of the project that it created, changed or removed, by their real paths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub project_files: Vec<RunSummaryProjectFile>,
 }
 
-/// A file of the project that a run wrote.
+/// A file of the project that a run wrote or removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSummaryProjectFile {
     /// Its real path.
     pub path: String,
     /// Whether it is new.
     pub is_new: bool,
+    /// Whether it is gone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_removed: bool,
 }
 
 /// A file that a run returned.
@@ -75,11 +78,9 @@ impl From<&prowess_workspace::RunReport> for RunSummary {
         };
         let project_file = |file: &prowess_workspace::writable::ChangedProjectFile| {
             let path = file.real.to_string_lossy().into_owned();
-            match file.change {
-                ProjectChange::Created => Some(RunSummaryProjectFile { path, is_new: true }),
-                ProjectChange::Replaced => Some(RunSummaryProjectFile { path, is_new: false }),
-                _ => None,
-            }
+            let (is_new, is_removed) =
+                (file.change == ProjectChange::Created, file.change == ProjectChange::Removed);
+            RunSummaryProjectFile { path, is_new, is_removed }
         };
         Self {
             exit_code: report.exit_code,
@@ -87,7 +88,7 @@ impl From<&prowess_workspace::RunReport> for RunSummary {
             sandbox: report.sandbox.level.to_string(),
             files: report.output_files.iter().map(file).collect(),
             artifacts: report.artifact_files.iter().map(artifact).collect(),
-            project_files: report.project_files.iter().filter_map(project_file).collect(),
+            project_files: report.project_files.iter().map(project_file).collect(),
         }
     }
 }

@@ -158,6 +158,10 @@ impl Backend for WorkspaceBackend {
         self.files.grep(base, query).await
     }
 
+    async fn check_change(&self, path: &VirtualPath) -> Result<(), BackendError> {
+        self.files.check_change(path).await
+    }
+
     async fn target(&self, path: &VirtualPath) -> Target {
         self.files.target(path).await
     }

@@ -126,15 +126,23 @@ pub enum MountSource {
     Writable(PathBuf),
     /// An empty directory that it may read, for other mounts.
     Empty,
+    /// The same. The level `landlock` has no mounts: there it may list the names in this local directory, and in all
+    /// directories below.
+    Listed(PathBuf),
 }
 
 impl MountSource {
-    /// The local file or directory, if there is one.
+    /// The local file or directory that is mounted, if there is one.
     pub fn path(&self) -> Option<&std::path::Path> {
         match self {
             Self::ReadOnly(path) | Self::Writable(path) => Some(path),
-            Self::Empty => None,
+            Self::Empty | Self::Listed(_) => None,
         }
+    }
+
+    /// Whether it is an empty directory for other mounts.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Self::Empty | Self::Listed(_))
     }
 }
 

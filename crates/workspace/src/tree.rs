@@ -2,14 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// The working directory of the person.
-pub const PROJECT: &str = "/project";
-/// The skills, each in a directory of its name.
-pub const SKILLS: &str = "/skills";
-/// The workspace, with `out/`, `work/` and `runs/`.
-pub const WORK: &str = "/work";
-/// The place of the workspace in earlier versions. Stored conversations name it.
-pub const EARLIER: &str = "/ws";
+pub use prowess_base::places::{EARLIER, MEMORY, PROJECT, SKILLS, WORK};
 
 /// The paths that a model sees. Each path means the same in file tools, in commands and in texts.
 ///
@@ -37,6 +30,8 @@ pub struct Tree {
     workspace: PathBuf,
     /// The places that a run can be given files of: their names, and where they are. The project is the first.
     places: Vec<(String, PathBuf)>,
+    /// The places that only file tools open.
+    only_for_file_tools: Vec<String>,
 }
 
 /// How the places are called.
@@ -49,7 +44,12 @@ enum Names {
 impl Tree {
     /// The tree of the workspace at this path, without a project.
     pub fn new(workspace: impl Into<PathBuf>) -> Self {
-        Self { names: Names::Mounted, workspace: workspace.into(), places: Vec::new() }
+        Self {
+            names: Names::Mounted,
+            workspace: workspace.into(),
+            places: Vec::new(),
+            only_for_file_tools: Vec::new(),
+        }
     }
 
     /// Adds the working directory of the person, by its real, absolute path.
@@ -63,6 +63,18 @@ impl Tree {
     pub fn place(mut self, name: impl Into<String>, directory: impl Into<PathBuf>) -> Self {
         self.places.push((name.into(), directory.into()));
         self
+    }
+
+    /// Adds a place that only file tools open, such as [`MEMORY`]. It has the same name at all sandbox levels.
+    #[must_use]
+    pub fn only_for_file_tools(mut self, name: impl Into<String>) -> Self {
+        self.only_for_file_tools.push(name.into());
+        self
+    }
+
+    /// The places that only file tools open.
+    pub fn places_for_file_tools(&self) -> &[String] {
+        &self.only_for_file_tools
     }
 
     /// Calls all places by their real paths, for sandbox levels without mounts.
@@ -80,6 +92,37 @@ impl Tree {
     /// The working directory of the person.
     pub fn project_directory(&self) -> Option<&Path> {
         self.places.iter().find(|(name, _)| name == PROJECT).map(|(_, directory)| directory.as_path())
+    }
+
+    /// The paths by which the model knows the project. The first one is its name.
+    ///
+    /// ```
+    /// use prowess_workspace::tree::Tree;
+    ///
+    /// let tree = Tree::new("/state/ws").project("/home/ada/site");
+    /// assert_eq!(tree.project_paths(), ["/project", "/home/ada/site"]);
+    /// ```
+    pub fn project_paths(&self) -> Vec<String> {
+        let of_project =
+            |(_, directory): &(String, PathBuf)| Some(directory.as_path()) == self.project_directory();
+        self.prefixes().into_iter().filter(of_project).map(|(path, _)| path).collect()
+    }
+
+    /// The path by which the model sees a place, such as `/work/history`; `None` if the tree has no place of this name.
+    ///
+    /// ```
+    /// use prowess_workspace::tree::Tree;
+    ///
+    /// let tree = Tree::new("/state/ws").place("/work/history", "/state/history");
+    /// assert_eq!(tree.shown_place("/work/history").as_deref(), Some("/work/history"));
+    /// assert_eq!(tree.real_names().shown_place("/work/history").as_deref(), Some("/state/history"));
+    /// ```
+    pub fn shown_place(&self, name: &str) -> Option<String> {
+        let (name, directory) = self.places.iter().find(|(place, _)| place == name)?;
+        match self.names {
+            Names::Mounted => Some(name.clone()),
+            Names::Real => directory.to_str().map(str::to_owned),
+        }
     }
 
     /// The directory of skills, as the model sees it.
@@ -105,15 +148,15 @@ impl Tree {
 
     /// The path by which the model sees a file of one of the places.
     pub fn shown(&self, real: &Path) -> Option<String> {
-        let inside = |(name, directory): &(String, PathBuf)| {
-            let rest = real.strip_prefix(directory).ok()?.to_str()?;
-            let start = match self.names {
-                Names::Mounted => name.as_str(),
-                Names::Real => directory.to_str()?,
-            };
-            Some(if rest.is_empty() { start.to_owned() } else { format!("{start}/{rest}") })
+        // One place may lie in another: the files of a thread, if the person works in their home directory.
+        let around = self.places.iter().filter(|(_, directory)| real.starts_with(directory));
+        let (name, directory) = around.max_by_key(|(_, directory)| directory.components().count())?;
+        let rest = real.strip_prefix(directory).ok()?.to_str()?;
+        let start = match self.names {
+            Names::Mounted => name.as_str(),
+            Names::Real => directory.to_str()?,
         };
-        self.places.iter().find_map(inside)
+        Some(if rest.is_empty() { start.to_owned() } else { format!("{start}/{rest}") })
     }
 
     /// The real path of a file of one of the places. The model may write it by its place or by its real path.
@@ -138,9 +181,10 @@ impl Tree {
         named.chain(real).collect()
     }
 
-    /// Links that a sandbox has, so that the real path of the project works in it.
+    /// Links that a sandbox has, so that the real path of the project works in it. A sandbox leaves out a link for which it
+    /// has no room, such as one below `/work`.
     pub fn aliases(&self) -> Vec<(String, String)> {
-        let real = self.project_directory().filter(|real| !is_taken(real)).and_then(Path::to_str);
+        let real = self.project_directory().filter(|real| !is_above_a_place(real)).and_then(Path::to_str);
         real.filter(|_| self.has_own_names())
             .map(|real| (real.to_owned(), PROJECT.to_owned()))
             .into_iter()
@@ -158,8 +202,14 @@ impl Tree {
 /// assert!(!is_taken(Path::new("/home/ada/site")));
 /// ```
 pub fn is_taken(real: &Path) -> bool {
-    let places = [PROJECT, SKILLS, WORK, EARLIER].map(Path::new);
-    places.iter().any(|place| real.starts_with(place) || place.starts_with(real))
+    PLACES.iter().any(|place| real.starts_with(place)) || is_above_a_place(real)
+}
+
+const PLACES: [&str; 4] = [PROJECT, SKILLS, WORK, EARLIER];
+
+/// Whether a real path is that of a place, or of a directory around one.
+fn is_above_a_place(real: &Path) -> bool {
+    PLACES.iter().any(|place| Path::new(place).starts_with(real))
 }
 
 #[cfg(test)]
@@ -184,10 +234,18 @@ mod tests {
     fn a_project_at_a_place_of_the_tree_has_no_other_name() {
         for project in ["/work", "/work/site", "/skills", "/ws/a", "/"] {
             let tree = Tree::new("/state/ws").project(project);
-            assert_eq!(tree.aliases(), [], "{project}");
+            assert_eq!(tree.project_paths(), ["/project"], "{project}");
             assert_eq!(tree.real("/work/out/a"), None, "{project}");
             assert_eq!(tree.real("/project/a").unwrap(), Path::new(project).join("a"));
         }
+    }
+
+    #[test]
+    fn a_place_inside_another_has_its_own_name() {
+        let tree = Tree::new("/state/ws").project("/home/a").place("/work/history", "/home/a/.state/history");
+        assert_eq!(tree.shown(Path::new("/home/a/.state/history/1.md")).unwrap(), "/work/history/1.md");
+        assert_eq!(tree.shown(Path::new("/home/a/.state/x")).unwrap(), "/project/.state/x");
+        assert_eq!(tree.project_paths(), ["/project", "/home/a"]);
     }
 
     #[test]

@@ -171,6 +171,7 @@ impl NextTool<'_> {
             states,
             consultation: self.consultation,
             progress: &progress,
+            watcher,
             middleware: self.context,
         };
         let limit = self.tool.timeout();

@@ -2,6 +2,7 @@
 
 use crate::id::CallId;
 use crate::thread_state::Event;
+use crate::tool::ToolAnswer;
 
 /// Sees an agent work, to show it to a person for example. It must not block.
 ///
@@ -43,8 +44,10 @@ pub enum ThreadUpdate<'a> {
     Reasoning(&'a str),
     /// A tool reports its progress.
     Progress(&'a CallId, &'a str),
-    /// A middleware tells the person something. It is not stored.
+    /// A middleware or a tool tells the person something. It is not stored.
     Notice(&'a str),
+    /// A sub-agent that works on this call got the answer of one of its own tools. The answer is in the sub-agent's thread.
+    SubAgentTool(&'a CallId, &'a ToolAnswer),
 }
 
 /// A watcher that ignores everything.

@@ -22,6 +22,7 @@ pub(crate) use self::function::{parsed, schema};
 pub use self::kind::ToolKind;
 pub use self::selection::ToolSelection;
 pub use self::tools::{DuplicateTool, Tools};
+use crate::agent::{ThreadUpdate, Watcher};
 use crate::id::{CallId, MessageId, ThreadId};
 use crate::middleware::contract::{Announcement, MiddlewareContext, Reaction};
 use crate::model::ToolDefinition;
@@ -106,6 +107,7 @@ pub struct ToolContext<'a> {
     pub consultation: Option<&'a Consultation>,
     /// Reports progress to the watcher.
     pub progress: &'a (dyn Fn(&str) + Send + Sync),
+    pub(crate) watcher: &'a dyn Watcher,
     pub(crate) middleware: MiddlewareContext<'a>,
 }
 
@@ -113,6 +115,11 @@ impl<'a> ToolContext<'a> {
     /// What middleware see during this call.
     pub fn middleware(&self) -> MiddlewareContext<'a> {
         self.middleware
+    }
+
+    /// Tells the person something, through the watcher of the thread.
+    pub fn notice(&self, text: &str) {
+        self.watcher.update(ThreadUpdate::Notice(text));
     }
 
     /// Announces something to all middleware; see [`MiddlewareContext::announce`].

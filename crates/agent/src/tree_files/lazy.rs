@@ -106,6 +106,10 @@ impl Backend for LazyBackend {
         self.backend(base).await?.grep(base, query).await
     }
 
+    async fn check_change(&self, path: &VirtualPath) -> Result<(), BackendError> {
+        self.backend(path).await?.check_change(path).await
+    }
+
     async fn target(&self, path: &VirtualPath) -> Target {
         match self.backend(path).await {
             Ok(backend) => backend.target(path).await,

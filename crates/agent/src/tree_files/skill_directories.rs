@@ -151,6 +151,10 @@ impl Backend for SkillDirectories {
         Err(read_only(path))
     }
 
+    async fn check_change(&self, path: &VirtualPath) -> Result<(), BackendError> {
+        Err(read_only(path))
+    }
+
     async fn target(&self, path: &VirtualPath) -> Target {
         let Ok((skill, inside)) = self.find(path) else { return Target::itself(path) };
         let target = skill.files.target(&inside).await;

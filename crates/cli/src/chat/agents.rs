@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context as _, Result, anyhow, bail};
 use prowess_agent::cost::Price;
 use prowess_agent::middleware::{CostLimit, Hooks, SandboxedHooks, SkillModels, Skills, SubAgents};
-use prowess_agent::tool::{ToolKind, ToolSelection};
+use prowess_agent::tool::ToolSelection;
 use prowess_agent::{Agent, AgentOptions, Model, ThreadId, ThreadStore, TurnLimits};
 use prowess_backend::VirtualPath;
 use prowess_catalog::Catalog;
@@ -14,19 +14,19 @@ use prowess_mcp::client::{Patience, ServerFiles, ServerTools, Servers};
 use prowess_permission::real_path::real_path;
 use prowess_permission::{Broker, FileApprovals, Permissions};
 use prowess_skills::options::SkillPaths;
-use prowess_skills::{
-    Capabilities, Dialect, Lifetime, RunSetup, SessionOptions, SkillSession, SkillToolKind,
-};
+use prowess_skills::{Capabilities, Dialect, Lifetime, RunSetup, SessionOptions, SkillSession};
 use prowess_store::SqliteStore;
-use prowess_workspace::tree::{self, Tree};
+use prowess_workspace::tree::{self, WORK};
 use prowess_workspace::{Artifacts, Network, Runner, Scope};
 
+use super::changes::{Changes, same_skills};
 use super::kept_trust::KeptTrust;
 use super::memory::ChatMemory;
 use super::model::{self, ModelDefaults};
 use super::old_approvals;
 use super::open_thread::{LEASE, check_own};
 use super::permissions::policy;
+use super::prompt::prompt;
 use super::questions::UnseenChanges;
 use super::run_files::RunFiles;
 use super::skill_model;
@@ -50,18 +50,6 @@ pub(super) const NAME: &str = crate::visibility::CHAT_AGENT;
 const HISTORY: &str = THREAD_FILES[0];
 /// Where a model may make new skills, in the project.
 const NEW_SKILLS: &str = ".prowess/skills";
-
-/// The system prompt. `prompt` puts in the paths.
-const PROMPT: &str = "You are an agent in a person's terminal. You work for that person, with skills and tools. \
-Look at the skills first: if one fits the task, load it and follow it, and unload it when it is no longer needed. Paths mean the \
-same in all tools. {project} is the directory that the person works in. {skills}/NAME has the files of a skill. {work} is your \
-own workspace. {commands}\
-Some calls wait until the person allows them. If a call is refused, do not work around that: say what you need. \
-Be brief. Write in Markdown.";
-
-/// The part of the system prompt about commands, for agents that can run some.
-const COMMANDS: &str = "Commands of skills run in a sandbox, which has a file of the project only if the command names its \
-path below {project}. They cannot change the project: let them write to {work}/out{copies}. ";
 
 /// The session options of a chat: how skills are shown to the model and loaded.
 pub(crate) fn session_options(settings: &SkillSettings) -> SessionOptions {
@@ -101,7 +89,7 @@ pub(super) struct ChatAgents {
     notice: Option<String>,
     pub(super) permissions: Permissions,
     /// Runs commands. Each thread gets its own artifacts.
-    runner: Runner,
+    pub(super) runner: Runner,
     artifacts: Artifacts,
     pub(super) workspace_dir: WorkspaceDir,
     /// The top of the project, or the working directory.
@@ -208,8 +196,8 @@ impl ChatAgents {
         Ok(RunFiles::new(self.workspace_of(thread), &place, scope, self.workspace_dir.clone()))
     }
 
-    /// Looks for skills again. Returns a notice if something changed.
-    pub(super) async fn refresh(&mut self) -> Result<Option<String>> {
+    /// Looks for skills again. Returns notices if something changed.
+    pub(super) async fn refresh(&mut self) -> Result<Vec<String>> {
         let known = self.catalog();
         let mut skills = self.root_args.discover_again(&known)?;
         if let Some(servers) = self.servers.as_ref().filter(|servers| servers.has_changed()) {
@@ -217,9 +205,14 @@ impl ChatAgents {
             skills.catalog = servers::add_skills(servers, &skills.catalog, Patience::endless()).await.0;
         }
         let memory = ChatMemory::read(&self.config.settings.memory, &skills, &self.directory)?;
-        let mut is_same = same(&known, &skills.catalog) && self.memory.is_same(&memory);
         let configuration = skills.configuration()?;
-        if self.configuration != configuration {
+        let mut changes = Changes {
+            skills: !same_skills(&known, &skills.catalog),
+            memory: !self.memory.is_same(&memory),
+            configuration: self.configuration != configuration,
+            sub_agents: false,
+        };
+        if changes.configuration {
             // The project's settings are used only while they are trusted; its restrictions stay.
             let mut config = Config::load_silently(&configuration, &self.flags)?;
             config.settings.model.name = self.config.settings.model.name.clone();
@@ -228,21 +221,20 @@ impl ChatAgents {
                 NAME,
                 policy(&config, &self.workspace_dir),
             );
-            (self.config, self.configuration, is_same) = (config, configuration, false);
+            (self.config, self.configuration) = (config, configuration);
             self.forget_skill_models();
         }
         self.memory = memory;
         let sub_agents = skills.sub_agents(&self.config.settings);
-        let changed = if is_same { "sub-agents" } else { "skills" };
-        is_same &= self.sub_agents == sub_agents;
+        changes.sub_agents = self.sub_agents != sub_agents;
         self.sub_agents = sub_agents;
         let notice = skills.notice();
         // A notice is shown once.
         let news = notice.clone().filter(|_| notice != self.notice);
         self.notice = notice;
         *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = skills.catalog;
-        let changed = || format!("the {changed} have changed; the model now sees the new list");
-        Ok((!is_same).then(|| news.unwrap_or_else(changed)))
+        let told = changes.notices();
+        Ok(if told.is_empty() { told } else { news.map_or(told, |news| vec![news]) })
     }
 
     /// A line that lists the MCP servers.
@@ -269,7 +261,8 @@ impl ChatAgents {
         runner.artifacts = Some(Arc::new(self.artifacts_of(thread)?));
         let tree = self.chat_tree(thread, runner.clone());
         let mut summarisation = settings.compaction.options();
-        let history = format!("{}/{HISTORY}", tree.tree().work());
+        let history = tree.tree().shown_place(&format!("{WORK}/{HISTORY}"));
+        let history = history.context("the path of the state directory is not valid UTF-8")?;
         summarisation.history_path_prefix =
             VirtualPath::parse(&history).map_err(|error| anyhow!("{error}"))?;
         let mut options = AgentOptions::default();
@@ -327,6 +320,7 @@ impl ChatAgents {
             options.overview_tokens = Some(overview_tokens);
             let own = tree.tree();
             options.skill_paths = SkillPaths::Below(own.skills());
+            options.project_paths = own.project_paths();
             options.create_in = own.shown(&tree.project.join(NEW_SKILLS)).into_iter().collect();
             let mut runs = RunSetup::new(tree.runner.clone(), tree.thread.as_str());
             runs.tree = own;
@@ -378,35 +372,9 @@ impl ChatAgents {
     }
 }
 
-/// The system prompt for an agent with these tools, with the paths that the model sees.
-pub(super) fn prompt(tree: &Tree, tools: &ToolSelection) -> String {
-    let can_run = tools.has_kind(ToolKind::Skill(SkillToolKind::Run));
-    let copies = if tools.has_kind(ToolKind::Copy) { ", and copy a result with copy_file" } else { "" };
-    let commands = if can_run { COMMANDS.replace("{copies}", copies) } else { String::new() };
-    with_places(&PROMPT.replace("{commands}", &commands), tree)
-}
-
-/// A text with the paths that the model sees.
-pub(super) fn with_places(text: &str, tree: &Tree) -> String {
-    let project = tree.project_directory().and_then(|project| tree.shown(project)).unwrap_or_default();
-    let code = |path: &str| format!("`{path}`");
-    text.replace("{project}", &code(&project))
-        .replace("{skills}/NAME", &code(&tree.skill("NAME")))
-        .replace("{work}/out", &code(&format!("{}/out", tree.work())))
-        .replace("{work}", &code(&tree.work()))
-}
-
 /// A limit in dollars.
 fn dollars(amount: f64) -> Result<Price> {
     amount.to_string().parse().map_err(|_| anyhow!("`limits.cost` is not an amount in dollars: {amount}"))
-}
-
-/// Whether two catalogs have the same skills. Unchanged entries are shared.
-fn same(one: &Catalog, other: &Catalog) -> bool {
-    let pairs = |one: &[Arc<prowess_catalog::SkillEntry>], other: &[Arc<prowess_catalog::SkillEntry>]| {
-        one.len() == other.len() && one.iter().zip(other).all(|(one, other)| Arc::ptr_eq(one, other))
-    };
-    pairs(one.entries(), other.entries()) && pairs(one.untrusted(), other.untrusted())
 }
 
 /// Creates a directory that only this user can read.

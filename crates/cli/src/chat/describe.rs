@@ -48,8 +48,12 @@ pub(super) fn result(
 ) -> Option<String> {
     let skill = preapproved_by.map(|skill| printable_start(skill, MAX_LINE));
     let approved = skill.map(|skill| format!("approved by allowed-tools of {skill}"));
-    let told = [outcome_of_call(text, is_error, data), approved];
-    told.into_iter().flatten().reduce(|told, more| format!("{told}, {more}"))
+    match (outcome_of_call(text, is_error, data), approved) {
+        // An error is a sentence.
+        (Some(told), Some(approved)) if is_error => Some(format!("{told} ({approved})")),
+        (Some(told), Some(approved)) => Some(format!("{told}, {approved}")),
+        (told, approved) => told.or(approved),
+    }
 }
 
 /// The outcome of a call, if there is more to say than that it is done.
@@ -99,6 +103,7 @@ fn made_file(file: &MadeFile) -> (String, String) {
         How::Created => "new, ",
         How::Replaced => "replaced, ",
         How::Edited => "edited, ",
+        How::Removed => "removed",
         How::Run | How::Saved => "",
     };
     (name, format!("{how}{size}"))

@@ -7,7 +7,7 @@ use prowess_agent::agent::BY_MIDDLEWARE;
 use prowess_agent::id::CallId;
 use prowess_agent::middleware::{SkillsState, Summarisation};
 use prowess_agent::thread_state::StateChange;
-use prowess_agent::tool::ToolData;
+use prowess_agent::tool::{ToolAnswer, ToolData};
 use prowess_agent::{CallReply, Event, ThreadId, ThreadUpdate, ToolCall, TurnOutcome, WaitingCall};
 use prowess_permission::{Question, Wording};
 use prowess_skills::SkillDelta;
@@ -146,6 +146,27 @@ impl EventTranslator {
             }
             ThreadUpdate::Notice(text) => vec![ChatEvent::Note { text: text.to_owned() }],
             ThreadUpdate::Stored(event) => self.stored(event),
+            ThreadUpdate::SubAgentTool(call, answer) => {
+                // Its runs started after the call did.
+                let begun = self.calls.get(call).and_then(|(_, begun)| *begun);
+                self.note_made(call, answer, begun)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Notes what a tool made, and returns the events about files of a run.
+    fn note_made(&mut self, call: &CallId, answer: &ToolAnswer, begun: Option<Instant>) -> Vec<ChatEvent> {
+        let Some(files) = &mut self.files else { return Vec::new() };
+        match &answer.data {
+            Some(ToolData::ChangedFile(file)) => {
+                files.changed(file);
+                Vec::new()
+            }
+            Some(ToolData::Ran(ran)) => {
+                let since = begun.and_then(|begun| SystemTime::now().checked_sub(begun.elapsed() + TICK));
+                files.of_run(call, ran, since)
+            }
             _ => Vec::new(),
         }
     }
@@ -176,15 +197,7 @@ impl EventTranslator {
                 };
                 let milliseconds =
                     begun.map(|begun| u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
-                let ran = match &answer.data {
-                    Some(ToolData::Ran(ran)) => Some(ran),
-                    _ => None,
-                };
-                if let (Some(ToolData::ChangedFile(file)), Some(files)) = (&answer.data, &mut self.files) {
-                    files.changed(file);
-                }
-                let since = begun.and_then(|begun| SystemTime::now().checked_sub(begun.elapsed() + TICK));
-                let files = self.files.as_mut().zip(ran).map(|(files, ran)| files.of_run(call, ran, since));
+                let files = self.note_made(call, answer, begun);
                 let (text, is_error, data) = (answer.text.clone(), answer.is_error, answer.data.clone());
                 events.push(ChatEvent::Result {
                     call: call.clone(),
@@ -195,7 +208,7 @@ impl EventTranslator {
                     data,
                     preapproved_by: answer.preapproved_by.clone(),
                 });
-                events.extend(files.into_iter().flatten());
+                events.extend(files);
                 events
             }
             Event::StateChanged { changes } => {

@@ -34,6 +34,8 @@ pub(crate) enum How {
     Replaced,
     /// The agent edited a file.
     Edited,
+    /// A run removed a file of the project.
+    Removed,
     /// A run wrote a file.
     Run,
     /// A run saved an artifact.
@@ -83,20 +85,37 @@ impl Made {
         self.unnamed += unnamed;
     }
 
-    /// Adds files of the project that a run wrote.
+    /// Adds files of the project that a run wrote or removed.
     pub(super) fn add_project_files(&mut self, files: &[RunSummaryProjectFile]) {
         for file in files {
-            let how = if file.is_new { How::Created } else { How::Replaced };
+            let how = match (file.is_removed, file.is_new) {
+                (true, _) => How::Removed,
+                (false, true) => How::Created,
+                (false, false) => How::Replaced,
+            };
             self.add(MadeFile { how, name: file.path.clone(), bytes: None, fetch: None });
         }
     }
 
     fn add(&mut self, file: MadeFile) {
-        match self.files.iter_mut().find(|known| known.name == file.name) {
+        let Some(at) = self.files.iter().position(|known| known.name == file.name) else {
+            self.files.push(file);
+            return;
+        };
+        let how = match (self.files[at].how, file.how) {
+            // The turn made it and removed it.
+            (How::Created, How::Removed) => {
+                self.files.remove(at);
+                return;
+            }
+            (_, How::Removed) => How::Removed,
+            // It was there before.
+            (How::Removed, How::Created) => How::Replaced,
+            (How::Removed, later) => later,
             // A new file that was then edited is still new.
-            Some(known) => *known = MadeFile { how: known.how.min(file.how), ..file },
-            None => self.files.push(file),
-        }
+            (earlier, later) => earlier.min(later),
+        };
+        self.files[at] = MadeFile { how, ..file };
     }
 
     /// What the turn made, if anything is left of it. Begins the list of the next turn.
@@ -109,7 +128,7 @@ impl Made {
             // A later call may have removed or changed it. A link is not followed.
             let found = std::fs::symlink_metadata(&file.name).ok().filter(std::fs::Metadata::is_file);
             file.bytes = found.as_ref().map(std::fs::Metadata::len);
-            found.is_some()
+            found.is_some() != (file.how == How::Removed)
         });
         // Stable: what is alike stays in the order of time.
         files.sort_by_key(|file| file.how);
@@ -161,6 +180,24 @@ mod tests {
             [(How::Created, name("a.md")), (How::Replaced, name("ws/out/c.md")), (How::Edited, name("b.md"))]
         );
         assert_eq!(files[0].bytes, Some(4), "its size now");
+        let gone = |made: &mut Made, name: &str| {
+            let _ = std::fs::remove_file(at(name));
+            made.add_project_files(&[RunSummaryProjectFile {
+                path: at(name).to_string_lossy().into_owned(),
+                is_new: false,
+                is_removed: true,
+            }]);
+        };
+        change(&mut made, "new.md", ChangeKind::Created);
+        gone(&mut made, "new.md");
+        assert_eq!(made.take(&out), None, "it came and went");
+        change(&mut made, "a.md", ChangeKind::Edited);
+        gone(&mut made, "a.md");
+        gone(&mut made, "b.md");
+        change(&mut made, "b.md", ChangeKind::Created);
+        let Some(ChatEvent::Made { files, .. }) = made.take(&out) else { panic!("a list") };
+        let told: Vec<_> = files.iter().map(|file| (file.how, file.name.clone(), file.bytes)).collect();
+        assert_eq!(told, [(How::Replaced, name("b.md"), Some(4)), (How::Removed, name("a.md"), None)]);
         for number in 0..20 {
             change(&mut made, &format!("{number}.md"), ChangeKind::Created);
         }

@@ -10,9 +10,7 @@ use prowess_backend::{
     Backend, BackendError, CompositeBackend, Contents, Edit, Edited, Entry, Listing, LocalBackend,
     MemoryBackend, ReadRange, VirtualPath, WriteMode,
 };
-
-/// The directory in which the model sees these files, each below its real path.
-pub(super) const MOUNT: &str = "memory";
+use prowess_workspace::tree::MEMORY;
 
 /// These files and nothing beside them: `/home/me/.prowess/AGENTS.md` here is the file with that real path.
 #[derive(Debug)]
@@ -28,7 +26,7 @@ impl MemoryFiles {
 
     /// The path by which the model opens the file with this real path.
     pub(super) fn path_for_model(file: &Path) -> Option<VirtualPath> {
-        VirtualPath::parse(&format!("/{MOUNT}{}", virtual_path(file)?)).ok()
+        VirtualPath::parse(&format!("{MEMORY}{}", virtual_path(file)?)).ok()
     }
 
     /// A backend that has this file below its path, or an error if it is none of the files.
@@ -125,6 +123,10 @@ impl Backend for MemoryFiles {
 
     async fn delete(&self, path: &VirtualPath) -> Result<(), BackendError> {
         self.changes_of(path)?.delete(path).await
+    }
+
+    async fn check_change(&self, path: &VirtualPath) -> Result<(), BackendError> {
+        self.changes_of(path).map(|_| ())
     }
 
     async fn target(&self, path: &VirtualPath) -> Target {

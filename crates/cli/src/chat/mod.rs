@@ -1,6 +1,7 @@
 //! `prowess chat`: an agent with skills, in a terminal.
 
 mod agents;
+mod changes;
 mod context_usage;
 mod conversation;
 mod describe;
@@ -21,6 +22,7 @@ mod model_key;
 mod old_approvals;
 mod open_thread;
 mod permissions;
+mod prompt;
 mod questions;
 mod restore_terminal;
 mod run_files;
@@ -281,10 +283,12 @@ async fn carry_out(conversation: &mut Conversation, line: Line) -> Result<TurnEn
 /// Looks for skills and trust again. If that fails, nothing is sent, because untrusted content must not be used.
 async fn refresh_skills(conversation: &mut Conversation) -> Result<bool> {
     match conversation.agents.refresh().await {
-        Ok(None) => Ok(true),
-        Ok(Some(changed)) => {
+        Ok(changed) if changed.is_empty() => Ok(true),
+        Ok(changed) => {
             conversation.reopen().await?;
-            conversation.show(&ChatEvent::Note { text: changed })?;
+            for text in changed {
+                conversation.show(&ChatEvent::Note { text })?;
+            }
             Ok(true)
         }
         Err(error) => {

@@ -14,6 +14,7 @@ use prowess_workspace::tree::{PROJECT, WORK};
 
 use super::events::ChatEvent;
 use super::made::Made;
+use super::tree::THREAD_FILES;
 use crate::artifacts::get_command;
 use crate::workspace_dir::WorkspaceDir;
 
@@ -29,6 +30,8 @@ const MAX_DEPTH: usize = 4;
 #[derive(Debug)]
 pub(crate) struct RunFiles {
     workspace: PathBuf,
+    /// The directory of files stored with the thread. The model sees them in its workspace.
+    thread_files: PathBuf,
     /// The real paths of the directories in which the agent keeps files for itself.
     own: Vec<PathBuf>,
     made: Made,
@@ -51,7 +54,12 @@ impl RunFiles {
         match (below(PROJECT), below(WORK)) {
             (Some(""), _) => Some(".".to_owned()),
             (Some(inside), _) => Some(inside.to_owned()),
-            (None, Some(inside)) => Some(self.workspace.join(inside).to_string_lossy().into_owned()),
+            (None, Some(inside)) => {
+                let first = inside.split('/').next().unwrap_or_default();
+                let is_kept = THREAD_FILES.contains(&first);
+                let place = if is_kept { &self.thread_files } else { &self.workspace };
+                Some(place.join(inside).to_string_lossy().into_owned())
+            }
             (None, None) => None,
         }
     }
@@ -65,7 +73,8 @@ impl RunFiles {
     ) -> Self {
         let own = vec![real_path(&workspace), real_path(thread_files)];
         let (made, told) = (Made::default(), BTreeMap::new());
-        Self { workspace, own, made, scope, workspace_dir, told }
+        let thread_files = thread_files.to_owned();
+        Self { workspace, thread_files, own, made, scope, workspace_dir, told }
     }
 
     /// A call changed a file.

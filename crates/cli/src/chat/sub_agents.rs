@@ -8,14 +8,10 @@ use prowess_agent::{Agent, DeepAgentBuilder, ThreadId};
 use prowess_mcp::client::ServerTools;
 use prowess_permission::{Decision, Permissions, Rule, RuleSource};
 
-use super::agents::{ChatAgents, NAME, prompt, with_places};
+use super::agents::{ChatAgents, NAME};
+use super::prompt::{prompt, prompt_without_skills};
 use super::tree::ChatTree;
 use crate::agent_files::{FoundAgent, Owner};
-
-/// The system prompt of a sub-agent without skills.
-const PROMPT_WITHOUT_SKILLS: &str = "You work on one task for another agent, in a person's terminal. Your response is all \
-that the other agent gets. {project} is the directory that the person works in. Some calls wait until the person allows them. If a call is refused, do not work around that: \
-say what you need. Be brief. Write in Markdown.";
 
 /// What the chat and its sub-agents are made from: the same files, skills, rules and hooks.
 pub(super) struct SubAgentBase {
@@ -64,7 +60,7 @@ impl ChatAgents {
         let prompt = if definition.tools.has_skills() {
             prompt(&own, &definition.tools)
         } else {
-            with_places(PROMPT_WITHOUT_SKILLS, &own)
+            prompt_without_skills(&own)
         };
         let prompt = match definition.prompt.as_str() {
             "" => prompt,

@@ -10,11 +10,11 @@ use prowess_agent::tree_files::{LazyBackend, SkillDirectories, TreeFiles};
 use prowess_backend::{Backend, BackendError, LocalBackend};
 use prowess_catalog::Catalog;
 use prowess_workspace::backend::WorkspaceBackend;
-use prowess_workspace::tree::{Tree, WORK};
+use prowess_workspace::tree::{MEMORY, Tree, WORK};
 use prowess_workspace::{Executor, Level, Runner};
 
 use super::agents::make;
-use super::memory_files::{MOUNT, MemoryFiles};
+use super::memory_files::MemoryFiles;
 
 /// Directories for what was moved out of the conversation into files. They are stored with the thread, not among the
 /// user's files. The model sees them in its workspace.
@@ -66,6 +66,9 @@ impl ChatTree {
         for name in THREAD_FILES {
             tree = tree.place(format!("{WORK}/{name}"), self.thread_files.join(name));
         }
+        if !self.memory.is_empty() {
+            tree = tree.only_for_file_tools(MEMORY);
+        }
         match self.names {
             PathNames::Own => tree,
             PathNames::Real => tree.real_names(),
@@ -93,7 +96,7 @@ impl ChatTree {
     fn add(&self, files: TreeFiles, skills: Arc<dyn Backend>) -> Result<TreeFiles, BackendError> {
         let mut files = files.skills(skills)?;
         if !self.memory.is_empty() {
-            files = files.place(&format!("/{MOUNT}"), Arc::new(MemoryFiles::new(self.memory.clone())))?;
+            files = files.place(MEMORY, Arc::new(MemoryFiles::new(self.memory.clone())))?;
         }
         for name in WORKSPACE {
             files = files.work(name, Arc::new(self.in_workspace(name)), None)?;

@@ -9,12 +9,14 @@ use hmac_sha256::Hash;
 use prowess_agent::middleware::MAX_MEMORY_BYTES;
 use prowess_base::beneath::{self, FILE, Follow};
 use prowess_base::hex::encode;
+use prowess_permission::secrets::secret_files;
+use prowess_permission::{Kind, Policy, RuleSource};
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
 use super::approved_change::{ApprovedChange, Changed};
 use super::digest::{Allowance, Entry, contents, names};
-use super::links::{LinkTarget, SkillDirectories, SkillDirectory};
+use super::links::{LinkTarget, Located, SkillDirectories, SkillDirectory};
 use super::{BeforeChange, FileKind, Item, ItemKind};
 use crate::agent_files;
 use crate::config::FILE_NAME;
@@ -274,27 +276,45 @@ fn memory_item(
     mut allowed: Allowance,
     purpose: Purpose<'_>,
 ) -> Item {
-    let file = match beneath::open(directories.top(), path, FILE, Follow::Beneath) {
-        Ok(file) => file,
-        Err(Errno::XDEV) => {
-            return Item::unfit(ItemKind::Memory, "is a link that leads out of the project".to_owned());
+    let unfit = |problem: String| Item::unfit(ItemKind::Memory, problem);
+    let (real, is_link) = match directories.locate(path) {
+        Located::At { real, is_link } => (real, is_link),
+        Located::Nothing { real, is_link: true } => {
+            return unfit(format!("is a link to {real}, which does not exist"));
         }
-        Err(error) => return Item::unfit(ItemKind::Memory, unread(error)),
+        Located::Nothing { is_link: false, .. } => return unfit(unread(Errno::NOENT)),
+        Located::Loop => return unfit(unread(Errno::LOOP)),
+        Located::Out => return unfit("is a link that leads out of the project".to_owned()),
     };
+    // A project must not bring a secret into a conversation under the name of a memory file.
+    if is_link && is_secret(&real) {
+        return unfit(format!("is a link to {real}, which may hold secrets"));
+    }
+    // The place that was checked is the place that is read: no link that appears meanwhile is followed.
+    let file = match beneath::open(directories.top(), &real, FILE, Follow::Never) {
+        Ok(file) => file,
+        Err(error) => return unfit(unread(error)),
+    };
+    let link = is_link.then(|| (String::new(), FileKind::Link(real.clone())));
     // Also kept without a person to show it to: the text that was checked is the text that is used.
     let mut text = Vec::new();
     match contents(file, &mut allowed, Some(&mut text)) {
         Ok((digest, bytes)) => Item {
             digest: Ok(encode(&digest)),
-            before: directories
-                .real_path(path)
-                .map_or(BeforeChange::Unaffected, |real| before(purpose, &real, &digest)),
+            before: before(purpose, &real, &digest),
+            files: link.into_iter().collect(),
             bytes,
             texts: BTreeMap::from([(String::new(), kept(text, purpose))]),
             ..Item::new(ItemKind::Memory)
         },
-        Err(problem) => Item::unfit(ItemKind::Memory, problem),
+        Err(problem) => unfit(problem),
     }
+}
+
+/// Whether a file below the top is one that usually holds secrets.
+fn is_secret(path: &str) -> bool {
+    let policy = Policy::new().rules(RuleSource::Defaults, secret_files());
+    policy.decide(&Kind::READ, &format!("/{path}")).rule.is_some()
 }
 
 /// The part of a memory file that is kept: all of it for a person, else what a prompt may have.

@@ -47,6 +47,22 @@ pub(super) enum LinkTarget {
     NoText,
 }
 
+/// Where a file really is. Paths are below the top and without links.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Located {
+    At {
+        real: String,
+        /// Whether a link leads there.
+        is_link: bool,
+    },
+    /// Nothing exists there.
+    Nothing { real: String, is_link: bool },
+    /// Links lead in a circle.
+    Loop,
+    /// Outside of the top.
+    Out,
+}
+
 impl SkillDirectories {
     /// Opens the skill directories of a project. Those that lead out of it are left out, as in the catalog.
     pub(super) fn of(project: &Project) -> Result<Self, Errno> {
@@ -77,11 +93,14 @@ impl SkillDirectories {
         self.top.as_fd()
     }
 
-    /// The path of an existing file without links, if it is below the top.
-    pub(super) fn real_path(&self, path: &str) -> Option<String> {
-        match self.follow_path("", path).end {
-            End::There(real) => Some(real),
-            _ => None,
+    /// Where the file at `path` really is.
+    pub(super) fn locate(&self, path: &str) -> Located {
+        let LinkPath { links, end } = self.follow_path("", path);
+        match end {
+            End::There(real) => Located::At { real, is_link: !links.is_empty() },
+            End::Nothing(real) => Located::Nothing { real, is_link: !links.is_empty() },
+            End::Loop => Located::Loop,
+            End::Out => Located::Out,
         }
     }
 

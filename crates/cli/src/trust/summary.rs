@@ -206,6 +206,9 @@ fn lines(contents: &str, file: &Path, text: &mut String) {
 
 fn of(item: &Item) -> String {
     if let Some(FileKind::Link(target)) = item.files.get("") {
+        if item.kind == ItemKind::Memory {
+            return format!("a link to {}, text for the model, {}", printable(target), size(item.bytes));
+        }
         return format!("a link to {}", printable(target));
     }
     match item.kind {

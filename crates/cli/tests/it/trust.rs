@@ -268,6 +268,21 @@ fn what_leads_out_or_is_no_file_cannot_be_trusted() {
         std::fs::remove_file(world.path("project/AGENTS.md")).unwrap();
         symlink("/etc/passwd", world.path("project/AGENTS.md")).unwrap();
     });
+    refused("a memory that is a secret", &|world| {
+        world.file("project/.env", "TOKEN=tide-4711\n");
+        std::fs::remove_file(world.path("project/AGENTS.md")).unwrap();
+        symlink(".env", world.path("project/AGENTS.md")).unwrap();
+    });
+    refused("a memory that is a key by two links", &|world| {
+        world.file("project/keys/server.key", "tide-4711\n");
+        std::fs::remove_file(world.path("project/AGENTS.md")).unwrap();
+        symlink("keys/notes.md", world.path("project/AGENTS.md")).unwrap();
+        symlink("server.key", world.path("project/keys/notes.md")).unwrap();
+    });
+    refused("a memory that leads nowhere", &|world| {
+        std::fs::remove_file(world.path("project/AGENTS.md")).unwrap();
+        symlink("NOTES.md", world.path("project/AGENTS.md")).unwrap();
+    });
     refused("a configuration elsewhere", &|world| {
         std::fs::remove_file(world.path("project/prowess.toml")).unwrap();
         symlink("/etc/passwd", world.path("project/prowess.toml")).unwrap();

@@ -72,6 +72,10 @@ pub(super) fn message(question: &Question) -> String {
 fn detail_line(detail: &Detail) -> String {
     match detail.style {
         DetailStyle::Data => escape_unprintable(&detail.text),
+        DetailStyle::List => {
+            let quoted = |item: &str| escape_unprintable(&Value::from(item).to_string());
+            detail.text.lines().map(quoted).collect::<Vec<_>>().join(", ")
+        }
         _ => escape_unprintable(&Value::from(detail.text.as_str()).to_string()),
     }
 }
@@ -124,7 +128,7 @@ mod tests {
         Permission is needed: run in skill 'kit': make rm
         skill: "kit"
         command: "make\u{202e}\nrm"
-        env: {"A":"b"}
+        env: "A=b"
         `always` would allow run "kit make" until the skill changes
         "#);
         let ElicitRequestParams::FormElicitationParams { requested_schema, .. } =

@@ -125,7 +125,7 @@ async fn a_run_is_asked_about_whole() {
         let forms = client.forms.lock().unwrap().clone();
         let message = forms[0]["message"].as_str().unwrap();
         assert!(
-            message.contains("command: \"echo\\n\\nhi $A\"") && message.contains("env: {\"A\":\"b\"}"),
+            message.contains("command: \"echo\\n\\nhi $A\"") && message.contains("env: \"A=b\""),
             "{message}"
         );
     }

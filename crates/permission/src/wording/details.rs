@@ -102,12 +102,11 @@ impl Details<'_> {
         self.add_titled("skill", &run.skill);
         self.add_titled("command", &run.command);
         self.add_optional("cwd", run.cwd.as_deref());
-        if !run.env.is_empty() {
-            self.add_json("env", &run.env);
-        }
+        let variables: Vec<String> = run.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        self.add_list("env", &variables);
         self.add_optional("stdin", run.stdin.as_deref());
         let inputs: Vec<String> = run.inputs.iter().map(input_line).collect();
-        self.add_list("inputs", &inputs);
+        self.push("inputs", &inputs.join("\n"), DetailStyle::List, false);
         self.add_list("can read", &run.given);
         self.add_list("except", &run.left_out);
         self.add_list("output_files", &run.output_files);
@@ -158,9 +157,14 @@ impl Details<'_> {
     fn add_file_action(&mut self, action: &Action) {
         match action {
             Action::WriteFile { content } => self.push("content", content, DetailStyle::Added, false),
-            Action::EditFile { old_string, new_string, replace_all } => {
-                self.push("old_string", old_string, DetailStyle::Removed, false);
-                self.push("new_string", new_string, DetailStyle::Added, false);
+            Action::EditFile { old_string, new_string, replace_all, difference } => {
+                match difference {
+                    Some(difference) => self.push("difference", difference, DetailStyle::Difference, false),
+                    None => {
+                        self.push("old_string", old_string, DetailStyle::Removed, false);
+                        self.push("new_string", new_string, DetailStyle::Added, false);
+                    }
+                }
                 self.add_if("replace_all", *replace_all);
             }
             _ => {}
@@ -233,10 +237,10 @@ impl Details<'_> {
         }
     }
 
+    /// Adds a list, one item per line. No item can look like two.
     fn add_list(&mut self, name: &str, items: &[String]) {
-        if !items.is_empty() {
-            self.add_json(name, items);
-        }
+        let lines = items.iter().map(|item| if item.is_empty() { "\"\"".into() } else { exact_line(item) });
+        self.push(name, &lines.collect::<Vec<_>>().join("\n"), DetailStyle::List, false);
     }
 
     fn add_json(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {

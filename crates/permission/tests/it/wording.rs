@@ -108,7 +108,12 @@ fn each() -> Vec<Question> {
         .action(RunAction { skill: text("kit"), command: text("make"), ..RunAction::default() })
         .binding("v2:cc");
     noted.note = Some(Note::ApprovedByEarlierVersion);
-    let edit = Action::EditFile { old_string: text("a"), new_string: text("b"), replace_all: true };
+    let edit = |difference: Option<&str>| Action::EditFile {
+        old_string: text("a"),
+        new_string: text("b"),
+        replace_all: true,
+        difference: difference.map(text),
+    };
     let because_of = || vec![text("docs:pdf")];
     let all = vec![
         Question::new(Kind::RUN, "make"),
@@ -145,7 +150,8 @@ fn each() -> Vec<Question> {
             with_secrets: vec![text("/p/.env")],
         }),
         Question::about_file(Kind::WRITE, place()).action(Action::WriteFile { content: text("- tides\n") }),
-        Question::about_file(Kind::WRITE, place()).action(edit),
+        Question::about_file(Kind::WRITE, place()).action(edit(None)),
+        Question::about_file(Kind::WRITE, place()).action(edit(Some("@@ -1 +1 @@\n-a\n+b\n"))),
         Question::about_file(Kind::WRITE, place()).always([]).action(CopyAction {
             from: text("/w/out/a.txt"),
             bytes: 9,

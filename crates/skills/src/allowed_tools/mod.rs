@@ -6,6 +6,7 @@ mod scope;
 mod shell;
 mod table;
 
+use prowess_base::places::SKILLS;
 use prowess_permission::Decision;
 
 use self::names::NameWildcard;
@@ -14,10 +15,9 @@ pub use self::restriction::Restriction;
 pub use self::table::{LISTED_TOOLS, ListedTool, ScopeKind};
 use crate::delta::LoadedSkill;
 use crate::dialect::kind_in_any_dialect;
+use crate::options::SkillPaths;
 use crate::view::SkillView;
 
-/// The directory in which commands see skills.
-const STAGED_SKILLS: &str = "/skills";
 /// The name that skills use for reaching hosts.
 #[cfg(feature = "run")]
 const FETCH: &str = "WebFetch";
@@ -83,12 +83,14 @@ pub struct CheckedCall<'a> {
     pub form: CommandForm,
     /// The directory of the skill whose command it is, as commands see it. Paths in it are relative to it.
     pub directory: Option<&'a str>,
+    /// The paths by which the model knows the project. Paths in scopes are relative to it.
+    pub(crate) project_paths: &'a [String],
 }
 
 impl<'a> CheckedCall<'a> {
     /// A call without an argument.
     pub fn new(name: &'a str) -> Self {
-        Self { name, argument: None, form: CommandForm::default(), directory: None }
+        Self { name, argument: None, form: CommandForm::default(), directory: None, project_paths: &[] }
     }
 
     /// Sets the argument, if there is one.
@@ -161,6 +163,7 @@ impl SkillView {
     /// [`SkillView::check_run`].
     pub fn check_tool(&self, call: CheckedCall<'_>) -> ToolVerdict {
         let options = self.engine().options();
+        let call = CheckedCall { project_paths: &options.project_paths, ..call };
         match options.allowed_tools {
             AllowedTools::Recommend => ToolVerdict::Pass,
             AllowedTools::Preapprove => {
@@ -179,7 +182,11 @@ impl SkillView {
     /// What the lists decide about a command of the skill called `skill`. Only this skill itself preapproves its commands.
     pub fn check_run(&self, skill: &str, call: CheckedCall<'_>) -> ToolVerdict {
         let options = self.engine().options();
-        let own = format!("{STAGED_SKILLS}/{skill}");
+        let skills = match &options.skill_paths {
+            SkillPaths::Below(place) => place.as_str(),
+            SkillPaths::Real => SKILLS,
+        };
+        let own = format!("{skills}/{skill}");
         let call = call.directory(own.as_str());
         if options.allowed_tools != AllowedTools::Preapprove {
             return self.check_tool(call);

@@ -5,6 +5,7 @@ use prowess_permission::Pattern;
 use super::shell::simple_commands;
 use super::table::ScopeKind;
 use super::{CheckedCall, CommandForm};
+use crate::options::in_project;
 
 /// The longest scope, in characters.
 const MAX_SCOPE_CHARS: usize = 256;
@@ -55,7 +56,7 @@ impl<'a> ListedEntry<'a> {
         match kind {
             ScopeKind::Command => covers_line(scope, argument, call),
             ScopeKind::Host => covers_host(scope, argument),
-            ScopeKind::Path => covers_path(scope, argument),
+            ScopeKind::Path => covers_path(scope, argument, call.project_paths),
             ScopeKind::Name => covers_text(scope, argument),
         }
     }
@@ -127,18 +128,18 @@ fn own_path<'a>(scope: &'a str, word: &'a str, call: CheckedCall<'_>) -> Option<
     }
 }
 
-/// The project in the paths that a model sees. Skills write paths relative to it.
-const PROJECT: &str = "/project/";
-
-/// Whether a scope covers a path. Both may begin with `/` or `./`: they are relative to the files that the agent works on.
-fn covers_path(scope: &str, path: &str) -> bool {
+/// Whether a scope covers a path. Both may begin with a path of the project, `/` or `./`: they are relative to the files that
+/// the agent works on.
+fn covers_path(scope: &str, path: &str, project_paths: &[String]) -> bool {
     // These are paths elsewhere on the machine.
     if scope.starts_with("//") || scope.starts_with('~') || climbs(path) || path.contains(['\n', '\r', '\0'])
     {
         return false;
     }
-    let relative = |path: &str| path.trim_start_matches("./").trim_start_matches('/').to_owned();
-    let (scope, path) = (relative(scope), relative(path.strip_prefix(PROJECT).unwrap_or(path)));
+    let relative = |path: &str| {
+        in_project(project_paths, path).trim_start_matches("./").trim_start_matches('/').to_owned()
+    };
+    let (scope, path) = (relative(scope), relative(path));
     scope == path || covers_text(&scope.replace("**", "*"), &path)
 }
 
@@ -183,7 +184,9 @@ mod tests {
 
     fn covered(scope: &str, argument: &str, kind: ScopeKind, form: CommandForm) -> bool {
         let entry = format!("X({scope})");
+        let project = ["/project", "/home/ada/site"].map(str::to_owned);
         let call = CheckedCall::new("x").argument(argument).form(form).directory("/skills/own");
+        let call = CheckedCall { project_paths: &project, ..call };
         ListedEntry::parse(&entry).is_some_and(|entry| entry.covers_argument(call, kind))
     }
 
@@ -277,6 +280,13 @@ mod tests {
             ("src/*", "/src/main.rs", true),
             ("./src/**", "/src/a/main.rs", true),
             ("/src/**", "src/a/main.rs", true),
+            ("src/*", "/project/src/main.rs", true),
+            ("src/*", "/home/ada/site/src/main.rs", true),
+            ("src/*", "/home/ada/site2/src/main.rs", false),
+            ("/project/src/**", "/home/ada/site/src/main.rs", true),
+            ("/home/ada/site/src/**", "/project/src/main.rs", true),
+            ("/project/src/**", "src/main.rs", true),
+            ("home/**", "/home/ada/site/src/main.rs", false),
             ("src/*", "src/../../etc/passwd", false),
             ("*.md", "notes/today.md", true),
             ("*.md", "../../../etc/x.md", false),

@@ -1,9 +1,11 @@
 //! The directories of the project that runs may write, and which files in them stay out.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use prowess_catalog::Storage;
 use prowess_permission::protected::is_protected;
+use prowess_permission::real_path::real_path;
 use prowess_permission::{Decision, Kind, Policy, Question, RealPath};
 use prowess_workspace::tree::PROJECT;
 use prowess_workspace::writable::WritableProject;
@@ -21,8 +23,10 @@ impl RunSetup {
         }
         let (view, policy) = (view.clone(), view.engine().permissions().policy());
         let project = directory.clone();
-        let withheld =
-            move |path: &Path| is_protected_in(&project, path) || is_withheld(&view, &policy, path);
+        let roots = SkillRoots::of(&view);
+        let withheld = move |path: &Path| {
+            is_protected_in(&project, path) || roots.contain(path) || is_withheld(&view, &policy, path)
+        };
         Some(WritableProject {
             directory,
             at: PROJECT.to_owned(),
@@ -30,6 +34,29 @@ impl RunSetup {
             withheld: Arc::new(withheld),
         })
     }
+}
+
+/// The roots of skills on this machine, by their real paths in lower case. What a run writes there could become a skill, or
+/// a part of one, that nobody is asked about.
+struct SkillRoots(Vec<PathBuf>);
+
+impl SkillRoots {
+    fn of(view: &SkillView) -> Self {
+        let view = view.offered();
+        let local = view.catalog().all_roots().filter(|root| root.storage == Storage::Local);
+        Self(local.map(|root| in_lower_case(&real_path(&root.path))).collect())
+    }
+
+    /// Whether a path is one of the roots, or below one.
+    fn contain(&self, path: &Path) -> bool {
+        let path = in_lower_case(path);
+        self.0.iter().any(|root| path.starts_with(root))
+    }
+}
+
+/// Letter case does not count: the file system may ignore it.
+fn in_lower_case(path: &Path) -> PathBuf {
+    PathBuf::from(path.to_string_lossy().to_lowercase())
 }
 
 /// Whether a file decides what agents and programs do. Only names below the project count: the person chose the directories

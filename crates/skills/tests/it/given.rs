@@ -262,18 +262,24 @@ async fn case_112_withheld_files_are_refused_by_name_by_link_and_by_alias() {
             assert!(text.contains("usually holds secrets, so commands do not see it"), "{request}: {text}");
         }
     }
-    for path in [
-        "/project/sub/private.txt",
-        "/project/alias/private.txt",
-        "/project/sub/priv*",
-        "/project/{sub,x}/private.txt",
-    ] {
+    for path in ["/project/sub/private.txt", "/project/alias/private.txt"] {
         let text = refusal(&session, json!({"skill": "kit", "command": format!("cat {path}")})).await;
         assert!(text.contains("private.txt' must not be read"), "{path}: {text}");
         assert!(!text.contains("deny") && !text.contains(&real), "{path}: {text}");
     }
-    // Nobody learns whether a denied file exists.
-    std::fs::remove_file(project.directory.join("sub/private.txt")).unwrap();
+    // Nobody learns whether a denied file exists, not by a pattern either.
+    let patterns = ["/project/sub/priv*", "/project/{sub,x}/private.txt", "/project/*/private.txt"];
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        for pattern in patterns {
+            let found = report(&session, json!({"skill": "kit", "command": format!("cat {pattern}")})).await;
+            assert_eq!(found["stdout"], "", "{pattern}: {found}");
+            seen.push([found["stderr"].clone(), found["warnings"].clone()]);
+        }
+        let _ = std::fs::remove_file(project.directory.join("sub/private.txt"));
+    }
+    let (with, without) = seen.split_at(patterns.len());
+    assert_eq!(with, without);
     let text = refusal(&session, json!({"skill": "kit", "command": "cat /project/sub/private.txt"})).await;
     assert!(text.contains("'/project/sub/private.txt' must not be read"), "{text}");
 }
@@ -475,12 +481,8 @@ async fn the_question_lists_what_is_given_and_always_covers_the_same_files() {
     let detail =
         |name: &str| details.iter().find(|detail| detail.name == name).map(|detail| detail.text.clone());
     let real = project.directory.display();
-    let listed = |text: &str| parsed(text);
-    assert_eq!(
-        listed(&detail("can read").unwrap()),
-        json!([format!("{real}/plan.json"), format!("{real}/src/")])
-    );
-    assert_eq!(listed(&detail("except").unwrap()), json!([format!("{real}/src/.env")]));
+    assert_eq!(detail("can read").unwrap(), format!("{real}/plan.json\n{real}/src/"));
+    assert_eq!(detail("except").unwrap(), format!("{real}/src/.env"));
     // The same files: no question.
     report(&session, arguments.clone()).await;
     // The link leads to another file: the approval does not cover it.

@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-use crate::command::Command;
+use crate::command::{Command, Exit};
 use crate::executor::ExecuteError;
 use crate::stage::{SHORTCUT_DIR, SHORTCUTS, skill_of};
 use crate::tree::{EARLIER, SKILLS, WORK};
+use crate::warning::RunWarning;
 use crate::writable::COPIES;
 
 /// The directories of a workspace that a command may write.
@@ -129,6 +130,30 @@ impl InsidePaths {
         }
         all
     }
+}
+
+/// Warns that a failed command names links that its sandbox does not have.
+pub(super) fn alias_warnings(
+    command: &Command,
+    exit: Exit,
+    left_out: Vec<(String, String)>,
+) -> impl Iterator<Item = RunWarning> {
+    let is_named = move |(link, _): &(String, String)| {
+        let mut texts = command.environment.values().chain([&command.line]);
+        // A link below another one leads through that one.
+        let is_inside = |other: &(String, String)| other.0 != *link && Path::new(link).starts_with(&other.0);
+        exit != Exit::Code(0) && !command.aliases.iter().any(is_inside) && texts.any(|text| names(text, link))
+    };
+    left_out.into_iter().filter(is_named).map(|(link, target)| RunWarning::NoAlias { link, target })
+}
+
+/// Whether a text names a path, or a path below it.
+fn names(text: &str, path: &str) -> bool {
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    text.match_indices(path).any(|(at, _)| {
+        let (before, after) = (text[..at].chars().next_back(), text[at + path.len()..].chars().next());
+        !before.is_some_and(|c| is_name(c) || c == '/') && !after.is_some_and(is_name)
+    })
 }
 
 /// Refuses a path that is not relative, or has `..` or NUL.

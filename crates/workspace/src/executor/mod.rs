@@ -9,7 +9,7 @@ mod environment;
 mod exit;
 mod layout;
 pub mod local;
-mod privileges;
+pub(crate) mod privileges;
 mod processes;
 mod redact;
 mod run_directory;

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{FileType, Gid, Stat, Uid};
 
 use super::copy::{InputBudget, InputFailure, copy_beside};
 use super::local_file::{LocalFile, OpenedInput, SafeDirectories};
@@ -15,6 +15,7 @@ use super::{MAX_INPUT_BYTES, MAX_INPUT_FILES};
 use crate::command::{Mount, MountSource};
 use crate::dir::{Dir, Owner, special};
 use crate::error::WorkspaceError;
+use crate::executor::privileges::can_enter;
 use crate::path::escaped_name;
 use crate::warning::RunWarning;
 use crate::workspace::Workspace;
@@ -72,9 +73,15 @@ impl Workspace {
         }
         let opened = || found.open().map_err(|error| format!("it cannot be opened: {error}"));
         let is_safe = found.check_irreplaceable(safe).is_ok();
+        let is_in_place = Path::new(at) == path;
+        let is_closed =
+            |(user, group): (Uid, Gid)| is_in_place && !can_enter(path, (user.as_raw(), group.as_raw()));
         let reason = match (is_safe, self.owner()) {
             (false, _) => "other users could replace it while the command runs".to_owned(),
             (true, None) => return Ok(None),
+            (true, Some(owner)) if is_closed(owner) => {
+                "commands run as `nobody`, who cannot enter its directory".to_owned()
+            }
             (true, owner) if !can_read(found.stat(), owner) => {
                 "commands run as `nobody`, who cannot read it".to_owned()
             }
@@ -85,7 +92,7 @@ impl Workspace {
                 _ => return Ok(None),
             },
         };
-        if Path::new(at) == path {
+        if is_in_place {
             // Without mounts, a copy cannot take its place.
             return Err(format!("{reason}; to copy it, name it in `inputs` with a `to`"));
         }
@@ -209,8 +216,6 @@ fn can_read(stat: &Stat, owner: Owner) -> bool {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
-
-    use rustix::fs::{Gid, Uid};
 
     use super::*;
     use crate::workspace::Workspaces;

@@ -68,7 +68,8 @@ impl<F: Fn(&str) -> Option<StageSource> + Send + Sync> SkillSources for F {
 /// context.review = Some(Arc::new(Tips));
 /// ```
 pub trait RunReview: fmt::Debug + Send + Sync {
-    /// Warnings about a report. `directory` is the local directory that the command ran in. May block.
+    /// Warnings about a report. `directory` is the local directory that the command ran in. It may block only
+    /// if the command failed.
     fn warnings(&self, report: &RunReport, directory: &Path) -> Vec<RunWarning>;
 }
 

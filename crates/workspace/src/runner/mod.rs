@@ -69,6 +69,8 @@ pub(crate) struct PreparedRun {
     executor: Arc<dyn Executor>,
     request: RunRequest,
     workspace: Workspace,
+    /// The local directory that the command runs in.
+    directory: PathBuf,
     _skills: (StagedSkill, Vec<StagedSkill>),
     inputs: StagedInputs,
     mounts: ReadyMounts,
@@ -150,6 +152,7 @@ impl Runner {
 
         let (mounts, copies) = make_copies(&workspace, context, &mut warnings).await?;
         let directory = command::directory(&workspace, &skill, &staged, &mounts, request.cwd.as_deref())?;
+        let local = command::local_directory(&workspace, &directory, &context.mounts);
         let mut command = command::command(&workspace, directory, &inputs, &request, context, &mut warnings);
         let mounts = self.ready_mounts(&workspace, &mounts).await?;
         command.mounts.clone_from(&mounts.mounts);
@@ -162,6 +165,7 @@ impl Runner {
             executor,
             request,
             workspace,
+            directory: local,
             _skills,
             inputs,
             mounts,
@@ -193,6 +197,7 @@ impl Runner {
             executor,
             request,
             workspace,
+            directory,
             _skills,
             inputs,
             mounts,
@@ -201,7 +206,6 @@ impl Runner {
             plan,
             warnings,
         } = prepared;
-        let directory = workspace.path().join(command.directory.trim_start_matches('/'));
         let skills = command.skills.clone();
         let ran = executor.run(command, output).await;
         // All processes are dead: placeholders of linked inputs and copies can go, and files can be read.
@@ -210,8 +214,10 @@ impl Runner {
         let run = ran.run.take();
         let mut report = RunReport::of(ran, warnings);
         write_back(copies, &mut report).await;
-        if let Some(review) = review {
-            report = reviewed(review, report, directory).await;
+        match review {
+            Some(review) if report.exit_code != 0 => report = reviewed(review, report, directory).await,
+            Some(review) => report.warnings.extend(review.warnings(&report, &directory)),
+            None => {}
         }
         let plan = plan.for_run_directory(&request, run.as_deref(), &mut report.warnings);
         self.collect(&workspace, skills, &request, plan, output, &mut report).await;

@@ -108,6 +108,9 @@ impl Runner {
         output: &dyn OutputSink,
         report: &mut RunReport,
     ) {
+        if plan.output_files.is_empty() && plan.outputs.is_empty() {
+            return;
+        }
         let place = workspace.clone();
         let collected = blocking(move || {
             let visible = CollectableSkills::Only(&skills);

@@ -120,6 +120,23 @@ pub enum RunWarning {
         /// Their paths, as a request can name them.
         paths: Vec<String>,
     },
+    /// The request names files that only file tools open.
+    OnlyForFileTools {
+        /// Their paths, as the model knows them.
+        paths: Vec<String>,
+    },
+    /// The command cannot list directories at this sandbox level, because they contain files that commands do not see.
+    NotListable {
+        /// The directories.
+        paths: Vec<String>,
+    },
+    /// The command failed. It names a place by its real path, for which the sandbox has no room.
+    NoAlias {
+        /// The real path.
+        link: String,
+        /// The path by which commands see the place.
+        target: String,
+    },
     /// The command was killed. A timeout has its own field in a report instead.
     Killed(Exit),
     /// One process was killed for its memory, and the command went on.

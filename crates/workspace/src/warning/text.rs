@@ -28,7 +28,10 @@ impl fmt::Display for RunWarning {
             | Self::TooMuchNamed { .. }
             | Self::Withheld { .. }
             | Self::ReadableInPart { .. }
-            | Self::NotGiven { .. } => self.fmt_given(f),
+            | Self::NotGiven { .. }
+            | Self::OnlyForFileTools { .. }
+            | Self::NotListable { .. }
+            | Self::NoAlias { .. } => self.fmt_given(f),
             Self::Killed(_)
             | Self::ProcessOutOfMemory
             | Self::Hangs
@@ -131,6 +134,23 @@ impl RunWarning {
                 f.write_str(
                     "; it sees only the files whose whole paths are in `command`, `env`, `stdin`, `inputs` or `cwd`",
                 )
+            }
+            Self::OnlyForFileTools { paths } => {
+                f.write_str("commands cannot open ")?;
+                list(f, paths, paths.len(), MAX_NAMED)?;
+                f.write_str("; read and change memory files with the file tools")
+            }
+            Self::NotListable { paths } => {
+                f.write_str("at this sandbox level, commands cannot list ")?;
+                list(f, paths, paths.len(), MAX_NAMED)?;
+                f.write_str(
+                    ", because something in it is not for commands; list it with the file tools, and name files by \
+                     their whole paths",
+                )
+            }
+            Self::NoAlias { link, target } => {
+                let [link, target] = [link, target].map(|path| escaped_name(OsStr::new(path)));
+                write!(f, "commands do not see `{link}`; write `{target}` instead")
             }
             _ => Ok(()),
         }
@@ -283,7 +303,16 @@ mod tests {
             RunWarning::ReadableInPart { .. } => {
                 RunWarning::NotGiven { paths: vec![text("/project/plan.json"), text("/project/a b")] }
             }
-            RunWarning::NotGiven { .. } => RunWarning::Killed(Exit::TooMuchOutput),
+            RunWarning::NotGiven { .. } => {
+                RunWarning::OnlyForFileTools { paths: vec![text("/memory/home/ada/.prowess/AGENTS.md")] }
+            }
+            RunWarning::OnlyForFileTools { .. } => {
+                RunWarning::NotListable { paths: vec![text("/home/ada/site")] }
+            }
+            RunWarning::NotListable { .. } => {
+                RunWarning::NoAlias { link: text("/usr/src/site"), target: text("/project") }
+            }
+            RunWarning::NoAlias { .. } => RunWarning::Killed(Exit::TooMuchOutput),
             RunWarning::Killed(_) => RunWarning::ProcessOutOfMemory,
             RunWarning::ProcessOutOfMemory => RunWarning::Hangs,
             RunWarning::Hangs => RunWarning::OutputCut { stream: Stream::Stderr, bytes: 10 },
@@ -353,6 +382,9 @@ mod tests {
         left out of `/project`, because they are, contain or lead to files that commands do not see: `/project/.env`, `/project/keys` and 2 more
         commands run as `nobody`, who cannot read everything in `/project/src`
         the command did not see `/project/plan.json`, `/project/a b`; it sees only the files whose whole paths are in `command`, `env`, `stdin`, `inputs` or `cwd`
+        commands cannot open `/memory/home/ada/.prowess/AGENTS.md`; read and change memory files with the file tools
+        at this sandbox level, commands cannot list `/home/ada/site`, because something in it is not for commands; list it with the file tools, and name files by their whole paths
+        commands do not see `/usr/src/site`; write `/project` instead
         the command was killed: it wrote too much output
         a process was killed because it used too much memory
         a killed process hangs in the kernel and may still exist

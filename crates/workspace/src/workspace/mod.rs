@@ -1,6 +1,7 @@
 //! Workspaces: directory trees in which runs work, one for each workspace id.
 
 mod cleanup;
+mod copy_files;
 mod metadata;
 mod recovery;
 
@@ -23,6 +24,7 @@ use recovery::RunMark;
 
 use cleanup::is_workspace;
 pub use cleanup::{Cleaned, Removed};
+pub use copy_files::{CopiedFiles, MAX_COPIED_BYTES, MAX_COPIED_ENTRIES};
 
 /// The user and group of commands that root starts: `nobody`.
 pub const NOBODY: u32 = 65534;

@@ -35,6 +35,9 @@ pub const MAX_WRITABLE_BYTES: u64 = 64 * 1024 * 1024;
 pub(crate) const COPIES: &str = "copies";
 /// The directory in `out/` for changes that could not be copied back.
 const LEFT: &str = "not-copied-back";
+/// Why a withheld file or directory is not written.
+const NOT_ALLOWED: &str =
+    "it is in a directory of skills, a rule does not allow it, or it is a secret or protected file";
 /// How many warnings name a file; more are only counted.
 const MAX_WARNINGS: usize = 20;
 /// How many changed files a report names; more are only counted.
@@ -193,6 +196,9 @@ impl Copies {
             let owner = self.workspace.owner();
             let copied = check_mount_point(&root, inside, &at, mounts).and_then(|()| {
                 let real = project.directory.join(inside);
+                if (project.withheld)(&real) {
+                    return Err(NOT_ALLOWED.to_owned());
+                }
                 copy_in::copy(&root, inside, &real, (own, &name, owner), &project.withheld)
             });
             match copied {

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::{
     ChangedProjectFile, Known, LEFT, MAX_NAMED, MAX_WARNINGS, MAX_WRITABLE_BYTES, MAX_WRITABLE_ENTRIES,
-    ProjectChange, WritableCopy, WritableProject, is_protected,
+    NOT_ALLOWED, ProjectChange, WritableCopy, WritableProject, is_protected,
 };
 use crate::digest::digest;
 use crate::dir::{Dir, NoFile, Owner, special};
@@ -173,7 +173,7 @@ impl<'a> WriteBack<'a> {
         let failed = |error: io::Error| format!("it cannot be written: {error}");
         let real = self.project.directory.join(&copy.inside).join(&written.path);
         if (self.project.withheld)(&real) {
-            return Err("a rule does not allow it, or it is a secret or protected file".to_owned());
+            return Err(NOT_ALLOWED.to_owned());
         }
         let (above, name) = parent(&copy.inside, &written.path);
         let directory = self.make_dirs(root, &above).map_err(failed)?;
@@ -203,7 +203,7 @@ impl<'a> WriteBack<'a> {
     /// Removes a file that the run removed from its copy.
     fn remove(&mut self, root: &Dir, inside: &str, path: &str, known: &str) -> Result<(), String> {
         if (self.project.withheld)(&self.project.directory.join(inside).join(path)) {
-            return Err("a rule does not allow it, or it is a secret or protected file".to_owned());
+            return Err(NOT_ALLOWED.to_owned());
         }
         let (above, name) = parent(inside, path);
         let directory = match root.dir(&above) {

@@ -3,16 +3,19 @@
 use std::sync::OnceLock;
 
 use prowess_backend::entry::Target;
-use prowess_backend::{Backend, BackendError, VirtualPath};
+use prowess_backend::write::{EditScope, MAX_EDIT_BYTES};
+use prowess_backend::{Backend, BackendError, Edit, EntryKind, ReadRange, VirtualPath};
 use prowess_permission::action::CopyAction;
 use prowess_permission::{Action, Decision, Grant, Granted, Kind, Permissions, Question, RealPath, Verdict};
 use prowess_skills::SkillView;
 use prowess_skills::allowed_tools::{CheckedCall, ToolVerdict};
 use prowess_skills::owner::{FileOwner, WithheldFile};
+use serde_json::json;
 
-use super::Stop;
 use super::change::{ChangeAllowed, ChangePermit};
-use crate::tool::ToolContext;
+use super::{Stop, preview};
+use crate::tool::permission::replies;
+use crate::tool::{ToolContext, ToolOutput};
 
 /// Which files a call may read and change, by the permission rules and by the skills that own files.
 ///
@@ -64,11 +67,37 @@ impl FileAccess<'_> {
         Ok(ReadAccess { access: self, by, is_guarded })
     }
 
-    /// Asks to write a file.
+    /// Asks to write a new file.
     pub(super) async fn write(&self, path: &VirtualPath, action: Action) -> Result<ChangePermit, Stop> {
         let target = self.find(path).await?;
         let question = about(Kind::WRITE, path, &target).action(action);
+        if self.decision(&question) == Decision::Ask {
+            self.check_change(path).await?;
+            // If a rule denies to read the file, the call must not learn whether it exists.
+            if self.decision(&about(Kind::READ, path, &target)) != Decision::Deny {
+                self.check_new(path).await?;
+            }
+        }
         self.pass_change(path, target, question).await
+    }
+
+    /// Checks that nothing is at a path yet.
+    async fn check_new(&self, path: &VirtualPath) -> Result<(), Stop> {
+        match self.backend.stat(path).await {
+            Ok(entry) if entry.kind == EntryKind::Directory => {
+                Err(BackendError::IsDirectory { path: entry.path }.into())
+            }
+            Ok(entry) => Err(BackendError::AlreadyExists { path: entry.path }.into()),
+            // The write itself says what else is wrong.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Checks a place before a person is asked about a change of it. Nobody should approve what is then refused.
+    async fn check_change(&self, path: &VirtualPath) -> Result<(), Stop> {
+        // If the person already said no, that is the answer.
+        replies(self.context.consultation).map_err(ToolOutput::from)?;
+        Ok(self.backend.check_change(path).await?)
     }
 
     /// Asks about a change of a file.
@@ -89,19 +118,41 @@ impl FileAccess<'_> {
     }
 
     /// Asks to edit a file. That also reveals its text.
-    pub(super) async fn edit(&self, path: &VirtualPath, action: Action) -> Result<ChangePermit, Stop> {
+    pub(super) async fn edit(&self, path: &VirtualPath, edit: &Edit) -> Result<ChangePermit, Stop> {
         let target = self.find(path).await?;
         let (read, write) = (about(Kind::READ, path, &target), about(Kind::WRITE, path, &target));
         let skill = self.preapproving_skill(path, &target);
         // A person who is asked about writing sees the old text.
         let is_shown = self.decision(&write) == Decision::Ask && !self.is_settled(&write, skill.as_ref());
-        match self.decision(&read) {
-            Decision::Allow => {}
-            // One question is enough.
-            Decision::Ask if is_shown => {}
-            Decision::Ask | Decision::Deny => _ = self.pass(read, skill).await?,
+        if is_shown {
+            self.check_change(path).await?;
         }
-        self.write(path, action).await
+        let may_look = match self.decision(&read) {
+            Decision::Allow => true,
+            // One question is enough. Until it is answered, the call must not learn what the file contains.
+            Decision::Ask if is_shown => self.is_settled(&read, skill.as_ref()),
+            Decision::Ask | Decision::Deny => self.pass(read, skill).await.map(|_| true)?,
+        };
+        let difference = if is_shown && may_look { self.difference(path, edit).await? } else { None };
+        let (old, new, all) = (&edit.find, &edit.replace, edit.scope == EditScope::All);
+        let in_version_1 = json!({"old_string": old, "new_string": new, "replace_all": all});
+        let binding = write.binding.clone();
+        let action = Action::EditFile {
+            old_string: old.clone(),
+            new_string: new.clone(),
+            replace_all: all,
+            difference,
+        };
+        let question = write.action(action).also_as_version_1(&in_version_1, binding.as_deref());
+        self.pass_change(path, target, question).await
+    }
+
+    /// What an edit changes, for the person. An edit that cannot be made is an error.
+    async fn difference(&self, path: &VirtualPath, edit: &Edit) -> Result<Option<String>, Stop> {
+        let read = self.backend.read(path, ReadRange::first(MAX_EDIT_BYTES)).await?;
+        let before = read.into_whole()?;
+        let (after, replacements) = edit.apply(&self.backend.known_as(path), &before)?;
+        Ok(preview::difference(&before, after.as_bytes(), edit, replacements))
     }
 
     /// The place that a write to a path changes. No link may lead to it: the question shows the real path, and the file at
@@ -118,6 +169,7 @@ impl FileAccess<'_> {
         if self.decision(&question) == Decision::Deny {
             self.pass(question, None).await?;
         }
+        self.check_change(path).await?;
         Ok(target)
     }
 

@@ -1,7 +1,8 @@
-//! What a person sees of the bytes that a copy writes, before they are written.
+//! What a person sees of the bytes that a copy or an edit writes, before they are written.
 
 use std::time::Duration;
 
+use prowess_backend::Edit;
 use prowess_permission::action::CopyPreview;
 use similar::TextDiff;
 
@@ -13,6 +14,8 @@ const MAX_COMPARED_BYTES: usize = 1024 * 1024;
 const MAX_COMPARING: Duration = Duration::from_millis(500);
 /// How many unchanged lines are shown around a change.
 const CONTEXT_LINES: usize = 3;
+/// How much text around an edit is shown, in bytes.
+const MAX_CONTEXT_BYTES: usize = 2 * 1024;
 
 /// Kinds of files by their first bytes.
 const KINDS: [(&[u8], &str); 12] = [
@@ -48,6 +51,13 @@ pub(super) fn preview(bytes: &[u8], before: Option<&[u8]>) -> CopyPreview {
             CopyPreview::Text { text, left_out }
         }
     }
+}
+
+/// The difference that an edit makes, if a person can read it all. An edit inside of long lines is clearer as its two texts.
+pub(super) fn difference(before: &[u8], after: &[u8], edit: &Edit, replacements: usize) -> Option<String> {
+    let CopyPreview::Difference { diff, left_out: 0 } = preview(after, Some(before)) else { return None };
+    let most = (edit.find.len() + edit.replace.len() + MAX_CONTEXT_BYTES).saturating_mul(replacements);
+    (diff.len() <= most).then_some(diff)
 }
 
 /// The bytes as text, if a person can read them.
@@ -96,6 +106,22 @@ mod tests {
         assert_eq!(shown(b"\x89PNG\r\n\x1a\n\0", Some(b"a\n")), data("PNG image"));
         assert_eq!(shown(b"a\0b", None), data("binary data"));
         assert_eq!(shown(b"\xff\xfe", None), data("binary data"));
+    }
+
+    #[test]
+    fn an_edit_is_a_difference_unless_its_lines_are_long() {
+        let shown = |before: &str, edit: &Edit| {
+            let after = before.replace(&edit.find, &edit.replace);
+            let replacements = before.matches(&edit.find).count();
+            difference(before.as_bytes(), after.as_bytes(), edit, replacements)
+        };
+        let edit = Edit::all("low", "high");
+        assert_eq!(shown("a\nlow\nb\n", &edit).as_deref(), Some("@@ -1,3 +1,3 @@\n a\n-low\n+high\n b\n"));
+        let many = "low\n".to_owned() + &"x\n".repeat(99) + "low\n";
+        assert_eq!(shown(&many, &edit).unwrap().matches("+high").count(), 2);
+        assert_eq!(shown(&format!("{}low", "x".repeat(MAX_CONTEXT_BYTES)), &edit), None);
+        assert_eq!(shown("low\0", &edit), None, "not text");
+        assert_eq!(shown("low", &Edit::all("low", "low")), None, "no difference");
     }
 
     #[test]

@@ -30,18 +30,12 @@ impl FileTool {
     /// Replaces text in a file.
     pub(super) async fn edit(&self, edit: EditFile, access: &FileAccess<'_>) -> Result<ToolAnswer, Stop> {
         let path = VirtualPath::parse(&edit.file_path)?;
-        let all = edit.replace_all;
-        let action = Action::EditFile {
-            old_string: edit.old_string.clone(),
-            new_string: edit.new_string.clone(),
-            replace_all: all,
-        };
-        let permit = access.edit(&path, action).await?;
-        let change = if all {
+        let change = if edit.replace_all {
             Edit::all(edit.old_string, edit.new_string)
         } else {
             Edit::unique(edit.old_string, edit.new_string)
         };
+        let permit = access.edit(&path, &change).await?;
         let planned = match &self.changes {
             Some(changes) => changes.plan_edit(&*self.backend, &path, &change, permit).await,
             None => None,

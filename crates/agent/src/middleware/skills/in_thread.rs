@@ -29,9 +29,6 @@ use crate::tool::{Tool, ToolAnswer, ToolOutput};
 /// Arguments that are paths of files, by their names in common tools.
 const FILE_ARGUMENTS: [&str; 4] = ["file_path", "path", "from", "to"];
 
-/// The project in the paths that a model sees. The `paths` of a skill are relative to it.
-const PROJECT: &str = "/project/";
-
 /// The tools, and the specifications that they were made from.
 type MadeTools = (Arc<[ToolSpec]>, Vec<Arc<dyn Tool>>);
 
@@ -226,8 +223,6 @@ impl Middleware for ThreadSkills {
         match next.call().await {
             ToolOutput::Done(mut answer) if !answer.is_error => {
                 // A skill may be for these files.
-                let files =
-                    files.map(|file| file.strip_prefix(PROJECT).unwrap_or(file).trim_start_matches('/'));
                 let offered = self.at(context.states).note_files(files);
                 answer.changes.extend(offered.into_iter().map(|delta| SkillsDelta::Skill(delta).change()));
                 answer.into()

@@ -86,8 +86,13 @@ impl ChildTask<'_> {
                 if let Some(skill) = &answer.preapproved_by {
                     let _ = self.preapproved_by.set(skill.clone());
                 }
+                self.context.watcher.update(ThreadUpdate::SubAgentTool(self.context.call, answer));
             }
-            ThreadUpdate::Notice(text) => progress(&format!("{}: {text}", self.name)),
+            // A sub-agent of this sub-agent.
+            ThreadUpdate::SubAgentTool(_, answer) => {
+                self.context.watcher.update(ThreadUpdate::SubAgentTool(self.context.call, answer));
+            }
+            ThreadUpdate::Notice(text) => self.context.notice(&format!("{}: {text}", self.name)),
             _ => {}
         };
         let reply = self.reply(thread);

@@ -177,8 +177,10 @@ impl SubAgents {
         // A sub-agent without tools for skills may read the files of this one, too.
         let is_gated = sub_agent.has_skills();
         let seeds = if is_gated { SkillsState::seeds(forked.deltas) } else { Vec::new() };
-        if let Some(notice) = &notice {
-            (context.progress)(notice);
+        // If the sub-agent asked something, it has begun before.
+        let has_begun = context.consultation.is_some_and(|consultation| consultation.question.via.is_some());
+        if notice.is_some() && !has_begun {
+            context.notice(&replaced_agent(&forked.name, wanted));
         }
         match (self.run_task(name, sub_agent, task, seeds, context).await, notice) {
             (ToolOutput::Done(answer), Some(notice)) => {
@@ -259,6 +261,15 @@ fn no_such_agent(skill: &str, wanted: &str) -> String {
     format!(
         "The skill '{skill}' is for the sub-agent '{wanted}', which does not exist. \
          The sub-agent '{GENERAL_AGENT}' followed it instead."
+    )
+}
+
+/// The same for the person. Whoever shows it makes it printable.
+fn replaced_agent(skill: &str, wanted: &str) -> String {
+    let wanted: String = wanted.chars().take(MAX_NAME).collect();
+    format!(
+        "the skill '{skill}' is for the sub-agent '{wanted}', which does not exist or is not trusted; \
+         the sub-agent '{GENERAL_AGENT}' follows it instead"
     )
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anyhow::Result;
 use prowess_agent::middleware::GENERAL_AGENT;
 use prowess_catalog::SkillEntry;
 use prowess_catalog::skill::SkillContext;
@@ -10,15 +11,18 @@ use super::MAX_DESCRIPTION;
 use crate::chat::conversation::Conversation;
 use crate::terminal::{Style, printable, printable_start, styled};
 
-/// A row for each defined sub-agent, and lines about files that define none.
-pub(super) fn rows(conversation: &Conversation) -> (Vec<String>, Vec<String>) {
+/// Shows each defined sub-agent, and the files that define none. A description is cut, and a path never.
+pub(super) fn show(conversation: &Conversation) -> Result<()> {
     let found = &conversation.agents.sub_agents;
-    let row = |(name, agent): (&String, &crate::agent_files::FoundAgent)| {
-        let model = agent.definition.model.as_deref().map(|model| format!(", model {}", printable(model)));
-        let origin = format!("({}{})", printable(&agent.origin), model.unwrap_or_default());
+    for (name, agent) in &found.agents {
         let description = printable_start(&agent.definition.description, MAX_DESCRIPTION);
-        format!("  {}  {} {}", styled(name, Style::Name), styled(description, Style::Faint), origin)
-    };
+        let row = format!("  {}  {}", styled(name, Style::Name), styled(description, Style::Faint));
+        conversation.list(&[row])?;
+        let mut lines = vec![format!("    {}", printable(&agent.origin))];
+        let model = agent.definition.model.as_deref();
+        lines.extend(model.map(|model| format!("    model {}", printable(model))));
+        conversation.lines(&lines)?;
+    }
     let mut lines = found.problems.clone();
     if found.agents.is_empty() {
         lines.push(format!(
@@ -26,7 +30,7 @@ pub(super) fn rows(conversation: &Conversation) -> (Vec<String>, Vec<String>) {
         ));
     }
     lines.extend(missing(conversation));
-    (found.agents.iter().map(row).collect(), lines)
+    conversation.lines(&lines)
 }
 
 /// A line about each skill that names a sub-agent that does not exist.

@@ -80,11 +80,7 @@ pub(super) async fn execute(conversation: &mut Conversation, command: Command) -
             conversation.list(&rows)?;
             conversation.lines(&advice)?;
         }
-        Command::Agents => {
-            let (rows, advice) = agents::rows(conversation);
-            conversation.list(&rows)?;
-            conversation.lines(&advice)?;
-        }
+        Command::Agents => agents::show(conversation)?,
         Command::Context => {
             let (rows, sum) = context::rows(conversation).await?;
             conversation.list(&rows)?;

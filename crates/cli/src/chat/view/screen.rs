@@ -125,14 +125,20 @@ impl<W: Write + Send> ScreenView<W> {
             return;
         }
         let told = describe::result(text, *is_error, data.as_ref(), preapproved_by.as_deref());
-        let mut note = told.unwrap_or_default();
-        if let Some(time) = milliseconds.filter(|_| describe::refusal(data.as_ref()).is_none()) {
-            let comma = if note.is_empty() { "" } else { ", " };
-            note.push_str(&format!("{comma}{:.1} s", time as f64 / 1_000.0));
-        }
+        let told = told.unwrap_or_default();
+        let time = milliseconds.filter(|_| describe::refusal(data.as_ref()).is_none());
+        let time = time.map(|time| format!("{:.1} s", time as f64 / 1_000.0)).unwrap_or_default();
         let is_bad = *is_error || describe::has_failed(data.as_ref());
         let (mark, style) = if is_bad { ("✗", Style::Bad) } else { ("✓", Style::Good) };
-        self.line(mark, style, &label, &note);
+        if *is_error && !time.is_empty() {
+            // An error is a sentence, and has its own rows.
+            self.line(mark, style, &label, &time);
+            self.done.extend(folded(&styled(format!("  {told}"), Style::Faint), self.size.0));
+        } else {
+            let parts = [told, time];
+            let facts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+            self.line(mark, style, &label, &facts.join(", "));
+        }
     }
 
     /// Lists what the turn made. The lines are not folded: a path or command that the terminal wraps is copied as one line.

@@ -100,3 +100,22 @@ fn the_end_of_a_turn_lists_what_was_made() {
     assert_eq!(tide, "high\nhigher\n");
     assert_eq!(made(&world, &["and now?"]), [], "a turn that makes nothing has no list");
 }
+
+#[test]
+fn the_list_has_what_sub_agents_made() {
+    let task = |what: &str| Answer::call("task", json!({"description": what}));
+    let model = FakeModel::start(vec![
+        task("Make it."),
+        Answer::call("write_file", json!({"file_path": "/project/notes.md", "content": "high\n"})),
+        runs("echo high > $OUTPUT_DIR/tide.txt"),
+        Answer::text("Made."),
+        Answer::text("All of it."),
+        Answer::text("Nothing."),
+    ]);
+    let world = world(&model);
+    let list = made(&world, &["make it"]);
+    assert_eq!(list[0], ("created".to_owned(), "project/notes.md".to_owned()), "{list:?}");
+    assert_eq!((list.len(), list[1].0.as_str()), (2, "run"), "{list:?}");
+    assert_eq!(std::fs::read_to_string(world.path(&list[1].1)).unwrap(), "high\n");
+    assert_eq!(made(&world, &["and now?"]), []);
+}

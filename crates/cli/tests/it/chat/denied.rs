@@ -131,3 +131,53 @@ fn a_person_sees_the_rule_that_denies_a_command_and_the_model_does_not() {
     let said = all(&model.requests()[1]);
     assert!(said.contains("is denied by a rule") && !said.contains("echo *"), "{said}");
 }
+
+/// Neither lists nor patterns of any tool name a file that a rule denies. A command is not refused because of it: that would
+/// say that it is there.
+#[test]
+fn the_name_of_a_denied_file_never_reaches_the_model() {
+    let patterns =
+        ["/project/*.txt", "/project/*/pelican.txt", "/project/{heron*,plan.txt}", "/project/n*/*"];
+    let mut answers = vec![
+        Answer::call("ls", json!({"path": "/project"}))
+            .and_call("ls", json!({"path": "/project/nest"}))
+            .and_call("glob", json!({"pattern": "/project/**/*.txt"}))
+            .and_call("glob", json!({"pattern": "*.txt", "path": "/project"}))
+            .and_call("glob", json!({"pattern": "/project/nest/*"}))
+            .and_call("grep", json!({"pattern": "tide", "path": "/project"}))
+            .and_call("grep", json!({"pattern": "tide", "path": "/project", "glob": "**/*.txt"})),
+    ];
+    answers.extend(patterns.map(|pattern| runs(&format!("cat {pattern}; echo ended"))));
+    // Only a name that the model says itself is refused, whether the file exists or not.
+    answers.extend(["heron-7.txt", "heron-8.txt"].map(|name| runs(&format!("cat /project/{name}"))));
+    answers.push(Answer::text("Done."));
+    let model = FakeModel::start(answers);
+    let world = world(&model);
+    let rules = "[permission.read]\n\"*\" = \"allow\"\n\"heron*\" = \"deny\"\n\"pelican*\" = \"deny\"\n";
+    configure(&world, &model.url(), rules);
+    world
+        .file("project/heron-7.txt", "tide of herons\n")
+        .file("project/plan.txt", "tide of plans\n")
+        .file("project/nest/pelican.txt", "tide of pelicans\n")
+        .file("project/nest/notes.txt", "tide of notes\n");
+    let told = world.run(&["chat", "--yes", "look"]);
+    let requests = model.requests();
+    assert_eq!(requests.len(), 8, "{told}");
+    let answers = |request: &Value| -> Vec<String> {
+        let messages = request["messages"].as_array().unwrap().iter();
+        let answers = messages.filter(|message| message["role"] == "tool");
+        answers.map(|message| message["content"].to_string()).collect()
+    };
+    let all = answers(&requests[7]);
+    assert_eq!(all.len(), 13, "{all:#?}");
+    for (number, answer) in all[..11].iter().enumerate() {
+        for hidden in ["heron-7", "of herons", "pelican.txt", "of pelicans"] {
+            // A command's answer may repeat what the model wrote.
+            let is_repeated = number == 8 && hidden == "pelican.txt";
+            assert!(!answer.contains(hidden) || is_repeated, "{number}: {hidden}: {answer}");
+        }
+    }
+    assert!(all[0].contains("plan.txt") && all[2].contains("nest/notes.txt"), "{all:#?}");
+    assert!(all[7].contains("tide of plans") && all[10].contains("tide of notes"), "{all:#?}");
+    assert_eq!(all[11], all[12].replace("heron-8", "heron-7"), "{told}");
+}

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A server with one tool, whose answer is long and says what the model should do.
-const SERVER: &str = r#"
+pub(super) const SERVER: &str = r#"
 while read -r line; do
   id=$(printf %s "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
   case $line in

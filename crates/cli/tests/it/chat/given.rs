@@ -145,3 +145,58 @@ fn case_113_the_working_directory_may_be_a_link_a_mount_or_a_worktree() {
     chat.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
     is_right(&answered(&world, &mounted, chat));
 }
+
+#[test]
+fn a_failed_command_in_a_directory_of_the_project_is_told_which_files_it_did_not_see() {
+    let run = |command: &str| {
+        let call = json!({"skill": "tides", "command": command, "cwd": "/project/sub"});
+        let model = FakeModel::start(vec![Answer::call("skill_run", call), Answer::text("Done.")]);
+        let world = project(&model);
+        world.file("project/sub/own.json", "{}\n").file("project/own.json", "{}\n");
+        answered(&world, &model, world.command(&["chat", "--yes", "do it"]))
+    };
+    for command in ["cat plan.json", "cat ../plan.json", "cat ../sub/../plan.json"] {
+        let answer = run(command);
+        assert!(answer.contains("the command did not see `/project/plan.json`"), "{command}: {answer}");
+    }
+    for command in ["cat own.json missing.json", "cat ../../plan.json ../.env"] {
+        let answer = run(command);
+        assert!(!answer.contains("the command did not see"), "{command}: {answer}");
+    }
+}
+
+/// The root of a machine with one more directory, for a project at a place of the tree.
+fn with_project_at(real: &str, world: &World, plain: &Command) -> Command {
+    let mut chat = Command::new("bwrap");
+    chat.args(["--tmpfs", "/"]);
+    for entry in std::fs::read_dir("/").unwrap().flatten() {
+        let kind = entry.file_type().unwrap();
+        if kind.is_symlink() {
+            chat.arg("--symlink").args([std::fs::read_link(entry.path()).unwrap(), entry.path()]);
+        } else if kind.is_dir() {
+            chat.arg("--dev-bind").args([entry.path(), entry.path()]);
+        }
+    }
+    chat.arg("--bind").arg(world.path("project")).args([real, "--chdir", real]);
+    chat.arg(plain.get_program()).args(plain.get_args()).env_clear();
+    chat.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    chat
+}
+
+#[test]
+fn a_failed_command_that_names_the_project_by_a_path_without_room_is_told_the_one_that_works() {
+    let real = "/skills/site";
+    let hint = format!("commands do not see `{real}`; write `/project` instead");
+    for (command, is_told) in [(format!("cat {real}/plan.json"), true), (format!("echo {real}"), false)] {
+        let model = FakeModel::start(vec![runs(&command), Answer::text("Done.")]);
+        let world = project(&model);
+        let plain = world.command(&["chat", "--yes", "do it"]);
+        let answer = answered(&world, &model, with_project_at(real, &world, &plain));
+        assert_eq!(answer.contains(&hint), is_told, "{answer}");
+    }
+    let model = FakeModel::start(vec![runs("cat /project/plan.json"), Answer::text("Done.")]);
+    let world = project(&model);
+    let plain = world.command(&["chat", "--yes", "do it"]);
+    let answer = answered(&world, &model, with_project_at(real, &world, &plain));
+    assert!(answer.contains("tide"), "{answer}");
+}

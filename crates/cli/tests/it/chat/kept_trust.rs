@@ -118,16 +118,17 @@ fn case_111_bytes_that_nobody_approved_are_asked_about() {
     let link: Foreign = |world| symlink("SKILL.md", world.path(&format!("{SKILL}/link"))).unwrap();
     let revoked: Foreign = |world| _ = world.stdout(&["trust", "--revoke"]);
     let manifest = ".prowess/skills/kites/SKILL.md";
-    for (path, old, foreign, left) in [
-        ("AGENTS.md", "sea", same_file, "AGENTS.md (changed)"),
-        (manifest, "Do it.", other_file, ".prowess/skills/kites (changed)"),
-        (manifest, "Do it.", mode, ".prowess/skills/kites (changed)"),
-        (manifest, "Do it.", link, ".prowess/skills/kites (changed)"),
-        ("AGENTS.md", "sea", revoked, ".prowess/skills/kites, AGENTS.md, prowess.toml"),
+    for (path, old, foreign, replies, left) in [
+        // The line is another one, so there is a second question.
+        ("AGENTS.md", "sea", same_file, 2, "AGENTS.md (changed)"),
+        (manifest, "Do it.", other_file, 1, ".prowess/skills/kites (changed)"),
+        (manifest, "Do it.", mode, 1, ".prowess/skills/kites (changed)"),
+        (manifest, "Do it.", link, 1, ".prowess/skills/kites (changed)"),
+        ("AGENTS.md", "sea", revoked, 1, ".prowess/skills/kites, AGENTS.md, prowess.toml"),
     ] {
         let model = FakeModel::start(vec![edits(path, old, "stars"), Answer::text("Done.")]);
         let world = trusted(&model);
-        approve(&world, &["y"], || foreign(&world));
+        approve(&world, &["y", "y"][..replies], || foreign(&world));
         let text = std::fs::read_to_string(world.path(&format!("project/{path}"))).unwrap();
         assert!(text.contains("stars"), "the edit was made: {text}");
         assert_eq!(standing(&world), left, "{path}");
@@ -166,7 +167,8 @@ fn case_111_all_files_of_a_trusted_skill_and_several_edits_at_once() {
         Answer::text("Done."),
     ]);
     let world = trusted(&model);
-    approve(&world, &["y"; 5], || {});
+    // The second edit of the same line is asked about again, with the line as it is then.
+    approve(&world, &["y"; 6], || {});
     assert_eq!(std::fs::read_to_string(world.path("project/AGENTS.md")).unwrap(), "Talk of the stars.\n");
     assert!(world.path(&format!("{SKILL}/references/deep/wind.md")).is_file());
     assert_eq!(standing(&world), "trusted");

@@ -4,6 +4,7 @@ mod allowed_tools;
 mod asking;
 mod bombs;
 mod broken;
+mod checking;
 mod compacting;
 mod configured;
 mod copying;
@@ -19,9 +20,11 @@ mod hostile;
 mod imitation;
 mod kept_trust;
 mod killed;
+mod levels;
 mod limits;
 mod long_conversation;
 mod narrow;
+mod one_tree;
 mod other_project;
 mod own_artifacts;
 mod paths;
@@ -46,6 +49,7 @@ mod windows;
 mod workflows;
 mod writable;
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -53,6 +57,9 @@ use serde_json::{Value, json};
 use crate::model::{Answer, FakeModel};
 use crate::pty::Pty;
 use crate::world::World;
+
+/// The user and group of a plain user in these tests.
+const PLAIN: u32 = 12_345;
 
 const CONFIG: &str = "home/.config/prowess/prowess.toml";
 
@@ -75,6 +82,22 @@ fn configure(world: &World, url: &str, more: &str) {
         "[model]\nname = \"fake:m\"\ncontext_window = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{url}\"\n{more}"
     );
     world.file(CONFIG, &text);
+}
+
+/// A command as a plain user, to whom the whole world belongs.
+fn as_plain_user(world: &World, ours: &Command) -> Command {
+    // A plain user must be able to reach the program.
+    let program = world.path("prowess");
+    if !program.exists() {
+        std::fs::copy(env!("CARGO_BIN_EXE_prowess"), &program).unwrap();
+    }
+    let owner = format!("{PLAIN}:{PLAIN}");
+    assert!(Command::new("chown").args(["-R", &owner]).arg(world.path("")).status().unwrap().success());
+    let mut command = Command::new("setpriv");
+    command.args([&format!("--reuid={PLAIN}"), &format!("--regid={PLAIN}"), "--clear-groups"]);
+    command.arg("--").arg(&program).args(ours.get_args()).current_dir(world.path("project")).env_clear();
+    command.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
 }
 
 /// A conversation that has begun: the prompt is there.

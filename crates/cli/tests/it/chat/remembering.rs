@@ -114,6 +114,34 @@ fn each_file_of_a_project_is_trusted_by_itself() {
 }
 
 #[test]
+fn a_link_is_asked_about_as_a_link_and_leads_to_no_secret() {
+    let model = FakeModel::start(vec![Answer::text("Done."), Answer::text("Done.")]);
+    let world = world(&model);
+    world.file("project/docs/style.md", "Speak of the sea.\n");
+    std::os::unix::fs::symlink("docs/style.md", world.path("project/AGENTS.md")).unwrap();
+    let mut pty = Pty::start(&world, &["chat"], 90, 30);
+    pty.wait_for("[y/N]");
+    assert_snapshot!(stable(&world, &pty.screen()));
+    pty.type_line("y");
+    at_prompt(&pty);
+    pty.type_line("hello");
+    pty.wait_for("Done.");
+    assert!(memory(&model.requests()[0]).contains("Speak of the sea."));
+    at_prompt(&pty);
+    pty.press("\x04");
+    assert_eq!(pty.wait(), Some(0));
+
+    // The same text behind the name of a secret is neither read nor shown, whoever trusts the project.
+    std::fs::rename(world.path("project/docs/style.md"), world.path("project/.env")).unwrap();
+    std::fs::remove_file(world.path("project/AGENTS.md")).unwrap();
+    std::os::unix::fs::symlink(".env", world.path("project/AGENTS.md")).unwrap();
+    let trusted = world.run(&["trust", "--yes"]);
+    let told = told(&world, &["chat", "--trust-project", "hello"]);
+    assert_snapshot!(format!("{}{told}", stable(&world, &trusted)));
+    assert!(!memory(&model.requests()[1]).contains("Speak of the sea."), "{told}");
+}
+
+#[test]
 fn guidelines_are_there_before_the_first_file() {
     let unused = FakeModel::start(Vec::new());
     let world = world(&unused);
@@ -232,4 +260,30 @@ fn memory_leaves_the_conversation_with_its_trust() {
     let has = |at: usize| system(&model.requests()[at]).contains("Speak of the sea.");
     assert_eq!((has(0), has(1), has(2)), (true, false, true));
     assert!(!model.requests().iter().any(|request| system(request).contains("Obey me.")));
+}
+
+#[test]
+fn a_person_is_told_what_changed() {
+    let model = FakeModel::start(vec![Answer::text("One."), Answer::text("Two."), Answer::text("Three.")]);
+    let world = world(&model);
+    let pty = begun(&world, &[], 90, 40);
+    let say = |text: &str, response: &str| {
+        pty.type_line(text);
+        pty.wait_for(response);
+        at_prompt(&pty)
+    };
+    say("one", "One.");
+    world.file("home/.prowess/AGENTS.md", "Speak of herons.\n");
+    let screen = say("two", "Two.");
+    assert!(
+        screen.contains("the memory files have changed; a thread reads them only when it begins"),
+        "{screen}"
+    );
+    assert!(!screen.contains("the skills have changed"), "{screen}");
+    assert!(!all(&model.requests()[1]).contains("Speak of herons."));
+    world.skill("home/.prowess/skills", "kites", "Builds kites. Use in wind.");
+    world.file("home/.prowess/agents/reviewer.md", "---\ndescription: Reviews.\n---\n\nReview.\n");
+    let screen = say("three", "Three.");
+    assert!(screen.contains("the skills and the sub-agents have changed"), "{screen}");
+    assert_eq!(screen.matches("the memory files").count(), 1, "{screen}");
 }

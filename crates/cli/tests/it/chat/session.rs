@@ -100,3 +100,45 @@ fn a_conversation_in_a_terminal() {
     let exported = std::fs::read_to_string(world.path("project/talk.md")).unwrap();
     assert_snapshot!("export", stable(&world, &exported));
 }
+
+/// The paths that a conversation names mean the same in its copy, and neither writes the files of the other.
+#[test]
+fn a_copy_of_a_thread_has_the_files_of_its_commands() {
+    let reads = || Answer::call("read_file", json!({"file_path": "/work/out/tide.txt"}));
+    let model = FakeModel::start(vec![
+        runs("bash scripts/tides.sh; ln -s /etc/passwd /work/out/link; echo kept > /work/work/notes.txt"),
+        Answer::text("It is high."),
+        reads(),
+        runs("cat /work/out/tide.txt /work/work/notes.txt; ls /work/out; echo low > /work/out/tide.txt"),
+        reads(),
+        Answer::text("It is low."),
+        reads(),
+        Answer::text("Still high."),
+    ]);
+    let world = world(&model);
+    world.stdout(&["chat", "--yes", "tides?"]);
+    let origin = thread(&world);
+    let forked = stable(&world, &world.run(&["chat", "--resume", &origin, "/fork"]));
+    insta::assert_snapshot!(forked);
+    world.stdout(&["chat", "--yes", "--resume", &thread(&world), "go on"]);
+    let requests = model.requests();
+    assert!(last(&requests[3]).contains("high"), "{}", last(&requests[3]));
+    let ran = last(&requests[4]);
+    assert!(ran.contains("high") && ran.contains("kept") && !ran.contains("link"), "{ran}");
+    assert!(last(&requests[5]).contains("low"), "commands can change the copies: {}", last(&requests[5]));
+    world.stdout(&["chat", "--yes", "--resume", &origin, "go on"]);
+    assert!(last(&model.requests()[7]).contains("high"), "{}", last(&model.requests()[7]));
+
+    // Too much is not copied, and the person is told.
+    let workspaces = world.path("home/.local/state/prowess/workspaces");
+    let out = std::fs::read_dir(&workspaces).unwrap().flatten().map(|entry| entry.path().join("ws/out"));
+    for out in out.filter(|out| out.is_dir()) {
+        std::fs::File::create(out.join("huge")).unwrap().set_len(1 << 40).unwrap();
+    }
+    let told = world.run(&["chat", "--resume", &origin, "/fork"]);
+    assert!(
+        told.contains("the files of commands are not in the new thread: copying the workspace"),
+        "{told}"
+    );
+    assert!(told.contains("its files have more than 536870912 bytes"), "{told}");
+}

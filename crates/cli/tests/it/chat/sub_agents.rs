@@ -97,18 +97,73 @@ fn a_file_of_claude_code_defines_the_sub_agent_of_a_skill() {
 
 #[test]
 fn a_sub_agent_that_does_not_exist_is_replaced_and_everybody_is_told() {
-    let model = FakeModel::start(vec![Answer::text("Sound."), Answer::text("All is sound.")]);
+    let responses = || vec![Answer::text("Sound."), Answer::text("All is sound.")];
+    let model = FakeModel::start((0..3).flat_map(|_| responses()).collect());
     let world = world(&model);
     audit(&world, "agent: \"nobody`<b>\"\n");
+    let for_person = "the skill 'audit' is for the sub-agent 'nobody`<b>', which does not exist or is not trusted; \
+                      the sub-agent 'general-purpose' follows it instead";
     let output = world.output(&["chat", "--json", "/audit the docks"]);
     let shown = String::from_utf8(output.stdout).unwrap();
-    let notice = "The skill 'audit' is for the sub-agent 'nobody'&lt;b&gt;', which does not exist. \
-                  The sub-agent 'general-purpose' followed it instead.";
-    let progress = shown.lines().find(|line| line.contains("\"type\":\"progress\"")).unwrap_or_default();
-    assert!(progress.contains(notice), "{shown}");
+    let note = json!({"type": "note", "text": for_person}).to_string();
+    assert_eq!(shown.lines().filter(|line| **line == note).count(), 1, "{shown}");
     assert!(all(&model.requests()[0]).contains("Audit what is called the docks."));
+    let for_model = "The skill 'audit' is for the sub-agent 'nobody'&lt;b&gt;', which does not exist. \
+                     The sub-agent 'general-purpose' followed it instead.";
     let result = last(&model.requests()[1]);
-    assert!(result.contains(&format!("Note: {notice}")) && result.contains("Sound."), "{result}");
+    assert!(result.contains(&format!("Note: {for_model}")) && result.contains("Sound."), "{result}");
+    let output = world.output(&["chat", "/audit the docks"]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(told.lines().filter(|line| *line == for_person).count(), 1, "{told}");
+    let pty = begun(&world, &[], 90, 30);
+    pty.type_line("/audit the docks");
+    pty.wait_for("All is sound.");
+    at_prompt(&pty);
+    assert_snapshot!(stable(&world, &pty.screen()));
+}
+
+/// It is said once, even if the sub-agent asks something.
+#[test]
+fn a_person_is_told_that_the_sub_agent_of_a_skill_is_not_trusted() {
+    let write = json!({"file_path": "/report.md", "content": "Rotten."});
+    let model = FakeModel::start(vec![
+        Answer::call("write_file", write),
+        Answer::text("I wrote a report."),
+        Answer::text("See report.md."),
+    ]);
+    let world = world(&model);
+    audit(&world, "agent: reviewer\n");
+    world.file("project/.claude/agents/reviewer.md", &agent("name: reviewer\n", "Be quick."));
+    let pty = Pty::start(&world, &["chat"], 90, 40);
+    pty.wait_for("[y/N]");
+    pty.type_line("n");
+    at_prompt(&pty);
+    pty.type_line("/audit the docks");
+    pty.wait_for("allow it?");
+    pty.type_line("y");
+    pty.wait_for("See report.md.");
+    let screen = at_prompt(&pty);
+    assert_eq!(screen.matches("is for the sub-agent 'reviewer'").count(), 1, "{screen}");
+    let report = world.path("project/report.md").display().to_string();
+    assert!(screen.contains(&format!("→ {report}  new, 7 B")), "what it made is listed:\n{screen}");
+    assert!(!all(&model.requests()[0]).contains("Be quick."));
+}
+
+#[test]
+fn the_list_of_sub_agents_has_whole_paths() {
+    let model = FakeModel::start(Vec::new());
+    let world = world(&model);
+    let file = format!("{USERS}/{}.md", "a-long-name-of-a-sub-agent-".repeat(3));
+    world.file(
+        &file,
+        &agent("name: reviewer\nmodel: small\n", "You review.").replace("changes", &"all changes ".repeat(9)),
+    );
+    let pty = begun(&world, &[], 60, 30);
+    pty.type_line("/agents");
+    pty.wait_for("model small");
+    let screen = at_prompt(&pty);
+    let joined: String = screen.lines().map(str::trim).collect();
+    assert!(joined.contains(&world.path(&file).display().to_string()), "{screen}");
 }
 
 #[test]
@@ -426,6 +481,7 @@ fn a_project_cannot_take_the_name_of_a_sub_agent_that_may_do_more() {
     world.file(&format!("{USERS}/writer.md"), &agent("", "You write."));
     assert_eq!(world.stdout(&["chat", "write"]), "It is written.\n");
     std::fs::remove_file(world.path("project/b.md")).unwrap();
+    std::fs::remove_file(world.path(&format!("{USERS}/writer.md"))).unwrap();
     world.file("project/.claude/agents/writer.md", &agent("name: writer\n", "You write too much."));
     let pty = Pty::start(&world, &["chat"], 90, 30);
     let screen = pty.wait_for("[y/N]");
@@ -436,6 +492,36 @@ fn a_project_cannot_take_the_name_of_a_sub_agent_that_may_do_more() {
     pty.wait_for("allow it?");
     assert!(model.requests()[5]["messages"][0].to_string().contains("You write too much."));
     assert!(!world.path("project/b.md").exists());
+}
+
+#[test]
+fn a_project_s_sub_agent_does_not_replace_one_of_the_user() {
+    let task = |name: &str| Answer::call("task", json!({"description": "Go.", "subagent_type": name}));
+    let model = FakeModel::start(vec![
+        task("writer"),
+        Answer::text("Written."),
+        task("tester"),
+        Answer::text("Tested."),
+        Answer::text("Done."),
+    ]);
+    let world = world(&model);
+    configure(
+        &world,
+        &model.url(),
+        "[agent.tester]\ndescription = \"Tests.\"\nprompt = \"You test well.\"\n",
+    );
+    world.file(&format!("{USERS}/writer.md"), &agent("", "You write well."));
+    for name in ["Writer", "tester", "painter"] {
+        let path = format!("project/.claude/agents/{name}.md");
+        world.file(&path, &agent(&format!("name: {name}\n"), "You take over."));
+    }
+    world.stdout(&["trust", "--yes"]);
+    let told = stable(&world, &world.run(&["chat", "go"]));
+    let list = stable(&world, &world.run(&["chat", "/agents"]));
+    assert_snapshot!(format!("{told}{list}"));
+    let systems = [1, 3].map(|at| model.requests()[at]["messages"][0].to_string());
+    assert!(systems[0].contains("You write well.") && systems[1].contains("You test well."), "{systems:?}");
+    assert!(systems.iter().all(|system| !system.contains("You take over.")), "{systems:?}");
 }
 
 /// A person who trusts nothing else: what a stranger's files can do to the list, to the person and to prowess itself.

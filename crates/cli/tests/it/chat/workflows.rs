@@ -80,9 +80,6 @@ enum Person {
     Plain,
 }
 
-/// The user and group of a plain user in these tests.
-const PLAIN: u32 = 12_345;
-
 /// A world for work flows: its skills are those of a directory.
 struct Flow {
     world: World,
@@ -108,34 +105,11 @@ impl Flow {
         let args = [&["chat", "--yes"], args].concat();
         let output = match self.person {
             Person::Root => self.world.command(&args).output().unwrap(),
-            Person::Plain => self.as_plain_user(&args).output().unwrap(),
+            Person::Plain => as_plain_user(&self.world, &self.world.command(&args)).output().unwrap(),
         };
         let told = self.world.told(&output);
         assert!(output.status.success(), "{told}");
         told
-    }
-
-    fn as_plain_user(&self, args: &[&str]) -> Command {
-        // A plain user must be able to reach the program.
-        let program = self.world.path("prowess");
-        if !program.exists() {
-            std::fs::copy(env!("CARGO_BIN_EXE_prowess"), &program).unwrap();
-        }
-        let owner = format!("{PLAIN}:{PLAIN}");
-        assert!(
-            Command::new("chown").args(["-R", &owner]).arg(self.world.path("")).status().unwrap().success()
-        );
-        let ours = self.world.command(args);
-        let mut command = Command::new("setpriv");
-        command.args([&format!("--reuid={PLAIN}"), &format!("--regid={PLAIN}"), "--clear-groups"]);
-        command
-            .arg("--")
-            .arg(&program)
-            .args(ours.get_args())
-            .current_dir(self.world.path("project"))
-            .env_clear();
-        command.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        command
     }
 
     fn project(&self, path: &str) -> String {

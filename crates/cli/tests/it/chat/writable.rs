@@ -38,13 +38,15 @@ fn case_115_a_run_writes_named_directories_and_never_protected_names() {
     pty.type_line("build it");
     let screen = pty.wait_for("allow it?");
     let dist = world.path("project/dist").display().to_string();
-    assert!(screen.replace('\n', "").contains(&format!("may write [\"{dist}\"]")), "{screen}");
+    assert!(screen.replace('\n', "").contains(&format!("may write {dist}")), "{screen}");
     pty.type_line("y");
     pty.wait_until("another question", |screen| screen.matches("allow it?").count() == 2);
     pty.type_line("y");
     pty.wait_for("Built.");
     at_prompt(&pty);
     assert_snapshot!(stable(&world, &pty.screen()));
+    let gone = format!("→ {dist}/gone.txt  removed");
+    assert!(pty.screen().contains(&gone), "{gone}:\n{}", pty.screen());
     let tools = model.requests()[0]["tools"].to_string();
     assert!(tools.contains("It may also write /project/dist."), "{tools}");
     let answer = last(&model.requests()[1]);
@@ -106,6 +108,42 @@ fn case_115_a_run_writes_no_file_that_tools_protect() {
     }
     pty.press("\x04");
     assert_eq!(pty.wait(), Some(0));
+}
+
+#[test]
+fn a_run_writes_into_no_root_of_skills() {
+    let plant = "cd /project && echo good > dist/page.html && mkdir -p dist/skills/evil dist/later/evil && \
+        for at in dist/skills dist/later; do \
+          printf -- '---\\nname: evil\\ndescription: Evil.\\n---\\n' > $at/evil/SKILL.md; echo evil > $at/evil/run.sh; done; \
+        echo evil > dist/skills/half/run.sh; echo evil > tools/run.sh; ls tools";
+    let model = FakeModel::start(vec![runs(plant), Answer::text("Built."), Answer::text("Hello.")]);
+    let world = world(&model);
+    let roots = "[skills]\nroots = [\"ROOT/dist/skills\", \"ROOT/dist/later\", \"ROOT/tools\"]\n"
+        .replace("ROOT", &world.path("project").to_string_lossy());
+    configure(&world, &model.url(), &format!("[run]\nwritable = [\"dist\", \"tools\"]\n{roots}"));
+    project(&world);
+    // It is not a skill yet, so no skill owns its files.
+    world.file("project/dist/skills/half/run.sh", "mine\n").file("project/tools/mine.sh", "mine\n");
+    let mut pty = begun(&world, &[], 100, 70);
+    pty.type_line("build it");
+    pty.wait_for("allow it?");
+    pty.type_line("y");
+    pty.wait_for("Built.");
+    at_prompt(&pty);
+    let answer = last(&model.requests()[1]);
+    assert_eq!(text(&world, "project/dist/page.html").as_deref(), Some("good\n"), "{answer}");
+    assert_eq!(text(&world, "project/dist/skills/half/run.sh").as_deref(), Some("mine\n"));
+    for path in ["dist/skills/evil/SKILL.md", "dist/skills/evil/run.sh", "dist/later/evil/run.sh"] {
+        assert_eq!(text(&world, &format!("project/{path}")), None, "{path}");
+        assert!(answer.contains(&format!("/project/{path} was not copied back")), "{path}: {answer}");
+    }
+    assert_eq!(text(&world, "project/tools/run.sh"), None);
+    assert!(answer.contains("/project/tools") && answer.contains("a directory of skills"), "{answer}");
+    pty.type_line("hello");
+    pty.wait_for("Hello.");
+    assert!(!model.requests()[2]["messages"][0].to_string().contains("Evil."), "no skill was found");
+    pty.press("\x04");
+    pty.wait();
 }
 
 #[test]

@@ -29,6 +29,9 @@ pub(crate) enum BlockedGiven {
     /// The command cannot run there.
     #[error("{} is not a directory", .path.shown())]
     NotADirectory { path: NamedPath },
+    /// The request names it as an input or as the directory to run in, and only file tools open it.
+    #[error("commands cannot open {}; read and change memory files with the file tools", quote_name(.0))]
+    OnlyForFileTools(String),
     /// The request names too many paths.
     #[error("the request names more than {MAX_BINDS} files of the project; name their directory instead")]
     TooMany,
@@ -105,7 +108,7 @@ impl BlockedGiven {
                     ),
                 }
             }
-            Self::TooMany => self.to_string(),
+            Self::TooMany | Self::OnlyForFileTools(_) => self.to_string(),
             Self::TooLarge { path }
             | Self::TooMixed { path }
             | Self::Unreadable { path }

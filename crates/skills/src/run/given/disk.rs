@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::layout::Layout;
 use super::mention::{Files, Kind};
 
 /// The disks of this machine. Every call blocks.
@@ -25,5 +26,22 @@ impl Files for Disk {
             names.push(name);
         }
         Some(names)
+    }
+}
+
+/// The same, as a model knows it: patterns do not reveal files whose names it must not learn.
+pub(super) struct KnownDisk<'a>(pub(super) &'a Layout<'a>);
+
+impl Files for KnownDisk<'_> {
+    fn kind(&self, path: &Path) -> Option<Kind> {
+        Disk.kind(path)
+    }
+
+    fn names(&self, directory: &Path, most: usize) -> Option<Vec<String>> {
+        Disk.names(directory, most)
+    }
+
+    fn hides(&self, path: &Path) -> bool {
+        self.0.hides(path)
     }
 }

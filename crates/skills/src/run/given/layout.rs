@@ -58,6 +58,8 @@ pub(super) struct LaidOut {
     /// What rules ask about.
     pub(super) asks: Vec<AskedFile>,
     pub(super) warnings: Vec<RunWarning>,
+    /// Directories whose names the level `landlock` cannot show, as the model sees them.
+    pub(super) unlisted: Vec<String>,
 }
 
 /// A file or directory that needs permission.
@@ -163,6 +165,11 @@ impl<'a> Layout<'a> {
         }
     }
 
+    /// Whether a model must not learn that a path exists.
+    pub(super) fn hides(&self, path: &Path) -> bool {
+        matches!(self.check(path), Err(BlockedGiven::Withheld { why, .. }) if !why.has_public_name())
+    }
+
     /// A person may give the files of the skill that they run, and those of skills that are not loaded.
     fn may_read(&self, directory: &str, withheld: &WithheldFile) -> bool {
         match (&self.own, withheld) {
@@ -253,10 +260,30 @@ impl<'a> Layout<'a> {
 
     /// Gives an empty directory, so that `a/../b` can pass through it.
     pub(super) fn give_empty(&mut self, path: &Path) {
+        self.give_names(path, MountSource::Empty);
+    }
+
+    fn give_names(&mut self, path: &Path, source: MountSource) {
         let Some(at) = self.tree.shown(path) else { return };
-        let empty = Mount { source: MountSource::Empty, at };
-        if !self.sees(path) && path.is_dir() && !self.laid_out.mounts.contains(&empty) {
-            self.laid_out.mounts.push(empty);
+        let is_there = self.laid_out.mounts.iter().any(|mount| mount.at == at);
+        if !self.sees(path) && path.is_dir() && !is_there {
+            self.laid_out.mounts.push(Mount { source, at });
+        }
+    }
+
+    /// Gives an empty directory for the entries of a directory, and their names at the level `landlock`. Landlock allows to
+    /// list a directory only with all directories below. So names are hidden if a directory is withheld, or if a name is.
+    fn give_frame(&mut self, named: &Named, real: &Path, withheld: &BTreeMap<OsString, bool>) {
+        let may_show = |(name, has_public_name): (&OsString, &bool)| {
+            let is_directory =
+                std::fs::symlink_metadata(real.join(name)).map_or(true, |found| found.is_dir());
+            *has_public_name && !is_directory
+        };
+        if withheld.iter().all(may_show) {
+            self.give_names(&named.path, MountSource::Listed(real.to_owned()));
+        } else {
+            self.give_empty(&named.path);
+            self.laid_out.unlisted.push(self.named_path(&named.path).shown);
         }
     }
 
@@ -275,7 +302,7 @@ impl<'a> Layout<'a> {
             return Err(BlockedGiven::TooMixed { path: path() });
         }
         entries.sort();
-        self.give_empty(&named.path);
+        self.give_frame(named, real, withheld);
         let (mut names, mut more, mut left_out) = (Vec::new(), 0, Vec::new());
         for name in entries {
             let inside = named.path.join(&name);

@@ -28,6 +28,10 @@ pub(super) trait Files {
     fn kind(&self, path: &Path) -> Option<Kind>;
     /// The names in a directory, at most `most`; `None` if there are more, or the directory cannot be read.
     fn names(&self, directory: &Path, most: usize) -> Option<Vec<String>>;
+    /// Whether nobody may learn from a pattern that this path exists.
+    fn hides(&self, _path: &Path) -> bool {
+        false
+    }
 }
 
 /// The paths that a request mentions, each once, in the order of their mention.
@@ -249,9 +253,10 @@ impl<'a> Search<'a> {
                 let listed = pattern::is_pattern(name).then(|| self.listed(&at, name));
                 let children = listed.unwrap_or_else(|| vec![pattern::literal(name)]);
                 let children = children.iter().filter_map(|name| self.child(top, &at, name));
-                next.extend(
-                    children.collect::<Vec<_>>().into_iter().filter(|path| self.kind(path).is_some()),
-                );
+                let children = children.collect::<Vec<_>>().into_iter();
+                let seen = children.filter(|path| self.kind(path).is_some() && !self.files.hides(path));
+                // One more than the most says that there are more.
+                next.extend(seen.take(MAX_MENTIONS + 1));
             }
             all = next;
         }
@@ -300,6 +305,19 @@ impl<'a> Search<'a> {
         self.found.is_cut |= is_full;
         self.found.missing.extend(Some(path).filter(|_| !is_full));
     }
+}
+
+/// The paths below a place that a text names, such as `/memory/a` for `/memory`. Nothing is looked up.
+pub(super) fn named_below<'a>(place: &str, text: &'a str, most: usize) -> Vec<&'a str> {
+    let (mut paths, mut from) = (Vec::new(), 0);
+    while let Some(start) = find(place, text, from).filter(|_| paths.len() < most) {
+        let after = start + place.len();
+        from = after + Word::plain(&text[after..]).length;
+        if !paths.contains(&&text[start..from]) {
+            paths.push(&text[start..from]);
+        }
+    }
+    paths
 }
 
 /// Where a text names a place, from a position on.

@@ -19,12 +19,15 @@ use prowess_workspace::tree::Tree;
 use prowess_workspace::{RunInput, RunRequest, RunReview, RunWarning};
 
 use self::blocked::{BlockedGiven, NamedPath};
-use self::disk::Disk;
+use self::disk::KnownDisk;
 use self::layout::{AskedFile, Layout, Named};
 use self::mention::{Exact, Mentions, Search};
 use self::review::Review;
 use crate::run::RunSetup;
 use crate::view::SkillView;
+
+/// The most paths for file tools that a warning names.
+const MAX_FOR_FILE_TOOLS: usize = 5;
 
 /// What a run is given.
 #[derive(Debug, Default)]
@@ -68,7 +71,7 @@ impl SkillView {
         request: &RunRequest,
         given_to: Option<Arc<SkillEntry>>,
     ) -> Result<Given, BlockedGiven> {
-        if setup.tree.prefixes().is_empty() {
+        if setup.tree.prefixes().is_empty() && setup.tree.places_for_file_tools().is_empty() {
             return Ok(Given { inputs: request.inputs.clone(), ..Given::default() });
         }
         let (view, setup, request) = (self.clone(), setup.clone(), request.clone());
@@ -88,7 +91,9 @@ fn find(
 ) -> Result<Given, BlockedGiven> {
     let tree = &setup.tree;
     let mut layout = Layout::new(view, tree, given_to);
-    let mut search = Search::new(tree.prefixes(), &Disk);
+    let only_for_file_tools = only_for_file_tools(tree, request)?;
+    let known = KnownDisk(&layout);
+    let mut search = Search::new(tree.prefixes(), &known);
     search.text(&request.command);
     request.env.values().chain(&request.stdin).for_each(|text| search.text(text));
     let directory = directory(&mut search, &layout, request)?;
@@ -107,12 +112,15 @@ fn find(
         let out = format!("{}/out", tree.work());
         warnings.push(RunWarning::NotInProject { paths: missing, out });
     }
+    if !only_for_file_tools.is_empty() {
+        warnings.push(RunWarning::OnlyForFileTools { paths: only_for_file_tools });
+    }
     if mentions.is_cut {
         warnings.push(RunWarning::NotLookedUp);
     }
     let directory = directory.and_then(|path| tree.shown(&path));
     let seen = given.binds.into_iter().chain(writable).collect();
-    let review = Review::new(view, tree, request, seen);
+    let review = Review::new(view, tree, request, seen, given.unlisted);
     Ok(Given {
         mounts: given.mounts,
         paths: given.paths,
@@ -123,6 +131,28 @@ fn find(
         directory,
         inputs,
     })
+}
+
+/// The paths in texts of a request that only file tools open.
+///
+/// # Errors
+///
+/// An input or the directory to run in is such a path.
+fn only_for_file_tools(tree: &Tree, request: &RunRequest) -> Result<Vec<String>, BlockedGiven> {
+    let places = || tree.places_for_file_tools().iter();
+    let mut whole = request.inputs.iter().map(|input| &input.from).chain(&request.cwd);
+    if let Some(path) = whole.find(|path| places().any(|place| Path::new(path.as_str()).starts_with(place))) {
+        return Err(BlockedGiven::OnlyForFileTools(path.clone()));
+    }
+    let mut paths: Vec<String> = Vec::new();
+    for text in std::iter::once(&request.command).chain(request.env.values()).chain(&request.stdin) {
+        for path in places().flat_map(|place| mention::named_below(place, text, MAX_FOR_FILE_TOOLS)) {
+            if paths.len() < MAX_FOR_FILE_TOOLS && !paths.iter().any(|known| known == path) {
+                paths.push(path.to_owned());
+            }
+        }
+    }
+    Ok(paths)
 }
 
 /// Checks everything that is named, and gives it: directories before what lies in them.

@@ -1,10 +1,10 @@
 //! After a command failed: which files of the project it may have needed.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use prowess_workspace::tree::Tree;
-use prowess_workspace::{RunReport, RunRequest, RunReview, RunWarning};
+use prowess_workspace::{Level, RunReport, RunRequest, RunReview, RunWarning};
 
 use super::disk::Disk;
 use super::layout::Layout;
@@ -26,11 +26,19 @@ pub(super) struct Review {
     command: String,
     /// What the command saw of the places.
     seen: Vec<PathBuf>,
+    /// Directories whose names the level `landlock` does not show.
+    unlisted: Vec<String>,
 }
 
 impl Review {
-    pub(super) fn new(view: &SkillView, tree: &Tree, request: &RunRequest, seen: Vec<PathBuf>) -> Self {
-        Self { view: view.clone(), tree: tree.clone(), command: request.command.clone(), seen }
+    pub(super) fn new(
+        view: &SkillView,
+        tree: &Tree,
+        request: &RunRequest,
+        seen: Vec<PathBuf>,
+        unlisted: Vec<String>,
+    ) -> Self {
+        Self { view: view.clone(), tree: tree.clone(), command: request.command.clone(), seen, unlisted }
     }
 
     /// The files of the project that a text names by their paths there, such as `plan.json`.
@@ -41,7 +49,7 @@ impl Review {
             let word = word.trim_end_matches(['.', '!', '?']);
             let word = word.strip_prefix("./").unwrap_or(word);
             let is_plain = !word.starts_with(['/', '-', '$', '~']) && word.len() < 256;
-            if !word.is_empty() && is_plain && is_name(word) && !word.split('/').any(|name| name == "..") {
+            if !word.is_empty() && is_plain && is_name(word) {
                 words.insert(word);
             }
             if words.len() == MAX_WORDS {
@@ -50,8 +58,13 @@ impl Review {
         }
         // A file of this name in the command's own directory is the one that was meant.
         let is_meant = |word: &&&str| Disk.kind(&directory.join(word)).is_none();
-        let found = words.iter().filter(is_meant).map(|word| project.join(word));
-        found.filter(|path| Disk.kind(path).is_some()).collect()
+        let is_above = |word: &&&str| word.split('/').any(|name| name == "..");
+        let missing = || words.iter().filter(|word| !is_above(word)).filter(is_meant);
+        let in_project = missing().map(|word| project.join(word));
+        // A command in a directory of the project names files from there, such as `../plan.json`.
+        let from_here = words.iter().filter(|_| directory.starts_with(project)).filter(is_above);
+        let from_here = from_here.filter_map(|word| below(project, &directory.join(word)));
+        in_project.chain(from_here).filter(|path| Disk.kind(path).is_some()).collect()
     }
 
     fn not_given(&self, report: &RunReport, directory: &Path) -> Vec<String> {
@@ -85,12 +98,29 @@ impl Review {
 
 impl RunReview for Review {
     fn warnings(&self, report: &RunReport, directory: &Path) -> Vec<RunWarning> {
-        if report.exit_code == 0 {
-            return Vec::new();
+        let mut warnings = Vec::new();
+        if report.sandbox.level == Level::Landlock && !self.unlisted.is_empty() {
+            warnings.push(RunWarning::NotListable { paths: self.unlisted.clone() });
         }
-        let paths = self.not_given(report, directory);
-        if paths.is_empty() { Vec::new() } else { vec![RunWarning::NotGiven { paths }] }
+        if report.exit_code != 0 {
+            let paths = self.not_given(report, directory);
+            warnings.extend((!paths.is_empty()).then_some(RunWarning::NotGiven { paths }));
+        }
+        warnings
     }
+}
+
+/// A path without `.` and `..`, if it stays below a directory.
+fn below(directory: &Path, path: &Path) -> Option<PathBuf> {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => _ = plain.pop(),
+            part => plain.push(part),
+        }
+    }
+    plain.starts_with(directory).then_some(plain)
 }
 
 /// The beginning and the end of a text.

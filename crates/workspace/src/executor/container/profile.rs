@@ -144,7 +144,7 @@ impl Profile<'_> {
                 MountSource::ReadOnly(from) => list.push(mount(from, at, true)),
                 MountSource::Writable(from) => list.push(mount(from, at, false)),
                 // One of the parts.
-                MountSource::Empty => {}
+                MountSource::Empty | MountSource::Listed(_) => {}
             }
         }
         list

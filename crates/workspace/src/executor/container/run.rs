@@ -17,13 +17,13 @@ use super::owner::Owner;
 use super::profile::Profile;
 use super::script::{NO_DIRECTORY, NO_LIFE, first_process};
 use super::supervise::{ContainerEnd, Listeners, supervise};
-use super::{ContainerOptions, input};
+use super::{ContainerOptions, input, tree_parts};
 use crate::command::{Command, Exit, Finished, Input, Level, Network, Sandbox};
 use crate::executor::ExecuteError;
 use crate::executor::check::check_command;
 use crate::executor::environment::{check_variables, variables};
 use crate::executor::exit::{cut_warnings, exit_of_code, exit_with_memory};
-use crate::executor::layout::{InsidePaths, WritableDirs};
+use crate::executor::layout::{InsidePaths, WritableDirs, alias_warnings};
 use crate::executor::local::seccomp::Memory;
 use crate::executor::privileges::sandbox_owner;
 use crate::executor::run_directory::{make_run_directory, mount_point};
@@ -108,6 +108,7 @@ impl ContainerRunner<'_> {
                 )
             }
         };
+        warnings.extend(alias_warnings(command, exit, tree_parts::left_out_aliases(&command.aliases)));
         let ContainerEnd { stdout, stderr, .. } = kept;
         let (duration, sandbox) = (started.elapsed(), self.sandbox());
         Ok(Finished { exit, stdout, stderr, duration, sandbox, run: Some(name), warnings })

@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::symlinkat;
 
-use crate::command::{Command, Mount, MountSource};
+use crate::command::{Command, Mount};
 use crate::dir::Dir;
 use crate::executor::layout::WRITABLE;
 use crate::stage::{SHORTCUT_DIR, SHORTCUTS, skill_of};
-use crate::tree::{EARLIER, SKILLS, WORK};
+use crate::tree::{EARLIER, PROJECT, SKILLS, WORK};
 
 /// The directory of these parts in the directory of a container.
 pub(super) const PARTS: &str = "tree";
 
 /// Directories that a link must not replace: those of the tree, and those that programs in the image need.
 const TAKEN: [&str; 18] = [
-    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/proc", "/project", "/run",
-    "/sbin", "/skills", "/sys", "/usr", "/var", "/work", "/ws",
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/proc", PROJECT, "/run", "/sbin",
+    SKILLS, "/sys", "/usr", "/var", WORK, EARLIER,
 ];
 
 /// A local directory, and where the container sees it.
@@ -52,9 +52,7 @@ pub(super) fn make(directory: &OwnedFd, path: &Path, command: &Command) -> io::R
         symlinkat(format!("{WORK}/{part}"), &earlier, part)?;
     }
     symlinkat(SKILLS, &earlier, "skills")?;
-    for (number, mount) in
-        command.mounts.iter().enumerate().filter(|(_, mount)| mount.source == MountSource::Empty)
-    {
+    for (number, mount) in command.mounts.iter().enumerate().filter(|(_, mount)| mount.source.is_empty()) {
         let empty = parts.add(&format!("empty-{number}"), &mount.at)?;
         make_mount_points(&empty, &mount.at, &command.mounts)?;
     }
@@ -73,11 +71,7 @@ impl Parts<'_> {
     fn add_aliases(&mut self, aliases: &[(String, String)]) -> io::Result<()> {
         let mut directories: BTreeMap<&str, Dir> = BTreeMap::new();
         for (number, (link, target)) in aliases.iter().enumerate() {
-            let is_inside =
-                |other: &(String, String)| other.0 != *link && Path::new(link).starts_with(&other.0);
-            let Some((parent, name)) = place_of(link).filter(|_| !aliases.iter().any(is_inside)) else {
-                continue;
-            };
+            let Some((parent, name)) = room_for(link, aliases) else { continue };
             if !directories.contains_key(parent) {
                 directories.insert(parent, self.add(&format!("alias-{number}"), parent)?);
             }
@@ -132,6 +126,17 @@ fn is_in_another(at: &str, place: &str, inside: &str, mounts: &[Mount]) -> bool 
                 && Path::new(&other.at).starts_with(at)
                 && Path::new(place).starts_with(&other.at)
         })
+}
+
+/// The links that are not made.
+pub(super) fn left_out_aliases(aliases: &[(String, String)]) -> Vec<(String, String)> {
+    aliases.iter().filter(|(link, _)| room_for(link, aliases).is_none()).cloned().collect()
+}
+
+/// The directory and name of a link that can be made. A link below another one cannot.
+fn room_for<'a>(link: &'a str, aliases: &[(String, String)]) -> Option<(&'a str, &'a str)> {
+    let is_inside = |other: &(String, String)| other.0 != link && Path::new(link).starts_with(&other.0);
+    place_of(link).filter(|_| !aliases.iter().any(is_inside))
 }
 
 /// The directory and name of a link, if the directory can be replaced.

@@ -62,6 +62,7 @@ impl Confinement {
             match source {
                 MountSource::ReadOnly(path) => self.read.push(path.clone()),
                 MountSource::Writable(path) => self.write.push(path.clone()),
+                MountSource::Listed(path) => self.list.push(path.clone()),
                 MountSource::Empty => {}
             }
         }

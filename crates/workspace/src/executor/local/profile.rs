@@ -12,7 +12,7 @@ use super::system::{System, WRITTEN};
 use crate::command::{Level, Mount, MountSource};
 use crate::limits::{Limits, MAX_TIMEOUT};
 use crate::stage::skill_of;
-use crate::tree::{EARLIER, SKILLS, WORK};
+use crate::tree::{EARLIER, PROJECT, SKILLS, WORK};
 
 /// The descriptors that a sandbox starts with, in addition to the three of every program.
 pub(super) mod descriptor {
@@ -39,6 +39,9 @@ pub(super) mod descriptor {
 
 /// The size of `/dev/shm`, in bytes.
 const SHARED_MEMORY: u64 = 16 * 1024 * 1024;
+
+/// The size of a directory that hides another, in bytes. Nothing is written to it.
+const EMPTY_SIZE: &str = "4096";
 
 /// A sandbox for one command.
 #[derive(Debug)]
@@ -150,17 +153,40 @@ impl Profile<'_> {
             match source {
                 MountSource::ReadOnly(from) => list.mount("--ro-bind", self.reach.at(from), at),
                 MountSource::Writable(from) => list.mount("--bind", self.reach.at(from), at),
-                MountSource::Empty => list.add(["--dir", at]),
+                MountSource::Empty | MountSource::Listed(_) => list.add(["--dir", at]),
             }
         }
         for (link, target) in self.aliases.iter().filter(|(link, _)| self.has_room(link)) {
             list.add(["--symlink", target, link]);
         }
+        for project in self.projects_in_the_system() {
+            list.add(["--size", EMPTY_SIZE, "--perms", "0555", "--tmpfs", project, "--remount-ro", project]);
+        }
+    }
+
+    /// The real paths of projects in a directory of the system, such as `/usr/src`. A command would see everything in them, so
+    /// something empty is mounted over them.
+    fn projects_in_the_system(&self) -> impl Iterator<Item = &str> {
+        let is_below = |path: &Path| {
+            self.system.bound.iter().any(|bound| path.starts_with(bound) && path != bound.as_path())
+        };
+        let projects = self.aliases.iter().filter(|(_, target)| target == PROJECT);
+        projects.map(|(link, _)| link.as_str()).filter(move |link| is_below(Path::new(link)))
+    }
+
+    /// The links that are not made, because something else is there. A directory of the system is seen as it is.
+    pub(super) fn left_out_aliases(&self) -> Vec<(String, String)> {
+        let is_seen = |link: &str| {
+            let mut system = self.system.bound.iter().chain(self.prefixes);
+            system.any(|bound| Path::new(link).starts_with(bound))
+                && !self.projects_in_the_system().any(|project| project == link)
+        };
+        self.aliases.iter().filter(|(link, _)| !self.has_room(link) && !is_seen(link)).cloned().collect()
     }
 
     /// Whether a link can be made at this path: nothing else is there, above it or below it, except `/` and `/tmp`.
     fn has_room(&self, link: &str) -> bool {
-        let own = [WORK, SKILLS, OWN, EARLIER, "/proc", "/dev", "/tmp/home"].map(Path::new);
+        let own = [PROJECT, WORK, SKILLS, OWN, EARLIER, "/proc", "/dev", "/tmp/home"].map(Path::new);
         let mounts = self.mounts.iter().map(|mount| Path::new(&mount.at));
         let system = self.system.bound.iter().chain(self.prefixes).map(PathBuf::as_path);
         let links = self.system.links.iter().map(|(_, link)| Path::new(link));

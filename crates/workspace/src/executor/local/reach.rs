@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::privileges;
@@ -25,12 +24,16 @@ impl Reach {
     /// Finds which of these the sandbox's user cannot reach.
     pub(super) fn new(sources: &[&Path]) -> Self {
         let Some(owner) = privileges::sandbox_owner() else { return Self::default() };
-        let mut known = HashMap::new();
-        let brought: Vec<PathBuf> = sources
-            .iter()
-            .filter(|source| !can_enter(source, owner, &mut known))
-            .map(|source| source.to_path_buf())
-            .collect();
+        // Many sources lie in the same directories.
+        let mut known: HashMap<&Path, bool> = HashMap::new();
+        let mut brought = Vec::new();
+        for source in sources {
+            let mut can_pass =
+                |directory| *known.entry(directory).or_insert_with(|| privileges::can_pass(directory, owner));
+            if !source.ancestors().skip(1).all(&mut can_pass) {
+                brought.push(source.to_path_buf());
+            }
+        }
         let is_free =
             |room: &&&str| Path::new(room).is_dir() && !sources.iter().any(|source| source.starts_with(room));
         Self { room: ROOMS.iter().find(is_free).copied(), brought }
@@ -57,24 +60,11 @@ impl Reach {
     }
 }
 
-/// Whether a user with one group may pass all directories on the way to a path, by their modes. `known` keeps the
-/// directories that were looked at.
-fn can_enter<'a>(path: &'a Path, (user, group): (u32, u32), known: &mut HashMap<&'a Path, bool>) -> bool {
-    let may_pass = |directory: &Path| {
-        std::fs::metadata(directory).is_ok_and(|metadata| {
-            let needed = match (metadata.uid() == user, metadata.gid() == group) {
-                (true, _) => 0o100,
-                (false, true) => 0o010,
-                (false, false) => 0o001,
-            };
-            metadata.mode() & needed != 0
-        })
-    };
-    path.ancestors().skip(1).all(|directory| *known.entry(directory).or_insert_with(|| may_pass(directory)))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::super::privileges::can_enter;
     use super::*;
 
     #[test]
@@ -85,19 +75,19 @@ mod tests {
         let metadata = private.path().metadata().unwrap();
         let (owner, group) = (metadata.uid(), metadata.gid());
         let inside = private.path().join("x");
-        assert!(can_enter(&inside, (owner, group), &mut HashMap::new()));
-        assert!(!can_enter(&inside, (owner + 1, group), &mut HashMap::new()));
-        assert!(can_enter(Path::new("/usr/bin"), (owner + 1, group + 1), &mut HashMap::new()));
+        assert!(can_enter(&inside, (owner, group)));
+        assert!(!can_enter(&inside, (owner + 1, group)));
+        assert!(can_enter(Path::new("/usr/bin"), (owner + 1, group + 1)));
         // The group's bit counts for the group, and for nobody else.
         let set = |mode| {
             let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
             std::fs::set_permissions(private.path(), mode).unwrap();
         };
         set(0o710);
-        assert!(can_enter(&inside, (owner + 1, group), &mut HashMap::new()));
-        assert!(!can_enter(&inside, (owner + 1, group + 1), &mut HashMap::new()));
+        assert!(can_enter(&inside, (owner + 1, group)));
+        assert!(!can_enter(&inside, (owner + 1, group + 1)));
         set(0o701);
-        assert!(!can_enter(&inside, (owner + 1, group), &mut HashMap::new()));
+        assert!(!can_enter(&inside, (owner + 1, group)));
     }
 
     #[test]

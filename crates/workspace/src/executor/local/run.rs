@@ -11,7 +11,7 @@ use super::cgroup::Group;
 use super::environment::{check_variables, variables};
 use super::landlock::Confinement;
 use super::launch::{Launch, launch};
-use super::layout::{InsidePaths, WritableDirs};
+use super::layout::{InsidePaths, WritableDirs, alias_warnings};
 use super::network::Bridge;
 use super::options::LocalOptions;
 use super::probe::{FoundSandbox, Machine};
@@ -52,8 +52,8 @@ pub(super) fn run(
     let bridge = proxy_socket.map(|socket| bridge(options, socket, bare)).transpose()?;
     let run = make_run_directory(&command.workspace, &command.skills, bare)?;
     let memory = if killed_before.is_some() { Memory::Counted } else { Memory::Watched };
-    let start = if bare {
-        bare_start(machine, options, command, &found, run.name(), memory)?
+    let (start, left_out) = if bare {
+        (bare_start(machine, options, command, &found, run.name(), memory)?, Vec::new())
     } else {
         sandboxed_start(machine, options, command, &found, bridge.as_ref(), run.name(), memory)?
     };
@@ -84,6 +84,7 @@ pub(super) fn run(
     warnings.extend(uncleared);
     let exit = exit::exit(&end, tree.reap(), bare, out_of_memory, &mut warnings)
         .map_err(|not_started| not_started.explain(command))?;
+    warnings.extend(alias_warnings(command, exit, left_out));
     let SandboxEnd { stdout, stderr, .. } = end;
     Ok(Finished { exit, stdout, stderr, duration: started.elapsed(), sandbox, run: Some(name), warnings })
 }
@@ -123,6 +124,7 @@ fn limit_memory(group: &mut Option<Group>, command: &Command, missing: &mut Vec<
     None
 }
 
+/// How to start the sandbox. Also returns the links that it does not have.
 fn sandboxed_start<'a>(
     machine: &'a Machine,
     options: &LocalOptions,
@@ -131,7 +133,7 @@ fn sandboxed_start<'a>(
     bridge: Option<&'a Bridge>,
     run: &str,
     memory: Memory,
-) -> Result<Launch<'a>, ExecuteError> {
+) -> Result<(Launch<'a>, Vec<(String, String)>), ExecuteError> {
     let inside = InsidePaths::sandboxed(command, run);
     let mut variables =
         variables(options.variable_options(), &command.environment, &inside, command.terminal);
@@ -177,7 +179,8 @@ fn sandboxed_start<'a>(
     let inner = gated(&command.limits, address_space(command, memory), &line(command));
     let line = command_line(&reach, found.setpriv.as_deref(), bridge, &found.bwrap, inner);
     let (arguments, filter) = (profile.arguments(), machine.filter_for(memory));
-    Ok(Launch::Sandboxed { line, arguments, filter, proxy_socket: bridge.map(|bridge| &bridge.proxy_socket) })
+    let proxy_socket = bridge.map(|bridge| &bridge.proxy_socket);
+    Ok((Launch::Sandboxed { line, arguments, filter, proxy_socket }, profile.left_out_aliases()))
 }
 
 /// The limit of address space for each process, if no control group limits memory.

@@ -1,0 +1,45 @@
+//! The system prompts of a chat and of its sub-agents.
+
+use prowess_agent::tool::{ToolKind, ToolSelection};
+use prowess_skills::SkillToolKind;
+use prowess_workspace::tree::Tree;
+
+/// The system prompt. `prompt` puts in the paths.
+const PROMPT: &str = "You are an agent in a person's terminal. You work for that person, with skills and tools. \
+Look at the skills first: if one fits the task, load it and follow it, and unload it when it is no longer needed. Paths mean the \
+same in all tools. {project} is the directory that the person works in. {skills}/NAME has the files of a skill. {work} is your \
+own workspace. {commands}\
+Some calls wait until the person allows them. If a call is refused, do not work around that: say what you need. \
+Be brief. Write in Markdown.";
+
+/// The part of the system prompt about commands, for agents that can run some.
+const COMMANDS: &str = "Commands of skills run in a sandbox, which has a file of the project only if the command names its \
+path below {project}. They cannot change the project: let them write to {work}/out{copies}. ";
+
+/// The system prompt of a sub-agent without skills.
+const PROMPT_WITHOUT_SKILLS: &str = "You work on one task for another agent, in a person's terminal. Your response is all \
+that the other agent gets. {project} is the directory that the person works in. Some calls wait until the person allows them. If a call is refused, do not work around that: \
+say what you need. Be brief. Write in Markdown.";
+
+/// The system prompt for an agent with these tools, with the paths that the model sees.
+pub(super) fn prompt(tree: &Tree, tools: &ToolSelection) -> String {
+    let can_run = tools.has_kind(ToolKind::Skill(SkillToolKind::Run));
+    let copies = if tools.has_kind(ToolKind::Copy) { ", and copy a result with copy_file" } else { "" };
+    let commands = if can_run { COMMANDS.replace("{copies}", copies) } else { String::new() };
+    with_places(&PROMPT.replace("{commands}", &commands), tree)
+}
+
+/// The system prompt for a sub-agent without skills.
+pub(super) fn prompt_without_skills(tree: &Tree) -> String {
+    with_places(PROMPT_WITHOUT_SKILLS, tree)
+}
+
+/// A text with the paths that the model sees.
+fn with_places(text: &str, tree: &Tree) -> String {
+    let project = tree.project_directory().and_then(|project| tree.shown(project)).unwrap_or_default();
+    let code = |path: &str| format!("`{path}`");
+    text.replace("{project}", &code(&project))
+        .replace("{skills}/NAME", &code(&tree.skill("NAME")))
+        .replace("{work}/out", &code(&format!("{}/out", tree.work())))
+        .replace("{work}", &code(&tree.work()))
+}
