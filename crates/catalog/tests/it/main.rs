@@ -13,6 +13,7 @@ mod hostile;
 mod overview;
 mod published;
 mod refresh;
+mod search;
 mod tree;
 mod trusted;
 mod verdicts;
