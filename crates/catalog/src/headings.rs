@@ -10,7 +10,10 @@ pub(crate) fn headings(source: &[u8], body: &Range<usize>) -> Box<str> {
     let mut headings = String::new();
     let mut fenced = false;
     let body = source.get(body.clone()).unwrap_or_default();
-    for line in body.split(|byte| *byte == b'\n') {
+    let mut start = 0;
+    for end in memchr::memchr_iter(b'\n', body).chain(std::iter::once(body.len())) {
+        let line = &body[start..end];
+        start = end + 1;
         match line {
             [b'`', b'`', b'`', ..] | [b'~', b'~', b'~', ..] => fenced = !fenced,
             [b'#', ..] if !fenced => {

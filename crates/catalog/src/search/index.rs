@@ -17,6 +17,10 @@ pub const MAX_WORDS: usize = 256;
 /// How many bytes of one field of a skill are indexed.
 pub const MAX_FIELD_BYTES: usize = 8 * 1024;
 
+/// How many different words of all skills are indexed. 5,000 real skills have about 9,000. Words of names are indexed first,
+/// and always: a skill with strange words cannot hide another one.
+pub const MAX_VOCABULARY: usize = 100_000;
+
 /// How prominent one word of a text is. Prominence is counted in quarters of a word.
 pub(super) const WHOLE: u16 = 4;
 /// A part of a CamelCase word. `GitHub` is hardly about hubs.
@@ -94,6 +98,9 @@ impl Index {
     pub(crate) fn of(entries: &[Arc<SkillEntry>]) -> Self {
         let mut builder = Builder::default();
         let mut files = FileNames::default();
+        for entry in entries {
+            builder.add_name(entry.skill.name.as_str());
+        }
         for (skill, entry) in (0..).zip(entries) {
             builder.begin(skill);
             for (field, text) in fields(entry) {
@@ -156,27 +163,47 @@ impl Builder {
         self.lengths.push(self.length);
     }
 
+    /// Adds the words of a name to the vocabulary.
+    fn add_name(&mut self, name: &str) {
+        each_word(name, |word, _| {
+            self.number(word, usize::MAX);
+            true
+        });
+    }
+
     fn add(&mut self, field: Field, text: &str) {
         each_word(text, |word, piece| {
-            let stem = self.number(word);
-            self.add_word(field, stem, piece);
+            if let Some(stem) = self.number(word, MAX_VOCABULARY) {
+                self.add_word(field, stem, piece);
+            } else {
+                self.count += 1;
+            }
             self.count < MAX_WORDS
         });
     }
 
-    fn number(&mut self, word: &str) -> u32 {
+    /// The number of the stem of `word`. `None` if it would be new, and there are `most` stems already.
+    fn number(&mut self, word: &str, most: usize) -> Option<u32> {
         if let Some(number) = self.words.get(word) {
-            return *number;
+            return Some(*number);
         }
         let mut reduced = word.to_owned();
         stem(&mut reduced);
-        let next = number_of(self.last.len());
-        let number = *self.stems.entry(reduced.into()).or_insert(next);
-        if number == next {
-            self.last.push((u32::MAX, 0));
+        let number = match self.stems.get(reduced.as_str()) {
+            Some(number) => *number,
+            None if self.last.len() < most => {
+                let number = number_of(self.last.len());
+                self.stems.insert(reduced.into(), number);
+                self.last.push((u32::MAX, 0));
+                number
+            }
+            None => return None,
+        };
+        // Other forms of known words are remembered up to a limit, too.
+        if self.words.len() < 2 * MAX_VOCABULARY {
+            self.words.insert(word.into(), number);
         }
-        self.words.insert(word.into(), number);
-        number
+        Some(number)
     }
 
     fn add_word(&mut self, field: Field, stem: u32, piece: Piece) {

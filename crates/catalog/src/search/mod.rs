@@ -19,7 +19,7 @@ use crate::view::CatalogView;
 
 pub use file_names::MAX_FILE_NAMES;
 pub use fuse::fuse;
-pub use index::{Index, MAX_FIELD_BYTES, MAX_WORDS};
+pub use index::{Index, MAX_FIELD_BYTES, MAX_VOCABULARY, MAX_WORDS};
 pub use query::MAX_QUERY_WORDS;
 pub(crate) use query::Members;
 

@@ -38,7 +38,7 @@ const JOINED_WEIGHT: f32 = 0.8;
 /// The shortest word that may be two.
 const SHORTEST_JOINED: usize = 6;
 /// How much a match with a related word counts.
-const RELATED_WEIGHT: f32 = 0.65;
+const RELATED_WEIGHT: f32 = 0.7;
 /// How much a function word counts.
 const FUNCTION_WEIGHT: f32 = 0.2;
 

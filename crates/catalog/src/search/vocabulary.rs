@@ -12,8 +12,8 @@ const LEAST_SHARE: f32 = 0.55;
 const MARGIN: f32 = 0.1;
 /// How many similar words are used.
 const MAX_SIMILAR: usize = 8;
-/// How many words can be found by similarity. A catalog of 10,000 ordinary skills has about 40,000.
-const MAX_COMPARED: usize = 200_000;
+/// How many words with common trigrams are compared letter by letter. Those with the most common trigrams come first.
+const MAX_COMPARED: usize = 4096;
 
 /// A set of words. A word's number is its place in the order of the words.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,8 +46,8 @@ impl Vocabulary {
             vocabulary.ends.push(number_of(vocabulary.text.len()));
         }
         let mut pairs: Vec<(u64, u32)> = Vec::with_capacity(vocabulary.text.len());
-        let compared = (0..number_of(vocabulary.len())).take(MAX_COMPARED);
-        for number in compared.filter(|&number| is_comparable(vocabulary.word(number))) {
+        let all = 0..number_of(vocabulary.len());
+        for number in all.filter(|&number| is_comparable(vocabulary.word(number))) {
             let from = pairs.len();
             pairs.extend(trigrams(vocabulary.word(number)).map(|trigram| (trigram, number)));
             pairs[from..].sort_unstable();
@@ -114,7 +114,7 @@ impl Vocabulary {
         let mut own: Vec<u64> = trigrams(word).collect();
         own.sort_unstable();
         own.dedup();
-        let mut counts = vec![0_u8; self.len().min(MAX_COMPARED)];
+        let mut counts = vec![0_u8; self.len()];
         let mut touched = Vec::new();
         for trigram in &own {
             for &number in self.words_with(*trigram) {
@@ -128,13 +128,15 @@ impl Vocabulary {
         }
         let letters: Vec<char> = word.chars().collect();
         // Two swapped letters in a short word leave one common trigram. In a long word, one is too little.
-        let least = if letters.len() < LONG { 1 } else { 2 };
+        let mut least = if letters.len() < LONG { 1 } else { 2 };
+        let counts = &counts;
+        let compared = |least: u8| touched.iter().filter(move |number| counts[**number as usize] >= least);
+        while compared(least).count() > MAX_COMPARED && usize::from(least) < own.len() {
+            least += 1;
+        }
         let mut similar: Vec<Similar> = Vec::new();
-        for number in touched {
+        for &number in compared(least).take(MAX_COMPARED) {
             let common = counts[number as usize];
-            if common < least {
-                continue;
-            }
             let other = self.word(number);
             // The number of trigrams of a word is the number of its characters, except for repeated ones.
             let share = 2.0 * f32::from(common) / (own.len() + other.chars().count()) as f32;
@@ -186,11 +188,11 @@ fn trigrams(word: &str) -> impl Iterator<Item = u64> {
 /// How many typing errors make `b` of `a`: a character too many, missing, wrong, or swapped with the next. `None` if there are
 /// more than a word of this length usually has.
 fn typing_errors(a: &[char], b: &str) -> Option<usize> {
-    let b: Vec<char> = b.chars().collect();
     let most = if a.len() < LONG { 1 } else { 2 };
-    if a.len().abs_diff(b.len()) > most {
+    if a.len().abs_diff(b.chars().count()) > most {
         return None;
     }
+    let b: Vec<char> = b.chars().collect();
     let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for i in 1..=a.len() {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
-use prowess_catalog::search::MAX_WORDS;
+use prowess_catalog::search::{MAX_VOCABULARY, MAX_WORDS};
 use prowess_catalog::{Catalog, CatalogView, Root, ScanOptions};
 
 use crate::tree::{Tree, manifest, yaml_text};
@@ -194,6 +194,22 @@ fn hostile_descriptions_are_bounded() {
         assert!(view.search(query).len() <= view.entries().len());
     }
     assert_eq!(view.search("hostile").len(), view.entries().len());
+}
+
+#[test]
+fn many_strange_words_are_bounded_and_hide_no_name() {
+    let mut tree = Tree::in_memory();
+    for skill in 0..500 {
+        let words: Vec<String> =
+            (0..MAX_WORDS).map(|word| format!("q{:x}z", skill * MAX_WORDS + word)).collect();
+        let name = format!("a-{skill}");
+        tree = tree.file(&format!("{name}/SKILL.md"), manifest(&name, &words.join(" ")));
+    }
+    let tree = tree.file("zebra-crossing/SKILL.md", manifest("zebra-crossing", "Words that come too late."));
+    let catalog = tree.discover();
+    let most = MAX_VOCABULARY + 503;
+    assert!((MAX_VOCABULARY..=most).contains(&catalog.index().words()), "{}", catalog.index().words());
+    assert_eq!(found(&catalog.view_all(), "crossing of zebras")[0], "zebra-crossing");
 }
 
 fn catalog_of(skills: &[(String, String)]) -> (Tree, Catalog) {
