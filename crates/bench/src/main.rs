@@ -181,6 +181,7 @@ impl Measure {
             tasks.extend([Task::Floor, Task::Discover, Task::Refresh].map(|task| (task, size)));
         }
         tasks.extend([Task::Overview, Task::Turn].map(|task| (task, OVERVIEW_SIZE)));
+        tasks.extend([Task::Index, Task::Search].map(|task| (task, LARGE)));
         tasks.extend([Task::LoadFloor, Task::Load, Task::Prompt].map(|task| (task, LOAD_SIZE)));
         tasks.extend([Task::PermissionFirst, Task::PermissionNone].map(|task| (task, RULES)));
         tasks.extend([Task::RunByHand, Task::Run].map(|task| (task, 1)));

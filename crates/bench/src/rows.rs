@@ -21,6 +21,9 @@ pub(crate) const RULES: usize = 1_000;
 const COLD: Bar = Bar::Floors(4.0);
 const WARM: Bar = Bar::Floors(0.5);
 const OVERVIEW: Bar = Bar::Most(1.0);
+/// Building the search index, relative to discovery, and milliseconds of one query.
+const INDEX: Bar = Bar::Floors(5.0);
+const SEARCH: Bar = Bar::Most(2.0);
 const LOAD: Bar = Bar::Floors(3.0);
 /// Microseconds.
 const PERMISSION: Bar = Bar::Most(20.0);
@@ -76,6 +79,8 @@ pub(crate) fn of(least: &HashMap<(Task, usize), Sample>, binary: Option<u64>) ->
     rows.extend([
         timed("overview, nothing changed", Task::Overview, OVERVIEW_SIZE, Some(OVERVIEW)),
         timed("refresh and overview", Task::Turn, OVERVIEW_SIZE, None),
+        against("search index, against discovery", Task::Index, Task::Discover, LARGE, INDEX),
+        row("search, one query", LARGE, Unit::Ms, cpu(Task::Search, LARGE), None, Some(SEARCH)),
         row("prompt, one more loaded", LOAD_SIZE, Unit::Ms, prompt, None, Some(OVERVIEW)),
         short("load and unload, each", Task::Load, LOAD_SIZE, Some(Task::LoadFloor), LOAD),
         short("permission, first rule matches", Task::PermissionFirst, RULES, None, PERMISSION),
@@ -83,6 +88,7 @@ pub(crate) fn of(least: &HashMap<(Task, usize), Sample>, binary: Option<u64>) ->
         timed("`prowess list`", Task::List, LARGE, Some(list)),
         timed("`prowess check --format jsonl`", Task::Check, LARGE, None),
         resident("peak memory, library", Task::Discover),
+        resident("peak memory, library with a search index", Task::Search),
         resident("peak memory, `prowess list`", Task::List),
         against("`skill_run` of `true`, clock", Task::Run, Task::RunByHand, 1, RUN),
         against(

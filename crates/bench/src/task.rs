@@ -29,6 +29,10 @@ pub(crate) enum Task {
     Overview,
     /// Refreshes that catalog and renders its overview, as an agent does in every turn.
     Turn,
+    /// Builds the search index of a catalog.
+    Index,
+    /// Searches a catalog that has its index.
+    Search,
     /// Runs `prowess list`.
     List,
     /// Runs `prowess check`.
@@ -173,6 +177,17 @@ pub(crate) const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ex
 /// One overview is shorter than the resolution of the clock.
 const OVERVIEWS: u32 = 50;
 
+/// The queries of a search: words of the skills, a long request, mistyped words, and another language.
+const QUERIES: [&str; 4] = [
+    "check signed invoices before sending",
+    "the customer wrote again this morning, look up what we promised and draft a short reply for the team to review",
+    "convrt the quaterly reprots",
+    "Rechnungen prüfen und an die Buchhaltung schicken",
+];
+
+/// One search is shorter than the resolution of the clock.
+const SEARCHES: u32 = 20;
+
 /// Does `task` with the skills in `root`, in this process.
 pub(crate) fn run(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
     match task {
@@ -182,6 +197,8 @@ pub(crate) fn run(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
         Task::Refresh => measure_refresh(root),
         Task::Overview => measure_overview(root),
         Task::Turn => measure_turn(root),
+        Task::Index => measure_index(root),
+        Task::Search => measure_search(root),
         Task::LoadFloor => session::load_floor(root),
         Task::Load => session::load(root),
         Task::Prompt => session::prompt(root),
@@ -240,6 +257,22 @@ fn measure_turn(root: &Path) -> Result<Sample> {
     let turn = || overview(&refresh(&catalog, root).view_all());
     let (ms, ()) = cpu_of(|| (0..OVERVIEWS).for_each(|_| turn()));
     sample_of(ms / f64::from(OVERVIEWS), &catalog)
+}
+
+fn measure_index(root: &Path) -> Result<Sample> {
+    let catalog = discover(root);
+    let (ms, words) = cpu_of(|| catalog.index().words());
+    ensure!(words > 0, "the skills in {} have no words", root.display());
+    sample_of(ms, &catalog)
+}
+
+fn measure_search(root: &Path) -> Result<Sample> {
+    let catalog = discover(root);
+    let view = catalog.view_all();
+    ensure!(!view.search(QUERIES[0]).is_empty(), "no skill in {} is found", root.display());
+    let all = || QUERIES.iter().for_each(|query| drop(std::hint::black_box(view.search(query))));
+    let (ms, ()) = cpu_of(|| (0..SEARCHES).for_each(|_| all()));
+    sample_of(ms / f64::from(SEARCHES) / QUERIES.len() as f64, &catalog)
 }
 
 /// The sample of work on a catalog, with the length of its descriptions.

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
-use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
+use criterion::{BatchSize, BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
 use prowess_catalog::skill::Location;
 use prowess_catalog::{Catalog, OverviewOptions, Root, ScanOptions, Skill};
 use rustix::time::{ClockId, clock_gettime};
@@ -101,9 +101,17 @@ fn reading(criterion: &mut Criterion<CpuTime>) {
     criterion.bench_function("overview/1000", |bencher| {
         bencher.iter(|| view.overview(&OverviewOptions::default()));
     });
-    criterion.bench_function("search/1000", |bencher| {
-        bencher.iter(|| view.search(black_box("check signed invoices before sending")));
-    });
+    for count in [1_000, 10_000] {
+        let (_directory, roots) = skills(count);
+        criterion.bench_function(&format!("index/{count}"), |bencher| {
+            let discover = || Catalog::discover(&roots, &ScanOptions::default());
+            bencher.iter_batched(discover, |catalog| catalog.index().words(), BatchSize::LargeInput);
+        });
+        let view = Catalog::discover(&roots, &ScanOptions::default()).view_all();
+        criterion.bench_function(&format!("search/{count}"), |bencher| {
+            bencher.iter(|| view.search(black_box("check signed invoices before sending")));
+        });
+    }
 }
 
 criterion_group! {

@@ -213,7 +213,7 @@ async fn read(
                     let complete = contents.is_whole();
                     let parsed =
                         skill::parse_head(&contents.bytes, complete, &location, options.missing_name);
-                    let manifest = Manifest::of(parsed);
+                    let manifest = Manifest::of(parsed, &contents.bytes);
                     (version(contents.stamp.as_ref()), manifest)
                 }
                 Some(Err(error)) => (None, Manifest::refused(unreadable(&location, &error.to_string()))),

@@ -1,11 +1,12 @@
 //! The catalog: an immutable snapshot of the skills in all roots, with diagnostics.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::diagnostic::Diagnostic;
 use crate::published::Published;
 use crate::root::{Root, Storage, Trust};
 use crate::scan::{Links, Manifest, RootScan, ScanOptions, Stamp};
+use crate::search::Index;
 use crate::skill::Skill;
 use crate::trusted::TrustedEntries;
 use crate::walk::scan_local;
@@ -94,6 +95,8 @@ pub(crate) struct CatalogInner {
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// The number of all diagnostics, including those of the scans.
     pub(crate) diagnostic_count: usize,
+    /// Built when the first search needs it.
+    pub(crate) index: OnceLock<Index>,
 }
 
 /// The changes between two catalogs, by name.
@@ -238,6 +241,17 @@ impl Catalog {
     /// The untrusted skills. They shadow nothing.
     pub fn untrusted(&self) -> &[Arc<SkillEntry>] {
         &self.0.untrusted
+    }
+
+    /// All skills that a view can contain, sorted by name. A view has them in the same order.
+    pub(crate) fn everything(&self) -> Vec<Arc<SkillEntry>> {
+        let mut entries: Vec<_> = self.entries().iter().chain(self.untrusted()).cloned().collect();
+        entries.sort_by(|a, b| a.skill.name.cmp(&b.skill.name));
+        entries
+    }
+
+    pub(crate) fn index_cell(&self) -> &OnceLock<Index> {
+        &self.0.index
     }
 
     /// All diagnostics.

@@ -23,6 +23,10 @@ impl Digest {
         Self(hmac_sha256::Hash::hash(bytes))
     }
 
+    pub(crate) fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
     /// The bytes of the digest.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0

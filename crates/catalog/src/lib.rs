@@ -55,6 +55,7 @@ pub mod frontmatter;
 #[cfg(feature = "gitignore")]
 mod gitignore;
 mod given;
+mod headings;
 pub mod json_cost;
 mod listing;
 mod live;
@@ -74,7 +75,7 @@ pub mod resource;
 mod root;
 mod root_layout;
 pub mod scan;
-mod search;
+pub mod search;
 pub mod section;
 pub mod skill;
 mod symlinks;

@@ -187,7 +187,8 @@ fn manifest(offer: Offer) -> Manifest {
     }
     let skill = parsed.skill.map(|skill| Arc::new(skill.into_published(name, is_granted)));
     let published = Some(Arc::new(published));
-    Manifest { skill, diagnostics: parsed.diagnostics, published, frontmatter, is_granted }
+    let headings = Box::default();
+    Manifest { skill, diagnostics: parsed.diagnostics, headings, published, frontmatter, is_granted }
 }
 
 impl Skill {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::given::GivenStamp;
+use crate::headings::headings;
 use crate::listing::Listing;
 use crate::local::FileStamp;
 use crate::published::Published;
@@ -128,6 +129,8 @@ pub(crate) enum Stamp {
 pub(crate) struct Manifest {
     pub(crate) skill: Option<Arc<Skill>>,
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// The headings of the instructions that were read with the frontmatter, one per line.
+    pub(crate) headings: Box<str>,
     /// The files that a server lists for the skill.
     pub(crate) published: Option<Arc<Published>>,
     /// The frontmatter that a server lists for the skill, as JSON.
@@ -137,9 +140,15 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// The manifest from its parsed text.
-    pub(crate) fn of(parsed: Parsed) -> Self {
-        Self { skill: parsed.skill.map(Arc::new), diagnostics: parsed.diagnostics, ..Self::default() }
+    /// The manifest from its parsed text. `source` is what was read of it.
+    pub(crate) fn of(parsed: Parsed, source: &[u8]) -> Self {
+        let headings = if parsed.skill.is_some() { headings(source, &parsed.body) } else { Box::default() };
+        Self {
+            skill: parsed.skill.map(Arc::new),
+            diagnostics: parsed.diagnostics,
+            headings,
+            ..Self::default()
+        }
     }
 
     /// A manifest that cannot be loaded, and why.

@@ -1,8 +1,9 @@
 //! The skills of a catalog that one agent may know.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::catalog::{Catalog, SkillEntry};
+use crate::search::{Index, Members};
 
 /// The skills of a catalog that one agent may know, in the catalog's order.
 ///
@@ -19,20 +20,20 @@ use crate::catalog::{Catalog, SkillEntry};
 pub struct CatalogView {
     catalog: Catalog,
     entries: Vec<Arc<SkillEntry>>,
+    /// The numbers of the entries in the search index, for all searches in this view.
+    members: OnceLock<Arc<Members>>,
 }
 
 impl Catalog {
     /// The skills that `visible` accepts.
     pub fn view(&self, visible: impl Fn(&SkillEntry) -> bool) -> CatalogView {
         let entries = self.entries().iter().filter(|entry| visible(entry)).cloned().collect();
-        CatalogView { catalog: self.clone(), entries }
+        CatalogView::of(self.clone(), entries)
     }
 
     /// All skills that win their names, and the untrusted skills. For people, never for a model.
     pub fn view_for_people(&self) -> CatalogView {
-        let mut entries: Vec<_> = self.entries().iter().chain(self.untrusted()).cloned().collect();
-        entries.sort_by(|a, b| a.skill.name.cmp(&b.skill.name));
-        CatalogView { catalog: self.clone(), entries }
+        CatalogView::of(self.clone(), self.everything())
     }
 
     /// All skills that win their names.
@@ -42,6 +43,24 @@ impl Catalog {
 }
 
 impl CatalogView {
+    fn of(catalog: Catalog, entries: Vec<Arc<SkillEntry>>) -> Self {
+        Self { catalog, entries, members: OnceLock::new() }
+    }
+
+    /// The numbers of the visible skills in the catalog's index.
+    pub(crate) fn members(&self, index: &Index) -> &Members {
+        self.members.get_or_init(|| {
+            // Both are in the same order, so one pass finds each entry of the view.
+            let mut visible = (0..).zip(&self.entries).peekable();
+            let everything = self.catalog.everything();
+            let places = everything.iter().map(|entry| {
+                let place = visible.next_if(|(_, seen)| Arc::ptr_eq(seen, entry));
+                place.map_or(Members::ABSENT, |(place, _)| place)
+            });
+            Arc::new(Members::new(index, places.collect()))
+        })
+    }
+
     /// The visible skills.
     pub fn entries(&self) -> &[Arc<SkillEntry>] {
         &self.entries
@@ -61,7 +80,7 @@ impl CatalogView {
     /// The visible skills that `wanted` accepts.
     pub fn filtered(&self, wanted: impl Fn(&SkillEntry) -> bool) -> Self {
         let entries = self.entries.iter().filter(|entry| wanted(entry)).cloned().collect();
-        Self { catalog: self.catalog.clone(), entries }
+        Self::of(self.catalog.clone(), entries)
     }
 
     /// The catalog of this view.

@@ -322,7 +322,7 @@ impl RootWalk<'_> {
         }
         let parse = |source: &[u8], complete| {
             let parsed = skill::parse_head(source, complete, location, self.rules.options.missing_name);
-            Manifest::of(parsed)
+            Manifest::of(parsed, source)
         };
         let read = match local::read_up_to(file, size, head) {
             Ok(read) => read,

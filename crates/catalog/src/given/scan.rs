@@ -236,7 +236,7 @@ fn read(bytes: &[u8], location: &Location, missing_name: MissingName) -> Manifes
     if !complete && frontmatter::split(head, false).is_err() {
         (head, complete) = first(HEAD + MAX_FRONTMATTER);
     }
-    Manifest::of(skill::parse_head(head, complete, location, missing_name))
+    Manifest::of(skill::parse_head(head, complete, location, missing_name), head)
 }
 
 fn given_twice(location: &Location) -> Diagnostic {

@@ -14,6 +14,7 @@ mod overview;
 mod overview_budget;
 mod published;
 mod refresh;
+mod search;
 mod tree;
 mod trusted;
 mod verdicts;
