@@ -8,6 +8,7 @@ use crate::delta::SkillDelta;
 use crate::dialect::{self, ParsedCall, SkillToolKind, ToolSpec};
 use crate::documents::PreparedSelection;
 use crate::engine::SkillEngine;
+use crate::files::on_blocking_thread;
 use crate::load::PreparedLoad;
 use crate::operation::Outcome;
 use crate::service::SkillService;
@@ -168,7 +169,10 @@ impl SkillService {
             }
             ParsedCall::Unload { name } => Outcome::Done(Prepared::Unload(view.clone(), name)),
             ParsedCall::Search { query, limit } => {
-                Outcome::Done(Prepared::Answer(view.search(&query, limit)))
+                let searched = view.clone();
+                // The first search makes the index, which reads directories.
+                let answer = on_blocking_thread(move || searched.search(&query, limit)).await;
+                Outcome::Done(Prepared::Answer(answer))
             }
             ParsedCall::List { name } => {
                 view.list_documents(&name).drive(files, asker).await.map(Prepared::Answer)

@@ -150,7 +150,7 @@ impl SkillFiles for LocalFiles {
 }
 
 /// Does blocking work on a thread of Tokio for that, or on this thread if there is no runtime.
-async fn on_blocking_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) async fn on_blocking_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return work() };
     match runtime.spawn_blocking(work).await {
         Ok(done) => done,
