@@ -19,7 +19,7 @@ section! {
         /// How many tokens the list of skills in the prompt of `prowess chat` can have. If it would have more, it is
         /// shortened, and the model searches the skills instead. Without this setting: 4,000 tokens, or 4 % of
         /// `model.context_window` if that is less.
-        All overview_budget: Option<Whole>,
+        User overview_budget: Option<Whole>,
         /// How many skills can be loaded at once.
         All max_loaded_skills: Whole = DEFAULT_MAX_LOADED_SKILLS,
         /// How many tokens all loaded skills can have together. Without it, there is no limit.

@@ -95,7 +95,7 @@ struct Select {
 #[serde(deny_unknown_fields)]
 struct Search {
     query: String,
-    #[schemars(description = "The most skills to list", range(min = 1, max = 50))]
+    #[schemars(range(min = 1, max = 50))]
     #[serde(default)]
     limit: Option<u32>,
 }

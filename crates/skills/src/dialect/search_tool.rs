@@ -8,10 +8,7 @@ pub(crate) const SEARCH_TOOL: &str = "search_skills";
 pub(super) const SEARCH: ToolEntry = ToolEntry {
     name: SEARCH_TOOL,
     signature: Signature::Search,
-    describe: |_| {
-        "Search all available skills, also those that the list of skills leaves out. Describe the task in a few words."
-            .to_owned()
-    },
+    describe: |_| "Search all skills, also those that the list leaves out, by words of the task.".to_owned(),
     skill: None,
 };
 

@@ -23,6 +23,7 @@ mod killed;
 mod levels;
 mod limits;
 mod long_conversation;
+mod many_skills;
 mod narrow;
 mod one_tree;
 mod other_project;
