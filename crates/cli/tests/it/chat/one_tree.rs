@@ -35,7 +35,8 @@ fn chat_at(world: &World, at: &str, args: &[&str]) -> String {
     let mut chat = Command::new("bwrap");
     chat.args(["--dev-bind", "/", "/"]);
     // A directory of its own for the path, so that nothing of this machine is touched.
-    chat.args(["--tmpfs", "/work", "--bind"]).arg(world.path("project")).arg(at);
+    let above = if at.starts_with("/work") { "/work" } else { "/usr/src" };
+    chat.args(["--tmpfs", above, "--bind"]).arg(world.path("project")).arg(at);
     chat.args(["--chdir", at]).arg(&program).args(plain.get_args()).env_clear();
     chat.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
     world.told(&chat.output().unwrap())
@@ -122,6 +123,26 @@ fn a_project_at_a_place_of_the_tree_has_its_own_name() {
         let made = std::fs::read_to_string(world.path("project/made.txt"));
         assert_eq!(made.unwrap_or_default(), "sail at dawn\n", "{at}: {answers:#?}");
     }
+}
+
+/// Commands see the whole system read-only. A project in it is no part of the system.
+#[test]
+fn a_project_in_a_directory_of_the_system_is_seen_only_as_far_as_it_is_given() {
+    let model = FakeModel::start(vec![
+        runs("cat /project/plan.txt"),
+        runs("ls -a /usr/src/site; cat /usr/src/site/.env; cat /usr/src/site/plan.txt"),
+        runs("cd /usr/src/site && cat .env other.txt"),
+        Answer::text("Done."),
+    ]);
+    let world = world(&model);
+    world.file("project/plan.txt", "sail at dawn\n").file("project/.env", "KEY=hunter2\n");
+    world.file("project/other.txt", "nobody gave this\n");
+    let told = chat_at(&world, "/usr/src/site", &["go"]);
+    let answers = answers(&model);
+    assert_eq!(answers.len(), 3, "{told}");
+    assert!(answers[0].contains("sail at dawn"), "{answers:#?}");
+    let all = answers.join("\n");
+    assert!(!all.contains("hunter2") && !all.contains("nobody gave this"), "{all}");
 }
 
 #[test]

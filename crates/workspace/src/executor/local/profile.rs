@@ -40,6 +40,9 @@ pub(super) mod descriptor {
 /// The size of `/dev/shm`, in bytes.
 const SHARED_MEMORY: u64 = 16 * 1024 * 1024;
 
+/// The size of a directory that hides another, in bytes. Nothing is written to it.
+const EMPTY_SIZE: &str = "4096";
+
 /// A sandbox for one command.
 #[derive(Debug)]
 pub(super) struct Profile<'a> {
@@ -156,6 +159,19 @@ impl Profile<'_> {
         for (link, target) in self.aliases.iter().filter(|(link, _)| self.has_room(link)) {
             list.add(["--symlink", target, link]);
         }
+        for project in self.projects_in_the_system() {
+            list.add(["--size", EMPTY_SIZE, "--perms", "0555", "--tmpfs", project, "--remount-ro", project]);
+        }
+    }
+
+    /// The real paths of projects in a directory of the system, such as `/usr/src`. A command would see everything in them, so
+    /// something empty is mounted over them.
+    fn projects_in_the_system(&self) -> impl Iterator<Item = &str> {
+        let is_below = |path: &Path| {
+            self.system.bound.iter().any(|bound| path.starts_with(bound) && path != bound.as_path())
+        };
+        let projects = self.aliases.iter().filter(|(_, target)| target == PROJECT);
+        projects.map(|(link, _)| link.as_str()).filter(move |link| is_below(Path::new(link)))
     }
 
     /// The links that are not made, because something else is there. A directory of the system is seen as it is.
@@ -163,6 +179,7 @@ impl Profile<'_> {
         let is_seen = |link: &str| {
             let mut system = self.system.bound.iter().chain(self.prefixes);
             system.any(|bound| Path::new(link).starts_with(bound))
+                && !self.projects_in_the_system().any(|project| project == link)
         };
         self.aliases.iter().filter(|(link, _)| !self.has_room(link) && !is_seen(link)).cloned().collect()
     }
