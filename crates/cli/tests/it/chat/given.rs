@@ -153,6 +153,8 @@ fn a_failed_command_in_a_directory_of_the_project_is_told_which_files_it_did_not
         let model = FakeModel::start(vec![Answer::call("skill_run", call), Answer::text("Done.")]);
         let world = project(&model);
         world.file("project/sub/own.json", "{}\n").file("project/own.json", "{}\n");
+        // A withheld file, so that the directory is given entry by entry.
+        world.file("project/sub/keys/server.key", "secret\n");
         answered(&world, &model, world.command(&["chat", "--yes", "do it"]))
     };
     for command in ["cat plan.json", "cat ../plan.json", "cat ../sub/../plan.json"] {

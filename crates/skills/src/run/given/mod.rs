@@ -118,9 +118,9 @@ fn find(
     if mentions.is_cut {
         warnings.push(RunWarning::NotLookedUp);
     }
-    let directory = directory.and_then(|path| tree.shown(&path));
+    let shown_directory = directory.as_ref().and_then(|path| tree.shown(path));
     let seen = given.binds.into_iter().chain(writable).collect();
-    let review = Review::new(view, tree, request, seen, given.unlisted);
+    let review = Review::new(view, tree, request, directory, seen, given.unlisted);
     Ok(Given {
         mounts: given.mounts,
         paths: given.paths,
@@ -128,7 +128,7 @@ fn find(
         asks: given.asks,
         warnings,
         review: Some(Arc::new(review)),
-        directory,
+        directory: shown_directory,
         inputs,
     })
 }
