@@ -138,6 +138,11 @@ impl Tree {
         format!("{}/{name}", self.skills())
     }
 
+    /// The real path of the workspace.
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
     /// The workspace, as the model sees it.
     pub fn work(&self) -> String {
         match self.names {

@@ -21,6 +21,10 @@ impl Files for KnownDisk<'_> {
         for entry in std::fs::read_dir(directory).ok()? {
             // A text cannot name a file whose name is not UTF-8.
             let Ok(name) = entry.ok()?.file_name().into_string() else { continue };
+            // A hidden name must not count either.
+            if self.0.hides(&directory.join(&name)) {
+                continue;
+            }
             if names.len() == most {
                 return None;
             }
