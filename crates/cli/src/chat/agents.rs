@@ -151,7 +151,7 @@ impl ChatAgents {
         let agents = Self {
             unseen: UnseenChanges::default(),
             names: PathNames::of(runner.executor.as_deref()).await,
-            memory: ChatMemory::read(&config.settings.memory, &skills, &directory)?,
+            memory: ChatMemory::read(&config.settings.memory, &skills, &directory, &permissions.policy())?,
             sub_agents,
             model,
             skill_models: skill_model::models(&config.settings),
@@ -204,7 +204,8 @@ impl ChatAgents {
             // `prowess servers` shows what cannot be used.
             skills.catalog = servers::add_skills(servers, &skills.catalog, Patience::endless()).await.0;
         }
-        let memory = ChatMemory::read(&self.config.settings.memory, &skills, &self.directory)?;
+        let rules = self.permissions.policy();
+        let memory = ChatMemory::read(&self.config.settings.memory, &skills, &self.directory, &rules)?;
         let configuration = skills.configuration()?;
         let mut changes = Changes {
             skills: !same_skills(&known, &skills.catalog),

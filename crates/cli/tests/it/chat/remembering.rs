@@ -142,6 +142,18 @@ fn a_link_is_asked_about_as_a_link_and_leads_to_no_secret() {
 }
 
 #[test]
+fn a_link_brings_no_denied_file_into_the_prompt() {
+    let model = FakeModel::start(vec![Answer::text("Done.")]);
+    let world = world(&model);
+    configure(&world, &model.url(), "[permission.read]\n\"heron*\" = \"deny\"\n");
+    world.file("project/heron.txt", "tide of herons\n");
+    std::os::unix::fs::symlink("heron.txt", world.path("project/AGENTS.md")).unwrap();
+    let told = told(&world, &["chat", "--trust-project", "hello"]);
+    let request = model.requests()[0].to_string();
+    assert!(!request.contains("tide of herons"), "{told}\n{request}");
+}
+
+#[test]
 fn guidelines_are_there_before_the_first_file() {
     let unused = FakeModel::start(Vec::new());
     let world = world(&unused);
