@@ -425,4 +425,11 @@ mod tests {
         let one = RunWarning::ShownInPart { paths: vec!["a".to_owned()] };
         insta::assert_snapshot!(one, @"a report is limited to 14 MiB; cut to fit: `a`. Save files as artifacts to keep them whole");
     }
+
+    #[test]
+    fn several_directories_are_them() {
+        let paths = ["/project/a", "/project/b"].map(str::to_owned).to_vec();
+        let told = RunWarning::NotListable { paths }.to_string();
+        assert!(told.contains("something in them is") && told.contains("list them with"), "{told}");
+    }
 }

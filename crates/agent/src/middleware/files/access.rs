@@ -117,14 +117,14 @@ impl FileAccess<'_> {
     }
 
     /// Checks that a path has no links. Nothing is written through links.
-    fn check_no_link(&self, path: &VirtualPath, target: &Target) -> Result<(), Stop> {
+    fn check_no_link(&self, path: &VirtualPath, target: &Target) -> Result<(), BackendError> {
         // Another spelling of a path is not a link.
         let path = self.backend.known_as(path);
         if target.path == path {
             return Ok(());
         }
         let reason = format!("it is a link, or below one; it leads to {}", target.path);
-        Err(BackendError::PermissionDenied { path, reason }.into())
+        Err(BackendError::PermissionDenied { path, reason })
     }
 
     /// Checks a place before a person is asked about a change of it. Nobody should approve what is then refused.
