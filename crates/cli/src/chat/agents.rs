@@ -19,7 +19,7 @@ use prowess_store::SqliteStore;
 use prowess_workspace::tree::{self, WORK};
 use prowess_workspace::{Artifacts, Network, Runner, Scope};
 
-use super::changes::{Changes, same_skills};
+use super::changes::{Changes, are_same};
 use super::kept_trust::KeptTrust;
 use super::memory::ChatMemory;
 use super::model::{self, ModelDefaults};
@@ -196,8 +196,9 @@ impl ChatAgents {
         Ok(RunFiles::new(self.workspace_of(thread), &place, scope, self.workspace_dir.clone()))
     }
 
-    /// Looks for skills again. Returns notices if something changed.
-    pub(super) async fn refresh(&mut self) -> Result<Vec<String>> {
+    /// Looks for skills again. Returns notices if something changed. There may be none: a change of a skill that is not
+    /// trusted concerns the agent, which must not read its files, but no model sees it.
+    pub(super) async fn refresh(&mut self) -> Result<Option<Vec<String>>> {
         let known = self.catalog();
         let mut skills = self.root_args.discover_again(&known)?;
         if let Some(servers) = self.servers.as_ref().filter(|servers| servers.has_changed()) {
@@ -208,7 +209,8 @@ impl ChatAgents {
         let memory = ChatMemory::read(&self.config.settings.memory, &skills, &self.directory, &rules)?;
         let configuration = skills.configuration()?;
         let mut changes = Changes {
-            skills: !same_skills(&known, &skills.catalog),
+            skills: !are_same(known.entries(), skills.catalog.entries()),
+            untrusted: !are_same(known.untrusted(), skills.catalog.untrusted()),
             memory: !self.memory.is_same(&memory),
             configuration: self.configuration != configuration,
             sub_agents: false,
@@ -234,8 +236,8 @@ impl ChatAgents {
         let news = notice.clone().filter(|_| notice != self.notice);
         self.notice = notice;
         *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = skills.catalog;
-        let told = changes.notices();
-        Ok(if told.is_empty() { told } else { news.map_or(told, |news| vec![news]) })
+        let has_changed = changes != Changes::default() || news.is_some();
+        Ok(has_changed.then(|| changes.notices().into_iter().chain(news).collect()))
     }
 
     /// A line that lists the MCP servers.

@@ -283,10 +283,10 @@ async fn carry_out(conversation: &mut Conversation, line: Line) -> Result<TurnEn
 /// Looks for skills and trust again. If that fails, nothing is sent, because untrusted content must not be used.
 async fn refresh_skills(conversation: &mut Conversation) -> Result<bool> {
     match conversation.agents.refresh().await {
-        Ok(changed) if changed.is_empty() => Ok(true),
-        Ok(changed) => {
+        Ok(None) => Ok(true),
+        Ok(Some(notices)) => {
             conversation.reopen().await?;
-            for text in changed {
+            for text in notices {
                 conversation.show(&ChatEvent::Note { text })?;
             }
             Ok(true)

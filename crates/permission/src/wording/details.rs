@@ -157,7 +157,7 @@ impl Details<'_> {
     fn add_file_action(&mut self, action: &Action) {
         match action {
             Action::WriteFile { content } => self.push("content", content, DetailStyle::Added, false),
-            Action::EditFile { old_string, new_string, replace_all, difference } => {
+            Action::EditFile { old_string, new_string, replace_all, difference, .. } => {
                 match difference {
                     Some(difference) => self.push("difference", difference, DetailStyle::Difference, false),
                     None => {

@@ -113,6 +113,7 @@ fn each() -> Vec<Question> {
         new_string: text("b"),
         replace_all: true,
         difference: difference.map(text),
+        lines: difference.map(text),
     };
     let because_of = || vec![text("docs:pdf")];
     let all = vec![

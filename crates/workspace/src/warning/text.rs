@@ -92,7 +92,7 @@ impl RunWarning {
                 let more = if names.len() > MAX_NAMED { ", and more" } else { "" };
                 write!(
                     f,
-                    "{path} is a copy without {named}{more}: links, secret and protected files stay out"
+                    "{path} is a copy without {named}{more}: links, roots of skills, and secret and protected files stay out"
                 )
             }
             Self::ArtifactCopied { from } => {
@@ -143,9 +143,11 @@ impl RunWarning {
             Self::NotListable { paths } => {
                 f.write_str("at this sandbox level, commands cannot list ")?;
                 list(f, paths, paths.len(), MAX_NAMED)?;
-                f.write_str(
-                    ", because something in it is not for commands; list it with the file tools, and name files by \
-                     their whole paths",
+                let it = if paths.len() == 1 { "it" } else { "them" };
+                write!(
+                    f,
+                    ", because something in {it} is not for commands; list {it} with the file tools, and name files \
+                     by their whole paths"
                 )
             }
             Self::NoAlias { link, target } => {
@@ -407,7 +409,7 @@ mod tests {
         no files were collected: no thread
         `out/a` contains a secret, which was replaced here; an artifact of it still contains the secret
         /project/dist cannot be written in this run: it is not a directory
-        /project/dist is a copy without a, b, c, d, e, and more: links, secret and protected files stay out
+        /project/dist is a copy without a, b, c, d, e, and more: links, roots of skills, and secret and protected files stay out
         /project/dist/a was not copied back to the project: it is a link
         3 more files of the project were changed
         nothing was saved: artifacts are not configured
@@ -422,5 +424,12 @@ mod tests {
     fn few_cut_files_are_all_named() {
         let one = RunWarning::ShownInPart { paths: vec!["a".to_owned()] };
         insta::assert_snapshot!(one, @"a report is limited to 14 MiB; cut to fit: `a`. Save files as artifacts to keep them whole");
+    }
+
+    #[test]
+    fn several_directories_are_them() {
+        let paths = ["/project/a", "/project/b"].map(str::to_owned).to_vec();
+        let told = RunWarning::NotListable { paths }.to_string();
+        assert!(told.contains("something in them is") && told.contains("list them with"), "{told}");
     }
 }

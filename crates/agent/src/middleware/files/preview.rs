@@ -6,6 +6,8 @@ use prowess_backend::Edit;
 use prowess_permission::action::CopyPreview;
 use similar::TextDiff;
 
+use super::copy::digest;
+
 /// How much of a text or of a difference a question holds, in bytes.
 const MAX_PREVIEW_BYTES: usize = 128 * 1024;
 /// The largest texts that are compared, in bytes. Of a larger text, the beginning is shown.
@@ -53,11 +55,53 @@ pub(super) fn preview(bytes: &[u8], before: Option<&[u8]>) -> CopyPreview {
     }
 }
 
-/// The difference that an edit makes, if a person can read it all. An edit inside of long lines is clearer as its two texts.
-pub(super) fn difference(before: &[u8], after: &[u8], edit: &Edit, replacements: usize) -> Option<String> {
-    let CopyPreview::Difference { diff, left_out: 0 } = preview(after, Some(before)) else { return None };
-    let most = (edit.find.len() + edit.replace.len() + MAX_CONTEXT_BYTES).saturating_mul(replacements);
-    (diff.len() <= most).then_some(diff)
+/// What a person sees of an edit beside its two texts. An edit inside of long lines is clearer as its two texts, so this is
+/// empty for it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct EditPreview {
+    /// The difference, if a person can read it all.
+    pub(super) difference: Option<String>,
+    /// The digest of the lines that the edit changes. Unlike the difference, it does not depend on the time that comparing
+    /// takes: the same edit of the same lines always has the same digest.
+    pub(super) lines: Option<String>,
+}
+
+impl EditPreview {
+    pub(super) fn new(before: &[u8], after: &[u8], edit: &Edit, replacements: usize) -> Self {
+        let most = (edit.find.len() + edit.replace.len() + MAX_CONTEXT_BYTES).saturating_mul(replacements);
+        let Ok(text) = std::str::from_utf8(before) else { return Self::default() };
+        let lines = changed_lines(text, edit);
+        if lines.iter().map(|lines| lines.len()).sum::<usize>() > most {
+            return Self::default();
+        }
+        // The lengths keep two groups of lines apart from one group with the same text.
+        let lines: String = lines.iter().map(|lines| format!("{}:{lines}", lines.len())).collect();
+        let difference = match preview(after, Some(before)) {
+            CopyPreview::Difference { diff, left_out: 0 } if diff.len() <= most => Some(diff),
+            _ => None,
+        };
+        Self { difference, lines: Some(digest(lines.as_bytes())) }
+    }
+}
+
+/// The groups of whole lines that an edit changes, as they are before it.
+fn changed_lines<'a>(text: &'a str, edit: &Edit) -> Vec<&'a str> {
+    let mut groups: Vec<(usize, usize)> = Vec::new();
+    for (start, found) in text.match_indices(&edit.find) {
+        let end = start + found.len();
+        let line = text[..start].rfind('\n').map_or(0, |before| before + 1);
+        // An edit that ends with its last line leaves the next line alone, unless it joins the two.
+        let joins_next = if edit.replace.is_empty() { line != start } else { !edit.replace.ends_with('\n') };
+        let end = match found.ends_with('\n') && !joins_next {
+            true => end,
+            false => text[end..].find('\n').map_or(text.len(), |rest| end + rest + 1),
+        };
+        match groups.last_mut() {
+            Some(last) if line < last.1 => last.1 = end,
+            _ => groups.push((line, end)),
+        }
+    }
+    groups.into_iter().map(|(start, end)| &text[start..end]).collect()
 }
 
 /// The bytes as text, if a person can read them.
@@ -113,7 +157,7 @@ mod tests {
         let shown = |before: &str, edit: &Edit| {
             let after = before.replace(&edit.find, &edit.replace);
             let replacements = before.matches(&edit.find).count();
-            difference(before.as_bytes(), after.as_bytes(), edit, replacements)
+            EditPreview::new(before.as_bytes(), after.as_bytes(), edit, replacements).difference
         };
         let edit = Edit::all("low", "high");
         assert_eq!(shown("a\nlow\nb\n", &edit).as_deref(), Some("@@ -1,3 +1,3 @@\n a\n-low\n+high\n b\n"));
@@ -122,6 +166,35 @@ mod tests {
         assert_eq!(shown(&format!("{}low", "x".repeat(MAX_CONTEXT_BYTES)), &edit), None);
         assert_eq!(shown("low\0", &edit), None, "not text");
         assert_eq!(shown("low", &Edit::all("low", "low")), None, "no difference");
+    }
+
+    #[test]
+    fn a_reply_to_an_edit_counts_for_the_lines_that_change() {
+        let lines = |before: &str, edit: &Edit| {
+            let (after, replacements) =
+                (before.replace(&edit.find, &edit.replace), before.matches(&edit.find));
+            EditPreview::new(before.as_bytes(), after.as_bytes(), edit, replacements.count()).lines
+        };
+        let edit = Edit::all("low", "high");
+        let shown = lines("a\nTide: low\nb\n", &edit);
+        assert!(shown.is_some());
+        assert_eq!(shown, lines("x\na\nTide: low\nc", &edit), "another edit changed the lines around it");
+        assert_ne!(shown, lines("a\nSpirits: low\nb\n", &edit), "another line");
+        assert_ne!(shown, lines("a\nTide: low\nTide: low\n", &edit), "and twice");
+        assert_eq!(lines(&format!("{}low", "x".repeat(MAX_CONTEXT_BYTES + 99)), &edit), None, "a long line");
+        assert_eq!(changed_lines("low low\nb\nlow", &edit), ["low low\n", "low"]);
+    }
+
+    #[test]
+    fn an_edit_changes_the_next_line_only_if_it_joins_them() {
+        let text = "one\ntwo\nthree\n";
+        let changed = |find: &str, replace: &str| changed_lines(text, &Edit::all(find, replace)).concat();
+        assert_eq!(changed("two\n", "2\n"), "two\n");
+        assert_eq!(changed("two\n", ""), "two\n");
+        assert_eq!(changed("two\n", "2 "), "two\nthree\n");
+        assert_eq!(changed("o\n", ""), "two\nthree\n");
+        assert_eq!(changed("ne\nt", "x"), "one\ntwo\n");
+        assert_eq!(changed("e\n", " "), text, "both matches are in one group");
     }
 
     #[test]

@@ -27,6 +27,17 @@ fn text(world: &World, path: &str) -> Option<String> {
     std::fs::read_to_string(world.path(path)).ok()
 }
 
+/// A chat whose model made one run, which the person allowed.
+fn built(world: &World) -> Pty {
+    let pty = begun(world, &[], 100, 70);
+    pty.type_line("build it");
+    pty.wait_for("allow it?");
+    pty.type_line("y");
+    pty.wait_for("Built.");
+    at_prompt(&pty);
+    pty
+}
+
 #[test]
 fn case_115_a_run_writes_named_directories_and_never_protected_names() {
     let model =
@@ -92,12 +103,7 @@ fn case_115_a_run_writes_no_file_that_tools_protect() {
     let world = world(&model);
     writable(&world, &model, "[\"dist\"]");
     project(&world);
-    let mut pty = begun(&world, &[], 100, 70);
-    pty.type_line("build it");
-    pty.wait_for("allow it?");
-    pty.type_line("y");
-    pty.wait_for("Built.");
-    at_prompt(&pty);
+    let mut pty = built(&world);
     assert_eq!(text(&world, "project/dist/page.html").as_deref(), Some("good\n"));
     let answer = last(&model.requests()[1]);
     for name in
@@ -124,12 +130,7 @@ fn a_run_writes_into_no_root_of_skills() {
     project(&world);
     // It is not a skill yet, so no skill owns its files.
     world.file("project/dist/skills/half/run.sh", "mine\n").file("project/tools/mine.sh", "mine\n");
-    let mut pty = begun(&world, &[], 100, 70);
-    pty.type_line("build it");
-    pty.wait_for("allow it?");
-    pty.type_line("y");
-    pty.wait_for("Built.");
-    at_prompt(&pty);
+    let mut pty = built(&world);
     let answer = last(&model.requests()[1]);
     assert_eq!(text(&world, "project/dist/page.html").as_deref(), Some("good\n"), "{answer}");
     assert_eq!(text(&world, "project/dist/skills/half/run.sh").as_deref(), Some("mine\n"));
