@@ -26,6 +26,8 @@ impl FileTool {
         access.read(&from).await?;
         let bytes = self.whole(&from).await?;
         let target = access.place_to_write(&to).await?;
+        // The question shows the file that is replaced, and its absence also tells something.
+        access.check_may_look(&to, &target)?;
         let before = match self.whole(&to).await {
             Ok(_) if !copy.replace => return Err(BackendError::AlreadyExists { path: to }.into()),
             Ok(before) => Some(before),

@@ -1,5 +1,6 @@
 //! What a person sees of the bytes that a copy or an edit writes, before they are written.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use prowess_backend::Edit;
@@ -16,6 +17,8 @@ const MAX_COMPARED_BYTES: usize = 1024 * 1024;
 const MAX_COMPARING: Duration = Duration::from_millis(500);
 /// How many unchanged lines are shown around a change.
 const CONTEXT_LINES: usize = 3;
+/// The longest line of a difference, in characters. Front ends cut longer lines, and then two lines that differ look alike.
+const MAX_DIFF_LINE: usize = 150;
 /// How much text around an edit is shown, in bytes.
 const MAX_CONTEXT_BYTES: usize = 2 * 1024;
 
@@ -42,7 +45,7 @@ pub(super) fn preview(bytes: &[u8], before: Option<&[u8]>) -> CopyPreview {
     }
     let Some(new) = text(bytes) else { return CopyPreview::Data { what: kind(bytes).to_owned() } };
     match before.and_then(text) {
-        Some(old) if old.len().max(new.len()) <= MAX_COMPARED_BYTES => {
+        Some(old) if old.len().max(new.len()) <= MAX_COMPARED_BYTES && !has_lone_return(old, new) => {
             let diff = TextDiff::configure().timeout(MAX_COMPARING).diff_lines(old, new);
             let diff = diff.unified_diff().context_radius(CONTEXT_LINES).to_string();
             let (diff, left_out) = start(&diff);
@@ -61,7 +64,7 @@ pub(super) fn preview(bytes: &[u8], before: Option<&[u8]>) -> CopyPreview {
 pub(super) struct EditPreview {
     /// The difference, if a person can read it all.
     pub(super) difference: Option<String>,
-    /// The digest of the lines that the edit changes. Unlike the difference, it does not depend on the time that comparing
+    /// The digest of the lines that the edit changes, and of the lines around them. Unlike the difference, it does not depend on the time that comparing
     /// takes: the same edit of the same lines always has the same digest.
     pub(super) lines: Option<String>,
 }
@@ -70,22 +73,47 @@ impl EditPreview {
     pub(super) fn new(before: &[u8], after: &[u8], edit: &Edit, replacements: usize) -> Self {
         let most = (edit.find.len() + edit.replace.len() + MAX_CONTEXT_BYTES).saturating_mul(replacements);
         let Ok(text) = std::str::from_utf8(before) else { return Self::default() };
-        let lines = changed_lines(text, edit);
-        if lines.iter().map(|lines| lines.len()).sum::<usize>() > most {
-            return Self::default();
+        let groups = changed_lines(text, edit);
+        let lines = Some(digest_with_context(text, &groups));
+        if groups.iter().map(Range::len).sum::<usize>() > most {
+            return Self { difference: None, lines };
         }
-        // The lengths keep two groups of lines apart from one group with the same text.
-        let lines: String = lines.iter().map(|lines| format!("{}:{lines}", lines.len())).collect();
         let difference = match preview(after, Some(before)) {
-            CopyPreview::Difference { diff, left_out: 0 } if diff.len() <= most => Some(diff),
+            CopyPreview::Difference { diff, left_out: 0 } if diff.len() <= most && has_short_lines(&diff) => {
+                Some(diff)
+            }
             _ => None,
         };
-        Self { difference, lines: Some(digest(lines.as_bytes())) }
+        Self { difference, lines }
     }
 }
 
+/// Whether a text has a carriage return inside of a line. Front ends do not break lines there, but a difference does.
+fn has_lone_return(old: &str, new: &str) -> bool {
+    [old, new].iter().any(|text| text.replace("\r\n", "").contains('\r'))
+}
+
+/// Whether all lines of a difference that change can be shown whole.
+fn has_short_lines(diff: &str) -> bool {
+    let mut changed = diff.lines().filter(|line| line.starts_with(['-', '+']));
+    changed.all(|line| line.chars().nth(MAX_DIFF_LINE).is_none())
+}
+
+/// The digest of groups of lines, with the lines around them that a person sees.
+fn digest_with_context(text: &str, groups: &[Range<usize>]) -> String {
+    let mut all = String::new();
+    for Range { start, end } in groups {
+        let before = text[..*start].split_inclusive('\n').rev().take(CONTEXT_LINES);
+        let after = text[*end..].split_inclusive('\n').take(CONTEXT_LINES);
+        let [before, after] = [before.map(str::len).sum::<usize>(), after.map(str::len).sum()];
+        // The lengths keep two groups apart from one group with the same text.
+        all += &format!("{before}:{}:{after}:{}", end - start, &text[start - before..end + after]);
+    }
+    digest(all.as_bytes())
+}
+
 /// The groups of whole lines that an edit changes, as they are before it.
-fn changed_lines<'a>(text: &'a str, edit: &Edit) -> Vec<&'a str> {
+fn changed_lines(text: &str, edit: &Edit) -> Vec<Range<usize>> {
     let mut groups: Vec<(usize, usize)> = Vec::new();
     for (start, found) in text.match_indices(&edit.find) {
         let end = start + found.len();
@@ -101,7 +129,7 @@ fn changed_lines<'a>(text: &'a str, edit: &Edit) -> Vec<&'a str> {
             _ => groups.push((line, end)),
         }
     }
-    groups.into_iter().map(|(start, end)| &text[start..end]).collect()
+    groups.into_iter().map(|(start, end)| start..end).collect()
 }
 
 /// The bytes as text, if a person can read them.
@@ -165,6 +193,10 @@ mod tests {
         assert_eq!(shown(&many, &edit).unwrap().matches("+high").count(), 2);
         assert_eq!(shown(&format!("{}low", "x".repeat(MAX_CONTEXT_BYTES)), &edit), None);
         assert_eq!(shown("low\0", &edit), None, "not text");
+        // A front end would cut these lines, or not break them.
+        assert_eq!(shown(&format!("{} low\n", "x".repeat(MAX_DIFF_LINE)), &edit), None);
+        assert_eq!(shown("a\rlow\rb\n", &edit), None);
+        assert!(shown("a\r\nlow\r\nb\r\n", &edit).is_some());
         assert_eq!(shown("low", &Edit::all("low", "low")), None, "no difference");
     }
 
@@ -178,17 +210,21 @@ mod tests {
         let edit = Edit::all("low", "high");
         let shown = lines("a\nTide: low\nb\n", &edit);
         assert!(shown.is_some());
-        assert_eq!(shown, lines("x\na\nTide: low\nc", &edit), "another edit changed the lines around it");
+        assert_eq!(shown, lines("a\nTide: low\nb\n", &edit));
+        assert_ne!(shown, lines("[production]\nTide: low\nb\n", &edit), "the same line at another place");
         assert_ne!(shown, lines("a\nSpirits: low\nb\n", &edit), "another line");
         assert_ne!(shown, lines("a\nTide: low\nTide: low\n", &edit), "and twice");
-        assert_eq!(lines(&format!("{}low", "x".repeat(MAX_CONTEXT_BYTES + 99)), &edit), None, "a long line");
-        assert_eq!(changed_lines("low low\nb\nlow", &edit), ["low low\n", "low"]);
+        let long = format!("{}low", "x".repeat(MAX_CONTEXT_BYTES + 99));
+        assert_ne!(lines(&format!("a\n{long}"), &edit), lines(&format!("b\n{long}"), &edit), "a long line");
+        assert_eq!(changed_lines("low low\nb\nlow", &edit), [0..8, 10..13]);
     }
 
     #[test]
     fn an_edit_changes_the_next_line_only_if_it_joins_them() {
         let text = "one\ntwo\nthree\n";
-        let changed = |find: &str, replace: &str| changed_lines(text, &Edit::all(find, replace)).concat();
+        let changed = |find: &str, replace: &str| -> String {
+            changed_lines(text, &Edit::all(find, replace)).into_iter().map(|lines| &text[lines]).collect()
+        };
         assert_eq!(changed("two\n", "2\n"), "two\n");
         assert_eq!(changed("two\n", ""), "two\n");
         assert_eq!(changed("two\n", "2 "), "two\nthree\n");

@@ -224,3 +224,24 @@ fn no_command_tells_a_model_whether_a_denied_file_exists() {
         assert_eq!(neutral(1), neutral(2), "{command}: a file");
     }
 }
+
+#[test]
+fn a_copy_does_not_tell_whether_a_denied_file_exists() {
+    let copy = |to: &str| Answer::call("copy_file", json!({"from": "/project/plan.txt", "to": to}));
+    let model = FakeModel::start(vec![
+        copy("/project/heron-8.txt"),
+        copy("/project/heron-9.txt"),
+        copy("/project/copy.txt"),
+        Answer::text("Done."),
+    ]);
+    let world = world(&model);
+    let rules = "[permission.read]\n\"*\" = \"allow\"\n\"heron*\" = \"deny\"\n[permission.write]\n\"*\" = \"allow\"\n";
+    configure(&world, &model.url(), rules);
+    world.file("project/heron-8.txt", "a feather\n").file("project/plan.txt", "tide of plans\n");
+    let told = world.run(&["chat", "--yes", "copy it"]);
+    let answers: Vec<String> = model.requests()[1..].iter().map(last).collect();
+    assert_eq!(answers.len(), 3, "{told}");
+    assert!(answers[0].contains("a rule denies to read it"), "{answers:#?}");
+    assert_eq!(answers[0], answers[1].replace("heron-9", "heron-8"), "{told}");
+    assert!(answers[2].contains("Copied"), "{answers:#?}");
+}
