@@ -95,3 +95,23 @@ fn a_skill_is_started_by_its_name() {
     let said = all(&model.requests()[0]);
     assert!(said.contains("Run scripts/tides.sh.") && said.contains("at Dover"), "{said}");
 }
+
+#[test]
+fn ctrl_d_at_a_question_of_a_resumed_thread_ends_the_chat() {
+    let model = FakeModel::start(vec![runs("echo one"), Answer::text("Done.")]);
+    let world = world(&model);
+    let output = world.output(&["chat", "go"]);
+    assert!(world.told(&output).contains("a question is waiting"), "{}", world.told(&output));
+    let mut pty = Pty::start(&world, &["chat", "--resume", "last"], 110, 30);
+    pty.wait_for("allow it?");
+    pty.press("\x04");
+    assert_eq!(pty.wait(), Some(0));
+    let screen = pty.screen();
+    assert!(screen.contains("a question is waiting; continue with `prowess chat --resume"), "{screen}");
+    assert!(screen.lines().all(|line| line != ">"), "{screen}");
+    // The question is still there.
+    let pty = Pty::start(&world, &["chat", "--resume", "last"], 110, 30);
+    pty.wait_for("allow it?");
+    pty.type_line("y");
+    pty.wait_for("Done.");
+}

@@ -49,6 +49,13 @@ fn case_115_a_run_writes_named_directories_and_never_protected_names() {
     assert!(pty.screen().contains(&gone), "{gone}:\n{}", pty.screen());
     let tools = model.requests()[0]["tools"].to_string();
     assert!(tools.contains("It may also write /project/dist."), "{tools}");
+    let prompt = model.requests()[0]["messages"][0].to_string();
+    assert!(
+        prompt.contains(
+            "They cannot change the project, except in `/project/dist`: let them write to `/work/out`"
+        ),
+        "{prompt}"
+    );
     let answer = last(&model.requests()[1]);
     assert!(answer.contains("kept"), "{answer}");
     for named in ["/project/dist/new.txt", "/project/dist/old.txt", "/project/dist/gone.txt"] {
@@ -196,6 +203,9 @@ fn only_the_user_names_directories() {
     }
     configure(&world, &model.url(), "");
     world.file("project/prowess.toml", "[run]\nwritable = [\"dist\"]\n");
+    world.output(&["chat", "hello"]);
+    let prompt = model.requests()[0]["messages"][0].to_string();
+    assert!(prompt.contains("They cannot change the project: let them write"), "{prompt}");
     let output = world.output(&["chat", "--trust-project", "hello"]);
     let told = world.told(&output);
     assert!(output.status.code() == Some(2) && told.contains("run.writable"), "{told}");
