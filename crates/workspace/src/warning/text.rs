@@ -416,6 +416,7 @@ mod tests {
         /project/dist cannot be written in this run: it is not a directory
         /project/dist is a copy without a, b, c, d, e, and more: links, secret and protected files stay out
         /project/dist/a was not copied back to the project: it is a link
+        2 more changes were not copied back to the project
         3 more files of the project were changed
         nothing was saved: artifacts are not configured
         `out/a` was not saved: it is truncated
