@@ -247,6 +247,10 @@ pub struct RunAction {
     /// The directories of the project that it may write, by their real paths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub writable: Vec<String>,
+    /// The real paths of its inputs and of its working directory, by their paths in this request, where they differ. Only for
+    /// the person: no approval is bound to them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub real_paths: BTreeMap<String, String>,
 }
 
 /// An input of a run.
@@ -330,6 +334,7 @@ impl Action {
                 let mut all = serde_json::to_value(self).unwrap_or_default();
                 if let Some(all) = all.as_object_mut() {
                     all.remove("deed");
+                    all.remove("real_paths");
                 }
                 all
             }

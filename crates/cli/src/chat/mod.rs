@@ -154,8 +154,10 @@ async fn run_conversation(conversation: &mut Conversation, prompt: Option<&str>)
     if let Some(prompt) = prompt {
         return run_prompt(conversation, prompt).await;
     }
-    let _ = conversation.go_on().await?;
-    run_interactive(conversation).await?;
+    // A person who leaves at a question ends the chat. The question waits in the thread.
+    if conversation.go_on().await? != Some(TurnEnd::Left) {
+        run_interactive(conversation).await?;
+    }
     let unsaid = conversation.input.as_mut().map_or(0, Input::unsaid);
     if unsaid > 0 {
         let were = if unsaid == 1 { "was" } else { "were" };

@@ -305,16 +305,17 @@ async fn write_back(copies: Option<Copies>, report: &mut RunReport) {
     // A process that may still exist could change the copy while it is read.
     if report.warnings.contains(&RunWarning::Hangs) {
         let reason = "a process of the run may still exist".to_owned();
-        return report.warnings.push(RunWarning::NotCopiedBack { path: copies.place(), reason });
+        let (path, real) = copies.place();
+        return report.warnings.push(RunWarning::NotCopiedBack { path, real, reason });
     }
-    let place = copies.place();
+    let (path, real) = copies.place();
     match blocking(move || copies.write_back()).await {
         Ok((changed, warnings)) => {
             report.project_files = changed;
             report.warnings.extend(warnings);
         }
         Err(error) => {
-            report.warnings.push(RunWarning::NotCopiedBack { path: place, reason: error.to_string() });
+            report.warnings.push(RunWarning::NotCopiedBack { path, real, reason: error.to_string() });
         }
     }
 }

@@ -54,6 +54,7 @@ impl fmt::Display for RunWarning {
             | Self::NotCollected { .. } => self.fmt_collecting(f),
             Self::HasSecret { .. }
             | Self::NotCopiedBack { .. }
+            | Self::MoreNotCopiedBack { .. }
             | Self::MoreCopiedBack { .. }
             | Self::NoArtifacts
             | Self::NotSaved { .. }
@@ -229,8 +230,11 @@ impl RunWarning {
                 f,
                 "`{path}` contains a secret, which was replaced here; an artifact of it still contains the secret"
             ),
-            Self::NotCopiedBack { path, reason } => {
+            Self::NotCopiedBack { path, reason, .. } => {
                 write!(f, "{path} was not copied back to the project: {reason}")
+            }
+            Self::MoreNotCopiedBack { count } => {
+                write!(f, "{count} more changes were not copied back to the project")
             }
             Self::MoreCopiedBack { count } => {
                 write!(f, "{count} more files of the project were changed")
@@ -346,10 +350,13 @@ mod tests {
                 path: text("/project/dist"),
                 names: ["a", "b", "c", "d", "e", "f"].map(text).into(),
             },
-            RunWarning::NotInCopy { .. } => {
-                RunWarning::NotCopiedBack { path: text("/project/dist/a"), reason: text("it is a link") }
-            }
-            RunWarning::NotCopiedBack { .. } => RunWarning::MoreCopiedBack { count: 3 },
+            RunWarning::NotInCopy { .. } => RunWarning::NotCopiedBack {
+                path: text("/project/dist/a"),
+                real: "/home/ada/site/dist/a".into(),
+                reason: text("it is a link"),
+            },
+            RunWarning::NotCopiedBack { .. } => RunWarning::MoreNotCopiedBack { count: 2 },
+            RunWarning::MoreNotCopiedBack { .. } => RunWarning::MoreCopiedBack { count: 3 },
             RunWarning::MoreCopiedBack { .. } => RunWarning::NoArtifacts,
             RunWarning::NoArtifacts => {
                 RunWarning::NotSaved { path: text("out/a"), reason: text("it is truncated") }
@@ -411,6 +418,7 @@ mod tests {
         /project/dist cannot be written in this run: it is not a directory
         /project/dist is a copy without a, b, c, d, e, and more: links, roots of skills, and secret and protected files stay out
         /project/dist/a was not copied back to the project: it is a link
+        2 more changes were not copied back to the project
         3 more files of the project were changed
         nothing was saved: artifacts are not configured
         `out/a` was not saved: it is truncated
