@@ -74,7 +74,10 @@ impl TreeFiles {
         {
             all.alias(alias, place);
         }
-        for workspace in [WORK, EARLIER, &tree.work()] {
+        // A person sees the real path of a result, and may tell the model.
+        let real = tree.workspace().to_string_lossy().into_owned();
+        all.alias(&real, &work);
+        for workspace in [WORK, EARLIER, &work, &real] {
             all.alias(&format!("{workspace}/skills"), &tree.skills());
         }
         all

@@ -22,7 +22,7 @@ pub enum BackendError {
         path: VirtualPath,
     },
     /// The caller asked for a new file, and the path exists.
-    #[error("{path} already exists; choose another name or allow replacing it")]
+    #[error("{path} already exists")]
     AlreadyExists {
         /// The path of the new file.
         path: VirtualPath,

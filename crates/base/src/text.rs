@@ -90,6 +90,23 @@ pub fn exact_line(text: &str) -> Cow<'_, str> {
     escaped(text, |rest| rest.starts_with("u{"))
 }
 
+/// Like [`exact_line`], for commands: each line break becomes `⏎`, which is easier to read than an escape.
+///
+/// ```
+/// use prowess_base::text::exact_command;
+///
+/// assert_eq!(exact_command("# list\nls"), "# list⏎ls");
+/// assert_eq!(exact_command("# list⏎ls"), r"# list\u{23ce}ls");
+/// ```
+#[must_use]
+pub fn exact_command(command: &str) -> Cow<'_, str> {
+    let line = exact_line(command);
+    if !command.contains(['\n', '⏎']) {
+        return line;
+    }
+    Cow::Owned(line.replace('⏎', r"\u{23ce}").replace(r"\u{a}", "⏎"))
+}
+
 /// Like [`exact_line`], for a text that `{:?}` wrote. There every backslash already starts an escape, so none is escaped
 /// again.
 ///

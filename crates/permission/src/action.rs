@@ -132,10 +132,14 @@ pub enum Action {
         new_string: String,
         /// Whether to replace every occurrence.
         replace_all: bool,
-        /// The difference that the edit makes in the present file, as a unified diff, if the person may see it. A reply is
-        /// bound to the lines that change, but not to the lines around them: another edit of the file can change those.
+        /// The difference that the edit makes in the present file, as a unified diff, if the person may see it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         difference: Option<String>,
+        /// The digest of the lines that the edit changes, if the person may see them. A reply is bound to these lines, but not
+        /// to the lines around them: another edit of the file can change those. It is not bound to the difference either: two
+        /// differences between the same texts need not be the same.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lines: Option<String>,
     },
     /// Copy a file.
     CopyFile(Box<CopyAction>),
@@ -243,6 +247,10 @@ pub struct RunAction {
     /// The directories of the project that it may write, by their real paths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub writable: Vec<String>,
+    /// The real paths of its inputs and of its working directory, by their paths in this request, where they differ. Only for
+    /// the person: no approval is bound to them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub real_paths: BTreeMap<String, String>,
 }
 
 /// An input of a run.
@@ -296,11 +304,11 @@ impl Action {
                 all
             }
             Self::CopyFile(copy) => copy.canonical(),
-            Self::EditFile { old_string, new_string, replace_all, difference } => {
+            Self::EditFile { old_string, new_string, replace_all, lines, .. } => {
                 let mut all =
                     json!({"old_string": old_string, "new_string": new_string, "replace_all": replace_all});
-                if let Some(difference) = difference {
-                    all["difference"] = json!(changed_lines(difference));
+                if let Some(lines) = lines {
+                    all["lines"] = json!(lines);
                 }
                 all
             }
@@ -326,16 +334,12 @@ impl Action {
                 let mut all = serde_json::to_value(self).unwrap_or_default();
                 if let Some(all) = all.as_object_mut() {
                     all.remove("deed");
+                    all.remove("real_paths");
                 }
                 all
             }
         }
     }
-}
-
-/// The lines of a unified diff that are removed or added, with their marks.
-fn changed_lines(diff: &str) -> String {
-    diff.split_inclusive('\n').filter(|line| line.starts_with(['-', '+'])).collect()
 }
 
 #[cfg(test)]
@@ -345,19 +349,24 @@ mod tests {
 
     #[test]
     fn a_reply_to_an_edit_counts_for_the_lines_that_change() {
-        let fingerprint = |difference: Option<&str>| {
+        let fingerprint = |difference: Option<&str>, lines: Option<&str>| {
             let edit = Action::EditFile {
                 old_string: "a".to_owned(),
                 new_string: "b".to_owned(),
                 replace_all: false,
                 difference: difference.map(str::to_owned),
+                lines: lines.map(str::to_owned),
             };
             Question::new(Kind::WRITE, "/a.md").action(edit).fingerprint()
         };
-        let shown = fingerprint(Some("@@ -1 +1 @@\n x\n-a\n+b\n"));
-        assert_eq!(shown, fingerprint(Some("@@ -7 +9 @@\n y\n-a\n+b\n")), "another edit moved it");
-        assert_ne!(shown, fingerprint(Some("@@ -1 +1 @@\n x\n-a!\n+b!\n")), "another line");
-        assert_ne!(shown, fingerprint(Some("@@ -1 +1 @@\n x\n-a\n+b\n@@ -9 +9 @@\n-a\n+b\n")), "and twice");
-        assert_ne!(shown, fingerprint(None));
+        let shown = fingerprint(Some("@@ -1 +1 @@\n x\n-a\n+b\n"), Some("aa"));
+        assert_eq!(
+            shown,
+            fingerprint(Some("@@ -7 +9 @@\n y\n-a\n+b\n"), Some("aa")),
+            "another edit moved it"
+        );
+        assert_eq!(shown, fingerprint(None, Some("aa")), "comparing took too long");
+        assert_ne!(shown, fingerprint(None, Some("bb")), "other lines");
+        assert_ne!(shown, fingerprint(None, None));
     }
 }

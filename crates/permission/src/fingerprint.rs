@@ -168,6 +168,12 @@ mod tests {
             other(&[("a", "bc")]),
             other(&[("ab", "c")]),
         ];
+        let shown = RunAction { real_paths: [("a".into(), "/a".into())].into(), ..RunAction::default() };
+        assert_eq!(
+            asking(shown.into()).fingerprint(),
+            asking(RunAction::default().into()).fingerprint(),
+            "real paths are only shown"
+        );
         let mut seen: Vec<_> = others.iter().map(Question::fingerprint).collect();
         seen.push(base.fingerprint());
         seen.sort();

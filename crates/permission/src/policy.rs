@@ -65,6 +65,20 @@ impl Policy {
         &self.by_source[source.index()]
     }
 
+    /// Whether any rule denies something.
+    ///
+    /// ```
+    /// use prowess_permission::{Decision, Policy, Rule, RuleSource};
+    ///
+    /// let policy = Policy::new();
+    /// assert!(!policy.denies_anything());
+    /// assert!(policy.rules(RuleSource::User, [Rule::new("read", "*.key", Decision::Deny)]).denies_anything());
+    /// ```
+    pub fn denies_anything(&self) -> bool {
+        let mut rules = RuleSource::ALL.into_iter().flat_map(|source| self.rules_of(source));
+        rules.any(|rule| rule.decision == Decision::Deny)
+    }
+
     /// What the rules decide about one subject.
     #[must_use]
     pub fn decide(&self, kind: &Kind, subject: &str) -> Verdict {

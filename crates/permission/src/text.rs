@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use prowess_base::text::is_unprintable;
-pub(crate) use prowess_base::text::{escaped_start, exact_line, exact_quoted_line};
+pub(crate) use prowess_base::text::{escaped_start, exact_command, exact_line, exact_quoted_line};
 
 /// `text` on one line: each sequence of white space and unprintable characters becomes one space.
 ///

@@ -6,7 +6,7 @@ mod title;
 use serde::Serialize;
 
 use crate::question::{Note, REAL_PATH};
-use crate::text::{exact_quoted_line, spaced_line};
+use crate::text::{exact_command, exact_quoted_line, spaced_line};
 use crate::{Action, Question};
 
 /// The text of a question.
@@ -122,8 +122,8 @@ impl Question {
             }
         });
         let heading = match &self.action {
-            Action::Run(run) if spaced_line(&run.command) != run.command => {
-                title.strip_suffix(&spaced_line(&run.command)).unwrap_or(&title).trim_end().to_owned()
+            Action::Run(run) if exact_command(&run.command) != run.command => {
+                title.strip_suffix(&*exact_command(&run.command)).unwrap_or(&title).trim_end().to_owned()
             }
             _ => title.clone(),
         };

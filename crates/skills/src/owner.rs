@@ -80,6 +80,11 @@ impl Owners {
         Self(owners)
     }
 
+    /// Whether there are skills whose files a model must not read.
+    pub(crate) fn has_hidden(&self) -> bool {
+        self.0.values().any(|owned| !matches!(owned, DirectoryOwner::Visible(_)))
+    }
+
     /// The owner of a path. For a skill inside a skill, it is the inner one.
     pub(crate) fn of_path(&self, path: &str) -> FileOwner {
         let path = normalized(path);

@@ -31,6 +31,31 @@ pub struct RunSummary {
     /// The files of the project that it created, changed or removed, by their real paths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub project_files: Vec<RunSummaryProjectFile>,
+    /// How many more files of the project it created, changed or removed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_project_files: usize,
+    /// Changes of the project that were not copied back.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_copied_back: Vec<RunSummaryNotCopied>,
+    /// How many more changes were not copied back.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_not_copied_back: usize,
+    /// If it failed, the beginning of the last line that it wrote: to its standard error, or else to its standard output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_line: Option<String>,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// A change of the project that was not copied back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunSummaryNotCopied {
+    /// The real path of the file.
+    pub path: String,
+    /// Why not.
+    pub reason: String,
 }
 
 /// A file of the project that a run wrote or removed.
@@ -66,6 +91,7 @@ pub struct RunSummaryArtifact {
 #[cfg(feature = "run")]
 impl From<&prowess_workspace::RunReport> for RunSummary {
     fn from(report: &prowess_workspace::RunReport) -> Self {
+        use prowess_workspace::RunWarning;
         use prowess_workspace::writable::ProjectChange;
 
         let file = |file: &prowess_workspace::collect::CollectedFile| RunSummaryFile {
@@ -82,7 +108,29 @@ impl From<&prowess_workspace::RunReport> for RunSummary {
                 (file.change == ProjectChange::Created, file.change == ProjectChange::Removed);
             RunSummaryProjectFile { path, is_new, is_removed }
         };
+        let warnings = || report.warnings.iter();
+        let not_copied = |warning: &RunWarning| match warning {
+            RunWarning::NotCopiedBack { real, reason, .. } => {
+                let path = real.to_string_lossy().into_owned();
+                Some(RunSummaryNotCopied { path, reason: reason.clone() })
+            }
+            _ => None,
+        };
+        let more_not_copied = |warning: &RunWarning| match warning {
+            RunWarning::MoreNotCopiedBack { count } => *count,
+            _ => 0,
+        };
+        let more_copied = |warning: &RunWarning| match warning {
+            RunWarning::MoreCopiedBack { count } => *count,
+            _ => 0,
+        };
+        let has_failed = report.exit_code != 0;
+        let last_line = || last_line(&report.stderr).or_else(|| last_line(&report.stdout));
         Self {
+            more_project_files: warnings().map(more_copied).sum(),
+            not_copied_back: warnings().filter_map(not_copied).collect(),
+            more_not_copied_back: warnings().map(more_not_copied).sum(),
+            last_line: has_failed.then(last_line).flatten(),
             exit_code: report.exit_code,
             timed_out: report.timed_out,
             sandbox: report.sandbox.level.to_string(),
@@ -91,4 +139,13 @@ impl From<&prowess_workspace::RunReport> for RunSummary {
             project_files: report.project_files.iter().map(project_file).collect(),
         }
     }
+}
+
+/// The beginning of the last line that is not empty.
+#[cfg(feature = "run")]
+fn last_line(output: &str) -> Option<String> {
+    /// How much of the line a summary keeps, in characters.
+    const MAX_CHARS: usize = 500;
+    let line = output.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    Some(prowess_base::text::cut(line, MAX_CHARS).into_owned())
 }

@@ -139,11 +139,6 @@ impl MountSource {
             Self::Empty | Self::Listed(_) => None,
         }
     }
-
-    /// Whether it is an empty directory for other mounts.
-    pub(crate) fn is_empty(&self) -> bool {
-        matches!(self, Self::Empty | Self::Listed(_))
-    }
 }
 
 /// The standard input of a command.

@@ -138,6 +138,11 @@ impl Tree {
         format!("{}/{name}", self.skills())
     }
 
+    /// The real path of the workspace.
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
     /// The workspace, as the model sees it.
     pub fn work(&self) -> String {
         match self.names {
@@ -205,7 +210,7 @@ pub fn is_taken(real: &Path) -> bool {
     PLACES.iter().any(|place| real.starts_with(place)) || is_above_a_place(real)
 }
 
-const PLACES: [&str; 4] = [PROJECT, SKILLS, WORK, EARLIER];
+const PLACES: [&str; 5] = [PROJECT, SKILLS, WORK, EARLIER, MEMORY];
 
 /// Whether a real path is that of a place, or of a directory around one.
 fn is_above_a_place(real: &Path) -> bool {

@@ -142,7 +142,11 @@ async fn a_file_is_replaced_only_if_the_call_says_so() {
     let arguments = |replace| json!({"from": "/work/out/a.png", "to": "/project/a.png", "replace": replace});
     let mut thread = place.copying(arguments(false)).await;
     assert_eq!(thread.say("go", &NoWatcher).await.unwrap(), ENDED);
-    assert!(results(&thread)[0].contains("/project/a.png already exists"), "{:?}", results(&thread));
+    assert!(
+        results(&thread)[0].contains("/project/a.png already exists; choose another path, or set `replace`"),
+        "{:?}",
+        results(&thread)
+    );
     let mut thread = place.copying(arguments(true)).await;
     let question = asked(&mut thread).await;
     assert!(question.wording().title.starts_with("replace "), "{:?}", question.wording());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use prowess_agent::middleware::Files;
+use prowess_agent::tool::ToolSelection;
 use prowess_agent::{
     Agent, AgentBuilder, CallReply, MemoryThreads, NoWatcher, ThreadId, TurnOutcome, TurnStatus,
 };
@@ -51,6 +52,18 @@ async fn a_file_from_beginning_to_end() {
     ])
     .await;
     insta::assert_snapshot!(answers.join("\n---\n"));
+}
+
+#[tokio::test]
+async fn an_error_names_only_tools_that_the_agent_has() {
+    let again = [("1", "write_file", r#"{"file_path": "/a.md", "content": "one"}"#)];
+    let turns = [calls(&again), calls(&[("2", again[0].1, again[0].2)]), text("done")];
+    let files = Files::new(Arc::new(MemoryBackend::new()));
+    let agent = Agent::builder(Says::new(turns)).middleware(files);
+    let agent = agent.select_tools(ToolSelection::default().without(["edit_file"])).build().unwrap();
+    let mut thread = agent.open(ThreadId::new()).await.unwrap();
+    thread.say("go", &NoWatcher).await.unwrap();
+    assert_eq!(results(&thread)[1], "Error: /a.md already exists; choose another path");
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ use prowess_store::SqliteStore;
 use prowess_workspace::tree::{self, WORK};
 use prowess_workspace::{Artifacts, Network, Runner, Scope};
 
-use super::changes::{Changes, same_skills};
+use super::changes::{Changes, are_same};
 use super::kept_trust::KeptTrust;
 use super::memory::ChatMemory;
 use super::model::{self, ModelDefaults};
@@ -151,7 +151,7 @@ impl ChatAgents {
         let agents = Self {
             unseen: UnseenChanges::default(),
             names: PathNames::of(runner.executor.as_deref()).await,
-            memory: ChatMemory::read(&config.settings.memory, &skills, &directory)?,
+            memory: ChatMemory::read(&config.settings.memory, &skills, &directory, &permissions.policy())?,
             sub_agents,
             model,
             skill_models: skill_model::models(&config.settings),
@@ -196,18 +196,21 @@ impl ChatAgents {
         Ok(RunFiles::new(self.workspace_of(thread), &place, scope, self.workspace_dir.clone()))
     }
 
-    /// Looks for skills again. Returns notices if something changed.
-    pub(super) async fn refresh(&mut self) -> Result<Vec<String>> {
+    /// Looks for skills again. Returns notices if something changed. There may be none: a change of a skill that is not
+    /// trusted concerns the agent, which must not read its files, but no model sees it.
+    pub(super) async fn refresh(&mut self) -> Result<Option<Vec<String>>> {
         let known = self.catalog();
         let mut skills = self.root_args.discover_again(&known)?;
         if let Some(servers) = self.servers.as_ref().filter(|servers| servers.has_changed()) {
             // `prowess servers` shows what cannot be used.
             skills.catalog = servers::add_skills(servers, &skills.catalog, Patience::endless()).await.0;
         }
-        let memory = ChatMemory::read(&self.config.settings.memory, &skills, &self.directory)?;
+        let rules = self.permissions.policy();
+        let memory = ChatMemory::read(&self.config.settings.memory, &skills, &self.directory, &rules)?;
         let configuration = skills.configuration()?;
         let mut changes = Changes {
-            skills: !same_skills(&known, &skills.catalog),
+            skills: !are_same(known.entries(), skills.catalog.entries()),
+            untrusted: !are_same(known.untrusted(), skills.catalog.untrusted()),
             memory: !self.memory.is_same(&memory),
             configuration: self.configuration != configuration,
             sub_agents: false,
@@ -233,8 +236,8 @@ impl ChatAgents {
         let news = notice.clone().filter(|_| notice != self.notice);
         self.notice = notice;
         *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = skills.catalog;
-        let told = changes.notices();
-        Ok(if told.is_empty() { told } else { news.map_or(told, |news| vec![news]) })
+        let has_changed = changes != Changes::default() || news.is_some();
+        Ok(has_changed.then(|| changes.notices().into_iter().chain(news).collect()))
     }
 
     /// A line that lists the MCP servers.

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use prowess_catalog::{Catalog, SkillEntry};
+use prowess_catalog::SkillEntry;
 
 /// What is different from what the chat knew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
+    /// The skills that models can see.
     pub(super) skills: bool,
+    /// The skills that are not trusted. The notice about trust tells of them.
+    pub(super) untrusted: bool,
     pub(super) sub_agents: bool,
     /// The part of the project's configuration that is used.
     pub(super) configuration: bool,
@@ -16,7 +19,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Says what changed, and what that means for the thread. Empty if nothing did.
+    /// Says what changed, and what that means for the thread.
     pub(super) fn notices(self) -> Vec<String> {
         let lists = match (self.skills, self.sub_agents) {
             (true, true) => {
@@ -33,12 +36,9 @@ impl Changes {
     }
 }
 
-/// Whether two catalogs have the same skills. Unchanged entries are shared.
-pub(super) fn same_skills(one: &Catalog, other: &Catalog) -> bool {
-    let pairs = |one: &[Arc<SkillEntry>], other: &[Arc<SkillEntry>]| {
-        one.len() == other.len() && one.iter().zip(other).all(|(one, other)| Arc::ptr_eq(one, other))
-    };
-    pairs(one.entries(), other.entries()) && pairs(one.untrusted(), other.untrusted())
+/// Whether two lists of two catalogs have the same skills. Unchanged entries are shared.
+pub(super) fn are_same(one: &[Arc<SkillEntry>], other: &[Arc<SkillEntry>]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| Arc::ptr_eq(one, other))
 }
 
 #[cfg(test)]
@@ -48,9 +48,19 @@ mod tests {
     #[test]
     fn only_what_changed_is_named() {
         assert!(Changes::default().notices().is_empty());
-        let all = Changes { skills: true, sub_agents: true, configuration: true, memory: true };
-        assert_eq!(all.notices().len(), 3);
-        let told = Changes { memory: true, ..Changes::default() }.notices();
-        assert!(matches!(&told[..], [told] if told.starts_with("the memory files")), "{told:?}");
+        let all =
+            Changes { skills: true, untrusted: true, sub_agents: true, configuration: true, memory: true };
+        let memory = "the memory files have changed; a thread reads them only when it begins";
+        let told = [
+            "the skills and the sub-agents have changed; the model now sees the new lists",
+            "the configuration of the project has changed",
+            memory,
+        ];
+        assert_eq!(all.notices(), told);
+        assert_eq!(Changes { memory: true, ..Changes::default() }.notices(), [memory]);
+        let skills = Changes { skills: true, ..Changes::default() }.notices();
+        assert_eq!(skills, ["the skills have changed; the model now sees the new list"]);
+        let sub_agents = Changes { sub_agents: true, ..Changes::default() }.notices();
+        assert_eq!(sub_agents, ["the sub-agents have changed; the model now sees the new list"]);
     }
 }

@@ -2,6 +2,7 @@
 
 use prowess_agent::TurnOutcome;
 use prowess_agent::tool::{RefusedBy, ToolData};
+use prowess_base::text::exact_command;
 use prowess_skills::{Dialect, SkillToolKind};
 use serde_json::Value;
 
@@ -17,7 +18,8 @@ const TELLING: [&str; 8] = ["command", "file_path", "path", "pattern", "descript
 
 /// What a call does.
 pub(super) fn call(tool: &str, arguments: &Value) -> String {
-    let text = |key: &str| arguments[key].as_str();
+    // Two different commands never look the same, unless they are cut.
+    let text = |key: &str| arguments[key].as_str().map(exact_command);
     // Tool names of all dialects count, because threads outlive configurations.
     let act = Dialect::tool_kind(tool);
     let skill = act.and_then(|_| Dialect::skill_in(arguments));
@@ -81,15 +83,26 @@ pub(super) fn has_failed(data: Option<&ToolData>) -> bool {
     matches!(data, Some(ToolData::Ran(ran)) if ran.exit_code != 0)
 }
 
+/// Why a command failed: the last line that it wrote.
+pub(super) fn failure(data: Option<&ToolData>) -> Option<String> {
+    let Some(ToolData::Ran(ran)) = data else { return None };
+    let line = ran.last_line.as_deref().filter(|_| ran.exit_code != 0)?;
+    Some(printable_start(line, MAX_LINE)).filter(|line| !line.is_empty())
+}
+
 /// What a turn made, one text and note for each row: a path and what happened there, or the name of an artifact and the
 /// command that gets it.
 pub(super) fn made(event: &ChatEvent) -> Vec<(String, String)> {
-    let ChatEvent::Made { files, more, directory } = event else { return Vec::new() };
+    let ChatEvent::Made { files, left_out, directory, .. } = event else { return Vec::new() };
     let mut rows: Vec<(String, String)> = files.iter().map(made_file).collect();
-    if *more > 0 {
-        let place = directory.as_deref().unwrap_or_default();
-        rows.push((format!("{more} more"), format!("results of commands are in {}", printable(place))));
-    }
+    let place = printable(directory.as_deref().unwrap_or_default());
+    let more = [
+        (left_out.in_directory, format!("in {place}")),
+        (left_out.elsewhere, "created, changed or removed".to_owned()),
+        (left_out.saved, "saved as artifacts".to_owned()),
+    ];
+    let more = more.into_iter().filter(|(count, _)| *count > 0);
+    rows.extend(more.map(|(count, what)| (format!("{count} more"), what)));
     rows
 }
 
@@ -164,7 +177,7 @@ mod tests {
         assert_eq!(call("load_skill", &json!({"skill_name": "csv-report"})), "load csv-report");
         assert_eq!(call("skill", &json!({"name": "csv-report"})), "load csv-report");
         assert_eq!(call("skill_unload", &json!({"name": "csv-report"})), "unload csv-report");
-        assert_eq!(call("skill_run", &json!({"skill": "sums", "command": "add\n1"})), "run sums: add 1");
+        assert_eq!(call("skill_run", &json!({"skill": "sums", "command": "add\n1"})), "run sums: add⏎1");
         assert_eq!(call("grep", &json!({"pattern": "x", "path": "/src"})), "grep /src");
         assert_eq!(call("write_todos", &json!({"todos": []})), "write_todos");
         assert_eq!(call("odd", &Value::Null), "odd");

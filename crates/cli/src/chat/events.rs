@@ -14,7 +14,7 @@ use prowess_skills::SkillDelta;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::made::MadeFile;
+use super::made::{LeftOut, MadeFile};
 use super::run_files::RunFiles;
 use super::window_notice;
 
@@ -76,7 +76,9 @@ pub(crate) enum ChatEvent {
         files: Vec<MadeFile>,
         /// How many more there are.
         more: usize,
-        /// Where the results of runs are, if there are more.
+        /// What these are.
+        left_out: LeftOut,
+        /// The directory for results, if some of them are there.
         directory: Option<String>,
     },
     /// A skill was loaded.
@@ -299,7 +301,7 @@ mod tests {
                 preapproved_by: None,
             },
             ChatEvent::File { call: call(), name: text(), path: None, bytes: None, fetch: None },
-            ChatEvent::Made { files: Vec::new(), more: 1, directory: None },
+            ChatEvent::Made { files: Vec::new(), more: 1, left_out: LeftOut::default(), directory: None },
             ChatEvent::Loaded { skill: text(), tokens: 1 },
             ChatEvent::Unloaded { skill: text(), reason: Value::Null },
             ChatEvent::Question {

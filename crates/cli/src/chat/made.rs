@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use prowess_agent::tool::{ChangeKind, ChangedFile};
+use prowess_permission::real_path::real_path;
 use prowess_skills::run_summary::RunSummaryProjectFile;
 use serde::Serialize;
 
@@ -52,12 +53,36 @@ impl From<ChangeKind> for How {
     }
 }
 
+/// What a list leaves out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct LeftOut {
+    /// Files in the directory for results.
+    pub(crate) in_directory: usize,
+    /// Files elsewhere that were created, changed or removed.
+    pub(crate) elsewhere: usize,
+    /// Saved artifacts.
+    pub(crate) saved: usize,
+}
+
+impl LeftOut {
+    /// Adds a file or an artifact that the list leaves out.
+    fn add(&mut self, file: &MadeFile, out: &Path) {
+        match file.how {
+            How::Saved => self.saved += 1,
+            // A removed file is nowhere.
+            How::Removed => self.elsewhere += 1,
+            _ if Path::new(&file.name).starts_with(out) => self.in_directory += 1,
+            _ => self.elsewhere += 1,
+        }
+    }
+}
+
 /// Collects what a turn makes.
 #[derive(Debug, Default)]
 pub(super) struct Made {
     files: Vec<MadeFile>,
-    /// How many files of runs have no entry.
-    unnamed: usize,
+    /// What has no entry.
+    unnamed: LeftOut,
 }
 
 impl Made {
@@ -72,8 +97,8 @@ impl Made {
         }
     }
 
-    /// Adds the files of a run, and the number of files that it does not name.
-    pub(super) fn add_run(&mut self, events: &[ChatEvent], unnamed: usize) {
+    /// Adds the files of a run, and how many it does not name.
+    pub(super) fn add_run(&mut self, events: &[ChatEvent], unnamed: LeftOut) {
         for event in events {
             let ChatEvent::File { name, path, bytes, fetch, .. } = event else { continue };
             let (how, name) = match path {
@@ -82,7 +107,9 @@ impl Made {
             };
             self.add(MadeFile { how, name: name.clone(), bytes: *bytes, fetch: fetch.clone() });
         }
-        self.unnamed += unnamed;
+        self.unnamed.in_directory += unnamed.in_directory;
+        self.unnamed.elsewhere += unnamed.elsewhere;
+        self.unnamed.saved += unnamed.saved;
     }
 
     /// Adds files of the project that a run wrote or removed.
@@ -120,7 +147,7 @@ impl Made {
 
     /// What the turn made, if anything is left of it. Begins the list of the next turn.
     pub(super) fn take(&mut self, out: &Path) -> Option<ChatEvent> {
-        let Self { mut files, unnamed } = std::mem::take(self);
+        let Self { mut files, unnamed: mut left_out } = std::mem::take(self);
         files.retain_mut(|file| {
             if file.how == How::Saved {
                 return true;
@@ -132,10 +159,14 @@ impl Made {
         });
         // Stable: what is alike stays in the order of time.
         files.sort_by_key(|file| file.how);
-        let more = unnamed + files.len().saturating_sub(MAX_LISTED);
-        files.truncate(MAX_LISTED);
-        let directory = (more > 0).then(|| out.display().to_string());
-        (!files.is_empty() || more > 0).then_some(ChatEvent::Made { files, more, directory })
+        // File tools know files by their real paths.
+        let real = real_path(out);
+        for file in files.drain(MAX_LISTED.min(files.len())..) {
+            left_out.add(&file, if Path::new(&file.name).starts_with(&real) { &real } else { out });
+        }
+        let more = left_out.in_directory + left_out.elsewhere + left_out.saved;
+        let directory = (left_out.in_directory > 0).then(|| out.display().to_string());
+        (!files.is_empty() || more > 0).then_some(ChatEvent::Made { files, more, left_out, directory })
     }
 }
 
@@ -170,7 +201,7 @@ mod tests {
         change(&mut made, "gone.md", ChangeKind::Created);
         change(&mut made, "ws/out/c.md", ChangeKind::Replaced);
         std::fs::remove_file(at("gone.md")).unwrap();
-        let Some(ChatEvent::Made { files, more: 0, directory: None }) = made.take(&out) else {
+        let Some(ChatEvent::Made { files, more: 0, directory: None, .. }) = made.take(&out) else {
             panic!("a list")
         };
         let name = |name: &str| at(name).to_string_lossy().into_owned();
@@ -201,9 +232,18 @@ mod tests {
         for number in 0..20 {
             change(&mut made, &format!("{number}.md"), ChangeKind::Created);
         }
-        let Some(ChatEvent::Made { files, more, directory: Some(_) }) = made.take(&out) else {
+        let Some(ChatEvent::Made { files, more, left_out, directory: None }) = made.take(&out) else {
             panic!("a list")
         };
         assert_eq!((files.len(), more), (MAX_LISTED, 20 - MAX_LISTED));
+        assert_eq!(left_out, LeftOut { elsewhere: 20 - MAX_LISTED, ..LeftOut::default() });
+        for number in 0..MAX_LISTED + 2 {
+            change(&mut made, &format!("ws/out/{number}.md"), ChangeKind::Edited);
+        }
+        gone(&mut made, "19.md");
+        let Some(ChatEvent::Made { left_out, directory: Some(_), .. }) = made.take(&out) else {
+            panic!("a list")
+        };
+        assert_eq!(left_out, LeftOut { in_directory: 2, elsewhere: 1, saved: 0 });
     }
 }

@@ -10,6 +10,7 @@ use prowess_agent::middleware::{MAX_MEMORY_BYTES, Memory};
 use prowess_backend::VirtualPath;
 use prowess_base::beneath;
 use prowess_permission::real_path::real_path;
+use prowess_permission::{Decision, Kind, Policy, Question, RealPath};
 use rustix::fs::{CWD, Mode};
 use rustix::io::Errno;
 
@@ -47,8 +48,14 @@ enum Place {
 }
 
 impl ChatMemory {
-    /// Reads the memory files. Those of the project are read only if they are trusted.
-    pub(super) fn read(settings: &MemorySettings, skills: &Skills, directory: &Path) -> Result<Self> {
+    /// Reads the memory files. Those of the project are read only if they are trusted, and if no rule denies it: a project
+    /// can have a link to a denied file.
+    pub(super) fn read(
+        settings: &MemorySettings,
+        skills: &Skills,
+        directory: &Path,
+        policy: &Policy,
+    ) -> Result<Self> {
         let mut memory = Self { files: Vec::new() };
         let trusted = skills.project.as_ref().map(|project| (project, skills.trust_status.memory(project)));
         let mut can_create = true;
@@ -63,7 +70,11 @@ impl ChatMemory {
                     for path in project_places(project, directory, name) {
                         let Some(text) = path.to_str().and_then(|path| texts.get(path)) else { continue };
                         let purpose = if path == *name { PROJECT } else { PART };
-                        memory.add(directory, project.top().join(&path), Some(text.clone()), purpose);
+                        let path = project.top().join(&path);
+                        let question = Question::about_file(Kind::READ, RealPath::find(&path));
+                        if policy.evaluate(&question).decision != Decision::Deny {
+                            memory.add(directory, path, Some(text.clone()), purpose);
+                        }
                     }
                     // The model may create the first file of the project, here.
                     if std::mem::take(&mut can_create) && !project.has_memory() {

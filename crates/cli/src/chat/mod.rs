@@ -154,8 +154,10 @@ async fn run_conversation(conversation: &mut Conversation, prompt: Option<&str>)
     if let Some(prompt) = prompt {
         return run_prompt(conversation, prompt).await;
     }
-    let _ = conversation.go_on().await?;
-    run_interactive(conversation).await?;
+    // A person who leaves at a question ends the chat. The question waits in the thread.
+    if conversation.go_on().await? != Some(TurnEnd::Left) {
+        run_interactive(conversation).await?;
+    }
     let unsaid = conversation.input.as_mut().map_or(0, Input::unsaid);
     if unsaid > 0 {
         let were = if unsaid == 1 { "was" } else { "were" };
@@ -283,10 +285,10 @@ async fn carry_out(conversation: &mut Conversation, line: Line) -> Result<TurnEn
 /// Looks for skills and trust again. If that fails, nothing is sent, because untrusted content must not be used.
 async fn refresh_skills(conversation: &mut Conversation) -> Result<bool> {
     match conversation.agents.refresh().await {
-        Ok(changed) if changed.is_empty() => Ok(true),
-        Ok(changed) => {
+        Ok(None) => Ok(true),
+        Ok(Some(notices)) => {
             conversation.reopen().await?;
-            for text in changed {
+            for text in notices {
                 conversation.show(&ChatEvent::Note { text })?;
             }
             Ok(true)

@@ -3,6 +3,7 @@
 use prowess_agent::tool::{ToolKind, ToolSelection};
 use prowess_skills::SkillToolKind;
 use prowess_workspace::tree::Tree;
+use prowess_workspace::writable::WritablePath;
 
 /// The system prompt. `prompt` puts in the paths.
 const PROMPT: &str = "You are an agent in a person's terminal. You work for that person, with skills and tools. \
@@ -14,19 +15,32 @@ Be brief. Write in Markdown.";
 
 /// The part of the system prompt about commands, for agents that can run some.
 const COMMANDS: &str = "Commands of skills run in a sandbox, which has a file of the project only if the command names its \
-path below {project}. They cannot change the project: let them write to {work}/out{copies}. ";
+path below {project}. They cannot change the project{writable}: let them write to {work}/out{copies}. ";
 
 /// The system prompt of a sub-agent without skills.
 const PROMPT_WITHOUT_SKILLS: &str = "You work on one task for another agent, in a person's terminal. Your response is all \
 that the other agent gets. {project} is the directory that the person works in. Some calls wait until the person allows them. If a call is refused, do not work around that: \
 say what you need. Be brief. Write in Markdown.";
 
-/// The system prompt for an agent with these tools, with the paths that the model sees.
+/// The system prompt for an agent with these tools, with the paths that the model sees. Its commands write nothing in the
+/// project.
 pub(super) fn prompt(tree: &Tree, tools: &ToolSelection) -> String {
+    prompt_with_writable(tree, tools, &[])
+}
+
+/// The system prompt for an agent with these tools, whose commands may write these directories of the project.
+pub(super) fn prompt_with_writable(tree: &Tree, tools: &ToolSelection, writable: &[WritablePath]) -> String {
+    let shown = |path: &WritablePath| tree.shown(&tree.project_directory()?.join(path.as_str()));
+    let writable: Vec<String> = writable.iter().filter_map(shown).map(|path| format!("`{path}`")).collect();
+    let writable = match writable.as_slice() {
+        [] => String::new(),
+        directories => format!(", except in {}", directories.join(", ")),
+    };
     let can_run = tools.has_kind(ToolKind::Skill(SkillToolKind::Run));
     let copies = if tools.has_kind(ToolKind::Copy) { ", and copy a result with copy_file" } else { "" };
     let commands = if can_run { COMMANDS.replace("{copies}", copies) } else { String::new() };
-    with_places(&PROMPT.replace("{commands}", &commands), tree)
+    // The names of directories come last, because they may contain braces.
+    with_places(&PROMPT.replace("{commands}", &commands), tree).replace("{writable}", &writable)
 }
 
 /// The system prompt for a sub-agent without skills.

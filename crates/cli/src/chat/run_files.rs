@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use prowess_agent::id::CallId;
 use prowess_agent::tool::ChangedFile;
+use prowess_base::text::exact_line;
 use prowess_permission::real_path::real_path;
 use prowess_skills::RunSummary;
 use prowess_workspace::Scope;
@@ -13,15 +14,18 @@ use prowess_workspace::artifact::ArtifactFile;
 use prowess_workspace::tree::{PROJECT, WORK};
 
 use super::events::ChatEvent;
-use super::made::Made;
+use super::made::{LeftOut, Made};
 use super::tree::THREAD_FILES;
 use crate::artifacts::get_command;
+use crate::terminal::count;
 use crate::workspace_dir::WorkspaceDir;
 
 /// The directory for results in a workspace.
 const OUT: &str = "out";
 /// How many files of one run are named.
 const MAX_NAMED: usize = 20;
+/// How many changes of one run that were not copied back are named.
+const MAX_NOTICES: usize = 8;
 /// How many directory entries are read: a run can write anything.
 const MAX_ENTRIES: usize = 2_000;
 const MAX_DEPTH: usize = 4;
@@ -102,7 +106,13 @@ impl RunFiles {
         if let Some(since) = since {
             self.written(since, &mut files);
         }
-        let more = files.len().saturating_sub(MAX_NAMED);
+        let unnamed = files.keys().skip(MAX_NAMED);
+        let in_directory = unnamed.filter(|name| Path::new(name).starts_with(OUT)).count();
+        let left_out = LeftOut {
+            in_directory,
+            elsewhere: files.len().saturating_sub(MAX_NAMED) - in_directory + ran.more_project_files,
+            saved: ran.artifacts.len().saturating_sub(MAX_NAMED),
+        };
         let mut events: Vec<ChatEvent> =
             files.into_iter().take(MAX_NAMED).map(|(name, bytes)| self.file(call, name, bytes)).collect();
         let saved = ran.artifacts.iter().take(MAX_NAMED);
@@ -114,9 +124,23 @@ impl RunFiles {
             path: None,
             bytes: None,
         }));
-        self.made.add_run(&events, more);
+        self.made.add_run(&events, left_out);
         self.made.add_project_files(&ran.project_files);
+        events.extend(self.not_copied_back(ran));
         events
+    }
+
+    /// Notices about changes that were not copied back to the project.
+    fn not_copied_back(&self, ran: &RunSummary) -> impl Iterator<Item = ChatEvent> {
+        let workspace = format!(" is at {}/", self.workspace.display());
+        let named = ran.not_copied_back.iter().take(MAX_NOTICES).map(move |change| {
+            let reason = change.reason.replace(&format!(" is at {WORK}/"), &workspace);
+            format!("{} was not copied back to the project: {reason}", exact_line(&change.path))
+        });
+        let more = ran.not_copied_back.len().saturating_sub(MAX_NOTICES) + ran.more_not_copied_back;
+        let more =
+            (more > 0).then(|| format!("{} not copied back to the project", were(more, "more change")));
+        named.chain(more).map(|text| ChatEvent::Note { text })
     }
 
     fn file(&self, call: &CallId, name: String, bytes: u64) -> ChatEvent {
@@ -150,6 +174,11 @@ impl RunFiles {
             }
         }
     }
+}
+
+/// A number of things, as the subject of a sentence about the past.
+fn were(number: usize, what: &str) -> String {
+    format!("{} {}", count(number, what), if number == 1 { "was" } else { "were" })
 }
 
 /// Whether a name stays below the workspace.
@@ -207,7 +236,7 @@ mod tests {
         }
         let many = after(&ended);
         assert_eq!(many.len(), MAX_NAMED);
-        let Some(ChatEvent::Made { files: listed, more, directory }) = files.take_made() else {
+        let Some(ChatEvent::Made { files: listed, more, directory, .. }) = files.take_made() else {
             panic!("a list")
         };
         assert!(listed[0].name.ends_with("out/a/b/new.txt"), "{listed:?}");

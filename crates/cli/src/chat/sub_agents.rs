@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use prowess_agent::middleware::{AgentDefinition, SkillModel, SubAgentModel};
+use prowess_agent::tool::ToolSelection;
 use prowess_agent::{Agent, DeepAgentBuilder, ThreadId};
 use prowess_mcp::client::ServerTools;
 use prowess_permission::{Decision, Permissions, Rule, RuleSource};
 
 use super::agents::{ChatAgents, NAME};
-use super::prompt::{prompt, prompt_without_skills};
+use super::prompt::{prompt_with_writable, prompt_without_skills};
 use super::tree::ChatTree;
 use crate::agent_files::{FoundAgent, Owner};
 
@@ -40,12 +41,18 @@ impl ChatAgents {
         tree: &ChatTree,
         thread: &ThreadId,
     ) -> Result<DeepAgentBuilder> {
-        let mut agent = base.with_server_tools(self.permissions.clone());
+        let prompt = self.prompt(tree, &ToolSelection::default());
+        let mut agent = base.with_server_tools(self.permissions.clone()).prompt(prompt);
         for (name, found) in &self.sub_agents.agents {
             let built = self.sub_agent(base, found, tree, thread)?;
             agent = agent.sub_agent(name, &found.definition.description, built);
         }
         Ok(agent)
+    }
+
+    /// The system prompt for an agent with skills and these tools.
+    fn prompt(&self, tree: &ChatTree, tools: &ToolSelection) -> String {
+        prompt_with_writable(&tree.tree(), tools, &self.config.settings.run.writable_paths())
     }
 
     fn sub_agent(
@@ -56,11 +63,10 @@ impl ChatAgents {
         thread: &ThreadId,
     ) -> Result<Agent> {
         let definition = &found.definition;
-        let own = tree.tree();
         let prompt = if definition.tools.has_skills() {
-            prompt(&own, &definition.tools)
+            self.prompt(tree, &definition.tools)
         } else {
-            prompt_without_skills(&own)
+            prompt_without_skills(&tree.tree())
         };
         let prompt = match definition.prompt.as_str() {
             "" => prompt,

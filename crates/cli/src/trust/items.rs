@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::approved_change::{ApprovedChange, Changed};
 use super::digest::{Allowance, Entry, contents, names};
-use super::links::{LinkTarget, Located, SkillDirectories, SkillDirectory};
+use super::links::{End, LinkTarget, SkillDirectories, SkillDirectory};
 use super::{BeforeChange, FileKind, Item, ItemKind};
 use crate::agent_files;
 use crate::config::FILE_NAME;
@@ -277,14 +277,17 @@ fn memory_item(
     purpose: Purpose<'_>,
 ) -> Item {
     let unfit = |problem: String| Item::unfit(ItemKind::Memory, problem);
-    let (real, is_link) = match directories.locate(path) {
-        Located::At { real, is_link } => (real, is_link),
-        Located::Nothing { real, is_link: true } => {
+    let located = directories.locate(path);
+    let is_link = located.is_link();
+    let real = match located.end {
+        End::There(real) => real,
+        End::Nothing(real) if is_link => {
             return unfit(format!("is a link to {real}, which does not exist"));
         }
-        Located::Nothing { is_link: false, .. } => return unfit(unread(Errno::NOENT)),
-        Located::Loop => return unfit(unread(Errno::LOOP)),
-        Located::Out => return unfit("is a link that leads out of the project".to_owned()),
+        End::Nothing(_) => return unfit(unread(Errno::NOENT)),
+        End::Loop => return unfit(unread(Errno::LOOP)),
+        End::Out => return unfit("is a link that leads out of the project".to_owned()),
+        End::Unknown(error) => return unfit(unread(error)),
     };
     // A project must not bring a secret into a conversation under the name of a memory file.
     if is_link && is_secret(&real) {

@@ -47,20 +47,32 @@ pub(super) enum LinkTarget {
     NoText,
 }
 
-/// Where a file really is. Paths are below the top and without links.
+/// The links that a path passes through, and its end. Paths are below the top and without links.
+pub(super) struct LinkPath {
+    links: Vec<String>,
+    pub(super) end: End,
+}
+
+/// Where a path leads.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Located {
-    At {
-        real: String,
-        /// Whether a link leads there.
-        is_link: bool,
-    },
+pub(super) enum End {
+    /// To a file or a directory.
+    There(String),
     /// Nothing exists there.
-    Nothing { real: String, is_link: bool },
+    Nothing(String),
     /// Links lead in a circle.
     Loop,
     /// Outside of the top.
     Out,
+    /// The way there cannot be looked at.
+    Unknown(Errno),
+}
+
+impl LinkPath {
+    /// Whether a link leads there.
+    pub(super) fn is_link(&self) -> bool {
+        !self.links.is_empty()
+    }
 }
 
 impl SkillDirectories {
@@ -78,6 +90,7 @@ impl SkillDirectories {
                     LinkPath { end: End::There(real), .. } => {
                         directories.roots.push(SkillDirectory { kind, path, real, directory })
                     }
+                    LinkPath { end: End::Unknown(error), .. } => directories.unread.push((path, error)),
                     // It existed a moment ago.
                     _ => directories.unread.push((path, Errno::AGAIN)),
                 },
@@ -94,14 +107,8 @@ impl SkillDirectories {
     }
 
     /// Where the file at `path` really is.
-    pub(super) fn locate(&self, path: &str) -> Located {
-        let LinkPath { links, end } = self.follow_path("", path);
-        match end {
-            End::There(real) => Located::At { real, is_link: !links.is_empty() },
-            End::Nothing(real) => Located::Nothing { real, is_link: !links.is_empty() },
-            End::Loop => Located::Loop,
-            End::Out => Located::Out,
-        }
+    pub(super) fn locate(&self, path: &str) -> LinkPath {
+        self.follow_path("", path)
     }
 
     /// Where the link at `path` below a skill directory leads.
@@ -114,7 +121,8 @@ impl SkillDirectories {
         let directories = way.links.iter().chain(match &way.end {
             End::There(place) | End::Nothing(place) => Some(place),
             End::Loop => None,
-            End::Out => return LinkTarget::Out,
+            // The system may still follow a link that cannot be looked at here.
+            End::Out | End::Unknown(_) => return LinkTarget::Out,
         });
         for place in directories {
             let owners = self.owners(place);
@@ -163,10 +171,11 @@ impl SkillDirectories {
             at.push(name);
             let place = at.join("/");
             let found = beneath::stat(&self.top, &place);
-            if !matches!(found, Ok(_) | Err(Errno::NOENT | Errno::NOTDIR)) {
-                // Somebody put a link on the way meanwhile, or the path is too long to look at. The system may still follow
-                // the link that leads there.
-                return LinkPath { links, end: End::Out };
+            if let Err(error) = found
+                && !matches!(error, Errno::NOENT | Errno::NOTDIR)
+            {
+                // A directory cannot be searched, the path is too long, or somebody put a link on the way meanwhile.
+                return LinkPath { links, end: End::Unknown(error) };
             }
             let is_link =
                 found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Symlink);
@@ -194,22 +203,6 @@ impl SkillDirectories {
         }
         LinkPath { links, end: End::There(at.join("/")) }
     }
-}
-
-/// The links that a path passes through, and its end. Paths are below the top and without links.
-struct LinkPath {
-    links: Vec<String>,
-    end: End,
-}
-
-#[derive(PartialEq, Eq)]
-enum End {
-    There(String),
-    /// Nothing exists there.
-    Nothing(String),
-    Loop,
-    /// Outside of the top.
-    Out,
 }
 
 fn names(path: &str) -> impl DoubleEndedIterator<Item = &str> {

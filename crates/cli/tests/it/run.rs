@@ -611,3 +611,21 @@ fn artifacts_can_be_listed_fetched_used_and_removed() {
     world.stdout(&["artifacts", "rm", "out/a.txt"]);
     assert_eq!(world.output(&["artifacts", "get", "out/a.txt"]).status.code(), Some(2));
 }
+
+/// A parent may open a file, and then lower its limit of open files below the file's descriptor.
+#[test]
+fn a_descriptor_above_the_limit_reaches_no_command() {
+    let world = reachable();
+    world.file("private.txt", "nobody gave this\n");
+    let examples = examples();
+    let plain = world.command(&args(&examples, &[], &["cat <&5000"]));
+    let script = "exec 5000<\"$PRIVATE\"; ulimit -Sn 1024; exec \"$@\"";
+    let mut command = Command::new("bash");
+    command.args(["-c", script, "bash"]).arg(plain.get_program()).args(plain.get_args()).env_clear();
+    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(plain.get_current_dir().unwrap()).env("PRIVATE", world.path("private.txt"));
+    let output = command.output().unwrap();
+    let told = format!("{}{}", String::from_utf8_lossy(&output.stdout), stderr(&output));
+    assert!(!told.contains("nobody gave this"), "{told}");
+    assert!(told.contains("descriptor 5000 is open for other programs"), "{told}");
+}

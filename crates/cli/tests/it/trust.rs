@@ -283,6 +283,10 @@ fn what_leads_out_or_is_no_file_cannot_be_trusted() {
         std::fs::remove_file(world.path("project/AGENTS.md")).unwrap();
         symlink("NOTES.md", world.path("project/AGENTS.md")).unwrap();
     });
+    refused("a memory whose place cannot be looked at", &|world| {
+        std::fs::remove_file(world.path("project/AGENTS.md")).unwrap();
+        symlink("n".repeat(300), world.path("project/AGENTS.md")).unwrap();
+    });
     refused("a configuration elsewhere", &|world| {
         std::fs::remove_file(world.path("project/prowess.toml")).unwrap();
         symlink("/etc/passwd", world.path("project/prowess.toml")).unwrap();

@@ -125,7 +125,7 @@ mod tests {
         };
         let question = Question::new(Kind::RUN, "kit make").action(run).binding("x");
         insta::assert_snapshot!(message(&question), @r#"
-        Permission is needed: run in skill 'kit': make rm
+        Permission is needed: run in skill 'kit': make\u{202e}⏎rm
         skill: "kit"
         command: "make\u{202e}\nrm"
         env: "A=b"

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Detail, DetailStyle};
 use crate::action::{Channel, CopyAction, CopyPreview, RunAction, RunActionInput};
-use crate::text::{exact_line, spaced_line};
+use crate::text::{exact_command, exact_line};
 use crate::{Action, Question};
 
 /// The name of the detail that lists the server skills because of which prowess asks each time.
@@ -101,11 +101,11 @@ impl Details<'_> {
     fn add_run(&mut self, run: &RunAction) {
         self.add_titled("skill", &run.skill);
         self.add_titled("command", &run.command);
-        self.add_optional("cwd", run.cwd.as_deref());
+        self.add_optional("cwd", run.cwd.as_deref().map(|cwd| real_path(run, cwd)));
         let variables: Vec<String> = run.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
         self.add_list("env", &variables);
         self.add_optional("stdin", run.stdin.as_deref());
-        let inputs: Vec<String> = run.inputs.iter().map(input_line).collect();
+        let inputs: Vec<String> = run.inputs.iter().map(|input| input_line(run, input)).collect();
         self.push("inputs", &inputs.join("\n"), DetailStyle::List, false);
         self.add_list("can read", &run.given);
         self.add_list("except", &run.left_out);
@@ -157,7 +157,7 @@ impl Details<'_> {
     fn add_file_action(&mut self, action: &Action) {
         match action {
             Action::WriteFile { content } => self.push("content", content, DetailStyle::Added, false),
-            Action::EditFile { old_string, new_string, replace_all, difference } => {
+            Action::EditFile { old_string, new_string, replace_all, difference, .. } => {
                 match difference {
                     Some(difference) => self.push("difference", difference, DetailStyle::Difference, false),
                     None => {
@@ -219,7 +219,7 @@ impl Details<'_> {
 
     /// Adds a detail that the title may contain. It does if the text is as plain as a title.
     fn add_titled(&mut self, name: &str, text: &str) {
-        let is_in_title = spaced_line(text) == text && self.title.contains(text);
+        let is_in_title = exact_command(text) == text && self.title.contains(text);
         self.push(name, text, DetailStyle::Plain, is_in_title);
     }
 
@@ -258,8 +258,13 @@ impl Details<'_> {
     }
 }
 
-fn input_line(input: &RunActionInput) -> String {
+/// The real path of an input or a directory, if it is known.
+fn real_path<'a>(run: &'a RunAction, path: &'a str) -> &'a str {
+    run.real_paths.get(path).map_or(path, String::as_str)
+}
+
+fn input_line(run: &RunAction, input: &RunActionInput) -> String {
     let to = input.to.as_ref().map(|to| format!(" as {}", exact_line(to))).unwrap_or_default();
     let link = if input.is_link { " (a link)" } else { "" };
-    format!("{}{to}{link}", exact_line(&input.from))
+    format!("{}{to}{link}", exact_line(real_path(run, &input.from)))
 }

@@ -1,6 +1,6 @@
 //! The title of a question: the action on one line.
 
-use crate::text::{escaped_start, exact_line, spaced_line};
+use crate::text::{escaped_start, exact_command, exact_line, spaced_line};
 use crate::{Action, Question, quote_name};
 
 /// How much of a tool's name a title shows, in characters.
@@ -32,13 +32,13 @@ pub(super) fn title(question: &Question) -> String {
         ),
         Action::Run(run) => {
             let how = if run.channel.is_some() { ", and let the model type into it" } else { "" };
-            format!("run in skill {}{how}: {}", quote_name(&run.skill), spaced_line(&run.command))
+            format!("run in skill {}{how}: {}", quote_name(&run.skill), exact_command(&run.command))
         }
         Action::TypeIntoRun { run_id, typed, .. } => {
-            format!("type into {}: {}", quote_name(run_id), spaced_line(typed))
+            format!("type into {}: {}", quote_name(run_id), exact_command(typed))
         }
         Action::ReachHost { skill, command, host } => {
-            format!("let skill {} reach {}: {}", quote_name(skill), spaced_line(host), spaced_line(command))
+            format!("let skill {} reach {}: {}", quote_name(skill), spaced_line(host), exact_command(command))
         }
         Action::AddInput { skill, is_directory, .. } => {
             let what = if *is_directory { "all files in" } else { "the file" };

@@ -103,6 +103,7 @@ fn each() -> Vec<Question> {
         given: vec![text("/home/ada/site/"), text("/home/ada/plan.json")],
         left_out: vec![text("/home/ada/site/.env")],
         writable: vec![text("/home/a/site/dist")],
+        real_paths: [(text("scripts"), text("/home/ada/site/scripts"))].into(),
     };
     let mut noted = Question::new(Kind::RUN, owned_subject("kit", "make"))
         .action(RunAction { skill: text("kit"), command: text("make"), ..RunAction::default() })
@@ -113,6 +114,7 @@ fn each() -> Vec<Question> {
         new_string: text("b"),
         replace_all: true,
         difference: difference.map(text),
+        lines: difference.map(text),
     };
     let because_of = || vec![text("docs:pdf")];
     let all = vec![

@@ -6,6 +6,7 @@ use prowess_catalog::Digest;
 use prowess_permission::Question;
 use prowess_permission::action::{Channel, RunAction, RunActionInput};
 use prowess_permission::question::RUN_BINDING;
+use prowess_permission::real_path::real_path;
 use prowess_workspace::stage::StageSource;
 use prowess_workspace::{InputMode, RunInput, RunRequest};
 use serde_json::{Value, json};
@@ -48,8 +49,19 @@ impl RunBinding {
 }
 
 impl PlannedRun<'_> {
-    /// The whole request, for the person.
-    pub(super) fn action(&self) -> RunAction {
+    /// The whole request, for the person, with real paths.
+    pub(super) fn action_with_real_paths(&self) -> RunAction {
+        let tree = &self.runner.setup.tree;
+        let named = self.request.inputs.iter().map(|input| &input.from).chain(&self.request.cwd);
+        let real = |path: &String| {
+            let real = real_path(&tree.real(path)?).to_string_lossy().into_owned();
+            (real != *path).then(|| (path.clone(), real))
+        };
+        RunAction { real_paths: named.filter_map(real).collect(), ..self.action() }
+    }
+
+    /// The whole request, as approvals are bound to it.
+    fn action(&self) -> RunAction {
         let writable = self.runner.setup.writable_directories();
         let writable = writable.iter().map(|path| path.to_string_lossy().into_owned()).collect();
         RunAction { writable, ..action(self.request, self.channel, self.given) }
@@ -156,6 +168,7 @@ fn action(request: &RunRequest, channel: Option<Channel>, given: &Given) -> RunA
         given: given.paths.clone(),
         left_out: given.left_out.clone(),
         writable: Vec::new(),
+        real_paths: BTreeMap::new(),
     }
 }
 

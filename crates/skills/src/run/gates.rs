@@ -204,7 +204,8 @@ impl<'a> RunDriver<'a> {
         if !because_of.is_empty() || !planned.published.is_empty() {
             plain = plain.each_time();
         }
-        let plain = plain.action(RunAction { because_of: because_of.clone(), ..planned.action() });
+        let plain =
+            plain.action(RunAction { because_of: because_of.clone(), ..planned.action_with_real_paths() });
         let permissions = self.view.engine().permissions();
         if permissions.policy().evaluate(&plain).decision != Decision::Ask {
             // Without a binding, "always" is not offered.

@@ -1,12 +1,12 @@
 //! Makes the executor's command from a request: its skills, directory, input and limits.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::RunContext;
-use crate::command::{Command, Input, Mount, MountSource};
+use crate::command::{Command, Input, Mount};
 use crate::error::WorkspaceError;
 use crate::input::{InputSource, StagedInputs};
 use crate::limits::MAX_TIMEOUT;
@@ -123,23 +123,6 @@ pub(super) fn directory(
         Ok(_) => Ok(inner.to_string()),
         Err(error) => Err(refused(format!("it is not a directory that can be entered: {error}"))),
     }
-}
-
-/// The local directory that a command runs in: one of the workspace, or the source of a mount.
-pub(super) fn local_directory(workspace: &Workspace, directory: &str, mounts: &[Mount]) -> PathBuf {
-    if !directory.starts_with('/') {
-        return workspace.path().join(directory);
-    }
-    let source = |mount: &Mount| {
-        let below = Path::new(directory).strip_prefix(&mount.at).ok()?;
-        let source = match &mount.source {
-            MountSource::ReadOnly(path) | MountSource::Writable(path) | MountSource::Listed(path) => path,
-            MountSource::Empty => return None,
-        };
-        Some((mount.at.len(), source.join(below)))
-    };
-    let nearest = mounts.iter().filter_map(source).max_by_key(|(length, _)| *length);
-    nearest.map_or_else(|| directory.into(), |(_, path)| path)
 }
 
 /// An absolute directory to run in. It must be one that the command sees.

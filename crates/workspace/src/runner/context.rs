@@ -45,7 +45,7 @@ impl<F: Fn(&str) -> Option<StageSource> + Send + Sync> SkillSources for F {
     }
 }
 
-/// Looks at the report of a command that has ended, and adds warnings.
+/// Looks at the report of a command that failed, and adds warnings.
 ///
 /// ```
 /// use std::path::Path;
@@ -68,8 +68,8 @@ impl<F: Fn(&str) -> Option<StageSource> + Send + Sync> SkillSources for F {
 /// context.review = Some(Arc::new(Tips));
 /// ```
 pub trait RunReview: fmt::Debug + Send + Sync {
-    /// Warnings about a report. `directory` is the local directory that the command ran in. It may block only
-    /// if the command failed.
+    /// Warnings about a report. `directory` is the directory that the command ran in: a local one of the workspace, or one
+    /// of its mounts, as the command saw it. May block.
     fn warnings(&self, report: &RunReport, directory: &Path) -> Vec<RunWarning>;
 }
 

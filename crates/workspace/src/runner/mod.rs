@@ -152,7 +152,7 @@ impl Runner {
 
         let (mounts, copies) = make_copies(&workspace, context, &mut warnings).await?;
         let directory = command::directory(&workspace, &skill, &staged, &mounts, request.cwd.as_deref())?;
-        let local = command::local_directory(&workspace, &directory, &context.mounts);
+        let local = workspace.path().join(&directory);
         let mut command = command::command(&workspace, directory, &inputs, &request, context, &mut warnings);
         let mounts = self.ready_mounts(&workspace, &mounts).await?;
         command.mounts.clone_from(&mounts.mounts);
@@ -214,10 +214,8 @@ impl Runner {
         let run = ran.run.take();
         let mut report = RunReport::of(ran, warnings);
         write_back(copies, &mut report).await;
-        match review {
-            Some(review) if report.exit_code != 0 => report = reviewed(review, report, directory).await,
-            Some(review) => report.warnings.extend(review.warnings(&report, &directory)),
-            None => {}
+        if let Some(review) = review.filter(|_| report.exit_code != 0) {
+            report = reviewed(review, report, directory).await;
         }
         let plan = plan.for_run_directory(&request, run.as_deref(), &mut report.warnings);
         self.collect(&workspace, skills, &request, plan, output, &mut report).await;
@@ -307,16 +305,17 @@ async fn write_back(copies: Option<Copies>, report: &mut RunReport) {
     // A process that may still exist could change the copy while it is read.
     if report.warnings.contains(&RunWarning::Hangs) {
         let reason = "a process of the run may still exist".to_owned();
-        return report.warnings.push(RunWarning::NotCopiedBack { path: copies.place(), reason });
+        let (path, real) = copies.place();
+        return report.warnings.push(RunWarning::NotCopiedBack { path, real, reason });
     }
-    let place = copies.place();
+    let (path, real) = copies.place();
     match blocking(move || copies.write_back()).await {
         Ok((changed, warnings)) => {
             report.project_files = changed;
             report.warnings.extend(warnings);
         }
         Err(error) => {
-            report.warnings.push(RunWarning::NotCopiedBack { path: place, reason: error.to_string() });
+            report.warnings.push(RunWarning::NotCopiedBack { path, real, reason: error.to_string() });
         }
     }
 }

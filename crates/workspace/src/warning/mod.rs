@@ -2,6 +2,8 @@
 
 mod text;
 
+use std::path::PathBuf;
+
 use serde::{Serialize, Serializer};
 
 use crate::collect::CollectLimits;
@@ -79,8 +81,15 @@ pub enum RunWarning {
     NotCopiedBack {
         /// The file, as commands see it.
         path: String,
+        /// Its real path in the project. The text of the warning does not name it.
+        real: PathBuf,
         /// Why not.
         reason: String,
+    },
+    /// More changes were not copied back to the project than are named.
+    MoreNotCopiedBack {
+        /// How many more.
+        count: usize,
     },
     /// More files were copied back to the project than are named.
     MoreCopiedBack {

@@ -54,6 +54,7 @@ impl fmt::Display for RunWarning {
             | Self::NotCollected { .. } => self.fmt_collecting(f),
             Self::HasSecret { .. }
             | Self::NotCopiedBack { .. }
+            | Self::MoreNotCopiedBack { .. }
             | Self::MoreCopiedBack { .. }
             | Self::NoArtifacts
             | Self::NotSaved { .. }
@@ -92,7 +93,7 @@ impl RunWarning {
                 let more = if names.len() > MAX_NAMED { ", and more" } else { "" };
                 write!(
                     f,
-                    "{path} is a copy without {named}{more}: links, secret and protected files stay out"
+                    "{path} is a copy without {named}{more}: links, roots of skills, and secret and protected files stay out"
                 )
             }
             Self::ArtifactCopied { from } => {
@@ -143,9 +144,11 @@ impl RunWarning {
             Self::NotListable { paths } => {
                 f.write_str("at this sandbox level, commands cannot list ")?;
                 list(f, paths, paths.len(), MAX_NAMED)?;
-                f.write_str(
-                    ", because something in it is not for commands; list it with the file tools, and name files by \
-                     their whole paths",
+                let it = if paths.len() == 1 { "it" } else { "them" };
+                write!(
+                    f,
+                    ", because something in {it} is not for commands; list {it} with the file tools, and name files \
+                     by their whole paths"
                 )
             }
             Self::NoAlias { link, target } => {
@@ -227,8 +230,11 @@ impl RunWarning {
                 f,
                 "`{path}` contains a secret, which was replaced here; an artifact of it still contains the secret"
             ),
-            Self::NotCopiedBack { path, reason } => {
+            Self::NotCopiedBack { path, reason, .. } => {
                 write!(f, "{path} was not copied back to the project: {reason}")
+            }
+            Self::MoreNotCopiedBack { count } => {
+                write!(f, "{count} more changes were not copied back to the project")
             }
             Self::MoreCopiedBack { count } => {
                 write!(f, "{count} more files of the project were changed")
@@ -344,10 +350,13 @@ mod tests {
                 path: text("/project/dist"),
                 names: ["a", "b", "c", "d", "e", "f"].map(text).into(),
             },
-            RunWarning::NotInCopy { .. } => {
-                RunWarning::NotCopiedBack { path: text("/project/dist/a"), reason: text("it is a link") }
-            }
-            RunWarning::NotCopiedBack { .. } => RunWarning::MoreCopiedBack { count: 3 },
+            RunWarning::NotInCopy { .. } => RunWarning::NotCopiedBack {
+                path: text("/project/dist/a"),
+                real: "/home/ada/site/dist/a".into(),
+                reason: text("it is a link"),
+            },
+            RunWarning::NotCopiedBack { .. } => RunWarning::MoreNotCopiedBack { count: 2 },
+            RunWarning::MoreNotCopiedBack { .. } => RunWarning::MoreCopiedBack { count: 3 },
             RunWarning::MoreCopiedBack { .. } => RunWarning::NoArtifacts,
             RunWarning::NoArtifacts => {
                 RunWarning::NotSaved { path: text("out/a"), reason: text("it is truncated") }
@@ -407,8 +416,9 @@ mod tests {
         no files were collected: no thread
         `out/a` contains a secret, which was replaced here; an artifact of it still contains the secret
         /project/dist cannot be written in this run: it is not a directory
-        /project/dist is a copy without a, b, c, d, e, and more: links, secret and protected files stay out
+        /project/dist is a copy without a, b, c, d, e, and more: links, roots of skills, and secret and protected files stay out
         /project/dist/a was not copied back to the project: it is a link
+        2 more changes were not copied back to the project
         3 more files of the project were changed
         nothing was saved: artifacts are not configured
         `out/a` was not saved: it is truncated
@@ -422,5 +432,12 @@ mod tests {
     fn few_cut_files_are_all_named() {
         let one = RunWarning::ShownInPart { paths: vec!["a".to_owned()] };
         insta::assert_snapshot!(one, @"a report is limited to 14 MiB; cut to fit: `a`. Save files as artifacts to keep them whole");
+    }
+
+    #[test]
+    fn several_directories_are_them() {
+        let paths = ["/project/a", "/project/b"].map(str::to_owned).to_vec();
+        let told = RunWarning::NotListable { paths }.to_string();
+        assert!(told.contains("something in them is") && told.contains("list them with"), "{told}");
     }
 }

@@ -222,9 +222,9 @@ impl Copies {
         Ok(self)
     }
 
-    /// Where commands see the project.
-    pub(crate) fn place(&self) -> String {
-        self.project.at.clone()
+    /// Where commands see the project, and where it really is.
+    pub(crate) fn place(&self) -> (String, PathBuf) {
+        (self.project.at.clone(), self.project.directory.clone())
     }
 
     /// Copies the changes back. Call it when no process of the run is left.

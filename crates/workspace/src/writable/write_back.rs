@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Gid, Stat, Uid, linkat, unlinkat};
 use rustix::io::Errno;
@@ -61,7 +61,7 @@ impl<'a> WriteBack<'a> {
 
     pub(super) fn finish(mut self) -> (Vec<ChangedProjectFile>, Vec<RunWarning>) {
         if self.unnamed > 0 {
-            self.warnings.push(RunWarning::MoreLeftOut { count: self.unnamed });
+            self.warnings.push(RunWarning::MoreNotCopiedBack { count: self.unnamed });
         }
         if self.changed.len() > MAX_NAMED {
             self.warnings.push(RunWarning::MoreCopiedBack { count: self.changed.len() - MAX_NAMED });
@@ -72,26 +72,30 @@ impl<'a> WriteBack<'a> {
 
     /// Copies the changes of one directory back. `place` is its copy, as a path in the workspace.
     pub(super) fn directory(&mut self, copy: &WritableCopy, place: &str) {
-        let shown = self.shown(&copy.inside, "");
         let (copied, root) = match (self.workspace.dir().dir(place), Dir::open(&self.project.directory)) {
             (Ok(copied), Ok(root)) => (copied, root),
-            (Err(error), _) => return self.refuse(shown, &format!("the copy cannot be read: {error}")),
-            (_, Err(error)) => return self.refuse(shown, &format!("the project cannot be opened: {error}")),
+            (Err(error), _) => {
+                return self.refuse((&copy.inside, ""), &format!("the copy cannot be read: {error}"));
+            }
+            (_, Err(error)) => {
+                return self.refuse((&copy.inside, ""), &format!("the project cannot be opened: {error}"));
+            }
         };
         let mut found = Found::default();
         if let Err(TooMuch(reason)) = self.find(&copied, &copy.known, (&copy.inside, ""), &mut found) {
             let kept = self.keep_all(&copied, copy, place);
-            return self.refuse(shown, &format!("{reason}; nothing of it was copied back{kept}"));
+            return self
+                .refuse((&copy.inside, ""), &format!("{reason}; nothing of it was copied back{kept}"));
         }
         for written in &found.written {
             if let Err(reason) = self.write(&root, copy, written) {
                 let kept = self.keep(&copy.inside, written);
-                self.refuse(self.shown(&copy.inside, &written.path), &format!("{reason}{kept}"));
+                self.refuse((&copy.inside, &written.path), &format!("{reason}{kept}"));
             }
         }
         for (path, known) in copy.known.iter().filter(|(path, _)| !found.names.contains(*path)) {
             if let Err(reason) = self.remove(&root, &copy.inside, path, known) {
-                self.refuse(self.shown(&copy.inside, path), &format!("{reason}; it was not removed"));
+                self.refuse((&copy.inside, path), &format!("{reason}; it was not removed"));
             }
         }
     }
@@ -115,7 +119,7 @@ impl<'a> WriteBack<'a> {
             let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
             let Some(path) = name.to_str().filter(|_| !is_protected(&name)).map(at) else {
                 let path = at(&escaped_name(&name));
-                self.refuse(self.shown(inside, &path), "commands never write this name into a project");
+                self.refuse((inside, &path), "commands never write this name into a project");
                 continue;
             };
             found.names.insert(path.clone());
@@ -127,7 +131,7 @@ impl<'a> WriteBack<'a> {
                     self.find(&below, known, (inside, &path), found)?;
                 }
                 FileType::RegularFile => self.read(directory, &name, known, (inside, path), found)?,
-                other => self.refuse(self.shown(inside, &path), &format!("it is a {}", special(other))),
+                other => self.refuse((inside, &path), &format!("it is a {}", special(other))),
             }
         }
         Ok(())
@@ -151,7 +155,7 @@ impl<'a> WriteBack<'a> {
         let (bytes, stat) = match read {
             Ok(read) => read,
             Err(reason) => {
-                self.refuse(self.shown(inside, &path), &reason);
+                self.refuse((inside, &path), &reason);
                 return Ok(());
             }
         };
@@ -267,11 +271,14 @@ impl<'a> WriteBack<'a> {
         all.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
     }
 
-    fn refuse(&mut self, path: String, reason: &str) {
+    /// Notes that a change of a file in a writable directory was not copied back.
+    fn refuse(&mut self, (inside, path): (&str, &str), reason: &str) {
         if self.warnings.len() == MAX_WARNINGS {
             self.unnamed += 1;
         } else {
-            self.warnings.push(RunWarning::NotCopiedBack { path, reason: reason.to_owned() });
+            let real: PathBuf = self.project.directory.join(inside).join(path).components().collect();
+            let (path, reason) = (self.shown(inside, path), reason.to_owned());
+            self.warnings.push(RunWarning::NotCopiedBack { path, real, reason });
         }
     }
 }

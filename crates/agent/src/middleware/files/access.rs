@@ -12,8 +12,9 @@ use prowess_skills::allowed_tools::{CheckedCall, ToolVerdict};
 use prowess_skills::owner::{FileOwner, WithheldFile};
 use serde_json::json;
 
+use super::Stop;
 use super::change::{ChangeAllowed, ChangePermit};
-use super::{Stop, preview};
+use super::preview::EditPreview;
 use crate::tool::permission::replies;
 use crate::tool::{ToolContext, ToolOutput};
 
@@ -75,22 +76,55 @@ impl FileAccess<'_> {
             self.check_change(path).await?;
             // If a rule denies to read the file, the call must not learn whether it exists.
             if self.decision(&about(Kind::READ, path, &target)) != Decision::Deny {
-                self.check_new(path).await?;
+                self.check_no_link(path, &target)?;
+                self.check_new(path, &target).await?;
             }
         }
         self.pass_change(path, target, question).await
     }
 
-    /// Checks that nothing is at a path yet.
-    async fn check_new(&self, path: &VirtualPath) -> Result<(), Stop> {
+    /// Checks that nothing is at a path yet, and that a file can be there.
+    async fn check_new(&self, path: &VirtualPath, target: &Target) -> Result<(), Stop> {
         match self.backend.stat(path).await {
             Ok(entry) if entry.kind == EntryKind::Directory => {
                 Err(BackendError::IsDirectory { path: entry.path }.into())
             }
             Ok(entry) => Err(BackendError::AlreadyExists { path: entry.path }.into()),
-            // The write itself says what else is wrong.
+            Err(BackendError::NotFound { .. }) => self.check_parents(path).await,
+            Err(error @ BackendError::NotADirectory { .. }) => Err(error.into()),
+            Err(error) if !target.on_disk.is_empty() => Err(error.into()),
+            // A store may let a caller write what the caller cannot look up.
             Err(_) => Ok(()),
         }
+    }
+
+    /// Checks that a new file would not be below another file.
+    async fn check_parents(&self, path: &VirtualPath) -> Result<(), Stop> {
+        let mut above = path.parent();
+        while let Some(parent) = above {
+            // The call must not learn of a file that it may not read.
+            let Ok(target) = self.find(&parent).await else { return Ok(()) };
+            if self.decision(&about(Kind::READ, &parent, &target)) == Decision::Deny {
+                return Ok(());
+            }
+            match self.backend.stat(&parent).await {
+                Ok(entry) if entry.kind == EntryKind::Directory => return Ok(()),
+                Ok(entry) => return Err(BackendError::NotADirectory { path: entry.path }.into()),
+                Err(_) => above = parent.parent(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a path has no links. Nothing is written through links.
+    fn check_no_link(&self, path: &VirtualPath, target: &Target) -> Result<(), BackendError> {
+        // Another spelling of a path is not a link.
+        let path = self.backend.known_as(path);
+        if target.path == path {
+            return Ok(());
+        }
+        let reason = format!("it is a link, or below one; it leads to {}", target.path);
+        Err(BackendError::PermissionDenied { path, reason })
     }
 
     /// Checks a place before a person is asked about a change of it. Nobody should approve what is then refused.
@@ -126,6 +160,9 @@ impl FileAccess<'_> {
         let is_shown = self.decision(&write) == Decision::Ask && !self.is_settled(&write, skill.as_ref());
         if is_shown {
             self.check_change(path).await?;
+            if self.decision(&read) != Decision::Deny {
+                self.check_no_link(path, &target)?;
+            }
         }
         let may_look = match self.decision(&read) {
             Decision::Allow => true,
@@ -133,7 +170,8 @@ impl FileAccess<'_> {
             Decision::Ask if is_shown => self.is_settled(&read, skill.as_ref()),
             Decision::Ask | Decision::Deny => self.pass(read, skill).await.map(|_| true)?,
         };
-        let difference = if is_shown && may_look { self.difference(path, edit).await? } else { None };
+        let preview =
+            if is_shown && may_look { self.preview(path, edit).await? } else { EditPreview::default() };
         let (old, new, all) = (&edit.find, &edit.replace, edit.scope == EditScope::All);
         let in_version_1 = json!({"old_string": old, "new_string": new, "replace_all": all});
         let binding = write.binding.clone();
@@ -141,18 +179,19 @@ impl FileAccess<'_> {
             old_string: old.clone(),
             new_string: new.clone(),
             replace_all: all,
-            difference,
+            difference: preview.difference,
+            lines: preview.lines,
         };
         let question = write.action(action).also_as_version_1(&in_version_1, binding.as_deref());
         self.pass_change(path, target, question).await
     }
 
     /// What an edit changes, for the person. An edit that cannot be made is an error.
-    async fn difference(&self, path: &VirtualPath, edit: &Edit) -> Result<Option<String>, Stop> {
+    async fn preview(&self, path: &VirtualPath, edit: &Edit) -> Result<EditPreview, Stop> {
         let read = self.backend.read(path, ReadRange::first(MAX_EDIT_BYTES)).await?;
         let before = read.into_whole()?;
         let (after, replacements) = edit.apply(&self.backend.known_as(path), &before)?;
-        Ok(preview::difference(&before, after.as_bytes(), edit, replacements))
+        Ok(EditPreview::new(&before, after.as_bytes(), edit, replacements))
     }
 
     /// The place that a write to a path changes. No link may lead to it: the question shows the real path, and the file at
@@ -160,10 +199,7 @@ impl FileAccess<'_> {
     pub(super) async fn place_to_write(&self, path: &VirtualPath) -> Result<Target, Stop> {
         self.find(path).await?;
         let target = self.backend.target(path).await;
-        if target.path != *path {
-            let reason = format!("it is a link, or below one; it leads to {}", target.path);
-            return Err(BackendError::PermissionDenied { path: path.clone(), reason }.into());
-        }
+        self.check_no_link(path, &target)?;
         // If a rule forbids the write, the call learns nothing about the present file.
         let question = about(Kind::WRITE, path, &target);
         if self.decision(&question) == Decision::Deny {
@@ -171,6 +207,15 @@ impl FileAccess<'_> {
         }
         self.check_change(path).await?;
         Ok(target)
+    }
+
+    /// Refuses a path that a rule denies to read, whether there is a file or not.
+    pub(super) fn check_may_look(&self, path: &VirtualPath, target: &Target) -> Result<(), Stop> {
+        if self.decision(&about(Kind::READ, path, target)) != Decision::Deny {
+            return Ok(());
+        }
+        let reason = "a rule denies to read it, so nobody could compare the two files".to_owned();
+        Err(BackendError::PermissionDenied { path: self.backend.known_as(path), reason }.into())
     }
 
     /// Asks to write a copy. A reply counts for its bytes only, so there is no "always".

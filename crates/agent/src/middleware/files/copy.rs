@@ -22,11 +22,12 @@ const MAX_COPY_BYTES: u64 = 64 * 1024 * 1024;
 impl FileTool {
     pub(super) async fn copy(&self, copy: CopyFile, access: &FileAccess<'_>) -> Result<ToolAnswer, Stop> {
         let from = self.backend.known_as(&VirtualPath::parse(&copy.from)?);
-        // A link is refused, but another spelling of a path is not a link.
         let to = self.backend.known_as(&destination(&copy.to, &from)?);
         access.read(&from).await?;
         let bytes = self.whole(&from).await?;
         let target = access.place_to_write(&to).await?;
+        // The question shows the file that is replaced, and its absence also tells something.
+        access.check_may_look(&to, &target)?;
         let before = match self.whole(&to).await {
             Ok(_) if !copy.replace => return Err(BackendError::AlreadyExists { path: to }.into()),
             Ok(before) => Some(before),
@@ -92,6 +93,6 @@ fn shown(target: &Target) -> String {
     }
 }
 
-fn digest(bytes: &[u8]) -> String {
+pub(super) fn digest(bytes: &[u8]) -> String {
     hex::encode(&Hash::hash(bytes))
 }

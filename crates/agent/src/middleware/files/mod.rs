@@ -245,7 +245,11 @@ impl Tool for FileTool {
             FileToolKind::Grep => self.with(arguments, |a: Grep| self.grep(a, &access)).await,
             FileToolKind::Execute => self.with(arguments, |a: Execute| self.execute(a, &access)).await,
         };
-        match done.unwrap_or_else(|stopped| stopped) {
+        let output = match done {
+            Ok(output) | Err(Stop::Output(output)) => output,
+            Err(Stop::Backend(error)) => ToolAnswer::error(self.error_text(&error, context)).into(),
+        };
+        match output {
             ToolOutput::Done(answer) => answer.preapproved_by(access.preapproved_by.into_inner()).into(),
             output => output,
         }
@@ -269,22 +273,30 @@ impl FileToolKind {
 
 impl FileTool {
     /// Parses the arguments and does the work.
-    async fn with<A, R, W>(
-        &self,
-        arguments: Value,
-        work: impl FnOnce(A) -> W,
-    ) -> Result<ToolOutput, ToolOutput>
+    async fn with<A, R, W>(&self, arguments: Value, work: impl FnOnce(A) -> W) -> Result<ToolOutput, Stop>
     where
         A: DeserializeOwned + JsonSchema + 'static,
         R: Into<ToolAnswer>,
         W: Future<Output = Result<R, Stop>>,
     {
-        let arguments = parsed(self.kind.name(), arguments)?;
-        match work(arguments).await {
-            Ok(answer) => Ok(answer.into().into()),
-            Err(Stop::Backend(error)) => Err(ToolAnswer::error(format!("Error: {error}")).into()),
-            Err(Stop::Output(output)) => Err(output),
-        }
+        let arguments = parsed(self.kind.name(), arguments).map_err(ToolOutput::from)?;
+        Ok(work(arguments).await?.into().into())
+    }
+
+    /// An error for the model. It says what the model can do with the tools that it has.
+    fn error_text(&self, error: &BackendError, context: ToolContext<'_>) -> String {
+        let has = |kind: FileToolKind| context.middleware().tool_kind(kind.name()).is_some();
+        let advice = match (error, self.kind) {
+            (BackendError::AlreadyExists { .. }, FileToolKind::Copy) => {
+                "; choose another path, or set `replace`"
+            }
+            (BackendError::AlreadyExists { .. }, _) if has(FileToolKind::Edit) => {
+                "; choose another path, or change the file with edit_file"
+            }
+            (BackendError::AlreadyExists { .. }, _) => "; choose another path",
+            _ => "",
+        };
+        format!("Error: {error}{advice}")
     }
 
     async fn ls(&self, ls: Ls, access: &FileAccess<'_>) -> Result<String, Stop> {

@@ -1,10 +1,13 @@
 //! What a person sees of the bytes that a copy or an edit writes, before they are written.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use prowess_backend::Edit;
 use prowess_permission::action::CopyPreview;
 use similar::TextDiff;
+
+use super::copy::digest;
 
 /// How much of a text or of a difference a question holds, in bytes.
 const MAX_PREVIEW_BYTES: usize = 128 * 1024;
@@ -14,6 +17,8 @@ const MAX_COMPARED_BYTES: usize = 1024 * 1024;
 const MAX_COMPARING: Duration = Duration::from_millis(500);
 /// How many unchanged lines are shown around a change.
 const CONTEXT_LINES: usize = 3;
+/// The longest line of a difference, in characters. Front ends cut longer lines, and then two lines that differ look alike.
+const MAX_DIFF_LINE: usize = 150;
 /// How much text around an edit is shown, in bytes.
 const MAX_CONTEXT_BYTES: usize = 2 * 1024;
 
@@ -40,7 +45,7 @@ pub(super) fn preview(bytes: &[u8], before: Option<&[u8]>) -> CopyPreview {
     }
     let Some(new) = text(bytes) else { return CopyPreview::Data { what: kind(bytes).to_owned() } };
     match before.and_then(text) {
-        Some(old) if old.len().max(new.len()) <= MAX_COMPARED_BYTES => {
+        Some(old) if old.len().max(new.len()) <= MAX_COMPARED_BYTES && !has_lone_return(old, new) => {
             let diff = TextDiff::configure().timeout(MAX_COMPARING).diff_lines(old, new);
             let diff = diff.unified_diff().context_radius(CONTEXT_LINES).to_string();
             let (diff, left_out) = start(&diff);
@@ -53,11 +58,78 @@ pub(super) fn preview(bytes: &[u8], before: Option<&[u8]>) -> CopyPreview {
     }
 }
 
-/// The difference that an edit makes, if a person can read it all. An edit inside of long lines is clearer as its two texts.
-pub(super) fn difference(before: &[u8], after: &[u8], edit: &Edit, replacements: usize) -> Option<String> {
-    let CopyPreview::Difference { diff, left_out: 0 } = preview(after, Some(before)) else { return None };
-    let most = (edit.find.len() + edit.replace.len() + MAX_CONTEXT_BYTES).saturating_mul(replacements);
-    (diff.len() <= most).then_some(diff)
+/// What a person sees of an edit beside its two texts. An edit inside of long lines is clearer as its two texts, so this is
+/// empty for it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct EditPreview {
+    /// The difference, if a person can read it all.
+    pub(super) difference: Option<String>,
+    /// The digest of the lines that the edit changes, and of the lines around them. Unlike the difference, it does not depend on the time that comparing
+    /// takes: the same edit of the same lines always has the same digest.
+    pub(super) lines: Option<String>,
+}
+
+impl EditPreview {
+    pub(super) fn new(before: &[u8], after: &[u8], edit: &Edit, replacements: usize) -> Self {
+        let most = (edit.find.len() + edit.replace.len() + MAX_CONTEXT_BYTES).saturating_mul(replacements);
+        let Ok(text) = std::str::from_utf8(before) else { return Self::default() };
+        let groups = changed_lines(text, edit);
+        let lines = Some(digest_with_context(text, &groups));
+        if groups.iter().map(Range::len).sum::<usize>() > most {
+            return Self { difference: None, lines };
+        }
+        let difference = match preview(after, Some(before)) {
+            CopyPreview::Difference { diff, left_out: 0 } if diff.len() <= most && has_short_lines(&diff) => {
+                Some(diff)
+            }
+            _ => None,
+        };
+        Self { difference, lines }
+    }
+}
+
+/// Whether a text has a carriage return inside of a line. Front ends do not break lines there, but a difference does.
+fn has_lone_return(old: &str, new: &str) -> bool {
+    [old, new].iter().any(|text| text.replace("\r\n", "").contains('\r'))
+}
+
+/// Whether all lines of a difference that change can be shown whole.
+fn has_short_lines(diff: &str) -> bool {
+    let mut changed = diff.lines().filter(|line| line.starts_with(['-', '+']));
+    changed.all(|line| line.chars().nth(MAX_DIFF_LINE).is_none())
+}
+
+/// The digest of groups of lines, with the lines around them that a person sees.
+fn digest_with_context(text: &str, groups: &[Range<usize>]) -> String {
+    let mut all = String::new();
+    for Range { start, end } in groups {
+        let before = text[..*start].split_inclusive('\n').rev().take(CONTEXT_LINES);
+        let after = text[*end..].split_inclusive('\n').take(CONTEXT_LINES);
+        let [before, after] = [before.map(str::len).sum::<usize>(), after.map(str::len).sum()];
+        // The lengths keep two groups apart from one group with the same text.
+        all += &format!("{before}:{}:{after}:{}", end - start, &text[start - before..end + after]);
+    }
+    digest(all.as_bytes())
+}
+
+/// The groups of whole lines that an edit changes, as they are before it.
+fn changed_lines(text: &str, edit: &Edit) -> Vec<Range<usize>> {
+    let mut groups: Vec<(usize, usize)> = Vec::new();
+    for (start, found) in text.match_indices(&edit.find) {
+        let end = start + found.len();
+        let line = text[..start].rfind('\n').map_or(0, |before| before + 1);
+        // An edit that ends with its last line leaves the next line alone, unless it joins the two.
+        let joins_next = if edit.replace.is_empty() { line != start } else { !edit.replace.ends_with('\n') };
+        let end = match found.ends_with('\n') && !joins_next {
+            true => end,
+            false => text[end..].find('\n').map_or(text.len(), |rest| end + rest + 1),
+        };
+        match groups.last_mut() {
+            Some(last) if line < last.1 => last.1 = end,
+            _ => groups.push((line, end)),
+        }
+    }
+    groups.into_iter().map(|(start, end)| start..end).collect()
 }
 
 /// The bytes as text, if a person can read them.
@@ -113,7 +185,7 @@ mod tests {
         let shown = |before: &str, edit: &Edit| {
             let after = before.replace(&edit.find, &edit.replace);
             let replacements = before.matches(&edit.find).count();
-            difference(before.as_bytes(), after.as_bytes(), edit, replacements)
+            EditPreview::new(before.as_bytes(), after.as_bytes(), edit, replacements).difference
         };
         let edit = Edit::all("low", "high");
         assert_eq!(shown("a\nlow\nb\n", &edit).as_deref(), Some("@@ -1,3 +1,3 @@\n a\n-low\n+high\n b\n"));
@@ -121,7 +193,44 @@ mod tests {
         assert_eq!(shown(&many, &edit).unwrap().matches("+high").count(), 2);
         assert_eq!(shown(&format!("{}low", "x".repeat(MAX_CONTEXT_BYTES)), &edit), None);
         assert_eq!(shown("low\0", &edit), None, "not text");
+        // A front end would cut these lines, or not break them.
+        assert_eq!(shown(&format!("{} low\n", "x".repeat(MAX_DIFF_LINE)), &edit), None);
+        assert_eq!(shown("a\rlow\rb\n", &edit), None);
+        assert!(shown("a\r\nlow\r\nb\r\n", &edit).is_some());
         assert_eq!(shown("low", &Edit::all("low", "low")), None, "no difference");
+    }
+
+    #[test]
+    fn a_reply_to_an_edit_counts_for_the_lines_that_change() {
+        let lines = |before: &str, edit: &Edit| {
+            let (after, replacements) =
+                (before.replace(&edit.find, &edit.replace), before.matches(&edit.find));
+            EditPreview::new(before.as_bytes(), after.as_bytes(), edit, replacements.count()).lines
+        };
+        let edit = Edit::all("low", "high");
+        let shown = lines("a\nTide: low\nb\n", &edit);
+        assert!(shown.is_some());
+        assert_eq!(shown, lines("a\nTide: low\nb\n", &edit));
+        assert_ne!(shown, lines("[production]\nTide: low\nb\n", &edit), "the same line at another place");
+        assert_ne!(shown, lines("a\nSpirits: low\nb\n", &edit), "another line");
+        assert_ne!(shown, lines("a\nTide: low\nTide: low\n", &edit), "and twice");
+        let long = format!("{}low", "x".repeat(MAX_CONTEXT_BYTES + 99));
+        assert_ne!(lines(&format!("a\n{long}"), &edit), lines(&format!("b\n{long}"), &edit), "a long line");
+        assert_eq!(changed_lines("low low\nb\nlow", &edit), [0..8, 10..13]);
+    }
+
+    #[test]
+    fn an_edit_changes_the_next_line_only_if_it_joins_them() {
+        let text = "one\ntwo\nthree\n";
+        let changed = |find: &str, replace: &str| -> String {
+            changed_lines(text, &Edit::all(find, replace)).into_iter().map(|lines| &text[lines]).collect()
+        };
+        assert_eq!(changed("two\n", "2\n"), "two\n");
+        assert_eq!(changed("two\n", ""), "two\n");
+        assert_eq!(changed("two\n", "2 "), "two\nthree\n");
+        assert_eq!(changed("o\n", ""), "two\nthree\n");
+        assert_eq!(changed("ne\nt", "x"), "one\ntwo\n");
+        assert_eq!(changed("e\n", " "), text, "both matches are in one group");
     }
 
     #[test]

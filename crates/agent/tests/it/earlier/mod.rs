@@ -165,6 +165,7 @@ async fn a_reply_is_taken_as_stored() {
         new_string: "rough".to_owned(),
         replace_all: false,
         difference: None,
+        lines: None,
     };
     gated.push((event, question.action(action)));
     let (value, event) = stored_with("let skill 'tides' read the file");

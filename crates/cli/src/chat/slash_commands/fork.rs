@@ -43,9 +43,11 @@ async fn copy_workspace(agents: &ChatAgents, from: &ThreadId, to: &ThreadId) -> 
     match copied {
         Ok(Ok(copied)) if copied.left_out == 0 => None,
         Ok(Ok(copied)) => {
-            let entries = if copied.left_out == 1 { "entry" } else { "entries" };
-            let left_out = format!("{} {entries} of {place}", copied.left_out);
-            Some(format!("not copied, because they are links or cannot be read: {left_out}"))
+            let (entries, were) = if copied.left_out == 1 { ("entry", "was") } else { ("entries", "were") };
+            Some(format!(
+                "{} {entries} of {place} {were} not copied: only readable files and directories are.",
+                copied.left_out
+            ))
         }
         Ok(Err(error)) => Some(without_files(&error.to_string())),
         Err(error) => Some(without_files(&error.to_string())),

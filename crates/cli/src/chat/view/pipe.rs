@@ -41,7 +41,8 @@ impl<O: Write + Send, E: Write + Send> View for PipeView<O, E> {
             ChatEvent::Result { tool, text, is_error, data, preapproved_by, .. } => {
                 let told = describe::result(text, *is_error, data.as_ref(), preapproved_by.as_deref());
                 if let Some(told) = told {
-                    writeln!(self.err, "{}: {told}", printable(tool))?;
+                    let why = describe::failure(data.as_ref()).map(|why| format!(": {why}"));
+                    writeln!(self.err, "{}: {told}{}", printable(tool), why.unwrap_or_default())?;
                 }
             }
             ChatEvent::Made { .. } => {

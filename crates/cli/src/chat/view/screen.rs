@@ -11,7 +11,7 @@ use crate::chat::describe;
 use crate::chat::events::ChatEvent;
 use crate::chat::input_display::{self, InputDisplay, InputRows};
 use crate::markdown::Markdown;
-use crate::rows::folded;
+use crate::rows::{cut, folded};
 use crate::screen::{Cursor, Screen};
 use crate::terminal::{Style, columns, count, printable, styled};
 
@@ -138,6 +138,9 @@ impl<W: Write + Send> ScreenView<W> {
             let parts = [told, time];
             let facts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
             self.line(mark, style, &label, &facts.join(", "));
+            // A command may write much, so one row must do.
+            let why = describe::failure(data.as_ref()).map(|why| cut(&format!("  {why}"), self.size.0));
+            self.done.extend(why.map(|why| styled(why, Style::Faint)));
         }
     }
 

@@ -95,3 +95,45 @@ fn a_skill_is_started_by_its_name() {
     let said = all(&model.requests()[0]);
     assert!(said.contains("Run scripts/tides.sh.") && said.contains("at Dover"), "{said}");
 }
+
+#[test]
+fn ctrl_d_at_a_question_of_a_resumed_thread_ends_the_chat() {
+    let model = FakeModel::start(vec![runs("echo one"), Answer::text("Done.")]);
+    let world = world(&model);
+    let output = world.output(&["chat", "go"]);
+    assert!(world.told(&output).contains("a question is waiting"), "{}", world.told(&output));
+    let mut pty = Pty::start(&world, &["chat", "--resume", "last"], 110, 30);
+    pty.wait_for("allow it?");
+    pty.press("\x04");
+    assert_eq!(pty.wait(), Some(0));
+    let screen = pty.screen();
+    assert!(screen.contains("a question is waiting; continue with `prowess chat --resume"), "{screen}");
+    assert!(screen.lines().all(|line| line != ">"), "{screen}");
+    // The question is still there.
+    let pty = Pty::start(&world, &["chat", "--resume", "last"], 110, 30);
+    pty.wait_for("allow it?");
+    pty.type_line("y");
+    pty.wait_for("Done.");
+}
+
+#[test]
+fn a_line_break_in_a_command_never_looks_like_a_blank() {
+    let command = "# harmless comment\necho tide";
+    let model = FakeModel::start(vec![runs(command), runs(command), Answer::text("Done.")]);
+    let world = world(&model);
+    let told = world.told(&world.output(&["chat", "go"]));
+    assert!(
+        told.contains("a question is waiting: run in skill 'tides': # harmless comment⏎echo tide;"),
+        "{told}"
+    );
+    let pty = begun(&world, &["--yes"], 120, 40);
+    pty.type_line("go");
+    pty.wait_for("Done.");
+    let screen = at_prompt(&pty);
+    for line in [
+        "approved by --yes: run in skill 'tides': # harmless comment⏎echo tide",
+        "✓ run tides: # harmless comment⏎echo tide",
+    ] {
+        assert!(screen.contains(line), "{line}: {screen}");
+    }
+}

@@ -24,10 +24,19 @@ fn nobody_is_asked_about_a_change_that_cannot_be_made() {
         edits("/notes.md", "ebb", "x"),
         edits("/notes.md", "tide", "x"),
         edits("/lost.md", "ebb", "x"),
+        edits("/link.md", "tide", "x"),
+        writes("/dangling.md", "x"),
+        writes("/out.md", "x"),
+        writes("/notes.md/deep/new.md", "x"),
         Answer::text("None of it."),
     ]);
     let world = world(&model);
     world.file("project/notes.md", "tide\ntide\n").file("project/docs/a.md", "a\n");
+    for (target, link) in
+        [("notes.md", "link.md"), ("gone.md", "dangling.md"), ("/nowhere/gone.md", "out.md")]
+    {
+        std::os::unix::fs::symlink(target, world.path(&format!("project/{link}"))).unwrap();
+    }
     let pty = begun(&world, &[], 90, 60);
     pty.type_line("write it down");
     pty.wait_until("an end or a question", |screen| {
@@ -41,11 +50,15 @@ fn nobody_is_asked_about_a_change_that_cannot_be_made() {
         "skills are read-only",
         "skills are read-only",
         "skills are read-only",
-        "/project/notes.md already exists",
+        "/project/notes.md already exists; choose another path, or change the file with edit_file",
         "/project/docs is a directory",
         "does not occur in /project/notes.md",
         "occurs 2 times in /project/notes.md",
         "/project/lost.md does not exist",
+        "access to /project/link.md is denied: it is a link, or below one; it leads to /project/notes.md",
+        "access to /project/dangling.md is denied: it is a link, or below one; it leads to /project/gone.md",
+        "access to /project/out.md is denied",
+        "/project/notes.md is not a directory",
     ]
     .iter()
     .enumerate()
@@ -96,8 +109,8 @@ fn an_edit_is_shown_with_the_lines_around_it() {
     world.file("project/notes.md", &text).file("project/long.txt", &format!("{}low", "x".repeat(5000)));
     let pty = begun(&world, &[], 90, 60);
     pty.type_line("edit it");
-    // An edit of the lines around another one does not make that a new question.
-    for questions in 1..=3 {
+    // An edit of the lines around another one makes that a new question.
+    for questions in 1..=4 {
         pty.wait_until("a question", |screen| screen.matches("allow it?").count() == questions);
         pty.type_line("y");
     }

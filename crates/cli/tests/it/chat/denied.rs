@@ -181,3 +181,67 @@ fn the_name_of_a_denied_file_never_reaches_the_model() {
     assert!(all[7].contains("tide of plans") && all[10].contains("tide of notes"), "{all:#?}");
     assert_eq!(all[11], all[12].replace("heron-8", "heron-7"), "{told}");
 }
+
+/// Each pair of commands differs in one name: of a denied file or directory that exists, and of one that does not.
+#[test]
+fn no_command_tells_a_model_whether_a_denied_file_exists() {
+    let commands = [
+        "cat /project/NAME*/../plan.txt",
+        "cat /project/NAME/../plan.txt",
+        "cat /project/NAME/$X",
+        "cat /project/NAME/egg.txt",
+        "cat /project/NAME/../NAME/egg.txt",
+        "ls /project/NAME; cat NAME/../plan.txt",
+        "cat /project/{plan.txt,NAME}",
+    ];
+    // A directory and a file that exist, and a name of which nothing exists.
+    let names = ["heron-7", "heron-8.txt", "heron-9"];
+    let mut script: Vec<Answer> =
+        commands.iter().flat_map(|command| names.map(|name| runs(&command.replace("NAME", name)))).collect();
+    script.push(Answer::text("Done."));
+    let model = FakeModel::start(script);
+    let world = world(&model);
+    configure(&world, &model.url(), "[permission.read]\n\"*\" = \"allow\"\n\"heron*\" = \"deny\"\n");
+    world
+        .file("project/heron-7/egg.txt", "an egg\n")
+        .file("project/heron-8.txt", "a feather\n")
+        .file("project/plan.txt", "tide of plans\n");
+    let told = world.run(&["chat", "--yes", "look"]);
+    let requests = model.requests();
+    let messages = requests.last().unwrap()["messages"].as_array().unwrap().iter();
+    let answers: Vec<String> = messages
+        .filter(|message| message["role"] == "tool")
+        .map(|message| message["content"].to_string())
+        .collect();
+    assert_eq!(answers.len(), commands.len() * names.len(), "{told}");
+    let durations = regex::Regex::new(r#"duration_ms\\":\d+"#).unwrap();
+    for (command, answers) in commands.iter().zip(answers.chunks(names.len())) {
+        let neutral = |at: usize| {
+            let text = answers[at].replace(names[at], "NAME");
+            durations.replace_all(&text, "duration").into_owned()
+        };
+        assert_eq!(neutral(0), neutral(2), "{command}: a directory");
+        assert_eq!(neutral(1), neutral(2), "{command}: a file");
+    }
+}
+
+#[test]
+fn a_copy_does_not_tell_whether_a_denied_file_exists() {
+    let copy = |to: &str| Answer::call("copy_file", json!({"from": "/project/plan.txt", "to": to}));
+    let model = FakeModel::start(vec![
+        copy("/project/heron-8.txt"),
+        copy("/project/heron-9.txt"),
+        copy("/project/copy.txt"),
+        Answer::text("Done."),
+    ]);
+    let world = world(&model);
+    let rules = "[permission.read]\n\"*\" = \"allow\"\n\"heron*\" = \"deny\"\n[permission.write]\n\"*\" = \"allow\"\n";
+    configure(&world, &model.url(), rules);
+    world.file("project/heron-8.txt", "a feather\n").file("project/plan.txt", "tide of plans\n");
+    let told = world.run(&["chat", "--yes", "copy it"]);
+    let answers: Vec<String> = model.requests()[1..].iter().map(last).collect();
+    assert_eq!(answers.len(), 3, "{told}");
+    assert!(answers[0].contains("a rule denies to read it"), "{answers:#?}");
+    assert_eq!(answers[0], answers[1].replace("heron-9", "heron-8"), "{told}");
+    assert!(answers[2].contains("Copied"), "{answers:#?}");
+}

@@ -153,6 +153,8 @@ fn a_failed_command_in_a_directory_of_the_project_is_told_which_files_it_did_not
         let model = FakeModel::start(vec![Answer::call("skill_run", call), Answer::text("Done.")]);
         let world = project(&model);
         world.file("project/sub/own.json", "{}\n").file("project/own.json", "{}\n");
+        // A withheld file, so that the directory is given entry by entry.
+        world.file("project/sub/keys/server.key", "secret\n");
         answered(&world, &model, world.command(&["chat", "--yes", "do it"]))
     };
     for command in ["cat plan.json", "cat ../plan.json", "cat ../sub/../plan.json"] {
@@ -199,4 +201,35 @@ fn a_failed_command_that_names_the_project_by_a_path_without_room_is_told_the_on
     let plain = world.command(&["chat", "--yes", "do it"]);
     let answer = answered(&world, &model, with_project_at(real, &world, &plain));
     assert!(answer.contains("tide"), "{answer}");
+}
+
+#[test]
+fn the_question_shows_the_real_paths_of_inputs_and_of_the_directory() {
+    let arguments = json!({
+        "skill": "tides", "command": "cat /work/work/f.txt", "cwd": "/project/src",
+        "inputs": [{"from": "/project/notes.txt", "to": "work/f.txt"}, {"from": "/project/linked", "to": "work/l.txt"}],
+    });
+    let call = || Answer::call("skill_run", arguments.clone());
+    let model = FakeModel::start(vec![call(), Answer::text("Done."), call(), Answer::text("Again.")]);
+    let world = project(&model);
+    world.file("project/notes.txt", "low tide\n");
+    symlink("plan.json", world.path("project/linked")).unwrap();
+    let pty = begun(&world, &[], 160, 60);
+    pty.type_line("look");
+    let screen = pty.wait_for("allow it?");
+    let at = |name: &str| world.path("project").join(name).display().to_string();
+    for line in [
+        format!("{} as work/f.txt", at("notes.txt")),
+        format!("{} as work/l.txt", at("plan.json")),
+        format!("cwd {}", at("src")),
+    ] {
+        assert!(screen.contains(&line), "{line}: {screen}");
+    }
+    // An approval still covers the same request.
+    pty.type_line("a");
+    pty.wait_for("Done.");
+    at_prompt(&pty);
+    pty.type_line("look again");
+    let screen = pty.wait_for("Again.");
+    assert_eq!(screen.matches("allow it?").count(), 1, "{screen}");
 }

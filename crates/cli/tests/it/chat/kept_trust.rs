@@ -305,7 +305,7 @@ fn case_111_the_first_memory_file_is_trusted_if_a_person_has_read_it() {
 #[test]
 fn case_111_a_file_that_trusted_files_lead_to() {
     let model = FakeModel::start(vec![
-        // Nothing is written through a link.
+        // Nothing is written through a link, so nobody is asked about it.
         edits("AGENTS.md", "sea", "moon"),
         edits("docs/notes.md", "sea", "stars"),
         edits("sub/AGENTS.md", "low", "high"),
@@ -317,7 +317,7 @@ fn case_111_a_file_that_trusted_files_lead_to() {
     world.stdout(&["trust", "--yes", "sub"]);
     let mut pty = begun(&world, &[], 120, 90);
     pty.type_line("remember it");
-    for number in 1..=3 {
+    for number in 1..=2 {
         pty.wait_until("a question", |screen| screen.matches("allow it?").count() == number);
         pty.type_line("y");
     }

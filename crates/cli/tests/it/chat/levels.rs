@@ -207,3 +207,21 @@ fn as_root_a_moved_answer_can_be_copied_as_the_answer_says() {
     assert!(heard[0].contains("to copy it, name it in 'inputs' with a 'to'"), "{}", heard[0]);
     assert!(heard[1].contains("mcp_tool_result"), "{}", heard[1]);
 }
+
+#[test]
+fn a_command_that_uses_a_name_without_a_mount_is_told_the_real_path() {
+    let world = world(&FakeModel::start(Vec::new()));
+    world.file("project/notes.txt", "low tide\n");
+    let runs = |command: &str| Answer::call("skill_run", json!({"skill": "tides", "command": command}));
+    let answers = vec![runs("cat /project/notes.txt; ls /work/out"), Answer::text("Done.")];
+    let answer = &heard(&world, "", answers, &["go"])[0];
+    let project = world.path("project").to_string_lossy().into_owned();
+    assert!(
+        answer.contains(&format!("commands do not see `/project`; write `{project}` instead")),
+        "{answer}"
+    );
+    assert!(answer.contains("commands do not see `/work`; write `"), "{answer}");
+    let answers = vec![runs(&format!("cat {project}/notes.txt")), Answer::text("Done.")];
+    let answer = &heard(&world, "", answers, &["go"])[0];
+    assert!(answer.contains("low tide") && !answer.contains("do not see"), "{answer}");
+}

@@ -145,6 +145,23 @@ fn a_project_in_a_directory_of_the_system_is_seen_only_as_far_as_it_is_given() {
     assert!(!all.contains("hunter2") && !all.contains("nobody gave this"), "{all}");
 }
 
+/// A person reads real paths at the end of a turn, and may say one of them to the model.
+#[test]
+fn the_real_path_of_a_result_works_in_file_tools() {
+    let first = FakeModel::start(vec![runs("echo high > /work/out/tide.txt"), Answer::text("Done.")]);
+    let world = world(&first);
+    let told = world.run(&["chat", "--yes", "look it up"]);
+    let start = told.find("/home/.local/state").unwrap_or_else(|| panic!("{told}"));
+    let start = told[..start].rfind(char::is_whitespace).unwrap() + 1;
+    let path = told[start..].split_whitespace().next().unwrap().to_owned();
+    assert!(path.ends_with("/out/tide.txt"), "{told}");
+    let path = path.replace("[WORLD]/", &world.path("").to_string_lossy());
+    let model = FakeModel::start(vec![read(&path), Answer::text("Done.")]);
+    configure(&world, &model.url(), "");
+    world.run(&["chat", "--yes", "--resume", "last", &format!("open {path}")]);
+    assert!(answers(&model)[1].contains("high"), "{:#?}", answers(&model));
+}
+
 #[test]
 fn patterns_may_be_absolute() {
     let model = FakeModel::start(vec![

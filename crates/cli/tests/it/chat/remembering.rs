@@ -142,6 +142,18 @@ fn a_link_is_asked_about_as_a_link_and_leads_to_no_secret() {
 }
 
 #[test]
+fn a_link_brings_no_denied_file_into_the_prompt() {
+    let model = FakeModel::start(vec![Answer::text("Done.")]);
+    let world = world(&model);
+    configure(&world, &model.url(), "[permission.read]\n\"heron*\" = \"deny\"\n");
+    world.file("project/heron.txt", "tide of herons\n");
+    std::os::unix::fs::symlink("heron.txt", world.path("project/AGENTS.md")).unwrap();
+    let told = told(&world, &["chat", "--trust-project", "hello"]);
+    let request = model.requests()[0].to_string();
+    assert!(!request.contains("tide of herons"), "{told}\n{request}");
+}
+
+#[test]
 fn guidelines_are_there_before_the_first_file() {
     let unused = FakeModel::start(Vec::new());
     let world = world(&unused);
@@ -264,7 +276,8 @@ fn memory_leaves_the_conversation_with_its_trust() {
 
 #[test]
 fn a_person_is_told_what_changed() {
-    let model = FakeModel::start(vec![Answer::text("One."), Answer::text("Two."), Answer::text("Three.")]);
+    let responses = ["One.", "Two.", "Three.", "Four."];
+    let model = FakeModel::start(responses.into_iter().map(Answer::text).collect());
     let world = world(&model);
     let pty = begun(&world, &[], 90, 40);
     let say = |text: &str, response: &str| {
@@ -286,4 +299,11 @@ fn a_person_is_told_what_changed() {
     let screen = say("three", "Three.");
     assert!(screen.contains("the skills and the sub-agents have changed"), "{screen}");
     assert_eq!(screen.matches("the memory files").count(), 1, "{screen}");
+    // A notice about trust does not replace the others.
+    std::fs::remove_file(world.path("home/.prowess/AGENTS.md")).unwrap();
+    world.skill("project/.prowess/skills", "boats", "Builds boats. Use at sea.");
+    let screen = say("four", "Four.");
+    assert_eq!(screen.matches("the memory files").count(), 2, "{screen}");
+    assert!(screen.contains("1 project skill is hidden from models"), "{screen}");
+    assert!(!screen.contains("the skills have changed"), "the model's list is the same: {screen}");
 }

@@ -113,3 +113,31 @@ fn a_run_by_hand_says_where_its_files_are() {
     let place = report["workspace"].as_str().unwrap_or_else(|| panic!("{report}"));
     assert!(std::path::Path::new(place).join("out/tide.txt").is_file(), "{report}");
 }
+
+#[test]
+fn a_failed_command_says_why() {
+    let commands = [
+        "echo fine; printf 'first\\n\\033[31mno \\033[2Jsuch tide\\n\\n' >&2; exit 3",
+        "echo 'only here'; exit 4",
+        "echo fine; echo 'a warning' >&2",
+        "printf 'x%.0s' $(seq 1 300) >&2; exit 5",
+    ];
+    let answers = || commands.map(runs).into_iter().chain([Answer::text("Done.")]);
+    let model = FakeModel::start(answers().chain(answers()).collect());
+    let world = world(&model);
+    let pty = begun(&world, &["--yes"], 80, 60);
+    pty.type_line("go");
+    pty.wait_for("Done.");
+    let screen = at_prompt(&pty);
+    for line in ["  no such tide", "  only here"] {
+        assert!(
+            screen.lines().any(|shown| shown.replace("[31m", "").replace("[2J", "") == line),
+            "{line}: {screen}"
+        );
+    }
+    assert!(!screen.contains("  a warning"), "{screen}");
+    let long = screen.lines().find(|line| line.starts_with("  xxx")).expect(&screen);
+    assert!(long.chars().count() == 80 && long.ends_with('…'), "{screen}");
+    let told = String::from_utf8(world.output(&["chat", "--yes", "go"]).stderr).unwrap();
+    assert!(told.contains(": only here\n") && told.contains("skill_run: exit 4"), "{told}");
+}

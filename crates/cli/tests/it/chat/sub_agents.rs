@@ -19,6 +19,15 @@ fn agent(fields: &str, prompt: &str) -> String {
     format!("---\ndescription: Reviews changes.\n{fields}---\n\n{prompt}\n")
 }
 
+/// A model whose sub-agent writes a report.
+fn model_that_reports() -> FakeModel {
+    FakeModel::start(vec![
+        Answer::call("write_file", json!({"file_path": "/report.md", "content": "Rotten."})),
+        Answer::text("I wrote a report."),
+        Answer::text("See report.md."),
+    ])
+}
+
 /// The names of the tools in a request.
 fn tools(request: &Value) -> Vec<String> {
     let tools = request["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -125,12 +134,7 @@ fn a_sub_agent_that_does_not_exist_is_replaced_and_everybody_is_told() {
 /// It is said once, even if the sub-agent asks something.
 #[test]
 fn a_person_is_told_that_the_sub_agent_of_a_skill_is_not_trusted() {
-    let write = json!({"file_path": "/report.md", "content": "Rotten."});
-    let model = FakeModel::start(vec![
-        Answer::call("write_file", write),
-        Answer::text("I wrote a report."),
-        Answer::text("See report.md."),
-    ]);
+    let model = model_that_reports();
     let world = world(&model);
     audit(&world, "agent: reviewer\n");
     world.file("project/.claude/agents/reviewer.md", &agent("name: reviewer\n", "Be quick."));
@@ -168,12 +172,7 @@ fn the_list_of_sub_agents_has_whole_paths() {
 
 #[test]
 fn a_question_of_a_typed_skill_reaches_the_person() {
-    let write = json!({"file_path": "/report.md", "content": "Rotten."});
-    let model = FakeModel::start(vec![
-        Answer::call("write_file", write),
-        Answer::text("I wrote a report."),
-        Answer::text("See report.md."),
-    ]);
+    let model = model_that_reports();
     let world = world(&model);
     audit(&world, "");
     let mut pty = begun(&world, &[], 72, 30);

@@ -27,6 +27,17 @@ fn text(world: &World, path: &str) -> Option<String> {
     std::fs::read_to_string(world.path(path)).ok()
 }
 
+/// A chat whose model made one run, which the person allowed.
+fn built(world: &World) -> Pty {
+    let pty = begun(world, &[], 100, 70);
+    pty.type_line("build it");
+    pty.wait_for("allow it?");
+    pty.type_line("y");
+    pty.wait_for("Built.");
+    at_prompt(&pty);
+    pty
+}
+
 #[test]
 fn case_115_a_run_writes_named_directories_and_never_protected_names() {
     let model =
@@ -49,6 +60,13 @@ fn case_115_a_run_writes_named_directories_and_never_protected_names() {
     assert!(pty.screen().contains(&gone), "{gone}:\n{}", pty.screen());
     let tools = model.requests()[0]["tools"].to_string();
     assert!(tools.contains("It may also write /project/dist."), "{tools}");
+    let prompt = model.requests()[0]["messages"][0].to_string();
+    assert!(
+        prompt.contains(
+            "They cannot change the project, except in `/project/dist`: let them write to `/work/out`"
+        ),
+        "{prompt}"
+    );
     let answer = last(&model.requests()[1]);
     assert!(answer.contains("kept"), "{answer}");
     for named in ["/project/dist/new.txt", "/project/dist/old.txt", "/project/dist/gone.txt"] {
@@ -92,12 +110,7 @@ fn case_115_a_run_writes_no_file_that_tools_protect() {
     let world = world(&model);
     writable(&world, &model, "[\"dist\"]");
     project(&world);
-    let mut pty = begun(&world, &[], 100, 70);
-    pty.type_line("build it");
-    pty.wait_for("allow it?");
-    pty.type_line("y");
-    pty.wait_for("Built.");
-    at_prompt(&pty);
+    let mut pty = built(&world);
     assert_eq!(text(&world, "project/dist/page.html").as_deref(), Some("good\n"));
     let answer = last(&model.requests()[1]);
     for name in
@@ -124,12 +137,7 @@ fn a_run_writes_into_no_root_of_skills() {
     project(&world);
     // It is not a skill yet, so no skill owns its files.
     world.file("project/dist/skills/half/run.sh", "mine\n").file("project/tools/mine.sh", "mine\n");
-    let mut pty = begun(&world, &[], 100, 70);
-    pty.type_line("build it");
-    pty.wait_for("allow it?");
-    pty.type_line("y");
-    pty.wait_for("Built.");
-    at_prompt(&pty);
+    let mut pty = built(&world);
     let answer = last(&model.requests()[1]);
     assert_eq!(text(&world, "project/dist/page.html").as_deref(), Some("good\n"), "{answer}");
     assert_eq!(text(&world, "project/dist/skills/half/run.sh").as_deref(), Some("mine\n"));
@@ -196,7 +204,65 @@ fn only_the_user_names_directories() {
     }
     configure(&world, &model.url(), "");
     world.file("project/prowess.toml", "[run]\nwritable = [\"dist\"]\n");
+    world.output(&["chat", "hello"]);
+    let prompt = model.requests()[0]["messages"][0].to_string();
+    assert!(prompt.contains("They cannot change the project: let them write"), "{prompt}");
     let output = world.output(&["chat", "--trust-project", "hello"]);
     let told = world.told(&output);
     assert!(output.status.code() == Some(2) && told.contains("run.writable"), "{told}");
+}
+
+#[test]
+fn a_person_learns_which_changes_were_not_copied_back() {
+    let plant = "cd /project/dist && echo evil > AGENTS.md && echo evil > .bashrc && echo new > new.txt";
+    let model = FakeModel::start(
+        (0..2).flat_map(|_| [runs(plant), Answer::text("Built.")]).chain([runs(plant)]).collect(),
+    );
+    let world = world(&model);
+    writable(&world, &model, "[\"dist\"]");
+    project(&world);
+    let dist = world.path("project/dist").display().to_string();
+    let output = world.output(&["chat", "--yes", "build it"]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    let protected =
+        format!("{dist}/AGENTS.md was not copied back to the project: commands never write this name");
+    assert!(told.contains(&protected), "{told}");
+    let kept = told.lines().find(|line| line.starts_with(&format!("{dist}/.bashrc was not copied back")));
+    let kept = kept.and_then(|line| line.split(" is at ").nth(1)).expect(&told);
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), "evil\n", "{told}");
+    let output = world.output(&["chat", "--yes", "--json", "build it"]);
+    let events = String::from_utf8(output.stdout).unwrap();
+    let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let is_told = |event: &Value| {
+        event["type"] == "note" && event["text"].as_str().is_some_and(|text| text.starts_with(&protected))
+    };
+    assert!(events.iter().any(is_told), "{events:?}");
+    let result = events.iter().find(|event| event["type"] == "result").unwrap();
+    let paths = result["data"]["not_copied_back"].as_array().unwrap().iter().map(|change| &change["path"]);
+    let mut paths: Vec<&str> = paths.filter_map(Value::as_str).collect();
+    // A directory lists its files in any order.
+    paths.sort_unstable();
+    assert_eq!(paths, [format!("{dist}/.bashrc"), format!("{dist}/AGENTS.md")], "{result}");
+}
+
+#[test]
+fn a_long_list_says_only_what_is_true_of_the_rest() {
+    let many = "cd /project/dist && rm old.txt gone.txt && for i in $(seq 1 30); do echo $i > $i.txt; done; \
+        for i in $(seq 1 3); do echo $i > /work/out/$i.txt; done";
+    let more = "cd /project/dist && for i in $(seq 1 130); do echo $i > more-$i.txt; done";
+    let model =
+        FakeModel::start(vec![runs(many), Answer::text("Built."), runs(more), Answer::text("Built.")]);
+    let world = world(&model);
+    writable(&world, &model, "[\"dist\"]");
+    project(&world);
+    let output = world.output(&["chat", "--yes", "build it"]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("20 more  created, changed or removed\n"), "{told}");
+    assert!(told.contains("3 more  in /") && told.contains("/ws/out\n"), "{told}");
+    let output = world.output(&["chat", "--yes", "--json", "build it"]);
+    let events = String::from_utf8(output.stdout).unwrap();
+    let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let made = events.into_iter().find(|event| event["type"] == "made").unwrap();
+    assert_eq!(made["left_out"], json!({"in_directory": 0, "elsewhere": 118, "saved": 0}), "{made}");
+    assert_eq!((&made["more"], &made["directory"]), (&json!(118), &Value::Null), "{made}");
 }

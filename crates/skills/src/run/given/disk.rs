@@ -5,14 +5,15 @@ use std::path::Path;
 use super::layout::Layout;
 use super::mention::{Files, Kind};
 
-/// The disks of this machine. Every call blocks.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Disk;
+/// The disks of this machine, as a model may know them: a file whose name it must not learn does not exist. Every call
+/// blocks.
+pub(super) struct KnownDisk<'a>(pub(super) &'a Layout<'a>);
 
-impl Files for Disk {
+impl Files for KnownDisk<'_> {
     fn kind(&self, path: &Path) -> Option<Kind> {
         let found = std::fs::metadata(path).ok()?;
-        Some(if found.is_dir() { Kind::Directory } else { Kind::File })
+        let kind = if found.is_dir() { Kind::Directory } else { Kind::File };
+        (!self.0.hides(path)).then_some(kind)
     }
 
     fn names(&self, directory: &Path, most: usize) -> Option<Vec<String>> {
@@ -20,28 +21,15 @@ impl Files for Disk {
         for entry in std::fs::read_dir(directory).ok()? {
             // A text cannot name a file whose name is not UTF-8.
             let Ok(name) = entry.ok()?.file_name().into_string() else { continue };
+            // A hidden name must not count either.
+            if self.0.hides(&directory.join(&name)) {
+                continue;
+            }
             if names.len() == most {
                 return None;
             }
             names.push(name);
         }
         Some(names)
-    }
-}
-
-/// The same, as a model knows it: patterns do not reveal files whose names it must not learn.
-pub(super) struct KnownDisk<'a>(pub(super) &'a Layout<'a>);
-
-impl Files for KnownDisk<'_> {
-    fn kind(&self, path: &Path) -> Option<Kind> {
-        Disk.kind(path)
-    }
-
-    fn names(&self, directory: &Path, most: usize) -> Option<Vec<String>> {
-        Disk.names(directory, most)
-    }
-
-    fn hides(&self, path: &Path) -> bool {
-        self.0.hides(path)
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct Layout<'a> {
     left: usize,
     /// How often entries that were looked at in vain do not count.
     free: usize,
+    /// Whether there is anything that a model must not learn of.
+    may_hide: bool,
     /// Paths that are named often lie in the same directories.
     real_paths: RefCell<RealPaths>,
     /// Everything that is given by its name.
@@ -106,11 +108,14 @@ impl<'a> Layout<'a> {
         // The project is the person's, and so is everything around it.
         let of_the_person = |place: &PathBuf| project.as_ref().is_some_and(|own| own.starts_with(place));
         let places = tree.prefixes().into_iter().map(|(_, place)| real_path(&place));
+        let policy = view.engine().permissions().policy();
+        let may_hide = policy.denies_anything() || view.visible().owners().has_hidden();
         Self {
             view,
             tree,
             kept: places.filter(|place| !of_the_person(place)).collect(),
-            policy: view.engine().permissions().policy(),
+            policy,
+            may_hide,
             own: given_to.map(directories),
             left: MAX_ENTRIES,
             free: MAX_FREE,
@@ -167,7 +172,8 @@ impl<'a> Layout<'a> {
 
     /// Whether a model must not learn that a path exists.
     pub(super) fn hides(&self, path: &Path) -> bool {
-        matches!(self.check(path), Err(BlockedGiven::Withheld { why, .. }) if !why.has_public_name())
+        self.may_hide
+            && matches!(self.check(path), Err(BlockedGiven::Withheld { why, .. }) if !why.has_public_name())
     }
 
     /// A person may give the files of the skill that they run, and those of skills that are not loaded.

@@ -24,14 +24,10 @@ pub(super) enum Kind {
 
 /// The file system, as the search for paths needs it.
 pub(super) trait Files {
-    /// What is at this path; `None` if there is nothing, or nothing that can be read.
+    /// What is at this path; `None` if there is nothing, nothing that can be read, or nothing that a model may know of.
     fn kind(&self, path: &Path) -> Option<Kind>;
     /// The names in a directory, at most `most`; `None` if there are more, or the directory cannot be read.
     fn names(&self, directory: &Path, most: usize) -> Option<Vec<String>>;
-    /// Whether nobody may learn from a pattern that this path exists.
-    fn hides(&self, _path: &Path) -> bool {
-        false
-    }
 }
 
 /// The paths that a request mentions, each once, in the order of their mention.
@@ -148,10 +144,26 @@ impl<'a> Search<'a> {
             }
         }
         let [_, plain] = words;
-        if let Some(path) = self.below(directory, &plain.names()) {
+        if let Some(path) = self.missing(directory, &plain.names()) {
             self.add_missing(path);
         }
         plain.length
+    }
+
+    /// The path that does not exist: the whole one, or in `missing/../plan.txt` its first part that does not.
+    fn missing(&mut self, top: &Path, names: &[String]) -> Option<PathBuf> {
+        let whole = self.below(top, names)?;
+        if self.kind(&whole).is_none() {
+            return Some(whole);
+        }
+        let mut at = top.to_owned();
+        for name in names.iter().take(MAX_DEPTH) {
+            at = self.child(top, &at, name)?;
+            if self.kind(&at).is_none() {
+                return Some(at);
+            }
+        }
+        None
     }
 
     /// The longest path that exists: `at`, and names from the text. Also returns how much of the text it is.
@@ -198,7 +210,8 @@ impl<'a> Search<'a> {
             ".." if at == top => None,
             ".." => {
                 let passed = at.to_owned();
-                if !self.found.passed.contains(&passed) && self.found.passed.len() < MAX_MENTIONS {
+                let is_new = !self.found.passed.contains(&passed) && self.found.passed.len() < MAX_MENTIONS;
+                if is_new && self.kind(&passed) == Some(Kind::Directory) {
                     self.found.passed.push(passed);
                 }
                 at.parent().map(Path::to_owned)
@@ -254,7 +267,7 @@ impl<'a> Search<'a> {
                 let children = listed.unwrap_or_else(|| vec![pattern::literal(name)]);
                 let children = children.iter().filter_map(|name| self.child(top, &at, name));
                 let children = children.collect::<Vec<_>>().into_iter();
-                let seen = children.filter(|path| self.kind(path).is_some() && !self.files.hides(path));
+                let seen = children.filter(|path| self.kind(path).is_some());
                 // One more than the most says that there are more.
                 next.extend(seen.take(MAX_MENTIONS + 1));
             }

@@ -13,6 +13,7 @@ mod review;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use prowess_base::places;
 use prowess_catalog::SkillEntry;
 use prowess_workspace::command::Mount;
 use prowess_workspace::tree::Tree;
@@ -118,9 +119,10 @@ fn find(
     if mentions.is_cut {
         warnings.push(RunWarning::NotLookedUp);
     }
-    let directory = directory.and_then(|path| tree.shown(&path));
+    warnings.extend(without_mounts(tree, request));
+    let shown_directory = directory.as_ref().and_then(|path| tree.shown(path));
     let seen = given.binds.into_iter().chain(writable).collect();
-    let review = Review::new(view, tree, request, seen, given.unlisted);
+    let review = Review::new(view, tree, request, directory, seen, given.unlisted);
     Ok(Given {
         mounts: given.mounts,
         paths: given.paths,
@@ -128,9 +130,31 @@ fn find(
         asks: given.asks,
         warnings,
         review: Some(Arc::new(review)),
-        directory,
+        directory: shown_directory,
         inputs,
     })
+}
+
+/// The places that a request calls by names that its commands do not see, because the sandbox level has no mounts.
+fn without_mounts(tree: &Tree, request: &RunRequest) -> Vec<RunWarning> {
+    if tree.has_own_names() {
+        return Vec::new();
+    }
+    let real_project = tree.project_directory().map(|real| real.to_string_lossy().into_owned());
+    let project = real_project.map(|real| (places::PROJECT, real));
+    let names = [(places::SKILLS, tree.skills()), (places::WORK, tree.work())].into_iter().chain(project);
+    let is_named = |place: &str| {
+        let mut texts = std::iter::once(&request.command).chain(request.env.values()).chain(&request.stdin);
+        texts.any(|text| !mention::named_below(place, text, 1).is_empty())
+    };
+    // A real path can begin like the name of a place.
+    let is_real = |name: &str, real: &str| {
+        Path::new(real).starts_with(name) || tree.project_directory().is_some_and(|own| own.starts_with(name))
+    };
+    names
+        .filter(|(name, real)| !is_real(name, real) && is_named(name))
+        .map(|(name, real)| RunWarning::NoAlias { link: name.to_owned(), target: real })
+        .collect()
 }
 
 /// The paths in texts of a request that only file tools open.

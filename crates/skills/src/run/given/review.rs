@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use prowess_workspace::tree::Tree;
 use prowess_workspace::{Level, RunReport, RunRequest, RunReview, RunWarning};
 
-use super::disk::Disk;
+use super::disk::KnownDisk;
 use super::layout::Layout;
 use super::mention::{Files as _, Search};
 use crate::view::SkillView;
@@ -24,6 +24,8 @@ pub(super) struct Review {
     view: SkillView,
     tree: Tree,
     command: String,
+    /// The local directory that the command ran in, if it is in one of the places.
+    directory: Option<PathBuf>,
     /// What the command saw of the places.
     seen: Vec<PathBuf>,
     /// Directories whose names the level `landlock` does not show.
@@ -35,14 +37,22 @@ impl Review {
         view: &SkillView,
         tree: &Tree,
         request: &RunRequest,
+        directory: Option<PathBuf>,
         seen: Vec<PathBuf>,
         unlisted: Vec<String>,
     ) -> Self {
-        Self { view: view.clone(), tree: tree.clone(), command: request.command.clone(), seen, unlisted }
+        let command = request.command.clone();
+        Self { view: view.clone(), tree: tree.clone(), command, directory, seen, unlisted }
     }
 
     /// The files of the project that a text names by their paths there, such as `plan.json`.
-    fn relative(&self, text: &str, is_name: impl Fn(&str) -> bool, directory: &Path) -> Vec<PathBuf> {
+    fn relative(
+        &self,
+        text: &str,
+        is_name: impl Fn(&str) -> bool,
+        directory: &Path,
+        disk: &KnownDisk<'_>,
+    ) -> Vec<PathBuf> {
         let Some(project) = self.tree.project_directory() else { return Vec::new() };
         let mut words = BTreeSet::new();
         for word in text.split(|c: char| c.is_whitespace() || "\"'`()[]{}<>|&;,=:".contains(c)) {
@@ -57,27 +67,28 @@ impl Review {
             }
         }
         // A file of this name in the command's own directory is the one that was meant.
-        let is_meant = |word: &&&str| Disk.kind(&directory.join(word)).is_none();
+        let is_meant = |word: &&&str| disk.kind(&directory.join(word)).is_none();
         let is_above = |word: &&&str| word.split('/').any(|name| name == "..");
         let missing = || words.iter().filter(|word| !is_above(word)).filter(is_meant);
         let in_project = missing().map(|word| project.join(word));
         // A command in a directory of the project names files from there, such as `../plan.json`.
         let from_here = words.iter().filter(|_| directory.starts_with(project)).filter(is_above);
         let from_here = from_here.filter_map(|word| below(project, &directory.join(word)));
-        in_project.chain(from_here).filter(|path| Disk.kind(path).is_some()).collect()
+        in_project.chain(from_here).filter(|path| disk.kind(path).is_some()).collect()
     }
 
     fn not_given(&self, report: &RunReport, directory: &Path) -> Vec<String> {
         let outputs = [excerpt(&report.stderr), excerpt(&report.stdout)].concat();
-        let mut search = Search::new(self.tree.prefixes(), &Disk);
+        let layout = Layout::new(&self.view, &self.tree, None);
+        let disk = KnownDisk(&layout);
+        let mut search = Search::new(self.tree.prefixes(), &disk);
         search.text(&self.command);
         search.text(&outputs);
         let mut paths = search.finish().existing;
-        paths.extend(self.relative(&excerpt(&self.command), |_| true, directory));
+        paths.extend(self.relative(&excerpt(&self.command), |_| true, directory, &disk));
         // In prose, a word without a dot or a slash is rarely a file.
         let looks_like_a_file = |word: &str| word.trim_start_matches('.').contains(['.', '/']);
-        paths.extend(self.relative(&outputs, looks_like_a_file, directory));
-        let layout = Layout::new(&self.view, &self.tree, None);
+        paths.extend(self.relative(&outputs, looks_like_a_file, directory, &disk));
         let mut shown = Vec::new();
         for path in paths {
             let is_seen = self.seen.iter().any(|seen| path.starts_with(seen));
@@ -102,10 +113,8 @@ impl RunReview for Review {
         if report.sandbox.level == Level::Landlock && !self.unlisted.is_empty() {
             warnings.push(RunWarning::NotListable { paths: self.unlisted.clone() });
         }
-        if report.exit_code != 0 {
-            let paths = self.not_given(report, directory);
-            warnings.extend((!paths.is_empty()).then_some(RunWarning::NotGiven { paths }));
-        }
+        let paths = self.not_given(report, self.directory.as_deref().unwrap_or(directory));
+        warnings.extend((!paths.is_empty()).then_some(RunWarning::NotGiven { paths }));
         warnings
     }
 }

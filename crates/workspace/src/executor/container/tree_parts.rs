@@ -52,7 +52,9 @@ pub(super) fn make(directory: &OwnedFd, path: &Path, command: &Command) -> io::R
         symlinkat(format!("{WORK}/{part}"), &earlier, part)?;
     }
     symlinkat(SKILLS, &earlier, "skills")?;
-    for (number, mount) in command.mounts.iter().enumerate().filter(|(_, mount)| mount.source.is_empty()) {
+    for (number, mount) in
+        command.mounts.iter().enumerate().filter(|(_, mount)| mount.source.path().is_none())
+    {
         let empty = parts.add(&format!("empty-{number}"), &mount.at)?;
         make_mount_points(&empty, &mount.at, &command.mounts)?;
     }

@@ -40,6 +40,17 @@ pub(super) mod descriptor {
 /// The size of `/dev/shm`, in bytes.
 const SHARED_MEMORY: u64 = 16 * 1024 * 1024;
 
+/// Directories of the system that no command can do without.
+const NEEDED: [&str; 8] = [
+    "/usr/bin",
+    "/usr/sbin",
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/usr/libx32",
+    "/usr/local/bin",
+    "/usr/local/lib",
+];
 /// The size of a directory that hides another, in bytes. Nothing is written to it.
 const EMPTY_SIZE: &str = "4096";
 
@@ -165,10 +176,13 @@ impl Profile<'_> {
     }
 
     /// The real paths of projects in a directory of the system, such as `/usr/src`. A command would see everything in them, so
-    /// something empty is mounted over them.
+    /// something empty is mounted over them, unless commands need files there.
     fn projects_in_the_system(&self) -> impl Iterator<Item = &str> {
         let is_below = |path: &Path| {
+            let is_needed = |needed: &Path| needed.starts_with(path) || path.starts_with(needed);
             self.system.bound.iter().any(|bound| path.starts_with(bound) && path != bound.as_path())
+                && !NEEDED.map(Path::new).into_iter().any(is_needed)
+                && !self.prefixes.iter().any(|prefix| prefix.starts_with(path))
         };
         let projects = self.aliases.iter().filter(|(_, target)| target == PROJECT);
         projects.map(|(link, _)| link.as_str()).filter(move |link| is_below(Path::new(link)))
@@ -345,6 +359,38 @@ mod tests {
         let writable: Vec<&str> = arguments.lines().filter(|line| line.starts_with("--bind ")).collect();
         assert_eq!(writable, ["--bind /srv/hooks /own"]);
         assert!(arguments.contains("--ro-bind /srv/w1/out /work/out\n"), "{arguments}");
+    }
+
+    #[test]
+    fn a_project_in_the_system_is_hidden_unless_commands_need_its_files() {
+        let hides = |project: &str, prefixes: &[PathBuf]| {
+            let aliases = [(project.to_owned(), PROJECT.to_owned())];
+            let profile = Profile {
+                level: Level::Bwrap,
+                system: &system(),
+                reach: &Reach::default(),
+                prefixes,
+                workspace: None,
+                apart: None,
+                skills: &[],
+                read_only: Vec::new(),
+                mounts: &[],
+                aliases: &aliases,
+                variables: &BTreeMap::new(),
+                directory: "/".into(),
+                temporary_bytes: 1024,
+                filter: true,
+                bridged: false,
+            };
+            text(&profile.arguments()).contains(&format!("--tmpfs {project}\n"))
+        };
+        for project in ["/usr/src/app", "/usr/share/app", "/usr/local/src", "/usr/local/share/a"] {
+            assert!(hides(project, &[]), "{project}");
+        }
+        for project in ["/usr", "/usr/bin", "/usr/local", "/usr/lib/app", "/usr/local/bin", "/home/a/p"] {
+            assert!(!hides(project, &[]), "{project}");
+        }
+        assert!(!hides("/usr/share/app", &["/usr/share/app/python".into()]));
     }
 
     #[test]

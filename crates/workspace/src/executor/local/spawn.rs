@@ -8,9 +8,9 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
 use nix::sys::signal::SigSet;
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{MemfdFlags, OFlags, SealFlags};
 use rustix::io::fcntl_dupfd_cloexec;
-use rustix::process::Pid;
+use rustix::process::{Pid, Resource, getrlimit};
 
 /// The first number for copies of descriptors, so that none is where the program expects another.
 const ABOVE: RawFd = 64;
@@ -57,10 +57,17 @@ pub(super) fn spawn_without(
     // The parent of this process, or a library, may have left descriptors open for children. The copies are closed
     // when the program starts.
     let is_given = |number: &RawFd| descriptors.iter().any(|(_, given)| given == number);
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let free = (3..).filter(|number| !in_use.contains(number)).take(MARGIN);
     for number in in_use.range(3..).copied().chain(free).filter(|number| !is_given(number)) {
-        // A number beyond the limit of this process cannot be closed by the program that is started.
-        let _ = actions.add_close(number);
+        // A number above the limit of this process cannot be closed like this.
+        if u64::try_from(number).is_ok_and(|number| number < limit) {
+            actions.add_close(number)?;
+        } else if in_use.contains(&number) && !closes_itself(number) {
+            return Err(io::Error::other(format!(
+                "descriptor {number} is open for other programs and above the limit of open files; raise the limit (ulimit -n)"
+            )));
+        }
     }
     let mut attributes = PosixSpawnAttr::init()?;
     let mut flags = PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF;
@@ -78,6 +85,18 @@ pub(super) fn spawn_without(
         .collect::<Result<_, _>>()?;
     let pid = posix_spawn(program.as_c_str(), &actions, &attributes, &line, &environment)?;
     Pid::from_raw(pid.as_raw()).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// Whether a descriptor is closed when another program starts. One that nobody knows about is not.
+fn closes_itself(number: RawFd) -> bool {
+    let text = match std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")) {
+        Ok(text) => text,
+        // It was closed meanwhile.
+        Err(error) => return error.kind() == io::ErrorKind::NotFound,
+    };
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).unwrap_or(0);
+    OFlags::from_bits_retain(flags).contains(OFlags::CLOEXEC)
 }
 
 /// The descriptors in use.
