@@ -39,8 +39,10 @@ fn a_model_finds_and_loads_a_skill_that_the_overview_leaves_out() {
     let requests = model.requests();
     assert_eq!(requests.len(), 3, "{told}");
     let first = system(&requests[0]);
-    assert!(first.contains(&format!("{} skills: use `search_skills`", SKILLS + 1)), "{first}");
-    assert!(first.len() < 4 * 4_000, "{} characters", first.len());
+    assert!(first.contains(&format!("User ({}): mend-canvas, task-0, task-1, ", SKILLS + 1)), "{first}");
+    assert!(first.contains("use `search_skills` to find skills by what they do"), "{first}");
+    assert!(!first.contains("Does the task"), "{first}");
+    assert!(first.len() < 4 * 5_000, "{} characters", first.len());
     // The first hit, with the call that loads it.
     let found = last(&requests[1]);
     assert!(found.starts_with("\"- **mend-canvas**: Repairs torn sails"), "{found}");
