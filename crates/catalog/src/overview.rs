@@ -11,11 +11,16 @@ use prowess_base::tokens::estimate_tokens;
 pub use self::fit::OverviewBudget;
 
 use crate::catalog::SkillEntry;
-use crate::fields::MAX_DESCRIPTION_CHARS;
+use crate::fields::{MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS};
 use crate::resource::ResourceCounts;
 use crate::root::{Root, Trust};
 use crate::untrusted::{emphasised, prompt_line, quoted, xml};
 use crate::view::CatalogView;
+
+/// The most characters of an argument hint, or of the name of a tool.
+const MAX_HINT_CHARS: usize = 200;
+/// The most tools of a skill that are listed.
+const MAX_TOOLS: usize = 40;
 
 /// How a model gets a skill's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,7 +268,7 @@ fn write_entry(
     for (label, value) in annotations {
         if let Some(value) = value.as_deref().filter(|value| !value.is_empty()) {
             text.extend([if is_first { " (" } else { ", " }, label]);
-            prompt_line(value, text);
+            prompt_line(&cut(value, MAX_COMPATIBILITY_CHARS), text);
             is_first = false;
         }
     }
@@ -275,9 +280,12 @@ fn write_entry(
     }
     if !skill.allowed_tools.is_empty() {
         text.push_str("\n  -> Recommended tools: ");
-        for (at, tool) in skill.allowed_tools.iter().enumerate() {
+        for (at, tool) in skill.allowed_tools.iter().take(MAX_TOOLS).enumerate() {
             text.push_str(if at == 0 { "" } else { ", " });
-            prompt_line(tool, text);
+            prompt_line(&cut(tool, MAX_HINT_CHARS), text);
+        }
+        if skill.allowed_tools.len() > MAX_TOOLS {
+            text.push_str(", …");
         }
     }
     if let Some(counts) = resources(entry).filter(|counts| !counts.0.is_empty()) {
@@ -313,7 +321,7 @@ fn write_activation(entry: &SkillEntry, activation: Activation<'_>, text: &mut S
     text.push('"');
     if let Some(hint) = hint {
         text.push_str(", args=\"");
-        quoted(hint, text);
+        quoted(&cut(hint, MAX_HINT_CHARS), text);
         text.push('"');
     }
     text.push_str(")` to read full instructions");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use prowess_catalog::overview::{Activation, OverviewBudget, Rendered, list};
+use prowess_catalog::overview::{Activation, ManualSkills, OverviewBudget, Rendered, list};
 use prowess_catalog::resource::ResourceCounts;
 use prowess_catalog::section::SectionTemplate;
 use prowess_catalog::untrusted::code_text;
@@ -87,7 +87,14 @@ impl SkillView {
         let view = self.offered();
         let xml = view.overview_xml();
         match self.overview_budget() {
-            Some(budget) if xml.tokens > budget.tokens => self.overview_of(&view).text,
+            Some(budget) if xml.tokens > budget.tokens => {
+                // The description of a tool does not depend on what is loaded, and lists no manual skills.
+                let mut options = self.overview_options();
+                options.loaded.clear();
+                options.manual = ManualSkills::Hidden;
+                options.budget = Some(budget);
+                view.overview(&options).text
+            }
             _ => xml.text,
         }
     }

@@ -1,6 +1,5 @@
 //! Searches the skills for a model.
 
-use prowess_catalog::CatalogView;
 use prowess_catalog::untrusted::code_text;
 use serde_json::json;
 
@@ -12,6 +11,8 @@ use crate::view::SkillView;
 const DEFAULT_HITS: usize = 10;
 /// The most skills that an answer lists.
 const MAX_HITS: usize = 50;
+/// The most bytes of an answer, except for its first skill.
+const MAX_ANSWER_BYTES: usize = 24 * 1024;
 
 impl SkillView {
     /// The skills that match a query, best first: those of the overview, also if the overview has no room for them.
@@ -39,10 +40,21 @@ impl SkillView {
         hits.retain(|hit| may_load(hit.entry.skill.name.as_str()));
         let found = hits.len();
         hits.truncate(limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS));
+        let mut lines = Vec::new();
+        let mut room = MAX_ANSWER_BYTES;
+        for hit in &hits {
+            let line = self.overview_of_entries(std::iter::once(&*hit.entry));
+            if line.len() > room && !lines.is_empty() {
+                break;
+            }
+            room = room.saturating_sub(line.len());
+            lines.push(line);
+        }
+        hits.truncate(lines.len());
         let names: Vec<&str> = hits.iter().map(|hit| hit.entry.skill.name.as_str()).collect();
         let data = json!({"skills": names, "found": found});
         let text = if hits.is_empty() {
-            none_found(&offered, query)
+            none_found(self.offered_names().len(), query)
         } else {
             let list = self.overview_of_entries(hits.iter().map(|hit| &*hit.entry));
             let more = match found - hits.len() {
@@ -57,8 +69,7 @@ impl SkillView {
     }
 }
 
-fn none_found(offered: &CatalogView, query: &str) -> String {
-    let all = offered.entries().len();
+fn none_found(all: usize, query: &str) -> String {
     format!(
         "None of the {all} skills matches \"{}\". Search with other words, such as the name of a tool, a file format or a \
          task.",

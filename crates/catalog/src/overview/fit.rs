@@ -7,6 +7,7 @@ use prowess_base::tokens::estimate_tokens;
 
 use super::{Activation, OverviewOptions, full_description, list};
 use crate::catalog::SkillEntry;
+use crate::fields::MAX_DESCRIPTION_CHARS;
 use crate::resource::ResourceCounts;
 use crate::root::RootKind;
 use crate::untrusted::{emphasised, prompt_line};
@@ -39,7 +40,7 @@ const TOKEN: usize = 4;
 /// options.budget = Some(OverviewBudget::new(400, "search_skills"));
 /// let overview = catalog.view_all().overview(&options);
 /// assert!(overview.tokens <= 400);
-/// assert!(overview.text.contains("500 more skills: use `search_skills`"));
+/// assert!(overview.text.contains("500 skills: use `search_skills`"));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -58,6 +59,10 @@ impl<'a> OverviewBudget<'a> {
     #[must_use]
     pub fn new(tokens: usize, search: &'a str) -> Self {
         Self { tokens, search, first: Vec::new() }
+    }
+
+    fn characters(&self) -> usize {
+        self.tokens.saturating_mul(TOKEN)
     }
 }
 
@@ -79,8 +84,9 @@ pub(super) fn fitted(
     let first = entries.iter().take_while(|entry| rank(entry) < usize::MAX).count();
     let overview = Overview { entries: &entries, first, options, budget };
     // Rendering thousands of skills in full only to see that they do not fit would take milliseconds.
-    let least: usize = entries.iter().map(|entry| entry.skill.description.len() / 4).sum();
-    let full = (least <= budget.tokens * TOKEN).then(|| list(entries.iter().copied(), options, resources));
+    let least = |entry: &&SkillEntry| (entry.skill.description.len() / 4).min(MAX_DESCRIPTION_CHARS);
+    let least: usize = entries.iter().map(least).sum();
+    let full = (least <= budget.characters()).then(|| list(entries.iter().copied(), options, resources));
     full.filter(|text| overview.fits(text)).unwrap_or_else(|| overview.shorter())
 }
 
@@ -109,13 +115,15 @@ impl Overview<'_> {
     /// One line for each skill, with descriptions as long as there is room for.
     fn lines_that_fit(&self) -> Option<String> {
         let lines: Vec<Line> = self.entries.iter().map(|entry| self.line(entry)).collect();
-        let whole = self.joined(&lines, usize::MAX);
-        let text = format!("{whole}\n\n{}", self.how_to_load());
-        if self.fits(&text) {
-            return Some(text);
+        let needed: usize = lines.iter().map(|line| line.length(usize::MAX)).sum();
+        if needed <= self.budget.characters() {
+            let text = format!("{}\n\n{}", self.joined(&lines, usize::MAX), self.how_to_load());
+            if self.fits(&text) {
+                return Some(text);
+            }
         }
         let note = format!("\n\n{} {}", self.how_to_load(), self.shortened_note());
-        let room = (self.budget.tokens * TOKEN).checked_sub(note.chars().count())?;
+        let room = self.budget.characters().checked_sub(note.chars().count())?;
         let length = longest(&lines, room)?;
         let text = format!("{}{note}", self.joined(&lines, length));
         self.fits(&text).then_some(text)
@@ -148,7 +156,7 @@ impl Overview<'_> {
     /// The first skills as lines, as many as fit in half of the budget, and how many others there are.
     fn counts(&self) -> String {
         let mut lines = Vec::new();
-        let mut room = self.budget.tokens / 2 * TOKEN;
+        let mut room = self.budget.characters() / 2;
         for entry in &self.entries[..self.first] {
             let line = self.line(entry);
             let Some(left) = room.checked_sub(line.length(SHORTEST)) else { break };
@@ -167,8 +175,11 @@ impl Overview<'_> {
         let mut most = groups.len().min(MAX_GROUPS);
         loop {
             let text = self.counted(&first, rest.len(), &groups[..most]);
-            if most == 0 || self.fits(&text) {
+            if self.fits(&text) {
                 return text;
+            }
+            if most == 0 {
+                return self.counted("", self.entries.len(), &[]);
             }
             most -= most.div_ceil(8);
         }
@@ -204,7 +215,7 @@ impl Overview<'_> {
         if lines.is_empty() {
             return Some(String::new());
         }
-        Some(self.joined(&lines, longest(&lines, room * TOKEN)?))
+        Some(self.joined(&lines, longest(&lines, room.saturating_mul(TOKEN))?))
     }
 
     fn line(&self, entry: &SkillEntry) -> Line {
@@ -222,7 +233,8 @@ impl Overview<'_> {
         }
         let mut description = String::new();
         prompt_line(&full_description(entry), &mut description);
-        Line { fixed: head.chars().count() + tail.chars().count() + 1, head, description, tail }
+        let fixed = head.chars().count() + tail.chars().count() + 1;
+        Line { fixed, characters: description.chars().count(), head, description, tail }
     }
 
     fn marked_name(&self, entry: &SkillEntry) -> String {
@@ -232,8 +244,12 @@ impl Overview<'_> {
     }
 
     fn marks(&self, entry: &SkillEntry) -> &'static str {
+        let takes_arguments =
+            matches!(self.options.activation, Activation::Tool(_) | Activation::Tools { .. })
+                && entry.skill.extensions.argument_hint.is_some();
         match (self.options.loaded.contains(entry.skill.name.as_str()), entry.skill.is_model_invocable()) {
             (true, _) => " [Loaded]",
+            (false, true) if takes_arguments => " (takes arguments)",
             (false, true) => "",
             (false, false) => " (Manual only)",
         }
@@ -284,13 +300,15 @@ struct Line {
     tail: String,
     /// The characters that it has without its description.
     fixed: usize,
+    /// The characters of its description.
+    characters: usize,
 }
 
 impl Line {
     /// The characters that it has with a description of at most this many characters. A cut description ends with one more
     /// character.
     fn length(&self, most: usize) -> usize {
-        self.fixed + self.description.chars().count().min(most.saturating_add(1))
+        self.fixed + self.characters.min(most.saturating_add(1))
     }
 }
 
@@ -300,7 +318,7 @@ fn longest(lines: &[Line], room: usize) -> Option<usize> {
     if needed(SHORTEST) > room {
         return None;
     }
-    let most = lines.iter().map(|line| line.description.chars().count()).max().unwrap_or(0);
+    let most = lines.iter().map(|line| line.characters).max().unwrap_or(0);
     let (mut low, mut high) = (SHORTEST, most.max(SHORTEST));
     while low < high {
         let middle = (low + high).div_ceil(2);

@@ -18,7 +18,7 @@ pub const MAX_WORDS: usize = 256;
 pub const MAX_FIELD_BYTES: usize = 8 * 1024;
 
 /// How many different words of all skills are indexed. 5,000 real skills have about 9,000. Words of names are indexed first,
-/// and always: a skill with strange words cannot hide another one.
+/// and always: a skill with strange words never hides the name of another one.
 pub const MAX_VOCABULARY: usize = 100_000;
 
 /// How prominent one word of a text is. Prominence is counted in quarters of a word.
@@ -31,7 +31,8 @@ const ASIDE: u16 = 2;
 /// The search index of a catalog. [`Catalog::index`](crate::Catalog::index) builds it.
 ///
 /// It covers every skill that a view can contain. A search uses only the skills of its view, also for statistics such as how
-/// rare a word is. So the result is the same as if the catalog had no other skills.
+/// rare a word is. So the result is the same as if the catalog had no other skills, unless all skills have more than
+/// [`MAX_VOCABULARY`] words.
 #[derive(Clone, PartialEq)]
 pub struct Index {
     /// The length of each skill's description, in quarters of a word.

@@ -39,6 +39,8 @@ const JOINED_WEIGHT: f32 = 0.8;
 const SHORTEST_JOINED: usize = 6;
 /// How much a match with a related word counts.
 const RELATED_WEIGHT: f32 = 0.7;
+/// For how many unknown words of a query similar words are looked for. This takes the most time.
+const MAX_UNKNOWN_WORDS: usize = 12;
 /// How much a function word counts.
 const FUNCTION_WEIGHT: f32 = 0.2;
 
@@ -93,7 +95,7 @@ impl Wanted {
 
 /// The places in the view of the skills that match `query`, with their scores, best first.
 pub(super) fn rank(index: &Index, members: &Members, query: &str) -> Vec<(u32, f32)> {
-    let mut ranking = Ranking { index, members, rarities: HashMap::new() };
+    let mut ranking = Ranking { index, members, rarities: HashMap::new(), similar_left: MAX_UNKNOWN_WORDS };
     let words = query_words(query);
     let mut roles = roles(&words);
     if roles.iter().all(|role| *role != Role::Content) {
@@ -144,6 +146,8 @@ struct Ranking<'a> {
     members: &'a Members,
     /// How rare the stems are that were looked at.
     rarities: HashMap<u32, f32>,
+    /// For how many more words similar words are looked for.
+    similar_left: usize,
 }
 
 impl Ranking<'_> {
@@ -206,7 +210,8 @@ impl Ranking<'_> {
         if own.is_none() {
             self.add_parts(&words[at], &mut wanted);
             self.add_prefixed(&words[at], &mut wanted);
-            if !is_related {
+            if !is_related && self.similar_left > 0 {
+                self.similar_left -= 1;
                 self.add_similar(&words[at], &stems[at], &mut wanted);
             }
         }

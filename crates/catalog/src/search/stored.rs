@@ -6,12 +6,15 @@
 use super::index::{Index, Occurrence, digest_of_texts};
 use super::number_of;
 use super::vocabulary::Vocabulary;
+use super::words::MAX_WORD;
 use crate::catalog::Catalog;
 use crate::digest::Digest;
 
 /// The first bytes of a stored index. Change them when the format, or the way in which texts become words, changes.
 const FORMAT: &[u8] = b"prowess search index 1\n";
 const DIGEST: usize = 32;
+/// The longest stem, in bytes. A word has at most [`MAX_WORD`] characters, and folding can make a few more.
+const MAX_STEM_BYTES: usize = 8 * MAX_WORD;
 
 impl Index {
     /// The index as bytes, for [`Catalog::use_index`].
@@ -60,15 +63,19 @@ impl Index {
         }
         let mut rest = stored.strip_prefix(FORMAT)?;
         let texts = Digest::from_bytes(*take(&mut rest, DIGEST)?.first_chunk()?);
-        // Every number takes at least a byte, so a false count reserves no more memory than the bytes themselves have.
+        // Every number takes at least a byte.
         let skills = number(&mut rest).filter(|count| *count as usize <= rest.len())?;
         let lengths = (0..skills).map(|_| number(&mut rest)).collect::<Option<Vec<u32>>>()?;
         let count = number(&mut rest).filter(|count| *count as usize <= rest.len())?;
-        let mut stems: Vec<String> = Vec::with_capacity(count as usize);
-        let (mut ends, mut occurrences) = (Vec::with_capacity(count as usize), Vec::new());
+        let mut stems: Vec<String> = Vec::new();
+        let (mut ends, mut occurrences) = (Vec::new(), Vec::new());
         for _ in 0..count {
             let shared = number(&mut rest)? as usize;
             let length = number(&mut rest)? as usize;
+            // Without a bound, words that share their beginnings with the words before them would take much memory.
+            if shared.checked_add(length)? > MAX_STEM_BYTES {
+                return None;
+            }
             let before = stems.last().map_or("", String::as_str);
             let mut stem = before.as_bytes().get(..shared)?.to_vec();
             stem.extend_from_slice(take(&mut rest, length)?);

@@ -120,6 +120,10 @@ impl Vocabulary {
             for &number in self.words_with(*trigram) {
                 if let Some(count) = counts.get_mut(number as usize) {
                     if *count == 0 {
+                        // Words that nobody may know of must not crowd out others.
+                        if !accept(number) {
+                            continue;
+                        }
                         touched.push(number);
                     }
                     *count = count.saturating_add(1);
@@ -150,7 +154,7 @@ impl Vocabulary {
                 }
                 None => continue,
             };
-            if other != word && accept(number) {
+            if other != word {
                 similar.push(found);
             }
         }

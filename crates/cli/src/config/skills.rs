@@ -16,10 +16,10 @@ section! {
         /// More directories with skills, as absolute paths or with a leading `~/`. `SKILLS_ROOT` and `--root` take
         /// precedence over them.
         User roots: Vec<Parsed<FullPath>> = EMPTY,
-        /// How many tokens the list of skills in the prompt of `prowess chat` can have. If it would have more, it is
-        /// shortened, and the model searches the skills instead. Without this setting: 4,000 tokens, or 4 % of
-        /// `model.context_window` if that is less.
-        User overview_budget: Option<Whole>,
+        /// How many tokens the list of skills in the prompt of `prowess chat`, or in the instructions of `prowess mcp`, can
+        /// have. If it would have more, it is shortened, and the model searches the skills instead. Without this setting:
+        /// 4,000 tokens, or in a chat 4 % of `model.context_window` if that is less.
+        User overview_budget: Option<Whole<100>>,
         /// How many skills can be loaded at once.
         All max_loaded_skills: Whole = DEFAULT_MAX_LOADED_SKILLS,
         /// How many tokens all loaded skills can have together. Without it, there is no limit.
@@ -57,6 +57,8 @@ section! {
 
 /// The most tokens of the overview, if nobody sets another number.
 const OVERVIEW_BUDGET: usize = 4_000;
+/// The fewest tokens in which an overview says how to find skills.
+const LEAST_OVERVIEW: usize = 100;
 /// The part of the context window that the overview may take, if nobody sets a number: one of so many.
 const OVERVIEW_PART: usize = 25;
 
@@ -65,7 +67,7 @@ impl SkillSettings {
     pub(crate) fn overview_tokens(&self, window: Option<u64>) -> usize {
         let part =
             window.map_or(usize::MAX, |window| usize::try_from(window).unwrap_or(usize::MAX) / OVERVIEW_PART);
-        self.overview_budget.map_or(OVERVIEW_BUDGET.min(part), Whole::size)
+        self.overview_budget.map_or(OVERVIEW_BUDGET.min(part).max(LEAST_OVERVIEW), Whole::size)
     }
 
     /// Puts what is set for every surface into the options of a session. The lifetime is missing: not every surface

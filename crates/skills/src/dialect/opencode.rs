@@ -17,7 +17,7 @@ pub(super) static TABLE: DialectTable = DialectTable {
             name: LOAD_TOOLS.load,
             signature: Signature::Load,
             describe: describe_load,
-            skill: Some("The name of the skill, as in `available_skills`."),
+            skill: Some("The name of the skill, as in the list of skills."),
         },
         ToolEntry {
             name: "skill_with_args",
