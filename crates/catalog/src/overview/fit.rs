@@ -196,7 +196,7 @@ impl Overview<'_> {
             let grouped: usize = groups.iter().map(|(_, count)| count).sum();
             text.push_str(" By the first word of their names:");
             for (name, count) in groups {
-                text.push_str(" ");
+                text.push(' ');
                 prompt_line(name, &mut text);
                 text.push_str(&format!(" {count},"));
             }

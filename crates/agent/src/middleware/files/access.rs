@@ -210,12 +210,12 @@ impl FileAccess<'_> {
     }
 
     /// Refuses a path that a rule denies to read, whether there is a file or not.
-    pub(super) fn check_may_look(&self, path: &VirtualPath, target: &Target) -> Result<(), Stop> {
+    pub(super) fn check_may_look(&self, path: &VirtualPath, target: &Target) -> Result<(), BackendError> {
         if self.decision(&about(Kind::READ, path, target)) != Decision::Deny {
             return Ok(());
         }
         let reason = "a rule denies to read it, so nobody could compare the two files".to_owned();
-        Err(BackendError::PermissionDenied { path: self.backend.known_as(path), reason }.into())
+        Err(BackendError::PermissionDenied { path: self.backend.known_as(path), reason })
     }
 
     /// Asks to write a copy. A reply counts for its bytes only, so there is no "always".
