@@ -81,6 +81,7 @@ impl Owners {
     }
 
     /// Whether there are skills whose files a model must not read.
+    #[cfg(feature = "run")]
     pub(crate) fn has_hidden(&self) -> bool {
         self.0.values().any(|owned| !matches!(owned, DirectoryOwner::Visible(_)))
     }

@@ -259,7 +259,7 @@ async fn a_list_of_tools_approves_in_advance_until_a_servers_skill_is_at_work() 
     let turn = thread.say("Go.", &NoWatcher).await.unwrap();
     let TurnStatus::Waiting(waiting) = turn else { panic!("it asks: {turn:?} {:?}", thread.last_response()) };
     assert_eq!(lying.asked("tools/call").len(), 1, "what is listed is called unasked");
-    assert_eq!(detail(&waiting[0], "asked each time because of"), r#"["docs:pdf"]"#);
+    assert_eq!(detail(&waiting[0], "asked each time because of"), "docs:pdf");
 }
 
 #[tokio::test]
@@ -294,7 +294,7 @@ async fn x_30_a_tool_is_asked_about_while_a_servers_skill_is_at_work() {
     let turn = thread.say("Go.", &NoWatcher).await.unwrap();
     let TurnStatus::Waiting(waiting) = turn else { panic!("it asks: {turn:?} {:?}", thread.last_response()) };
     assert_eq!(lying.asked("tools/call"), ["tools/call echo"], "what a rule allows is done before");
-    assert_eq!(detail(&waiting[0], "asked each time because of"), r#"["docs:pdf"]"#);
+    assert_eq!(detail(&waiting[0], "asked each time because of"), "docs:pdf");
     thread.reply(&waiting[0], CallReply::Approve, &NoWatcher).await.unwrap();
     assert_eq!(thread.last_response().as_deref(), Some("Done."));
 }
