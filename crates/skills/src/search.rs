@@ -56,14 +56,11 @@ impl SkillView {
         let text = if hits.is_empty() {
             none_found(self.offered_names().len(), query)
         } else {
-            let list = self.overview_of_entries(hits.iter().map(|hit| &*hit.entry));
             let more = match found - hits.len() {
                 0 => String::new(),
-                more => format!(
-                    "\n\n{more} more match less well. Search with other words, or with a higher `limit`."
-                ),
+                more => format!("\n\n{more} more match less well. To find others, search with other words."),
             };
-            format!("{list}{more}")
+            format!("{}{more}", lines.join("\n"))
         };
         SkillAnswer { text, data: Some(data), ..SkillAnswer::default() }
     }
