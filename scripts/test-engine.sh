@@ -77,6 +77,19 @@ build_image() (
     --change 'ENV BASH_ENV=/etc/leaked' --change 'VOLUME /srv/volume' - "$image" >/dev/null
 )
 
+# Containers of a killed engine may be impossible to remove, and every executor tries it again. So an engine starts
+# without containers, unless an engine of another checkout runs.
+remove_containers() {
+  [ -d "$at/storage" ] || return 0
+  local other
+  for other in "$at"/service-*.pid; do
+    [ -e "$other" ] && grep -qs "prowess-test-engine" "/proc/$(cat "$other")/cmdline" && return
+  done
+  timeout 60 "${engine[@]}" rm --all --force --time 0 >/dev/null 2>&1 && return
+  awk -v at="$at/" 'index($2, at) == 1 { print $2 }' /proc/mounts | sort -r | xargs -r umount --lazy
+  rm -rf "$at/storage" "$at/run"
+}
+
 answers() { podman --url "unix://$socket" version; }
 
 start() {
@@ -91,6 +104,7 @@ start() {
   fi
   install_engine
   configure
+  answers >/dev/null 2>&1 || remove_containers
   build_image
   if ! answers >/dev/null 2>&1; then
     rm -f "$socket"

@@ -107,17 +107,23 @@ impl<'a> Instance<'a> {
     }
 }
 
-/// Removes a container, running or not. It is no error if it is gone.
+/// Removes a container, running or not. If that fails, it tries again: another process may be removing the container.
 pub(super) async fn remove(docker: &Docker, name: &str) -> Result<(), Error> {
     let mut tries = 0;
     loop {
-        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-        match docker.remove_container(name, Some(options)).await {
-            Ok(()) | Err(Error::DockerResponseServerError { status_code: 404, .. }) => return Ok(()),
-            // Another process may be removing it.
+        match try_remove(docker, name).await {
             Err(_) if tries < REMOVALS => tries += 1,
-            Err(error) => return Err(error),
+            result => return result,
         }
         sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Tries once to remove a container, running or not. It is no error if it is gone.
+pub(super) async fn try_remove(docker: &Docker, name: &str) -> Result<(), Error> {
+    let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+    match docker.remove_container(name, Some(options)).await {
+        Ok(()) | Err(Error::DockerResponseServerError { status_code: 404, .. }) => Ok(()),
+        Err(error) => Err(error),
     }
 }

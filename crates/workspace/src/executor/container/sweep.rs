@@ -23,7 +23,7 @@ pub(super) async fn sweep(docker: &Docker, own: &Owner) {
         if let (Some(owner), Some(id)) = (owner, one.id)
             && own.knows_dead(&owner)
         {
-            let _ = instance::remove(docker, &id).await;
+            let _ = instance::try_remove(docker, &id).await;
         }
     }
 }
