@@ -4,11 +4,12 @@
 # make demo-svg     docs/demo.svg, recorded again
 # make test-clients whole conversations in Codex and opencode, which take a gigabyte
 # make workflows    whole work flows with skills of strangers, in WILD_SKILLS=DIRECTORY
+# make small-window a conversation with thousands of skills, in SKILLS=DIRECTORY, in a window of 16,000 tokens
 
 CARGO ?= cargo
 PROWESS = $(or $(CARGO_TARGET_DIR),target)/debug/prowess
 
-.PHONY: test demo demo-svg components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3 test-clients workflows
+.PHONY: test demo demo-svg components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3 test-clients workflows small-window
 
 test: components fmt clippy unit models mcp doc fuzz shuttle dependencies examples install-check demo
 	@echo "make test: all passed"
@@ -97,6 +98,12 @@ workflows: components
 	@engine=$$(scripts/test-engine.sh start) || exit 1; trap 'scripts/test-engine.sh stop' EXIT; eval "$$engine"; \
 	PROWESS_WILD_SKILLS=$(abspath $(WILD_SKILLS)) \
 	  $(CARGO) nextest run -p prowess --all-features --locked --no-fail-fast --run-ignored all -E 'test(chat::workflows)'
+
+# The figures of a conversation with the skills of a directory: make small-window SKILLS=DIRECTORY
+small-window: components
+	@test -d "$(SKILLS)" || { echo "name a directory of skills: make small-window SKILLS=DIRECTORY" >&2; exit 1; }
+	PROWESS_MANY_SKILLS=$(abspath $(SKILLS)) \
+	  $(CARGO) nextest run -p prowess --all-features --locked --run-ignored only --no-capture -E 'test(chat::small_window)'
 
 doc:
 	python3 scripts/check-examples.py

@@ -6,7 +6,7 @@ BENCH_PROGRAM := $(BENCH_TARGET)/release/prowess-bench
 BENCH_VENV := $(BENCH_TARGET)/peers-venv
 BENCH_BASELINE := bench/baseline.json
 
-.PHONY: bench bench-http bench-peers bench-baseline bench-build
+.PHONY: bench bench-http bench-peers bench-baseline bench-build overview-table
 
 # The table with its bars, then the parts one by one.
 bench: bench-build
@@ -24,6 +24,11 @@ bench-baseline: bench-build
 # The same skills loaded by deepagents, from its registry, in the same run.
 bench-peers: bench-build $(BENCH_VENV)/installed
 	$(BENCH_VENV)/bin/python bench/peers.py --prowess-bench $(BENCH_PROGRAM)
+
+# The tokens of skills in a request, by number of skills and window, with deepagents beside it. SKILLS=DIR has real skills.
+overview-table: bench-build $(BENCH_VENV)/installed
+	$(BENCH_VENV)/bin/python bench/overview_table.py --prowess $(BENCH_TARGET)/release/prowess \
+		--prowess-bench $(BENCH_PROGRAM) $(if $(SKILLS),--skills $(SKILLS))
 
 # Built together, so that the library has the same features in both.
 bench-build:

@@ -7,6 +7,7 @@ mod agent;
 mod machine;
 mod mcp;
 mod permission;
+mod reach;
 mod report;
 mod resources;
 mod rows;
@@ -63,6 +64,11 @@ enum Action {
         #[arg(long, default_value = "prowess")]
         prowess: PathBuf,
     },
+    /// Search each skill of a directory by its name with the tool `search_skills`, and print how many are found
+    Reach {
+        /// The directory of skills
+        directory: PathBuf,
+    },
     /// Put `prowess mcp --http` under the load of many clients, and report errors and memory growth
     HttpLoad(HttpLoad),
     /// Serve a bare echo, to compare with the calls of `prowess mcp`
@@ -106,6 +112,9 @@ fn main() -> Result<ExitCode> {
         Some(Action::Task { task, directory, prowess }) => {
             let sample = task::run(task, &directory, &prowess)?;
             writeln!(std::io::stdout(), "{}", serde_json::to_string(&sample)?)?;
+        }
+        Some(Action::Reach { directory }) => {
+            writeln!(std::io::stdout(), "{}", reach::reached(&directory)?)?;
         }
         Some(Action::HttpLoad(load)) => {
             let pressed = load.run()?;
@@ -181,7 +190,9 @@ impl Measure {
             tasks.extend([Task::Floor, Task::Discover, Task::Refresh].map(|task| (task, size)));
         }
         tasks.extend([Task::Overview, Task::Turn].map(|task| (task, OVERVIEW_SIZE)));
-        tasks.extend([Task::Index, Task::Search].map(|task| (task, LARGE)));
+        tasks.extend([Task::Index, Task::IndexStored].map(|task| (task, LARGE)));
+        tasks.extend([Task::Search, Task::SearchTimes].map(|task| (task, LARGE)));
+        tasks.extend([(Task::CallsFew, agent::CALLS), (Task::CallsMany, LARGE)]);
         tasks.extend([Task::LoadFloor, Task::Load, Task::Prompt].map(|task| (task, LOAD_SIZE)));
         tasks.extend([Task::PermissionFirst, Task::PermissionNone].map(|task| (task, RULES)));
         tasks.extend([Task::RunByHand, Task::Run].map(|task| (task, 1)));

@@ -24,6 +24,10 @@ const OVERVIEW: Bar = Bar::Most(1.0);
 /// Building the search index, relative to discovery, and milliseconds of one query.
 const INDEX: Bar = Bar::Floors(5.0);
 const SEARCH: Bar = Bar::Most(2.0);
+/// Loading the search index, relative to building it.
+const STORED: Bar = Bar::Floors(0.5);
+/// A model call in which nothing changed, relative to one with few skills.
+const UNCHANGED: Bar = Bar::Floors(1.5);
 const LOAD: Bar = Bar::Floors(3.0);
 /// Microseconds.
 const PERMISSION: Bar = Bar::Most(20.0);
@@ -67,6 +71,7 @@ pub(crate) fn of(least: &HashMap<(Task, usize), Sample>, binary: Option<u64>) ->
     let against = |what, task, floor, size, bar| {
         row(what, size, Unit::Ms, cpu(task, size), cpu(floor, size), Some(bar))
     };
+    let clock = |task| least.get(&(task, LARGE)).map(|sample| sample.clock_ms);
     let mut rows = Vec::new();
     rows.extend(SIZES.map(|size| timed("discover, cold process", Task::Discover, size, Some(COLD))));
     rows.extend(SIZES.map(|size| {
@@ -80,7 +85,18 @@ pub(crate) fn of(least: &HashMap<(Task, usize), Sample>, binary: Option<u64>) ->
         timed("overview, nothing changed", Task::Overview, OVERVIEW_SIZE, Some(OVERVIEW)),
         timed("refresh and overview", Task::Turn, OVERVIEW_SIZE, None),
         against("search index, against discovery", Task::Index, Task::Discover, LARGE, INDEX),
+        against("the same, loaded from the disk", Task::IndexStored, Task::Index, LARGE, STORED),
         row("search, one query", LARGE, Unit::Ms, cpu(Task::Search, LARGE), None, Some(SEARCH)),
+        row("search, median", LARGE, Unit::Ms, cpu(Task::SearchTimes, LARGE), None, Some(SEARCH)),
+        row("search, 99th percentile", LARGE, Unit::Ms, clock(Task::SearchTimes), None, Some(SEARCH)),
+        row(
+            "model call, skills unchanged",
+            LARGE,
+            Unit::Us,
+            cpu(Task::CallsMany, LARGE).map(|ms| ms * 1_000.0),
+            cpu(Task::CallsFew, agent::CALLS).map(|ms| ms * 1_000.0),
+            Some(UNCHANGED),
+        ),
         row("prompt, one more loaded", LOAD_SIZE, Unit::Ms, prompt, None, Some(OVERVIEW)),
         short("load and unload, each", Task::Load, LOAD_SIZE, Some(Task::LoadFloor), LOAD),
         short("permission, first rule matches", Task::PermissionFirst, RULES, None, PERMISSION),
@@ -88,7 +104,7 @@ pub(crate) fn of(least: &HashMap<(Task, usize), Sample>, binary: Option<u64>) ->
         timed("`prowess list`", Task::List, LARGE, Some(list)),
         timed("`prowess check --format jsonl`", Task::Check, LARGE, None),
         resident("peak memory, library", Task::Discover),
-        resident("peak memory, library with a search index", Task::Search),
+        resident("peak memory, with index and overview", Task::Search),
         resident("peak memory, `prowess list`", Task::List),
         against("`skill_run` of `true`, clock", Task::Run, Task::RunByHand, 1, RUN),
         against(

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
+use prowess_catalog::search::IndexCache;
 use prowess_catalog::{Catalog, CatalogView, OverviewOptions, Root, ScanOptions};
 use serde::{Deserialize, Serialize};
 
@@ -31,8 +32,12 @@ pub(crate) enum Task {
     Turn,
     /// Builds the search index of a catalog.
     Index,
-    /// Searches a catalog that has its index.
+    /// Loads the search index of a catalog from the disk.
+    IndexStored,
+    /// Searches a catalog that has its index, and makes its overview.
     Search,
+    /// Searches by the description of each of many skills, and takes the time of each search.
+    SearchTimes,
     /// Runs `prowess list`.
     List,
     /// Runs `prowess check`.
@@ -91,6 +96,10 @@ pub(crate) enum Task {
     StartDurable,
     /// Compacts a long conversation.
     Compact,
+    /// Makes model calls in a conversation with few skills, in which nothing changes.
+    CallsFew,
+    /// The same with many skills.
+    CallsMany,
     /// Calls a bare echo of the same answers on standard input and output.
     EchoStdio,
     /// Calls `load_skill` of `prowess mcp` in the same way.
@@ -130,7 +139,7 @@ impl Task {
         use Task::{Steps, StepsBare, StepsDurable, StepsRaw};
         matches!(self, Self::ListExamples | Self::Version)
             || matches!(self, StepsBare | Steps | StepsRaw | StepsDurable | AtOnce | AtOnceDurable)
-            || matches!(self, Idle | IdleDurable | Start | StartDurable | Compact)
+            || matches!(self, Idle | IdleDurable | Start | StartDurable | Compact | Self::CallsFew)
     }
 
     /// Whether the task needs a large project.
@@ -188,6 +197,10 @@ const QUERIES: [&str; 4] = [
 /// One search is shorter than the resolution of the clock.
 const SEARCHES: u32 = 20;
 
+/// The number of timed searches, and the most words of one.
+const QUERY_COUNT: usize = 1_000;
+const MAX_QUERY_WORDS: usize = 30;
+
 /// Does `task` with the skills in `root`, in this process.
 pub(crate) fn run(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
     match task {
@@ -198,7 +211,11 @@ pub(crate) fn run(task: Task, root: &Path, prowess: &Path) -> Result<Sample> {
         Task::Overview => measure_overview(root),
         Task::Turn => measure_turn(root),
         Task::Index => measure_index(root),
+        Task::IndexStored => measure_stored_index(root),
         Task::Search => measure_search(root),
+        Task::SearchTimes => measure_search_times(root),
+        Task::CallsFew => agent::unchanged(Path::new(EXAMPLES)),
+        Task::CallsMany => agent::unchanged(root),
         Task::LoadFloor => session::load_floor(root),
         Task::Load => session::load(root),
         Task::Prompt => session::prompt(root),
@@ -266,13 +283,44 @@ fn measure_index(root: &Path) -> Result<Sample> {
     sample_of(ms, &catalog)
 }
 
+fn measure_stored_index(root: &Path) -> Result<Sample> {
+    let cache = tempfile::tempdir()?;
+    let empty = Catalog::empty().with_index_cache(IndexCache::new(cache.path()));
+    refresh(&empty, root).index();
+    ensure!(fs::read_dir(cache.path())?.next().is_some(), "the index of {} was not stored", root.display());
+    let catalog = refresh(&empty, root);
+    let (ms, words) = cpu_of(|| catalog.index().words());
+    ensure!(words > 0, "the skills in {} have no words", root.display());
+    sample_of(ms, &catalog)
+}
+
 fn measure_search(root: &Path) -> Result<Sample> {
     let catalog = discover(root);
     let view = catalog.view_all();
+    // The peak of the memory includes an overview.
+    overview(&view);
     ensure!(!view.search(QUERIES[0]).is_empty(), "no skill in {} is found", root.display());
     let all = || QUERIES.iter().for_each(|query| drop(std::hint::black_box(view.search(query))));
     let (ms, ()) = cpu_of(|| (0..SEARCHES).for_each(|_| all()));
     sample_of(ms / f64::from(SEARCHES) / QUERIES.len() as f64, &catalog)
+}
+
+/// The median of the CPU times as `ms`, and the 99th percentile as `clock_ms`.
+fn measure_search_times(root: &Path) -> Result<Sample> {
+    let catalog = discover(root);
+    let view = catalog.view_all();
+    view.search(QUERIES[0]);
+    let step = catalog.entries().len().div_ceil(QUERY_COUNT).max(1);
+    let mut times: Vec<f64> = Vec::new();
+    for (at, entry) in catalog.entries().iter().step_by(step).enumerate() {
+        let words: Vec<&str> = entry.skill.description.split_whitespace().collect();
+        // Short and long queries, from one word to a whole description.
+        let query = words[..words.len().min(1 + at % MAX_QUERY_WORDS)].join(" ");
+        times.push(cpu_of(|| std::hint::black_box(view.search(&query)).len()).0);
+    }
+    times.sort_by(f64::total_cmp);
+    let at = |percent: usize| times[(times.len() - 1) * percent / 100];
+    Ok(Sample { clock_ms: at(99), ..sample_of(at(50), &catalog)? })
 }
 
 /// The sample of work on a catalog, with the length of its descriptions.

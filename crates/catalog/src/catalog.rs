@@ -6,7 +6,7 @@ use crate::diagnostic::Diagnostic;
 use crate::published::Published;
 use crate::root::{Root, Storage, Trust};
 use crate::scan::{Links, Manifest, RootScan, ScanOptions, Stamp};
-use crate::search::Index;
+use crate::search::{Index, IndexCache};
 use crate::skill::Skill;
 use crate::trusted::TrustedEntries;
 use crate::walk::scan_local;
@@ -82,7 +82,7 @@ pub struct Shadowed {
 #[derive(Clone, Debug)]
 pub struct Catalog(Arc<CatalogInner>);
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct CatalogInner {
     pub(crate) scans: Vec<Arc<RootScan>>,
     /// The trusted entries of untrusted roots.
@@ -97,6 +97,8 @@ pub(crate) struct CatalogInner {
     pub(crate) diagnostic_count: usize,
     /// Built when the first search needs it.
     pub(crate) index: OnceLock<Index>,
+    /// Where the index is kept for the next process.
+    pub(crate) index_cache: Option<Arc<IndexCache>>,
 }
 
 /// The changes between two catalogs, by name.
@@ -252,6 +254,14 @@ impl Catalog {
 
     pub(crate) fn index_cell(&self) -> &OnceLock<Index> {
         &self.0.index
+    }
+
+    pub(crate) fn index_cache(&self) -> Option<&IndexCache> {
+        self.0.index_cache.as_deref()
+    }
+
+    pub(crate) fn keeping_index_in(&self, cache: Arc<IndexCache>) -> Self {
+        Self(Arc::new(CatalogInner { index_cache: Some(cache), ..CatalogInner::clone(&self.0) }))
     }
 
     /// All diagnostics.

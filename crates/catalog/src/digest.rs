@@ -23,7 +23,15 @@ impl Digest {
         Self(hmac_sha256::Hash::hash(bytes))
     }
 
-    pub(crate) fn from_bytes(bytes: [u8; 32]) -> Self {
+    /// A digest that was computed before, such as one that was stored.
+    ///
+    /// ```
+    /// use prowess_catalog::Digest;
+    ///
+    /// let digest = Digest::of(b"Wave.");
+    /// assert_eq!(Digest::from_bytes(*digest.as_bytes()), digest);
+    /// ```
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
@@ -31,6 +39,28 @@ impl Digest {
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
+}
+
+/// Appends the digest of `bytes`, so that [`without_checksum`] notices damage.
+///
+/// ```
+/// use prowess_catalog::digest::{with_checksum, without_checksum};
+///
+/// let mut stored = with_checksum(b"Wave.".to_vec());
+/// assert_eq!(without_checksum(&stored), Some(&b"Wave."[..]));
+/// stored[0] = b'S';
+/// assert_eq!(without_checksum(&stored), None);
+/// ```
+pub fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
+    let checksum = Digest::of(&bytes);
+    bytes.extend_from_slice(checksum.as_bytes());
+    bytes
+}
+
+/// The bytes before the checksum. `None` if they are damaged.
+pub fn without_checksum(bytes: &[u8]) -> Option<&[u8]> {
+    let (stored, checksum) = bytes.split_last_chunk()?;
+    (Digest::of(stored).as_bytes() == checksum).then_some(stored)
 }
 
 /// Computes the [`Digest`] of bytes that arrive in pieces.

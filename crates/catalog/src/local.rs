@@ -29,6 +29,17 @@ pub(crate) struct FileStamp {
 }
 
 impl FileStamp {
+    /// The stamp as bytes, for a digest.
+    pub(crate) fn to_bytes(self) -> [u8; 40] {
+        let fields =
+            [self.device, self.inode, self.size, self.modified.cast_unsigned(), self.changed.cast_unsigned()];
+        let mut bytes = [0; 40];
+        for (to, field) in bytes.chunks_exact_mut(8).zip(fields) {
+            to.copy_from_slice(&field.to_le_bytes());
+        }
+        bytes
+    }
+
     #[allow(
         clippy::unnecessary_cast,
         clippy::cast_possible_wrap,
@@ -116,6 +127,13 @@ pub(crate) fn open_file(
 pub(crate) fn stamp(base: BorrowedFd<'_>, relative: &str) -> Option<FileStamp> {
     let stat = fs::statat(base, relative, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then(|| FileStamp::of(&stat))
+}
+
+/// The stamp of the directory at `relative`, if it is a directory and not a link. As with [`stamp`], only compare it.
+pub(crate) fn directory_stamp(base: BorrowedFd<'_>, relative: &str) -> Option<FileStamp> {
+    let relative = if relative.is_empty() { "." } else { relative };
+    let stat = fs::statat(base, relative, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    (FileType::from_raw_mode(stat.st_mode) == FileType::Directory).then(|| FileStamp::of(&stat))
 }
 
 /// The stamp of an open directory.

@@ -1,14 +1,19 @@
 //! The overview (layer 1): the list of skills for a model.
 
 mod fit;
+mod line;
+mod mode;
+mod order;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prowess_base::text::cut;
 use prowess_base::tokens::estimate_tokens;
 
-pub use self::fit::OverviewBudget;
+pub use self::fit::{OverviewBudget, PinnedRoom};
+pub use self::mode::SkillMode;
+use self::order::Ordered;
 
 use crate::catalog::SkillEntry;
 use crate::fields::{MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS};
@@ -85,6 +90,32 @@ pub struct OverviewOptions<'a> {
     pub create_in: Vec<String>,
     /// How much it may take. By default it lists all skills in full.
     pub budget: Option<OverviewBudget<'a>>,
+    /// The modes of skills by name. A skill without one has [`SkillMode::Auto`].
+    pub modes: Option<&'a BTreeMap<String, SkillMode>>,
+    /// The skills that have their modes by name and not by a pattern. The pinned ones among them come first.
+    pub exact: BTreeSet<&'a str>,
+    /// The names of skills that were used recently, the last one first. They come before the others.
+    pub recent: Vec<&'a str>,
+    /// The tool that searches skills, if the model has one and there is no budget.
+    pub search: Option<&'a str>,
+}
+
+impl OverviewOptions<'_> {
+    /// The mode of a skill.
+    fn mode(&self, entry: &SkillEntry) -> SkillMode {
+        let mode = self.modes.and_then(|modes| modes.get(entry.skill.name.as_str()));
+        mode.copied().unwrap_or_default()
+    }
+
+    /// Whether a model may load a skill by itself.
+    fn is_for_models(&self, entry: &SkillEntry) -> bool {
+        entry.skill.is_model_invocable() && self.mode(entry) > SkillMode::Manual
+    }
+
+    /// The tool that searches skills, if the model has one.
+    fn search_tool(&self) -> Option<&str> {
+        self.budget.as_ref().map(|budget| budget.search).or(self.search)
+    }
 }
 
 impl Default for OverviewOptions<'_> {
@@ -95,6 +126,10 @@ impl Default for OverviewOptions<'_> {
             manual: ManualSkills::default(),
             create_in: Vec::new(),
             budget: None,
+            modes: None,
+            exact: BTreeSet::new(),
+            recent: Vec::new(),
+            search: None,
         }
     }
 }
@@ -126,9 +161,10 @@ impl CatalogView {
         options: &OverviewOptions<'_>,
         resources: &dyn Fn(&SkillEntry) -> Option<ResourceCounts>,
     ) -> Rendered {
+        let ordered = Ordered::new(self.listed(options), options);
         let mut text = match &options.budget {
-            Some(budget) => fit::fitted(self.listed(options).collect(), options, budget, resources),
-            None => list(self.listed(options), options, resources),
+            Some(budget) => fit::fitted(&ordered, options, budget, resources).text,
+            None => line::whole(&ordered, options, resources),
         };
         if text.is_empty() {
             self.write_no_skills(options, &mut text);
@@ -136,22 +172,33 @@ impl CatalogView {
         text.into()
     }
 
+    /// How much of the pinned skills the budget has room for.
+    pub fn pinned_room(&self, options: &OverviewOptions<'_>) -> PinnedRoom {
+        let Some(budget) = &options.budget else { return PinnedRoom::default() };
+        fit::fitted(&Ordered::new(self.listed(options), options), options, budget, &|_| None).pinned
+    }
+
     /// The XML form of the open specification. Empty if there are no skills.
     pub fn overview_xml(&self) -> Rendered {
+        self.overview_xml_with(&OverviewOptions::default())
+    }
+
+    /// The XML form with the modes and the order of `options`. Other options have no effect.
+    pub fn overview_xml_with(&self, options: &OverviewOptions<'_>) -> Rendered {
         let mut text = String::new();
-        for entry in self.listed(&OverviewOptions::default()) {
+        for entry in Ordered::new(self.listed(options), options).all() {
             if text.is_empty() {
                 text.push_str("<available_skills>\n");
             }
             text.push_str("<skill>\n");
             let origin = entry.published().map(|_| ("origin", entry.root.label.as_str()));
-            let description = full_description(entry);
+            let description = (options.mode(entry) != SkillMode::Name).then(|| full_description(entry));
             let fields = [
-                ("name", entry.skill.name.as_str()),
-                ("description", &description),
-                ("location", entry.skill.location.as_str()),
+                Some(("name", entry.skill.name.as_str())),
+                description.as_deref().map(|description| ("description", description)),
+                Some(("location", entry.skill.location.as_str())),
             ];
-            for (tag, value) in fields.into_iter().chain(origin) {
+            for (tag, value) in fields.into_iter().flatten().chain(origin) {
                 text.extend(["<", tag, ">\n"]);
                 xml(value, &mut text);
                 text.extend(["\n</", tag, ">\n"]);
@@ -166,12 +213,19 @@ impl CatalogView {
 
     /// One line per skill, without annotations or advice, for large catalogs.
     pub fn overview_compact(&self) -> Rendered {
+        self.overview_compact_with(&OverviewOptions::default())
+    }
+
+    /// One line per skill with the modes and the order of `options`. Other options have no effect.
+    pub fn overview_compact_with(&self, options: &OverviewOptions<'_>) -> Rendered {
         let mut text = String::new();
-        for entry in self.listed(&OverviewOptions::default()) {
+        for entry in Ordered::new(self.listed(options), options).all() {
             text.push_str(if text.is_empty() { "- " } else { "\n- " });
             emphasised(entry.skill.name.as_str(), &mut text);
-            text.push_str(": ");
-            prompt_line(&full_description(entry), &mut text);
+            if options.mode(entry) != SkillMode::Name {
+                text.push_str(": ");
+                prompt_line(&full_description(entry), &mut text);
+            }
             if entry.published().is_some() {
                 text.push_str(" (From: ");
                 prompt_line(&entry.root.label, &mut text);
@@ -201,12 +255,13 @@ impl CatalogView {
         self.catalog().roots().map(AsRef::as_ref).filter(trusted)
     }
 
-    /// The skills to list. A skill that only a person may start is listed if it is to be marked, or if it is loaded.
+    /// The skills to list. A skill that only a person may start is listed if it is loaded, or if its manifest says so and
+    /// such skills are to be marked.
     fn listed(&self, options: &OverviewOptions<'_>) -> impl Iterator<Item = &SkillEntry> {
         self.entries().iter().map(AsRef::as_ref).filter(|entry: &&SkillEntry| {
-            options.manual == ManualSkills::Marked
-                || entry.skill.is_model_invocable()
+            options.is_for_models(entry)
                 || options.loaded.contains(entry.skill.name.as_str())
+                || (options.manual == ManualSkills::Marked && options.mode(entry) > SkillMode::Manual)
         })
     }
 
@@ -248,6 +303,33 @@ pub fn list<'a>(
     text
 }
 
+/// One line about a skill: its name and the start of its description.
+///
+/// ```
+/// use prowess_catalog::overview::short_line;
+/// use prowess_catalog::{Catalog, Root, ScanOptions};
+///
+/// # let scratch = tempfile::tempdir()?;
+/// # let root = scratch.path();
+/// # std::fs::create_dir(root.join("greet"))?;
+/// # std::fs::write(root.join("greet/SKILL.md"), "---\nname: greet\ndescription: Says hello.\n---\nWave.\n")?;
+/// let catalog = Catalog::discover(&[Root::explicit(root)], &ScanOptions::default());
+/// assert_eq!(short_line(&catalog.entries()[0], 200), "- **greet**: Says hello.");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn short_line(entry: &SkillEntry, max_chars: usize) -> String {
+    let mut text = "- **".to_owned();
+    emphasised(entry.skill.name.as_str(), &mut text);
+    text.push_str("**: ");
+    prompt_line(&cut(&full_description(entry), max_chars), &mut text);
+    if entry.published().is_some() {
+        text.push_str(" (From: ");
+        prompt_line(&entry.root.label, &mut text);
+        text.push(')');
+    }
+    text
+}
+
 fn write_entry(
     entry: &SkillEntry,
     options: &OverviewOptions<'_>,
@@ -275,7 +357,7 @@ fn write_entry(
     if !is_first {
         text.push(')');
     }
-    if !skill.is_model_invocable() {
+    if !options.is_for_models(entry) {
         text.push_str(" (Manual only)");
     }
     if !skill.allowed_tools.is_empty() {
@@ -292,7 +374,7 @@ fn write_entry(
         text.push_str("\n  -> Resources: ");
         text.push_str(&counts.to_string());
     }
-    if !loaded && skill.is_model_invocable() {
+    if !loaded && options.is_for_models(entry) {
         write_activation(entry, options.activation, text);
     }
 }

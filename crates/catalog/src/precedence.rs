@@ -20,7 +20,7 @@ impl CatalogInner {
         let known = previous.known_entries();
         let labels = server_labels(&scans);
         let own_manifests = own_manifests(&scans);
-        let mut inner = Self { trusted, ..Self::default() };
+        let mut inner = Self { trusted, index_cache: previous.index_cache.clone(), ..Self::default() };
         let mut candidates = Vec::new();
         for (order, scan) in scans.iter().enumerate() {
             inner.report_outside_links(scan, &own_manifests);

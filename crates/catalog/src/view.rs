@@ -7,7 +7,7 @@ use crate::search::{Index, Members};
 
 /// The skills of a catalog that one agent may know, in the catalog's order.
 ///
-/// Everything that a model reads is rendered from a view, so that a denied skill is neither listed nor named.
+/// Everything that a model reads is rendered from a view, so that a denied skill is neither listed nor named. Clones are cheap.
 ///
 /// ```
 /// use prowess_catalog::Catalog;
@@ -19,7 +19,7 @@ use crate::search::{Index, Members};
 #[derive(Clone, Debug)]
 pub struct CatalogView {
     catalog: Catalog,
-    entries: Vec<Arc<SkillEntry>>,
+    entries: Arc<[Arc<SkillEntry>]>,
     /// The numbers of the entries in the search index, for all searches in this view.
     members: OnceLock<Arc<Members>>,
 }
@@ -44,14 +44,14 @@ impl Catalog {
 
 impl CatalogView {
     fn of(catalog: Catalog, entries: Vec<Arc<SkillEntry>>) -> Self {
-        Self { catalog, entries, members: OnceLock::new() }
+        Self { catalog, entries: entries.into(), members: OnceLock::new() }
     }
 
     /// The numbers of the visible skills in the catalog's index.
     pub(crate) fn members(&self, index: &Index) -> &Members {
         self.members.get_or_init(|| {
             // Both are in the same order, so one pass finds each entry of the view.
-            let mut visible = (0..).zip(&self.entries).peekable();
+            let mut visible = (0..).zip(self.entries.iter()).peekable();
             let everything = self.catalog.everything();
             let places = everything.iter().map(|entry| {
                 let place = visible.next_if(|(_, seen)| Arc::ptr_eq(seen, entry));

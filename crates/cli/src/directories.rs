@@ -16,6 +16,16 @@ pub(crate) fn cache() -> Option<PathBuf> {
     Some(user_directory("XDG_CACHE_HOME", ".cache")?.join("prowess"))
 }
 
+/// The directory of search indexes.
+pub(crate) fn search_cache() -> Option<PathBuf> {
+    Some(cache()?.join("search"))
+}
+
+/// The directory of vectors that an embedding model made.
+pub(crate) fn vectors() -> Option<PathBuf> {
+    Some(cache()?.join("vectors"))
+}
+
 /// The data directory of all programs: `$XDG_DATA_HOME`, or `~/.local/share`.
 pub(crate) fn data() -> Option<PathBuf> {
     user_directory("XDG_DATA_HOME", ".local/share")

@@ -9,6 +9,7 @@ use crate::commands::{
     artifacts, chat, check, completions, config, demo, doctor, info, list, man, mcp, new, package, prompt,
     run, search, servers, session, threads, trust, uninstall,
 };
+use crate::config::{Flag, NO_KIT};
 
 /// The version, with its commit if that is known.
 pub(crate) const VERSION: &str = env!("PROWESS_VERSION");
@@ -116,6 +117,36 @@ pub(crate) struct RootArgs {
     #[arg(long, value_name = "N")]
     pub(crate) max_depth: Option<usize>,
 }
+
+/// Which skills a model sees.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Finding skills")]
+pub(crate) struct KitArgs {
+    /// Use only the skills of this kit, and pinned skills; can be repeated. `off` uses all skills
+    #[arg(long = "kit", value_name = "NAME", add = crate::complete::kits())]
+    kits: Vec<String>,
+}
+
+impl KitArgs {
+    /// Whether kits were chosen.
+    pub(crate) fn is_given(&self) -> bool {
+        !self.kits.is_empty()
+    }
+
+    /// The chosen kits, as a value of `skills.kits`.
+    pub(crate) fn flag(&self) -> Option<Flag> {
+        self.is_given().then(|| kit_flag("--kit", &self.kits))
+    }
+}
+
+/// A choice of kits, as a value of `skills.kits`.
+pub(crate) fn kit_flag(name: &'static str, kits: &[String]) -> Flag {
+    let text = if kits == [NO_KIT] { String::new() } else { kits.join(",") };
+    Flag { key: KITS, name, text }
+}
+
+/// The key of the kits in use.
+pub(crate) const KITS: &str = "skills.kits";
 
 /// Parses one of the words in `values`.
 pub(crate) fn one_of<T: Clone + Send + Sync>(

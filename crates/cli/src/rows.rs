@@ -15,9 +15,14 @@ fn measured(line: &str) -> impl Iterator<Item = (char, usize)> {
     })
 }
 
+/// The columns of a line.
+pub(crate) fn columns(line: &str) -> usize {
+    measured(line).map(|(_, columns)| columns).sum()
+}
+
 /// Cuts a line to `width` columns, with an ellipsis at the end.
 pub(crate) fn cut(line: &str, width: usize) -> String {
-    if measured(line).map(|(_, columns)| columns).sum::<usize>() <= width {
+    if columns(line) <= width {
         return line.to_owned();
     }
     let (mut kept, mut used) = (String::new(), 1);

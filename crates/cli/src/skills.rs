@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use prowess_catalog::scan::Links;
+use prowess_catalog::search::IndexCache;
 use prowess_catalog::{
     Catalog, Code, Diagnostic, Environment, Root, RootLayout, ScanOptions, Severity, SkillEntry, Storage,
     Trust,
@@ -14,6 +15,7 @@ use prowess_permission::nearest::nearest;
 
 use crate::agent_files::FoundAgents;
 use crate::config::{Config, OfProject, Settings};
+use crate::directories;
 use crate::options::RootArgs;
 use crate::progress::Progress;
 use crate::project::Project;
@@ -54,7 +56,9 @@ impl RootArgs {
 
     /// Finds the skills.
     pub(crate) fn discover(&self) -> Result<Skills> {
-        self.discover_again(&Catalog::empty())
+        let cache = directories::search_cache().map(IndexCache::new);
+        let empty = Catalog::empty();
+        self.discover_again(&cache.map_or(empty.clone(), |cache| empty.with_index_cache(cache)))
     }
 
     /// Finds the skills again. Unchanged skills are shared with `known`.

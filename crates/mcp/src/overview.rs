@@ -6,6 +6,8 @@ use prowess_catalog::Catalog;
 use prowess_catalog::overview::ManualSkills;
 use prowess_permission::Policy;
 use prowess_skills::allowed_tools::ToolNames;
+use prowess_skills::modes::SkillModes;
+use prowess_skills::uses::UsedSkill;
 use prowess_skills::{Dialect, Discovery, Guidance, SkillSession};
 
 /// An overview, with everything that it depends on while no skill is loaded.
@@ -19,6 +21,8 @@ pub(crate) struct Overview {
     manual: ManualSkills,
     tools: ToolNames,
     tokens: Option<usize>,
+    modes: SkillModes,
+    recent: Vec<UsedSkill>,
     pub(crate) text: Arc<str>,
 }
 
@@ -42,6 +46,8 @@ impl Overview {
             manual: options.manual,
             tools: options.tools.clone(),
             tokens: options.overview_tokens,
+            modes: options.modes.clone(),
+            recent: recent(session),
             text,
         })
     }
@@ -55,13 +61,19 @@ impl Overview {
             && (self.dialect, self.discovery) == (options.dialect, options.discovery)
             && (self.guidance, self.manual) == (options.guidance, options.manual)
             && self.tools == options.tools
-            && self.tokens == options.overview_tokens
+            && (self.tokens, &self.modes) == (options.overview_tokens, &options.modes)
+            && self.recent == recent(session)
     }
 }
 
 /// The overview without the blank lines that separate it from the text before it: here it comes first.
 pub(crate) fn text(session: &SkillSession) -> String {
     session.prompt().text.trim().to_owned()
+}
+
+/// The recently used skills that a session lists first.
+fn recent(session: &SkillSession) -> Vec<UsedSkill> {
+    session.engine().recent().to_vec()
 }
 
 fn is_plain(session: &SkillSession) -> bool {

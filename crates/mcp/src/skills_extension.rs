@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use prowess_catalog::contents::{ContentFile, ContentLimits, Contents, FileError};
+use prowess_catalog::overview::SkillMode;
 use prowess_catalog::skill::MANIFEST;
-use prowess_catalog::{Code, Diagnostic, Digest, Skill, SkillEntry};
+use prowess_catalog::{CatalogView, Code, Diagnostic, Digest, Skill, SkillEntry};
 use prowess_permission::quote_name;
 use prowess_skills::SkillSession;
 use prowess_skills::owner::FileOwner;
@@ -79,9 +80,18 @@ pub(crate) struct ServedFile {
     pub(crate) path: String,
 }
 
+/// The skills that a client may know, without those whose mode leaves them to people: a client would offer them to its model.
+fn served_view(session: &SkillSession) -> CatalogView {
+    let (view, modes) = (session.engine().catalog_view(), &session.options().modes);
+    if modes.is_empty() {
+        return view;
+    }
+    view.filtered(|entry| modes.of(entry.skill.name.as_str()) != SkillMode::Manual)
+}
+
 impl<'a> Publication<'a> {
     pub(crate) fn of(session: &'a SkillSession) -> Self {
-        let view = session.engine().catalog_view();
+        let view = served_view(session);
         let entries: Vec<_> =
             view.entries().iter().filter(|entry| breach(entry.diagnostics()).is_none()).collect();
         let directory =
@@ -105,7 +115,7 @@ impl<'a> Publication<'a> {
 
     /// The skills that are not served, and why. This reads the file lists of all skills.
     pub(crate) fn unserved(&self) -> Vec<Unserved> {
-        let view = self.session.engine().catalog_view();
+        let view = served_view(self.session);
         let breaching = view.entries().iter().filter_map(|entry| {
             let why = breach(entry.diagnostics())?.to_string();
             Some(Unserved { name: entry.skill.name.to_string(), why })

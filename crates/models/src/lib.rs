@@ -28,13 +28,14 @@
 //! # }
 //! ```
 //!
-//! # The five types to know
+//! # The types to know
 //!
 //! - [`OpenAi`]: a model behind any endpoint that speaks OpenAI's chat completions.
 //! - [`Anthropic`]: a model that speaks Anthropic's Messages format.
 //! - [`Scripted`]: a model that follows a script and checks its requests, for tests.
 //! - [`Offline`]: a model that needs no key and no network. It searches the skills in its prompt, loads one and runs an
 //!   example.
+//! - [`OpenAiEmbeddings`]: an embedding model behind any endpoint that speaks OpenAI's embeddings, for the search of skills.
 //! - [`Http`]: the HTTP client, with its timeouts and limits ([`HttpOptions`]). Models can share one.
 //!
 //! # Conversations
@@ -66,5 +67,8 @@ mod scripted;
 pub use anthropic::{ANTHROPIC_BASE_URL, Anthropic, AnthropicBuilder, PromptCache, Thinking};
 pub use http::{Http, HttpOptions, Proxies, SetupError};
 pub use offline::Offline;
-pub use openai::{EffortField, OPENAI_BASE_URL, OpenAi, OpenAiBuilder, OutputLimitName};
+pub use openai::{
+    EffortField, OPENAI_BASE_URL, OpenAi, OpenAiBuilder, OpenAiEmbeddings, OpenAiEmbeddingsBuilder,
+    OutputLimitName, Tokenizer,
+};
 pub use scripted::{ScriptError, Scripted, ScriptedExpect, ScriptedFollow, ScriptedTurn};

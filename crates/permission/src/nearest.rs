@@ -45,17 +45,29 @@ enum Nearness {
 /// assert_eq!(nearest("zebra", ["command", "timeout"]), None);
 /// ```
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    nearest_first(word, known).into_iter().next()
+}
+
+/// The known words that were probably meant, the nearest first.
+///
+/// ```
+/// use prowess_permission::nearest::nearest_first;
+///
+/// assert_eq!(nearest_first("chart", ["sea-chart", "anchor", "charts"]), ["charts", "sea-chart"]);
+/// ```
+pub fn nearest_first<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     if word.is_empty() || word.len() > MAX_NAME_BYTES {
-        return None;
+        return Vec::new();
     }
     let wanted = word.to_lowercase();
-    let near = known.into_iter().filter_map(|known| {
+    let near = known.into_iter().filter(|known| known.len() <= MAX_NAME_BYTES).filter_map(|known| {
         let lower = known.to_lowercase();
         let likeness = strsim::jaro_winkler(&lower, &wanted);
         Some((nearness(&lower, &wanted, likeness)?, likeness, known))
     });
-    let best = near.min_by(|one, other| one.0.cmp(&other.0).then(other.1.total_cmp(&one.1)));
-    best.map(|(_, _, known)| known)
+    let mut near: Vec<(Nearness, f64, &str)> = near.collect();
+    near.sort_by(|one, other| one.0.cmp(&other.0).then(other.1.total_cmp(&one.1)));
+    near.into_iter().map(|(_, _, known)| known).collect()
 }
 
 fn nearness(known: &str, wanted: &str, likeness: f64) -> Option<Nearness> {

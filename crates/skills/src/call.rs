@@ -170,8 +170,15 @@ impl SkillService {
             ParsedCall::Unload { name } => Outcome::Done(Prepared::Unload(view.clone(), name)),
             ParsedCall::Search { query, limit } => {
                 let searched = view.clone();
-                // The first search makes the index, which reads directories.
-                let answer = on_blocking_thread(move || searched.search(&query, limit)).await;
+                let answer = match self.embeddings() {
+                    Some(embeddings) => {
+                        let loadable = view.loadable();
+                        let hits = embeddings.search(&loadable, &loadable, &query).await;
+                        searched.search_answer(hits, &query, limit)
+                    }
+                    // The first search makes the index, which reads directories.
+                    None => on_blocking_thread(move || searched.search(&query, limit)).await,
+                };
                 Outcome::Done(Prepared::Answer(answer))
             }
             ParsedCall::List { name } => {

@@ -60,6 +60,9 @@ fn tokens_of(delta: &SkillDelta) -> usize {
         SkillDelta::Loaded { skill, .. } | SkillDelta::Reloaded { skill, .. } => skill.tokens,
         SkillDelta::Selected { documents, .. } => documents.iter().map(|document| document.tokens).sum(),
         SkillDelta::DocumentChanged { document, .. } => document.as_ref().map_or(0, |found| found.tokens),
-        SkillDelta::Unloaded { .. } | SkillDelta::Led { .. } | SkillDelta::Offered { .. } => 0,
+        SkillDelta::Unloaded { .. }
+        | SkillDelta::Led { .. }
+        | SkillDelta::Offered { .. }
+        | SkillDelta::Used { .. } => 0,
     }
 }

@@ -107,8 +107,12 @@ pub enum SelectMode {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum UnloadReason {
-    /// The model or a person unloaded it.
+    /// The model unloaded it.
     Asked,
+    /// A person unloaded it.
+    Person,
+    /// Another skill needed its slot or its tokens.
+    Evicted,
     /// Its lifetime ended.
     Expired,
     /// A budget had no room for it.
@@ -180,6 +184,11 @@ pub enum SkillDelta {
         /// The skill.
         name: String,
     },
+    /// A loaded skill was used again, so that it is not the next one to be evicted.
+    Used {
+        /// The skill.
+        name: String,
+    },
 }
 
 impl SkillDelta {
@@ -191,7 +200,8 @@ impl SkillDelta {
             | Self::Selected { name, .. }
             | Self::DocumentChanged { name, .. }
             | Self::Led { name, .. }
-            | Self::Offered { name } => name,
+            | Self::Offered { name }
+            | Self::Used { name } => name,
         }
     }
 }

@@ -100,10 +100,11 @@ impl PreparedSelection {
             return Err(SkillError::Replaced { name, dialect: engine.options().dialect });
         }
         let text = chosen.text(&name, engine.placement_of(entry.published().is_some()));
-        let deltas = vec![chosen.delta];
-        let after = engine
-            .after(state, &deltas)
-            .map_err(|conflict| conflict_error(engine.options(), &name, &deltas, conflict, state))?;
+        let (deltas, after) =
+            engine.after_with_room(state, vec![chosen.delta]).map_err(|(deltas, conflict)| {
+                conflict_error(engine.options(), &name, &deltas, conflict, state)
+            })?;
+        let text = text + &engine.eviction_note(&deltas);
         engine.log(&deltas, &after);
         engine.cache_texts(&after, chosen.texts.into_values());
         Ok(SkillAnswer { text, deltas, ..SkillAnswer::default() })

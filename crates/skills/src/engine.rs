@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use prowess_catalog::overview::ManualSkills;
 use prowess_catalog::{Catalog, CatalogDiff, CatalogView, SkillEntry};
 use prowess_permission::{Permissions, quote_name};
 use tokio::sync::broadcast;
@@ -13,12 +14,14 @@ use crate::delta::{ResourceMetadata, SkillDelta};
 use crate::error::SkillError;
 use crate::event::SkillEvent;
 use crate::framing::FramedText;
+use crate::frozen::Listing;
 use crate::lock::Lock;
 use crate::operation::{Io, Operation};
 use crate::options::{Discovery, Placement, SessionOptions};
 use crate::refresh::Refreshed;
 use crate::secret::Secret;
 use crate::state::{Conflict, SkillState};
+use crate::uses::UsedSkill;
 use crate::view::SkillView;
 use crate::visibility::VisibleSkills;
 
@@ -40,6 +43,8 @@ struct Inner {
     cache: Lock<EngineCache>,
     /// The channel for watchers. It takes much memory, so the first watcher creates it.
     events: OnceLock<broadcast::Sender<SkillEvent>>,
+    /// What the texts of a frozen prompt depend on, as a digest.
+    made_with: OnceLock<String>,
 }
 
 /// Cached texts and lists. It is not state: all of it can be lost.
@@ -53,6 +58,10 @@ struct EngineCache {
     resources: Arc<BTreeMap<String, Vec<ResourceMetadata>>>,
     /// The skills whose load has used `resources`.
     used: BTreeSet<String>,
+    /// The checksums of the visible skills, and the skills that they were made from.
+    listing: Option<(Arc<VisibleSkills>, Arc<Listing>)>,
+    /// The skills that were used recently when the overview got its order.
+    recent: Option<Arc<[UsedSkill]>>,
 }
 
 impl SkillEngine {
@@ -68,7 +77,7 @@ impl SkillEngine {
         permissions: Permissions,
         secret: Secret,
     ) -> Self {
-        let visible = Arc::new(VisibleSkills::new(catalog, &permissions));
+        let visible = Arc::new(VisibleSkills::new(catalog, &permissions, &options.modes));
         Self::with_visible(visible, options, permissions, secret)
     }
 
@@ -80,8 +89,16 @@ impl SkillEngine {
     ) -> Self {
         let (texts, outdated) = (HashMap::new(), BTreeSet::new());
         let (resources, used) = (Arc::default(), BTreeSet::new());
-        let cache = Lock::new(EngineCache { visible, texts, outdated, resources, used });
-        Self(Arc::new(Inner { options, permissions, secret, cache, events: OnceLock::new() }))
+        let cache =
+            Lock::new(EngineCache { visible, texts, outdated, resources, used, listing: None, recent: None });
+        Self(Arc::new(Inner {
+            options,
+            permissions,
+            secret,
+            cache,
+            events: OnceLock::new(),
+            made_with: OnceLock::new(),
+        }))
     }
 
     /// A view of a state.
@@ -104,7 +121,7 @@ impl SkillEngine {
         &self.0.permissions
     }
 
-    /// The catalog without the skills that rules deny to this agent.
+    /// The catalog without the skills that rules deny to this agent, and without those that are off.
     pub fn catalog_view(&self) -> CatalogView {
         self.visible().view.clone()
     }
@@ -118,9 +135,52 @@ impl SkillEngine {
         let policy = self.permissions().policy();
         let mut cache = self.0.cache.lock();
         if !cache.visible.is_under(&policy) {
-            cache.visible = Arc::new(VisibleSkills::new(cache.visible.view.catalog(), self.permissions()));
+            cache.visible = self.visible_in(cache.visible.view.catalog());
         }
         Arc::clone(&cache.visible)
+    }
+
+    fn visible_in(&self, catalog: &Catalog) -> Arc<VisibleSkills> {
+        Arc::new(VisibleSkills::new(catalog, self.permissions(), &self.options().modes))
+    }
+
+    /// The recently used skills that were kept.
+    pub(crate) fn kept_recent(&self) -> Option<Arc<[UsedSkill]>> {
+        self.0.cache.lock().recent.clone()
+    }
+
+    /// Keeps the recently used skills, so that the order of the overview stays.
+    pub(crate) fn keep_recent(&self, recent: Arc<[UsedSkill]>) -> Arc<[UsedSkill]> {
+        self.0.cache.lock().recent = Some(Arc::clone(&recent));
+        recent
+    }
+
+    /// The skills that the overview lists whatever is loaded and whatever files are in play.
+    pub(crate) fn listed<'a>(&self, visible: &'a VisibleSkills) -> impl Iterator<Item = &'a SkillEntry> {
+        let has_manual = self.options().manual == ManualSkills::Marked;
+        let entries = visible.view.entries().iter().map(AsRef::as_ref);
+        entries.filter(move |entry: &&SkillEntry| {
+            let is_marked = has_manual && !visible.is_manual_by_mode(entry);
+            entry.skill.extensions.paths.is_empty() && (is_marked || visible.is_for_models(entry))
+        })
+    }
+
+    /// What the texts of a frozen prompt depend on, as a digest. It is computed once.
+    pub(crate) fn made_with(&self, compute: impl FnOnce() -> String) -> &str {
+        self.0.made_with.get_or_init(compute)
+    }
+
+    /// The checksums of these skills. They are computed once.
+    pub(crate) fn listing_of(&self, visible: &Arc<VisibleSkills>) -> Arc<Listing> {
+        let mut cache = self.0.cache.lock();
+        match &cache.listing {
+            Some((of, listing)) if Arc::ptr_eq(of, visible) => Arc::clone(listing),
+            _ => {
+                let listing = Arc::new(Listing::of(self.listed(visible), self.secret()));
+                cache.listing = Some((Arc::clone(visible), Arc::clone(&listing)));
+                listing
+            }
+        }
     }
 
     /// Where the text of a skill goes. The text of a server's skill never goes into the system message.
@@ -130,7 +190,7 @@ impl SkillEngine {
 
     /// Takes a newer catalog and publishes an event. Returns the changes that the agent may see.
     pub(crate) fn take_catalog(&self, catalog: &Catalog, state: &Arc<SkillState>) -> Refreshed {
-        let newer = Arc::new(VisibleSkills::new(catalog, self.permissions()));
+        let newer = self.visible_in(catalog);
         let diff = {
             let mut cache = self.0.cache.lock();
             let cache = &mut *cache;
@@ -317,5 +377,6 @@ fn log(delta: &SkillDelta, after: &SkillState, slots: usize) {
             tracing::info!(skill, "Text of the server skill {} is in the conversation", quote_name(skill))
         }
         SkillDelta::Offered { .. } => tracing::info!(skill, "Skill {} offered", quote_name(skill)),
+        SkillDelta::Used { .. } => tracing::debug!(skill, "Skill {} used", quote_name(skill)),
     }
 }

@@ -5,12 +5,17 @@ use prowess_catalog::ReadError;
 use prowess_catalog::document::DocumentError;
 use prowess_catalog::untrusted::code_text;
 use prowess_permission::Refusal;
+use prowess_permission::nearest::nearest_first;
 
 use crate::dialect::Dialect;
 use crate::load::OverBudget;
 
 /// The most names in a list; the rest is only counted.
 pub(crate) const MAX_LISTED_NAMES: usize = 100;
+/// The most skills that are all named if there is no skill of a name.
+const MAX_AVAILABLE_NAMES: usize = 50;
+/// The most skills with similar names that a message names.
+const MAX_SIMILAR_NAMES: usize = 5;
 /// The most unknown paths that a message repeats.
 const MAX_REPEATED_PATHS: usize = 10;
 /// The longest text of a model that a message repeats, in characters.
@@ -23,12 +28,14 @@ const MAX_REPEATED_CHARS: usize = 200;
 #[non_exhaustive]
 pub enum SkillError {
     /// There is no such skill, or the agent may not see it.
-    #[error("{}", dialect.not_found(name, &or_none(available)))]
+    #[error("{}", dialect.not_found(name, &available_or_similar(name, available, *search)))]
     NotFound {
         /// The name that was asked for.
         name: String,
         /// The available skills.
         available: Vec<String>,
+        /// The tool that searches skills, if the caller has it.
+        search: Option<&'static str>,
         /// The dialect of the message.
         dialect: Dialect,
     },
@@ -285,6 +292,24 @@ pub(crate) fn or_none(names: &[String]) -> String {
     match names.len().saturating_sub(MAX_LISTED_NAMES) {
         0 => listed.join(", "),
         more => format!("{} and {more} more", listed.join(", ")),
+    }
+}
+
+/// The available skills. If they are many: those with similar names, and how to find others.
+fn available_or_similar(name: &str, available: &[String], search: Option<&str>) -> String {
+    if available.len() <= MAX_AVAILABLE_NAMES {
+        return format!("Available skills: {}", or_none(available));
+    }
+    let near = nearest_first(name, available.iter().map(String::as_str));
+    let near: Vec<String> =
+        near.iter().take(MAX_SIMILAR_NAMES).map(|name| format!("`{}`", code_text(name))).collect();
+    let similar = match near.is_empty() {
+        true => "No skill has a similar name.".to_owned(),
+        false => format!("Similar: {}.", near.join(", ")),
+    };
+    match search {
+        Some(search) => format!("{similar} Use `{search}` to find other skills."),
+        None => format!("{similar} There are {} skills.", available.len()),
     }
 }
 

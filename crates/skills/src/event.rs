@@ -1,7 +1,7 @@
 //! Events of a session, for programs that watch it.
 
 use prowess_catalog::CatalogDiff;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::delta::SkillDelta;
 
@@ -36,7 +36,7 @@ pub struct Stale {
 }
 
 /// How a loaded skill has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Staleness {

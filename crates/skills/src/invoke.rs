@@ -111,7 +111,7 @@ impl SkillView {
         let Some(entry) = self.visible().view.get(name) else {
             let available = self.commands().into_iter().map(|command| command.name).collect();
             let (name, dialect) = (name.to_owned(), self.engine().options().dialect);
-            return Err(SkillError::NotFound { name, available, dialect });
+            return Err(SkillError::NotFound { name, available, search: None, dialect });
         };
         if !entry.skill.extensions.user_invocable {
             return Err(SkillError::NotForUsers { name: name.to_owned() });

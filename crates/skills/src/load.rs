@@ -124,7 +124,8 @@ impl SkillView {
             return Ok(prepared);
         }
         let inline = entry.skill.extensions.context == SkillContext::Inline;
-        if inline && !is_loaded && state.loaded().len() >= options.budgets.max_loaded_skills {
+        let is_full = state.loaded().len() >= options.budgets.max_loaded_skills && !self.can_evict();
+        if inline && !is_loaded && is_full {
             return Err(limit_reached(options, name, state));
         }
         let read = self.pass_gate(io, entry, arguments).await?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use prowess_catalog::overview::SkillMode;
 use prowess_catalog::published::Published;
 use prowess_catalog::{Root, SkillEntry};
 
@@ -24,6 +25,10 @@ impl SkillView {
         };
         if let Ok(entry) = self.visible_to_model(&catalog_name) {
             return Ok((self.clone(), entry));
+        }
+        // The server need not be asked about a skill that the model may not load.
+        if self.engine().options().modes.of(&catalog_name) <= SkillMode::Manual {
+            return Err(self.not_found(name));
         }
         self.pass_look_up_gate(io, server, name, &catalog_name).await?;
         if let Some(catalog) = io.look_up(name, catalog).await? {

@@ -12,7 +12,9 @@ use crate::allowed_tools::{AllowedTools, ToolNames};
 use crate::dialect::{Capabilities, Dialect};
 use crate::load::DEFAULT_RESOURCE_DEPTH;
 use crate::load_limits::Budgets;
+use crate::modes::SkillModes;
 pub use crate::skill_paths::SkillPaths;
+use crate::uses::SkillUses;
 
 /// Where a loaded skill's text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub enum Lifetime {
     Once,
     /// Until the turn ends.
     Turn,
+    /// Until another skill needs its slot or its tokens. The skill that was used longest ago goes first.
+    Capped,
     /// As long as the session.
     Session,
 }
@@ -69,6 +73,18 @@ pub enum UnloadedText {
     Kept,
     /// [`SkillView::without_unloaded`](crate::SkillView::without_unloaded) replaces it with one line.
     Stub,
+}
+
+/// When the texts about skills in the system prompt and in the descriptions of tools change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Prompt {
+    /// With every change: they mark loaded skills and have notices about them.
+    #[default]
+    Current,
+    /// They stay as they were when the conversation began, so that providers can cache them. The program tells the model at
+    /// the end of the conversation what changed: see [`Told`](crate::told::Told).
+    Frozen,
 }
 
 /// Counts the tokens of a text.
@@ -153,8 +169,17 @@ pub struct SessionOptions {
     pub skill_paths: SkillPaths,
     /// The paths by which the model knows the project. Scopes of `allowed-tools` and the `paths` of skills are relative to it.
     pub project_paths: Vec<String>,
+    /// When the texts about skills in the prompt change.
+    pub prompt: Prompt,
+    /// How many skills the model is told about when a request begins, if they match the request and the overview has no room
+    /// for whole descriptions. Only with [`Prompt::Frozen`].
+    pub suggestions: usize,
     /// The most tokens of the overview, if the model can search. By default, the overview lists all skills in full.
     pub overview_tokens: Option<usize>,
+    /// How visible skills are, and the kits in use. By default, every skill is shown as the budget allows.
+    pub modes: SkillModes,
+    /// What remembers the use of skills. Recently used skills come before others in the overview. By default, nothing does.
+    pub uses: Option<Arc<dyn SkillUses>>,
     /// How tokens are counted.
     pub tokens: TokenCounter,
 }
@@ -198,7 +223,11 @@ impl SessionOptions {
             create_in: Vec::new(),
             skill_paths: SkillPaths::default(),
             project_paths: vec![places::PROJECT.to_owned()],
+            prompt: Prompt::default(),
+            suggestions: 0,
             overview_tokens: None,
+            modes: SkillModes::default(),
+            uses: None,
             tokens: TokenCounter::default(),
         }
     }

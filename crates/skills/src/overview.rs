@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use prowess_catalog::overview::{Activation, ManualSkills, OverviewBudget, Rendered, list};
+use prowess_catalog::overview::{
+    Activation, ManualSkills, OverviewBudget, PinnedRoom, Rendered, SkillMode, list,
+};
 use prowess_catalog::resource::ResourceCounts;
 use prowess_catalog::section::SectionTemplate;
 use prowess_catalog::untrusted::code_text;
@@ -14,7 +16,8 @@ use crate::delta::ResourceMetadata;
 use crate::dialect::{LoadToolNames, SEARCH_TOOL, ToolSpec};
 use crate::error::argument;
 use crate::event::{Stale, Staleness};
-use crate::options::{Guidance, SkillPaths};
+use crate::options::{Guidance, Prompt, SkillPaths};
+use crate::uses::names_in;
 use crate::view::SkillView;
 
 /// Everything about skills that one model call needs.
@@ -56,8 +59,16 @@ impl SkillView {
     }
 
     /// The section of the system prompt about skills, in the session's dialect. In `opencode` a tool lists the skills, so the
-    /// section contains only notices about loaded skills. It changes only after a load, an unload or a refresh.
+    /// section contains only notices about loaded skills. It changes only after a load, an unload or a refresh, or not at all
+    /// if it is frozen.
     pub fn prompt(&self) -> Rendered {
+        match self.frozen() {
+            Some(frozen) => frozen.text.clone().into(),
+            None => self.unfrozen_prompt(),
+        }
+    }
+
+    pub(crate) fn unfrozen_prompt(&self) -> Rendered {
         let options = self.engine().options();
         let template = options.template.clone().or_else(|| match options.guidance {
             Guidance::Tools => options.dialect.template(options.capabilities, options.placement),
@@ -69,34 +80,62 @@ impl SkillView {
             let locations = options.skill_paths.locations().unwrap_or_else(|| view.locations());
             text = template.render(&locations, &self.overview_of(&view).text).text;
         }
-        for stale in &self.stale() {
+        let notices = if self.is_frozen() { Vec::new() } else { self.stale() };
+        for stale in &notices {
             text.push_str(&format!("\n{}\n", self.stale_notice(stale)));
         }
         text.into()
     }
 
     fn overview_of(&self, view: &CatalogView) -> Rendered {
+        let recent = self.engine().recent();
         let mut options = self.overview_options();
         options.budget = self.overview_budget();
+        options.recent = names_in(&recent, view);
         let eager = self.engine().eager_resources();
         view.overview_with(&options, &|entry| self.resource_counts(entry, &eager))
     }
 
     /// The overview for the description of a tool: as XML, if there is room for it.
     pub(crate) fn overview_in_tool(&self) -> String {
-        let view = self.offered();
-        let xml = view.overview_xml();
-        match self.overview_budget() {
-            Some(budget) if xml.tokens > budget.tokens => {
-                // The description of a tool does not depend on what is loaded, and lists no manual skills.
-                let mut options = self.overview_options();
-                options.loaded.clear();
-                options.manual = ManualSkills::Hidden;
-                options.budget = Some(budget);
-                view.overview(&options).text
-            }
+        let (view, recent) = (self.offered(), self.engine().recent());
+        // The description of a tool does not depend on what is loaded, and lists no manual skills.
+        let mut options = self.overview_options();
+        options.loaded.clear();
+        options.manual = ManualSkills::Hidden;
+        options.budget = self.overview_budget();
+        options.recent = names_in(&recent, &view);
+        let xml = view.overview_xml_with(&options);
+        match &options.budget {
+            Some(budget) if xml.tokens > budget.tokens => view.overview(&options).text,
             _ => xml.text,
         }
+    }
+
+    /// The overview as the open specification writes it, in XML.
+    pub fn overview_xml(&self) -> Rendered {
+        self.short_overview(CatalogView::overview_xml_with)
+    }
+
+    /// The overview with one line for each skill.
+    pub fn overview_compact(&self) -> Rendered {
+        self.short_overview(CatalogView::overview_compact_with)
+    }
+
+    fn short_overview(&self, render: impl Fn(&CatalogView, &OverviewOptions<'_>) -> Rendered) -> Rendered {
+        let (view, recent) = (self.offered(), self.engine().recent());
+        let mut options = self.overview_options();
+        options.loaded.clear();
+        options.manual = ManualSkills::Hidden;
+        options.recent = names_in(&recent, &view);
+        render(&view, &options)
+    }
+
+    /// How much of the pinned skills the overview has room for.
+    pub fn pinned_room(&self) -> PinnedRoom {
+        let mut options = self.overview_options();
+        options.budget = self.overview_budget();
+        self.offered().pinned_room(&options)
     }
 
     /// The list of these skills, in this order.
@@ -112,6 +151,11 @@ impl SkillView {
         Some(OverviewBudget::new(tokens, SEARCH_TOOL))
     }
 
+    /// The most tokens of the overview, if there is a limit.
+    pub(crate) fn overview_room(&self) -> Option<usize> {
+        self.overview_budget().map(|budget| budget.tokens)
+    }
+
     /// The counts of a skill's files, if they are known. `eager` has those of skills that are not loaded.
     fn resource_counts(
         &self,
@@ -119,10 +163,15 @@ impl SkillView {
         eager: &BTreeMap<String, Vec<ResourceMetadata>>,
     ) -> Option<ResourceCounts> {
         let name = entry.skill.name.as_str();
-        match self.state().get(name) {
+        match self.state().get(name).filter(|_| !self.is_frozen()) {
             Some(_) => Some(counts(self.state().resources(name))),
             None => eager.get(name).map(|resources| counts(resources)),
         }
+    }
+
+    /// Whether the prompt is independent of what is loaded.
+    fn is_frozen(&self) -> bool {
+        self.engine().options().prompt == Prompt::Frozen
     }
 
     fn overview_options(&self) -> OverviewOptions<'_> {
@@ -136,13 +185,20 @@ impl SkillView {
                 SkillPaths::Real => Activation::ReadFile,
             },
         };
-        overview.loaded = state.names().collect();
+        if !self.is_frozen() {
+            overview.loaded = state.names().collect();
+        }
         overview.manual = options.manual;
+        overview.modes = self.visible().modes();
+        let pinned = overview.modes.into_iter().flatten().filter(|(_, mode)| **mode == SkillMode::Pinned);
+        overview.exact =
+            pinned.map(|(name, _)| name.as_str()).filter(|name| options.modes.is_exact(name)).collect();
+        overview.search = self.search_tool();
         overview.create_in.clone_from(&options.create_in);
         overview
     }
 
-    fn stale_notice(&self, stale: &Stale) -> String {
+    pub(crate) fn stale_notice(&self, stale: &Stale) -> String {
         let (name, quoted) = (code_text(&stale.name), argument(&stale.name));
         let LoadToolNames { load, unload } = self.engine().options().dialect.load_tools();
         match stale.why {

@@ -39,7 +39,7 @@ pub(crate) struct Owners(BTreeMap<String, DirectoryOwner>);
 /// The skill of a directory, ordered from least to most access.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum DirectoryOwner {
-    /// It is denied, or not trusted.
+    /// It is denied, off, outside the kits in use, or not trusted.
     Hidden(String),
     /// Another skill of the same name takes precedence.
     Shadowed(String),
@@ -66,7 +66,8 @@ impl Owners {
             let name = entry.skill.name.to_string();
             let owned = match view.get(&name) {
                 Some(visible) if Arc::ptr_eq(visible, entry) => DirectoryOwner::Visible(name),
-                _ if entry.trust == Trust::Trusted => DirectoryOwner::Shadowed(name),
+                // Without a visible skill of that name, the agent may not see it: a rule denies it, or it is off.
+                Some(_) if entry.trust == Trust::Trusted => DirectoryOwner::Shadowed(name),
                 _ => DirectoryOwner::Hidden(name),
             };
             for directory in directories(entry) {

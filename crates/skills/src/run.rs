@@ -203,19 +203,23 @@ impl<'a> RunDriver<'a> {
         if let Some(runner) = self.runner.filter(|_| has_tree) {
             report::add_paths(&mut data, &runner.setup.tree);
         }
-        let deltas = self.server_text_deltas(&name);
+        self.view.engine().note_use(&name);
+        let deltas = self.deltas_of_run(&name);
         let ran = Some(Box::new(RunSummary::from(&report)));
         let text = shorten_report(data.clone()).to_string();
         Ok(SkillAnswer { text, deltas, data: Some(data), ran, preapproved_by })
     }
 
-    /// The output of a server's skill counts as its text, even if the skill is not loaded.
-    fn server_text_deltas(self, name: &str) -> Vec<SkillDelta> {
+    /// The changes after a run of a skill: it was used. The output of a server's skill counts as its text, even if the skill
+    /// is not loaded.
+    fn deltas_of_run(self, name: &str) -> Vec<SkillDelta> {
+        let used = self.view.used(name);
         let from = self.view.visible_to_model(name).ok().and_then(|entry| loaded_from(&entry));
         let is_known = self.view.state().from_servers().contains_key(name);
         from.filter(|_| !is_known)
             .map(|from| SkillDelta::Led { name: name.to_owned(), server: from.server })
             .into_iter()
+            .chain(used)
             .collect()
     }
 

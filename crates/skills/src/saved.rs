@@ -132,6 +132,9 @@ struct StateJson {
     skills_offered: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     skills_lingering: BTreeMap<String, String>,
+    /// The loaded skills by use, if that is not the order of loading.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    skills_by_use: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     frame_secret: Option<String>,
 }
@@ -140,6 +143,7 @@ impl From<SavedState> for StateJson {
     fn from(saved: SavedState) -> Self {
         let SavedState { metadata, state, secret, eager } = saved;
         let mut skill_resources = eager;
+        let is_in_order = state.names().eq(state.by_use().iter().map(String::as_str));
         skill_resources.extend(state.all_resources().clone());
         Self {
             version: Some(STATE_VERSION),
@@ -150,6 +154,7 @@ impl From<SavedState> for StateJson {
             skill_details: state.loaded().iter().map(|skill| (skill.name.clone(), skill.clone())).collect(),
             skills_offered: state.offered().clone(),
             skills_lingering: state.lingering().clone(),
+            skills_by_use: if is_in_order { Vec::new() } else { state.by_use().to_vec() },
             frame_secret: secret.as_ref().map(Secret::to_hex),
         }
     }
@@ -201,7 +206,8 @@ impl TryFrom<StateJson> for SavedState {
         let (resources, eager) = json.skill_resources.into_iter().partition(|(name, _)| is_loaded(name));
         let documents = json.skill_docs.into_iter().filter(|(name, _)| is_loaded(name)).collect();
         let (offered, lingering) = (json.skills_offered, json.skills_lingering);
-        let state = SkillState::from_parts(loaded, resources, documents, offered, lingering);
+        let mut state = SkillState::from_parts(loaded, resources, documents, offered, lingering);
+        state.set_use(&json.skills_by_use);
         Ok(Self { metadata: json.skills_metadata.unwrap_or_default(), state, secret, eager })
     }
 }

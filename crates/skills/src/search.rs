@@ -1,5 +1,6 @@
 //! Searches the skills for a model.
 
+use prowess_catalog::SearchHit;
 use prowess_catalog::untrusted::code_text;
 use serde_json::json;
 
@@ -34,9 +35,17 @@ impl SkillView {
     /// # }
     /// ```
     pub fn search(&self, query: &str, limit: Option<usize>) -> SkillAnswer {
-        let offered = self.offered();
+        self.search_answer(self.offered().search(query), query, limit)
+    }
+
+    /// The answer of a search that found these skills.
+    pub(crate) fn search_answer(
+        &self,
+        mut hits: Vec<SearchHit>,
+        query: &str,
+        limit: Option<usize>,
+    ) -> SkillAnswer {
         let may_load = |name: &str| self.visible_to_model(name).is_ok();
-        let mut hits = offered.search(query);
         hits.retain(|hit| may_load(hit.entry.skill.name.as_str()));
         let found = hits.len();
         hits.truncate(limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS));

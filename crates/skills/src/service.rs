@@ -12,8 +12,10 @@ use prowess_workspace::{RunReport, RunRequest, executor::OutputSink, stage::Stag
 #[cfg(feature = "run")]
 use crate::answer::SkillAnswer;
 use crate::dialect::{self, RunToolInfo, ToolSpec};
+use crate::embeddings::Embeddings;
 use crate::engine::SkillEngine;
 use crate::files::SkillFiles;
+use crate::frozen::FrozenPrompt;
 #[cfg(feature = "run")]
 use crate::load::Caller;
 #[cfg(feature = "run")]
@@ -45,6 +47,8 @@ use crate::visibility::VisibleSkills;
 pub struct SkillService {
     engine: SkillEngine,
     files: Arc<dyn SkillFiles>,
+    /// Searches by meaning.
+    embeddings: Option<Arc<Embeddings>>,
     #[cfg(feature = "run")]
     runner: Option<SkillRunner>,
     /// The last list of tools: every model call needs it, and it seldom changes.
@@ -57,14 +61,20 @@ struct CachedTools {
     visible: Arc<VisibleSkills>,
     /// The names that a model may load, if they depend on files in play.
     offered: Option<Vec<String>>,
+    frozen: Option<Arc<FrozenPrompt>>,
     tools: Arc<[ToolSpec]>,
 }
 
 impl SkillService {
-    pub(crate) fn new(engine: SkillEngine, files: Arc<dyn SkillFiles>) -> Self {
+    pub(crate) fn new(
+        engine: SkillEngine,
+        files: Arc<dyn SkillFiles>,
+        embeddings: Option<Arc<Embeddings>>,
+    ) -> Self {
         Self {
             engine,
             files,
+            embeddings,
             #[cfg(feature = "run")]
             runner: None,
             cached_tools: Arc::default(),
@@ -75,16 +85,19 @@ impl SkillService {
     /// until something changes.
     pub fn tools(&self, view: &SkillView) -> Arc<[ToolSpec]> {
         let visible = view.visible();
-        let offered = visible.has_paths().then(|| view.offered_names());
+        let frozen = view.frozen().cloned();
+        let offered = (visible.has_paths() && frozen.is_none()).then(|| view.offered_names());
         let mut cached = self.cached_tools.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cached) = &*cached
             && Arc::ptr_eq(&cached.visible, visible)
             && cached.offered == offered
+            && cached.frozen.as_ref().map(Arc::as_ptr) == frozen.as_ref().map(Arc::as_ptr)
         {
             return Arc::clone(&cached.tools);
         }
         let tools: Arc<[ToolSpec]> = dialect::tools(view, self.run_tool_info().as_ref()).into();
-        *cached = Some(CachedTools { visible: Arc::clone(visible), offered, tools: Arc::clone(&tools) });
+        *cached =
+            Some(CachedTools { visible: Arc::clone(visible), offered, frozen, tools: Arc::clone(&tools) });
         tools
     }
 
@@ -102,6 +115,11 @@ impl SkillService {
     /// Where skills are read from.
     pub fn files(&self) -> &dyn SkillFiles {
         &*self.files
+    }
+
+    /// What searches by meaning, if anything does.
+    pub(crate) fn embeddings(&self) -> Option<&Arc<Embeddings>> {
+        self.embeddings.as_ref()
     }
 
     /// What the run tools say about hosts and limits; `None` if there is no runner.

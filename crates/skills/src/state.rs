@@ -59,6 +59,8 @@ impl Selection {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SkillState {
     loaded: Vec<LoadedSkill>,
+    /// The names of the loaded skills. The one that was used longest ago comes first.
+    by_use: Vec<String>,
     resources: BTreeMap<String, Vec<ResourceMetadata>>,
     documents: BTreeMap<String, Selection>,
     offered: BTreeSet<String>,
@@ -98,6 +100,11 @@ impl SkillState {
     /// The names of the loaded skills, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.loaded.iter().map(|skill| skill.name.as_str())
+    }
+
+    /// The names of the loaded skills. The one that was used longest ago comes first.
+    pub fn by_use(&self) -> &[String] {
+        &self.by_use
     }
 
     /// The resources of a loaded skill.
@@ -146,11 +153,16 @@ impl SkillState {
         &self.lingering
     }
 
-    /// Whether the text with this nonce is loaded: instructions or a selected document.
-    pub(crate) fn has_text(&self, nonce: &str) -> bool {
+    /// The nonces of all loaded texts: instructions and selected documents.
+    pub fn nonces(&self) -> impl Iterator<Item = &str> {
         let documents = self.documents.values().flat_map(|selection| &selection.documents);
-        self.loaded.iter().any(|skill| skill.nonce == nonce)
-            || documents.into_iter().any(|document| document.nonce == nonce)
+        let skills = self.loaded.iter().map(|skill| skill.nonce.as_str());
+        skills.chain(documents.map(|document| document.nonce.as_str()))
+    }
+
+    /// Whether the text with this nonce is loaded: instructions or a selected document.
+    pub fn has_text(&self, nonce: &str) -> bool {
+        self.nonces().any(|known| known == nonce)
     }
 
     /// The state as the keys of `trpc` programs: `temp:skill:loaded:<name>` and `temp:skill:docs:<name>`.
@@ -196,7 +208,20 @@ impl SkillState {
                     Err(Conflict::Outdated)
                 }
             }
+            SkillDelta::Used { name } => {
+                self.get(name).ok_or(Conflict::NotLoaded)?;
+                Ok(())
+            }
+        }?;
+        if let SkillDelta::Loaded { .. }
+        | SkillDelta::Reloaded { .. }
+        | SkillDelta::Selected { .. }
+        | SkillDelta::Used { .. } = delta
+        {
+            self.by_use.retain(|name| name != delta.skill());
+            self.by_use.push(delta.skill().to_owned());
         }
+        Ok(())
     }
 
     fn load(
@@ -235,6 +260,7 @@ impl SkillState {
     fn unload(&mut self, name: &str) -> Result<(), Conflict> {
         let at = self.loaded.iter().position(|skill| skill.name == name).ok_or(Conflict::NotLoaded)?;
         let skill = self.loaded.remove(at);
+        self.by_use.retain(|used| used != name);
         self.lingering.extend(skill.from.map(|from| (skill.name, from.server)));
         self.resources.remove(name);
         self.documents.remove(name);
@@ -324,6 +350,7 @@ impl SkillState {
     pub(crate) fn keep_last(&mut self, most: usize) {
         let excess = self.loaded.len().saturating_sub(most);
         for skill in self.loaded.drain(..excess) {
+            self.by_use.retain(|used| *used != skill.name);
             self.resources.remove(&skill.name);
             self.documents.remove(&skill.name);
             self.lingering.extend(skill.from.map(|from| (skill.name, from.server)));
@@ -337,7 +364,14 @@ impl SkillState {
         offered: BTreeSet<String>,
         lingering: BTreeMap<String, String>,
     ) -> Self {
-        Self { loaded, resources, documents, offered, lingering }
+        let by_use = loaded.iter().map(|skill| skill.name.clone()).collect();
+        Self { loaded, by_use, resources, documents, offered, lingering }
+    }
+
+    /// Orders the loaded skills by use. Skills that `order` does not name count as used before all others.
+    pub(crate) fn set_use(&mut self, order: &[String]) {
+        let place = |name: &String| order.iter().position(|used| used == name).map_or(0, |at| at + 1);
+        self.by_use.sort_by_key(place);
     }
 }
 

@@ -4,8 +4,9 @@ use prowess_catalog::untrusted::code_text;
 
 use crate::answer::SkillAnswer;
 use crate::conflict::conflict_error;
-use crate::delta::{LoadedSkill, SkillDelta, UnloadReason};
+use crate::delta::{SkillDelta, UnloadReason};
 use crate::error::SkillError;
+use crate::event::{Stale, Staleness};
 use crate::options::Lifetime;
 use crate::view::SkillView;
 
@@ -43,18 +44,27 @@ impl SkillView {
 
     /// Unloads skills that last for one turn. Apply this at the end of a turn.
     pub fn end_turn(&self) -> Vec<SkillDelta> {
-        self.expired(|lifetime| lifetime != Lifetime::Session)
+        self.expired(|lifetime| matches!(lifetime, Lifetime::Once | Lifetime::Turn))
     }
 
-    /// Unloads the skills that were loaded first, if more are loaded than the budget allows now.
+    /// Unloads the skills that were used longest ago, if more are loaded than the budget allows now.
     pub fn over_budget(&self) -> Vec<SkillDelta> {
-        let loaded = self.state().loaded();
+        let loaded = self.state().by_use();
         let excess = loaded.len().saturating_sub(self.engine().options().budgets.max_loaded_skills);
-        let unloaded = |skill: &LoadedSkill| SkillDelta::Unloaded {
-            name: skill.name.clone(),
-            reason: UnloadReason::Budget,
-        };
+        let unloaded =
+            |name: &String| SkillDelta::Unloaded { name: name.clone(), reason: UnloadReason::Budget };
         loaded[..excess].iter().map(unloaded).collect()
+    }
+
+    /// Unloads the local skills that are gone: removed, no longer trusted, or denied by a rule. The skill of a server may come
+    /// back with its server.
+    pub fn gone(&self) -> Vec<SkillDelta> {
+        let is_gone = |stale: &Stale| {
+            stale.why == Staleness::Gone
+                && self.state().get(&stale.name).is_some_and(|skill| skill.from.is_none())
+        };
+        let gone = self.stale().into_iter().filter(is_gone);
+        gone.map(|stale| SkillDelta::Unloaded { name: stale.name, reason: UnloadReason::Gone }).collect()
     }
 
     /// Unloads the skills whose lifetime is over.

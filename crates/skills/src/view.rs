@@ -6,9 +6,11 @@ use prowess_catalog::overview::ManualSkills;
 use prowess_catalog::{CatalogView, SkillEntry};
 
 use crate::delta::LoadedSkill;
+use crate::dialect::SEARCH_TOOL;
 use crate::engine::SkillEngine;
 use crate::error::SkillError;
 use crate::event::{Stale, Staleness};
+use crate::frozen::FrozenPrompt;
 use crate::state::SkillState;
 use crate::visibility::VisibleSkills;
 
@@ -29,12 +31,25 @@ pub struct SkillView {
     engine: SkillEngine,
     state: Arc<SkillState>,
     visible: Arc<VisibleSkills>,
+    /// The prompt to use, if it was frozen earlier.
+    frozen: Option<Arc<FrozenPrompt>>,
 }
 
 impl SkillView {
     pub(crate) fn new(engine: SkillEngine, state: Arc<SkillState>) -> Self {
         let visible = engine.visible();
-        Self { engine, state, visible }
+        Self { engine, state, visible, frozen: None }
+    }
+
+    /// The same view with a prompt that was frozen earlier.
+    #[must_use]
+    pub fn with_frozen(mut self, frozen: Arc<FrozenPrompt>) -> Self {
+        self.frozen = Some(frozen);
+        self
+    }
+
+    pub(crate) fn frozen(&self) -> Option<&Arc<FrozenPrompt>> {
+        self.frozen.as_ref()
     }
 
     /// The engine.
@@ -54,6 +69,17 @@ impl SkillView {
     /// The skills in the overview: visible, and with a file in play if they have `paths`.
     pub(crate) fn offered(&self) -> CatalogView {
         self.visible.offered(&self.state)
+    }
+
+    /// The skills in the overview that a model may load.
+    pub(crate) fn loadable(&self) -> CatalogView {
+        let offered = self.offered();
+        let may_load = |entry: &SkillEntry| {
+            let is_offered =
+                offered.get(entry.skill.name.as_str()).is_some_and(|found| std::ptr::eq(&**found, entry));
+            is_offered && self.visible_to_model(entry.skill.name.as_str()).is_ok()
+        };
+        offered.catalog().view(may_load)
     }
 
     pub(crate) fn offered_names(&self) -> Vec<String> {
@@ -79,10 +105,13 @@ impl SkillView {
     /// The skill called `name`, if the model may load it, or a person has loaded it.
     pub(crate) fn visible_to_model(&self, name: &str) -> Result<Arc<SkillEntry>, SkillError> {
         match self.visible.view.get(name) {
-            Some(entry) if entry.skill.is_model_invocable() || self.state.get(name).is_some() => {
+            Some(entry) if self.visible.is_for_models(entry) || self.state.get(name).is_some() => {
                 Ok(Arc::clone(entry))
             }
-            Some(_) if self.engine.options().manual == ManualSkills::Marked => {
+            Some(entry)
+                if self.engine.options().manual == ManualSkills::Marked
+                    && !self.visible.is_manual_by_mode(entry) =>
+            {
                 Err(SkillError::ManualOnly { name: name.to_owned() })
             }
             _ => Err(self.not_found(name)),
@@ -93,8 +122,14 @@ impl SkillView {
         SkillError::NotFound {
             name: name.to_owned(),
             available: self.offered_names(),
+            search: self.search_tool(),
             dialect: self.engine.options().dialect,
         }
+    }
+
+    /// The tool that searches skills, if the model has it.
+    pub(crate) fn search_tool(&self) -> Option<&'static str> {
+        self.engine.options().capabilities.search.then_some(SEARCH_TOOL)
     }
 
     pub(crate) fn not_loaded(&self, name: &str) -> SkillError {

@@ -1,10 +1,13 @@
-//! Which skills an agent may see: all that no rule denies. A model reads only about these.
+//! Which skills an agent may see: all that no rule denies, and that are not off. A model reads only about these.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use prowess_catalog::overview::SkillMode;
 use prowess_catalog::{Catalog, CatalogView, SkillEntry};
 use prowess_permission::{Decision, Kind, Permissions, Policy, Verdict};
 
+use crate::modes::SkillModes;
 use crate::owner::Owners;
 use crate::paths::PathPatterns;
 use crate::state::SkillState;
@@ -14,6 +17,9 @@ use crate::state::SkillState;
 pub(crate) struct VisibleSkills {
     pub(crate) view: CatalogView,
     policy: Policy,
+    modes: SkillModes,
+    /// The modes of the visible skills, except those that have the default mode.
+    mode_of: BTreeMap<String, SkillMode>,
     /// Whether some skills are listed only after a matching file comes into play.
     has_paths: bool,
     patterns: OnceLock<PathPatterns>,
@@ -21,11 +27,32 @@ pub(crate) struct VisibleSkills {
 }
 
 impl VisibleSkills {
-    pub(crate) fn new(catalog: &Catalog, permissions: &Permissions) -> Self {
+    pub(crate) fn new(catalog: &Catalog, permissions: &Permissions, modes: &SkillModes) -> Self {
         let policy = permissions.policy();
-        let view = visible_view(catalog, &policy);
+        let mut view = visible_view(catalog, &policy);
+        let mut mode_of = modes.of_all(view.names());
+        if mode_of.values().any(|mode| *mode == SkillMode::Off) {
+            view = view.filtered(|entry| mode_of.get(entry.skill.name.as_str()) != Some(&SkillMode::Off));
+            mode_of.retain(|_, mode| *mode != SkillMode::Off);
+        }
         let has_paths = view.entries().iter().any(|entry| !entry.skill.extensions.paths.is_empty());
-        Self { view, policy, has_paths, patterns: OnceLock::new(), owners: OnceLock::new() }
+        let (patterns, owners) = (OnceLock::new(), OnceLock::new());
+        Self { view, policy, modes: modes.clone(), mode_of, has_paths, patterns, owners }
+    }
+
+    /// The modes of the visible skills, except those that have the default mode.
+    pub(crate) fn modes(&self) -> Option<&BTreeMap<String, SkillMode>> {
+        Some(&self.mode_of).filter(|modes| !modes.is_empty())
+    }
+
+    /// Whether a model may load a skill by itself.
+    pub(crate) fn is_for_models(&self, entry: &SkillEntry) -> bool {
+        entry.skill.is_model_invocable() && !self.is_manual_by_mode(entry)
+    }
+
+    /// Whether the mode of a skill leaves it to people.
+    pub(crate) fn is_manual_by_mode(&self, entry: &SkillEntry) -> bool {
+        self.mode_of.get(entry.skill.name.as_str()) == Some(&SkillMode::Manual)
     }
 
     /// The owners of files. The first call follows links on the disk.
@@ -48,9 +75,11 @@ impl VisibleSkills {
         self.policy.is_same(policy)
     }
 
-    /// Whether it was made from this catalog under these rules.
-    pub(crate) fn is_of(&self, catalog: &Catalog, permissions: &Permissions) -> bool {
-        self.view.catalog().is_same(catalog) && self.policy.is_same(&permissions.policy())
+    /// Whether it was made from this catalog under these rules and with these modes.
+    pub(crate) fn is_of(&self, catalog: &Catalog, permissions: &Permissions, modes: &SkillModes) -> bool {
+        self.view.catalog().is_same(catalog)
+            && self.policy.is_same(&permissions.policy())
+            && self.modes == *modes
     }
 
     /// The skills in the overview: visible, and with a file in play if they have `paths`.
@@ -60,14 +89,14 @@ impl VisibleSkills {
 
     /// The names that a model may load.
     pub(crate) fn offered_names(&self, state: &SkillState) -> Vec<String> {
-        let may_load =
-            |entry: &&Arc<SkillEntry>| entry.skill.is_model_invocable() && is_offered(entry, state);
+        let may_load = |entry: &&Arc<SkillEntry>| self.is_for_models(entry) && is_offered(entry, state);
         self.view.entries().iter().filter(may_load).map(|entry| entry.skill.name.to_string()).collect()
     }
 }
 
 /// The skills of a catalog that an agent with these rules may see: all that no rule denies. A session makes everything that
-/// its model reads from this view. To tell a person what a model sees, use the same view.
+/// its model reads from this view, without the skills that its [modes](crate::modes::SkillModes) switch off. To tell a person
+/// what a model sees, use [`SkillEngine::catalog_view`](crate::SkillEngine::catalog_view), or this view if there are no modes.
 ///
 /// ```
 /// use prowess_catalog::Catalog;

@@ -16,7 +16,7 @@ use crate::model::{
     Model, ModelDelta, ModelError, ModelErrorKind, ModelRequest, ModelResponse, ResponseAssembly, name_calls,
 };
 use crate::telemetry;
-use crate::thread_state::{Event, NextStep, StateChange};
+use crate::thread_state::{Event, NextStep};
 
 /// The longest response, in bytes.
 const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
@@ -34,11 +34,13 @@ impl Thread {
             return Ok(());
         }
         let made = next_request::make(self.context());
-        let NextRequest { request, tools, changes } =
+        let NextRequest { request, tools, changes, added } =
             self.held.keep_during(&*self.agent.store, made).await??;
         self.tools = Some(tools);
         let model = Arc::clone(&self.agent.model);
-        self.note_start(&*model, changes, watcher).await?;
+        let changed = (!changes.is_empty()).then_some(Event::StateChanged { changes });
+        let added = (!added.is_empty()).then_some(Event::MessagesAdded { messages: added });
+        self.note_start(&*model, changed.into_iter().chain(added).collect(), watcher).await?;
         let (context, middleware) = (self.context(), &self.middleware[..]);
         let next = NextModel { request, model, context, middleware, watcher };
         let response = self.held.keep_during(&*self.agent.store, next.call()).await?;
@@ -54,7 +56,7 @@ impl Thread {
         self.store(vec![event], watcher).await
     }
 
-    /// Notes the start of a model call, and stores the changes that belong to it.
+    /// Notes the start of a model call, and stores the events that belong to it.
     ///
     /// A repeated model call costs tokens and has no other effect, so its start is usually stored with its response.
     /// After a call that was cut off, the start is stored first. So a process that dies in every model call reaches the
@@ -62,14 +64,14 @@ impl Thread {
     async fn note_start(
         &mut self,
         model: &dyn Model,
-        changes: Vec<StateChange>,
+        mut before: Vec<Event>,
         watcher: &dyn Watcher,
     ) -> Result<(), AgentError> {
         let called = Event::ModelCalled { model: model.name().to_owned() };
         let was_cut_off = self.is_resumed || !self.unstored_start.is_empty();
-        if was_cut_off || !changes.is_empty() {
-            let changed = (!changes.is_empty()).then_some(Event::StateChanged { changes });
-            self.store(changed.into_iter().chain([called]).collect(), watcher).await?;
+        if was_cut_off || !before.is_empty() {
+            before.push(called);
+            self.store(before, watcher).await?;
             self.is_resumed = false;
             return Ok(());
         }

@@ -211,7 +211,7 @@ impl Thread {
     }
 
     /// What middleware see now.
-    pub(super) fn context(&self) -> MiddlewareContext<'_> {
+    pub(crate) fn context(&self) -> MiddlewareContext<'_> {
         MiddlewareContext {
             thread: &self.held.lease.thread,
             thread_state: &self.state,

@@ -55,8 +55,8 @@ pub use self::sub_agents::{
     SubAgents,
 };
 pub use self::summarisation::{
-    Compaction, Keep, Summarisation, SummarisationNotice, SummarisationOptions, Trigger, TruncateArguments,
-    WindowUse,
+    Compaction, Counting, Keep, Summarisation, SummarisationNotice, SummarisationOptions, Trigger,
+    TruncateArguments, WindowPart, WindowPartKind, WindowUse,
 };
 pub use self::todos::{Todo, TodoStatus, Todos};
 pub use self::tool_permissions::ToolPermissions;

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::message::Message;
 use crate::middleware::{Middleware, MiddlewareContext, MiddlewareError, Sections};
 use crate::model::{PromptSection, ToolDefinition};
 use crate::state::{AnyState, State};
@@ -28,7 +29,7 @@ For work of one or two steps, you need no list.";
 
 /// The tool `write_todos`, and the list in the thread's state.
 ///
-/// Once a summary has replaced messages, the list is also in the system prompt.
+/// Once a summary has replaced messages, the model is told the list again.
 ///
 /// ```
 /// use std::sync::{Arc, OnceLock};
@@ -53,7 +54,26 @@ pub struct Todos;
 
 /// The todo list of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct TodoList(Vec<Todo>);
+struct TodoList {
+    todos: Vec<Todo>,
+    /// Whether the model wrote it since the last model call.
+    is_fresh: bool,
+    /// How many messages of the thread were summarised when the model wrote the list, or was told it again.
+    told_at: usize,
+}
+
+/// A change of the list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum TodoDelta {
+    /// The model wrote it.
+    Written(Vec<Todo>),
+    /// The model sees it in the conversation.
+    Told {
+        /// How many messages were summarised.
+        told_at: usize,
+    },
+}
 
 /// One step of the list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,17 +97,20 @@ pub enum TodoStatus {
 }
 
 impl State for TodoList {
-    type Delta = Vec<Todo>;
+    type Delta = TodoDelta;
 
-    fn apply(&mut self, todos: Vec<Todo>) {
-        self.0 = todos;
+    fn apply(&mut self, delta: TodoDelta) {
+        match delta {
+            TodoDelta::Written(todos) => (self.todos, self.is_fresh) = (todos, true),
+            TodoDelta::Told { told_at } => (self.told_at, self.is_fresh) = (told_at, false),
+        }
     }
 }
 
 impl Todos {
     /// The todo list of a thread.
     pub fn of(states: &crate::state::States) -> &[Todo] {
-        states.get::<TodoList>(NAME).map_or(&[], |list| &list.0)
+        states.get::<TodoList>(NAME).map_or(&[], |list| &list.todos)
     }
 }
 
@@ -106,20 +129,25 @@ impl Middleware for Todos {
     }
 
     async fn sections(&self, context: MiddlewareContext<'_>) -> Result<Sections, MiddlewareError> {
-        let section = |text: String, is_stable| PromptSection { owner: NAME.to_owned(), text, is_stable };
-        let mut sections = vec![section(SECTION.to_owned(), true)];
-        let todos = Self::of(context.states);
-        // The model may no longer see the call that wrote the list.
-        if context.thread_state.cut() > 0 && !todos.is_empty() {
-            sections.push(section(as_text(todos), false));
+        let section = PromptSection { owner: NAME.to_owned(), text: SECTION.to_owned(), is_stable: true };
+        let mut sections = Sections::from(section);
+        let cut = context.thread_state.cut();
+        let list = context.states.get::<TodoList>(NAME).filter(|list| !list.todos.is_empty());
+        if let Some(list) = list.filter(|list| list.is_fresh || list.told_at < cut) {
+            // The model may no longer see the call that wrote the list.
+            if !list.is_fresh {
+                sections.messages.push(Message::by_agent(as_text(&list.todos)));
+            }
+            let told = TodoDelta::Told { told_at: cut };
+            sections.changes.push(StateChange::new::<TodoList>(NAME, &told));
         }
-        Ok(sections.into())
+        Ok(sections)
     }
 }
 
 /// The list as the model reads it, one step per line.
 fn as_text(todos: &[Todo]) -> String {
-    let mut text = "## Your list of todos, as you wrote it last\n".to_owned();
+    let mut text = "[Your list of todos, as you wrote it last. This is not from the user.]\n".to_owned();
     for todo in todos {
         let mark = match todo.status {
             TodoStatus::Pending => ' ',
@@ -187,6 +215,6 @@ impl Tool for WriteTodos {
         }
         let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
         let text = format!("The list is written: {done} of {} done.", todos.len());
-        ToolAnswer::text(text).change(StateChange::new::<TodoList>(NAME, &todos)).into()
+        ToolAnswer::text(text).change(StateChange::new::<TodoList>(NAME, &TodoDelta::Written(todos))).into()
     }
 }

@@ -21,6 +21,12 @@ pub struct ModelError {
     /// The model's context window in tokens, if the provider names it in an error about a request that is too long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
+    /// The tokens of the request, if the provider names them in such an error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Whether the request was never sent, because it is known to be too long.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unsent: bool,
 }
 
 /// The kind of a failed model call.
@@ -82,7 +88,8 @@ impl ModelErrorKind {
 impl ModelError {
     /// A failure of the model `model`.
     pub fn new(model: impl Into<String>, kind: ModelErrorKind, message: impl Into<String>) -> Self {
-        Self { model: model.into(), kind, message: message.into(), retry_after: None, window: None }
+        let (model, message) = (model.into(), message.into());
+        Self { model, kind, message, retry_after: None, window: None, tokens: None, is_unsent: false }
     }
 
     /// Whether the same request may succeed later.

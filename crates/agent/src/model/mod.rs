@@ -68,6 +68,23 @@ pub trait Model: Send + Sync + Debug {
         estimate_tokens(text) as u64
     }
 
+    /// The tokenizer that [`count_tokens`](Self::count_tokens) uses, such as `o200k`. `None` if it only estimates.
+    fn tokenizer(&self) -> Option<&str> {
+        None
+    }
+
+    /// Lets the provider count the tokens of a request. `None` if it cannot.
+    ///
+    /// This is a request over the network. The agent asks only if the answer decides something, and a person waits for it.
+    ///
+    /// # Errors
+    ///
+    /// The provider did not answer. The estimate counts then.
+    async fn count_request(&self, request: &ModelRequest) -> Result<Option<u64>, ModelError> {
+        let _ = request;
+        Ok(None)
+    }
+
     /// Calls the model. The response arrives in deltas. An error can come after some of them.
     ///
     /// # Errors

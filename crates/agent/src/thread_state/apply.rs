@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::event::{CallQuestion, CallReply, Event, StateChange, TurnOutcome};
 use super::pending::{CallStatus, Consultation, PendingCall, UNKNOWN_OUTCOME, pending_calls};
-use super::{MisplacedEvent, Phase, ThreadState, repair};
+use super::{Counted, MisplacedEvent, Phase, ThreadState, repair};
 use crate::id::CallId;
 use crate::message::{Content, Message};
 use crate::model::{Finish, ModelError, ModelUsage};
@@ -27,7 +27,8 @@ impl ThreadState {
             Event::ModelResponded { model, message, usage, finish } => {
                 self.respond(message, *finish)?;
                 if usage.input > 0 {
-                    self.counted = Some((usage.total(), self.messages.len()));
+                    let (tokens, messages) = (usage.total(), self.messages.len());
+                    self.counted = Some(Counted { model: model.clone(), tokens, messages });
                 }
                 self.pay(&ModelUsage::on(model.clone(), *usage));
             }

@@ -228,10 +228,7 @@ impl std::fmt::Display for TurnOutcome {
             Self::TooManyModelCalls { most } => write!(f, "the turn reached its limit of {most} model calls"),
             Self::TooManyTokens { most } => write!(f, "the turn reached its limit of {most} tokens"),
             Self::WindowFull { why } => {
-                write!(
-                    f,
-                    "the conversation fills the model's context window and could not be summarised: {why}"
-                )
+                write!(f, "the next request does not fit into the model's context window: {why}")
             }
             Self::Failed { error } => error.fmt(f),
             Self::Cancelled => f.write_str("the turn was cancelled"),

@@ -53,12 +53,21 @@ pub struct ThreadState {
     tokens: u64,
     /// The responses of the model in the thread, including failed model calls.
     responses: u64,
-    /// The tokens that the model counted with its last response, and how many messages there were then. `None` if the
-    /// model did not count, or saw other messages.
-    counted: Option<(u64, usize)>,
+    /// What the model counted with its last response. `None` if it did not count, or saw other messages.
+    counted: Option<Counted>,
     spent: ModelUsage,
     /// How the last turn ended.
     outcome: Option<TurnOutcome>,
+}
+
+/// What a model counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Counted {
+    model: String,
+    /// The tokens that it read and wrote.
+    tokens: u64,
+    /// How many messages there were then.
+    messages: usize,
 }
 
 /// How far a turn is.
@@ -151,12 +160,15 @@ impl ThreadState {
         self.summary.as_ref()
     }
 
-    /// The tokens that the model counted with its last response, and how many messages there were then.
+    /// The tokens that this model counted with its last response, and how many messages there were then.
     ///
     /// The next request has these tokens, and the messages since then. `None` if the model did not count, or saw other
-    /// messages.
-    pub(crate) fn counted(&self) -> Option<(u64, usize)> {
+    /// messages, or if another model wrote the last response: models count in different ways.
+    pub(crate) fn counted_by(&self, model: &str) -> Option<(u64, usize)> {
         self.counted
+            .as_ref()
+            .filter(|counted| counted.model == model)
+            .map(|counted| (counted.tokens, counted.messages))
     }
 
     /// The tokens of all models together.

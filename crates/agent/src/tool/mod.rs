@@ -75,6 +75,11 @@ pub trait Tool: Send + Sync + Debug {
         ToolKind::Other
     }
 
+    /// The label of the MCP server that has the tool, if its kind is [`ToolKind::Server`].
+    fn server(&self) -> Option<&str> {
+        None
+    }
+
     /// Whether a call that was cut off can be repeated: it changes nothing, or does the same each time.
     ///
     /// By default, the tool's kind decides.

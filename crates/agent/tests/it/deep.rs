@@ -9,7 +9,7 @@ use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::Dialect;
 
 use crate::agent::{add, results};
-use crate::says::{Says, calls, text};
+use crate::says::{Says, all, calls, text};
 use crate::world::World;
 
 fn load(name: &str) -> String {
@@ -74,7 +74,7 @@ async fn one_call_builds_the_whole_agent() {
     let child = model.request(2).system_text();
     assert!(child.contains("**pdf**") && !child.contains("[Loaded]"), "{child}");
     assert!(!child.contains("Answer in German.") && !child.contains("## Sub-agents"), "{child}");
-    let forked = model.request(5).system_text();
+    let forked = all(&model.request(5));
     assert!(forked.contains("The way of forks."), "{forked}");
     assert_eq!(results(&thread)[3..], ["3", "Loaded here, too.", "Forked."]);
     let mut tools: Vec<String> = model.request(0).tools.iter().map(|tool| tool.name.clone()).collect();

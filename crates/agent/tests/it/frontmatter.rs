@@ -13,7 +13,7 @@ use prowess_permission::{Action, Decision, Kind, Permissions, Policy, Question, 
 use prowess_skills::{AllowedTools, Dialect, SessionOptions};
 
 use crate::agent::{add, results};
-use crate::says::{Says, calls, text};
+use crate::says::{Says, all, calls, text};
 use crate::world::{World, open};
 
 fn load(name: &str) -> String {
@@ -267,10 +267,10 @@ async fn a_forked_skill_is_followed_by_its_sub_agent() {
          'general-purpose' followed it instead.\n\nNobody is me."
     );
     let seen = writer.request(0);
-    assert!(seen.system_text().contains("Write about herons."), "{}", seen.system_text());
+    assert!(all(&seen).contains("Write about herons."), "{}", all(&seen));
     assert!(seen.system_text().contains("**report** [Loaded]"));
     assert!(!model.request(1).system_text().contains("[Loaded]"), "it is not loaded here");
-    assert!(general.request(0).system_text().contains("Nobody."), "{}", general.request(0).system_text());
+    assert!(all(&general.request(0)).contains("Nobody."), "{}", all(&general.request(0)));
     assert_eq!(SkillsState::of(thread.states()).unwrap().usage()["report"].loads, 1);
 }
 

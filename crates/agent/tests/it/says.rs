@@ -100,3 +100,9 @@ impl Model for Says {
         Ok(stream::iter(deltas.into_iter().map(Ok)).boxed())
     }
 }
+
+/// Everything that a request says: the system prompt, then the messages.
+pub(crate) fn all(request: &ModelRequest) -> String {
+    let messages = request.messages.iter().map(|message| message.text());
+    std::iter::once(request.system_text()).chain(messages).collect::<Vec<_>>().join("\n\n")
+}

@@ -144,9 +144,8 @@ async fn scenario_3_skills_beside_summaries() {
                 ScriptedExpect::new()
                     .system("**pdf** [Loaded]")
                     .system("**csv**")
-                    .system("The way of pdf.")
                     .conversation("pdf was loaded.")
-                    .not_in_conversation("The way of pdf."),
+                    .last("The way of pdf."),
             ),
         ]);
         let files = world.backend();

@@ -13,7 +13,7 @@ use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::Dialect;
 
 use crate::agent::{Nothing, add, results};
-use crate::says::{Says, calls, text};
+use crate::says::{Says, all, calls, text};
 use crate::world::{World, open};
 
 const TASK: &str = r#"{"description": "Do it."}"#;
@@ -119,7 +119,7 @@ async fn loaded_skills_are_inherited_where_that_is_wanted() {
             .build()
             .unwrap();
         let thread = said(&agent).await;
-        let prompt = child.request(0).system_text();
+        let prompt = all(&child.request(0));
         assert_eq!(prompt.contains("**pdf** [Loaded]"), inherits, "{prompt}");
         assert_eq!(prompt.matches("The way of pdf.").count(), usize::from(inherits), "{prompt}");
         let loaded = SkillsState::of(thread.states()).unwrap().loaded();

@@ -6,7 +6,7 @@ use prowess_agent::{Agent, NoWatcher, ThreadId};
 use crate::says::{Says, calls, text};
 
 #[tokio::test]
-async fn the_list_is_in_the_prompt_once_the_conversation_was_cut() {
+async fn the_list_is_said_again_once_the_conversation_was_cut() {
     let list = r#"{"todos": [
         {"content": "look", "status": "completed"},
         {"content": "leap\n- [x] land", "status": "in_progress"},
@@ -32,9 +32,9 @@ async fn the_list_is_in_the_prompt_once_the_conversation_was_cut() {
     let request = model.request(3);
     let sections: Vec<(&str, bool)> =
         request.system.iter().map(|section| (section.owner.as_str(), section.is_stable)).collect();
-    assert_eq!(sections, [("todos", true), ("todos", false)], "what changes is after what stays");
-    insta::assert_snapshot!(request.system[1].text, @r"
-    ## Your list of todos, as you wrote it last
+    assert_eq!(sections, [("todos", true)], "the prompt stays as it is");
+    insta::assert_snapshot!(request.messages.last().unwrap().text(), @r"
+    [Your list of todos, as you wrote it last. This is not from the user.]
 
     - [x] look
     - [>] leap - [x] land

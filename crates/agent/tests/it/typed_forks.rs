@@ -8,7 +8,7 @@ use prowess_permission::{Decision, Permissions, Policy, Rule, RuleSource};
 use prowess_skills::Dialect;
 
 use crate::agent::results;
-use crate::says::{Says, calls, text};
+use crate::says::{Says, all, calls, text};
 use crate::world::{World, open};
 
 const MANUAL: &str = "context: fork\ndisable-model-invocation: true\n";
@@ -30,8 +30,8 @@ async fn a_sub_agent_follows_what_a_person_types_and_the_model_responds() {
     let turn = thread.say("/report herons", &NoWatcher).await.unwrap();
     assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded));
     let followed = model.request(0);
-    assert!(followed.system_text().contains("Write about herons."), "{}", followed.system_text());
-    assert!(!model.request(1).system_text().contains("Write about"), "nothing is loaded in the conversation");
+    assert!(all(&followed).contains("Write about herons."), "{}", all(&followed));
+    assert!(!all(&model.request(1)).contains("Write about"), "nothing is loaded in the conversation");
     assert_eq!(results(&thread), ["Herons are grey."]);
     assert_eq!(thread.last_response().as_deref(), Some("The report says: grey."));
     assert_eq!(SkillsState::of(thread.states()).unwrap().usage()["report"].loads, 1);

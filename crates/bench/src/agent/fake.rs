@@ -76,11 +76,11 @@ impl Model for Notes {
     }
 }
 
-fn call(index: usize, number: usize, tool: &str) -> ModelDelta {
+pub(super) fn call(index: usize, number: usize, tool: &str) -> ModelDelta {
     ModelDelta::ToolCall { index, id: format!("call-{number}"), name: tool.to_owned() }
 }
 
-fn said(mut deltas: Vec<ModelDelta>) -> ModelStream {
+pub(super) fn said(mut deltas: Vec<ModelDelta>) -> ModelStream {
     deltas.push(ModelDelta::Finish(Finish::Stop));
     stream::iter(deltas.into_iter().map(Ok)).boxed()
 }

@@ -8,6 +8,7 @@ mod fake;
 mod starting;
 mod steps;
 mod threads;
+mod unchanged;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub(crate) use compacting::{MESSAGES, compact};
 pub(crate) use starting::start;
 pub(crate) use steps::{STEPS, bare, full, raw};
 pub(crate) use threads::{THREADS, at_once, idle};
+pub(crate) use unchanged::{CALLS, unchanged};
 
 const PROMPT: &str = "You add numbers for others.";
 

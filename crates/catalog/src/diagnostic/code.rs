@@ -99,7 +99,7 @@ codes! {
     DescriptionEmpty = "description-empty", Breach, Error;
     /// The `description` is not a string.
     DescriptionNotString = "description-not-string", Breach, Warning;
-    /// The `description` has more than 1024 characters.
+    /// The `description` has more than 1024 characters. The overview cuts the rest off.
     DescriptionTooLong = "description-too-long", Breach, Warning;
     /// The `compatibility` is not a string.
     CompatibilityNotString = "compatibility-not-string", Breach, Warning;

@@ -64,8 +64,9 @@ impl Reader<'_, '_, '_> {
         }
         let count = text.chars().count();
         if count > MAX_DESCRIPTION_CHARS {
-            let message =
-                format!("the description has {count} characters, {MAX_DESCRIPTION_CHARS} are allowed");
+            let message = format!(
+                "the description has {count} characters, {MAX_DESCRIPTION_CHARS} are allowed; the overview cuts the rest off"
+            );
             self.add(Code::DescriptionTooLong, &node.range, message).hint("move the details to the body");
         } else if count < SHORT_DESCRIPTION_CHARS && !cut {
             self.add(

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::file_names::FileNames;
+use super::file_names::{FileNames, Listed};
 use super::number_of;
 use super::stem::stem;
 use super::vocabulary::Vocabulary;
@@ -45,6 +45,8 @@ pub struct Index {
     pub(super) occurrences: Vec<Occurrence>,
     /// The digest of the texts, to recognise the catalog that a stored index belongs to.
     pub(super) texts: Digest,
+    /// The same for the file names.
+    pub(super) listed: Listed,
 }
 
 /// That a word is in a skill.
@@ -82,7 +84,7 @@ fn fields(entry: &SkillEntry) -> impl Iterator<Item = (Field, &str)> {
 }
 
 /// The digest of all texts that are in manifests.
-pub(super) fn digest_of_texts(entries: &[Arc<SkillEntry>]) -> Digest {
+fn digest_of_texts(entries: &[Arc<SkillEntry>]) -> Digest {
     let mut digester = Digester::default();
     for entry in entries {
         for (_, text) in fields(entry) {
@@ -95,10 +97,11 @@ pub(super) fn digest_of_texts(entries: &[Arc<SkillEntry>]) -> Digest {
 }
 
 impl Index {
-    /// The index of these skills.
-    pub(crate) fn of(entries: &[Arc<SkillEntry>]) -> Self {
+    /// The index of these skills. Also returns whether it can be stored: not if a directory changed a moment ago, because the
+    /// next change might not show.
+    pub(super) fn build(entries: &[Arc<SkillEntry>]) -> (Self, bool) {
         let mut builder = Builder::default();
-        let mut files = FileNames::default();
+        let mut files = FileNames::new();
         for entry in entries {
             builder.add_name(entry.skill.name.as_str());
         }
@@ -110,7 +113,15 @@ impl Index {
             builder.add(Field::Aside, &files.of(entry));
             builder.end();
         }
-        builder.finish(digest_of_texts(entries))
+        let (listed, is_settled) = files.finish();
+        (builder.finish(digest_of_texts(entries), listed), is_settled)
+    }
+
+    /// Whether this is the index of these skills, as they are now.
+    pub(super) fn is_of(&self, entries: &[Arc<SkillEntry>]) -> bool {
+        self.lengths.len() == entries.len()
+            && self.texts == digest_of_texts(entries)
+            && self.listed.is_current(entries)
     }
 
     /// How many different words the indexed skills have.
@@ -236,7 +247,7 @@ impl Builder {
     }
 
     /// Numbers the stems in alphabetical order, and sorts the occurrences by stem.
-    fn finish(self, texts: Digest) -> Index {
+    fn finish(self, texts: Digest, listed: Listed) -> Index {
         let mut stems: Vec<(&str, u32)> =
             self.stems.iter().map(|(stem, number)| (&**stem, *number)).collect();
         stems.sort_unstable();
@@ -262,7 +273,7 @@ impl Builder {
             *place += 1;
         }
         let vocabulary = Vocabulary::of(stems.iter().map(|(stem, _)| *stem));
-        Index { lengths: self.lengths, vocabulary, ends, occurrences, texts }
+        Index { lengths: self.lengths, vocabulary, ends, occurrences, texts, listed }
     }
 }
 

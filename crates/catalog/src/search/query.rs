@@ -93,33 +93,71 @@ impl Wanted {
     }
 }
 
-/// The places in the view of the skills that match `query`, with their scores, best first.
-pub(super) fn rank(index: &Index, members: &Members, query: &str) -> Vec<(u32, f32)> {
+/// How well a skill matches a query word, or the whole query.
+#[derive(Clone, Copy, Default)]
+struct Match {
+    score: f32,
+    /// How much of the word, or of the query, the skill has.
+    covered: f32,
+    /// How many words of the query the skill has, without function words.
+    words: usize,
+}
+
+/// A skill that matches a query.
+pub(super) struct Ranked {
+    /// Its place in the view.
+    pub(super) place: u32,
+    pub(super) score: f32,
+    /// The share of the query that it covers, from 0 to 1.
+    pub(super) coverage: f32,
+    /// How many words of the query it has.
+    pub(super) words: usize,
+}
+
+/// The skills that match `query`, best first.
+pub(super) fn rank(index: &Index, members: &Members, query: &str) -> Vec<Ranked> {
     let mut ranking = Ranking { index, members, rarities: HashMap::new(), similar_left: MAX_UNKNOWN_WORDS };
     let words = query_words(query);
     let mut roles = roles(&words);
-    if roles.iter().all(|role| *role != Role::Content) {
+    // Function words say nothing about a task. If there are no others, they find skills but cover nothing.
+    let is_about_something = roles.contains(&Role::Content);
+    if !is_about_something {
         roles.fill(Role::Content);
     }
     let stems: Vec<String> = words.iter().map(|word| stemmed(word)).collect();
-    let mut scores = vec![0.0; members.places.len()];
-    let mut best = vec![0.0; members.places.len()];
+    let mut totals = vec![Match::default(); members.places.len()];
+    let mut best = vec![Match::default(); members.places.len()];
+    // A query without a single rare word says little, so no skill covers all of it.
+    let (mut weight, least_weight) = (0.0, rarity(1, members.count));
     // Function words come last: they count only in skills that have other words of the query.
     for wanted_role in [Role::Content, Role::Function] {
         for at in (0..words.len()).filter(|at| roles[*at] == wanted_role) {
             let wanted = ranking.wanted(&words, &stems, at, wanted_role);
+            let counts = wanted_role == Role::Content && is_about_something;
+            let rarity = if counts { wanted.rarity } else { 0.0 };
+            weight += rarity;
             for skill in ranking.matches(&wanted, &mut best) {
-                let skill = skill as usize;
-                if wanted_role == Role::Content || scores[skill] > 0.0 {
-                    scores[skill] += wanted.weight * best[skill];
+                let found = std::mem::take(&mut best[skill as usize]);
+                let total = &mut totals[skill as usize];
+                if wanted_role == Role::Content || total.score > 0.0 {
+                    total.score += wanted.weight * found.score;
+                    total.covered += rarity * found.covered;
+                    total.words += usize::from(counts);
                 }
-                best[skill] = 0.0;
             }
         }
     }
-    let mut ranked: Vec<(u32, f32)> =
-        members.places.iter().copied().zip(scores).filter(|(_, score)| *score > 0.0).collect();
-    ranked.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    let weight = f32::max(weight, least_weight);
+    let found = members.places.iter().zip(totals).filter(|(_, total)| total.score > 0.0);
+    let mut ranked: Vec<Ranked> = found
+        .map(|(place, Match { score, covered, words })| Ranked {
+            place: *place,
+            score,
+            words,
+            coverage: (covered / weight).min(1.0),
+        })
+        .collect();
+    ranked.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.place.cmp(&b.place)));
     ranked
 }
 
@@ -259,14 +297,15 @@ impl Ranking<'_> {
     }
 
     /// The skills of the view that match a query word. `best` gets the best match of each.
-    fn matches(&mut self, wanted: &Wanted, best: &mut [f32]) -> Vec<u32> {
+    fn matches(&mut self, wanted: &Wanted, best: &mut [Match]) -> Vec<u32> {
         let mut matching = Vec::new();
-        let mut note = |skill: u32, score: f32| {
+        let mut note = |skill: u32, score: f32, weight: f32| {
             let best = &mut best[skill as usize];
-            if *best == 0.0 {
+            if best.score == 0.0 {
                 matching.push(skill);
             }
-            *best = best.max(score);
+            best.score = best.score.max(score);
+            best.covered = best.covered.max(weight);
         };
         for variant in &wanted.variants {
             let rarities: Vec<f32> =
@@ -285,7 +324,7 @@ impl Ranking<'_> {
                     }
                 });
                 if has_others {
-                    note(occurrence.skill, variant.weight * score);
+                    note(occurrence.skill, variant.weight * score, variant.weight);
                 }
             }
         }

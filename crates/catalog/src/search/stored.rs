@@ -3,15 +3,16 @@
 //! Numbers are stored in as few bytes as they need, seven bits each. Stems are in order, so each is stored as the length of the
 //! beginning that it shares with the one before, and the rest. The skills of a stem are stored as differences.
 
-use super::index::{Index, Occurrence, digest_of_texts};
+use super::file_names::Listed;
+use super::index::{Index, Occurrence};
 use super::number_of;
 use super::vocabulary::Vocabulary;
 use super::words::MAX_WORD;
 use crate::catalog::Catalog;
-use crate::digest::Digest;
+use crate::digest::{Digest, with_checksum, without_checksum};
 
-/// The first bytes of a stored index. Change them when the format, or the way in which texts become words, changes.
-const FORMAT: &[u8] = b"prowess search index 1\n";
+/// The first bytes of a stored index. Change the number when the format, or the way in which texts become words, changes.
+const FORMAT: &[u8] = concat!("prowess search index 2 of ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
 const DIGEST: usize = 32;
 /// The longest stem, in bytes. A word has at most [`MAX_WORD`] characters, and folding can make a few more.
 const MAX_STEM_BYTES: usize = 8 * MAX_WORD;
@@ -28,10 +29,12 @@ impl Index {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = FORMAT.to_vec();
         bytes.extend_from_slice(self.texts.as_bytes());
+        bytes.extend_from_slice(self.listed.stamps.as_bytes());
         put(&mut bytes, number_of(self.lengths.len()));
         for length in &self.lengths {
             put(&mut bytes, *length);
         }
+        bytes.extend_from_slice(&self.listed.folders);
         put(&mut bytes, number_of(self.vocabulary.len()));
         let mut before = "";
         for (number, stem) in (0..).zip(self.vocabulary.words()) {
@@ -50,22 +53,19 @@ impl Index {
             }
             before = stem;
         }
-        let checksum = Digest::of(&bytes);
-        bytes.extend_from_slice(checksum.as_bytes());
-        bytes
+        with_checksum(bytes)
     }
 
     /// The index in `bytes`. `None` if they are damaged or of another version.
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (stored, checksum) = bytes.split_at_checked(bytes.len().checked_sub(DIGEST)?)?;
-        if Digest::of(stored).as_bytes() != checksum {
-            return None;
-        }
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let stored = without_checksum(bytes)?;
         let mut rest = stored.strip_prefix(FORMAT)?;
         let texts = Digest::from_bytes(*take(&mut rest, DIGEST)?.first_chunk()?);
+        let stamps = Digest::from_bytes(*take(&mut rest, DIGEST)?.first_chunk()?);
         // Every number takes at least a byte.
         let skills = number(&mut rest).filter(|count| *count as usize <= rest.len())?;
         let lengths = (0..skills).map(|_| number(&mut rest)).collect::<Option<Vec<u32>>>()?;
+        let listed = Listed { folders: take(&mut rest, lengths.len())?.to_vec(), stamps };
         let count = number(&mut rest).filter(|count| *count as usize <= rest.len())?;
         let mut stems: Vec<String> = Vec::new();
         let (mut ends, mut occurrences) = (Vec::new(), Vec::new());
@@ -97,15 +97,13 @@ impl Index {
         }
         occurrences.shrink_to_fit();
         let vocabulary = Vocabulary::of(stems.iter().map(String::as_str));
-        rest.is_empty().then_some(Self { lengths, vocabulary, ends, occurrences, texts })
+        rest.is_empty().then_some(Self { lengths, vocabulary, ends, occurrences, texts, listed })
     }
 }
 
 impl Catalog {
     /// Uses a stored index instead of building one. Returns `false` if the catalog has an index already, or if the bytes are
-    /// damaged, of another version, or the index of other texts; then the next search builds the index.
-    ///
-    /// File names may have changed since the index was stored. Everything else is compared.
+    /// damaged, of another version, or the index of other texts or files; then the next search builds the index.
     ///
     /// ```
     /// use prowess_catalog::{Catalog, Root, ScanOptions};
@@ -126,9 +124,7 @@ impl Catalog {
     pub fn use_index(&self, bytes: &[u8]) -> bool {
         let entries = self.everything();
         let Some(index) = Index::from_bytes(bytes) else { return false };
-        index.lengths.len() == entries.len()
-            && index.texts == digest_of_texts(&entries)
-            && self.index_cell().set(index).is_ok()
+        index.is_of(&entries) && self.index_cell().set(index).is_ok()
     }
 }
 
@@ -182,15 +178,15 @@ mod tests {
     fn false_counts_are_refused() {
         let index =
             Index { lengths: vec![4], texts: Digest::of(b""), ..Index::from_bytes(&empty()).unwrap() };
+        let listed = Listed { folders: vec![1], ..index.listed.clone() };
+        let index = Index { listed, ..index };
         let bytes = index.to_bytes();
         assert_eq!(Index::from_bytes(&bytes), Some(index));
         for at in 0..bytes.len() - DIGEST {
             let mut changed = bytes[..bytes.len() - DIGEST].to_vec();
             changed[at] = changed[at].wrapping_add(0x7F);
-            let checksum = Digest::of(&changed);
-            changed.extend_from_slice(checksum.as_bytes());
             // It is refused, or it is another index. It never panics.
-            let _ = Index::from_bytes(&changed);
+            let _ = Index::from_bytes(&with_checksum(changed));
         }
     }
 

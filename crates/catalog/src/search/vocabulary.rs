@@ -3,7 +3,7 @@
 use super::number_of;
 
 /// The shortest word for which similar ones are searched, in characters.
-const SHORTEST: usize = 4;
+const SHORTEST: usize = 5;
 /// From this length on, two typing errors are accepted instead of one.
 const LONG: usize = 8;
 /// The least share of common trigrams (Dice's coefficient) that makes two words similar.

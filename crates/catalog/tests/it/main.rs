@@ -12,6 +12,7 @@ mod given;
 mod hostile;
 mod overview;
 mod overview_budget;
+mod overview_modes;
 mod published;
 mod refresh;
 mod search;

@@ -82,6 +82,35 @@ fn an_exact_name_is_first_in_any_case_and_with_blanks() {
     }
 }
 
+/// A program that suggests skills for a message asks this, so that small talk suggests nothing.
+#[test]
+fn coverage_tells_a_task_from_small_talk() {
+    let tree = tree();
+    let view = tree.discover().view_all();
+    let coverage = |query: &str| view.search(query).first().map_or(0.0, |hit| hit.coverage);
+    for task in [
+        "sail-repair",
+        "mend a torn sail",
+        "please extract the text from my pdf files",
+        "kuberentes clusters",
+    ] {
+        assert!(coverage(task) > 0.6, "{task}: {}", coverage(task));
+    }
+    for talk in [
+        "thanks!",
+        "go on",
+        "yes, please do",
+        "use it for me",
+        "danke dir",
+        "Hmm, wonderful weather yesterday",
+    ] {
+        assert!(coverage(talk) < 0.4, "{talk}: {}", coverage(talk));
+    }
+    assert_eq!(coverage("use the files of this"), coverage("files"), "function words do not count");
+    let long = "torn sails, and then the neighbour's grandmother went shopping for cucumbers and chocolate";
+    assert!(coverage(long) < coverage("torn sails"), "words that no skill has count");
+}
+
 #[test]
 fn headings_file_names_and_metadata_are_found() {
     let text = "---\nname: plain\ndescription: Does things.\nmetadata:\n  topic: gardening\n---\n# Growing tomatoes\n";
@@ -242,6 +271,7 @@ proptest! {
             let hits = view.search(query);
             prop_assert!(hits.iter().all(|hit| view.get(hit.entry.skill.name.as_str()).is_some()));
             prop_assert!(hits.iter().all(|hit| hit.score.is_finite() && hit.score > 0.0));
+            prop_assert!(hits.iter().all(|hit| (0.0..=1.0).contains(&hit.coverage)));
             prop_assert!(hits.is_sorted_by(|a, b| a.score >= b.score));
         }
     }

@@ -13,7 +13,9 @@ use prowess_catalog::Catalog;
 use prowess_mcp::client::{Patience, ServerFiles, ServerTools, Servers};
 use prowess_permission::real_path::real_path;
 use prowess_permission::{Broker, FileApprovals, Permissions};
-use prowess_skills::options::SkillPaths;
+use prowess_skills::embeddings::Embeddings;
+use prowess_skills::options::{SkillPaths, UnloadedText};
+use prowess_skills::uses::{SkillUses, UsedSkill};
 use prowess_skills::{Capabilities, Dialect, Lifetime, RunSetup, SessionOptions, SkillSession};
 use prowess_store::SqliteStore;
 use prowess_workspace::tree::{self, WORK};
@@ -37,11 +39,13 @@ use super::tree::{ChatTree, PathNames, THREAD_FILES};
 use super::turn::Approver;
 use crate::agent_files::FoundAgents;
 use crate::artifacts;
-use crate::config::{Amount, Config, Flag, Inherited, OfProject, SkillSettings};
-use crate::options::RootArgs;
+use crate::config::{Amount, Config, Flag, Inherited, NO_KIT, OfProject, SkillSettings};
+use crate::embeddings::{self, Wait};
+use crate::options::{KITS, RootArgs, kit_flag};
+use crate::recent_skills::RecentSkills;
 use crate::servers;
 use crate::terminal::{count, printable};
-use crate::visibility::ChatSkills;
+use crate::visibility::{self, ChatSkills};
 use crate::workspace_dir::WorkspaceDir;
 
 /// The name of the agent in rules and in telemetry.
@@ -58,6 +62,10 @@ pub(crate) fn session_options(settings: &SkillSettings) -> SessionOptions {
     options.skill_paths = SkillPaths::Below(tree::SKILLS.to_owned());
     options.create_in = vec![format!("{}/{NEW_SKILLS}", tree::PROJECT)];
     options.lifetime = settings.lifetime.unwrap_or(Lifetime::Session);
+    (options.placement, options.prompt) = (settings.placement, settings.prompt);
+    options.suggestions = settings.suggestions.size();
+    // An unload must free the tokens of the text.
+    options.unloaded_text = UnloadedText::Stub;
     settings.put_into(&mut options);
     options
 }
@@ -67,6 +75,8 @@ pub(super) struct ChatAgents {
     pub(super) config: Config,
     /// The options of the command line, which override the configuration.
     flags: Vec<Flag>,
+    /// The skills that were used recently.
+    recent: Arc<RecentSkills>,
     pub(super) model: Arc<dyn Model>,
     /// The models that skills and sub-agents can choose. A key may come from a program, so each model is made once.
     pub(super) skill_models: SkillModels,
@@ -98,19 +108,29 @@ pub(super) struct ChatAgents {
     servers: Option<Arc<Servers>>,
     /// How the model knows the places that it sees.
     names: PathNames,
+    /// Searches skills by meaning, if a model for that is configured.
+    embeddings: Option<Arc<Embeddings>>,
+    /// Why searches do not use it, for the person.
+    search_notes: Arc<Mutex<Vec<String>>>,
 }
 
 /// What [`ChatAgents`] is made from.
-pub(super) struct AgentSetup {
-    pub(super) config: Config,
-    pub(super) flags: Vec<Flag>,
-    pub(super) root_args: RootArgs,
-    pub(super) skills: crate::skills::Skills,
-    pub(super) runner: Runner,
-    pub(super) artifacts: Artifacts,
-    pub(super) workspace_dir: WorkspaceDir,
-    pub(super) state: PathBuf,
-    pub(super) approver: Approver,
+pub(crate) struct AgentSetup {
+    pub(crate) config: Config,
+    /// The options of the command line, which override the configuration.
+    pub(crate) flags: Vec<Flag>,
+    /// The skills that were used recently.
+    pub(crate) recent: Arc<RecentSkills>,
+    pub(crate) root_args: RootArgs,
+    pub(crate) skills: crate::skills::Skills,
+    pub(crate) runner: Runner,
+    /// All artifacts; each thread gets its own.
+    pub(crate) artifacts: Artifacts,
+    /// The option `--workspace`.
+    pub(crate) workspace_dir: WorkspaceDir,
+    /// The state directory.
+    pub(crate) state: PathBuf,
+    pub(crate) approver: Approver,
 }
 
 impl ChatAgents {
@@ -119,6 +139,7 @@ impl ChatAgents {
         let AgentSetup {
             config,
             flags,
+            recent,
             root_args,
             mut skills,
             runner,
@@ -148,7 +169,14 @@ impl ChatAgents {
         }
         let sub_agents = skills.sub_agents(&config.settings);
         notices.extend(sub_agents.problems.iter().cloned());
+        let search_notes: Arc<Mutex<Vec<String>>> = Arc::default();
+        let notes = Arc::clone(&search_notes);
+        let tell =
+            move |text: &str| notes.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+        let embeddings = embeddings::configured(&config.settings, Wait::AtMost, tell);
         let agents = Self {
+            embeddings,
+            search_notes,
             unseen: UnseenChanges::default(),
             names: PathNames::of(runner.executor.as_deref()).await,
             memory: ChatMemory::read(&config.settings.memory, &skills, &directory, &permissions.policy())?,
@@ -170,14 +198,26 @@ impl ChatAgents {
             workspace_dir,
             servers,
             flags,
+            recent,
             config,
         };
+        notices.extend(agents.skill_notices());
         Ok((agents, notices))
     }
 
     /// The current skills.
     pub(super) fn catalog(&self) -> Catalog {
         self.catalog.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The skills that were used recently, the last one first.
+    pub(super) fn recent_skills(&self) -> Vec<UsedSkill> {
+        self.recent.recent()
+    }
+
+    /// Why searches used words alone, since this was last called.
+    pub(super) fn take_search_notes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.search_notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The skills that the model sees.
@@ -238,6 +278,25 @@ impl ChatAgents {
         *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = skills.catalog;
         let has_changed = changes != Changes::default() || news.is_some();
         Ok(has_changed.then(|| changes.notices().into_iter().chain(news).collect()))
+    }
+
+    /// What the person should know about modes, kits and pinned skills.
+    fn skill_notices(&self) -> Vec<String> {
+        let (catalog, settings) = (self.catalog(), &self.config.settings.skills);
+        let mut notices = visibility::notices(&catalog, settings);
+        let mut options = session_options(settings);
+        options.overview_tokens = settings.overview_tokens(self.model.limits().context);
+        notices.extend(visibility::pinned_notice(&catalog, options, self.permissions.clone()));
+        notices
+    }
+
+    /// Puts other kits into use; all skills if there are none. If one does not exist, the kits stay as they are.
+    pub(super) fn use_kits(&mut self, kits: &[String]) -> Result<()> {
+        self.config.settings.skills.choose_kits(kits).map_err(anyhow::Error::msg)?;
+        // The configuration may be read again.
+        self.flags.retain(|flag| flag.key != KITS);
+        self.flags.push(kit_flag("/kit", kits));
+        Ok(())
     }
 
     /// A line that lists the MCP servers.
@@ -316,11 +375,13 @@ impl ChatAgents {
         let (catalog, tree) = (Arc::clone(&self.catalog), tree.clone());
         let hosts: Vec<_> = self.config.settings.sandbox.host_rules().collect();
         let writable = self.config.settings.run.writable_paths();
-        let servers = self.servers.clone();
+        let (servers, embeddings) = (self.servers.clone(), self.embeddings.clone());
         let overview_tokens = settings.overview_tokens(self.model.limits().context);
+        let recent = Arc::clone(&self.recent);
         let skills = Skills::new(move |_| {
             let mut options = session_options(&settings);
-            options.overview_tokens = Some(overview_tokens);
+            options.overview_tokens = overview_tokens;
+            options.uses = Some(Arc::clone(&recent) as Arc<dyn SkillUses>);
             let own = tree.tree();
             options.skill_paths = SkillPaths::Below(own.skills());
             options.project_paths = own.project_paths();
@@ -334,6 +395,7 @@ impl ChatAgents {
             let catalog = catalog.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let session =
                 SkillSession::builder(catalog).options(options).runs(runs).permissions(permissions.clone());
+            let session = session.embeddings(embeddings.clone());
             match &servers {
                 Some(servers) => session.files(Arc::new(ServerFiles::new(Arc::clone(servers)))),
                 None => session,
@@ -359,6 +421,10 @@ impl ChatAgents {
         let mut line = "prowess chat".to_owned();
         if self.root_args.only {
             line.push_str(" --only");
+        }
+        if let Some(kits) = self.flags.iter().find(|flag| flag.key == KITS) {
+            let kits = if kits.text.is_empty() { NO_KIT } else { &kits.text };
+            kits.split(',').for_each(|kit| line.push_str(&format!(" --kit {kit}")));
         }
         for root in &self.root_args.root {
             line.push_str(&artifacts::directory_option("--root", root));

@@ -23,9 +23,9 @@ impl Changes {
     pub(super) fn notices(self) -> Vec<String> {
         let lists = match (self.skills, self.sub_agents) {
             (true, true) => {
-                Some("the skills and the sub-agents have changed; the model now sees the new lists")
+                Some("the skills and the sub-agents have changed; the next request tells the model")
             }
-            (true, false) => Some("the skills have changed; the model now sees the new list"),
+            (true, false) => Some("the skills have changed; the next request tells the model"),
             (false, true) => Some("the sub-agents have changed; the model now sees the new list"),
             (false, false) => None,
         };
@@ -52,14 +52,14 @@ mod tests {
             Changes { skills: true, untrusted: true, sub_agents: true, configuration: true, memory: true };
         let memory = "the memory files have changed; a thread reads them only when it begins";
         let told = [
-            "the skills and the sub-agents have changed; the model now sees the new lists",
+            "the skills and the sub-agents have changed; the next request tells the model",
             "the configuration of the project has changed",
             memory,
         ];
         assert_eq!(all.notices(), told);
         assert_eq!(Changes { memory: true, ..Changes::default() }.notices(), [memory]);
         let skills = Changes { skills: true, ..Changes::default() }.notices();
-        assert_eq!(skills, ["the skills have changed; the model now sees the new list"]);
+        assert_eq!(skills, ["the skills have changed; the next request tells the model"]);
         let sub_agents = Changes { sub_agents: true, ..Changes::default() }.notices();
         assert_eq!(sub_agents, ["the sub-agents have changed; the model now sees the new list"]);
     }

@@ -3,12 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context as _, Result};
-use prowess_agent::middleware::{Compaction, Skills, Summarisation};
+use prowess_agent::middleware::{Compaction, Skills, Summarisation, WindowUse};
 use prowess_agent::{Agent, Thread, ThreadId};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::agents::ChatAgents;
-use super::context_usage::ContextUsage;
 use super::events::{ChatEvent, EventTranslator};
 use super::input::{Entered, Input};
 use super::input_display::InputDisplay;
@@ -17,6 +16,15 @@ use super::turn::{Approver, at_keyboard, explain};
 use super::view::View;
 use super::watch::{Watch, WatchState, watched};
 use crate::rows;
+
+/// Who counts the tokens of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Precision {
+    /// The provider, if it can. That takes a request.
+    Provider,
+    /// prowess.
+    Estimate,
+}
 
 /// An open conversation.
 pub(super) struct Conversation {
@@ -70,10 +78,14 @@ impl Conversation {
         Ok(())
     }
 
+    /// The columns of the screen, if there is one.
+    pub(super) fn width(&self) -> Option<usize> {
+        self.watch.lock().view.width()
+    }
+
     /// Shows the rows of a list, each cut to the width of the screen.
     pub(super) fn list(&self, lines: &[String]) -> Result<()> {
-        let width = self.watch.lock().view.width();
-        match width {
+        match self.width() {
             Some(width) => self.lines(&lines.iter().map(|line| rows::cut(line, width)).collect::<Vec<_>>()),
             None => self.lines(lines),
         }
@@ -87,11 +99,10 @@ impl Conversation {
         }
     }
 
-    /// How full the context window is.
-    pub(super) async fn context_usage(&mut self) -> Result<ContextUsage> {
-        let request = self.thread.preview().await.map_err(explain)?;
-        let current = self.thread.state().current_request();
-        Ok(ContextUsage::of(&request, self.thread.states(), current, &*self.agents.model))
+    /// What fills the context window.
+    pub(super) async fn window_use(&mut self, precision: Precision) -> Result<WindowUse> {
+        let is_exact = precision == Precision::Provider;
+        Summarisation::window_use(&mut self.thread, is_exact).await.map_err(explain)
     }
 
     /// Summarises the conversation; `None` if the person interrupts.

@@ -189,7 +189,12 @@ impl Draft {
         if !typed.starts_with('/') {
             return;
         }
-        let fitting: Vec<&String> = self.known.iter().filter(|known| known.starts_with(typed)).collect();
+        // The argument of a command is completed only after the command itself.
+        let has_argument = |text: &str| text.trim_end().contains(' ');
+        let is_after_command = typed.contains(' ');
+        let is_fitting =
+            |known: &&String| known.starts_with(typed) && has_argument(known.as_str()) == is_after_command;
+        let fitting: Vec<&String> = self.known.iter().filter(is_fitting).collect();
         let Some(first) = fitting.first() else { return };
         let common = fitting.iter().fold(first.as_str(), |common, known| {
             let same = common.char_indices().zip(known.chars()).find(|((_, a), b)| a != b);
@@ -253,6 +258,14 @@ mod tests {
         assert_eq!(draft.line.text(), "/model ");
         press(&mut draft, "\x15/zz\tco\t");
         assert_eq!(draft.line.text(), "/zzco");
+        draft.known = ["/unload ", "/unload csv-report", "/unload csv-join"].map(str::to_owned).into();
+        press(&mut draft, "\x15/u\t");
+        assert_eq!((draft.line.text(), draft.choices.len()), ("/unload ", 0));
+        press(&mut draft, "\t\t");
+        assert_eq!(draft.line.text(), "/unload csv-");
+        assert_eq!(draft.choices, ["/unload csv-report", "/unload csv-join"]);
+        press(&mut draft, "j\t");
+        assert_eq!(draft.line.text(), "/unload csv-join");
     }
 
     #[test]

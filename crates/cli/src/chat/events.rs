@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use prowess_agent::agent::BY_MIDDLEWARE;
 use prowess_agent::id::CallId;
-use prowess_agent::middleware::{SkillsState, Summarisation};
+use prowess_agent::middleware::{Counting, SkillsState, Summarisation, WindowPart, WindowUse};
 use prowess_agent::thread_state::StateChange;
 use prowess_agent::tool::{ToolAnswer, ToolData};
 use prowess_agent::{CallReply, Event, ThreadId, ThreadUpdate, ToolCall, TurnOutcome, WaitingCall};
@@ -100,7 +100,19 @@ pub(crate) enum ChatEvent {
     /// A summary replaced this many messages.
     Compacted { messages: usize },
     /// Estimated tokens of the next model call.
-    Context { tokens: u64, window: Option<u64>, skills: usize, skill_tokens: usize, cost: Option<String> },
+    Context { tokens: u64, window: Option<u64>, skills: usize, skill_tokens: u64, cost: Option<String> },
+    /// What fills the context window: the answer to `/context`.
+    Window {
+        tokens: u64,
+        window: Option<u64>,
+        free: Option<u64>,
+        counted: &'static str,
+        /// The tokenizer, if prowess counted with one.
+        tokenizer: Option<String>,
+        /// The factor that the thread learned.
+        factor: Option<f64>,
+        parts: Vec<WindowPart>,
+    },
     /// The turn is over.
     Ended {
         outcome: TurnOutcome,
@@ -236,6 +248,25 @@ impl EventTranslator {
 }
 
 impl ChatEvent {
+    /// The event for what fills the context window.
+    pub(super) fn window(used: &WindowUse) -> Self {
+        let (counted, tokenizer, factor) = match &used.counting {
+            Counting::Provider => ("provider", None, None),
+            Counting::Tokenizer { name, factor } => ("tokenizer", Some(name.clone()), *factor),
+            Counting::Estimate { factor } => ("estimate", None, *factor),
+            _ => ("estimate", None, None),
+        };
+        Self::Window {
+            tokens: used.total(),
+            window: used.window,
+            free: used.free(),
+            counted,
+            tokenizer,
+            factor: factor.map(|factor| factor as f64 / 1000.0),
+            parts: used.parts.clone(),
+        }
+    }
+
     /// The event for a question that waits.
     pub(crate) fn question(waiting: &WaitingCall) -> Self {
         Self::Question {
@@ -314,6 +345,7 @@ mod tests {
             ChatEvent::Compacted { messages: 1 },
             ChatEvent::Ended { outcome: TurnOutcome::Responded, response: None },
             ChatEvent::Context { tokens: 1, window: None, skills: 1, skill_tokens: 1, cost: None },
+            ChatEvent::window(&WindowUse::default()),
             ChatEvent::Note { text: text() },
         ];
         for event in &all {
@@ -334,6 +366,7 @@ mod tests {
                 | ChatEvent::Compacted { .. }
                 | ChatEvent::Ended { .. }
                 | ChatEvent::Context { .. }
+                | ChatEvent::Window { .. }
                 | ChatEvent::Note { .. } => {}
             }
         }

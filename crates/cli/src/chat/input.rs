@@ -40,15 +40,16 @@ impl Input {
         Ok(Self { keyboard: Keyboard::open()?, draft: Draft::new(History::new(history.to_owned())), unsent })
     }
 
-    /// Sets the words that Tab completes: slash commands and skills.
-    pub(super) fn complete(&mut self, skills: &[String]) {
+    /// Sets the words that Tab completes: slash commands, skills, and commands with an argument.
+    pub(super) fn complete(&mut self, skills: &[String], with_arguments: Vec<String>) {
         let commands =
             COMMANDS.iter().map(
                 |(command, after, _)| {
                     if after.is_empty() { (*command).to_owned() } else { format!("{command} ") }
                 },
             );
-        self.draft.known = commands.chain(skills.iter().map(|skill| format!("/{skill} "))).collect();
+        let skills = skills.iter().map(|skill| format!("/{skill} "));
+        self.draft.known = commands.chain(skills).chain(with_arguments).collect();
     }
 
     /// Returns the first waiting line, or waits for the person to type one.

@@ -38,46 +38,32 @@ mod view;
 mod watch;
 mod window_notice;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use prowess_agent::TurnOutcome;
-use prowess_workspace::{Artifacts, Runner};
 
+pub(crate) use self::agents::AgentSetup;
+use self::agents::ChatAgents;
 pub(crate) use self::agents::session_options;
-use self::agents::{AgentSetup, ChatAgents};
 use self::conversation::Conversation;
 use self::events::ChatEvent;
 use self::input::{Entered, Input};
-use self::slash_commands::{Command, Line, Next, execute, new_thread_id, show_opened, thread_event};
+use self::slash_commands::{
+    Command, Line, Next, execute, new_thread_id, show_opened, thread_event, with_known_arguments,
+};
 pub(crate) use self::thread_directory::ThreadDirectory;
 pub(crate) use self::turn::Approver;
 use self::turn::TurnEnd;
 use self::unsent_message::UnsentMessage;
 pub(crate) use self::view::{JsonView, PipeView, ScreenView, View};
-use crate::config::{Config, Flag};
-use crate::options::RootArgs;
 use crate::terminal::count;
 use crate::visibility::{self, Visibility};
-use crate::workspace_dir::WorkspaceDir;
 
 /// What a chat starts with.
 pub(crate) struct Start {
-    pub(crate) config: Config,
-    /// The options of the command line, which override the configuration.
-    pub(crate) flags: Vec<Flag>,
-    pub(crate) root_args: RootArgs,
-    pub(crate) skills: crate::skills::Skills,
-    pub(crate) runner: Runner,
-    /// All artifacts; each thread gets its own.
-    pub(crate) artifacts: Artifacts,
-    /// The option `--workspace`.
-    pub(crate) workspace_dir: WorkspaceDir,
-    /// The state directory.
-    pub(crate) state: PathBuf,
+    pub(crate) setup: AgentSetup,
     pub(crate) view: Box<dyn View>,
-    pub(crate) approver: Approver,
     /// The thread to continue: its name, a part of it, or `last`.
     pub(crate) resume: Option<String>,
     /// The message to send; `None` for an interactive chat.
@@ -101,27 +87,11 @@ pub(crate) enum End {
 
 /// Runs a chat to its end.
 pub(crate) async fn run(start: Start) -> Result<End> {
-    let Start {
-        config,
-        flags,
-        root_args,
-        skills,
-        runner,
-        artifacts,
-        workspace_dir,
-        state,
-        view,
-        approver,
-        resume,
-        prompt,
-        greeting,
-    } = start;
-    let history = state.join("history");
+    let Start { setup, view, resume, prompt, greeting } = start;
+    let (history, approver) = (setup.state.join("history"), setup.approver);
     let unsent = Arc::new(UnsentMessage::default());
     restore_terminal::on_signals(&history, &unsent)?;
-    let found =
-        AgentSetup { config, flags, root_args, skills, runner, artifacts, workspace_dir, state, approver };
-    let (agents, notices) = ChatAgents::new(found).await?;
+    let (agents, notices) = ChatAgents::new(setup).await?;
     let id = match &resume {
         Some(wanted) => crate::threads::find(&agents.store, &agents.directory, wanted).await?,
         None => new_thread_id(&agents).await?,
@@ -189,9 +159,14 @@ async fn run_prompt(conversation: &mut Conversation, prompt: &str) -> Result<End
         Line::Empty => went_on.map_or(Ok(End::Well), |rest| end_of_turn(conversation, &rest)),
         Line::Wrong(why) => Err(anyhow::Error::msg(why)),
         Line::Command(
-            Command::Model { name: Some(_) } | Command::Resume { thread: Some(_) } | Command::New,
+            Command::Model { name: Some(_) }
+            | Command::Resume { thread: Some(_) }
+            | Command::Kit { kits: Some(_) }
+            | Command::New,
         ) => {
-            bail!("this command works only in an interactive chat; with a PROMPT, use --model and --resume")
+            bail!(
+                "this command works only in an interactive chat; with a PROMPT, use --model, --kit and --resume"
+            )
         }
         Line::Command(command) => {
             execute(conversation, command).await?;
@@ -229,9 +204,9 @@ fn end_of_turn(conversation: &Conversation, rest: &TurnEnd) -> Result<End> {
 /// Reads line after line, until the person leaves.
 async fn run_interactive(conversation: &mut Conversation) -> Result<()> {
     loop {
-        let names = startable_skills(conversation);
+        let (names, with_arguments) = (startable_skills(conversation), with_known_arguments(conversation));
         if let Some(input) = &mut conversation.input {
-            input.complete(&names);
+            input.complete(&names, with_arguments);
         }
         let line = match conversation.read().await? {
             Entered::Line(line) => parse_line(conversation, &line),
@@ -325,6 +300,12 @@ fn why_not_startable(conversation: &Conversation, name: &str) -> Option<String> 
             "the skill /{shown} is denied by {}; nothing was sent",
             visibility::describe_rule(&verdict)
         )),
+        Visibility::Off => Some(format!(
+            "the skill /{shown} is off: `skills.mode` in prowess.toml says so; nothing was sent"
+        )),
+        Visibility::OutsideKits => {
+            Some(format!("the skill /{shown} is in none of the kits in use; `/kit off` uses all skills"))
+        }
         _ if entry.skill.extensions.user_invocable => None,
         Visibility::Yes | Visibility::WithFiles | Visibility::Marked | Visibility::Manual => Some(format!(
             "only the model can start the skill /{shown}: its SKILL.md says `user-invocable: false`. Ask the model to do its task"

@@ -47,6 +47,9 @@ fn build(
             if let Some(name) = provider.output_limit {
                 builder = builder.output_limit_name(name);
             }
+            if let Some(tokenizer) = provider.tokenizer {
+                builder = builder.tokenizer(tokenizer);
+            }
             if provider.thinking == Some(Thinking::Off) {
                 builder = builder.effort_field(EffortField::Omitted);
             }

@@ -18,7 +18,7 @@ const MAX_KEY: u64 = 64 * 1024;
 
 impl ProviderSettings {
     /// The API key of the provider with this name, if it needs one.
-    pub(super) fn key(&self, name: &str) -> Result<Option<SecretString>> {
+    pub(crate) fn key(&self, name: &str) -> Result<Option<SecretString>> {
         let name = printable(name);
         if let Some(command) = &self.key_command {
             return printed(&command.0, TIME)
@@ -141,6 +141,7 @@ mod tests {
             key_command: None,
             output_limit: None,
             thinking: None,
+            tokenizer: None,
         };
         assert!(provider(None).key("local").unwrap().is_none());
         assert!(provider(Some("")).key("local").unwrap().is_none());

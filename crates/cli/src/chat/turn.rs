@@ -1,16 +1,17 @@
 //! One turn of a conversation: a message or a reply, the agent's work, and the questions in between.
 
 use anyhow::{Result, anyhow};
+use prowess_agent::middleware::{SkillsState, WindowPartKind};
 use prowess_agent::thread::ThreadError;
 use prowess_agent::thread_state::NextStep;
 use prowess_agent::{AgentError, CallReply, Thread, TurnOutcome, TurnStatus, WaitingCall};
 
-use super::conversation::Conversation;
+use super::conversation::{Conversation, Precision};
 use super::events::ChatEvent;
 use super::input_display::InputDisplay;
 use super::questions::{self, QuestionReply};
 use super::watch::{stopped, watched};
-use super::{describe, model};
+use super::{describe, model, window_notice};
 
 /// Who approves calls that need approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,9 @@ impl Conversation {
     async fn turn(&mut self, begin: Begin<'_>) -> Result<TurnEnd> {
         let end = self.turn_until_end(begin).await?;
         self.show_made()?;
+        for text in self.agents.take_search_notes() {
+            self.show(&ChatEvent::Note { text })?;
+        }
         Ok(end)
     }
 
@@ -195,17 +199,22 @@ impl Conversation {
             TurnOutcome::Failed { error } => model::advice(error, &self.agents.config.settings),
             outcome => describe::advice(outcome),
         };
-        if let Some(text) = advice {
+        let used = self.window_use(Precision::Estimate).await?;
+        let rejected = match &outcome {
+            TurnOutcome::Failed { error } => window_notice::rejected(error, &used),
+            _ => None,
+        };
+        if let Some(text) = advice.or(rejected) {
             self.show(&ChatEvent::Note { text })?;
         }
-        let usage = self.context_usage().await?;
+        let loaded = SkillsState::of(self.thread.states()).map_or(0, |state| state.loaded().len());
         let cost = self.agents.config.settings.prices()?.cost(self.thread.state().spent());
         let has_prices = !self.agents.config.settings.price.is_empty();
         self.show(&ChatEvent::Context {
-            tokens: usage.total,
-            window: usage.window,
-            skills: usage.skills.len(),
-            skill_tokens: usage.skills.iter().map(|(_, tokens)| tokens).sum(),
+            tokens: used.total(),
+            window: used.window,
+            skills: loaded,
+            skill_tokens: used.of_kind(WindowPartKind::Skill),
             cost: has_prices.then(|| cost.to_string()),
         })?;
         self.watch.lock().view.rest()?;

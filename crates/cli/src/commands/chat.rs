@@ -2,18 +2,20 @@
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use prowess_agent::telemetry::Exporter;
 use prowess_workspace::{Level, Runner};
 
-use crate::chat::{self, Approver, End, JsonView, PipeView, ScreenView, Start, View};
+use crate::chat::{self, AgentSetup, Approver, End, JsonView, PipeView, ScreenView, Start, View};
 use crate::commands::CommandOutcome;
 use crate::config::{Config, Flag};
 use crate::directories;
 use crate::executor::ExecutorArgs;
-use crate::options::RootArgs;
+use crate::options::{KitArgs, RootArgs};
+use crate::recent_skills::{Order, RecentSkills};
 use crate::sandbox_level::{self, SandboxCheck, level_parser};
 use crate::terminal::{Style, Terminal, count, printable, screen_width, styled};
 use crate::trust::{ReviewScope, TrustReview, ask_to_trust};
@@ -66,6 +68,8 @@ pub(crate) struct Options {
     #[command(flatten)]
     workspace_dir: WorkspaceDir,
     #[command(flatten)]
+    kits: KitArgs,
+    #[command(flatten)]
     root_args: RootArgs,
 }
 
@@ -81,7 +85,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
     let start = options.start(prompt, skills, config, terminal)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.context("cannot start the chat")?;
+    let recent = Arc::clone(&start.setup.recent);
     let ended = runtime.block_on(chat::run(start));
+    recent.flush();
     // This also ends commands that still run in a sandbox.
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));
     if let Some(Err(error)) = exporter.map(Exporter::shutdown) {
@@ -126,25 +132,24 @@ impl Options {
         } else {
             notices.iter().try_for_each(|notice| writeln!(anstream::stderr(), "{notice}"))?;
         }
-        Ok(Start {
+        let setup = AgentSetup {
             flags: self.flags(),
+            recent: RecentSkills::of_user(Order::Current),
             root_args: self.root_args.clone(),
             runner,
             artifacts: self.workspace_dir.artifacts()?,
             workspace_dir: self.workspace_dir.clone(),
             state,
-            view: self.view(terminal),
             approver: match (self.yes, &prompt) {
                 (true, _) => Approver::Yes,
                 (false, None) => Approver::Person,
                 (false, Some(_)) => Approver::Nobody,
             },
-            resume: self.resume.clone(),
-            prompt,
-            greeting: first,
             skills,
             config,
-        })
+        };
+        let view = self.view(terminal);
+        Ok(Start { setup, view, resume: self.resume.clone(), prompt, greeting: first })
     }
 
     /// The PROMPT, from the command line or standard input; `None` for an interactive chat.
@@ -218,7 +223,7 @@ impl Options {
         let flag = |(key, name, text): (&'static str, &'static str, &Option<String>)| {
             Some(Flag { key, name, text: text.clone()? })
         };
-        given.into_iter().filter_map(flag).collect()
+        given.into_iter().filter_map(flag).chain(self.kits.flag()).collect()
     }
 
     fn view(&self, terminal: &Terminal) -> Box<dyn View> {

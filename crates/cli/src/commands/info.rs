@@ -16,7 +16,7 @@ use crate::config::Settings;
 use crate::options::RootArgs;
 use crate::skills::Skills;
 use crate::terminal::{Style, Terminal, count, printable, size, styled, wrapped};
-use crate::visibility::{ChatSkills, Visibility};
+use crate::visibility::{ChatSkills, Visibility, chosen_mode};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -37,6 +37,8 @@ struct Info<'a> {
     source: Root,
     digest: String,
     model_visible: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<&'static str>,
     #[serde(skip)]
     seen: Option<Visibility>,
     /// Why it is not trusted.
@@ -61,7 +63,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     let entry = skills.find(&options.name)?;
     let text = entry.read_text().map_err(|error| anyhow!("{error}"))?;
     let alone = skills.catalog.view(|other| other.skill.name == entry.skill.name);
-    let visible_skills = ChatSkills::of_or_warn(&skills)?;
+    let visible_skills = ChatSkills::of_or_warn(&skills, None)?;
     let seen = visible_skills.as_ref().map(|visible_skills| visible_skills.visibility(&entry));
     let behaviour = match &visible_skills {
         Some(visible_skills) => visible_skills.options().clone(),
@@ -75,6 +77,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         source: Root::clone(&entry.root).trust(entry.trust),
         digest: text.digest.to_string(),
         model_visible: visible,
+        mode: visible_skills.as_ref().and_then(|visible_skills| chosen_mode(visible_skills.mode(&entry))),
         seen,
         untrusted: skills.trust_status.reason(skills.project.as_ref(), &entry),
         tokens: Tokens {
@@ -132,7 +135,7 @@ fn print(info: &Info<'_>, resources: &Resources, terminal: &mut Terminal) -> Res
 }
 
 /// The fields of a skill, in the order in which they are printed.
-fn fields(info: &Info<'_>) -> [(&'static str, Option<String>); 20] {
+fn fields(info: &Info<'_>) -> [(&'static str, Option<String>); 21] {
     let (skill, extensions) = (info.skill, &info.skill.extensions);
     let words = |words: &[String]| Some(words.join(", ")).filter(|text| !text.is_empty());
     let trust = if info.source.trust == prowess_catalog::Trust::Untrusted { " (untrusted)" } else { "" };
@@ -160,6 +163,7 @@ fn fields(info: &Info<'_>) -> [(&'static str, Option<String>); 20] {
         ("hooks", extensions.hooks.as_ref().map(flat)),
         ("invocation", invocation(skill)),
         ("model sees it", Some(visibility)),
+        ("mode", info.mode.map(ToOwned::to_owned)),
         ("tokens", Some(tokens)),
         ("lines", Some(info.lines.to_string())),
         ("digest", Some(info.digest.clone())),

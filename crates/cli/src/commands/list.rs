@@ -5,15 +5,16 @@ use std::io::Write as _;
 
 use anyhow::Result;
 use clap::Args;
+use prowess_catalog::overview::SkillMode;
 use prowess_catalog::resource::ResourceCounts;
-use prowess_catalog::{Catalog, Diagnostic, Root, Severity, SkillEntry};
+use prowess_catalog::{Catalog, Code, Diagnostic, Root, Severity, SkillEntry};
 use serde::Serialize;
 
 use crate::commands::CommandOutcome;
-use crate::options::RootArgs;
+use crate::options::{KitArgs, RootArgs};
 use crate::skills::Skills;
 use crate::terminal::{Style, Terminal, count, printable, styled};
-use crate::visibility::{ChatSkills, Visibility};
+use crate::visibility::{ChatSkills, Visibility, chosen_mode};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -30,6 +31,8 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    kits: KitArgs,
+    #[command(flatten)]
     root_args: RootArgs,
 }
 
@@ -42,6 +45,9 @@ struct Row<'a> {
     source: Root,
     location: &'a str,
     model_visible: bool,
+    /// The mode that the configuration gives to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<&'static str>,
     #[serde(skip)]
     is_manual: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,11 +57,13 @@ struct Row<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 enum Status {
     Active,
     /// A rule hides it from the model.
     Denied,
+    /// Its mode hides it from the model and from people.
+    Off,
     Untrusted,
     Shadowed,
 }
@@ -69,24 +77,41 @@ struct SkillList<'a> {
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let skills = options.root_args.discover()?;
-    let rows = rows(&skills, ChatSkills::of_or_warn(&skills)?.as_ref(), options);
+    let visible_skills = ChatSkills::of_or_warn(&skills, Some(&options.kits))?;
+    let mut rows = rows(&skills, visible_skills.as_ref(), options);
+    let all = rows.len();
+    if let Some(visible_skills) = &visible_skills {
+        rows.retain(|row| !visible_skills.is_outside_kits(row.name));
+    }
+    let outside_kits = all - rows.len();
     if options.json {
         let diagnostics = options.diagnostics.then(|| skills.catalog.diagnostics().collect());
         terminal.json(&SkillList { skills: rows, diagnostics })?;
         return Ok(CommandOutcome::Done);
     }
-    if rows.is_empty() {
+    if rows.is_empty() && outside_kits == 0 {
         writeln!(
             terminal,
             "No skills were found. `prowess new NAME` creates one here; --root DIR looks elsewhere."
         )?;
-    } else {
+    } else if !rows.is_empty() {
         print(&rows, options, terminal)?;
     }
     if options.diagnostics {
         print_diagnostics(&skills.catalog, terminal)?;
     } else {
         terminal.flush()?;
+        if let Some(visible_skills) = visible_skills.as_ref().filter(|_| outside_kits > 0) {
+            let (are, kits) = (if outside_kits == 1 { "is" } else { "are" }, visible_skills.kits());
+            let skills = count(outside_kits, "skill");
+            writeln!(
+                anstream::stderr(),
+                "{skills} {are} in none of the kits in use ({kits}); `--kit off` shows all"
+            )?;
+        }
+        for notice in visible_skills.iter().flat_map(ChatSkills::notices) {
+            writeln!(anstream::stderr(), "notice: {notice}")?;
+        }
         summarise(&skills)?;
         skills.tell_links()?;
     }
@@ -104,7 +129,9 @@ fn rows<'a>(skills: &'a Skills, visible_skills: Option<&ChatSkills>, options: &O
         location: entry.skill.location.as_str(),
         model_visible: status == Status::Active
             && visible_skills.is_some_and(|visible_skills| visible_skills.visibility(entry).is_visible()),
-        is_manual: !entry.skill.is_model_invocable(),
+        mode: visible_skills.and_then(|visible_skills| chosen_mode(visible_skills.mode(entry))),
+        is_manual: !entry.skill.is_model_invocable()
+            || visible_skills.is_some_and(|visible_skills| visible_skills.mode(entry) == SkillMode::Manual),
         resources: options.resources.then(|| entry.resources(depth).counts()),
         shadowed_by,
     };
@@ -112,6 +139,7 @@ fn rows<'a>(skills: &'a Skills, visible_skills: Option<&ChatSkills>, options: &O
     let status =
         |entry: &SkillEntry| match visible_skills.map(|visible_skills| visible_skills.visibility(entry)) {
             Some(Visibility::Denied(_)) => Status::Denied,
+            Some(Visibility::Off) => Status::Off,
             _ => Status::Active,
         };
     let mut rows: Vec<Row<'_>> =
@@ -155,7 +183,8 @@ fn source(row: &Row<'_>) -> String {
     }
     match row.status {
         Status::Active if row.is_manual => source + " (manual only)",
-        Status::Active => source,
+        Status::Active => row.mode.map_or(source.clone(), |mode| format!("{source} ({mode})")),
+        Status::Off => source + " (off)",
         Status::Denied => source + " (denied)",
         Status::Untrusted => source + " (untrusted)",
         Status::Shadowed => source + " (shadowed)",
@@ -194,6 +223,10 @@ fn summarise(skills: &Skills) -> Result<()> {
     let mut parts = Vec::new();
     if skipped > 0 {
         parts.push(format!("{} could not be loaded", count(skipped, "skill")));
+    }
+    let cut = catalog.diagnostics().filter(|found| found.code == Code::DescriptionTooLong).count();
+    if cut > 0 {
+        parts.push(format!("{} too long and cut in the overview", count(cut, "description")));
     }
     if !catalog.shadowed().is_empty() {
         parts.push(format!("{} shadowed", count(catalog.shadowed().len(), "skill")));

@@ -15,7 +15,8 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use prowess_mcp::{LiveSkills, SkillServer, Watching, serve_http, serve_stdio, session_options};
 use prowess_permission::{Broker, FileApprovals, Permissions};
-use prowess_skills::{Capabilities, Dialect, SessionOptions};
+use prowess_skills::uses::SkillUses;
+use prowess_skills::{Capabilities, Dialect, Lifetime, SessionOptions};
 use prowess_workspace::{Scope, Workspaces};
 
 use self::clients::McpClient;
@@ -25,13 +26,16 @@ use self::reload::SkillReloader;
 use self::server_factory::ServerFactory;
 use crate::artifacts;
 use crate::commands::CommandOutcome;
-use crate::config::Config;
+use crate::config::{Config, Flag};
 use crate::directories;
-use crate::options::{RootArgs, one_of};
+use crate::embeddings::{self, Wait};
+use crate::options::{KitArgs, RootArgs, one_of};
+use crate::recent_skills::{Order, RecentSkills};
 use crate::run_tools::RunToolArgs;
 use crate::signals::Signals;
 use crate::skills::Skills;
 use crate::terminal::{Terminal, printable};
+use crate::visibility;
 use crate::workspace_dir::{WORKSPACE_LIFETIME, new_workspace_id};
 
 /// The agent name of this command in permission rules: `[agent.mcp.permission]`.
@@ -59,6 +63,8 @@ pub(crate) struct Options {
     #[command(flatten)]
     running: RunToolArgs,
     #[command(flatten)]
+    kits: KitArgs,
+    #[command(flatten)]
     root_args: RootArgs,
 }
 
@@ -73,7 +79,11 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         );
     }
     let skills = options.root_args.discover()?;
-    let config = Config::load(&skills.configuration()?, &[])?;
+    let flags: Vec<Flag> = options.kits.flag().into_iter().collect();
+    let config = Config::load(&skills.configuration()?, &flags)?;
+    for notice in visibility::notices(&skills.catalog, &config.settings.skills) {
+        writeln!(err, "notice: {notice}")?;
+    }
     for warning in config.warnings() {
         writeln!(err, "warning: {warning}")?;
     }
@@ -82,7 +92,10 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.context("cannot start the server")?;
-    let ended = runtime.block_on(serve(options, skills, &config));
+    // A client's cache would not survive another order.
+    let recent = RecentSkills::of_user(Order::Fixed);
+    let ended = runtime.block_on(serve(options, skills, &config, &recent));
+    recent.flush();
     // This also ends commands that still run.
     runtime.shutdown_timeout(LAST);
     ended
@@ -109,10 +122,20 @@ async fn tell_unserved(server: SkillServer) {
 }
 
 /// Serves clients until they leave or a signal ends it.
-async fn serve(options: &Options, skills: Skills, config: &Config) -> Result<CommandOutcome> {
+async fn serve(
+    options: &Options,
+    skills: Skills,
+    config: &Config,
+    recent: &Arc<RecentSkills>,
+) -> Result<CommandOutcome> {
     let mut signals = Signals::catch().context("signals cannot be caught")?;
     let live = LiveSkills::new(skills.catalog.clone());
-    let factory = server_factory(options, &skills, config, &live).await?;
+    let mut factory = server_factory(options, &skills, config, &live).await?;
+    factory.options.uses = Some(Arc::clone(recent) as Arc<dyn SkillUses>);
+    let (options_of_sessions, permissions) = (factory.options.clone(), factory.permissions.clone());
+    if let Some(notice) = visibility::pinned_notice(&skills.catalog, options_of_sessions, permissions) {
+        writeln!(anstream::stderr(), "notice: {notice}")?;
+    }
     let reloader = SkillReloader::new(options.root_args.clone(), factory.permissions.clone(), &skills);
     let listening = match options.http.address() {
         Some(address) => Some(options.http.open(address).await?),
@@ -167,6 +190,10 @@ async fn server_factory(
         wider: Some(scope.clone()).filter(|scope| *scope != own),
         artifacts: is_running.then(|| options.running.artifacts(scope.clone())).transpose()?,
         runs: options.running.runs(new_workspace_id(), config, scope)?,
+        embeddings: embeddings::configured(&config.settings, Wait::AtMost, |message| {
+            // Nothing can be done about an error stream that is closed.
+            let _ = writeln!(anstream::stderr(), "{message}");
+        }),
         made: AtomicU64::new(0),
         example: Default::default(),
     })
@@ -181,8 +208,12 @@ fn behaviour(options: &Options, skills: &Skills, config: &Config) -> SessionOpti
     behaviour.capabilities.run = is_running;
     behaviour.capabilities.interactive = is_running;
     settings.put_into(&mut behaviour);
+    // A server sees no turns.
+    if settings.lifetime == Some(Lifetime::Capped) {
+        behaviour.lifetime = Lifetime::Capped;
+    }
     // The client's model is not known.
-    behaviour.overview_tokens = Some(settings.overview_tokens(None));
+    behaviour.overview_tokens = settings.overview_tokens(None);
     behaviour.create_in.clone_from(&skills.create_in);
     behaviour
 }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use prowess_catalog::SkillEntry;
-use prowess_catalog::overview::{ManualSkills, Rendered};
+use prowess_catalog::overview::{ManualSkills, Rendered, SkillMode};
 use prowess_catalog::section::SectionTemplate;
 use prowess_permission::{Broker, Decision, Pattern, Permissions, Rule, RuleSource};
 use prowess_skills::options::SkillPaths;
@@ -13,7 +13,9 @@ use prowess_skills::{Discovery, Guidance, SessionOptions, SkillSession};
 use serde_json::json;
 
 use crate::commands::CommandOutcome;
-use crate::options::RootArgs;
+use crate::config::LEAST_OVERVIEW;
+use crate::options::{KitArgs, RootArgs};
+use crate::recent_skills::{Order, RecentSkills};
 use crate::skills::Skills;
 use crate::terminal::{Terminal, count, printable};
 use crate::visibility::{self, ChatSkills, Visibility};
@@ -35,12 +37,17 @@ pub(crate) struct Options {
     /// Show the files of each skill
     #[arg(long)]
     resources: bool,
+    /// The most tokens of the overview, or `off`; by default as in a chat, and `off` with --read-file
+    #[arg(long, value_name = "TOKENS", value_parser = budget)]
+    budget: Option<Budget>,
     /// A template for the section, with the placeholders {skills_locations} and {skills_list}
     #[arg(long, value_name = "FILE")]
     template: Option<std::path::PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    kits: KitArgs,
     #[command(flatten)]
     root_args: RootArgs,
 }
@@ -57,18 +64,42 @@ enum Form {
     Compact,
 }
 
+/// How much the overview may take.
+#[derive(Clone, Copy, Debug)]
+enum Budget {
+    Unlimited,
+    Tokens(usize),
+}
+
+fn budget(text: &str) -> Result<Budget, String> {
+    if text == "off" {
+        return Ok(Budget::Unlimited);
+    }
+    match text.parse() {
+        Ok(tokens) if u64::try_from(tokens).is_ok_and(|tokens| tokens >= LEAST_OVERVIEW) => {
+            Ok(Budget::Tokens(tokens))
+        }
+        _ => Err(format!("write a whole number of {LEAST_OVERVIEW} or more, or `off`")),
+    }
+}
+
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     refuse_without_effect(options)?;
     let skills = options.root_args.discover()?;
-    let visible_skills = ChatSkills::of(&skills)?;
+    let visible_skills = ChatSkills::of(&skills, Some(&options.kits))?;
     for name in &options.loaded {
         let entry = skills.find(name)?;
-        if let Visibility::Denied(verdict) = visible_skills.visibility(&entry) {
-            bail!(
+        match visible_skills.visibility(&entry) {
+            Visibility::Denied(verdict) => bail!(
                 "a model cannot load `{}`: it is denied by {}",
                 printable(name),
                 visibility::describe_rule(&verdict)
-            );
+            ),
+            Visibility::Off => bail!("a model cannot load `{}`: its mode is `off`", printable(name)),
+            Visibility::OutsideKits => {
+                bail!("a model cannot load `{}`: it is in none of the kits in use", printable(name));
+            }
+            _ => {}
         }
     }
     let behaviour = behaviour(options, &visible_skills)?;
@@ -78,14 +109,15 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     let is_listed = |entry: &SkillEntry| {
         let is_offered =
             entry.skill.extensions.paths.is_empty() || state.get(entry.skill.name.as_str()).is_some();
-        is_offered && (is_marked || entry.skill.is_model_invocable())
+        let is_manual = visible_skills.mode(entry) == SkillMode::Manual;
+        is_offered && !is_manual && (is_marked || entry.skill.is_model_invocable())
     };
     let listed = visible_skills.view().entries().iter().filter(|entry| is_listed(entry)).count();
     let rendered = match options.form {
         Form::Section => session.prompt(),
         Form::List => session.view().overview(),
-        Form::Xml => visible_skills.offered().overview_xml(),
-        Form::Compact => visible_skills.offered().overview_compact(),
+        Form::Xml => session.view().overview_xml(),
+        Form::Compact => session.view().overview_compact(),
     };
     print(&rendered, listed, options.json, terminal)?;
     terminal.flush()?;
@@ -95,8 +127,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
             "the system prompt does not mention skills: in this dialect a tool lists them"
         )?;
     }
-    if let Some(denied) = visible_skills.denied_line() {
-        writeln!(anstream::stderr(), "{denied}")?;
+    for line in visible_skills.hidden_lines() {
+        writeln!(anstream::stderr(), "{line}")?;
     }
     skills.tell_trust()?;
     Ok(CommandOutcome::Done)
@@ -105,6 +137,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
 /// The session options of `prowess chat`, changed by the options of this command.
 fn behaviour(options: &Options, visible_skills: &ChatSkills) -> Result<SessionOptions> {
     let mut behaviour = visible_skills.options().clone();
+    behaviour.uses = Some(RecentSkills::of_user(Order::ReadOnly));
     if options.read_file {
         behaviour.guidance = Guidance::ReadFile;
         // This form is for programs whose file tools have the paths of this machine.
@@ -116,6 +149,13 @@ fn behaviour(options: &Options, visible_skills: &ChatSkills) -> Result<SessionOp
     if options.resources {
         behaviour.discovery = Discovery::Eager;
     }
+    behaviour.overview_tokens = match options.budget {
+        Some(Budget::Tokens(tokens)) => Some(tokens),
+        Some(Budget::Unlimited) => None,
+        // Without a tool that searches, every skill must be in the list.
+        None => visible_skills.overview_tokens().filter(|_| !options.read_file),
+    };
+    behaviour.capabilities.search |= behaviour.overview_tokens.is_some();
     if let Some(path) = &options.template {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("the template {} cannot be read", path.display()))?;
@@ -148,7 +188,9 @@ fn session(
             .build()
             .await;
         for name in &options.loaded {
-            let is_for_models = skills.find(name)?.skill.is_model_invocable();
+            let entry = skills.find(name)?;
+            let is_for_models =
+                entry.skill.is_model_invocable() && visible_skills.mode(&entry) != SkillMode::Manual;
             let loaded = if is_for_models {
                 session.load(name, None).await
             } else {
@@ -167,6 +209,7 @@ fn refuse_without_effect(options: &Options) -> Result<()> {
         ("--read-file", options.read_file),
         ("--manual", options.manual),
         ("--resources", options.resources),
+        ("--budget", options.budget.is_some()),
     ];
     let of_section = [("--template", options.template.is_some())];
     let useless = match options.form {

@@ -2,15 +2,19 @@
 
 use std::io::Write as _;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Args;
-use prowess_catalog::{SearchHit, Trust};
+use prowess_catalog::{SearchHit, SkillEntry, Trust};
 use serde_json::json;
 
 use crate::commands::CommandOutcome;
-use crate::options::RootArgs;
+use crate::config::{Config, OfProject};
+use crate::embeddings::{self, Wait};
+use crate::options::{KitArgs, RootArgs};
+use crate::progress::Progress;
+use crate::skills::Skills;
 use crate::terminal::{Terminal, printable};
-use crate::visibility::ChatSkills;
+use crate::visibility::{ChatSkills, Visibility};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -24,15 +28,27 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    kits: KitArgs,
+    #[command(flatten)]
     root_args: RootArgs,
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let skills = options.root_args.discover()?;
-    let visible_skills = ChatSkills::of_or_warn(&skills)?;
+    let visible_skills = ChatSkills::of_or_warn(&skills, Some(&options.kits))?;
     let seen =
         |hit: &SearchHit| visible_skills.as_ref().map(|visible_skills| visible_skills.visibility(&hit.entry));
-    let hits = skills.catalog.view_for_people().search(&options.words.join(" "));
+    let is_for_models = |entry: &SkillEntry| {
+        let seen = visible_skills.as_ref().map(|visible_skills| visible_skills.visibility(entry));
+        matches!(seen, Some(Visibility::Yes | Visibility::WithFiles | Visibility::Marked))
+    };
+    let mut hits = search(&skills, is_for_models, &options.words.join(" "))?;
+    let all = hits.len();
+    if let Some(visible_skills) = &visible_skills {
+        hits.retain(|hit| !visible_skills.is_outside_kits(hit.entry.skill.name.as_str()));
+    }
+    let outside_kits = all - hits.len();
+    let kits = visible_skills.as_ref().map(ChatSkills::kits).unwrap_or_default();
     let best = &hits[..hits.len().min(usize::from(options.limit))];
     let is_untrusted = |hit: &SearchHit| hit.entry.trust == Trust::Untrusted;
     if options.json {
@@ -48,6 +64,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
             })
             .collect();
         terminal.json(&rows)?;
+    } else if best.is_empty() && !kits.is_empty() {
+        writeln!(terminal, "No skill in the kits in use ({kits}) matches these words.")?;
     } else if best.is_empty() {
         writeln!(terminal, "No skill matches these words. `prowess list` shows all skills.")?;
     } else {
@@ -64,5 +82,32 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
             writeln!(terminal, "\n{} more: --limit N shows them", hits.len() - best.len())?;
         }
     }
+    if outside_kits > 0 && !options.json {
+        terminal.flush()?;
+        let (skills, are) = if outside_kits == 1 { ("skill", "is") } else { ("skills", "are") };
+        writeln!(
+            anstream::stderr(),
+            "{outside_kits} matching {skills} {are} in none of the kits in use ({kits}); `--kit off` searches all"
+        )?;
+    }
     Ok(CommandOutcome::Done)
+}
+
+/// The skills that match, best first: by words and, with an embedding model, by meaning. Only the texts of skills that `may_send`
+/// accepts reach that model.
+fn search(skills: &Skills, may_send: impl Fn(&SkillEntry) -> bool, words: &str) -> Result<Vec<SearchHit>> {
+    let view = skills.catalog.view_for_people();
+    // Only the user's own file can name an embedding model.
+    let settings = Config::load(&OfProject::Nothing, &[])?.settings;
+    let tell = |message: &str| drop(writeln!(anstream::stderr(), "{message}"));
+    let Some(embeddings) = embeddings::configured(&settings, Wait::ForAll, tell) else {
+        return Ok(view.search(words));
+    };
+    let _progress = Progress::start("asking the embedding model");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    Ok(runtime.context("cannot start the search")?.block_on(embeddings.search(
+        &view,
+        &skills.catalog.view(may_send),
+        words,
+    )))
 }

@@ -30,6 +30,7 @@ use self::state_file::StateFile;
 use crate::artifacts;
 use crate::commands::CommandOutcome;
 use crate::config::{Config, SkillSettings, guards, path_base};
+use crate::embeddings::{self, Wait};
 use crate::options::{RootArgs, one_of};
 use crate::run_tools::RunToolArgs;
 use crate::terminal::{Terminal, printable};
@@ -84,7 +85,7 @@ struct Behaviour {
     #[arg(long, value_parser = one_of(&[("answer", Placement::ToolAnswer), ("system", Placement::SystemMessage)]))]
     placement: Option<Placement>,
     /// How long a skill stays loaded [default: skills.lifetime, else it depends on the dialect]
-    #[arg(long, value_parser = one_of(&[("once", Lifetime::Once), ("turn", Lifetime::Turn), ("session", Lifetime::Session)]))]
+    #[arg(long, value_parser = one_of(&[("once", Lifetime::Once), ("turn", Lifetime::Turn), ("capped", Lifetime::Capped), ("session", Lifetime::Session)]))]
     lifetime: Option<Lifetime>,
     /// Remove the text of unloaded skills from the messages
     #[arg(long)]
@@ -144,7 +145,12 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
             behaviour.capabilities.run = true;
             behaviour.capabilities.interactive = true;
         }
-        let mut builder = SkillSession::builder(skills.catalog).options(behaviour).permissions(permissions);
+        let tell = |message: &str| drop(writeln!(anstream::stderr(), "{message}"));
+        let embeddings = embeddings::configured(&config.settings, Wait::AtMost, tell);
+        let mut builder = SkillSession::builder(skills.catalog)
+            .options(behaviour)
+            .permissions(permissions)
+            .embeddings(embeddings);
         if let Some(saved) = saved {
             builder = builder.saved_state(saved);
         }

@@ -121,6 +121,11 @@ pub(crate) fn models() -> ArgValueCompleter {
     ArgValueCompleter::new(|begun: &OsStr| offered(begun, models::names))
 }
 
+/// Suggests kits.
+pub(crate) fn kits() -> ArgValueCompleter {
+    ArgValueCompleter::new(|begun: &OsStr| offered(begun, models::kits))
+}
+
 /// Suggests labels of MCP servers.
 pub(crate) fn servers() -> ArgValueCompleter {
     ArgValueCompleter::new(|begun: &OsStr| offered(begun, models::servers))

@@ -1,7 +1,7 @@
-//! Suggests models and servers from the configuration. No provider is asked.
+//! Suggests models, kits and servers from the configuration. No provider is asked.
 
 use super::Suggestion;
-use crate::config::{Config, OfProject, Settings};
+use crate::config::{Config, NO_KIT, OfProject, Settings};
 
 /// Well-known models of the built-in providers.
 const WELL_KNOWN: [&str; 6] = [
@@ -42,6 +42,13 @@ pub(super) fn servers() -> Option<Vec<Suggestion>> {
         (label.to_string(), by)
     });
     Some(offers.collect())
+}
+
+/// The kits, and the word for none.
+pub(super) fn kits() -> Option<Vec<Suggestion>> {
+    let settings = settings()?;
+    let names = settings.skills.kit_names().chain([NO_KIT]);
+    Some(names.map(|name| (name.to_owned(), None)).collect())
 }
 
 /// The user's own configuration. Projects do not influence suggestions.

@@ -7,15 +7,17 @@ use super::setting::{Setting, Whole, Wrong, text_of, words};
 
 section! {
     /// When `prowess chat` summarises a conversation, and how much of it stays word for word. The message that you sent last
-    /// always stays. A compaction that would free less than a tenth of the context window is not made.
+    /// always stays. A compaction that would free less than a tenth of the context window is not made, unless the next
+    /// request fits only after it.
     pub(crate) struct CompactionSettings {
         /// When to summarise: at this part of the context window, this many tokens or this many messages. If the context
         /// window is unknown, a percentage means 170,000 tokens.
         All trigger: Length = "85%",
         /// How much of the end of the conversation stays. If the context window is unknown, a percentage means 6 messages.
         All keep: Length = "10%",
-        /// Whether long arguments of old tool calls that write files are shortened in what the model sees.
-        All truncate_arguments: Switch = "on",
+        /// Whether long arguments of old tool calls that write files are shortened in what the model sees. Each time, providers
+        /// read the conversation again from there on.
+        All truncate_arguments: Switch = "off",
         /// When to shorten arguments.
         All truncate_trigger: Length = "20 messages",
         /// The end of the conversation in which arguments stay whole.
@@ -116,10 +118,12 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_those_of_the_agent() {
-        let settings = crate::config::Settings::built_in().unwrap();
+    fn the_defaults_are_those_of_the_agent_and_keep_the_conversation() {
+        let mut settings = crate::config::Settings::built_in().unwrap();
         let mut expected = SummarisationOptions::default();
         (expected.trigger, expected.keep) = (Some(Trigger::DEFAULT), Some(Keep::DEFAULT));
+        assert_eq!(settings.compaction.options().truncate_arguments, None);
+        settings.compaction.truncate_arguments = Switch::On;
         assert_eq!(settings.compaction.options(), expected);
     }
 }

@@ -3,6 +3,7 @@
 use anyhow::{Result, anyhow, bail};
 use prowess_permission::nearest::nearest;
 
+use super::read::Chosen;
 use super::settings::{TABLES, tables};
 use super::value::{Origin, Values, put};
 use super::{OTHER_TABLES, renamed};
@@ -38,10 +39,10 @@ pub(crate) fn variables() -> Result<Vec<(String, String)>> {
 pub(crate) fn values(variables: impl IntoIterator<Item = (String, String)>) -> Result<(Values, Vec<String>)> {
     let (mut values, mut notices) = (Values::new(), Vec::new());
     let tables = tables();
-    let plain = tables.iter().filter(|table| table.depth == 1);
-    let keys = plain.flat_map(|table| table.keys.iter().map(|key| format!("{}.{}", table.name, key.name)));
+    let plain = tables.iter().filter(|table| table.chosen == Chosen::Nothing);
+    let keys = plain.flat_map(|table| table.keys.iter().map(|key| format!("{}.{}", table.name(), key.name)));
     let known: Vec<String> = keys.collect();
-    let provider = tables.iter().find(|table| table.name == "provider");
+    let provider = tables.iter().find(|table| table.path == ["provider"]);
     // `PROVIDER_LOCAL_BASE_URL` sets `provider.local.base_url`.
     let of_provider = |rest: &str| {
         let rest = rest.strip_prefix("PROVIDER_")?.to_lowercase();

@@ -14,6 +14,8 @@ mod limits;
 mod mcp;
 mod memory;
 mod model;
+mod narrowed;
+mod overview;
 mod permission;
 mod price;
 mod provider;
@@ -22,8 +24,10 @@ mod reference;
 mod renamed;
 mod run;
 mod sandbox;
+mod search;
 mod setting;
 mod settings;
+mod skill_modes;
 mod skills;
 mod source;
 mod telemetry;
@@ -46,13 +50,16 @@ pub(crate) use self::environment::{Flag, MCP_TOKEN};
 pub(crate) use self::mcp::McpSettings;
 pub(crate) use self::memory::{AGENTS, MemoryPath, MemorySettings};
 pub(crate) use self::model::{ModelName, ModelSettings};
+pub(crate) use self::overview::LEAST_OVERVIEW;
 pub(crate) use self::permission::{guards, path_base};
 pub(crate) use self::provider::{Api, ProviderSettings};
 pub(crate) use self::read::Row;
 pub(crate) use self::reference::{reference, written};
 pub(crate) use self::sandbox::{ExecutorWord, SandboxSettings};
+pub(crate) use self::search::EmbeddingModel;
 pub(crate) use self::setting::Amount;
 pub(crate) use self::settings::Settings;
+pub(crate) use self::skill_modes::NO_KIT;
 pub(crate) use self::skills::{Inherited, SkillSettings};
 pub(crate) use self::source::{FILE_NAME, OfProject, Source, user_path};
 pub(crate) use self::value::{Origin, key};
@@ -61,6 +68,16 @@ use crate::workspace_dir::WorkspaceDir;
 
 /// The tables that are not settings.
 const OTHER_TABLES: [&str; 2] = ["permission", "hooks"];
+
+/// Every key, such as `model.name`.
+#[cfg(test)]
+pub(crate) fn keys() -> Vec<String> {
+    let keys = settings::tables().into_iter().flat_map(|table| {
+        let name = table.name();
+        table.keys.into_iter().map(move |key| format!("{name}.{}", key.name))
+    });
+    keys.collect()
+}
 
 /// All settings, with the origin of each.
 pub(crate) struct Config {

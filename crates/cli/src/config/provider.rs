@@ -1,7 +1,7 @@
 //! `[provider.NAME]`
 
 use anyhow::{Result, bail};
-use prowess_models::{ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OutputLimitName, Thinking};
+use prowess_models::{ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OutputLimitName, Thinking, Tokenizer};
 
 use super::read::section;
 use super::setting::{CommandLine, HttpUrl, Parsed, VariableOrNone, text, words};
@@ -26,6 +26,10 @@ section! {
         /// How a request says how hard to think: by a word (the default), by a number of tokens (Anthropic's models
         /// before the end of 2025), or not at all (models that refuse such requests).
         User thinking: Option<Thinking>,
+        /// How tokens are counted, if `api` is `openai`: with the tokenizer of OpenAI's models (`o200k`) or by the
+        /// number of characters (`estimate`). The default, `automatic`, is `o200k` for models of OpenAI at OpenAI's own
+        /// `base_url`, and otherwise `estimate`.
+        User tokenizer: Option<Tokenizer>,
     }
 }
 
@@ -34,6 +38,7 @@ words! {
     enum Api { "openai" = Openai, "anthropic" = Anthropic }
 }
 words!(OutputLimitName { "max_completion_tokens" = MaxCompletionTokens, "max_tokens" = MaxTokens });
+words!(Tokenizer { "automatic" = Automatic, "o200k" = O200k, "estimate" = Estimate });
 words!(Thinking { "word" = Adaptive, "tokens" = Budget, "off" = Off });
 
 text!(
@@ -56,9 +61,13 @@ impl ProviderSettings {
             let place = at("thinking");
             bail!("{place}: `provider.{name}.thinking` can be `tokens` only with the api `anthropic`");
         }
-        if self.output_limit.is_some() && self.api == Api::Anthropic {
-            let place = at("output_limit");
-            bail!("{place}: `provider.{name}.output_limit` is only for the api `openai`; remove it");
+        for (key, is_set) in
+            [("output_limit", self.output_limit.is_some()), ("tokenizer", self.tokenizer.is_some())]
+        {
+            if is_set && self.api == Api::Anthropic {
+                let place = at(key);
+                bail!("{place}: `provider.{name}.{key}` is only for the api `openai`; remove it");
+            }
         }
         if self.key_command.is_some() && self.key_env.is_some() {
             let (command, variable) = (at("key_command"), at("key_env"));

@@ -16,6 +16,8 @@ use crate::terminal::{printable, printable_start};
 
 /// How much of a wrong key or value is shown.
 const MAX_SHOWN: usize = 60;
+/// The longest text that can be a number, in bytes.
+const MAX_NUMBER: usize = 20;
 /// Keys that somebody may have given a secret: no message shows their values.
 const SECRET: [&str; 4] = ["key_env", "key_command", "token_env", "env"];
 
@@ -26,13 +28,27 @@ pub(crate) enum SetBy {
     All,
     /// Every source except a project's file.
     User,
+    /// Every source, but a project's file can only narrow what the others set. The type must be a
+    /// [`Narrowed`](super::narrowed::Narrowed).
+    Narrow,
+}
+
+/// Which names below a table the user chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chosen {
+    /// None: its keys are fixed.
+    Nothing,
+    /// The names of tables that have its keys, as in `[price.NAME]`.
+    Tables,
+    /// The names of its keys, as in `[skills.mode]`.
+    Keys,
 }
 
 /// A table of the configuration, for the reference and for checks.
 pub(crate) struct Table {
-    pub(crate) name: &'static str,
-    /// How many names stand before a key: 2 if the user chooses names below the table.
-    pub(crate) depth: usize,
+    /// Its name, in parts: `skills`, `overview`.
+    pub(crate) path: Vec<&'static str>,
+    pub(crate) chosen: Chosen,
     /// The lines of its doc comment.
     pub(crate) about: &'static [&'static str],
     pub(crate) keys: Vec<Key>,
@@ -50,27 +66,51 @@ pub(crate) struct Key {
     pub(crate) text: &'static [&'static str],
 }
 
+impl Table {
+    /// Its name, such as `skills.overview`.
+    pub(crate) fn name(&self) -> String {
+        self.path.join(".")
+    }
+
+    /// How many names stand before a key.
+    fn depth(&self) -> usize {
+        self.path.len() + usize::from(self.chosen == Chosen::Tables)
+    }
+
+    /// The key with this name.
+    fn key(&self, name: &str) -> Option<&Key> {
+        self.keys.iter().find(|key| key.name == name || self.chosen == Chosen::Keys)
+    }
+
+    /// Whether the table with this path is this one, or has it around it.
+    fn is_around(&self, path: &[String]) -> bool {
+        path.len() >= self.path.len() && self.path.iter().zip(path).all(|(own, other)| own == other)
+    }
+}
+
 /// The keys of a table. The macro [`section!`] makes one.
 pub(crate) trait Section: Sized {
-    /// The table with this name.
-    fn table(name: &'static str) -> Table;
+    /// The table with this path, and the tables in it.
+    fn tables(path: &[&'static str]) -> Vec<Table>;
     /// Reads the table at this path.
     fn read(reader: &mut Reader<'_>, table: &[&str]) -> Result<Self>;
 }
 
-/// Declares a table of the configuration, with lines such as `All key: Type = default`. `All` and `User` are
-/// [`SetBy`]. A default is written as in a file. The doc comments are the reference.
+/// Declares a table of the configuration, with lines such as `All key: Type = default`. `All`, `User` and `Narrow` are
+/// [`SetBy`]. A default is written as in a file. The doc comments are the reference. `tables` lists the tables in it.
 macro_rules! section {
     (
         $(#[doc = $about:literal])+
         pub(crate) struct $name:ident {
             $($(#[doc = $text:literal])+ $by:ident $key:ident: $type:ty $(= $default:expr)?,)+
         }
+        $(tables { $($table:ident: $section:ty,)+ })?
     ) => {
         $(#[doc = $about])+
         #[derive(Clone, Debug)]
         pub(crate) struct $name {
             $($(#[doc = $text])+ pub(crate) $key: $type,)+
+            $($(pub(crate) $table: $section,)+)?
         }
 
         impl $name {
@@ -87,24 +127,78 @@ macro_rules! section {
         }
 
         impl $crate::config::read::Section for $name {
-            fn table(name: &'static str) -> $crate::config::read::Table {
+            fn tables(path: &[&'static str]) -> Vec<$crate::config::read::Table> {
+                use $crate::config::read::{Chosen, Table};
                 let (about, keys) = (&[$($about),+], Self::keys().into());
-                $crate::config::read::Table { name, depth: 1, about, keys }
+                let own = Table { path: path.to_vec(), chosen: Chosen::Nothing, about, keys };
+                let inner: Vec<Vec<Table>> =
+                    vec![$($(<$section>::tables(&[path, &[stringify!($table)]].concat())),+)?];
+                std::iter::once(own).chain(inner.into_iter().flatten()).collect()
             }
 
             fn read(reader: &mut $crate::config::read::Reader<'_>, table: &[&str]) -> anyhow::Result<Self> {
                 let [$($key),+] = Self::keys();
-                Ok(Self { $($key: reader.value(table, $key)?),+ })
+                Ok(Self {
+                    $($key: reader.value(table, $key)?,)+
+                    $($($table: $crate::config::read::Section::read(
+                        reader,
+                        &[table, &[stringify!($table)]].concat(),
+                    )?,)+)?
+                })
             }
         }
     };
 }
 pub(crate) use section;
 
+/// Declares a table whose keys have names that the user chooses: the kind of the names, and the type of the values. The doc
+/// comments are the reference.
+macro_rules! chosen_keys {
+    (
+        $(#[doc = $about:literal])+
+        pub(crate) struct $name:ident {
+            $(#[doc = $text:literal])+ $by:ident $kind:ty: $type:ty
+        }
+    ) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Debug)]
+        pub(crate) struct $name(
+            pub(crate) std::collections::BTreeMap<$crate::config::setting::Parsed<$kind>, $type>,
+        );
+
+        impl $name {
+            fn key() -> $crate::config::read::Key {
+                use $crate::config::{read::{CHOSEN_NAME, Key, SetBy}, setting::expected};
+                let (name, by, expected) = (CHOSEN_NAME, SetBy::$by, expected::<$type>());
+                Key { name, by, expected, default: None, text: &[$($text),+] }
+            }
+        }
+
+        impl $crate::config::read::Section for $name {
+            fn tables(path: &[&'static str]) -> Vec<$crate::config::read::Table> {
+                use $crate::config::read::{Chosen, Table};
+                let (path, chosen) = (path.to_vec(), Chosen::Keys);
+                vec![Table { path, chosen, about: &[$($about),+], keys: vec![Self::key()] }]
+            }
+
+            fn read(reader: &mut $crate::config::read::Reader<'_>, table: &[&str]) -> anyhow::Result<Self> {
+                reader.chosen_values(table, &Self::key()).map(Self)
+            }
+        }
+    };
+}
+pub(crate) use chosen_keys;
+
+/// What the reference calls a name that the user chooses.
+pub(crate) const CHOSEN_NAME: &str = "NAME";
+/// The most keys of a table whose names the user chooses. Each is compared with the name of every skill.
+const MAX_CHOSEN: usize = 1_000;
+
 /// The tables below one whose names the user chooses.
 impl<K: FromStr<Err: fmt::Display> + Ord, S: Section> Section for BTreeMap<Parsed<K>, S> {
-    fn table(name: &'static str) -> Table {
-        Table { depth: 2, ..S::table(name) }
+    fn tables(path: &[&'static str]) -> Vec<Table> {
+        let tables = S::tables(path).into_iter();
+        tables.map(|table| Table { chosen: Chosen::Tables, ..table }).collect()
     }
 
     fn read(reader: &mut Reader<'_>, table: &[&str]) -> Result<Self> {
@@ -116,7 +210,10 @@ impl<K: FromStr<Err: fmt::Display> + Ord, S: Section> Section for BTreeMap<Parse
             }
             let label = name.parse();
             let label = label.map_err(|error| anyhow!("{}: `{}`: {error}", value.origin, shown(path)))?;
-            all.insert(label, S::read(reader, &[first, name])?);
+            reader.is_chosen = true;
+            let read = S::read(reader, &[first, name]);
+            reader.is_chosen = false;
+            all.insert(label, read?);
         }
         Ok(all)
     }
@@ -134,30 +231,75 @@ pub(crate) struct Row {
 pub(crate) struct Reader<'a> {
     pub(crate) sources: &'a [Values],
     pub(crate) rows: Vec<Row>,
+    /// Whether the table that is read has a name of the user's choice.
+    is_chosen: bool,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    pub(crate) fn new(sources: &'a [Values]) -> Self {
+        Self { sources, rows: Vec::new(), is_chosen: false }
+    }
+
     /// The value of a key: of the strongest source that sets it. Every source must have a value that can be used.
     pub(crate) fn value<T: Setting>(&mut self, table: &[&str], key: Key) -> Result<T> {
         let path: Vec<String> = table.iter().chain([&key.name]).map(ToString::to_string).collect();
-        let mut found = None;
-        for value in self.sources.iter().filter_map(|values| values.get(&path)) {
-            let json = typed::<T>(value);
-            let read = T::read(&json).map_err(|wrong| refusal(&path, value, &json, wrong))?;
-            found = Some((read, json, value.origin.clone()));
+        if let Some(value) = self.set_value(&path)? {
+            return Ok(value);
         }
-        // Of a table with a name of the user's choice, only keys that are set are shown.
-        let is_shown = table.len() < 2 || found.is_some();
         let default = key.default.unwrap_or_default();
-        let absent = || Some((T::read(&default).ok().or_else(T::absent)?, default, Origin::Default));
-        let Some((value, json, origin)) = found.or_else(absent) else {
+        let Some(value) = T::read(&default).ok().or_else(T::absent) else {
             let (place, about) = (self.origin(table), first_sentence(key.text));
             bail!("{place}: `{}` ({about}) is missing; add it: {}", shown(&path), key.expected);
         };
-        if is_shown {
-            self.rows.push(Row { path, value: json, origin });
+        // Of a table with a name of the user's choice, only keys that are set are shown.
+        if !self.is_chosen {
+            self.rows.push(Row { path, value: default, origin: Origin::Default });
         }
         Ok(value)
+    }
+
+    /// The value of a key that a source sets.
+    fn set_value<T: Setting>(&mut self, path: &[String]) -> Result<Option<T>> {
+        let (mut found, mut rows): (Option<T>, Vec<Row>) = (None, Vec::new());
+        for value in self.sources.iter().filter_map(|values| values.get(path)) {
+            let json = typed::<T>(value);
+            let read = T::read(&json).map_err(|wrong| refusal(path, value, &json, wrong))?;
+            // The value of a project's file that narrows another one is shown beside that.
+            let narrows = |origin: &Origin| T::NARROWS && matches!(origin, Origin::Project(..));
+            rows.retain(|row| narrows(&row.origin) != narrows(&value.origin));
+            rows.push(Row { path: path.to_vec(), value: json, origin: value.origin.clone() });
+            found = Some(read.over(found, &value.origin));
+        }
+        self.rows.append(&mut rows);
+        Ok(found)
+    }
+
+    /// The values of a table whose keys have names that the user chooses.
+    pub(crate) fn chosen_values<K: FromStr<Err: fmt::Display> + Ord, T: Setting>(
+        &mut self,
+        table: &[&str],
+        key: &Key,
+    ) -> Result<BTreeMap<Parsed<K>, T>> {
+        let mut all = BTreeMap::new();
+        let below = |path: &&Vec<String>| {
+            path.len() == table.len() + 1 && table.iter().zip(*path).all(|(own, other)| own == other)
+        };
+        for (path, value) in self.sources.iter().flatten().filter(|(path, _)| below(path)) {
+            let name = &path[table.len()];
+            if all.contains_key(name.as_str()) {
+                continue;
+            }
+            let (origin, place) = (&value.origin, shown(path));
+            if all.len() == MAX_CHOSEN {
+                bail!("{origin}: `{place}`: [{}] can have {MAX_CHOSEN} keys at most", table.join("."));
+            }
+            let name = name.parse().map_err(|error| anyhow!("{origin}: `{place}`: {error}"))?;
+            let Some(read) = self.set_value(path)? else {
+                bail!("{origin}: `{place}` must be {}", key.expected);
+            };
+            all.insert(name, read);
+        }
+        Ok(all)
     }
 
     /// The origin of a key in the strongest source that has it. If none has it, the origin of its table.
@@ -169,18 +311,42 @@ impl Reader<'_> {
     }
 }
 
+impl Reader<'_> {
+    /// The origin of a key in the project's file.
+    pub(crate) fn project_origin(&self, path: &[&str]) -> &Origin {
+        self.origin_where(path, |origin| matches!(origin, Origin::Project(..)))
+    }
+
+    /// The origin of a key in the strongest source that is not the project's file.
+    pub(crate) fn own_origin(&self, path: &[&str]) -> &Origin {
+        self.origin_where(path, |origin| !matches!(origin, Origin::Project(..)))
+    }
+
+    fn origin_where(&self, path: &[&str], accepts: impl Fn(&Origin) -> bool) -> &Origin {
+        let path: Vec<String> = path.iter().map(ToString::to_string).collect();
+        let mut found = self.sources.iter().rev().filter_map(|values| Some(&values.get(&path)?.origin));
+        found.find(|origin| accepts(origin)).unwrap_or(&Origin::Default)
+    }
+}
+
 /// Refuses keys of one of these sources that are not known, that should be tables, or that it may not set.
 pub(crate) fn check_keys(values: &Values, sources: &[Values], tables: &[Table]) -> Result<()> {
     for (path, value) in values {
-        let Some(table) = tables.iter().find(|table| table.name == path[0]) else {
-            return unknown(path, value, tables.iter().map(|table| table.name).chain(OTHER_TABLES));
+        let around = tables.iter().filter(|table| table.is_around(path));
+        let Some(table) = around.max_by_key(|table| table.path.len()) else {
+            let top = tables.iter().filter(|table| table.path.len() == 1).map(|table| table.path[0]);
+            return unknown(path, value, top.chain(OTHER_TABLES));
         };
+        let depth = table.depth();
         let (origin, is_users) = (&value.origin, |key: &Key| key.by == SetBy::User);
-        let forbidden = if path.len() > table.depth + 1 {
+        let forbidden = if path.len() > depth + 1 {
             None
-        } else if path.len() > table.depth {
-            let Some(key) = table.keys.iter().find(|key| key.name == path[table.depth]) else {
-                return unknown(path, value, table.keys.iter().map(|key| key.name));
+        } else if path.len() > depth {
+            let Some(key) = table.key(&path[depth]) else {
+                let inner = tables.iter().filter(|other| other.path.len() == depth + 1);
+                let inner = inner.filter(|other| other.path.starts_with(&table.path));
+                let known = table.keys.iter().map(|key| key.name);
+                return unknown(path, value, known.chain(inner.map(|other| other.path[depth])));
             };
             is_users(key).then(|| format!("set {}", name_of(path, value)))
         } else if value.json.is_object() {
@@ -228,8 +394,19 @@ fn refusal(path: &[String], value: &Value, json: &Json, wrong: Wrong) -> anyhow:
         (Wrong::Form(form), Some(last)) if SECRET.contains(&last.as_str()) => {
             anyhow!("{name} must be {form}")
         }
+        // An environment variable or an option has no quotes.
+        (Wrong::Form(form), _)
+            if is_number_in_quotes(json) && matches!(origin, Origin::User(..) | Origin::Project(..)) =>
+        {
+            anyhow!("{name} must be {form}: write {} without quotes", json.as_str().unwrap_or_default())
+        }
         (Wrong::Form(form), _) => anyhow!("{name} must be {form}, not {}", found(json)),
     }
+}
+
+fn is_number_in_quotes(json: &Json) -> bool {
+    json.as_str()
+        .is_some_and(|text| text.len() <= MAX_NUMBER && text.parse::<f64>().is_ok_and(f64::is_finite))
 }
 
 /// The first sentence of a doc comment, as a part of another sentence.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value as Json;
 
 use super::environment::variable;
-use super::read::{SetBy, Table};
+use super::read::{Chosen, SetBy, Table};
 use super::settings::tables;
 
 /// The reference of all keys, as Markdown.
@@ -25,8 +25,10 @@ Commands, texts and agents that prowess calls when something happens. See [hooks
 begins a group. A project's hooks come after yours.
 ";
 
-fn section(Table { name, depth, about, keys }: Table) -> String {
-    let heading = if depth == 1 { name.to_owned() } else { format!("{name}.NAME") };
+fn section(table: Table) -> String {
+    let name = table.name();
+    let Table { chosen, about, keys, .. } = table;
+    let heading = if chosen == Chosen::Tables { format!("{name}.NAME") } else { name.clone() };
     let is_users = keys.iter().all(|key| key.by == SetBy::User);
     let mut page = format!("## `[{heading}]`\n\n{}\n", joined(about));
     if is_users {
@@ -38,14 +40,21 @@ fn section(Table { name, depth, about, keys }: Table) -> String {
         if !is_users && key.by == SetBy::User {
             text.push_str(" A project's file cannot set it.");
         }
+        if key.by == SetBy::Narrow {
+            text.push_str(" A project's file can only narrow it.");
+        }
         let value = key.expected.split(", such as").next().unwrap_or_default();
         let default = key.default.as_ref().map_or_else(String::new, |value| format!("`{}`", written(value)));
         // Writing to a text cannot fail.
         let _ = writeln!(page, "| `{}` | {value} | {default} | {text} |", key.name);
     }
-    if depth == 1 || name == "provider" {
+    if chosen == Chosen::Nothing || name == "provider" {
         let key = format!("{heading}.{}", keys[0].name);
-        let _ = writeln!(page, "\nEnvironment variables: `{}` and so on.", variable(&key));
+        let variable = variable(&key);
+        let _ = match keys.len() {
+            1 => writeln!(page, "\nEnvironment variable: `{variable}`."),
+            _ => writeln!(page, "\nEnvironment variables: `{variable}` and so on."),
+        };
     }
     page + "\n"
 }

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use serde_json::{Map, Value as Json};
 
 use super::read::quoted;
+use super::value::Origin;
 use crate::directories::home;
 
 /// The default of a list.
@@ -21,6 +22,12 @@ pub(crate) trait Setting: Sized {
     /// The value of a key that nobody sets and that has no default.
     fn absent() -> Option<Self> {
         None
+    }
+    /// Whether a value of a project's file narrows the value of the other sources instead of replacing it.
+    const NARROWS: bool = false;
+    /// This value, which comes from `origin`, over the value of weaker sources.
+    fn over(self, _weaker: Option<Self>, _origin: &Origin) -> Self {
+        self
     }
 }
 

@@ -11,14 +11,15 @@ use prowess_permission::nearest::nearest;
 use super::alias::Aliases;
 use super::model::ModelName;
 use super::price::ModelPattern;
-use super::provider::{BUILT_IN, ProviderName};
+use super::provider::{Api, BUILT_IN, ProviderName};
 use super::read::{Reader, Row, Section, Table, alternatives, check_keys};
 use super::renamed::rename;
+use super::search::EmbeddingModel;
 use super::setting::Parsed;
 use super::value::{Origin, Values, put};
 use super::{
-    agent, alias, artifacts, compaction, limits, mcp, memory, model, price, provider, run, sandbox, skills,
-    telemetry,
+    agent, alias, artifacts, compaction, limits, mcp, memory, model, price, provider, run, sandbox, search,
+    skills, telemetry,
 };
 use crate::terminal::printable;
 
@@ -36,7 +37,7 @@ macro_rules! settings {
 
         /// All tables with their keys.
         pub(super) fn tables() -> Vec<Table> {
-            vec![$(<$type>::table(stringify!($name))),+]
+            [$(<$type>::tables(&[stringify!($name)])),+].into_iter().flatten().collect()
         }
 
         fn read_tables(reader: &mut Reader<'_>) -> Result<Settings> {
@@ -50,6 +51,7 @@ settings! {
     provider: BTreeMap<Parsed<ProviderName>, provider::ProviderSettings>,
     alias: Aliases,
     skills: skills::SkillSettings,
+    search: search::SearchSettings,
     sandbox: sandbox::SandboxSettings,
     run: run::RunSettings,
     artifacts: artifacts::ArtifactSettings,
@@ -70,14 +72,16 @@ impl Settings {
 
     /// Reads the settings from all sources, the strongest last. Also gives every key, and notices about renamed ones.
     pub(super) fn read(mut sources: Vec<Values>) -> Result<(Self, Vec<Row>, Vec<String>)> {
-        let notices = sources.iter_mut().flat_map(rename).collect();
+        let mut notices: Vec<String> = sources.iter_mut().flat_map(rename).collect();
         let tables = tables();
         sources.insert(0, built_in());
         alias::resolve(&mut sources);
         sources.iter().try_for_each(|values| check_keys(values, &sources, &tables))?;
-        let mut reader = Reader { sources: &sources, rows: Vec::new() };
+        let mut reader = Reader::new(&sources);
         let mut settings = read_tables(&mut reader)?;
         settings.check(&reader)?;
+        notices.extend(settings.skills.check_kits(&reader)?);
+        notices.extend(settings.skills.ineffective(&reader));
         Ok((settings, reader.rows, notices))
     }
 
@@ -89,6 +93,7 @@ impl Settings {
         for (name, server) in &self.mcp {
             server.check(name, |key| reader.origin(&["mcp", name, key]))?;
         }
+        self.check_embeddings(reader)?;
         let aliases =
             self.alias.iter().map(|(name, alias)| (["alias", name, "model"].to_vec(), &alias.model));
         for (path, model) in aliases.chain([(["model", "name"].to_vec(), &self.model.name)]) {
@@ -98,6 +103,20 @@ impl Settings {
             }
         }
         Ok(())
+    }
+
+    /// Checks that the embedding model is one that prowess can call.
+    fn check_embeddings(&self, reader: &Reader<'_>) -> Result<()> {
+        let Some(EmbeddingModel { provider, .. }) = &self.search.embeddings else { return Ok(()) };
+        let place = reader.origin(&["search", "embeddings"]);
+        match self.provider.get(provider.as_str()) {
+            None => bail!("{place}: {}", self.unknown_provider(provider)),
+            Some(known) if known.api != Api::Openai => bail!(
+                "{place}: `search.embeddings` needs a provider with the api `openai`, which `{}` has not",
+                printable(provider)
+            ),
+            Some(_) => Ok(()),
+        }
     }
 
     /// The message about the name of a provider that is not known.

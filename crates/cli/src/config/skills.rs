@@ -5,10 +5,14 @@ use prowess_skills::allowed_tools::DEFAULT_ALWAYS_ALLOWED;
 use prowess_skills::documents::DEFAULT_MAX_DOCUMENT_BYTES;
 use prowess_skills::load::DEFAULT_RESOURCE_DEPTH;
 use prowess_skills::load_limits::DEFAULT_MAX_LOADED_SKILLS;
+use prowess_skills::options::{Placement, Prompt};
 use prowess_skills::{AllowedTools, Budgets, Dialect, Discovery, Lifetime, SessionOptions};
 
+use super::narrowed::Narrowed;
+use super::overview::OverviewSettings;
 use super::read::section;
 use super::setting::{EMPTY, FullPath, Parsed, Whole, words};
+use super::skill_modes::{KitName, KitSettings, ModeSettings};
 
 section! {
     /// Where prowess finds skills, how a model learns about them, and how much room they get.
@@ -16,10 +20,9 @@ section! {
         /// More directories with skills, as absolute paths or with a leading `~/`. `SKILLS_ROOT` and `--root` take
         /// precedence over them.
         User roots: Vec<Parsed<FullPath>> = EMPTY,
-        /// How many tokens the list of skills in the prompt of `prowess chat`, or in the instructions of `prowess mcp`, can
-        /// have. If it would have more, it is shortened, and the model searches the skills instead. Without this setting:
-        /// 4,000 tokens, or in a chat 4 % of `model.context_window` if that is less.
-        User overview_budget: Option<Whole<100>>,
+        /// The kits in use: a model sees only the skills in them, and pinned skills. Without kits, it sees all skills.
+        /// `--kit` and `/kit` choose other ones.
+        Narrow kits: Narrowed<Vec<Parsed<KitName>>>,
         /// How many skills can be loaded at once.
         All max_loaded_skills: Whole = DEFAULT_MAX_LOADED_SKILLS,
         /// How many tokens all loaded skills can have together. Without it, there is no limit.
@@ -42,34 +45,39 @@ section! {
         /// When prowess looks for the files of a skill: when the skill is loaded (`lazy`), or for all skills at the
         /// start (`eager`). With `eager`, the list of skills says how many files each skill has.
         All discovery: Discovery = "lazy",
-        /// How long a skill stays loaded: for the next model call, until the turn ends, or for the whole conversation,
-        /// which is the default of `prowess chat`. `prowess mcp` sees no turns: a skill stays loaded until it is
-        /// unloaded.
+        /// How long a skill stays loaded: for the next model call (`once`), until the turn ends (`turn`), until another skill
+        /// needs its place (`capped`), or for the whole conversation (`session`), which is the default of `prowess chat`. With
+        /// `capped`, the skill that was used longest ago goes first. `prowess mcp` sees no turns: there, `once` and `turn` mean
+        /// `session`.
         All lifetime: Option<Lifetime>,
-        /// Whether skills that only people may start are hidden from the model, or listed and marked. The dialect
-        /// `opencode` always hides them.
-        All manual: ManualSkills = "hidden",
+        /// Where the text of a loaded skill is in the requests of `prowess chat`: in the answer to the call that loaded it, or
+        /// in the system message. A change of the system message makes providers read the whole conversation again.
+        All placement: Placement = "answer",
+        /// When the texts about skills in the system message and the tools of `prowess chat` change. With `frozen`, they stay
+        /// the same as long as possible, so that providers can cache them, and the model reads at the end of the conversation
+        /// what changed. With `current`, they change with every load, and mark loaded skills.
+        All prompt: Prompt = "frozen",
+        /// How many skills that match your message prowess names to the model, if the list of skills has no room for
+        /// descriptions. 0 turns this off. Only with `prompt = "frozen"`.
+        All suggestions: Whole<0> = DEFAULT_SUGGESTIONS,
+        /// Whether skills that only people may start are hidden from the model, or listed and marked. Without
+        /// this setting, they are hidden. The dialect `opencode` always hides them.
+        Narrow manual: Narrowed<ManualSkills>,
         /// Which skills are loaded when a sub-agent of `prowess chat` starts: `none`, or those that its parent has
         /// `loaded`.
         All inherited: Inherited = "none",
     }
+    tables {
+        overview: OverviewSettings,
+        mode: ModeSettings,
+        kit: KitSettings,
+    }
 }
 
-/// The most tokens of the overview, if nobody sets another number.
-const OVERVIEW_BUDGET: usize = 4_000;
-/// The fewest tokens in which an overview says how to find skills.
-const LEAST_OVERVIEW: usize = 100;
-/// The part of the context window that the overview may take, if nobody sets a number: one of so many.
-const OVERVIEW_PART: usize = 25;
+/// How many skills are suggested for a message, if nobody sets another number.
+const DEFAULT_SUGGESTIONS: usize = 3;
 
 impl SkillSettings {
-    /// The most tokens of the overview in a context window.
-    pub(crate) fn overview_tokens(&self, window: Option<u64>) -> usize {
-        let part =
-            window.map_or(usize::MAX, |window| usize::try_from(window).unwrap_or(usize::MAX) / OVERVIEW_PART);
-        self.overview_budget.map_or(OVERVIEW_BUDGET.min(part).max(LEAST_OVERVIEW), Whole::size)
-    }
-
     /// Puts what is set for every surface into the options of a session. The lifetime is missing: not every surface
     /// knows when a turn ends.
     pub(crate) fn put_into(&self, options: &mut SessionOptions) {
@@ -80,14 +88,21 @@ impl SkillSettings {
         options.allowed_tools = self.allowed_tools;
         options.tools.always_allowed = self.always_allowed_tools.iter().cloned().collect();
         options.discovery = self.discovery;
-        options.manual = self.manual;
+        // A project can hide them, and never show them.
+        options.manual = match (self.manual.own, self.manual.project) {
+            (Some(ManualSkills::Marked), None | Some(ManualSkills::Marked)) => ManualSkills::Marked,
+            _ => ManualSkills::Hidden,
+        };
+        options.modes = self.modes();
     }
 }
 
 words!(AllowedTools { "recommend" = Recommend, "restrict" = Restrict, "preapprove" = Preapprove });
 words!(Dialect { "deepagents" = DeepAgents, "trpc" = Trpc, "opencode" = OpenCode });
 words!(Discovery { "lazy" = Lazy, "eager" = Eager });
-words!(Lifetime { "once" = Once, "turn" = Turn, "session" = Session });
+words!(Lifetime { "once" = Once, "turn" = Turn, "capped" = Capped, "session" = Session });
+words!(Placement { "answer" = ToolAnswer, "system" = SystemMessage });
+words!(Prompt { "frozen" = Frozen, "current" = Current });
 words!(ManualSkills { "hidden" = Hidden, "marked" = Marked });
 
 words! {

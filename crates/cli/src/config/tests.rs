@@ -24,6 +24,13 @@ const GUIDE: &str = r#"
     max_loaded_skills = 3
     max_loaded_tokens = 50000
     allowed_tools = "restrict"
+    kits = ["docs"]
+    overview.budget = 2000
+    [skills.mode]
+    pdf = "pinned"
+    "docs-*" = "name"
+    [skills.kit]
+    docs = ["docs-*", "pdf"]
     [sandbox]
     executor = "container"
     level = "bwrap-noproc"
@@ -269,12 +276,20 @@ fn a_message_about_an_old_key_names_it_as_the_file_does() {
 
 #[test]
 fn a_project_can_set_these_keys_and_no_others() {
-    let open = settings::tables().into_iter().flat_map(|table| {
-        let open = table.keys.into_iter().filter(|key| key.by == read::SetBy::All);
-        open.map(move |key| format!("{}.{}", table.name, key.name))
-    });
+    let keys = |by: read::SetBy| -> Vec<String> {
+        let keys = settings::tables().into_iter().flat_map(|table| {
+            let name = table.name();
+            let keys = table.keys.into_iter().filter(move |key| key.by == by);
+            keys.map(move |key| format!("{name}.{}", key.name))
+        });
+        keys.collect()
+    };
     assert_eq!(
-        open.collect::<Vec<_>>(),
+        keys(read::SetBy::Narrow),
+        ["skills.kits", "skills.manual", "skills.overview.budget", "skills.mode.NAME", "skills.kit.NAME"]
+    );
+    assert_eq!(
+        keys(read::SetBy::All),
         [
             "model.name",
             "model.effort",
@@ -287,7 +302,9 @@ fn a_project_can_set_these_keys_and_no_others() {
             "skills.dialect",
             "skills.discovery",
             "skills.lifetime",
-            "skills.manual",
+            "skills.placement",
+            "skills.prompt",
+            "skills.suggestions",
             "skills.inherited",
             "compaction.trigger",
             "compaction.keep",
@@ -394,4 +411,115 @@ fn a_file_that_is_cut_or_garbled_is_read_or_told_in_one_line() {
             told(&[&GUIDE[..at], other, &GUIDE[at + 1..]].concat());
         }
     }
+}
+
+/// The modes of some skills with these files and these kits of the command line.
+fn modes(user: &str, project: &str, kits: Option<&str>) -> Vec<&'static str> {
+    let flag = kits.map(|kits| Flag { key: "skills.kits", name: "--kit", text: kits.to_owned() });
+    let config = load(user, project, &[], flag.as_slice()).unwrap();
+    let modes = config.settings.skills.modes();
+    ["api", "docs-api", "docs-guide", "pdf"].map(|name| modes.of(name).as_str()).into()
+}
+
+#[test]
+fn a_project_can_only_make_skills_less_visible() {
+    let own = "[skills.mode]\napi = \"off\"\ndocs-api = \"manual\"\ndocs-guide = \"name\"\n";
+    assert_eq!(modes(own, "", None), ["off", "manual", "name", "auto"]);
+    for hostile in [
+        "[skills.mode]\n\"*\" = \"pinned\"\napi = \"pinned\"\ndocs-api = \"full\"\ndocs-guide = \"auto\"\npdf = \"pinned\"\n",
+        "[skills.mode]\n\"*\" = \"full\"\n",
+        "[skills]\nkits = [\"all\"]\n[skills.kit]\nall = [\"*\"]\n",
+        "[skills]\nmanual = \"marked\"\nkits = []\n",
+    ] {
+        assert_eq!(modes(own, hostile, None), ["off", "manual", "name", "auto"], "{hostile}");
+    }
+    // It can hide.
+    let narrow = "[skills.mode]\n\"docs-*\" = \"off\"\npdf = \"name\"\n";
+    assert_eq!(modes(own, narrow, None), ["off", "off", "off", "name"]);
+    let pinned = "[skills.mode]\npdf = \"pinned\"\n";
+    assert_eq!(modes(pinned, "[skills.mode]\npdf = \"full\"\n", None)[3], "full");
+}
+
+#[test]
+fn a_project_can_only_narrow_kits() {
+    let own = "[skills]\nkits = [\"docs\"]\n[skills.kit]\ndocs = [\"docs-*\"]\n";
+    assert_eq!(modes(own, "", None), ["off", "auto", "auto", "off"]);
+    for hostile in [
+        // It chooses another kit, defines the kit again, or chooses none.
+        "[skills]\nkits = [\"all\"]\n[skills.kit]\nall = [\"*\"]\n",
+        "[skills.kit]\ndocs = [\"*\"]\n",
+        "[skills]\nkits = []\n",
+        "[skills]\nkits = [\"unknown\"]\n",
+    ] {
+        assert_eq!(modes(own, hostile, None), ["off", "auto", "auto", "off"], "{hostile}");
+    }
+    let narrow = "[skills]\nkits = [\"one\"]\n[skills.kit]\none = [\"docs-api\", \"pdf\"]\n";
+    assert_eq!(modes(own, narrow, None), ["off", "auto", "off", "off"]);
+    assert_eq!(modes("", narrow, None), ["off", "auto", "off", "auto"]);
+    // A person chooses instead of both files, but a kit of the person's stays narrowed.
+    assert_eq!(modes(own, narrow, Some("")), ["auto", "auto", "auto", "auto"]);
+    assert_eq!(modes(own, narrow, Some("one")), ["off", "auto", "off", "auto"]);
+    assert_eq!(modes(own, "[skills.kit]\ndocs = [\"*-api\"]\n", Some("docs")), ["off", "auto", "off", "off"]);
+}
+
+#[test]
+fn a_project_can_only_lower_the_budget() {
+    let tokens = |user: &str, project: &str, window| {
+        load(user, project, &[], &[]).unwrap().settings.skills.overview_tokens(window)
+    };
+    let budget = |value: &str| format!("[skills.overview]\nbudget = {value}\n");
+    assert_eq!(tokens("", "", None), Some(4_000));
+    assert_eq!(tokens("", "", Some(32_000)), Some(1_280));
+    assert_eq!(tokens("skills.overview.budget = 9000", "", Some(32_000)), Some(9_000));
+    assert_eq!(tokens(&budget("\"off\""), "", Some(32_000)), None);
+    for raising in ["\"off\"", "100_000"] {
+        assert_eq!(tokens("", &budget(raising), Some(32_000)), Some(1_280), "{raising}");
+        assert_eq!(tokens(&budget("500"), &budget(raising), None), Some(500), "{raising}");
+    }
+    assert_eq!(tokens(&budget("\"off\""), &budget("300"), None), Some(300));
+    assert_eq!(tokens(&budget("5000"), &budget("300"), None), Some(300));
+}
+
+#[test]
+fn what_a_project_sets_without_effect_is_a_notice() {
+    let project = "[skills]\nkits = [\"gone\"]\n[skills.overview]\nbudget = \"off\"\n[skills.mode]\npdf = \"pinned\"\napi = \"off\"\n";
+    let config = load("[skills.kit]\ndocs = [\"docs-*\"]\n", project, &[], &[]).unwrap();
+    assert_snapshot!(config.notices.join("\n"));
+    // `prowess config show` has the values of both files.
+    let config = load("skills.mode.pdf = \"name\"", "skills.mode.pdf = \"off\"", &[], &[]).unwrap();
+    let rows = config.rows.iter().filter(|row| row.path == ["skills", "mode", "pdf"]);
+    assert_eq!(rows.map(|row| row.value.clone()).collect::<Vec<_>>(), ["name", "off"]);
+}
+
+#[test]
+fn mistakes_in_modes_and_kits_are_told() {
+    let variable = |name: &str, value: &str| {
+        load("", "", &[(name, value)], &[]).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let flag = Flag { key: "skills.kits", name: "--kit", text: "dcos".to_owned() };
+    let kit = load("[skills.kit]\ndocs = [\"docs-*\"]\n", "", &[], &[flag]).err().unwrap().to_string();
+    assert_snapshot!(
+        [
+            refusal("[skills.mode]\npdf = \"hidden\"\n"),
+            refusal("[skills.mode]\npdf.docs = \"off\"\n"),
+            refusal("[skills.mode]\n\"\" = \"off\"\n"),
+            refusal("[skills]\nmode = \"off\"\n"),
+            refusal("[skills]\noverview = 5\n"),
+            refusal("[skills.overview]\nbudget = 5\n"),
+            refusal("[skills.overview]\nbudget = \"2000\"\n"),
+            refusal("[skills.overview]\nbuget = 500\n"),
+            refusal("[skills]\noverview_budget = 500\n"),
+            refusal("[skills.kit]\noff = [\"a\"]\n"),
+            refusal("[skills.kit]\ndocs = \"docs-*\"\n"),
+            refusal("[skills]\nkits = [\"docs\"]\n"),
+            refusal("[skills]\nkits = [\"off\", \"docs\"]\n"),
+            variable("PROWESS_SKILLS_OVERVIEW_BUDGET", "5"),
+            variable("PROWESS_SKILLS_KITS", "docs"),
+            kit,
+        ]
+        .join("\n")
+    );
+    assert_eq!(variable("PROWESS_SKILLS_OVERVIEW_BUDGET", "off"), "");
+    let many: String = (0..1001).map(|number| format!("s{number} = \"off\"\n")).collect();
+    assert!(refusal(&format!("[skills.mode]\n{many}")).ends_with("[skills.mode] can have 1000 keys at most"));
 }

@@ -21,6 +21,7 @@ fn world() -> World {
             "home/.config/prowess/prowess.toml",
             "[provider.local]\napi = \"openai\"\nbase_url = \"http://127.0.0.1:9/v1\"\nkey_command = [\"touch\", \"asked-for-key\"]\n\
              [price.\"local:tiny\"]\ninput = 0\noutput = 0\n\
+             [skills.kit]\nwriting = [\"docs-*\"]\n\
              [mcp.docs]\ncommand = [\"touch\", \"started-server\"]\n",
         );
     world
@@ -109,6 +110,7 @@ fn bash_offers_commands_skills_threads_and_models() {
     assert_eq!(offered(&world, "prowess chat --model local:"), ["tiny"]);
     assert_eq!(offered(&world, "prowess chat --model=local:t"), ["tiny"]);
     assert_eq!(offered(&world, "prowess servers d"), ["docs"]);
+    assert_eq!(offered(&world, "prowess chat --kit "), ["writing", "off"]);
     assert_eq!(offered(&world, "prowess info zzz"), Vec::<String>::new());
 }
 

@@ -27,6 +27,7 @@ mod run;
 mod same_run;
 mod sandbox;
 mod sandbox_level;
+mod searching;
 mod session;
 mod shipping;
 mod showing;

@@ -24,6 +24,8 @@ fn every_mistake_is_told_in_one_line() {
         &["prompt", "--loaded", "zeppelin"],
         &["prompt", "--template", "nowhere.txt"],
         &["prompt", "--form", "xml", "--manual"],
+        &["prompt", "--form", "xml", "--budget", "500"],
+        &["prompt", "--budget", "99"],
         &["search"],
         &["session", "--dialect", "klingon"],
         &["session", "--max-skills", "many"],

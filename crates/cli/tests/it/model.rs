@@ -31,6 +31,8 @@ type Derive = dyn Fn(&Value) -> Vec<(&'static str, Value)> + Send;
 pub(crate) struct Answer {
     saying: Saying,
     usage: (u64, u64),
+    /// What is reported instead.
+    report: Option<Value>,
     chosen: Option<Choice>,
     gate: Option<Gate>,
 }
@@ -58,6 +60,8 @@ enum Saying {
     Calls(Box<Derive>),
     /// No answer but an error.
     Status(u16, String),
+    /// A whole body of this type, as it is.
+    Body(&'static str, String),
     /// The beginning of an answer, and nothing more until the client goes.
     Hang,
 }
@@ -71,7 +75,7 @@ enum Part {
 
 impl Answer {
     fn new(saying: Saying) -> Self {
-        Self { saying, usage: (100, 10), chosen: None, gate: None }
+        Self { saying, usage: (100, 10), report: None, chosen: None, gate: None }
     }
 
     /// Says this, word for word.
@@ -117,6 +121,24 @@ impl Answer {
         Self::new(Saying::Status(status, message.to_owned()))
     }
 
+    /// Says this as Anthropic's Messages stream it, after it has read so many tokens.
+    pub(crate) fn messages(text: &str, input: u64) -> Self {
+        let events = [
+            json!({"type": "message_start", "message": {"usage": {"input_tokens": input, "output_tokens": 1}}}),
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": text}}),
+            json!({"type": "content_block_stop", "index": 0}),
+            json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}}),
+            json!({"type": "message_stop"}),
+        ];
+        let event = |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
+        Self::new(Saying::Body("text/event-stream", events.iter().map(event).collect()))
+    }
+
+    /// Answers with JSON.
+    pub(crate) fn json(value: &Value) -> Self {
+        Self::new(Saying::Body("application/json", value.to_string()))
+    }
+
     /// Begins to answer and never goes on.
     pub(crate) fn hang() -> Self {
         Self::new(Saying::Hang)
@@ -140,6 +162,12 @@ impl Answer {
         self
     }
 
+    /// The same, with these numbers of tokens as they are: a report may be nonsense.
+    pub(crate) fn reports(mut self, usage: Value) -> Self {
+        self.report = Some(usage);
+        self
+    }
+
     fn play(self, stream: &mut TcpStream, request: &Value) -> std::io::Result<()> {
         if let Some(gate) = &self.gate {
             gate.pass();
@@ -159,6 +187,10 @@ impl Answer {
                     "{head}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
                     body.len()
                 );
+            }
+            Saying::Body(kind, body) => {
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nConnection: close\r\n");
+                return write!(stream, "{head}Content-Length: {}\r\n\r\n{body}", body.len());
             }
             Saying::Hang => {
                 stream.write_all(HEAD.as_bytes())?;
@@ -193,6 +225,7 @@ impl Answer {
         let (input, output) = self.usage;
         let usage =
             json!({"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output});
+        let usage = self.report.unwrap_or(usage);
         send(stream, &json!({"choices": [], "usage": usage}).to_string())?;
         send(stream, "[DONE]")
     }

@@ -232,6 +232,10 @@ impl Tool for CallableTool {
         ToolKind::Server
     }
 
+    fn server(&self) -> Option<&str> {
+        Some(self.remote.server.label().as_str())
+    }
+
     fn timeout(&self) -> Duration {
         // The server's own limit ends the call first, with a better message.
         self.remote.server.limits().tool.saturating_add(Duration::from_secs(5))

@@ -4,6 +4,9 @@ mod request;
 mod response;
 mod thinking;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use async_trait::async_trait;
 use prowess_agent::model::{ModelLimits, ModelStream};
 use prowess_agent::{Model, ModelError, ModelRequest};
@@ -59,6 +62,8 @@ pub enum PromptCache {
 pub struct Anthropic {
     endpoint: Endpoint,
     settings: Settings,
+    /// Whether the provider rejected a request to count. Gateways often lack this endpoint.
+    cannot_count: Arc<AtomicBool>,
 }
 
 /// Settings in which models differ.
@@ -123,8 +128,10 @@ impl AnthropicBuilder {
     pub fn build(mut self) -> Result<Anthropic, SetupError> {
         const FORMAT: Format = Format { provider: "anthropic", path: "/v1/messages", key: ("x-api-key", "") };
         self.endpoint.fixed.push(("anthropic-version", VERSION));
+        // Every request names a longest response, and the provider counts it as a part of the window.
+        self.endpoint.limits.output = self.endpoint.limits.output.or(Some(DEFAULT_MAX_OUTPUT));
         let endpoint = self.endpoint.build(&self.settings.model, FORMAT)?;
-        Ok(Anthropic { endpoint, settings: self.settings })
+        Ok(Anthropic { endpoint, settings: self.settings, cannot_count: Arc::default() })
     }
 }
 
@@ -136,6 +143,23 @@ impl Model for Anthropic {
 
     fn limits(&self) -> ModelLimits {
         self.endpoint.limits()
+    }
+
+    async fn count_request(&self, request: &ModelRequest) -> Result<Option<u64>, ModelError> {
+        if self.cannot_count.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let body = request::body(request, &self.settings, self.limits())
+            .map_err(|failure| self.endpoint.error(failure))?;
+        match self.endpoint.ask_below("count_tokens", &request::counted(body)).await {
+            Ok(answer) => Ok(answer["input_tokens"].as_u64()),
+            Err(error) => {
+                if !error.is_passing() {
+                    self.cannot_count.store(true, Ordering::Relaxed);
+                }
+                Err(error)
+            }
+        }
     }
 
     async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {

@@ -67,6 +67,17 @@ pub(super) fn body(
     Ok(body)
 }
 
+/// The same request for the endpoint that counts tokens. It accepts only fields that change the number of tokens.
+pub(super) fn counted(mut body: Value) -> Value {
+    if let Some(fields) = body.as_object_mut() {
+        fields.retain(|name, _| COUNTED.contains(&name.as_str()));
+    }
+    body
+}
+
+/// The fields of a request that the endpoint for counting accepts.
+const COUNTED: [&str; 6] = ["model", "messages", "system", "tools", "tool_choice", "thinking"];
+
 /// The system prompt: a block for each section that is not blank.
 fn system(request: &ModelRequest) -> Vec<Value> {
     let sections = request.system.iter().filter(|section| !section.text.trim().is_empty());

@@ -155,9 +155,47 @@ impl Endpoint {
         &self.name
     }
 
+    /// Its address without the last part of the path, the query and the fragment.
+    pub(crate) fn base(&self) -> String {
+        let mut base = self.url.clone();
+        base.set_query(None);
+        let base = String::from(base);
+        base.rsplit_once('/').map_or(base.as_str(), |(base, _)| base).to_owned()
+    }
+
     /// How many tokens the model can read and write.
     pub(crate) fn limits(&self) -> ModelLimits {
         self.limits
+    }
+
+    /// The address.
+    pub(crate) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Sends a request to a path below the endpoint's own, once, and returns its answer.
+    ///
+    /// # Errors
+    ///
+    /// The provider did not answer, or with an error, or with something else than short JSON.
+    pub(crate) async fn ask_below(&self, path: &str, body: &Value) -> Result<Value, ModelError> {
+        let mut url = self.url.clone();
+        url.set_path(&format!("{}/{path}", self.url.path()));
+        let asked = async {
+            let body = serde_json::to_vec(body)
+                .map_err(|error| Failure::new(ModelErrorKind::Invalid, error.to_string()))?;
+            let request = self.http.client.post(url).headers(self.headers.clone()).body(body);
+            let unreachable = |error| Failure::new(ModelErrorKind::Unreachable, describe(error));
+            let response = request.send().await.map_err(unreachable)?;
+            let answer = self.read_whole(response, MAX_ERROR_BYTES).await?;
+            super::parse_event(&String::from_utf8_lossy(&answer))
+        };
+        match timeout(self.http.options.first_byte_timeout, asked).await {
+            Ok(answer) => answer.map_err(|failure| self.error(failure)),
+            Err(_) => {
+                Err(ModelError::new(&self.name, ModelErrorKind::TimedOut, "the provider did not answer"))
+            }
+        }
     }
 
     /// An error of this model, without any secret.
@@ -167,7 +205,8 @@ impl Endpoint {
             message = hide(&message, secret.expose_secret());
         }
         let mut error = ModelError::new(&self.name, failure.kind, plain(&message));
-        (error.retry_after, error.window) = (failure.retry_after, failure.window);
+        (error.retry_after, error.window, error.tokens) =
+            (failure.retry_after, failure.window, failure.tokens);
         error
     }
 
@@ -203,6 +242,69 @@ impl Endpoint {
         }
     }
 
+    /// Sends a request whose response is one JSON value, and retries after failures that may pass.
+    ///
+    /// # Errors
+    ///
+    /// There is no response, or it has more than `most` bytes.
+    pub(crate) async fn ask(&self, body: &Value, most: usize) -> Result<Vec<u8>, ModelError> {
+        let body = serde_json::to_vec(body)
+            .map_err(|error| ModelError::new(&self.name, ModelErrorKind::Invalid, error.to_string()))?;
+        let body = Bytes::from(body);
+        let mut waits = RetryWaits::new(&self.http.options);
+        let until = Deadline::after(self.http.options.response_timeout);
+        let asked = timeout_at(until.at, async {
+            loop {
+                let attempt = async { self.read_whole(self.send(body.clone()).await?, most).await };
+                let failure = match attempt.await {
+                    Ok(response) => return Ok(response),
+                    Err(failure) => failure,
+                };
+                let Some(wait) = waits.after(&failure) else { return Err(failure) };
+                tokio::time::sleep(wait).await;
+            }
+        });
+        asked.await.unwrap_or_else(|_| Err(until.missed())).map_err(|failure| self.error(failure))
+    }
+
+    /// Reads a whole response of at most this many bytes.
+    async fn read_whole(&self, mut response: Response, most: usize) -> Result<Vec<u8>, Failure> {
+        if !response.status().is_success() {
+            return Err(self.read_error(response).await);
+        }
+        let mut whole = Vec::new();
+        loop {
+            match response.chunk().await {
+                Ok(Some(chunk)) if whole.len() + chunk.len() <= most => whole.extend_from_slice(&chunk),
+                Ok(Some(_)) => {
+                    let message = format!("the response is longer than {most} bytes");
+                    return Err(Failure::malformed(message).lasting());
+                }
+                Ok(None) => return Ok(whole),
+                Err(error) => return Err(Failure::new(ModelErrorKind::Unreachable, describe(error))),
+            }
+        }
+    }
+
+    /// Sends a request, and waits for the head of the response.
+    async fn send(&self, body: Bytes) -> Result<Response, Failure> {
+        let options = &self.http.options;
+        let request = self.http.client.post(self.url.clone()).headers(self.headers.clone()).body(body);
+        let response = match timeout(options.first_byte_timeout, request.send()).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) if error.is_timeout() => {
+                return Err(Failure::new(ModelErrorKind::TimedOut, describe(error)));
+            }
+            Ok(Err(error)) => return Err(Failure::new(ModelErrorKind::Unreachable, describe(error))),
+            Err(_) => {
+                let seconds = options.first_byte_timeout.as_secs_f32();
+                let message = format!("the provider sent nothing within {seconds} seconds");
+                return Err(Failure::new(ModelErrorKind::TimedOut, message));
+            }
+        };
+        if response.status().is_redirection() { Err(redirected(&response)) } else { Ok(response) }
+    }
+
     fn stream<D: Decoder>(self, response: ResponseStream<D>) -> ModelStream {
         let next = |(mut response, endpoint): (ResponseStream<D>, Self)| async move {
             let delta = response.next().await?.map_err(|failure| endpoint.error(failure));
@@ -219,22 +321,7 @@ impl Endpoint {
     ) -> Result<ResponseStream<D>, Failure> {
         let speaks_by = Deadline::after(self.http.options.first_piece_timeout);
         let options = &self.http.options;
-        let request = self.http.client.post(self.url.clone()).headers(self.headers.clone()).body(body);
-        let response = match timeout(options.first_byte_timeout, request.send()).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) if error.is_timeout() => {
-                return Err(Failure::new(ModelErrorKind::TimedOut, describe(error)));
-            }
-            Ok(Err(error)) => return Err(Failure::new(ModelErrorKind::Unreachable, describe(error))),
-            Err(_) => {
-                let seconds = options.first_byte_timeout.as_secs_f32();
-                let message = format!("the provider sent nothing within {seconds} seconds");
-                return Err(Failure::new(ModelErrorKind::TimedOut, message));
-            }
-        };
-        if response.status().is_redirection() {
-            return Err(redirected(&response));
-        }
+        let response = self.send(body).await?;
         if !response.status().is_success() || !may_be_events(response.headers()) {
             return Err(self.read_error(response).await);
         }

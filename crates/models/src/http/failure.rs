@@ -20,12 +20,14 @@ pub(crate) struct Failure {
     pub(crate) is_passing: bool,
     /// The context window that the provider named.
     pub(crate) window: Option<u64>,
+    /// The tokens of the request that the provider named.
+    pub(crate) tokens: Option<u64>,
 }
 
 impl Failure {
     pub(crate) fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         let is_passing = kind.is_passing();
-        Self { kind, message: message.into(), retry_after: None, is_passing, window: None }
+        Self { kind, message: message.into(), retry_after: None, is_passing, window: None, tokens: None }
     }
 
     /// Marks it as one that a retry cannot fix.

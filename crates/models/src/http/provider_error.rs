@@ -16,6 +16,8 @@ pub(crate) struct ProviderError {
     message: String,
     /// The context window, if the error has a field for it.
     window: Option<u64>,
+    /// The tokens of the request, if the error has a field for them.
+    tokens: Option<u64>,
 }
 
 impl ProviderError {
@@ -47,7 +49,8 @@ impl ProviderError {
         let message = message.unwrap_or_else(|| inner.to_string());
         let status = status.filter(|status| !status.is_success());
         let window = WINDOW_FIELDS.iter().find_map(|key| inner.get(key)?.as_u64());
-        Some(Self { status, codes: codes(inner), message, window })
+        let tokens = TOKENS_FIELDS.iter().find_map(|key| inner.get(key)?.as_u64());
+        Some(Self { status, codes: codes(inner), message, window, tokens })
     }
 
     /// The error in an HTTP response, whose body is JSON, a web page or anything else.
@@ -70,9 +73,11 @@ impl ProviderError {
     pub(crate) fn into_failure(self) -> Failure {
         let (kind, is_lasting) = self.kind();
         let window = self.window.or_else(|| named_window(&self.message));
+        let tokens = self.tokens.or_else(|| named_tokens(&self.message));
         let mut failure = Failure::new(kind, self.message);
         if kind == ModelErrorKind::ContextTooLong {
             failure.window = window.filter(|window| *window >= MIN_WINDOW);
+            failure.tokens = tokens;
         }
         if is_lasting { failure.lasting() } else { failure }
     }
@@ -180,10 +185,23 @@ const TOO_LONG: &[&str] = &[
     "input is too long",
     "exceeds the available context size",
     "exceed context limit",
+    "too many tokens",
+    "too many input tokens",
+    "reduce the length of the",
 ];
 
 /// The fields of errors that have the context window: llama.cpp.
 const WINDOW_FIELDS: &[&str] = &["n_ctx"];
+
+/// The fields of errors that have the tokens of the request: llama.cpp.
+const TOKENS_FIELDS: &[&str] = &["n_prompt_tokens"];
+
+/// The words before the tokens of the request in a message, without those of the longest response.
+const BEFORE_TOKENS: &[&str] =
+    &["messages resulted in ", "you passed ", "prompt is too long: ", "request (", "input token count ("];
+
+/// The words after the tokens of the messages in OpenAI's message, if it also counts the longest response.
+const IN_MESSAGES: &str = " in the messages";
 
 /// The words before the context window in a message.
 ///
@@ -213,9 +231,24 @@ fn named_window(message: &str) -> Option<u64> {
         // Anthropic writes a sum before the window.
         let after =
             after.split_once(" > ").filter(|_| before.ends_with(": ")).map_or(after, |(_, last)| last);
-        let digits = after.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b',').count();
-        after[..digits].replace(',', "").parse().ok()
+        first_number(after)
     })
+}
+
+/// The tokens of the request that a message names.
+fn named_tokens(message: &str) -> Option<u64> {
+    let message = message.to_lowercase();
+    if let Some((before, _)) = message.split_once(IN_MESSAGES) {
+        let start = before.rfind(|c: char| !c.is_ascii_digit() && c != ',').map_or(0, |at| at + 1);
+        return before.get(start..).and_then(first_number);
+    }
+    BEFORE_TOKENS.iter().find_map(|words| first_number(message.split_once(words)?.1))
+}
+
+/// The number at the beginning of a text, perhaps with commas.
+fn first_number(text: &str) -> Option<u64> {
+    let digits = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b',').count();
+    text[..digits].replace(',', "").parse().ok()
 }
 
 /// The error codes in an error.
@@ -408,6 +441,32 @@ mod tests {
         // Another error may have the same words.
         let busy = r#"{"error": {"message": "maximum context length is 8192 tokens", "code": "slow_down"}}"#;
         assert_eq!((failure(429, busy).kind, failure(429, busy).window), (RateLimited, None));
+    }
+
+    #[test]
+    fn the_tokens_of_a_request_are_read_from_the_usual_messages() {
+        for (message, expected) in [
+            (
+                "This model's maximum context length is 128000 tokens. However, your messages resulted in 204308 tokens.",
+                Some(204_308),
+            ),
+            (
+                "This model's maximum context length is 16,384 tokens. However, you requested 19591 tokens (9,591 in the \
+                 messages, 10000 in the completion).",
+                Some(9_591),
+            ),
+            ("You passed 4097 input tokens. The model's context length is only 4096 tokens.", Some(4_097)),
+            ("prompt is too long: 208310 tokens > 200000 maximum", Some(208_310)),
+            ("request (5000 tokens) exceeds the available context size (4096 tokens)", Some(5_000)),
+            ("Your input exceeds the context window of this model.", None),
+            ("é in the messages: the context window is full", None),
+        ] {
+            let failure = failure(400, &json!({"error": {"message": message}}).to_string());
+            assert_eq!((failure.kind, failure.tokens), (ContextTooLong, expected), "{message}");
+        }
+        let fields =
+            json!({"error": {"message": "exceeds the available context size", "n_prompt_tokens": 14429}});
+        assert_eq!(failure(400, &fields.to_string()).tokens, Some(14_429));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Any endpoint that speaks OpenAI's chat completions.
 
+mod embeddings;
 mod request;
 mod response;
+mod tokenizer;
 mod tool_calls;
 
 use async_trait::async_trait;
@@ -9,7 +11,10 @@ use prowess_agent::model::{ModelLimits, ModelStream};
 use prowess_agent::{Model, ModelError, ModelRequest};
 use secrecy::SecretString;
 
+pub use self::embeddings::{OpenAiEmbeddings, OpenAiEmbeddingsBuilder};
 pub(crate) use self::response::ChatDecoder;
+use self::tokenizer::ChosenTokenizer;
+pub use self::tokenizer::Tokenizer;
 use crate::http::{Endpoint, EndpointBuilder, Format, Http, SetupError, endpoint_settings};
 
 /// The address of OpenAI's own API.
@@ -57,6 +62,7 @@ pub enum EffortField {
 pub struct OpenAi {
     endpoint: Endpoint,
     settings: Settings,
+    tokenizer: ChosenTokenizer,
 }
 
 /// Settings in which endpoints differ.
@@ -65,6 +71,7 @@ struct Settings {
     model: String,
     output_limit: OutputLimitName,
     effort: EffortField,
+    tokenizer: Tokenizer,
 }
 
 /// Builds an [`OpenAi`].
@@ -114,6 +121,12 @@ impl OpenAiBuilder {
         self
     }
 
+    /// How the tokens of texts are counted. By default the model and the endpoint decide.
+    pub fn tokenizer(mut self, tokenizer: Tokenizer) -> Self {
+        self.settings.tokenizer = tokenizer;
+        self
+    }
+
     /// Builds the model.
     ///
     /// # Errors
@@ -123,7 +136,8 @@ impl OpenAiBuilder {
         const FORMAT: Format =
             Format { provider: "openai", path: "/chat/completions", key: ("authorization", "Bearer ") };
         let endpoint = self.endpoint.build(&self.settings.model, FORMAT)?;
-        Ok(OpenAi { endpoint, settings: self.settings })
+        let tokenizer = self.settings.tokenizer.chosen(&self.settings.model, endpoint.url());
+        Ok(OpenAi { endpoint, settings: self.settings, tokenizer })
     }
 }
 
@@ -135,6 +149,14 @@ impl Model for OpenAi {
 
     fn limits(&self) -> ModelLimits {
         self.endpoint.limits()
+    }
+
+    fn count_tokens(&self, text: &str) -> u64 {
+        self.tokenizer.count(text)
+    }
+
+    fn tokenizer(&self) -> Option<&str> {
+        self.tokenizer.name()
     }
 
     async fn call(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {

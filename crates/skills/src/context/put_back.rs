@@ -11,8 +11,8 @@ use crate::options::Placement;
 use crate::view::SkillView;
 
 /// What the model reads before the text that is put back.
-const AGAIN: &str = "The messages that these skills were loaded in have been summarised. Here are their \
-                     instructions again; they are still loaded.";
+const AGAIN: &str =
+    "The conversation above does not have the instructions of these loaded skills, so here they are.";
 
 impl SkillView {
     /// The text to put back into context after compaction: the text of every loaded skill that is not complete in one of

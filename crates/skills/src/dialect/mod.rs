@@ -211,6 +211,16 @@ pub(crate) fn tools(view: &SkillView, runs: Option<&RunToolInfo>) -> Vec<ToolSpe
     options.dialect.table().specs(&context)
 }
 
+/// The descriptions of the tools that list skills, in a dialect without an overview in the prompt.
+pub(crate) fn listing_tools(view: &SkillView) -> BTreeMap<String, String> {
+    let options = view.engine().options();
+    if options.dialect.template(options.capabilities, options.placement).is_some() {
+        return BTreeMap::new();
+    }
+    let loads = tools(view, None).into_iter().filter(|tool| tool.kind == SkillToolKind::Load);
+    loads.map(|tool| (tool.name.to_owned(), tool.description)).collect()
+}
+
 /// The kind of the tool with this name in any dialect.
 pub(crate) fn kind_in_any_dialect(tool: &str) -> Option<SkillToolKind> {
     Dialect::tool_kind(tool)

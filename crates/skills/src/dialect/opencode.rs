@@ -65,7 +65,10 @@ fn describe_load_with_args(context: &ToolContext<'_>) -> String {
     let mut text = "Load a skill that takes arguments.".to_owned();
     let offered = context.view.offered();
     // A long list would take as much room as the overview.
-    for entry in offered.entries().iter().filter(|_| offered.entries().len() <= MAX_ENUM_NAMES) {
+    let is_listed = |entry: &&std::sync::Arc<prowess_catalog::SkillEntry>| {
+        offered.entries().len() <= MAX_ENUM_NAMES && context.view.visible().is_for_models(entry)
+    };
+    for entry in offered.entries().iter().filter(is_listed) {
         if let Some(hint) = entry.skill.extensions.argument_hint.as_deref() {
             text.push_str(&format!("\n- {}: {}", code_text(entry.skill.name.as_str()), code_text(hint)));
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Capabilities, LoadToolNames, LoadedForm, MAX_ENUM_NAMES, SkillToolKind, ToolSpec, arguments};
 use crate::error::{SkillError, shorten};
 use crate::framing::HEADING;
-use crate::options::{Lifetime, Placement, UnloadedText};
+use crate::options::{Lifetime, Placement, Prompt, UnloadedText};
 use crate::view::SkillView;
 
 /// The table of a dialect.
@@ -177,7 +177,9 @@ impl DialectTable {
     }
 
     pub(super) fn specs(&self, context: &ToolContext<'_>) -> Vec<ToolSpec> {
-        let names = context.view.offered_names();
+        let is_frozen = context.view.engine().options().prompt == Prompt::Frozen;
+        let names = if is_frozen { Vec::new() } else { context.view.offered_names() };
+        let frozen = |tool: &str| context.view.frozen().and_then(|frozen| frozen.tools.get(tool)).cloned();
         let spec = |entry: &ToolEntry| {
             let skill_argument = entry.signature.skill_argument(self.skill);
             let argument = skill_argument.unwrap_or(self.skill);
@@ -187,15 +189,16 @@ impl DialectTable {
                 if let Some(description) = entry.skill {
                     property["description"] = description.into();
                 }
-                // Only one tool lists the names of all skills.
-                if entry.name == self.load_tools.load && (1..=MAX_ENUM_NAMES).contains(&names.len()) {
+                // Only one tool lists the names of all skills. A frozen list would lack the skills that come later.
+                let lists_names = entry.name == self.load_tools.load && !is_frozen;
+                if lists_names && (1..=MAX_ENUM_NAMES).contains(&names.len()) {
                     property["enum"] = json!(names);
                 }
             }
             ToolSpec {
                 name: entry.name,
                 kind: entry.signature.kind(),
-                description: (entry.describe)(context),
+                description: frozen(entry.name).unwrap_or_else(|| (entry.describe)(context)),
                 parameters,
                 skill_argument,
             }
@@ -247,7 +250,7 @@ impl DialectTable {
 
     pub(super) fn not_found(&self, name: &str, available: &str) -> String {
         let (before, after) = self.not_found;
-        format!("{before} '{}'{after}. Available skills: {available}", shorten(name))
+        format!("{before} '{}'{after}. {available}", shorten(name))
     }
 
     /// The heading before a skill's text.

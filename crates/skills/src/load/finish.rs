@@ -43,14 +43,16 @@ impl PreparedLoad {
         let Some(deltas) = self.deltas(loaded) else {
             // An earlier call may have unloaded it.
             let not_loaded = || self.engine.at(state).not_loaded(&self.name);
-            return if loaded.is_some() { Ok(self.already_loaded()) } else { Err(not_loaded()) };
+            return if loaded.is_some() { Ok(self.already_loaded(state)) } else { Err(not_loaded()) };
         };
-        let after = self.engine.after(state, &deltas).map_err(|conflict| {
+        let (deltas, after) = self.engine.after_with_room(state, deltas).map_err(|(deltas, conflict)| {
             conflict_error(self.engine.options(), &self.name, &deltas, conflict, state)
         })?;
         self.engine.log(&deltas, &after);
+        self.engine.note_use(&self.name);
         self.engine.cache_texts(&after, self.texts(has_instructions(&deltas)));
-        let text = self.answer(&deltas, loaded.and_then(|loaded| self.reload_of(loaded)), &after);
+        let mut text = self.answer(&deltas, loaded.and_then(|loaded| self.reload_of(loaded)), &after);
+        text.push_str(&self.engine.eviction_note(&deltas));
         Ok(SkillAnswer { text, deltas, ..SkillAnswer::default() })
     }
 
@@ -148,10 +150,11 @@ impl PreparedLoad {
         loaded.into_iter().chain(selected).collect::<Vec<_>>().join("\n\n")
     }
 
-    fn already_loaded(&self) -> SkillAnswer {
+    fn already_loaded(&self, state: &SkillState) -> SkillAnswer {
         let name = code_text(&self.name);
         let text = format!("Skill '{name}' is already loaded. Its instructions are already active.");
-        SkillAnswer { text, ..SkillAnswer::default() }
+        let deltas = self.engine.at(state).used(&self.name).into_iter().collect();
+        SkillAnswer { text, deltas, ..SkillAnswer::default() }
     }
 }
 
@@ -168,5 +171,5 @@ impl Reload {
 
 /// Whether `deltas` bring in instructions, not only documents.
 fn has_instructions(deltas: &[SkillDelta]) -> bool {
-    !matches!(deltas.first(), Some(SkillDelta::Selected { .. }))
+    deltas.iter().any(|delta| matches!(delta, SkillDelta::Loaded { .. } | SkillDelta::Reloaded { .. }))
 }

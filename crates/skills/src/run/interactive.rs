@@ -73,7 +73,8 @@ impl RunDriver<'_> {
         let context = approved.context(&find, &input_gate);
         let started = approved.runner.start(approved.request.clone(), &context, tty).await;
         let run_id = started.map_err(SkillError::Live)?;
-        let deltas = self.server_text_deltas(&run.skill);
+        self.view.engine().note_use(&run.skill);
+        let deltas = self.deltas_of_run(&run.skill);
         // The command runs, even if this read fails: from now on the model has its text.
         let answer = match self.read_output(&run_id, None, wait).await {
             Ok(answer) => SkillAnswer { deltas, ..answer },

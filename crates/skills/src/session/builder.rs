@@ -6,6 +6,7 @@ use prowess_catalog::Catalog;
 use prowess_permission::Permissions;
 
 use super::{SessionInner, SessionState, SkillSession};
+use crate::embeddings::Embeddings;
 use crate::engine::SkillEngine;
 use crate::files::{LocalFiles, SkillFiles};
 use crate::lock::Lock;
@@ -48,6 +49,7 @@ pub struct SkillSessionBuilder {
     permissions: Option<Permissions>,
     secret: Option<Secret>,
     saved: Option<SavedState>,
+    embeddings: Option<Arc<Embeddings>>,
     visible: Option<Arc<VisibleSkills>>,
     #[cfg(feature = "run")]
     runs: Option<crate::run::RunSetup>,
@@ -62,6 +64,7 @@ impl SkillSessionBuilder {
             permissions: None,
             secret: None,
             saved: None,
+            embeddings: None,
             visible: None,
             #[cfg(feature = "run")]
             runs: None,
@@ -99,6 +102,12 @@ impl SkillSessionBuilder {
         self
     }
 
+    /// Sets how the tool `search_skills` searches by meaning. Without it, the tool searches by words alone.
+    pub fn embeddings(mut self, embeddings: Option<Arc<Embeddings>>) -> Self {
+        self.embeddings = embeddings;
+        self
+    }
+
     /// Sets the secret of the conversation. The default is the secret of the restored state, or a random one.
     pub fn secret(mut self, secret: Secret) -> Self {
         self.secret = Some(secret);
@@ -112,7 +121,7 @@ impl SkillSessionBuilder {
         self
     }
 
-    /// Shares the list of visible skills with another session, if both have the same catalog and rules. Use it if you start
+    /// Shares the list of visible skills with another session, if both have the same catalog, rules and modes. Use it if you start
     /// many sessions.
     ///
     /// ```
@@ -161,16 +170,16 @@ impl SkillSessionBuilder {
     }
 
     async fn service_and_state(self) -> (SkillService, SkillState) {
-        let Self { catalog, options, files, permissions, secret, saved, visible, .. } = self;
+        let Self { catalog, options, files, permissions, secret, saved, embeddings, visible, .. } = self;
         let permissions = permissions.unwrap_or_default();
         let (mut state, saved_secret) = saved.map(|saved| (saved.state, saved.secret)).unwrap_or_default();
         state.keep_last(options.budgets.max_loaded_skills);
         let visible = visible
-            .filter(|visible| visible.is_of(&catalog, &permissions))
-            .unwrap_or_else(|| Arc::new(VisibleSkills::new(&catalog, &permissions)));
+            .filter(|visible| visible.is_of(&catalog, &permissions, &options.modes))
+            .unwrap_or_else(|| Arc::new(VisibleSkills::new(&catalog, &permissions, &options.modes)));
         let secret = secret.or(saved_secret).unwrap_or_else(Secret::random);
         let engine = SkillEngine::with_visible(visible, options, permissions, secret);
-        let service = SkillService::new(engine, files);
+        let service = SkillService::new(engine, files, embeddings);
         #[cfg(feature = "run")]
         let service = service.with_runner(self.runs.map(crate::run::SkillRunner::new));
         service.discover_eagerly().await;

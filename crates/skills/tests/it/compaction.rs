@@ -147,7 +147,7 @@ async fn unloaded_text_leaves_a_stub_when_told() {
     session.unload("a").unwrap();
     assert_eq!(
         session.view().without_unloaded(&history).unwrap(),
-        format!("before\n[Skill 'a' was unloaded; its text was removed.]\nbetween\n{b}\nafter")
+        format!("before\n[Text of skill 'a' was removed: it was unloaded or replaced.]\nbetween\n{b}\nafter")
     );
 }
 
@@ -206,7 +206,7 @@ async fn a_stub_takes_the_place_of_the_whole_answer() {
         let answer = session.load("web-research", None).await.unwrap().text;
         assert!(answer.contains("**Skill Resources:**"));
         session.unload("web-research").unwrap();
-        let stub = "[Skill 'web-research' was unloaded; its text was removed.]";
+        let stub = "[Text of skill 'web-research' was removed: it was unloaded or replaced.]";
         assert_eq!(session.view().without_unloaded(&answer).unwrap(), stub, "{dialect:?}");
         let history = format!("Before.\n{answer}\nAfter.\n- [script] `mine`");
         let expected = format!("Before.\n{stub}\nAfter.\n- [script] `mine`");
@@ -223,7 +223,7 @@ async fn a_stub_says_what_it_stands_for() {
     let second = session.invoke("/web-research winds").await.unwrap().text;
     assert_eq!(
         session.view().without_unloaded(&first).unwrap(),
-        "[An earlier text of skill 'web-research' was removed.]"
+        "[Text of skill 'web-research' was removed: it was unloaded or replaced.]"
     );
     assert_eq!(session.view().without_unloaded(&second), None);
     let select =

@@ -20,6 +20,7 @@ mod invocation;
 mod library;
 mod logs;
 mod messages;
+mod modes;
 mod operations;
 mod properties;
 mod refresh;

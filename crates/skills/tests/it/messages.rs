@@ -1,9 +1,11 @@
 //! What a model reads of loading and unloading, byte for byte.
 
 use insta::assert_snapshot;
-use prowess_permission::{Decision, Policy, Rule, RuleSource};
+use prowess_catalog::overview::SkillMode;
+use prowess_permission::{Decision, Pattern, Policy, Rule, RuleSource};
+use prowess_skills::modes::SkillModes;
 use prowess_skills::options::{Placement, UnloadedText};
-use prowess_skills::{Budgets, Dialect};
+use prowess_skills::{Budgets, Dialect, SessionOptions, SkillSession};
 
 use crate::library::Library;
 
@@ -161,4 +163,23 @@ async fn the_order_of_the_checks() {
     assert!(session.load("b", None).await.unwrap_err().to_string().contains("nobody can be asked"));
     session.permissions().set(RuleSource::Session, vec![Rule::new("skill", "b", Decision::Allow)]);
     assert!(session.load("b", None).await.unwrap_err().to_string().contains("Failed to read"));
+}
+
+#[tokio::test]
+async fn among_many_skills_an_unknown_name_brings_similar_ones_and_the_search_tool() {
+    let mut names: Vec<String> = (0..60).map(|number| format!("help-{number:02}")).collect();
+    names.extend(["terraform", "terraform-aws", "terrain", "hidden-terraform"].map(str::to_owned));
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let library = Library::of(&names);
+    let hidden = || SkillModes::default().set(Pattern::parse("hidden-*").unwrap(), SkillMode::Manual);
+    let mut options = SessionOptions::default();
+    options.modes = hidden();
+    let without = SkillSession::builder(library.catalog()).options(options.clone()).build().await;
+    options.capabilities.search = true;
+    let session = SkillSession::builder(library.catalog()).options(options).build().await;
+    assert_snapshot!(session.load("terrafrom", None).await.unwrap_err().for_model(), @"Error: Skill 'terrafrom' not found. Similar: `terraform`, `terraform-aws`, `terrain`. Use `search_skills` to find other skills.");
+    assert_snapshot!(session.load("help", None).await.unwrap_err().for_model(), @"Error: Skill 'help' not found. Similar: `help-00`, `help-01`, `help-02`, `help-03`, `help-04`. Use `search_skills` to find other skills.");
+    assert_snapshot!(session.load("zzz", None).await.unwrap_err().for_model(), @"Error: Skill 'zzz' not found. No skill has a similar name. Use `search_skills` to find other skills.");
+    assert_snapshot!(without.load("terraform-gcp", None).await.unwrap_err().for_model(), @"Error: Skill 'terraform-gcp' not found. Similar: `terraform`, `terraform-aws`. There are 63 skills.");
+    assert!(session.load(&"x".repeat(100_000), None).await.unwrap_err().for_model().len() < 400);
 }

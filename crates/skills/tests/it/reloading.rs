@@ -86,7 +86,10 @@ async fn earlier_texts_become_one_line_if_the_session_is_set_to_do_so() {
     let first = session.load("a", Some("12")).await.unwrap().text;
     let second = session.load("a", Some("13")).await.unwrap().text;
     let view = session.view();
-    assert_eq!(view.without_unloaded(&first).unwrap(), "[An earlier text of skill 'a' was removed.]");
+    assert_eq!(
+        view.without_unloaded(&first).unwrap(),
+        "[Text of skill 'a' was removed: it was unloaded or replaced.]"
+    );
     assert_eq!(view.without_unloaded(&second), None);
 }
 

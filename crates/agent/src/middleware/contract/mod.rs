@@ -15,6 +15,7 @@ pub use self::action::{Jump, MiddlewareAction};
 pub use self::context::{Announcement, MiddlewareContext, Reaction};
 use crate::agent::{NextModel, NextTool};
 use crate::id::ThreadId;
+use crate::message::Message;
 use crate::model::{ModelError, ModelResponse, PromptSection};
 use crate::state::{AnyState, States};
 use crate::thread_state::{StateChange, TurnOutcome};
@@ -152,7 +153,7 @@ pub trait Middleware: Any + Send + Sync + Debug {
         Vec::new()
     }
 
-    /// The sections that the middleware adds to the system prompt.
+    /// The sections that the middleware adds to the system prompt, and the messages that it adds to the conversation.
     ///
     /// The agent asks before every model call. [`crate::Thread::preview`] asks too, and stores no changes. So the
     /// method must not remember that it was called: it returns the same value for the same context.
@@ -168,6 +169,12 @@ pub trait Middleware: Any + Send + Sync + Debug {
     /// Called before each model call.
     async fn before_model(&self, _: MiddlewareContext<'_>) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         Ok(Vec::new())
+    }
+
+    /// How the model sees a message of the conversation, if not as it is stored. The number is the message's place in the
+    /// thread. The agent asks before every model call.
+    fn shown(&self, _: MiddlewareContext<'_>, _: usize, _: &Message) -> Option<Message> {
+        None
     }
 
     /// Wraps a model call.
@@ -216,7 +223,7 @@ pub trait Middleware: Any + Send + Sync + Debug {
     }
 }
 
-/// The sections that a middleware adds to the system prompt.
+/// The sections that a middleware adds to the system prompt, and the messages that it adds to the conversation.
 ///
 /// ```
 /// use prowess_agent::middleware::Sections;
@@ -231,13 +238,17 @@ pub trait Middleware: Any + Send + Sync + Debug {
 pub struct Sections {
     /// The sections.
     pub sections: Vec<PromptSection>,
-    /// State changes that make the sections true. The agent stores them before the model call.
+    /// State changes that make the sections and the messages true. The agent stores them before the model call.
     pub changes: Vec<StateChange>,
+    /// Messages for the model at the end of the conversation. The agent stores them before the model call, as messages that
+    /// no person wrote. A text that changes belongs here: a change of the prompt makes providers read the whole conversation
+    /// again.
+    pub messages: Vec<Message>,
 }
 
 impl From<Vec<PromptSection>> for Sections {
     fn from(sections: Vec<PromptSection>) -> Self {
-        Self { sections, changes: Vec::new() }
+        Self { sections, ..Self::default() }
     }
 }
 

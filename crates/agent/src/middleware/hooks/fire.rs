@@ -159,7 +159,14 @@ impl HookDecision {
 
     fn tell(&mut self, event: HookEvent, due: &DueHook, text: &str, lasts: TextLifetime) {
         let (event, skill, text) = (event.to_string(), due.skill.clone(), bounded(text).to_owned());
-        self.deltas.push(HooksDelta::Tell(HookText { event, skill, text, lasts, after: self.responses }));
+        self.deltas.push(HooksDelta::Tell(HookText {
+            event,
+            skill,
+            text,
+            lasts,
+            after: self.responses,
+            told_at: None,
+        }));
     }
 }
 

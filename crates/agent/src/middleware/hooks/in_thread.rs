@@ -10,7 +10,7 @@ use super::active::ActiveHooks;
 use super::event::{EventData, HookEvent};
 use super::fire::HookDecision;
 use super::notice::{called, late_objection};
-use super::state::{HooksDelta, HooksState, MadeCall};
+use super::state::{HookText, HooksDelta, HooksState, MadeCall};
 use super::{Inner, NAME};
 use crate::agent::{NextModel, NextTool};
 use crate::message::{Content, Message};
@@ -18,7 +18,7 @@ use crate::middleware::{
     Announcement, Jump, Middleware, MiddlewareAction, MiddlewareContext, MiddlewareError, Reaction, Sections,
     skills,
 };
-use crate::model::{ModelError, ModelResponse, PromptSection};
+use crate::model::{ModelError, ModelResponse};
 use crate::thread_state::{NextStep, StateChange, TurnOutcome};
 use crate::tool::{RefusedBy, ToolAnswer, ToolOutput};
 
@@ -73,18 +73,20 @@ impl Middleware for ThreadHooks {
     }
 
     async fn sections(&self, context: MiddlewareContext<'_>) -> Result<Sections, MiddlewareError> {
-        let texts = &state(context)?.texts;
-        if texts.is_empty() {
+        let (state, cut) = (state(context)?, context.thread_state.cut());
+        let due: Vec<&HookText> = state.texts.iter().filter(|text| text.is_due(cut)).collect();
+        if due.is_empty() {
             return Ok(Sections::default());
         }
-        let mut text = SECTION.to_owned();
-        for hook in texts {
+        let mut text = HEAD.to_owned();
+        for hook in due {
             let skill = hook.skill.as_ref().map(|skill| format!(" skill=\"{skill}\"")).unwrap_or_default();
             // The text must neither close this tag nor open another one.
             let inner = escape_hook_tags(&hook.text);
             let _ = write!(text, "\n\n<hook event=\"{}\"{skill}>\n{inner}\n</hook>", hook.event);
         }
-        Ok(PromptSection { owner: NAME.to_owned(), text, is_stable: false }.into())
+        let told = change(&HooksDelta::Told { cut });
+        Ok(Sections { messages: vec![Message::by_agent(text)], changes: vec![told], ..Sections::default() })
     }
 
     async fn before_agent(
@@ -292,8 +294,9 @@ impl ThreadHooks {
     }
 }
 
-const SECTION: &str =
-    "## Hooks\n\nMessages from hooks. The person who runs you set them up, or allowed a skill to do so.";
+/// What the model reads first, so that it does not take texts of hooks for words of a person.
+const HEAD: &str =
+    "[Messages from hooks, not from the user. The user set the hooks up, or allowed a skill to do so.]";
 
 /// Escapes all tags of hooks, in any spelling.
 fn escape_hook_tags(text: &str) -> String {
@@ -318,8 +321,9 @@ fn new_prompt<'a>(context: MiddlewareContext<'a>, state: &HooksState) -> Vec<&'a
     let is_new = |message: &&Arc<Message>| {
         matches!(message.content, Content::User { .. }) && state.prompt.as_ref() != Some(&message.id)
     };
-    let mut new: Vec<&Arc<Message>> =
-        context.thread_state.messages().iter().rev().take_while(is_new).collect();
+    // A process that died before the first model call may have added messages.
+    let new = context.thread_state.messages().iter().rev().take_while(is_new);
+    let mut new: Vec<&Arc<Message>> = new.filter(|message| message.is_by_person()).collect();
     new.reverse();
     new
 }

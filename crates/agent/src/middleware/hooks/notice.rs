@@ -105,7 +105,7 @@ pub(super) fn late_objection(
         None => reason,
     };
     let (event, after) = (event_data.event().to_string(), responses(context));
-    HooksDelta::Tell(HookText { event, skill: None, text, lasts: TextLifetime::Call, after })
+    HooksDelta::Tell(HookText { event, skill: None, text, lasts: TextLifetime::Call, after, told_at: None })
 }
 
 /// The tool call that the message of this id answers, or will answer.

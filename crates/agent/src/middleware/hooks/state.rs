@@ -34,7 +34,7 @@ pub(super) struct HooksState {
     pub(super) texts: Vec<HookText>,
     /// Why the turn should end.
     pub(super) halt: Option<String>,
-    /// How often hooks state this turn from ending.
+    /// How often hooks kept this turn from ending.
     pub(super) stops: u32,
 }
 
@@ -60,16 +60,25 @@ pub(super) struct HookText {
     pub(super) lasts: TextLifetime,
     /// The number of model responses before it.
     pub(super) after: usize,
+    /// How many messages of the thread were summarised when the model was told; `None` before that.
+    #[serde(skip)]
+    pub(super) told_at: Option<usize>,
 }
 
 impl HookText {
+    /// Whether the model must be told, after this many messages were summarised. A summary takes texts out of the model's
+    /// view, so texts that last are told again.
+    pub(super) fn is_due(&self, cut: usize) -> bool {
+        self.told_at.is_none_or(|told_at| told_at < cut && self.lasts != TextLifetime::Call)
+    }
+
     /// Whether the model has read the text, after this many responses.
     pub(super) fn is_over(&self, responses: usize) -> bool {
         self.lasts == TextLifetime::Call && self.after < responses
     }
 }
 
-/// How long a text stays in the prompt.
+/// How long a text matters to the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum TextLifetime {
@@ -105,6 +114,11 @@ pub(super) enum HooksDelta {
     Skills(Vec<String>),
     /// A text waits for the model.
     Tell(HookText),
+    /// The texts are in the conversation.
+    Told {
+        /// How many messages of the thread were summarised.
+        cut: usize,
+    },
     /// The model has read the texts, after this many responses.
     Heard(usize),
     /// The turn should end.
@@ -141,6 +155,12 @@ impl State for HooksState {
                     self.texts.remove(0);
                 }
             }
+            HooksDelta::Told { cut } => {
+                self.texts
+                    .iter_mut()
+                    .filter(|text| text.is_due(cut))
+                    .for_each(|text| text.told_at = Some(cut));
+            }
             HooksDelta::Heard(responses) => self.texts.retain(|text| !text.is_over(responses)),
             HooksDelta::Halt(reason) => self.halt = Some(reason),
             HooksDelta::Resumed => self.stops += 1,
@@ -157,8 +177,14 @@ mod tests {
     /// Later versions must read this stored form.
     #[test]
     fn the_stored_form() {
-        let text =
-            |lasts| HookText { event: "Stop".to_owned(), skill: None, text: "x".to_owned(), lasts, after: 3 };
+        let text = |lasts| HookText {
+            event: "Stop".to_owned(),
+            skill: None,
+            text: "x".to_owned(),
+            lasts,
+            after: 3,
+            told_at: None,
+        };
         let deltas = [
             HooksDelta::Started,
             HooksDelta::Ran("k".to_owned()),
@@ -170,6 +196,7 @@ mod tests {
             HooksDelta::Cut(3),
             HooksDelta::Skills(vec!["pdf".to_owned()]),
             HooksDelta::Tell(text(TextLifetime::Call)),
+            HooksDelta::Told { cut: 4 },
             HooksDelta::Heard(7),
             HooksDelta::Halt("enough".to_owned()),
             HooksDelta::Resumed,
@@ -177,7 +204,7 @@ mod tests {
         let stored = json!([
             "started", {"ran": "k"}, {"prompted": "m"}, {"refused": ["m"]}, {"asked": "m"},
             {"made": {"message": "m"}}, "followed", {"cut": 3}, {"skills": ["pdf"]},
-            {"tell": {"event": "Stop", "text": "x", "lasts": "call", "after": 3}}, {"heard": 7}, {"halt": "enough"}, "resumed",
+            {"tell": {"event": "Stop", "text": "x", "lasts": "call", "after": 3}}, {"told": {"cut": 4}}, {"heard": 7}, {"halt": "enough"}, "resumed",
         ]);
         assert_eq!(json!(deltas), stored);
         assert_eq!(serde_json::from_value::<Vec<HooksDelta>>(stored).ok().as_deref(), Some(&deltas[..]));
@@ -194,9 +221,18 @@ mod tests {
                 text,
                 lasts,
                 after: 1,
+                told_at: None,
             }));
         }
         let texts = |state: &HooksState| state.texts.iter().map(|text| text.lasts).collect::<Vec<_>>();
+        let due = |state: &HooksState, cut| state.texts.iter().filter(|text| text.is_due(cut)).count();
+        assert_eq!(due(&state, 0), 3);
+        state.apply(HooksDelta::Told { cut: 0 });
+        assert_eq!(
+            (due(&state, 0), due(&state, 5)),
+            (0, 2),
+            "after a summary, those that last are told again"
+        );
         state.apply(HooksDelta::Heard(1));
         assert_eq!(texts(&state), [TextLifetime::Call, TextLifetime::Turn, TextLifetime::Session]);
         state.apply(HooksDelta::Heard(2));
@@ -212,6 +248,7 @@ mod tests {
                 text: String::new(),
                 lasts: TextLifetime::Turn,
                 after: 0,
+                told_at: None,
             };
             state.apply(HooksDelta::Tell(text));
         }

@@ -5,19 +5,23 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use async_trait::async_trait;
 use prowess_permission::Replies;
 use prowess_skills::allowed_tools::ToolVerdict;
+use prowess_skills::options::Prompt;
 use prowess_skills::prowess_catalog::untrusted::code_text;
+use prowess_skills::told::NOTE;
 use prowess_skills::{Outcome, SkillDelta, SkillService, SkillState, SkillView, ToolSpec};
 use serde_json::Value;
 
 use super::NAME;
+use super::freed::removes_text;
+use super::frozen::{MadePrompt, Matching};
 use super::listed_call::ListedCall;
 use super::model_choice::{self, SkillModels};
-use super::put_back::after;
+use super::put_back::{MissingTexts, after};
 use super::state::{SkillsDelta, SkillsState};
 use super::tool::SkillTool;
 use super::typed_call::TypedCall;
 use crate::agent::{NextModel, NextTool};
-use crate::message::{Content, Message, ToolResult, UserPart};
+use crate::message::Message;
 use crate::middleware::{
     Jump, Middleware, MiddlewareAction, MiddlewareContext, MiddlewareError, Sections, SubAgents,
 };
@@ -44,6 +48,10 @@ pub(crate) struct ThreadSkills {
     pub(super) is_elsewhere: OnceLock<bool>,
     /// The tools of the last call of [`Middleware::tools`].
     pub(super) tools: Mutex<Option<MadeTools>>,
+    /// The prompt that was frozen last by this process.
+    pub(super) frozen: Mutex<Option<MadePrompt>>,
+    /// The skills that match the message that was searched for last.
+    pub(super) matching: Mutex<Option<Matching>>,
 }
 
 impl ThreadSkills {
@@ -119,7 +127,7 @@ impl Middleware for ThreadSkills {
     }
 
     fn tools(&self, context: MiddlewareContext<'_>) -> Vec<Arc<dyn Tool>> {
-        let specs = self.service.tools(&self.at(context.states));
+        let specs = self.service.tools(&self.view(context));
         let mut made = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         // While the specifications stay the same, model calls share the tools.
         if let Some((of, tools)) = &*made
@@ -145,15 +153,30 @@ impl Middleware for ThreadSkills {
         }
         // All middleware have finished `before_model`, so the messages that the model sees are final.
         let missing = self.missing_texts(context).await;
-        let (texts, deltas, view) =
+        let MissingTexts { in_prompt, put_back, deltas, view } =
             missing.map_err(|error| MiddlewareError::new("read loaded skills", error))?;
-        // It changes only when a skill is loaded, unloaded or refreshed.
-        let section = |text: String| PromptSection { owner: NAME.to_owned(), text, is_stable: false };
-        let texts = std::iter::once(view.prompt().text).chain(texts);
-        let mut sections: Sections =
-            texts.filter(|text| !text.is_empty()).map(section).collect::<Vec<_>>().into();
+        let is_stable = view.engine().options().prompt == Prompt::Frozen;
+        let prompt = match self.frozen(context, &view) {
+            Some((prompt, _)) => view.clone().with_frozen(prompt).prompt(),
+            None => view.prompt(),
+        };
+        let section = |text: String, is_stable| PromptSection { owner: NAME.to_owned(), text, is_stable };
+        let mut sections = Sections {
+            sections: vec![section(prompt.text, is_stable), section(in_prompt, false)],
+            ..Sections::default()
+        };
+        sections.sections.retain(|section| !section.text.is_empty());
         sections.changes = deltas.into_iter().map(|delta| SkillsDelta::Skill(delta).change()).collect();
+        if !put_back.is_empty() {
+            sections.messages.push(Message::by_agent(format!("{NOTE}\n\n{put_back}")));
+        }
+        self.add_news(context, &view, &mut sections).await;
+        self.note_freed(context, &view, &mut sections);
         Ok(sections)
+    }
+
+    fn shown(&self, context: MiddlewareContext<'_>, index: usize, message: &Message) -> Option<Message> {
+        self.without_freed(context, index, message)
     }
 
     async fn before_agent(
@@ -171,8 +194,10 @@ impl Middleware for ThreadSkills {
         context: MiddlewareContext<'_>,
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         let view = self.at(context.states);
+        // The text of a skill that is gone must not stay, if it can be removed.
+        let mut dropped = if removes_text(&view) { view.gone() } else { Vec::new() };
         // The budget may be lower than when the skills were loaded, here or in a parent's thread.
-        let dropped = view.over_budget();
+        dropped.extend(after(&view, &dropped).over_budget());
         // All middleware have finished `before_agent`, so hooks have seen the message.
         let invoked = if context.thread_state.model_calls() == 0 {
             self.invoked(context, &after(&view, &dropped)).await
@@ -189,12 +214,6 @@ impl Middleware for ThreadSkills {
     ) -> Result<ModelResponse, ModelError> {
         let view = self.at(context.states);
         next.request.effort = model_choice::effort(&view).or(next.request.effort);
-        // Removes the text of unloaded skills, if the session is set to do so.
-        for message in &mut next.request.messages {
-            if let Some(shorter) = without_unloaded(&view, message) {
-                *message = Arc::new(shorter);
-            }
-        }
         match (model_choice::wanted(&view), &self.models) {
             (Some(wanted), Some(models)) => model_choice::call(wanted, models, next).await,
             _ => next.call().await,
@@ -223,8 +242,8 @@ impl Middleware for ThreadSkills {
         match next.call().await {
             ToolOutput::Done(mut answer) if !answer.is_error => {
                 // A skill may be for these files.
-                let offered = self.at(context.states).note_files(files);
-                answer.changes.extend(offered.into_iter().map(|delta| SkillsDelta::Skill(delta).change()));
+                let deltas = self.at(context.states).note_files(files);
+                answer.changes.extend(deltas.into_iter().map(|delta| SkillsDelta::Skill(delta).change()));
                 answer.into()
             }
             output => output,
@@ -238,31 +257,6 @@ impl Middleware for ThreadSkills {
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         Ok(changes(self.at(context.states).end_turn()))
     }
-}
-
-/// The message without the text of unloaded skills; `None` if it has none. A skill that a person started is in a
-/// message of the person.
-fn without_unloaded(view: &SkillView, message: &Message) -> Option<Message> {
-    let content = match &message.content {
-        Content::Tool(result) => {
-            let text = view.without_unloaded(&result.text)?;
-            Content::Tool(ToolResult { text, ..result.clone() })
-        }
-        Content::User { parts } => {
-            let shorter = |part: &UserPart| match part {
-                UserPart::Text { text } => view.without_unloaded(text).map(|text| UserPart::Text { text }),
-                _ => None,
-            };
-            let shorter: Vec<Option<UserPart>> = parts.iter().map(shorter).collect();
-            shorter.iter().any(Option::is_some).then_some(())?;
-            let pairs = shorter.into_iter().zip(parts);
-            Content::User { parts: pairs.map(|(new, old)| new.unwrap_or_else(|| old.clone())).collect() }
-        }
-        Content::Assistant { .. } => return None,
-    };
-    let mut shorter = message.clone();
-    shorter.content = content;
-    Some(shorter)
 }
 
 fn changes(deltas: Vec<SkillDelta>) -> Vec<MiddlewareAction> {

@@ -1,5 +1,7 @@
 //! Skills: their overview in the prompt, their tools, and the loaded skills, which survive compaction and restarts.
 
+mod freed;
+mod frozen;
 mod in_thread;
 mod listed_call;
 mod model_choice;
@@ -62,7 +64,7 @@ impl Skills {
     /// A person's request to unload a skill, for [`Thread::change`](crate::Thread::change). It does nothing if the skill is
     /// not loaded.
     pub fn unload(name: &str) -> StateChange {
-        let reason = UnloadReason::Asked;
+        let reason = UnloadReason::Person;
         SkillsDelta::Skill(SkillDelta::Unloaded { name: name.to_owned(), reason }).change()
     }
 
@@ -144,6 +146,8 @@ impl MiddlewareFactory for Skills {
             secret: *secret.as_bytes(),
             is_elsewhere: OnceLock::new(),
             tools: Mutex::default(),
+            frozen: Mutex::default(),
+            matching: Mutex::default(),
         }))
     }
 }

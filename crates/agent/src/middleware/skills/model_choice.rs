@@ -144,6 +144,11 @@ pub(super) async fn call(
             models.forget(&name, error.message);
             own.call().await
         }
+        // Its window is smaller than that of the thread's own model. A later request may be shorter.
+        Err(error) if error.is_unsent => {
+            models.tell(&by, &name, "the request is too long for its context window", &own);
+            own.call().await
+        }
         response => response,
     }
 }

@@ -1,4 +1,6 @@
-//! Puts the text of loaded skills back into the prompt, after compaction took it out of the conversation.
+//! Puts the text of loaded skills back into the conversation, after compaction took it out.
+
+use std::sync::Arc;
 
 use prowess_permission::NoAsker;
 use prowess_skills::context::LoadedSection;
@@ -6,31 +8,46 @@ use prowess_skills::{Operation, Outcome, SkillDelta, SkillError, SkillState, Ski
 
 use super::in_thread::ThreadSkills;
 use super::state::SkillsState;
+use crate::agent::next_request::conversation;
+use crate::message::Message;
 use crate::middleware::MiddlewareContext;
 
+/// The text of loaded skills that the conversation does not have.
+pub(super) struct MissingTexts {
+    /// What belongs into the prompt, because the session puts texts there.
+    pub(super) in_prompt: String,
+    /// What is said again at the end of the conversation.
+    pub(super) put_back: String,
+    /// The changes of state that belong to the texts.
+    pub(super) deltas: Vec<SkillDelta>,
+    /// The view after these changes.
+    pub(super) view: SkillView,
+}
+
 impl ThreadSkills {
-    /// The text of loaded skills that the conversation does not have, with the state changes and the view after them.
+    /// The text of loaded skills that the conversation does not have.
     ///
     /// The conversation lacks a text if the session puts texts into the prompt, if the skill was loaded in another thread,
     /// or if compaction removed the message.
     pub(super) async fn missing_texts(
         &self,
         context: MiddlewareContext<'_>,
-    ) -> Result<(Vec<String>, Vec<SkillDelta>, SkillView), SkillError> {
+    ) -> Result<MissingTexts, SkillError> {
         let mut view = self.at(context.states);
-        let mut sections = vec![self.section(view.loaded_section()).await?];
+        let LoadedSection { text: in_prompt, mut deltas, .. } = self.section(view.loaded_section()).await?;
         let inherited = SkillsState::of(context.states).is_some_and(|state| state.inherited);
-        let texts = || context.thread_state.view().flat_map(|message| message.texts());
         // The process that opened the thread before may have put texts into the prompt.
-        let is_elsewhere = *self.is_elsewhere.get_or_init(|| !view.has_all_texts(texts()));
+        let is_elsewhere =
+            *self.is_elsewhere.get_or_init(|| !view.has_all_texts(texts(&conversation(context))));
+        view = after(&view, &deltas);
+        let mut put_back = String::new();
         if inherited || is_elsewhere || context.thread_state.cut() > 0 {
-            view = after(&view, &sections[0].deltas);
-            sections.push(self.section(view.put_back(texts(), None)).await?);
+            let messages = conversation(context);
+            let section = self.section(view.put_back(texts(&messages), None)).await?;
+            (put_back, view) = (section.text, after(&view, &section.deltas));
+            deltas.extend(section.deltas);
         }
-        let view = after(&view, &sections[sections.len() - 1].deltas);
-        let (texts, deltas): (Vec<String>, Vec<Vec<SkillDelta>>) =
-            sections.into_iter().map(|section| (section.text, section.deltas)).unzip();
-        Ok((texts, deltas.concat(), view))
+        Ok(MissingTexts { in_prompt, put_back, deltas, view })
     }
 
     async fn section(&self, operation: Operation<LoadedSection>) -> Result<LoadedSection, SkillError> {
@@ -41,6 +58,10 @@ impl ThreadSkills {
             Outcome::Asks(_) => Ok(LoadedSection::default()),
         }
     }
+}
+
+fn texts(messages: &[Arc<Message>]) -> impl Iterator<Item = &str> {
+    messages.iter().flat_map(|message| message.texts())
 }
 
 /// The view after these changes.

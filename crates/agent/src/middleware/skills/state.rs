@@ -1,12 +1,16 @@
 //! The state of skills in a thread.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
+use prowess_skills::frozen::FrozenPrompt;
+use prowess_skills::told::{Told, ToldDelta};
 use prowess_skills::{LoadedSkill, SkillDelta, SkillState};
 use serde::{Deserialize, Serialize};
 
 use super::NAME;
+use super::freed::FreedTexts;
 use super::typed_call::TypedCall;
 use crate::state::{State, States};
 use crate::thread_state::StateChange;
@@ -20,8 +24,22 @@ pub struct SkillsState {
     /// Whether skills were loaded in a parent's thread, so that this conversation lacks their text.
     pub(super) inherited: bool,
     usage: BTreeMap<String, SkillUse>,
+    /// What the model was told outside of tool answers.
+    pub(super) told: Told,
+    /// The prompt that was frozen last.
+    pub(super) frozen: Option<FrozenAt>,
+    /// The texts that the model no longer sees in earlier messages.
+    pub(super) freed: FreedTexts,
     /// The call that a person made by typing `/name` in this turn.
     pub(super) typed: Option<TypedCall>,
+}
+
+/// A frozen prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FrozenAt {
+    /// How many messages of the thread were summarised when it was used first, or after the last compaction.
+    pub(super) cut: usize,
+    pub(super) prompt: Arc<FrozenPrompt>,
 }
 
 /// How much a skill was used in a thread.
@@ -53,6 +71,11 @@ impl SkillsState {
     /// The state of the skill session.
     pub fn state(&self) -> &Arc<SkillState> {
         &self.state
+    }
+
+    /// The texts of loaded skills in a message: the name of each skill, and where its text is.
+    pub(crate) fn texts_in(&self, message: &str) -> Vec<(String, Range<usize>)> {
+        self.secret.map(|secret| self.state.texts_in(message, &secret)).unwrap_or_default()
     }
 
     /// How much each skill was used.
@@ -118,6 +141,27 @@ pub enum SkillsDelta {
     },
     /// A person typed the name of a skill that a sub-agent follows; `None` when the next turn begins.
     Typed(Option<TypedCall>),
+    /// The prompt was frozen.
+    Frozen {
+        /// How many messages of the thread were summarised.
+        cut: usize,
+        /// The prompt.
+        prompt: Arc<FrozenPrompt>,
+    },
+    /// The conversation was compacted, and the frozen prompt stays.
+    Kept {
+        /// How many messages of the thread were summarised.
+        cut: usize,
+    },
+    /// The model was told something.
+    Told(ToldDelta),
+    /// The model no longer sees some texts of skills in earlier messages.
+    Freed {
+        /// The first message from which on a text counts again, by the nonce of its frame.
+        before: BTreeMap<String, usize>,
+        /// How many messages of the thread were summarised.
+        cut: usize,
+    },
     /// A command was run.
     Ran {
         /// The skill.
@@ -141,12 +185,23 @@ impl State for SkillsState {
                 if let SkillDelta::Loaded { skill, .. } | SkillDelta::Reloaded { skill, .. } = &delta {
                     self.count(&skill.name, skill.tokens as u64);
                 }
+                self.told.note(&delta);
+                let before = Arc::clone(&self.state);
                 // A change that does not fit was refused when it was made, so no log has it.
                 let _ = Arc::make_mut(&mut self.state).replay([&delta]);
+                self.freed.note(&before, &self.state);
             }
             SkillsDelta::Inherited => self.inherited = true,
             SkillsDelta::Forked { skill, tokens } => self.count(&skill, tokens),
             SkillsDelta::Typed(typed) => self.typed = typed,
+            SkillsDelta::Frozen { cut, prompt } => self.frozen = Some(FrozenAt { cut, prompt }),
+            SkillsDelta::Kept { cut } => {
+                if let Some(frozen) = &mut self.frozen {
+                    frozen.cut = cut;
+                }
+            }
+            SkillsDelta::Told(delta) => self.told.apply(delta),
+            SkillsDelta::Freed { before, cut } => self.freed.apply(before, cut),
             SkillsDelta::Ran { skill } => self.usage.entry(skill).or_default().runs += 1,
         }
     }

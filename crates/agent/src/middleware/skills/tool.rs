@@ -61,6 +61,7 @@ impl Tool for SkillTool {
             }
         };
         if let (Some(forks), Some(forked)) = (&self.forks, prepared.forked()) {
+            self.service.engine().note_use(&forked.name);
             return fork(forks, forked, context).await;
         }
         if self.spec.is_idempotent() {

@@ -84,7 +84,10 @@ impl SkillTool {
         }
         let error = match invoked {
             Outcome::Done(prepared) => match (&self.forks, prepared.forked()) {
-                (Some(forks), Some(forked)) => return fork(forks, forked, context).await,
+                (Some(forks), Some(forked)) => {
+                    self.service.engine().note_use(&forked.name);
+                    return fork(forks, forked, context).await;
+                }
                 // The skill has changed since the line was typed.
                 _ => return ToolAnswer::error(CHANGED).into(),
             },

@@ -21,7 +21,7 @@ use self::task::Task;
 use super::cost_limit::ThreadCostLimit;
 use super::skills::{InheritedRestriction, SkillsState};
 use crate::agent::Agent;
-use crate::middleware::{Middleware, MiddlewareContext, MiddlewareError, Sections};
+use crate::middleware::{Middleware, MiddlewareContext, MiddlewareError, Sections, Summarisation};
 use crate::model::{PromptSection, ToolDefinition};
 use crate::state::{AnyState, State, States};
 use crate::thread_state::{NextStep, ReadyCall, StateChange, TurnLimits};
@@ -226,6 +226,7 @@ impl SubAgents {
         let restriction = InheritedRestriction::seed(context.middleware, &seeds);
         seeds.extend(restriction);
         seeds.push(StateChange::new::<Depth>(NAME, &(depth + 1)));
+        seeds.extend(Summarisation::inheritance(context.states));
         if sub_agent.has_skills() {
             seeds.extend(SkillsState::of(context.states).map(SkillsState::led).unwrap_or_default());
         }

@@ -9,13 +9,13 @@ use super::summary;
 use crate::message::{AssistantPart, Content, Message, UserPart};
 
 /// Messages as text, one after another, with their speakers.
-pub(super) fn as_text<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> String {
+pub(super) fn as_text(messages: impl IntoIterator<Item = impl AsRef<Message>>) -> String {
     let mut text = String::new();
     for message in messages {
         if !text.is_empty() {
             text.push('\n');
         }
-        write(&mut text, message);
+        write(&mut text, message.as_ref());
     }
     text
 }

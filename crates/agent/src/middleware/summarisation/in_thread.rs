@@ -1,20 +1,26 @@
 //! Summarisation in a thread: when it is due, what it would free, and its steps.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
 use async_trait::async_trait;
 use prowess_backend::VirtualPath;
 
+use super::factor::TokenFactor;
 use super::learned::LearnedWindow;
-use super::sizes::MessageSizes;
-use super::state::{DecidedCompaction, NAME, SummarisationDelta, SummarisationState};
-use super::trigger::{self, Keep, Trigger};
+use super::measure::{LastCall, ProviderCount, Total, factor, fits, known_factor};
+use super::sizes::Sizes;
+use super::state::{DecidedCompaction, NAME, SummarisationDelta, state};
+use super::trigger::{Keep, Trigger};
 use super::truncate_arguments::TruncatedMessages;
-use super::window_use::WindowUse;
-use super::{Summarisation, history, summary};
-use crate::agent::{NextModel, next_request};
+use super::{Summarisation, fit, history, summary};
+use crate::agent::NextModel;
+use crate::agent::next_request::shown;
+use crate::message::Message;
 use crate::middleware::{
     Announcement, Jump, Middleware, MiddlewareAction, MiddlewareContext, MiddlewareError,
 };
-use crate::model::{ModelError, ModelErrorKind, ModelLimits, ModelResponse};
+use crate::model::{ModelError, ModelErrorKind, ModelResponse};
 use crate::thread_state::{NextStep, TurnOutcome};
 
 /// A compaction must free this part of the context window. Otherwise the next one would follow soon.
@@ -27,22 +33,35 @@ enum Fullness {
     Roomy,
     /// The trigger says that the conversation is due.
     Due,
-    /// The next request has this many tokens, and does not fit.
-    Full(u64),
+    /// The next request does not fit.
+    Full,
 }
 
 /// Summarisation in a thread.
 #[derive(Debug)]
 pub(super) struct ThreadSummarisation {
     settings: Summarisation,
-    sizes: MessageSizes,
+    pub(super) sizes: Sizes,
+    /// The last model call of this process.
+    pub(super) called: Mutex<Option<LastCall>>,
+    /// Whether the thread has not yet learned from that call.
+    is_unlearned: AtomicBool,
+    /// The last request that the provider counted.
+    pub(super) provider_count: Mutex<Option<ProviderCount>>,
     truncated: Option<TruncatedMessages>,
 }
 
 impl ThreadSummarisation {
     pub(super) fn new(settings: Summarisation) -> Self {
         let truncated = settings.options.truncate_arguments.clone().map(TruncatedMessages::new);
-        Self { settings, sizes: MessageSizes::default(), truncated }
+        Self {
+            settings,
+            sizes: Sizes::default(),
+            called: Mutex::default(),
+            is_unlearned: AtomicBool::default(),
+            provider_count: Mutex::default(),
+            truncated,
+        }
     }
 
     fn trigger(&self) -> Trigger {
@@ -53,48 +72,89 @@ impl ThreadSummarisation {
         self.settings.options.keep.unwrap_or(Keep::DEFAULT)
     }
 
+    /// Whether a trigger says that the conversation is long. `tokens` is the size of the next request, if it is known.
     async fn is_due(
         &self,
         context: MiddlewareContext<'_>,
         trigger: Trigger,
+        tokens: Option<u64>,
     ) -> Result<bool, MiddlewareError> {
-        Ok(match trigger.in_window(room(context)) {
+        Ok(match trigger.in_window(self.room(context)) {
             Trigger::Messages(most) => {
                 context.thread_state.messages().len() - context.thread_state.cut() >= most
             }
-            Trigger::Tokens(most) => self.sizes.request(context).await? >= most,
+            Trigger::Tokens(most) => match tokens {
+                Some(tokens) => tokens >= most,
+                None => self.measure(context).await?.tokens >= most,
+            },
             Trigger::Fraction(_) => false,
         })
     }
 
-    async fn fullness(&self, context: MiddlewareContext<'_>) -> Result<Fullness, MiddlewareError> {
-        if let Some(window) = limits(context).context {
-            let size = self.sizes.request(context).await?;
-            // A provider that just read more than that has a larger window.
-            let was_read = context.thread_state.counted().is_some_and(|(tokens, _)| tokens >= window);
-            if size >= window && !was_read {
-                return Ok(Fullness::Full(size));
-            }
+    /// Whether sizes matter: the window is known, or the trigger is a number of tokens.
+    fn counts(&self, context: MiddlewareContext<'_>) -> bool {
+        let room = self.room(context);
+        room.is_some() || matches!(self.trigger().in_window(room), Trigger::Tokens(_))
+    }
+
+    /// How full the window is, and the tokens of the next request, if they decided that.
+    async fn fullness(
+        &self,
+        context: MiddlewareContext<'_>,
+    ) -> Result<(Fullness, Option<u64>), MiddlewareError> {
+        let limits = self.limits(context);
+        let most = match self.trigger().in_window(self.room(context)) {
+            Trigger::Tokens(most) => Some(most),
+            Trigger::Messages(_) | Trigger::Fraction(_) => None,
+        };
+        // The provider counts only a request that would be summarised or not sent.
+        let limit = most.into_iter().chain(fit::most(limits)).min();
+        let tokens = match limit {
+            Some(limit) => Some(self.measure_near(context, limit).await?.tokens),
+            None => None,
+        };
+        if tokens.is_some_and(|tokens| !fits(limits, tokens)) {
+            return Ok((Fullness::Full, tokens));
         }
-        Ok(if self.is_due(context, self.trigger()).await? { Fullness::Due } else { Fullness::Roomy })
+        let is_due = self.is_due(context, self.trigger(), tokens).await?;
+        Ok((if is_due { Fullness::Due } else { Fullness::Roomy }, tokens))
     }
 
     /// The first message of the thread that stays.
     fn cut(&self, context: MiddlewareContext<'_>, keep: Keep) -> usize {
-        let seen = &context.thread_state.messages()[context.thread_state.cut()..];
-        context.thread_state.cut() + keep.cut(room(context), seen, |most| self.sizes.fitting(context, most))
+        let from = context.thread_state.cut();
+        let seen: Vec<Arc<Message>> = shown(context, from..context.thread_state.messages().len()).collect();
+        let factor = factor(context, &*self.model(context));
+        let fitting = |most: u64| {
+            let (most, mut total) = (factor.undo(most), 0);
+            let is_in = |message: &&Arc<Message>| {
+                total += self.sizes.message(&**context.model, message);
+                total <= most
+            };
+            seen.iter().rev().take_while(is_in).count()
+        };
+        from + keep.cut(self.room(context), &seen, fitting)
     }
 
-    /// The first of these cuts that takes messages out of the model's view and frees enough.
+    /// The first of these cuts that takes messages out of the model's view and frees enough. If the next request does not
+    /// fit, a cut after which it fits is also enough: without it the thread could not go on.
     async fn useful_cut(
         &self,
         context: MiddlewareContext<'_>,
         keeps: &[Keep],
         least: u64,
+        fullness: Fullness,
     ) -> Result<Option<usize>, MiddlewareError> {
         for keep in keeps {
             let cut = self.cut(context, *keep);
-            if cut > context.thread_state.cut() && (least == 0 || self.freed(context, cut).await? >= least) {
+            if cut <= context.thread_state.cut() {
+                continue;
+            }
+            if least == 0 {
+                return Ok(Some(cut));
+            }
+            let (freed, left) = self.freed(context, cut).await?;
+            if freed >= least || (fullness == Fullness::Full && fits(self.limits(context), left)) {
                 return Ok(Some(cut));
             }
         }
@@ -103,7 +163,7 @@ impl ThreadSummarisation {
 
     /// The fewest tokens that a compaction must free. If the window is unknown, the trigger stands in for it.
     fn least_freed(&self, context: MiddlewareContext<'_>) -> u64 {
-        let window = limits(context).context.or_else(|| match self.trigger().in_window(None) {
+        let window = self.limits(context).context.or_else(|| match self.trigger().in_window(None) {
             Trigger::Tokens(most) => Some(most),
             Trigger::Messages(_) | Trigger::Fraction(_) => None,
         });
@@ -111,17 +171,14 @@ impl ThreadSummarisation {
     }
 
     /// Estimates how many tokens a compaction frees, if its summary is as long as the present one. Loaded skills whose text
-    /// it takes out are put back, so their text frees nothing.
-    async fn freed(&self, context: MiddlewareContext<'_>, cut: usize) -> Result<u64, MiddlewareError> {
+    /// it takes out are put back, so their text frees nothing. The second number is the size of the request after it.
+    async fn freed(&self, context: MiddlewareContext<'_>, cut: usize) -> Result<(u64, u64), MiddlewareError> {
         let after = context.thread_state.after_cut(cut);
-        let before = self.sizes.estimate(context).await?;
-        let after = self.sizes.estimate(MiddlewareContext { thread_state: &after, ..context }).await?;
-        let freed = before.saturating_sub(after);
+        let before = self.measure(context).await?;
+        let after = self.measure(MiddlewareContext { thread_state: &after, ..context }).await?;
+        let freed = before.counted.saturating_sub(after.counted);
         // The provider may count more tokens for the same text, or fewer.
-        Ok(match self.sizes.by_model(context) {
-            Some(counted) => freed.saturating_mul(counted) / before.max(1),
-            None => freed,
-        })
+        Ok((freed.saturating_mul(before.tokens) / before.counted.max(1), after.tokens))
     }
 
     fn history(&self, context: MiddlewareContext<'_>) -> Result<VirtualPath, String> {
@@ -153,11 +210,12 @@ impl ThreadSummarisation {
         let from = context.thread_state.cut();
         let earlier =
             context.thread_state.summary().map(|message| summary::without_frame(message)).unwrap_or_default();
-        let text = history::as_text(&context.thread_state.messages()[from..cut]);
+        let text = history::as_text(shown(context, from..cut));
         let model = &*self.settings.model;
         let mut limits = model.limits();
         limits.context = Summarisation::window(context.states, model);
-        let summarised = summary::summarise(model, limits, context.thread, &earlier, &text).await;
+        let factor = factor(context, model);
+        let summarised = summary::summarise(model, limits, factor, context.thread, &earlier, &text).await;
         let (summary, spent) = summarised.map_err(|error| format!("no summary: {error}"))?;
         let size = history::size(&*self.settings.backends.at(context), &self.history(context)?).await;
         let size = size.map_err(|error| format!("the history cannot be read: {error}"))?;
@@ -174,8 +232,8 @@ impl ThreadSummarisation {
         decided: &DecidedCompaction,
     ) -> Result<MiddlewareAction, String> {
         let path = self.history(context)?;
-        let evicted = &context.thread_state.messages()[decided.since..decided.cut];
-        if let Some(section) = history::section(&decided.at, evicted) {
+        let evicted: Vec<Arc<Message>> = shown(context, decided.since..decided.cut).collect();
+        if let Some(section) = history::section(&decided.at, &evicted) {
             let backend = self.settings.backends.at(context);
             let appended = history::append_once(&*backend, &path, section, decided.size).await;
             appended.map_err(|error| format!("the history cannot be written: {error}"))?;
@@ -197,8 +255,8 @@ impl ThreadSummarisation {
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         let mut actions: Vec<MiddlewareAction> =
             is_wanted.then(|| SummarisationDelta::Failed { why: why.clone() }.action()).into_iter().collect();
-        let is_full = match room(context) {
-            Some(room) => self.sizes.request(context).await? >= room,
+        let is_full = match self.room(context) {
+            Some(room) => self.measure(context).await?.tokens >= room,
             None => false,
         };
         if context.thread_state.next() != NextStep::Wait && is_full {
@@ -209,27 +267,19 @@ impl ThreadSummarisation {
         Ok(actions)
     }
 
-    /// What fills the window, for the person.
-    async fn window_use(&self, context: MiddlewareContext<'_>) -> Result<WindowUse, MiddlewareError> {
-        let made = next_request::make(context).await;
-        let made = made.map_err(|error| MiddlewareError::new("count the next request", error))?;
-        let current = context.thread_state.current_request();
-        let mut used = WindowUse::of(&made.request, context.states, current, &**context.model);
-        used.window = limits(context).context;
-        Ok(used)
-    }
-
     /// What follows if no compaction frees enough: the person is told once, and a request that does not fit is not sent.
+    /// `tokens` is the size of the request that decided that, if a size did.
     async fn nothing_to_free(
         &self,
         context: MiddlewareContext<'_>,
         fullness: Fullness,
+        tokens: Option<u64>,
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
-        let used = self.window_use(context).await?;
-        let full = SummarisationDelta::Full(used).action();
+        let used = self.window_use(context, tokens.map_or(Total::Counted, Total::Decided)).await?;
+        let full = SummarisationDelta::Full(used.stored()).action();
         Ok(match fullness {
-            Fullness::Full(size) if context.thread_state.next() != NextStep::Wait => {
-                vec![full, window_full(too_long(size, used))]
+            Fullness::Full if context.thread_state.next() != NextStep::Wait => {
+                vec![full, window_full(used.to_string())]
             }
             _ if state(context)?.is_told => Vec::new(),
             _ => vec![full],
@@ -255,24 +305,26 @@ impl Middleware for ThreadSummarisation {
                 Err(why) => self.failed(context, state.is_wanted, why).await,
             };
         }
-        let fullness = self.fullness(context).await?;
+        let (fullness, tokens) = self.fullness(context).await?;
         let cut = match fullness {
             // A person who asks for a summary wants a short conversation.
-            _ if state.is_wanted => self.useful_cut(context, &[Keep::Messages(1)], 0).await?,
+            _ if state.is_wanted => self.useful_cut(context, &[Keep::Messages(1)], 0, fullness).await?,
             Fullness::Roomy => return Ok(Vec::new()),
             // No summary is made in vain.
-            Fullness::Full(_) if self.stays_too_long(context).await? => None,
-            Fullness::Due => self.useful_cut(context, &[self.keep()], self.least_freed(context)).await?,
-            Fullness::Full(_) => {
+            Fullness::Full if self.stays_too_long(context).await? => None,
+            Fullness::Due => {
+                self.useful_cut(context, &[self.keep()], self.least_freed(context), fullness).await?
+            }
+            Fullness::Full => {
                 let keeps = [self.keep(), Keep::Messages(1)];
-                self.useful_cut(context, &keeps, self.least_freed(context)).await?
+                self.useful_cut(context, &keeps, self.least_freed(context), fullness).await?
             }
         };
         let Some(cut) = cut else {
             let mut actions: Vec<MiddlewareAction> =
                 state.is_wanted.then(|| SummarisationDelta::Dropped.action()).into_iter().collect();
             if fullness != Fullness::Roomy {
-                actions.extend(self.nothing_to_free(context, fullness).await?);
+                actions.extend(self.nothing_to_free(context, fullness, tokens).await?);
             }
             return Ok(actions);
         };
@@ -294,7 +346,11 @@ impl Middleware for ThreadSummarisation {
             NextStep::End(TurnOutcome::Failed { error }) if error.kind == ModelErrorKind::ContextTooLong => {
                 error
             }
-            _ => return Ok(Vec::new()),
+            _ => {
+                let is_unlearned = self.is_unlearned.swap(false, Ordering::Relaxed);
+                let learned = is_unlearned.then(|| self.learned_factor(context)).flatten();
+                return Ok(learned.map(|learned| learned.action()).into_iter().collect());
+            }
         };
         if let Some(decided) = state(context)?.pending(context) {
             return Ok(match self.finish(context, decided).await {
@@ -302,19 +358,32 @@ impl Middleware for ThreadSummarisation {
                 Err(why) => vec![window_full(why)],
             });
         }
-        if let Some(learned) = self.learned(context, &error).await? {
-            return Ok(vec![learned.action(), MiddlewareAction::Jump(Jump::Again)]);
+        let learned = if error.is_unsent { Vec::new() } else { self.learned(context, &error).await? };
+        if !learned.is_empty() {
+            let changes = learned.iter().map(SummarisationDelta::action);
+            return Ok(changes.chain([MiddlewareAction::Jump(Jump::Again)]).collect());
+        }
+        // A request that is too long even after a compaction is not sent a third time. And no summary is made in vain.
+        let responses = context.thread_state.responses();
+        let tokens = self.too_many(context, &error).await?;
+        let is_retried = state(context)?.retried.is_some_and(|retried| retried + 1 == responses);
+        if is_retried || self.stays_too_long(context).await? {
+            return self.nothing_to_free(context, Fullness::Full, Some(tokens)).await;
         }
         // Cut as much as usual, or else as much as possible.
         let keeps = [self.keep(), Keep::Messages(1)];
-        let Some(cut) = self.useful_cut(context, &keeps, self.least_freed(context)).await? else {
-            let size = self.sizes.request(context).await?;
-            return self.nothing_to_free(context, Fullness::Full(size)).await;
+        // Our measure says nothing about a request that the provider rejected.
+        let fullness = if error.is_unsent { Fullness::Full } else { Fullness::Due };
+        let Some(cut) = self.useful_cut(context, &keeps, self.least_freed(context), fullness).await? else {
+            return self.nothing_to_free(context, Fullness::Full, Some(tokens)).await;
         };
         let (mut actions, decided) = self.decide(context, cut).await;
         match decided {
-            Ok(decided) => actions
-                .extend([SummarisationDelta::Decided(decided).action(), MiddlewareAction::Jump(Jump::Again)]),
+            Ok(decided) => actions.extend([
+                SummarisationDelta::Retried { responses }.action(),
+                SummarisationDelta::Decided(decided).action(),
+                MiddlewareAction::Jump(Jump::Again),
+            ]),
             Err(why) => actions.push(window_full(why)),
         }
         Ok(actions)
@@ -325,69 +394,97 @@ impl Middleware for ThreadSummarisation {
         context: MiddlewareContext<'_>,
         mut next: NextModel<'_>,
     ) -> Result<ModelResponse, ModelError> {
-        self.sizes.note_call(context, &next.request);
+        let counts = self.counts(context);
+        let counted = if counts { self.sizes.request(&**context.model, &next.request) } else { 0 };
+        let mut sent = counted;
         if let Some(truncated) = &self.truncated
-            && self.is_due(context, truncated.options.trigger).await.unwrap_or_default()
+            && self.is_due(context, truncated.options.trigger, None).await.unwrap_or_default()
             && let Some(stays) =
                 context.thread_state.messages().get(self.cut(context, truncated.options.keep))
         {
             truncated.truncate(context, &mut next.request.messages, stays);
+            sent = if counts { self.sizes.request(&**context.model, &next.request) } else { 0 };
         }
-        next.call().await
+        if !counts {
+            return next.call().await;
+        }
+        let model = Arc::clone(&next.model);
+        let note = |reported| {
+            let call = LastCall { model: Arc::clone(&model), counted, sent, reported };
+            *self.called.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
+        };
+        let limits = Self::limits_of(context, &*model);
+        if limits.context.is_some() {
+            let mut tokens = self.tokens(context, &*model, counted, 0);
+            if sent < counted {
+                tokens = tokens.min(factor(context, &*model).apply(sent));
+            }
+            if !fits(limits, tokens) {
+                let exact = self.counted_by_provider(&*model, &next.request, sent, tokens).await;
+                tokens = exact.unwrap_or(tokens);
+            }
+            if !fits(limits, tokens) {
+                note(0);
+                return Err(fit::unsent(model.name(), tokens, limits));
+            }
+            next.request.max_output = fit::max_output(limits, next.request.max_output, tokens);
+        }
+        note(0);
+        let response = next.call().await?;
+        note(TokenFactor::read(response.usage));
+        self.is_unlearned.store(true, Ordering::Relaxed);
+        Ok(response)
     }
 }
 
 impl ThreadSummarisation {
     /// Whether all that no compaction takes out is already too long: the prompt, the tools, the skills and the request.
+    /// They are measured as after a compaction.
     async fn stays_too_long(&self, context: MiddlewareContext<'_>) -> Result<bool, MiddlewareError> {
-        let used = self.window_use(context).await?;
-        Ok(used.window.is_some_and(|window| used.what_stays() >= window))
+        let used = self.window_use(context, Total::Counted).await?;
+        Ok(!fits(self.limits(context), used.what_stays()))
     }
 
-    /// What an error teaches the thread about its model's window, if that is new.
+    /// The tokens of a request that was not sent or that the provider rejected. They are more than fit, whatever we count.
+    async fn too_many(
+        &self,
+        context: MiddlewareContext<'_>,
+        error: &ModelError,
+    ) -> Result<u64, MiddlewareError> {
+        let measured = self.measure(context).await?;
+        // A provider can name any number.
+        let is_believed =
+            |tokens: &u64| error.is_unsent || TokenFactor::of(*tokens, measured.counted).is_some();
+        let named = error.tokens.filter(is_believed).unwrap_or_default();
+        let least = fit::most(self.limits(context)).map_or(0, |most| most.saturating_add(1));
+        Ok(measured.tokens.max(named).max(least))
+    }
+
+    /// What an error teaches the thread about its model's window and tokenizer, as far as that is new.
     async fn learned(
         &self,
         context: MiddlewareContext<'_>,
         error: &ModelError,
-    ) -> Result<Option<SummarisationDelta>, MiddlewareError> {
-        let (counted, estimated) = (self.sizes.by_model(context), self.sizes.estimate(context).await?);
-        let known = state(context)?.learned.get(&error.model).copied();
-        let learned = LearnedWindow::from_error(error, counted, estimated, context.model.limits());
+    ) -> Result<Vec<SummarisationDelta>, MiddlewareError> {
+        let measured = self.measure(context).await?;
+        let model = self.model(context);
+        let (known_factor, name) = (known_factor(context, &*model), error.model.clone());
+        let is_counted = known_factor.is_some() || context.thread_state.counted_by(&name).is_some();
+        let (counted, estimated) = (is_counted.then_some(measured.tokens), measured.counted);
+        let known = state(context)?.learned.get(&name).copied();
+        let learned = LearnedWindow::from_error(error, counted, estimated, model.limits());
         let learned = learned.map(|learned| known.map_or(learned, |known| known.and(learned)));
-        let new = learned.filter(|learned| Some(*learned) != known);
-        Ok(new.map(|learned| SummarisationDelta::Learned { model: error.model.clone(), learned }))
+        let learned = learned.filter(|learned| Some(*learned) != known);
+        // The request has more tokens than the window, so the provider counts at least this much for it.
+        let seen = error.tokens.or(error.window).and_then(|tokens| TokenFactor::of(tokens, estimated));
+        let factor = seen.filter(|seen| *seen > known_factor.unwrap_or(TokenFactor::NONE));
+        let learned = learned.map(|learned| SummarisationDelta::Learned { model: name.clone(), learned });
+        let factor = factor.map(|factor| SummarisationDelta::Factor { model: name, factor });
+        Ok(learned.into_iter().chain(factor).collect())
     }
-}
-
-/// The limits of the agent's model, with what the thread learned.
-fn limits(context: MiddlewareContext<'_>) -> ModelLimits {
-    let learned = state(context).ok().and_then(|state| state.learned.get(context.model.name()));
-    LearnedWindow::applied(learned, context)
-}
-
-/// How many tokens the agent's model can read in one call.
-fn room(context: MiddlewareContext<'_>) -> Option<u64> {
-    trigger::room(limits(context))
-}
-
-fn state(context: MiddlewareContext<'_>) -> Result<&SummarisationState, MiddlewareError> {
-    context.states.get(NAME).ok_or(MiddlewareError::NoState)
 }
 
 /// Ends the turn because the request does not fit into the context window.
 fn window_full(why: String) -> MiddlewareAction {
     MiddlewareAction::Jump(Jump::End(TurnOutcome::WindowFull { why }))
-}
-
-/// Why a request is not sent.
-fn too_long(size: u64, used: WindowUse) -> String {
-    let of_window = used.window.map(|window| format!(", and the window has {window}")).unwrap_or_default();
-    match used.window {
-        Some(window) if used.request >= window => {
-            format!("the message alone has about {} tokens{of_window}", used.request)
-        }
-        _ => format!(
-            "the messages that must stay are too long; the request has about {size} tokens{of_window}"
-        ),
-    }
 }

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::middleware::MiddlewareContext;
 use crate::model::{ModelError, ModelLimits};
 
 /// The smallest context window that is learned, in tokens. An error about a smaller request has another cause.
@@ -44,11 +43,10 @@ impl LearnedWindow {
         Self { window, estimated: self.estimated.min(other.estimated) }
     }
 
-    /// The limits of the agent's model with what the thread learned.
-    pub(super) fn applied(learned: Option<&Self>, context: MiddlewareContext<'_>) -> ModelLimits {
-        let mut limits = context.model.limits();
+    /// The limits of a model with what the thread learned. `is_counted` says whether sizes are in the provider's tokens.
+    pub(super) fn applied(learned: Option<&Self>, mut limits: ModelLimits, is_counted: bool) -> ModelLimits {
         let Some(learned) = learned else { return limits };
-        let estimated = context.thread_state.counted().is_none().then_some(learned.estimated);
+        let estimated = (!is_counted).then_some(learned.estimated);
         limits.context = [limits.context, learned.window, estimated].into_iter().flatten().min();
         limits
     }

@@ -9,9 +9,12 @@
 //! (`ThreadState::view`).
 
 mod compaction;
+mod factor;
+mod fit;
 mod history;
 mod in_thread;
 mod learned;
+mod measure;
 mod notice;
 mod sizes;
 mod state;
@@ -23,15 +26,17 @@ mod window_use;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use prowess_backend::VirtualPath;
+use prowess_backend::{MemoryBackend, VirtualPath};
 
 pub use self::compaction::Compaction;
 use self::in_thread::ThreadSummarisation;
+use self::measure::Total;
 pub use self::notice::SummarisationNotice;
 use self::state::{NAME, SummarisationDelta, SummarisationState};
 pub use self::trigger::{Keep, Trigger};
 pub use self::truncate_arguments::TruncateArguments;
-pub use self::window_use::WindowUse;
+pub use self::window_use::{Counting, WindowPart, WindowPartKind, WindowUse};
+use crate::agent::{AgentError, Thread};
 use crate::backends::Backends;
 use crate::id::ThreadId;
 use crate::middleware::{Middleware, MiddlewareError, MiddlewareFactory};
@@ -143,6 +148,53 @@ impl Summarisation {
             states.get::<SummarisationState>(NAME).and_then(|state| state.learned.get(model.name()));
         let learned = learned.map(|learned| learned.window.unwrap_or(learned.estimated));
         model.limits().context.into_iter().chain(learned).min()
+    }
+
+    /// What fills the context window of a thread: the parts of its next request, with their tokens.
+    ///
+    /// With `is_exact`, the provider counts the request, if it can. That is a request over the network.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use prowess_agent::middleware::{Summarisation, WindowPartKind};
+    /// use prowess_agent::{Agent, NoWatcher, ThreadId};
+    /// use prowess_backend::MemoryBackend;
+    /// use prowess_models::{Scripted, ScriptedTurn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let model = Arc::new(Scripted::new([ScriptedTurn::new().say("Hello!")]));
+    /// let summarisation = Summarisation::new(model.clone(), Arc::new(MemoryBackend::new()));
+    /// let agent = Agent::builder(model).prompt("Be polite.").middleware(summarisation).build()?;
+    /// let mut thread = agent.open(ThreadId::new()).await?;
+    /// thread.say("Hi.", &NoWatcher).await?;
+    /// let used = Summarisation::window_use(&mut thread, false).await?;
+    /// assert_eq!(used.of_kind(WindowPartKind::Prompt) + used.of_kind(WindowPartKind::Message), used.total());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A middleware or the store failed.
+    pub async fn window_use(thread: &mut Thread, is_exact: bool) -> Result<WindowUse, AgentError> {
+        thread.catch_up_if_ahead().await?;
+        let context = thread.context();
+        let total = if is_exact { Total::Exact } else { Total::Counted };
+        let used = match context.find::<ThreadSummarisation>() {
+            Some(own) => own.window_use(context, total).await,
+            // An agent without this middleware learns nothing.
+            None => {
+                let none = Self::new(Arc::clone(context.model), Arc::new(MemoryBackend::new()));
+                ThreadSummarisation::new(none).window_use(context, total).await
+            }
+        };
+        used.map_err(AgentError::of(NAME))
+    }
+
+    /// The changes that tell another thread what this one learned about models.
+    pub(crate) fn inheritance(states: &States) -> Vec<StateChange> {
+        states.get::<SummarisationState>(NAME).map(SummarisationState::inheritance).unwrap_or_default()
     }
 
     /// Withdraws such a request.

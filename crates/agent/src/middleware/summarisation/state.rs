@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::factor::TokenFactor;
 use super::learned::LearnedWindow;
 use super::window_use::WindowUse;
 use crate::id::ThreadId;
-use crate::middleware::{MiddlewareAction, MiddlewareContext};
+use crate::middleware::{MiddlewareAction, MiddlewareContext, MiddlewareError};
 use crate::model::ModelUsage;
 use crate::state::State;
 use crate::thread_state::StateChange;
@@ -26,6 +27,10 @@ pub(super) struct SummarisationState {
     pub(super) is_told: bool,
     /// What errors said about the context windows of models, by the model's name.
     pub(super) learned: BTreeMap<String, LearnedWindow>,
+    /// How providers count in comparison with prowess, by the model's name.
+    pub(super) factors: BTreeMap<String, TokenFactor>,
+    /// How many responses the thread had when a compaction was decided because the provider rejected a request.
+    pub(super) retried: Option<u64>,
     decided: Option<DecidedCompaction>,
 }
 
@@ -78,6 +83,18 @@ pub(super) enum SummarisationDelta {
         /// All that errors said about it.
         learned: LearnedWindow,
     },
+    /// A report or an error of a provider said how it counts.
+    Factor {
+        /// The model.
+        model: String,
+        /// The factor.
+        factor: TokenFactor,
+    },
+    /// A rejected request is sent again, after a compaction.
+    Retried {
+        /// How many responses the thread has.
+        responses: u64,
+    },
 }
 
 impl State for SummarisationState {
@@ -95,6 +112,10 @@ impl State for SummarisationState {
             SummarisationDelta::Learned { model, learned } => {
                 self.learned.insert(model, learned);
             }
+            SummarisationDelta::Factor { model, factor } => {
+                self.factors.insert(model, factor);
+            }
+            SummarisationDelta::Retried { responses } => self.retried = Some(responses),
         }
     }
 }
@@ -114,6 +135,19 @@ impl SummarisationState {
         self.decided_in(context.thread).map_or(0, |decided| decided.cut.min(context.thread_state.cut()))
     }
 
+    /// The changes that tell another thread what this one learned.
+    pub(super) fn inheritance(&self) -> Vec<StateChange> {
+        let windows = self.learned.iter().map(|(model, learned)| {
+            let (model, learned) = (model.clone(), *learned);
+            SummarisationDelta::Learned { model, learned }.change()
+        });
+        let factors = self.factors.iter().map(|(model, factor)| {
+            let (model, factor) = (model.clone(), *factor);
+            SummarisationDelta::Factor { model, factor }.change()
+        });
+        windows.chain(factors).collect()
+    }
+
     fn decided_in(&self, thread: &ThreadId) -> Option<&DecidedCompaction> {
         self.decided.as_ref().filter(|decided| decided.thread == *thread)
     }
@@ -127,6 +161,11 @@ impl SummarisationDelta {
     pub(super) fn action(&self) -> MiddlewareAction {
         MiddlewareAction::Change(self.change())
     }
+}
+
+/// The state of summarisation in a thread.
+pub(super) fn state(context: MiddlewareContext<'_>) -> Result<&SummarisationState, MiddlewareError> {
+    context.states.get(NAME).ok_or(MiddlewareError::NoState)
 }
 
 #[cfg(test)]
@@ -143,12 +182,21 @@ mod tests {
         }});
         let failed = json!({"failed": {"why": "no summary"}});
         let full = json!({"full": {
-            "window": 9, "system_prompt": 1, "tools": 2, "overview": 3, "loaded_skills": 4, "request": 5, "rest": 6
+            "window": 9, "counting": {"by": "estimate", "factor": 1120},
+            "parts": [{"kind": "tool", "group": "files", "count": 7, "tokens": 6}],
         }});
         let learned = json!({"learned": {"model": "m", "learned": {"window": 7, "estimated": 8}}});
-        for stored in [json!("wanted"), json!("dropped"), failed, decided, full, learned] {
+        let factor = json!({"factor": {"model": "m", "factor": 1120}});
+        let retried = json!({"retried": {"responses": 3}});
+        for stored in [json!("wanted"), json!("dropped"), failed, decided, full, learned, factor, retried] {
             let delta: SummarisationDelta = serde_json::from_value(stored.clone()).unwrap();
             assert_eq!(delta.change().delta, stored);
         }
+        // Version 0.1 stored other parts.
+        let old = json!({"full": {
+            "window": 9, "system_prompt": 1, "tools": 2, "overview": 3, "loaded_skills": 4, "request": 5, "rest": 6
+        }});
+        let SummarisationDelta::Full(used) = serde_json::from_value(old).unwrap() else { panic!() };
+        assert_eq!((used.window, used.total()), (Some(9), 0));
     }
 }

@@ -2,6 +2,8 @@
 
 use prowess_backend::VirtualPath;
 
+use super::factor::TokenFactor;
+use super::fit;
 use super::trigger::room;
 use crate::agent::{NoWatcher, call_model};
 use crate::id::ThreadId;
@@ -23,13 +25,15 @@ const MIN_REQUEST: u64 = 500;
 pub(super) async fn summarise(
     model: &dyn Model,
     limits: ModelLimits,
+    factor: TokenFactor,
     thread: &ThreadId,
     earlier: &str,
     text: &str,
 ) -> Result<(String, ModelUsage), ModelError> {
     let room = room(limits);
     // Half of what fits, because only the provider counts exactly.
-    let mut most = room.map_or(DEFAULT_MAX_REQUEST, |room| room / 2).max(MIN_REQUEST);
+    let mut most =
+        room.map_or(DEFAULT_MAX_REQUEST, |room| factor.undo(room / 2).min(room / 2)).max(MIN_REQUEST);
     let (mut summary, mut spent, mut rest) = (earlier.to_owned(), ModelUsage::default(), text);
     while !rest.is_empty() {
         let beside = model.count_tokens(&prompt(&summary, ""));
@@ -37,6 +41,11 @@ pub(super) async fn summarise(
         let mut request = ModelRequest::new([Message::user(prompt(&summary, piece))]);
         // The next request contains this summary, so it must not fill the window.
         request.max_output = room.map(|room| (room / 4).max(1));
+        let tokens = factor.apply(beside + model.count_tokens(piece));
+        if fit::most(limits).is_some_and(|most| tokens > most) {
+            return Err(fit::unsent(model.name(), tokens, limits));
+        }
+        request.max_output = fit::max_output(limits, request.max_output, tokens);
         match call_model(model, request, thread, &NoWatcher).await {
             Ok(response) => {
                 spent += &ModelUsage::on(response.model, response.usage);

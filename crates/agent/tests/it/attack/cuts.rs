@@ -23,7 +23,7 @@ use serde_json::json;
 
 use super::{short_lease, soon};
 use crate::agent::{Nothing, results};
-use crate::says::{self, calls, text};
+use crate::says::{self, all, calls, text};
 use crate::summarisation::pairs_are_whole;
 use crate::world::World;
 
@@ -201,10 +201,7 @@ async fn a_turn_that_is_dropped(given: Given) {
         let of_child = |request: &&ModelRequest| request.messages[0].text() == "Work.";
         let asked = model.asked.lock().unwrap().clone();
         for request in asked.iter().filter(|request| !of_child(request) && answers(request) == 0) {
-            assert!(
-                request.system_text().contains("Begin with the plan."),
-                "cut {cut}: a hook was not heard"
-            );
+            assert!(all(request).contains("Begin with the plan."), "cut {cut}: a hook was not heard");
         }
         let live = thread.state().messages().to_vec();
         thread.close().await.unwrap();

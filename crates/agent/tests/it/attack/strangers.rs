@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::soon;
 use crate::agent::{add, results};
-use crate::says::{Says, calls, text};
+use crate::says::{Says, all, calls, text};
 use crate::world::{World, open};
 
 const SUM: &str = r#"{"numbers": [1, 2]}"#;
@@ -119,7 +119,7 @@ async fn a_hook_does_not_leave_its_frame() {
     let hooks = Hooks::new(HookSet::parse(&own).unwrap());
     let agent = world.agent(model.clone()).middleware(hooks).build().unwrap();
     open(&agent).await.say("go", &NoWatcher).await.unwrap();
-    let prompt = model.request(0).system_text();
+    let prompt = all(&model.request(0));
     let inner = prompt.split("<hook event=\"SessionStart\">").nth(1).unwrap();
     let inner = inner.rsplit_once("</hook>").unwrap().0;
     assert!(!inner.contains('<'), "{inner}");
@@ -166,7 +166,7 @@ async fn a_memory_does_not_leave_its_frame() {
         .build()
         .unwrap();
     open(&agent).await.say("go", &NoWatcher).await.unwrap();
-    let prompt = model.request(0).system_text();
+    let prompt = all(&model.request(0));
     let inner = prompt.split("<agent_memory>").nth(1).unwrap();
     let inner = inner.split("\n</agent_memory>\n").next().unwrap();
     assert!(inner.contains(" b") && !inner.contains('<'), "{inner}");

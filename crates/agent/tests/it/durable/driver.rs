@@ -8,6 +8,7 @@ use prowess_agent::thread_state::NextStep;
 use prowess_agent::{Agent, AgentError, NoWatcher, Thread, ThreadState, TurnStatus, Watcher};
 use tokio::time::Instant;
 
+use super::checks::is_scripted;
 use super::process::LONG;
 use super::script::{SAID, reply, thread};
 
@@ -56,7 +57,8 @@ pub(super) async fn finish(thread: &mut Thread) -> Result<(), AgentError> {
 
 /// How often a person spoke.
 pub(super) fn heard(run: &ThreadState) -> usize {
-    run.messages().iter().filter(|message| matches!(message.content, Content::User { .. })).count()
+    let users = run.messages().iter().filter(|message| matches!(message.content, Content::User { .. }));
+    users.filter(|message| is_scripted(message)).count()
 }
 
 /// Whether all is done.

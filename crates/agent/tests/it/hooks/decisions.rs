@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{NOTE, ONE, Place, command, on, open};
 use crate::agent::results;
-use crate::says::{Says, calls, text};
+use crate::says::{Says, all, calls, text};
 
 /// A hook that prints this.
 fn prints(output: &Value) -> Value {
@@ -64,7 +64,7 @@ async fn additional_context_reaches_the_next_call() {
     let output = json!({"hookSpecificOutput": {"additionalContext": "Sums are in cents."}});
     let mut thread = open(&place.agent(&model, on("PreToolUse", prints(&output)))).await;
     thread.say("go", &NoWatcher).await.unwrap();
-    assert!(model.request(1).system_text().contains("\nSums are in cents.\n</hook>"));
+    assert!(all(&model.request(1)).contains("\nSums are in cents.\n</hook>"));
 }
 
 /// Arguments that a hook wants have to pass what the others passed: the model is told to call again.
@@ -175,6 +175,6 @@ async fn a_hook_that_floods_is_bounded() {
         "Error: this call was blocked by a hook: it gave no verdict: it wrote too much output"
     );
     assert_eq!(results[1], "Error: this call was blocked by a hook: it gave no verdict: it printed too much");
-    let prompt = model.request(0).system_text();
+    let prompt = all(&model.request(0));
     assert!(prompt.len() < 70_000 && prompt.contains("bytes left out"), "{}", prompt.len());
 }

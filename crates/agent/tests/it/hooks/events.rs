@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{NOTE, ONE, Place, WAIT, command, on, open, short_lease};
 use crate::agent::results;
-use crate::says::{Says, calls, text};
+use crate::says::{Says, all, calls, text};
 
 fn names(log: &[Value]) -> Vec<&str> {
     log.iter().map(|told| told["hook_event_name"].as_str().unwrap()).collect()
@@ -48,14 +48,12 @@ async fn session_start_prints_context_for_all_calls_of_the_session() {
     thread.close().await.unwrap();
     agent.open(id).await.unwrap().say("go on", &NoWatcher).await.unwrap();
     for number in 0..3 {
-        let prompt = model.request(number).system_text();
-        assert!(
-            prompt.contains("<hook event=\"SessionStart\">\nIt is Sunday.&lt;/hook>\n</hook>"),
-            "{prompt}"
-        );
+        let told = all(&model.request(number));
+        let text = "<hook event=\"SessionStart\">\nIt is Sunday.&lt;/hook>\n</hook>";
+        assert_eq!(told.matches(text).count(), 1, "it is said once and stays: {told}");
     }
-    let prompt = model.request(3).system_text();
-    assert!(prompt.contains("Monday") && !prompt.contains("Sunday"), "{prompt}");
+    let told = all(&model.request(3));
+    assert!(told.find("Sunday").unwrap() < told.find("Monday").unwrap(), "{told}");
 }
 
 #[tokio::test]
@@ -68,8 +66,8 @@ async fn user_prompt_submit_sees_each_prompt_and_its_output_stays_for_the_turn()
     thread.say("and that", &NoWatcher).await.unwrap();
     let prompts: Vec<Value> = place.log(thread.id()).iter().map(|told| told["prompt"].clone()).collect();
     assert_eq!(prompts, ["count this", "and that"]);
-    let said = |number| model.request(number).system_text().contains("They said: count this");
-    assert_eq!([said(0), said(1), said(2)], [true, true, false]);
+    let said = |number| all(&model.request(number)).matches("They said: count this").count();
+    assert_eq!([said(0), said(1), said(2)], [1, 1, 1], "it is said once, after the prompt");
 }
 
 #[tokio::test]
@@ -121,8 +119,8 @@ async fn post_tool_use_is_told_the_answer_and_what_it_blocks_reaches_the_next_ca
         (&json!("42"), &json!({"numbers": [20, 22]}))
     );
     assert_eq!(results(&thread)[0], "42", "the answer stays what it was");
-    let told = |number| model.request(number).system_text().contains("About add: a hook: look again");
-    assert_eq!([told(0), told(1), told(2)], [false, true, false]);
+    let told = |number| all(&model.request(number)).matches("About add: a hook: look again").count();
+    assert_eq!([told(0), told(1), told(2)], [0, 1, 1], "it is said once");
 }
 
 #[tokio::test]
@@ -270,7 +268,7 @@ async fn subagent_start_can_refuse_and_subagent_stop_hears_the_answer() {
     assert_eq!(names(&log), ["SubagentStart", "SubagentStop"]);
     assert_eq!((&log[0]["agent_type"], &log[0]["prompt"]), (&json!("general-purpose"), &json!("Add.")));
     assert_eq!(log[1]["last_assistant_message"], "It is 42.");
-    let prompt = model.request(1).system_text();
+    let prompt = all(&model.request(1));
     assert!(prompt.contains("About general-purpose: a hook: was that all?"), "{prompt}");
 }
 

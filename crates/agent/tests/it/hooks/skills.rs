@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::{NOTE, ONE, Place, command, on, open};
 use crate::agent::results;
-use crate::says::{Says, calls, text};
+use crate::says::{Says, all, calls, text};
 
 const GUARD: &str = r#"hooks:
   PreToolUse:
@@ -84,9 +84,9 @@ async fn hooks_of_a_skill_run_in_its_directory_while_it_is_loaded() {
     let results = results(&thread);
     assert_eq!((results[0].as_str(), results[4].as_str()), ("1", "1"));
     assert_eq!(results[2], "Error: this call was blocked by a hook of the skill 'guard': guard says no");
-    let minded = |number| model.request(number).system_text().contains("Mind the numbers.");
-    assert_eq!([minded(1), minded(2), minded(3)], [false, true, false]);
-    assert!(model.request(2).system_text().contains("<hook event=\"SkillLoad\" skill=\"guard\">"));
+    let minded = |number| all(&model.request(number)).matches("\nMind the numbers.\n</hook>").count();
+    assert_eq!([minded(1), minded(2), minded(3)], [0, 1, 1]);
+    assert!(all(&model.request(2)).contains("<hook event=\"SkillLoad\" skill=\"guard\">"));
     let workspace = place.runner.workspaces.workspace(thread.id().as_str()).unwrap();
     let told = std::fs::read_to_string(workspace.path().join("work/unloaded")).unwrap();
     let told: Value = serde_json::from_str(&told).unwrap();

@@ -82,13 +82,17 @@ async fn two_thousand_messages_and_eight_skills() {
         assert_eq!(request.messages[0].marks["lc_source"], "summarization");
 
         let run = thread.state();
-        assert_eq!(run.messages().len(), 2 + 8 + 1 + 2000 + 2, "the log keeps every message");
+        assert_eq!(
+            run.messages().len(),
+            2 + 8 + 1 + 2000 + 3,
+            "the log keeps every message, and the skills that were put back"
+        );
         let (evicted, stays) = run.messages().split_at(run.cut());
         pairs_are_whole(evicted);
         pairs_are_whole(stays);
-        // Seven, one more because the first of them would be a result, and the answer.
-        assert_eq!(stays.len(), 9);
-        assert_eq!(request.messages[1..], stays[..8]);
+        // Seven, one more because the first of them would be a result, the skills that were put back, and the answer.
+        assert_eq!(stays.len(), 10);
+        assert_eq!(request.messages[1..], stays[..9]);
         let file = text_of(&*backend, &history(&id)).await;
         assert_eq!(sections(&file), [told(evicted)], "every message that is gone is there, once");
     }

@@ -37,7 +37,7 @@ async fn a_long_conversation_is_summarised_in_pieces_and_whole() {
         let request = summariser.request(number);
         let question = request.messages[0].text();
         assert!(question.chars().count().div_ceil(4) <= 1000, "half of what fits");
-        assert_eq!(request.max_output, Some(500));
+        assert_eq!(request.max_output, Some(400), "its own limit");
         let (head, rest) = question.split_once("<messages>\n").unwrap();
         assert_eq!(head.contains(&format!("<summary>\nSummary {number}.\n</summary>")), number > 0);
         read.push_str(rest.strip_suffix("\n</messages>").unwrap());
@@ -209,12 +209,19 @@ fn arguments(messages: &[Arc<Message>], place: usize) -> Value {
 
 #[tokio::test]
 async fn long_arguments_of_old_calls_are_shortened_for_the_model_alone() {
+    // Also if no size matters otherwise.
+    for trigger in [Trigger::DEFAULT, Trigger::Messages(9_999)] {
+        shortened_for_the_model_alone(trigger).await;
+    }
+}
+
+async fn shortened_for_the_model_alone(trigger: Trigger) {
     let whole = json!({"file_path": "/a", "content": "x".repeat(5000)});
     let mut turns = vec![calls(&[("w", "write_file", &whole.to_string())]), text("written")];
     turns.extend((0..12).map(|_| text("yes")));
     let model = Says::new(turns);
     let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
-    let summarisation = Summarisation::new(model.clone(), backend.clone());
+    let summarisation = Summarisation::new(model.clone(), backend.clone()).trigger(trigger);
     let agent = Agent::builder(model.clone())
         .middleware(summarisation)
         .middleware(Files::new(backend))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use prowess_agent::middleware::{Keep, Summarisation, SummarisationNotice, Trigger};
+use prowess_agent::middleware::{Keep, Summarisation, SummarisationNotice, Trigger, WindowPartKind};
 use prowess_agent::model::{ModelErrorKind, ModelLimits};
 use prowess_agent::{
     Agent, Event, FunctionTool, MemoryThreads, Message, ModelError, NoWatcher, ThreadId, ThreadStore,
@@ -109,11 +109,14 @@ async fn a_request_that_does_not_fit_is_not_sent() {
     let mut thread = agent.open(ThreadId::new()).await.unwrap();
     let turn = thread.say("x".repeat(1600 * 4), &NoWatcher).await.unwrap();
     let TurnStatus::Ended(TurnOutcome::WindowFull { why }) = turn else { panic!("{turn:?}") };
-    assert_eq!(why, "the message alone has about 1604 tokens, and the window has 1500");
+    let expected = "the request has about 1604 tokens, a response needs at least 187, and the window has 1500; the largest \
+                    parts are your message (1604)";
+    assert_eq!(why, expected);
     assert_eq!((model.count(), summariser.count()), (0, 0));
     let id = thread.id().clone();
     let [SummarisationNotice::Full(used)] = &notices(&store, &id).await[..] else { panic!() };
-    assert_eq!((used.request, used.window, used.total()), (1604, Some(1500), 1604));
+    let request = used.of_kind(WindowPartKind::Request);
+    assert_eq!((request, used.window, used.total()), (1604, Some(1500), 1604));
     // The next one is sent, and the long one is summarised.
     thread.say("and now", &NoWatcher).await.unwrap();
     assert_eq!((model.count(), thread.state().cut()), (1, 1));

@@ -6,16 +6,18 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use prowess_agent::middleware::{Announcement, Reaction};
-use prowess_agent::middleware::{Keep, Summarisation, Trigger};
+use prowess_agent::middleware::{Keep, SkillModel, SkillModels, Summarisation, Trigger};
 use prowess_agent::model::ModelLimits;
 use prowess_agent::{
-    Agent, Event, FunctionTool, MemoryThreads, Message, Middleware, MiddlewareContext, NoWatcher, Thread,
-    ThreadId, ThreadStore, ThreadUpdate, ToolAnswer, TurnOutcome, TurnStatus,
+    Agent, Event, FunctionTool, MemoryThreads, Message, Middleware, MiddlewareContext, Model, NoWatcher,
+    Thread, ThreadId, ThreadStore, ThreadUpdate, ToolAnswer, TurnOutcome, TurnStatus,
 };
 use prowess_backend::{Backend, BackendError, Entry, MemoryBackend, VirtualPath};
+use prowess_skills::Dialect;
 
 use super::{Append, Appends, after, history, long_thread, pairs_are_whole, sections, text_of, thread, told};
-use crate::says::{self, Says, after_reading, text, too_long};
+use crate::says::{self, Says, after_reading, calls, text, too_long};
+use crate::world::World;
 
 /// A model that reads 1000 tokens, and says 500 more.
 const LIMITS: (u64, u64) = (1500, 500);
@@ -40,7 +42,17 @@ async fn opened(agent: prowess_agent::AgentBuilder) -> Thread {
 /// The model counted itself: that is what counts, with what came since, and without what it is to say.
 #[tokio::test]
 async fn what_the_model_counted_decides() {
-    for (read, since, is_cut) in [(820, 20, false), (830, 20, true), (100, 740, false), (100, 750, true)] {
+    for (read, since, is_cut) in [
+        (820, 20, false),
+        (830, 20, true),
+        // The provider counts three quarters of what prowess does.
+        (150, 900, false),
+        (150, 960, true),
+        // A provider that reports far too little or too much is not believed.
+        (10, 600, false),
+        (10, 700, true),
+        (100_000, 20, false),
+    ] {
         let model = reader([after_reading(read, text("ab")), text("Ready."), text("Ready.")]);
         let summariser = Says::new([text("A summary.")]);
         let summarisation = Summarisation::new(summariser.clone(), files());
@@ -195,7 +207,7 @@ async fn a_provider_that_cannot_read_so_much_is_asked_again_for_less() {
     assert_eq!(sections(&file), [told(&thread.state().messages()[..cut])]);
 }
 
-/// It never reads enough: each time less is shown, until only the last message is, and then it ends.
+/// It never reads enough: less is shown once, and then it ends.
 #[tokio::test]
 async fn a_provider_that_reads_nothing_is_not_asked_for_ever() {
     let store = Arc::new(MemoryThreads::new());
@@ -207,8 +219,7 @@ async fn a_provider_that_reads_nothing_is_not_asked_for_ever() {
     let turn = thread.say("go on", &NoWatcher).await.unwrap();
     assert!(matches!(turn, TurnStatus::Ended(TurnOutcome::WindowFull { .. })), "{turn:?}");
     let shown: Vec<usize> = (0..model.count()).map(|number| model.request(number).messages.len()).collect();
-    assert_eq!(shown, [41, 5, 2]);
-    assert_eq!(model.request(2).messages[1].text(), "go on");
+    assert_eq!(shown, [41, 5], "one compaction, and one more attempt");
 }
 
 /// The same, and the history cannot be written.
@@ -348,5 +359,35 @@ async fn nothing_is_counted_twice() {
         thread.say("go on", &NoWatcher).await.unwrap();
         let since = model.counted() - before;
         assert!(since <= second, "{since}");
+    }
+}
+
+/// A skill wants a model with a small window: it gets what fits, and the thread's own model the rest.
+#[tokio::test]
+async fn a_request_that_is_too_long_for_a_skills_model_goes_to_the_threads_own() {
+    for (tokens, is_own) in [(300, false), (3_000, true)] {
+        let world = World::new(&[("sums", "model: small\n", "Count.")]).await;
+        let own = Says::within(
+            ModelLimits::new(100_000, 500),
+            [calls(&[("a", "load_skill", "{\"skill_name\": \"sums\"}")]), text("from the own model")],
+        );
+        let small = Says::within(ModelLimits::new(2_500, 500), [text("from the small model")]);
+        let found = Arc::clone(&small);
+        let models = SkillModels::new(move |_| SkillModel::Use(Arc::clone(&found) as Arc<dyn Model>));
+        let skills = world.skills(Dialect::DeepAgents).models(models);
+        let summarisation = Summarisation::new(own.clone(), files());
+        let agent = world.agent(own.clone()).middleware(skills).middleware(summarisation).build().unwrap();
+        let mut thread = agent.open(ThreadId::new()).await.unwrap();
+        let notices = Mutex::new(Vec::new());
+        let watcher = |update: ThreadUpdate<'_>| {
+            if let ThreadUpdate::Notice(text) = update {
+                notices.lock().unwrap().push(text.to_owned());
+            }
+        };
+        let turn = thread.say_all(vec![long(tokens)], &watcher).await.unwrap();
+        assert_eq!(turn, TurnStatus::Ended(TurnOutcome::Responded));
+        assert_eq!((own.count(), small.count()), if is_own { (2, 0) } else { (1, 1) });
+        let told = notices.lock().unwrap().join("\n");
+        assert_eq!(told.contains("too long for its context window"), is_own, "{told}");
     }
 }

@@ -5,16 +5,16 @@ use prowess_agent::Thread;
 use prowess_agent::middleware::Compaction;
 
 use super::note;
-use crate::chat::conversation::Conversation;
+use crate::chat::conversation::{Conversation, Precision};
 use crate::chat::describe;
 use crate::terminal::count;
 
 /// Summarises the conversation, and says how many tokens that saved.
 pub(super) async fn compact(conversation: &mut Conversation) -> Result<()> {
-    let before = conversation.context_usage().await?.total;
+    let before = conversation.window_use(Precision::Estimate).await?.total();
     let text = match conversation.compact().await? {
         Some(Compaction::Done { .. }) => {
-            let after = conversation.context_usage().await?.total;
+            let after = conversation.window_use(Precision::Estimate).await?.total();
             let saved = if after < before { "" } else { "; this saved none" };
             format!("{} tokens before, {} now{saved}", describe::tokens(before), describe::tokens(after))
         }

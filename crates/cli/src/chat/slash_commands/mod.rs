@@ -6,6 +6,7 @@ mod context;
 mod export;
 mod fork;
 mod help;
+mod kit;
 mod model;
 mod new;
 mod parse;
@@ -17,6 +18,7 @@ use anyhow::Result;
 use prowess_agent::Thread;
 use prowess_agent::message::Content;
 
+use self::context::Listed;
 pub(super) use self::new::new_thread_id;
 pub(super) use self::parse::Line;
 use super::conversation::Conversation;
@@ -31,11 +33,12 @@ const MAX_DESCRIPTION: usize = 80;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Help,
-    Skills,
+    Skills { words: Option<String> },
     Agents,
-    Context,
+    Context(Listed),
     Compact,
-    Unload { skill: String },
+    Unload { skill: Option<String> },
+    Kit { kits: Option<Vec<String>> },
     Model { name: Option<String> },
     Resume { thread: Option<String> },
     Fork,
@@ -45,13 +48,14 @@ pub(super) enum Command {
 }
 
 /// Each command, its argument, and what it does.
-pub(super) const COMMANDS: [(&str, &str, &str); 12] = [
+pub(super) const COMMANDS: [(&str, &str, &str); 13] = [
     ("/help", "", "show this list"),
-    ("/skills", "", "list the skills, and which are loaded"),
+    ("/skills", "[WORDS]", "list the skills, and which are loaded, or search them"),
     ("/agents", "", "list the sub-agents that are defined"),
-    ("/context", "", "show what fills the model's context window"),
+    ("/context", "[tools]", "show what fills the model's context window, or each tool"),
     ("/compact", "", "summarise the conversation now; loaded skills stay"),
-    ("/unload", "SKILL", "take a skill out of the conversation"),
+    ("/unload", "[SKILL]", "say which skills are loaded, or take one out of the conversation"),
+    ("/kit", "[NAME…|off]", "list the kits, or show the model only the skills of some"),
     ("/model", "[NAME]", "show the model, or switch to another: PROVIDER:NAME or offline"),
     ("/resume", "[THREAD]", "list the threads, or continue another one"),
     ("/fork", "", "continue in a copy of this thread"),
@@ -59,6 +63,13 @@ pub(super) const COMMANDS: [(&str, &str, &str); 12] = [
     ("/new", "", "start a new thread"),
     ("/quit", "", "leave; the thread is kept"),
 ];
+
+/// The commands with an argument that Tab completes.
+pub(super) fn with_known_arguments(conversation: &Conversation) -> Vec<String> {
+    let unload = unload::names(conversation).into_iter().map(|skill| format!("/unload {skill}"));
+    let kit = kit::choices(conversation).into_iter().map(|kit| format!("/kit {kit}"));
+    unload.chain(kit).chain(["/context tools".to_owned()]).collect()
+}
 
 /// What the chat does after a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,19 +86,25 @@ pub(super) enum Next {
 pub(super) async fn execute(conversation: &mut Conversation, command: Command) -> Result<Next> {
     match command {
         Command::Help => conversation.lines(&help::lines())?,
-        Command::Skills => {
-            let (rows, advice) = skills::rows(conversation);
+        Command::Skills { words } => {
+            let (rows, advice) = skills::rows(conversation, words.as_deref());
             conversation.list(&rows)?;
             conversation.lines(&advice)?;
         }
         Command::Agents => agents::show(conversation)?,
-        Command::Context => {
-            let (rows, sum) = context::rows(conversation).await?;
-            conversation.list(&rows)?;
-            conversation.lines(&[sum])?;
-        }
+        Command::Context(listed) => context::show(conversation, listed).await?,
         Command::Compact => compact::compact(conversation).await?,
-        Command::Unload { skill } => unload::unload(conversation, &skill).await?,
+        Command::Unload { skill: None } => note(conversation, unload::loaded(conversation))?,
+        Command::Unload { skill: Some(skill) } => unload::unload(conversation, &skill).await?,
+        Command::Kit { kits: None } => {
+            let (rows, line) = kit::rows(conversation);
+            conversation.list(&rows)?;
+            conversation.lines(&[line])?;
+        }
+        Command::Kit { kits: Some(kits) } => {
+            kit::choose(conversation, &kits)?;
+            return Ok(Next::Reopen);
+        }
         Command::Model { name: None } => model::show(conversation)?,
         Command::Model { name: Some(name) } => {
             model::switch(conversation, &name)?;

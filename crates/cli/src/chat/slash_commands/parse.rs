@@ -2,6 +2,7 @@
 
 use prowess_permission::nearest::nearest;
 
+use super::context::Listed;
 use super::{COMMANDS, Command};
 
 /// A line that a person typed.
@@ -32,22 +33,25 @@ impl Line {
         };
         match name {
             "help" => alone(Command::Help),
-            "skills" => alone(Command::Skills),
+            "skills" => Self::Command(Command::Skills { words: optional() }),
             "agents" => alone(Command::Agents),
-            "context" => alone(Command::Context),
+            "context" => match rest {
+                "" => Self::Command(Command::Context(Listed::Parts)),
+                "tools" => Self::Command(Command::Context(Listed::Tools)),
+                _ => Self::Wrong("/context takes no argument except `tools`".to_owned()),
+            },
             "compact" => alone(Command::Compact),
             "fork" => alone(Command::Fork),
             "new" => alone(Command::New),
             "quit" | "exit" => alone(Command::Quit),
+            "kit" => {
+                let kits = optional().map(|kits| kits.split_whitespace().map(str::to_owned).collect());
+                Self::Command(Command::Kit { kits })
+            }
             "model" => Self::Command(Command::Model { name: optional() }),
             "resume" => Self::Command(Command::Resume { thread: optional() }),
             "export" => Self::Command(Command::Export { file: optional() }),
-            "unload" => match optional() {
-                Some(skill) => Self::Command(Command::Unload { skill }),
-                None => {
-                    Self::Wrong("/unload needs the name of a loaded skill; /skills lists them".to_owned())
-                }
-            },
+            "unload" => Self::Command(Command::Unload { skill: optional() }),
             name if skills.iter().any(|skill| skill == name) => Self::Message(text.to_owned()),
             // A path, for one, is something to conversation about.
             name if name.contains('/') => Self::Message(text.to_owned()),
@@ -84,8 +88,13 @@ mod tests {
             Line::Command(Command::Model { name: Some("openai:x".to_owned()) })
         );
         assert_eq!(parse("/resume"), Line::Command(Command::Resume { thread: None }));
-        assert!(matches!(parse("/context now"), Line::Wrong(why) if why == "/context takes no argument"));
-        assert!(matches!(parse("/unload"), Line::Wrong(_)));
+        assert_eq!(parse("/context"), Line::Command(Command::Context(Listed::Parts)));
+        assert_eq!(parse("/context  tools "), Line::Command(Command::Context(Listed::Tools)));
+        assert!(matches!(parse("/context now"), Line::Wrong(why) if why.ends_with("except `tools`")));
+        assert!(matches!(parse("/compact now"), Line::Wrong(why) if why == "/compact takes no argument"));
+        assert_eq!(parse("/unload"), Line::Command(Command::Unload { skill: None }));
+        let words = Some("sea charts".to_owned());
+        assert_eq!(parse("/skills  sea charts"), Line::Command(Command::Skills { words }));
         assert!(matches!(parse("/contxt"), Line::Wrong(why) if why.ends_with("did you mean /context?")));
         assert!(
             matches!(parse("/csv-reprot"), Line::Wrong(why) if why.ends_with("did you mean /csv-report?"))
@@ -95,9 +104,8 @@ mod tests {
 
     #[test]
     fn every_command_is_understood() {
-        for (command, after, _) in COMMANDS {
-            let line = format!("{command} {}", if after == "SKILL" { "x" } else { "" });
-            assert!(matches!(parse(&line), Line::Command(_)), "{line}");
+        for (command, ..) in COMMANDS {
+            assert!(matches!(parse(command), Line::Command(_)), "{command}");
         }
     }
 }

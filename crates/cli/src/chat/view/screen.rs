@@ -204,6 +204,8 @@ impl<W: Write + Send> View for ScreenView<W> {
                 self.end_text();
                 self.done.extend(folded(&styled(context(event), Style::Faint), self.size.0));
             }
+            // The rows of `/context` say the same.
+            ChatEvent::Window { .. } => {}
             ChatEvent::Note { text } => self.line("·", Style::Faint, &printable(text), ""),
             ChatEvent::Thread { model, .. } => self.model = Some(model.clone()),
             // The call waits until the person replies.
@@ -286,7 +288,7 @@ fn context(event: &ChatEvent) -> String {
         told.push_str(" tokens");
     }
     if *skills > 0 {
-        let tokens = describe::tokens(*skill_tokens as u64);
+        let tokens = describe::tokens(*skill_tokens);
         told.push_str(&format!(" · {} ({tokens})", count(*skills, "skill")));
     }
     if let Some(cost) = cost {

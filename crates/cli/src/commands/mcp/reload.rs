@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use prowess_catalog::Catalog;
+use prowess_catalog::{Catalog, ScanOptions};
 use prowess_mcp::LiveSkills;
 use prowess_permission::{Permissions, Policy, RuleSource};
 
@@ -57,7 +57,7 @@ impl SkillReloader {
                         "cannot look for skills, so none are served until this is fixed: {error}"
                     );
                 }
-                Catalog::empty()
+                known.refreshed(&[], &ScanOptions::default())
             }
         }
     }

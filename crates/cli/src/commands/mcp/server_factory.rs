@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use prowess_catalog::Catalog;
 use prowess_mcp::{AddressedArtifacts, LiveSkills, SkillServer};
 use prowess_permission::Permissions;
+use prowess_skills::embeddings::Embeddings;
 use prowess_skills::{RunSetup, SessionOptions, SkillSession};
 use prowess_workspace::{ArtifactStore, Artifacts, Scope};
 
@@ -17,6 +18,8 @@ pub(super) struct ServerFactory {
     pub(super) options: SessionOptions,
     pub(super) permissions: Permissions,
     pub(super) runs: Option<RunSetup>,
+    /// Searches skills by meaning.
+    pub(super) embeddings: Option<Arc<Embeddings>>,
     /// The artifact scope that all clients share; without it, each client has its own.
     pub(super) wider: Option<Scope>,
     pub(super) artifacts: Option<Artifacts>,
@@ -32,8 +35,10 @@ impl ServerFactory {
         match &*example {
             Some(session) if session.engine().catalog_view().catalog().is_same(&catalog) => session.clone(),
             _ => {
-                let session = SkillSession::builder(catalog).permissions(self.permissions.clone());
-                example.insert(session.build().await).clone()
+                let mut options = SessionOptions::default();
+                options.modes = self.options.modes.clone();
+                let session = SkillSession::builder(catalog).options(options);
+                example.insert(session.permissions(self.permissions.clone()).build().await).clone()
             }
         }
     }
@@ -44,6 +49,7 @@ impl ServerFactory {
         let mut session = SkillSession::builder(catalog.clone())
             .options(self.options.clone())
             .permissions(self.permissions.clone())
+            .embeddings(self.embeddings.clone())
             .sibling(&self.shared_session(catalog).await);
         // Without a scope nothing is saved.
         let artifacts = self.artifacts.as_ref().and_then(|artifacts| {

@@ -69,3 +69,61 @@ fn each_compaction_is_counted_by_itself() {
     world.output(&["chat", "--resume", "last", "third"]);
     assert_eq!(compacted(), [2], "and not all that were summarised so far");
 }
+
+/// The text of the history file of the only thread that has one.
+fn history(world: &World) -> String {
+    let mut directories = vec![world.path("home")];
+    let mut found = Vec::new();
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap().flatten() {
+            let path = entry.path();
+            let is_history = path.parent().is_some_and(|parent| parent.ends_with("conversation_history"));
+            match entry.file_type().unwrap() {
+                kind if kind.is_dir() => directories.push(path),
+                kind if kind.is_file() && is_history => found.push(path),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(found.len(), 1, "{found:?}");
+    std::fs::read_to_string(&found[0]).unwrap()
+}
+
+#[test]
+fn a_compaction_does_not_bring_removed_skills_back() {
+    // What takes the text of the skill away, and whether the text is still there.
+    let unload: fn(&World, &FakeModel) = |world, _| {
+        world.run(&["chat", "--resume", "last", "/unload tides"]);
+    };
+    let deny: fn(&World, &FakeModel) = |world, model| {
+        configure(world, &model.url(), "[permission.skill]\n\"tides\" = \"deny\"\n");
+    };
+    for (what, remove, is_removed) in [
+        ("loaded", (|_, _| {}) as fn(&World, &FakeModel), false),
+        ("unloaded", unload, true),
+        ("denied", deny, true),
+    ] {
+        let model = FakeModel::start(vec![
+            Answer::call("skill_load", json!({"skill": "tides"})),
+            Answer::text("Loaded."),
+            Answer::text("Went on."),
+            summary(),
+        ]);
+        let world = world(&model);
+        world.run(&["chat", "--yes", "the first request"]);
+        remove(&world, &model);
+        world.run(&["chat", "--yes", "--resume", "last", "the second request"]);
+        let compacted = world.run(&["chat", "--resume", "last", "/compact"]);
+        assert!(compacted.contains("messages summarised"), "{what}: {compacted}");
+        let requests = model.requests();
+        assert!(all(&requests[1]).contains("Run scripts/tides.sh."), "{what}: it was loaded");
+        let (asked, history) = (all(requests.last().unwrap()), history(&world));
+        for text in [&asked, &history] {
+            assert_eq!(text.contains("Run scripts/tides.sh."), !is_removed, "{what}: {text}");
+            for said in ["the first request", "skill_load", "Loaded.", "the second request"] {
+                assert!(text.contains(said), "{what}: {said}: {text}");
+            }
+        }
+        assert_eq!(history.matches("Human: the first request").count(), 1, "{what}: {history}");
+    }
+}

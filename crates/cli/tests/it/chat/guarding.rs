@@ -95,7 +95,7 @@ touch kept; ls /ws/skills"#;
         assert!(output.status.success(), "{}", world.told(&output));
     }
     let requests = model.requests();
-    let system = |number: usize| requests[number]["messages"][0]["content"].to_string();
+    let system = |number: usize| all(&requests[number]);
     let first = "at /own with 1 files, home /tmp/home with 0, path /usr/local/bin:/usr/bin:/bin";
     assert!(system(2).contains(first), "a second hook finds what the first one kept: {}", system(2));
     for part in ["python [] node []", "reads of the skill"] {

@@ -28,6 +28,8 @@ fn a_megabyte_in_one_line_is_shown_and_the_program_goes_on() {
     let model =
         FakeModel::start(vec![Answer::text(&("x".repeat(1 << 20) + " end")), Answer::text("Here again.")]);
     let world = world(&model);
+    let config = std::fs::read_to_string(world.path(CONFIG)).unwrap();
+    world.file(CONFIG, &config.replace("context_window = 100000", "context_window = 1000000"));
     let pty = begun(&world, &[], 80, 24);
     pty.type_line("talk");
     pty.wait_for("x end");

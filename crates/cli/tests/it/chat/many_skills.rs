@@ -61,9 +61,40 @@ fn a_small_window_and_the_configuration_make_the_overview_shorter() {
         world.file(&format!("home/.prowess/skills/task-{number}/SKILL.md"), &manifest);
     }
     world.run(&["chat", "go"]);
-    configure(&world, &model.url(), "[skills]\noverview_budget = 200\n");
+    configure(&world, &model.url(), "[skills.overview]\nbudget = 200\n");
     world.run(&["chat", "go"]);
     let requests = model.requests();
     assert!(system(&requests[0]).contains("- **task-39**: Does the task"), "{}", system(&requests[0]));
     assert!(system(&requests[1]).contains("User (41): task-0, task-1,"), "{}", system(&requests[1]));
+}
+
+/// Skills that match a message are named at its end, once, and only if they match it well.
+#[test]
+fn skills_that_match_a_message_are_suggested_once() {
+    let note = "These skills may fit the request:";
+    let told = |settings: &str, lines: &[&str]| {
+        let model = FakeModel::start(lines.iter().map(|_| Answer::text("Yes.")).collect());
+        let world = crowded(&model);
+        configure(&world, &model.url(), settings);
+        for (at, line) in lines.iter().enumerate() {
+            let resumed: &[&str] = if at == 0 { &[] } else { &["--resume", "last"] };
+            world.run(&[&["chat"], resumed, &[*line]].concat());
+        }
+        model.requests().iter().map(last).collect::<Vec<_>>()
+    };
+    let said = told("", &["the sails of my boat are torn", "thanks, go on", "my torn sails!", "hello there"]);
+    assert!(
+        said[0].contains(&format!("{note}\\n- **mend-canvas**: Repairs torn sails of a boat")),
+        "{said:?}"
+    );
+    assert!(said[1..].iter().all(|said| !said.contains(note)), "{said:?}");
+    for settings in [
+        "suggestions = 0",
+        "mode.mend-canvas = \"manual\"",
+        "mode.mend-canvas = \"off\"",
+        "kits = [\"k\"]\nkit.k = [\"task-*\"]",
+    ] {
+        let said = told(&format!("[skills]\n{settings}\n"), &["the sails of my boat are torn"]);
+        assert!(!said[0].contains("mend-canvas"), "{settings}: {said:?}");
+    }
 }

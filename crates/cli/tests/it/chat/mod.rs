@@ -9,6 +9,7 @@ mod compacting;
 mod configured;
 mod copying;
 mod costs;
+mod counting;
 mod denied;
 mod dialects;
 mod evicted;
@@ -24,6 +25,7 @@ mod levels;
 mod limits;
 mod long_conversation;
 mod many_skills;
+mod modes;
 mod narrow;
 mod one_tree;
 mod other_project;
@@ -31,6 +33,7 @@ mod own_artifacts;
 mod paths;
 mod patience;
 mod pipes;
+mod prefix;
 mod reaching;
 mod rejecting;
 mod reloading;
@@ -41,6 +44,7 @@ mod secrets;
 mod servers;
 mod session;
 mod skill_models;
+mod small_window;
 mod stopping;
 mod sub_agents;
 mod tools;
@@ -130,6 +134,21 @@ fn all(request: &Value) -> String {
     request["messages"].to_string()
 }
 
+/// Whether a request asks for a summary. Only the agent's own requests have tools.
+fn is_summary(request: &Value) -> bool {
+    request["tools"].as_array().is_none_or(Vec::is_empty)
+}
+
+/// One process for each line: all that it told on both streams.
+fn said(world: &World, lines: &[String]) -> Vec<String> {
+    let mut told = Vec::new();
+    for line in lines {
+        let resumed: &[&str] = if told.is_empty() { &[] } else { &["--resume", "last"] };
+        told.push(world.run(&[&["chat", "--yes", "--trust-project"], resumed, &[line]].concat()));
+    }
+    told
+}
+
 /// What is shown, without what is different every time: paths, names of threads, times, tokens.
 fn stable(world: &World, text: &str) -> String {
     let mut text = text.replace(&*world.path("").to_string_lossy(), "[WORLD]/");
@@ -138,13 +157,14 @@ fn stable(world: &World, text: &str) -> String {
         (r"\d+\.\d s\b", "[TIME]"),
         (r#""duration_ms":\d+"#, r#""duration_ms":[TIME]"#),
         (r"process \d+", "process [PID]"),
+        (r#"nonce="[0-9a-f]{16}""#, r#"nonce="[NONCE]""#),
         (r"workspaces/[0-9a-f]+\s*[0-9a-f]*/ws", "workspaces/[NAME]/ws"),
         (r", [\d.]+k? now", ", [N] now"),
-        (r"(skills?) \([\d.]+k?\)", "$1 ([N])"),
+        (r"\(\d[\d.]*k?\)", "([N])"),
         (r"[\d.]+k? of ([\d.]+k) tokens", "[N] of $1 tokens"),
         (r"\b[\d.]+k? tokens", "[N] tokens"),
         (r"\b\d+ %", "[N] %"),
-        (r"(?m)^(  [a-z ]+?) +[\d.]+k?(  |$)", "$1  [N]$2"),
+        (r"(?m)^(  [A-Za-z _]+?) +[\d.]+k?(  |$)", "$1  [N]$2"),
     ] {
         text = regex::Regex::new(pattern).unwrap().replace_all(&text, instead).into_owned();
     }

@@ -29,7 +29,7 @@ fn everything_can_be_read_in_40_columns() {
     for (line, then) in [
         ("/help", "completes"),
         ("/skills", "a-name"),
-        ("/context", "of 100k"),
+        ("/context", "free"),
         ("/resume", "enough"),
         ("/nothing", "lists the commands"),
     ] {

@@ -90,7 +90,11 @@ fn a_project_that_changes_meanwhile_is_dropped() {
     let said = model.requests()[2].to_string();
     assert!(!said.contains("evil"), "{said}");
     let system = model.requests()[2]["messages"][0].to_string();
-    assert!(!system.contains("Builds kites") && !system.contains("Do it."), "{system}");
+    assert!(!system.contains("Builds kites"), "{system}");
+    assert!(
+        !said.contains("Do it.") && said.contains("Skill 'kites' was unloaded: it is no longer available."),
+        "{said}"
+    );
     world.stdout(&["trust", "--yes"]);
     pty.type_line("and now?");
     pty.wait_for("It is back.");

@@ -2,11 +2,6 @@
 
 use super::*;
 
-/// Whether a request asks for a summary. Only the agent's own requests have tools.
-fn is_summary(request: &Value) -> bool {
-    request["tools"].as_array().is_none_or(Vec::is_empty)
-}
-
 /// An answer of a server that does not say what it counted.
 fn uncounted(text: &str) -> Answer {
     Answer::text(text).usage(0, 0)
@@ -28,16 +23,6 @@ fn within(world: &World, model: &FakeModel, window: usize, more: &str) {
         "[model]\nname = \"fake:m\"\ncontext_window = {window}\n[provider.fake]\napi = \"openai\"\nbase_url = \"{url}\"\n{more}"
     );
     world.file(CONFIG, &text);
-}
-
-/// One process for each line: all that it told on both streams.
-fn said(world: &World, lines: &[String]) -> Vec<String> {
-    let mut told = Vec::new();
-    for line in lines {
-        let resumed: &[&str] = if told.is_empty() { &[] } else { &["--resume", "last"] };
-        told.push(world.run(&[&["chat", "--yes", "--trust-project"], resumed, &[line]].concat()));
-    }
-    told
 }
 
 /// The tokens of the prompt and the tools of a chat, as prowess counts.
@@ -66,8 +51,12 @@ fn a_message_that_is_longer_than_the_window_is_not_sent() {
     within(&world, &model, window, "");
     let told = said(&world, &["hello".to_owned(), long(window + 1_000, "x"), "again".to_owned()]);
     let longest = &told[1];
-    assert!(longest.contains("the message alone has about"), "{longest}");
-    assert!(longest.contains("your message ") && longest.contains("Send a shorter message"), "{longest}");
+    assert!(longest.contains("does not fit into the model's context window"), "{longest}");
+    assert!(
+        longest.contains("the largest parts are your message (")
+            && longest.contains("Send a shorter message"),
+        "{longest}"
+    );
     // The long message is summarised once it is no longer the current one.
     assert!(told[2].contains("summarised") && told[2].contains("Two."), "{}", told[2]);
     let requests = model.requests();
@@ -102,7 +91,7 @@ fn a_compaction_that_frees_too_little_is_not_made_and_is_told_once() {
         "{told:?}"
     );
     assert!(
-        told[0].contains("loaded skills") && told[0].contains("`/unload NAME` takes a skill out"),
+        told[0].contains("the text of skill `tides`") && told[0].contains("`/unload tides` frees about"),
         "{}",
         told[0]
     );
@@ -192,9 +181,9 @@ fn triggers_and_keep_can_be_set() {
 #[test]
 fn truncation_of_arguments_can_be_set() {
     for (settings, is_cut) in [
-        ("truncate_max_length = 100\ntruncate_text = \"[cut]\"", true),
-        ("truncate_max_length = 100\ntruncate_arguments = \"off\"", false),
-        ("truncate_max_length = 1000", false),
+        ("truncate_arguments = \"on\"\ntruncate_max_length = 100\ntruncate_text = \"[cut]\"", true),
+        ("truncate_max_length = 100", false),
+        ("truncate_arguments = \"on\"\ntruncate_max_length = 1000", false),
     ] {
         let content = "w".repeat(500);
         let model = FakeModel::start(vec![

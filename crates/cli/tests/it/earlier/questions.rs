@@ -112,10 +112,12 @@ fn events(output: &std::process::Output, kind: &str) -> Vec<Value> {
     all.filter(|event| event["type"] == kind).collect()
 }
 
-/// The last message that the model was sent.
+/// What the model was sent since its last response.
 fn last(model: &FakeModel) -> String {
     let request = model.requests().pop().unwrap();
-    request["messages"].as_array().unwrap().last().unwrap()["content"].to_string()
+    let messages = request["messages"].as_array().unwrap();
+    let new = messages.iter().rev().take_while(|message| message["role"] != "assistant");
+    new.map(|message| message["content"].to_string()).collect()
 }
 
 /// How often the command ran: each time it leaves a line in a workspace.
@@ -139,8 +141,8 @@ fn about_a_skill() {
         title: "load the tides",
         rules: SKILLS_ASKED.to_owned(),
         shown: &["tides", "/tmp/prowess-earlier/home/.prowess/skills/tides"],
-        told: "Skill 'tides' is loaded",
-        made: |earlier| usize::from(earlier.said("load the tides").contains("Skill 'tides' is loaded")),
+        told: "Look up the tide",
+        made: |earlier| usize::from(earlier.said("load the tides").contains("Look up the tide")),
         ..Waiting::default()
     }
     .is_answered();
@@ -151,7 +153,7 @@ fn a_skill_that_is_allowed_is_in_sight_with_its_documents() {
     let earlier = Earlier::of_0_1();
     let model = earlier.model(vec![Answer::text("Done.")], SKILLS_ASKED);
     earlier.stdout(&["chat", "--resume", &earlier.thread("load the tides"), "--yes"]);
-    let prompt = model.requests()[0]["messages"][0]["content"].to_string();
+    let prompt = model.requests()[0]["messages"].to_string();
     assert!(
         prompt.contains("Look up the tide") && prompt.contains("At Dover it is high at noon."),
         "{prompt}"
@@ -281,7 +283,7 @@ fn beside_a_load_that_is_done() {
         pty.wait_for("allow it?");
         pty.type_line(answer);
         pty.wait_for("Done.");
-        let prompt = model.requests()[0]["messages"][0]["content"].to_string();
+        let prompt = model.requests()[0]["messages"].to_string();
         assert!(prompt.contains("Look up the tide") && prompt.contains("At Dover"), "{answer}: {prompt}");
     }
 }

@@ -31,12 +31,12 @@ const RESTING: [&str; 6] = [
     "always",
 ];
 
-/// The system message of a request.
+/// All that a request says, with the system message.
 fn prompt(model: &FakeModel, request: usize) -> String {
-    model.requests()[request]["messages"][0]["content"].to_string()
+    model.requests()[request]["messages"].to_string()
 }
 
-/// All that a request says besides.
+/// All that a request says besides the system message.
 fn conversation(model: &FakeModel, request: usize) -> String {
     let messages = model.requests()[request]["messages"].as_array().unwrap()[1..].to_vec();
     json!(messages).to_string()
