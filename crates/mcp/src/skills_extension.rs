@@ -6,7 +6,7 @@ use std::sync::Arc;
 use prowess_catalog::contents::{ContentFile, ContentLimits, Contents, FileError};
 use prowess_catalog::overview::SkillMode;
 use prowess_catalog::skill::MANIFEST;
-use prowess_catalog::{CatalogView, Code, Diagnostic, Digest, Skill, SkillEntry};
+use prowess_catalog::{Code, Diagnostic, Digest, Skill, SkillEntry};
 use prowess_permission::quote_name;
 use prowess_skills::SkillSession;
 use prowess_skills::owner::FileOwner;
@@ -58,8 +58,11 @@ struct ListedFile {
 /// specification or the extension's limits.
 pub(crate) struct Publication<'a> {
     session: &'a SkillSession,
-    /// Sorted by name.
+    /// The listed skills by name, then those that are not listed.
     skills: Vec<ServedSkill>,
+    /// How many are listed. A client would offer them to its model, so skills whose mode leaves them to people are not. Their
+    /// files can be read, except for their SKILL.md: a person who starts such a skill needs them.
+    listed: usize,
     paths: HashMap<String, usize>,
     /// The directories of skills that this client may not see.
     hidden: Vec<String>,
@@ -80,20 +83,15 @@ pub(crate) struct ServedFile {
     pub(crate) path: String,
 }
 
-/// The skills that a client may know, without those whose mode leaves them to people: a client would offer them to its model.
-fn served_view(session: &SkillSession) -> CatalogView {
-    let (view, modes) = (session.engine().catalog_view(), &session.options().modes);
-    if modes.is_empty() {
-        return view;
-    }
-    view.filtered(|entry| modes.of(entry.skill.name.as_str()) != SkillMode::Manual)
-}
-
 impl<'a> Publication<'a> {
     pub(crate) fn of(session: &'a SkillSession) -> Self {
-        let view = served_view(session);
-        let entries: Vec<_> =
+        let (view, modes) = (session.engine().catalog_view(), &session.options().modes);
+        let mut entries: Vec<_> =
             view.entries().iter().filter(|entry| breach(entry.diagnostics()).is_none()).collect();
+        let is_unlisted = |entry: &&Arc<SkillEntry>| modes.of(entry.skill.name.as_str()) == SkillMode::Manual;
+        // This keeps the order by name.
+        entries.sort_by_key(is_unlisted);
+        let listed = entries.partition_point(|entry| !is_unlisted(entry));
         let directory =
             |entry: &SkillEntry| entry.skill.location.directory().trim_end_matches('/').to_owned();
         let by_directory: HashMap<String, &SkillEntry> =
@@ -110,12 +108,12 @@ impl<'a> Publication<'a> {
             .map(|entry| ServedSkill { path: path_of(entry, &by_directory), entry: Arc::clone(entry) })
             .collect();
         let paths = skills.iter().enumerate().map(|(at, skill)| (skill.path.clone(), at)).collect();
-        Self { session, skills, paths, hidden }
+        Self { session, skills, listed, paths, hidden }
     }
 
     /// The skills that are not served, and why. This reads the file lists of all skills.
     pub(crate) fn unserved(&self) -> Vec<Unserved> {
-        let view = served_view(self.session);
+        let view = self.session.engine().catalog_view();
         let breaching = view.entries().iter().filter_map(|entry| {
             let why = breach(entry.diagnostics())?.to_string();
             Some(Unserved { name: entry.skill.name.to_string(), why })
@@ -153,7 +151,7 @@ impl<'a> Publication<'a> {
     pub(crate) fn get(&self, address: &str) -> Result<Value, ErrorData> {
         let unknown = || ErrorData::invalid_params(format!("No skill is served at {address}"), None);
         let file = self.find(address).filter(|file| file.path == MANIFEST).ok_or_else(unknown)?;
-        let at = self.paths.get(&file.skill_path).ok_or_else(unknown)?;
+        let at = self.paths.get(&file.skill_path).filter(|at| **at < self.listed).ok_or_else(unknown)?;
         let skill = self.entry_or_warn(&self.skills[*at]).ok_or_else(unknown)?;
         Ok(json!({"resultType": "complete", "skill": skill, "ttlMs": TTL_MS, "cacheScope": "private"}))
     }
@@ -215,7 +213,9 @@ impl<'a> Publication<'a> {
     pub(crate) fn file(&self, address: &str) -> Result<ServedFile, ErrorData> {
         let unknown = || ErrorData::invalid_params(format!("No file is served at {address}"), None);
         let wanted = self.find(address).ok_or_else(unknown)?;
-        let at = self.paths.get(&wanted.skill_path).ok_or_else(unknown)?;
+        // The text of an unlisted skill comes with the prompt that a person chose. Its other files are read after that.
+        let is_served = |at: &&usize| **at < self.listed || wanted.path != MANIFEST;
+        let at = self.paths.get(&wanted.skill_path).filter(is_served).ok_or_else(unknown)?;
         let contents = self.contents(&self.skills[*at]).map_err(|_| unknown())?;
         let is_listed = contents.files.iter().any(|file| file.path == wanted.path);
         is_listed.then_some(wanted).ok_or_else(unknown)
@@ -246,12 +246,12 @@ impl<'a> Publication<'a> {
                     )
                 };
                 let after = cursor.strip_prefix(AFTER).ok_or_else(no_page)?;
-                self.skills.partition_point(|skill| skill.entry.skill.name.as_str() <= after)
+                self.skills[..self.listed].partition_point(|skill| skill.entry.skill.name.as_str() <= after)
             }
         };
-        let end = self.skills.len().min(start + PAGE_SKILLS);
+        let end = self.listed.min(start + PAGE_SKILLS);
         let page = &self.skills[start..end];
-        let last = page.last().filter(|_| end < self.skills.len());
+        let last = page.last().filter(|_| end < self.listed);
         Ok((page, last.map(|skill| format!("{AFTER}{}", skill.entry.skill.name))))
     }
 

@@ -131,7 +131,8 @@ impl Rule {
             // Rules of earlier versions write names without backslashes. They still ask and deny.
             let matches_unescaped = || subject.unescaped().is_some_and(|before| self.pattern.matches(before));
             return self.pattern.matches(subject.text)
-                || (self.decision != Decision::Allow && matches_unescaped());
+                || (self.decision != Decision::Allow && matches_unescaped())
+                || (*kind == Kind::SKILL && self.restricts_other_case(subject));
         }
         let own = std::slice::from_ref(&self.pattern);
         let patterns = if self.paths.is_empty() { own } else { &self.paths };
@@ -146,6 +147,13 @@ impl Rule {
             }
             Strength::Usual => patterns.iter().any(|pattern| pattern.matches(subject.text)),
         }
+    }
+
+    /// Whether it restricts a skill whose name differs only in letter case: a skill takes the place of such a skill.
+    fn restricts_other_case(&self, subject: &Subject<'_>) -> bool {
+        let has_case =
+            subject.folded() != subject.text || self.pattern.as_str().chars().any(char::is_uppercase);
+        self.decision != Decision::Allow && has_case && self.pattern.to_lowercase().matches(subject.folded())
     }
 
     /// Whether it was written in code for a path in a backend.

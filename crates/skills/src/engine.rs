@@ -248,6 +248,11 @@ impl SkillEngine {
         self.0.cache.lock().outdated.contains(nonce)
     }
 
+    /// Notes that the file of this text has changed since it was read.
+    pub(crate) fn note_outdated(&self, nonce: &str) {
+        self.0.cache.lock().outdated.insert(nonce.to_owned());
+    }
+
     /// Caches new texts, and forgets texts that are not loaded in `state`.
     pub(crate) fn cache_texts(&self, state: &SkillState, texts: impl IntoIterator<Item = Arc<FramedText>>) {
         let mut cache = self.0.cache.lock();

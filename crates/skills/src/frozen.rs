@@ -100,25 +100,35 @@ impl Listing {
         Self(skills)
     }
 
+    /// Whether a skill of this listing is not in `now`, or is another one there.
+    fn has_lost(&self, now: &Self) -> bool {
+        let identity =
+            |skill: &[u8; SKILL]| <[u8; IDENTITY]>::try_from(&skill[..IDENTITY]).unwrap_or_default();
+        // Both are in order.
+        let mut later = now.0.iter().map(identity).peekable();
+        !self.0.iter().map(identity).all(|skill| {
+            while later.next_if(|other| *other < skill).is_some() {}
+            later.peek() == Some(&skill)
+        })
+    }
+
     fn get(&self, identity: &[u8]) -> Option<&[u8; SKILL]> {
         let at = self.0.binary_search_by(|skill| skill[..IDENTITY].cmp(identity)).ok()?;
         Some(&self.0[at])
     }
 
-    /// How `entries`, whose listing is `now`, differ from this listing.
+    /// How `entries`, whose listing is `now`, differ from this listing, if they do.
     fn difference<'a>(
         &self,
         now: &Self,
         entries: impl Iterator<Item = &'a SkillEntry>,
         secret: &Secret,
-    ) -> ListingDifference {
+    ) -> Option<ListingDifference> {
         if self == now {
-            return ListingDifference::default();
+            return None;
         }
-        let mut difference = ListingDifference {
-            has_lost: self.0.iter().any(|skill| now.get(&skill[..IDENTITY]).is_none()),
-            ..ListingDifference::default()
-        };
+        let mut difference =
+            ListingDifference { has_lost: self.has_lost(now), ..ListingDifference::default() };
         for entry in entries {
             let skill = checksums(entry, secret);
             let changed = match self.get(&skill[..IDENTITY]) {
@@ -128,7 +138,7 @@ impl Listing {
             };
             changed.push(entry.skill.name.to_string());
         }
-        difference
+        Some(difference)
     }
 }
 
@@ -188,7 +198,7 @@ impl SkillView {
     pub fn may_use(&self, frozen: &FrozenPrompt) -> bool {
         frozen.made_with == self.made_with()
             && frozen.offered.iter().all(|name| self.may_list(name))
-            && !self.difference(&frozen.listing).has_lost
+            && !frozen.listing.has_lost(&self.current_listing())
     }
 
     /// Whether a prompt that was frozen earlier lists exactly the skills of now.
@@ -213,8 +223,8 @@ impl SkillView {
         self.visible().view.get(name).is_some_and(|entry| has_manual || self.visible().is_for_models(entry))
     }
 
-    /// How the skills differ from those of a listing.
-    pub(crate) fn difference(&self, from: &Listing) -> ListingDifference {
+    /// How the skills differ from those of a listing, if they do.
+    pub(crate) fn difference(&self, from: &Listing) -> Option<ListingDifference> {
         let now = self.current_listing();
         from.difference(&now, self.engine().listed(self.visible()), self.engine().secret())
     }

@@ -134,9 +134,8 @@ impl SkillView {
     pub fn open_to_read(&self, name: &str) -> Operation<(Arc<SkillEntry>, Option<SkillText>)> {
         let (view, name) = (self.clone(), name.to_owned());
         Operation::new(self.engine(), |io| async move {
-            let may_read = |entry: &&Arc<SkillEntry>| !view.visible().is_manual_by_mode(entry);
-            let Some(entry) = view.visible().view.get(&name).filter(may_read) else {
-                let readable = view.visible().view.entries().iter().filter(may_read);
+            let Some(entry) = view.visible().view.get(&name) else {
+                let readable = view.visible().view.entries().iter();
                 let available = readable.map(|entry| entry.skill.name.as_str().to_owned()).collect();
                 let (search, dialect) = (view.search_tool(), view.engine().options().dialect);
                 return Err(SkillError::NotFound { name, available, search, dialect });

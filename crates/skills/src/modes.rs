@@ -79,7 +79,7 @@ impl Kit {
 
     /// Whether the kit has the skill with this name.
     pub fn has(&self, name: &str) -> bool {
-        self.lists.iter().all(|patterns| patterns.iter().any(|pattern| pattern.matches(name)))
+        self.lists.iter().all(|patterns| patterns.iter().any(|pattern| names(pattern, name)))
     }
 }
 
@@ -127,7 +127,7 @@ impl SkillModes {
 
     /// Whether the skill with this name has its mode by its name, and not by a pattern.
     pub(crate) fn is_exact(&self, name: &str) -> bool {
-        self.modes.iter().any(|(pattern, _)| pattern.only_subject().is_some() && pattern.matches(name))
+        self.modes.iter().any(|(pattern, _)| pattern.only_subject().is_some() && names(pattern, name))
     }
 
     /// Whether all skills have [`SkillMode::Auto`].
@@ -146,10 +146,16 @@ impl SkillModes {
 
     /// The mode that the patterns give to a name. If two are equally long, the less visible mode wins.
     fn own_mode(&self, name: &str) -> Option<SkillMode> {
-        let matching = self.modes.iter().filter(|(pattern, _)| pattern.matches(name));
+        let matching = self.modes.iter().filter(|(pattern, _)| names(pattern, name));
         let best = matching.max_by_key(|(pattern, mode)| {
             (pattern.only_subject().is_some(), pattern.as_str().chars().count(), std::cmp::Reverse(*mode))
         });
         best.map(|(_, mode)| *mode)
     }
+}
+
+/// Whether a pattern names a skill. A skill takes the place of one whose name differs only in letter case, so `deploy` also
+/// names `Deploy`.
+fn names(pattern: &Pattern, name: &str) -> bool {
+    pattern.matches(name) || (name.chars().any(char::is_uppercase) && pattern.matches(&name.to_lowercase()))
 }

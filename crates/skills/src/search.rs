@@ -1,6 +1,7 @@
 //! Searches the skills for a model.
 
 use prowess_catalog::SearchHit;
+use prowess_catalog::overview::short_line;
 use prowess_catalog::untrusted::code_text;
 use serde_json::json;
 
@@ -12,8 +13,12 @@ use crate::view::SkillView;
 const DEFAULT_HITS: usize = 10;
 /// The most skills that an answer lists.
 const MAX_HITS: usize = 50;
-/// The most bytes of an answer, except for its first skill.
+/// The most bytes of an answer.
 const MAX_ANSWER_BYTES: usize = 24 * 1024;
+/// The most bytes that one skill may take. Of a longer one, only the start of its description is shown.
+const MAX_HIT_BYTES: usize = 6 * 1024;
+/// How many characters of its description.
+const SHORT_HIT_CHARS: usize = 300;
 
 impl SkillView {
     /// The skills that match a query, best first: those of the overview, also if the overview has no room for them.
@@ -45,15 +50,18 @@ impl SkillView {
         query: &str,
         limit: Option<usize>,
     ) -> SkillAnswer {
-        let may_load = |name: &str| self.visible_to_model(name).is_ok();
+        let may_load = |name: &str| self.found_by_model(name).is_some();
         hits.retain(|hit| may_load(hit.entry.skill.name.as_str()));
         let found = hits.len();
         hits.truncate(limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS));
         let mut lines = Vec::new();
         let mut room = MAX_ANSWER_BYTES;
         for hit in &hits {
-            let line = self.overview_of_entries(std::iter::once(&*hit.entry));
-            if line.len() > room && !lines.is_empty() {
+            let mut line = self.overview_of_entries(std::iter::once(&*hit.entry));
+            if line.len() > MAX_HIT_BYTES {
+                line = short_line(&hit.entry, SHORT_HIT_CHARS);
+            }
+            if line.len() > room {
                 break;
             }
             room = room.saturating_sub(line.len());

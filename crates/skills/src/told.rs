@@ -188,7 +188,7 @@ impl SkillView {
     /// Skills that an earlier note named, and that are no longer available.
     fn gone_news(&self, told: &Told, delta: &mut ToldDelta) -> Option<String> {
         let named = [&told.offered, &told.suggested, &told.described].into_iter().flatten();
-        let gone: BTreeSet<&String> = named.filter(|name| self.visible_to_model(name).is_err()).collect();
+        let gone: BTreeSet<&String> = named.filter(|name| self.found_by_model(name).is_none()).collect();
         delta.gone = gone.iter().map(|name| (*name).clone()).collect();
         let names: Vec<String> = gone.into_iter().map(|name| format!("'{}'", code_text(name))).collect();
         (!names.is_empty()).then(|| format!("No longer available: {}.", names.join(", ")))
@@ -207,11 +207,13 @@ impl SkillView {
 
     /// Skills that are new or changed since the prompt was frozen, or since the model was told last.
     fn listing_news(&self, told: &Told, frozen: &FrozenPrompt, delta: &mut ToldDelta) -> Vec<String> {
-        let difference = self.difference(told.listing.as_ref().unwrap_or(&frozen.listing));
-        if difference.added.is_empty() && difference.changed.is_empty() {
+        let Some(difference) = self.difference(told.listing.as_ref().unwrap_or(&frozen.listing)) else {
             return Vec::new();
-        }
+        };
         delta.listing = Some(Listing::clone(&self.current_listing()));
+        // A message describes only some new skills, and the names of the others are not kept.
+        let lost = (difference.has_lost && delta.gone.is_empty())
+            .then(|| "Some skills that an earlier note counted are no longer available.".to_owned());
         let told_now = |names: &[String]| names.iter().take(MAX_DESCRIBED).cloned().collect::<Vec<_>>();
         delta.described = [told_now(&difference.added), told_now(&difference.changed)].concat();
         let added = self.described("New skills:", difference.added.iter().map(String::as_str));
@@ -219,7 +221,7 @@ impl SkillView {
             "The descriptions of these skills have changed:",
             difference.changed.iter().map(String::as_str),
         );
-        added.into_iter().chain(changed).collect()
+        added.into_iter().chain(changed).chain(lost).collect()
     }
 
     /// The names of skills that match a request well, best first. It searches the index, which may have to be built first.
@@ -238,7 +240,7 @@ impl SkillView {
     /// Skills that match a request and that were not suggested before.
     fn suggestions(&self, told: &Told, matching: &[String], delta: &mut ToldDelta) -> Option<String> {
         let is_new = |name: &&String| {
-            self.visible_to_model(name).is_ok()
+            self.found_by_model(name).is_some()
                 && self.state().get(name).is_none()
                 && !told.suggested.contains(name.as_str())
         };
@@ -250,7 +252,7 @@ impl SkillView {
     /// A line for each of these skills that the model may load, with a title; `None` if there is none.
     fn described<'a>(&self, title: &str, names: impl Iterator<Item = &'a str>) -> Option<String> {
         let entries: Vec<Arc<SkillEntry>> =
-            names.filter_map(|name| self.visible_to_model(name).ok()).collect();
+            names.filter_map(|name| self.found_by_model(name).cloned()).collect();
         if entries.is_empty() {
             return None;
         }
@@ -281,7 +283,9 @@ fn unloaded_notice(name: &str, why: UnloadReason) -> String {
             format!("Skill '{name}' was unloaded by the user. Its instructions no longer apply.")
         }
         UnloadReason::Expired => {
-            format!("Skill '{name}' was unloaded, because skills stay loaded only for a limited time here.")
+            format!(
+                "Skill '{name}' was unloaded: skills stay loaded only for a short time here. Load it again if you need it."
+            )
         }
         UnloadReason::Budget | UnloadReason::Evicted => {
             format!("Skill '{name}' was unloaded, because too many skills were loaded.")

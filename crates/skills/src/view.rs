@@ -11,6 +11,7 @@ use crate::engine::SkillEngine;
 use crate::error::SkillError;
 use crate::event::{Stale, Staleness};
 use crate::frozen::FrozenPrompt;
+use crate::operation::Operation;
 use crate::state::SkillState;
 use crate::visibility::VisibleSkills;
 
@@ -77,7 +78,7 @@ impl SkillView {
         let may_load = |entry: &SkillEntry| {
             let is_offered =
                 offered.get(entry.skill.name.as_str()).is_some_and(|found| std::ptr::eq(&**found, entry));
-            is_offered && self.visible_to_model(entry.skill.name.as_str()).is_ok()
+            is_offered && self.found_by_model(entry.skill.name.as_str()).is_some()
         };
         offered.catalog().view(may_load)
     }
@@ -102,12 +103,40 @@ impl SkillView {
         self.state.from_servers().into_keys().map(str::to_owned).collect()
     }
 
-    /// The skill called `name`, if the model may load it, or a person has loaded it.
-    pub(crate) fn visible_to_model(&self, name: &str) -> Result<Arc<SkillEntry>, SkillError> {
-        match self.visible.view.get(name) {
-            Some(entry) if self.visible.is_for_models(entry) || self.state.get(name).is_some() => {
-                Ok(Arc::clone(entry))
+    /// Notes which loaded skills have changed since they were loaded. An engine that was made after the change does not know
+    /// that.
+    pub fn note_changed(&self) -> Operation<()> {
+        let view = self.clone();
+        Operation::new(self.engine(), |io| async move {
+            for skill in view.state.loaded().iter().filter(|skill| skill.from.is_none()) {
+                let entry = view.visible.view.get(&skill.name);
+                let Some(entry) = entry.filter(|entry| entry.skill.location == skill.location) else {
+                    continue;
+                };
+                match io.text(entry).await {
+                    Ok(text) if text.digest != skill.digest => view.engine.note_outdated(&skill.nonce),
+                    Err(SkillError::WrongFeed) => return Err(SkillError::WrongFeed),
+                    // A skill that cannot be read fails when it is needed.
+                    _ => {}
+                }
             }
+            Ok(())
+        })
+    }
+
+    /// The skill called `name`, if the model may load it, or a person has loaded it.
+    pub(crate) fn found_by_model(&self, name: &str) -> Option<&Arc<SkillEntry>> {
+        let is_found =
+            |entry: &&Arc<SkillEntry>| self.visible.is_for_models(entry) || self.state.get(name).is_some();
+        self.visible.view.get(name).filter(is_found)
+    }
+
+    /// The same, or why not. The error lists names, so it takes time with many skills.
+    pub(crate) fn visible_to_model(&self, name: &str) -> Result<Arc<SkillEntry>, SkillError> {
+        if let Some(entry) = self.found_by_model(name) {
+            return Ok(Arc::clone(entry));
+        }
+        match self.visible.view.get(name) {
             Some(entry)
                 if self.engine.options().manual == ManualSkills::Marked
                     && !self.visible.is_manual_by_mode(entry) =>

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prowess_base::tokens::estimate_tokens;
+use prowess_base::tokens::{estimate_tokens, quarter_tokens};
 
 use super::OverviewOptions;
 use super::line::{
@@ -15,11 +15,9 @@ use crate::resource::ResourceCounts;
 use crate::untrusted::prompt_line;
 
 /// The most groups that are counted one by one.
-const MAX_GROUPS: usize = 100;
+const MAX_GROUPS: usize = 250;
 /// The fewest skills that make a group of their own.
 const SMALL_GROUP: usize = 2;
-/// The characters of a token, as [`estimate_tokens`] counts them.
-const TOKEN: usize = 4;
 
 /// How many tokens an overview may take.
 ///
@@ -59,8 +57,9 @@ impl<'a> OverviewBudget<'a> {
         Self { tokens, search }
     }
 
-    fn characters(&self) -> usize {
-        self.tokens.saturating_mul(TOKEN)
+    /// The budget in quarters of a token.
+    fn quarters(&self) -> usize {
+        self.tokens.saturating_mul(4)
     }
 }
 
@@ -124,7 +123,7 @@ pub(super) fn fitted(
     // Rendering thousands of skills in full only to see that they do not fit would take milliseconds.
     let least = |entry: &SkillEntry| (entry.skill.description.len() / 4).min(MAX_DESCRIPTION_CHARS);
     let least: usize = ordered.described().map(least).sum();
-    let full = (least <= budget.characters() && overview.has_short_names())
+    let full = (least <= budget.quarters() && overview.has_short_names())
         .then(|| whole(ordered, options, resources));
     full.filter(|text| overview.fits(text)).map_or_else(|| overview.shorter(), Fitted::from)
 }
@@ -155,14 +154,14 @@ impl<'a> Overview<'a> {
         if pinned.is_empty() && full.is_empty() && others.is_empty() {
             return None;
         }
-        if total(&pinned) + total(&full) + total(&others) <= self.budget.characters() {
+        if total(&pinned) + total(&full) + total(&others) <= self.budget.quarters() {
             let text = format!("{}\n\n{}", text(&full, &others), self.end(None));
             if self.fits(&text) {
                 return Some(text);
             }
         }
         let end = format!("\n\n{}", self.end(Some(self.shortened_note())));
-        let room = self.budget.characters().checked_sub(end.chars().count() + total(&pinned))?;
+        let room = self.budget.quarters().checked_sub(quarter_tokens(&end) + total(&pinned))?;
         let least = least(&others);
         shorten(&mut full, room.checked_sub(least)?)?;
         let is_full_whole = !full.iter().any(Line::is_cut);
@@ -186,7 +185,7 @@ impl<'a> Overview<'a> {
 
     /// Whether the names of the skills that are shown by name only take at most half of the budget.
     fn has_short_names(&self) -> bool {
-        let mut room = self.budget.characters() / 2;
+        let mut room = self.budget.quarters() / 2;
         self.ordered.named.iter().all(|entry| {
             let left = room.checked_sub(name_length(entry, self.options));
             room = left.unwrap_or(0);
@@ -203,8 +202,8 @@ impl<'a> Overview<'a> {
             self.budget.search
         );
         let all = names_by_root(self.ordered.all(), self.options);
-        let used = all.chars().count() + note.chars().count();
-        let room = self.budget.characters().checked_sub(used)?;
+        let used = quarter_tokens(&all) + quarter_tokens(&note);
+        let room = self.budget.quarters().checked_sub(used)?;
         // The name of a skill with a line moves from the list of names to its line.
         let freed = |entry: &SkillEntry| name_length(entry, self.options);
         let mut lines = self.lines(&self.ordered.pinned);
@@ -261,27 +260,46 @@ impl<'a> Overview<'a> {
         let rest: Vec<&SkillEntry> = self.ordered.rest.iter().chain(&self.ordered.named).copied().collect();
         let groups = groups(&rest);
         let groups = &groups[..groups.len().min(MAX_GROUPS)];
-        let length = |groups: &[(&str, usize)]| self.counted("", rest.len(), groups).chars().count();
+        let length = |groups: &[(&str, usize)]| quarter_tokens(&self.counted("", rest.len(), groups));
         let beside_groups = (room + length(&[])).saturating_sub(length(groups));
-        beside_groups.max((self.budget.characters() / 2).saturating_sub(used)).min(room)
+        beside_groups.max((self.budget.quarters() / 2).saturating_sub(used)).min(room)
     }
 
-    /// The pinned skills in so many characters. Descriptions give way before skills do.
+    /// The pinned skills in so many quarters of a token. Those that a pattern pinned give way before those that were pinned by
+    /// name.
     fn pinned_within(&self, room: usize) -> Pinned<'a> {
         let all: &'a [&'a SkillEntry] = &self.ordered.pinned;
-        let mut lines = self.lines(all);
+        let lines = self.lines(all);
         if total(&lines) <= room {
             return Pinned { lines, ..Pinned::default() };
         }
+        let is_exact = |entry: &&&SkillEntry| self.options.exact.contains(entry.skill.name.as_str());
+        let (exact, others) = all.split_at(all.iter().take_while(is_exact).count());
+        let first = self.lines(exact);
+        let note = quarter_tokens(&self.left_out_note()) + 1;
+        match room.checked_sub(total(&first) + note) {
+            Some(left) if !others.is_empty() => {
+                let mut squeezed = self.squeezed(others, left + note);
+                squeezed.lines.splice(0..0, first);
+                squeezed
+            }
+            _ => self.squeezed(all, room),
+        }
+    }
+
+    /// These pinned skills, which have no room with whole descriptions. Descriptions give way before skills do.
+    fn squeezed(&self, all: &'a [&'a SkillEntry], room: usize) -> Pinned<'a> {
+        let mut lines = self.lines(all);
         let note = self.shortened_note();
-        if shorten(&mut lines, room.saturating_sub(note.chars().count() + 1)).is_some() {
+        if shorten(&mut lines, room.saturating_sub(quarter_tokens(&note) + 1)).is_some() {
             let shortened = lines.iter().filter(|line| line.is_cut()).count();
             let pinned = PinnedRoom { shortened, ..PinnedRoom::default() };
             return Pinned { lines, note: Some(note), pinned, by_name: &[] };
         }
         let note = self.left_out_note();
-        let room = room.saturating_sub(note.chars().count() + 1);
-        let length = |names: usize| names_by_root(all[..names].iter().copied(), self.options).chars().count();
+        let room = room.saturating_sub(quarter_tokens(&note) + 1);
+        let length =
+            |names: usize| quarter_tokens(&names_by_root(all[..names].iter().copied(), self.options));
         let (mut named, mut too_many) = (0, all.len() + 1);
         while too_many - named > 1 {
             let middle = named.midpoint(too_many);
@@ -359,8 +377,8 @@ impl<'a> Overview<'a> {
     /// The characters for lines beside the number of the other skills.
     fn room_beside_count(&self) -> usize {
         // With a line before it, the number has two line breaks and another word.
-        let least = self.counted("", self.ordered.all().count(), &[]).chars().count() + "\n\nmore ".len();
-        self.budget.characters().saturating_sub(least)
+        let least = quarter_tokens(&self.counted("", self.ordered.all().count(), &[])) + "\n\nmore ".len();
+        self.budget.quarters().saturating_sub(least)
     }
 
     /// The lines of skills, with whole descriptions.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use prowess_base::text::cut;
+use prowess_base::tokens::quarter_tokens;
 
 use super::order::Ordered;
 use super::{Activation, OverviewOptions, full_description, list};
@@ -13,13 +14,20 @@ use crate::untrusted::{emphasised, prompt_line};
 /// The fewest characters of a description that say something.
 pub(super) const SHORTEST: usize = 40;
 
+/// The quarters of a token that a wide character takes.
+const WIDEST: usize = 4;
+
 /// The line of a skill, in parts.
 pub(super) struct Line {
     head: String,
     description: String,
     tail: String,
-    /// The characters that it has without its description.
+    /// The length without its description, in quarters of a token.
     fixed: usize,
+    /// The length of its description, in quarters of a token.
+    whole: usize,
+    /// The most quarters of a token that one of its characters takes.
+    widest: usize,
     /// The characters of its description.
     characters: usize,
     /// The most characters of its description that are shown.
@@ -42,8 +50,10 @@ impl Line {
         }
         let mut description = String::new();
         prompt_line(&full_description(entry), &mut description);
-        let fixed = head.chars().count() + tail.chars().count() + 1;
-        Self { fixed, characters: description.chars().count(), head, description, tail, most: usize::MAX }
+        let fixed = quarter_tokens(&head) + quarter_tokens(&tail) + 1;
+        let (whole, characters) = (quarter_tokens(&description), description.chars().count());
+        let widest = if whole > characters { WIDEST } else { 1 };
+        Self { fixed, whole, widest, characters, head, description, tail, most: usize::MAX }
     }
 
     /// Whether its description is shown in part only.
@@ -51,37 +61,37 @@ impl Line {
         self.characters > self.most
     }
 
-    /// The characters that it has as it is shown.
+    /// Its length as it is shown, in quarters of a token.
     fn length(&self) -> usize {
         self.length_with(self.most)
     }
 
-    /// The characters that it has with a description of at most this many characters. A cut description ends with one more
-    /// character.
+    /// The most quarters of a token that it has with a description of at most this many characters. A cut description ends
+    /// with one more character.
     pub(super) fn length_with(&self, most: usize) -> usize {
-        self.fixed + self.characters.min(most.saturating_add(1))
+        self.fixed + self.whole.min(most.saturating_mul(self.widest).saturating_add(1))
     }
 }
 
-/// The characters of all lines.
+/// The length of all lines, in quarters of a token.
 pub(super) fn total(lines: &[Line]) -> usize {
     lines.iter().map(Line::length).sum()
 }
 
-/// The characters of all lines with the shortest descriptions.
+/// The same with the shortest descriptions.
 pub(super) fn least(lines: &[Line]) -> usize {
     lines.iter().map(|line| line.length_with(SHORTEST)).sum()
 }
 
-/// Cuts the descriptions, all to the same length, so that the lines have room in so many characters. `None` if they have
-/// no room with the shortest descriptions.
+/// Cuts the descriptions, all to the same number of characters, so that the lines have room in so many quarters of a token.
+/// `None` if they have no room with the shortest descriptions.
 pub(super) fn shorten(lines: &mut [Line], room: usize) -> Option<()> {
     let most = longest(lines, room)?;
     lines.iter_mut().for_each(|line| line.most = most);
     Some(())
 }
 
-/// The greatest length of descriptions with which lines have room in so many characters.
+/// The most characters of descriptions with which lines have room in so many quarters of a token.
 fn longest(lines: &[Line], room: usize) -> Option<usize> {
     let needed = |most: usize| lines.iter().map(|line| line.length_with(most)).sum::<usize>();
     if needed(SHORTEST) > room {
@@ -130,9 +140,9 @@ pub(super) fn names_by_root<'a>(
     text
 }
 
-/// The characters that a name takes in a list of names.
+/// The quarters of a token that a name takes in a list of names.
 pub(super) fn name_length(entry: &SkillEntry, options: &OverviewOptions<'_>) -> usize {
-    marked_name(entry, options).chars().count() + 2
+    quarter_tokens(&marked_name(entry, options)) + 2
 }
 
 /// The list without a budget: all skills in full, then those that are shown by name.

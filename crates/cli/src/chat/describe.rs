@@ -164,6 +164,19 @@ pub(super) fn tokens(tokens: u64) -> String {
     }
 }
 
+/// Why a skill was unloaded, unless the model or the person did it.
+pub(super) fn unload_reason(reason: &Value) -> Option<&'static str> {
+    Some(match reason.as_str()? {
+        "evicted" => "another skill needed its place",
+        "expired" => "its lifetime ended",
+        "budget" => "there was no room for it",
+        "gone" => "it is gone, or hidden from the model now",
+        "changed" => "its text changed",
+        "summarised" => "its text was summarised",
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use prowess_skills::RunSummary;

@@ -12,6 +12,8 @@ use super::input_display::InputDisplay;
 use super::questions::{self, QuestionReply};
 use super::watch::{stopped, watched};
 use super::{describe, model, window_notice};
+use crate::config::ModelName;
+use crate::terminal::printable;
 
 /// Who approves calls that need approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,6 +209,9 @@ impl Conversation {
         if let Some(text) = advice.or(rejected) {
             self.show(&ChatEvent::Note { text })?;
         }
+        if outcome == TurnOutcome::Responded && self.thread.state().spent().total().total() == 0 {
+            self.tell_uncounted()?;
+        }
         let loaded = SkillsState::of(self.thread.states()).map_or(0, |state| state.loaded().len());
         let cost = self.agents.config.settings.prices()?.cost(self.thread.state().spent());
         let has_prices = !self.agents.config.settings.price.is_empty();
@@ -219,6 +224,22 @@ impl Conversation {
         })?;
         self.watch.lock().view.rest()?;
         Ok(TurnEnd::Ended(outcome))
+    }
+}
+
+impl Conversation {
+    /// Says that limits cannot be kept, because the provider does not report tokens.
+    fn tell_uncounted(&mut self) -> Result<()> {
+        let settings = &self.agents.config.settings;
+        let limits = &settings.limits;
+        let set = [("limits.tokens", limits.tokens.is_some()), ("limits.cost", limits.cost.is_some())];
+        let set: Vec<&str> = set.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| *name).collect();
+        if set.is_empty() || settings.model.name == ModelName::Offline {
+            return Ok(());
+        }
+        let model = printable(&settings.model.name.to_string());
+        let text = format!("{model} does not report tokens, so prowess cannot keep {}", set.join(" and "));
+        self.show(&ChatEvent::Note { text })
     }
 }
 

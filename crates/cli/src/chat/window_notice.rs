@@ -27,8 +27,8 @@ pub(super) fn text(notice: &SummarisationNotice) -> String {
     match notice {
         SummarisationNotice::Full(used) => full(used),
         SummarisationNotice::Learned { model, window } => format!(
-            "{} reads fewer tokens than expected: this thread now keeps its requests below {}; `/new` starts one without \
-             this limit",
+            "{} reads fewer tokens than expected: this thread now keeps its requests below {}; for other threads, set \
+             {CONTEXT_WINDOW} = {window}",
             printable(model),
             tokens(*window)
         ),

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use prowess_catalog::{SearchHit, SkillEntry, Trust};
 use serde_json::json;
@@ -34,6 +34,9 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
+    if options.words.iter().all(|word| word.trim().is_empty()) {
+        bail!("write what to search for, such as: prowess search \"make a chart\"");
+    }
     let skills = options.root_args.discover()?;
     let visible_skills = ChatSkills::of_or_warn(&skills, Some(&options.kits))?;
     let seen =
@@ -67,7 +70,9 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     } else if best.is_empty() && !kits.is_empty() {
         writeln!(terminal, "No skill in the kits in use ({kits}) matches these words.")?;
     } else if best.is_empty() {
-        writeln!(terminal, "No skill matches these words. `prowess list` shows all skills.")?;
+        let is_foreign = options.words.iter().any(|word| !word.is_ascii());
+        let advice = if is_foreign { " Most skills are in English: try English words." } else { "" };
+        writeln!(terminal, "No skill matches these words.{advice} `prowess list` shows all skills.")?;
     } else {
         let rows: Vec<Vec<String>> = best
             .iter()

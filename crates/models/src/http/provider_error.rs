@@ -35,6 +35,11 @@ impl ProviderError {
         let message = ["message", "detail", "msg", "error_description"].iter().find_map(|key| {
             inner.get(key).filter(|value| !value.is_null()).map(|value| match value {
                 Value::String(text) => text.clone(),
+                // Other fields can quote the request, which must not be taken for the server's words.
+                Value::Array(problems) if problems.iter().any(|problem| problem.get("msg").is_some()) => {
+                    let said = problems.iter().filter_map(|problem| problem.get("msg")?.as_str());
+                    said.collect::<Vec<_>>().join("; ")
+                }
                 other => other.to_string(),
             })
         });
@@ -89,7 +94,7 @@ impl ProviderError {
         let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
         let status = self.status.map(|status| status.as_u16());
         let may_be_about_content = matches!(status, None | Some(400 | 413 | 422 | 500));
-        if is(TOO_LONG_CODES) || (may_be_about_content && says(TOO_LONG)) {
+        if is(TOO_LONG_CODES) || (may_be_about_content && says(TOO_LONG) && !says(TOO_FAST)) {
             return (ModelErrorKind::ContextTooLong, false);
         }
         // A key without access to a model gives 403.
@@ -190,6 +195,9 @@ const TOO_LONG: &[&str] = &[
     "reduce the length of the",
 ];
 
+/// How providers say that there were too many requests. Bedrock writes "Too many tokens, please wait before trying again."
+const TOO_FAST: &[&str] = &["please wait", "trying again", "rate limit", "throttl", "per minute", "per day"];
+
 /// The fields of errors that have the context window: llama.cpp.
 const WINDOW_FIELDS: &[&str] = &["n_ctx"];
 
@@ -197,8 +205,15 @@ const WINDOW_FIELDS: &[&str] = &["n_ctx"];
 const TOKENS_FIELDS: &[&str] = &["n_prompt_tokens"];
 
 /// The words before the tokens of the request in a message, without those of the longest response.
-const BEFORE_TOKENS: &[&str] =
-    &["messages resulted in ", "you passed ", "prompt is too long: ", "request (", "input token count ("];
+const BEFORE_TOKENS: &[&str] = &[
+    "messages resulted in ",
+    "you passed ",
+    "your request has ",
+    "prompt is too long: ",
+    "exceed context limit: ",
+    "request (",
+    "input token count (",
+];
 
 /// The words after the tokens of the messages in OpenAI's message, if it also counts the longest response.
 const IN_MESSAGES: &str = " in the messages";
@@ -312,6 +327,8 @@ mod tests {
                 Refused,
             ),
             (429, r#"{"error": {"message": "context window"}}"#, RateLimited),
+            (500, r#"{"message": "Too many tokens, please wait before trying again."}"#, Overloaded),
+            (400, r#"{"error": {"message": "too many tokens in the input"}}"#, ContextTooLong),
             (500, "", Overloaded),
             (503, "<html><head><title> Try\nlater </title></head></html>", Overloaded),
             (529, r#"{"type": "error", "error": {"type": "overloaded_error", "message": "x"}}"#, Overloaded),

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prowess_base::hex;
 use prowess_base::private_files::Room;
@@ -14,8 +14,8 @@ use crate::files::on_blocking_thread;
 
 /// How many texts one request has.
 pub(super) const BATCH: usize = 64;
-/// After how many requests the vectors are stored, so that an interrupted search does not lose all of them.
-const STORE_AFTER: usize = 16;
+/// How often the vectors are stored while they are made, so that a process that ends soon does not lose them.
+const STORE_EVERY: Duration = Duration::from_secs(2);
 /// How much the directory keeps: the vectors of a few models.
 const ROOM: Room = Room::new(4, 256 * 1024 * 1024).unused_for(Duration::from_secs(30 * 24 * 60 * 60));
 /// How the name of a file begins. The rest is a digest of the model's name.
@@ -68,13 +68,15 @@ impl Embeddings {
         let mut missing = texts;
         missing.retain(|(digest, _)| vectors.get(digest).is_none() && seen.insert(*digest));
         let mut made = Ok(());
-        for (at, batch) in missing.chunks(BATCH).enumerate() {
+        let mut stored = Instant::now();
+        for batch in missing.chunks(BATCH) {
             made = self.add(vectors, batch).await;
             if made.is_err() {
                 break;
             }
-            if (at + 1) % STORE_AFTER == 0 {
+            if stored.elapsed() >= STORE_EVERY {
                 self.store(vectors, &used).await;
+                stored = Instant::now();
             }
         }
         if !missing.is_empty() && made != Err(Unfilled::OtherLength) {

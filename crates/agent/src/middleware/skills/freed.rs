@@ -10,6 +10,7 @@ use prowess_skills::options::UnloadedText;
 use prowess_skills::{SkillState, SkillView};
 
 use super::in_thread::ThreadSkills;
+use super::put_back::after;
 use super::state::{SkillsDelta, SkillsState};
 use crate::message::{Content, Message, ToolResult, UserPart};
 use crate::middleware::{MiddlewareContext, Sections};
@@ -76,15 +77,21 @@ impl ThreadSkills {
         index: usize,
         message: &Message,
     ) -> Option<Message> {
-        let view = self.at(context.states);
+        let mut view = self.at(context.states);
         if !removes_text(&view) {
             return None;
+        }
+        // A skill may be denied or gone since the last model call, and is only unloaded before the next one.
+        let gone = view.gone();
+        if !gone.is_empty() {
+            view = after(&view, &gone);
         }
         let freed = SkillsState::of(context.states).map(|state| &state.freed);
         let pending = LazyCell::new(|| freed.map(|freed| freed.pending(context, &view)).unwrap_or_default());
         let is_freed = |nonce: &str| {
+            // The text may have been loaded again and unloaded since it was stored.
             let stored = freed.and_then(|freed| freed.before.get(nonce));
-            stored.or_else(|| pending.get(nonce)).is_some_and(|before| index < *before)
+            stored.max(pending.get(nonce)).is_some_and(|before| index < *before)
         };
         let shorter = |text: &str| view.without_texts(text, &is_freed);
         let content = match &message.content {

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use prowess_skills::SkillView;
 use prowess_skills::frozen::FrozenPrompt;
 use prowess_skills::options::Prompt;
+use prowess_skills::told::Told;
 
 use super::in_thread::ThreadSkills;
 use super::state::{SkillsDelta, SkillsState};
@@ -93,6 +94,10 @@ impl ThreadSkills {
         let dropped = sections.changes.iter().filter_map(SkillsState::delta);
         let dropped: Vec<String> = dropped.map(|delta| delta.skill().to_owned()).collect();
         told.forget_unloaded(&dropped);
+        // A model that has read nothing yet does not know the skills that it inherited.
+        if context.thread_state.responses() == 0 {
+            told = Told::default();
+        }
         let cut = context.thread_state.cut();
         match known {
             Known::Stored => {}

@@ -15,7 +15,7 @@ use std::fmt::{self, Debug};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use async_trait::async_trait;
-use prowess_permission::Permissions;
+use prowess_permission::{NoAsker, Permissions};
 use prowess_skills::delta::UnloadReason;
 use prowess_skills::secret::Secret;
 use prowess_skills::{SkillDelta, SkillService, SkillSessionBuilder, SkillView};
@@ -139,8 +139,12 @@ impl MiddlewareFactory for Skills {
         if let Some(permissions) = self.permissions.clone() {
             builder = builder.default_permissions(permissions);
         }
+        let service = builder.build_service().await;
+        // Skills may have changed since another process or an earlier catalog loaded them.
+        let loaded = service.engine().at_shared(&state.state);
+        loaded.note_changed().drive(service.files(), &NoAsker).await;
         Ok(Arc::new(ThreadSkills {
-            service: builder.build_service().await,
+            service,
             models: self.models.clone(),
             forks: self.forks.clone(),
             secret: *secret.as_bytes(),

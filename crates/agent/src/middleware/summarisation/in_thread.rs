@@ -1,6 +1,6 @@
 //! Summarisation in a thread: when it is due, what it would free, and its steps.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -46,6 +46,8 @@ pub(super) struct ThreadSummarisation {
     pub(super) called: Mutex<Option<LastCall>>,
     /// Whether the thread has not yet learned from that call.
     is_unlearned: AtomicBool,
+    /// The most tokens of a request that the agent's own model answered, as far as this process knows.
+    answered: AtomicU64,
     /// The last request that the provider counted.
     pub(super) provider_count: Mutex<Option<ProviderCount>>,
     truncated: Option<TruncatedMessages>,
@@ -59,6 +61,7 @@ impl ThreadSummarisation {
             sizes: Sizes::default(),
             called: Mutex::default(),
             is_unlearned: AtomicBool::default(),
+            answered: AtomicU64::default(),
             provider_count: Mutex::default(),
             truncated,
         }
@@ -124,7 +127,7 @@ impl ThreadSummarisation {
     fn cut(&self, context: MiddlewareContext<'_>, keep: Keep) -> usize {
         let from = context.thread_state.cut();
         let seen: Vec<Arc<Message>> = shown(context, from..context.thread_state.messages().len()).collect();
-        let factor = factor(context, &*self.model(context));
+        let factor = factor(context, &**context.model);
         let fitting = |most: u64| {
             let (most, mut total) = (factor.undo(most), 0);
             let is_in = |message: &&Arc<Message>| {
@@ -215,7 +218,9 @@ impl ThreadSummarisation {
         let mut limits = model.limits();
         limits.context = Summarisation::window(context.states, model);
         let factor = factor(context, model);
-        let summarised = summary::summarise(model, limits, factor, context.thread, &earlier, &text).await;
+        let most = context.thread_state.tokens_left();
+        let summarised =
+            summary::summarise(model, limits, factor, most, context.thread, &earlier, &text).await;
         let (summary, spent) = summarised.map_err(|error| format!("no summary: {error}"))?;
         let size = history::size(&*self.settings.backends.at(context), &self.history(context)?).await;
         let size = size.map_err(|error| format!("the history cannot be read: {error}"))?;
@@ -363,8 +368,13 @@ impl Middleware for ThreadSummarisation {
             let changes = learned.iter().map(SummarisationDelta::action);
             return Ok(changes.chain([MiddlewareAction::Jump(Jump::Again)]).collect());
         }
-        // A request that is too long even after a compaction is not sent a third time. And no summary is made in vain.
         let responses = context.thread_state.responses();
+        let is_again = state(context)?.sent_again.is_some_and(|again| again + 1 == responses);
+        if !error.is_unsent && !is_again && self.fits_now(context, &error).await? {
+            let again = SummarisationDelta::SentAgain { responses }.action();
+            return Ok(vec![again, MiddlewareAction::Jump(Jump::Model(Vec::new()))]);
+        }
+        // A request that is too long even after a compaction is not sent a third time. And no summary is made in vain.
         let tokens = self.too_many(context, &error).await?;
         let is_retried = state(context)?.retried.is_some_and(|retried| retried + 1 == responses);
         if is_retried || self.stays_too_long(context).await? {
@@ -431,7 +441,13 @@ impl Middleware for ThreadSummarisation {
         }
         note(0);
         let response = next.call().await?;
-        note(TokenFactor::read(response.usage));
+        let reported = TokenFactor::read(response.usage);
+        note(reported);
+        if model.name() == context.model.name() {
+            // Without a report that can be true, the provider may count half of what we count.
+            let answered = if TokenFactor::may_be(reported, sent) { reported } else { sent / 2 };
+            self.answered.fetch_max(answered, Ordering::Relaxed);
+        }
         self.is_unlearned.store(true, Ordering::Relaxed);
         Ok(response)
     }
@@ -451,13 +467,31 @@ impl ThreadSummarisation {
         context: MiddlewareContext<'_>,
         error: &ModelError,
     ) -> Result<u64, MiddlewareError> {
-        let measured = self.measure(context).await?;
+        let called = self.called_model(context);
+        let measured = self.measure_for(context, &*called).await?;
         // A provider can name any number.
         let is_believed =
             |tokens: &u64| error.is_unsent || TokenFactor::of(*tokens, measured.counted).is_some();
         let named = error.tokens.filter(is_believed).unwrap_or_default();
-        let least = fit::most(self.limits(context)).map_or(0, |most| most.saturating_add(1));
+        let least = fit::most(Self::limits_of(context, &*called)).map_or(0, |most| most.saturating_add(1));
         Ok(measured.tokens.max(named).max(least))
+    }
+
+    /// Whether a rejected request fits with what the thread learned from the error: it goes to the own model now, or asks for
+    /// a shorter response.
+    async fn fits_now(
+        &self,
+        context: MiddlewareContext<'_>,
+        error: &ModelError,
+    ) -> Result<bool, MiddlewareError> {
+        let (limits, tokens) = (self.limits(context), self.measure(context).await?.tokens);
+        if error.model != context.model.name() {
+            return Ok(fits(limits, tokens));
+        }
+        // Only a request whose tokens the provider named can be known to fit.
+        let Some(tokens) = error.tokens.map(|named| named.max(tokens)) else { return Ok(false) };
+        let (output, window) = (limits.output.unwrap_or_default(), limits.context.unwrap_or_default());
+        Ok(fits(limits, tokens) && tokens.saturating_add(output) > window)
     }
 
     /// What an error teaches the thread about its model's window and tokenizer, as far as that is new.
@@ -466,17 +500,26 @@ impl ThreadSummarisation {
         context: MiddlewareContext<'_>,
         error: &ModelError,
     ) -> Result<Vec<SummarisationDelta>, MiddlewareError> {
-        let measured = self.measure(context).await?;
-        let model = self.model(context);
+        let model = self.called_model(context);
+        let measured = self.measure_for(context, &*model).await?;
         let (known_factor, name) = (known_factor(context, &*model), error.model.clone());
         let is_counted = known_factor.is_some() || context.thread_state.counted_by(&name).is_some();
         let (counted, estimated) = (is_counted.then_some(measured.tokens), measured.counted);
         let known = state(context)?.learned.get(&name).copied();
+        // A model that answered a longer request has a larger window, whatever an error says. It may quote any text.
+        let answered = context.thread_state.counted_by(&name).map_or(0, |(reported, _)| reported);
+        let is_own = name == context.model.name();
+        let answered = if is_own { answered.max(self.answered.load(Ordering::Relaxed)) } else { answered };
+        if error.window.unwrap_or(measured.tokens) < answered {
+            return Ok(Vec::new());
+        }
         let learned = LearnedWindow::from_error(error, counted, estimated, model.limits());
         let learned = learned.map(|learned| known.map_or(learned, |known| known.and(learned)));
         let learned = learned.filter(|learned| Some(*learned) != known);
-        // The request has more tokens than the window, so the provider counts at least this much for it.
-        let seen = error.tokens.or(error.window).and_then(|tokens| TokenFactor::of(tokens, estimated));
+        // Without the longest response, the request has at least this many tokens.
+        let output = model.limits().output.unwrap_or_default();
+        let least = || error.window.map(|window| window.saturating_sub(output));
+        let seen = error.tokens.or_else(least).and_then(|tokens| TokenFactor::of(tokens, estimated));
         let factor = seen.filter(|seen| *seen > known_factor.unwrap_or(TokenFactor::NONE));
         let learned = learned.map(|learned| SummarisationDelta::Learned { model: name.clone(), learned });
         let factor = factor.map(|factor| SummarisationDelta::Factor { model: name, factor });

@@ -70,15 +70,17 @@ pub(super) struct Measured {
 }
 
 impl ThreadSummarisation {
-    /// The model that is called next, as far as known: the last one that was called, or the agent's own.
-    pub(super) fn model(&self, context: MiddlewareContext<'_>) -> Arc<dyn Model> {
+    /// The model that was called last; the agent's own before the first call. A loaded skill or the definition of a
+    /// sub-agent can choose another model than the agent's own.
+    pub(super) fn called_model(&self, context: MiddlewareContext<'_>) -> Arc<dyn Model> {
         let called = self.called.lock().unwrap_or_else(PoisonError::into_inner);
         called.as_ref().map_or_else(|| Arc::clone(context.model), |called| Arc::clone(&called.model))
     }
 
-    /// The limits of the model that is called next, with what the thread learned.
+    /// The limits of the agent's own model, with what the thread learned. Only they decide that a turn cannot go on: a
+    /// request that is too long for another model goes to the own one.
     pub(super) fn limits(&self, context: MiddlewareContext<'_>) -> ModelLimits {
-        Self::limits_of(context, &*self.model(context))
+        Self::limits_of(context, &**context.model)
     }
 
     /// The limits of a model, with what the thread learned.
@@ -89,19 +91,30 @@ impl ThreadSummarisation {
         LearnedWindow::applied(learned, model.limits(), is_counted)
     }
 
-    /// How many tokens the model can read in one call.
+    /// How many tokens both the agent's own model and the one that was called last can read in one call. It decides when a
+    /// conversation is summarised.
     pub(super) fn room(&self, context: MiddlewareContext<'_>) -> Option<u64> {
-        trigger::room(self.limits(context))
+        let called = trigger::room(Self::limits_of(context, &*self.called_model(context)));
+        trigger::room(self.limits(context)).into_iter().chain(called).min()
     }
 
-    /// Measures the next request.
+    /// Measures the next request, for the agent's own model.
     pub(super) async fn measure(&self, context: MiddlewareContext<'_>) -> Result<Measured, MiddlewareError> {
+        self.measure_for(context, &**context.model).await
+    }
+
+    /// Measures the next request, for one model.
+    pub(super) async fn measure_for(
+        &self,
+        context: MiddlewareContext<'_>,
+        model: &dyn Model,
+    ) -> Result<Measured, MiddlewareError> {
         let made = next_request::make(context).await;
         let made = made.map_err(|error| MiddlewareError::new("count the next request", error))?;
         self.sizes.forget_old(made.request.messages.len());
         let counted = self.sizes.request(&**context.model, &made.request);
         let added = added(context, &made);
-        let tokens = self.tokens(context, &*self.model(context), counted, added);
+        let tokens = self.tokens(context, model, counted, added);
         Ok(Measured { made, counted, tokens })
     }
 
@@ -180,8 +193,8 @@ impl ThreadSummarisation {
         let mut measured = self.measure(context).await?;
         if measured.tokens >= limit {
             let (counted, tokens) = (measured.counted, measured.tokens);
-            let model = self.model(context);
-            let exact = self.counted_by_provider(&*model, &measured.made.request, counted, tokens).await;
+            let model = &**context.model;
+            let exact = self.counted_by_provider(model, &measured.made.request, counted, tokens).await;
             measured.tokens = exact.unwrap_or(tokens);
         }
         Ok(measured)
@@ -195,7 +208,7 @@ impl ThreadSummarisation {
     ) -> Result<WindowUse, MiddlewareError> {
         let made = next_request::make(context).await;
         let made = made.map_err(|error| MiddlewareError::new("count the next request", error))?;
-        let model = self.model(context);
+        let model = Arc::clone(context.model);
         let current: &[Arc<Message>] = context.thread_state.current_request();
         let used = WindowUse::count(&**context.model, &made, context.states, current, &self.sizes);
         let (counted, known) = (used.total(), known_factor(context, &*model));

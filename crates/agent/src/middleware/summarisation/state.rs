@@ -31,6 +31,8 @@ pub(super) struct SummarisationState {
     pub(super) factors: BTreeMap<String, TokenFactor>,
     /// How many responses the thread had when a compaction was decided because the provider rejected a request.
     pub(super) retried: Option<u64>,
+    /// The same when a rejected request was sent again without a compaction.
+    pub(super) sent_again: Option<u64>,
     decided: Option<DecidedCompaction>,
 }
 
@@ -95,6 +97,11 @@ pub(super) enum SummarisationDelta {
         /// How many responses the thread has.
         responses: u64,
     },
+    /// A rejected request is sent again as it is.
+    SentAgain {
+        /// How many responses the thread has.
+        responses: u64,
+    },
 }
 
 impl State for SummarisationState {
@@ -116,6 +123,7 @@ impl State for SummarisationState {
                 self.factors.insert(model, factor);
             }
             SummarisationDelta::Retried { responses } => self.retried = Some(responses),
+            SummarisationDelta::SentAgain { responses } => self.sent_again = Some(responses),
         }
     }
 }
@@ -188,7 +196,10 @@ mod tests {
         let learned = json!({"learned": {"model": "m", "learned": {"window": 7, "estimated": 8}}});
         let factor = json!({"factor": {"model": "m", "factor": 1120}});
         let retried = json!({"retried": {"responses": 3}});
-        for stored in [json!("wanted"), json!("dropped"), failed, decided, full, learned, factor, retried] {
+        let again = json!({"sent_again": {"responses": 3}});
+        for stored in
+            [json!("wanted"), json!("dropped"), failed, decided, full, learned, factor, retried, again]
+        {
             let delta: SummarisationDelta = serde_json::from_value(stored.clone()).unwrap();
             assert_eq!(delta.change().delta, stored);
         }

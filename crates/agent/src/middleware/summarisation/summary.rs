@@ -18,24 +18,44 @@ const DEFAULT_MAX_REQUEST: u64 = 170_000;
 /// The shortest limit of a request for a summary, in tokens. A model that cannot read this much cannot summarise.
 const MIN_REQUEST: u64 = 500;
 
-/// Summarises a text, starting from an earlier summary.
+/// The most model calls of one summary. A longer conversation needs a model with a larger window.
+const MAX_CALLS: usize = 32;
+/// A summary may have this many times the tokens that were asked for: prowess counts them, and not the provider.
+const TOO_LONG: u64 = 2;
+
+/// Summarises a text, starting from an earlier summary, with at most `most_spent` tokens.
 ///
 /// A text that is too long for one request is read in pieces, each with the summary of the pieces before it. So nothing is
-/// left out.
+/// left out. An earlier summary that leaves no room for them is read in pieces too.
 pub(super) async fn summarise(
     model: &dyn Model,
     limits: ModelLimits,
     factor: TokenFactor,
+    most_spent: Option<u64>,
     thread: &ThreadId,
     earlier: &str,
     text: &str,
 ) -> Result<(String, ModelUsage), ModelError> {
+    let failed = |problem: String| ModelError::new(model.name(), ModelErrorKind::Malformed, problem);
     let room = room(limits);
     // Half of what fits, because only the provider counts exactly.
     let mut most =
         room.map_or(DEFAULT_MAX_REQUEST, |room| factor.undo(room / 2).min(room / 2)).max(MIN_REQUEST);
-    let (mut summary, mut spent, mut rest) = (earlier.to_owned(), ModelUsage::default(), text);
+    let is_too_long = |summary: &str, most: u64| model.count_tokens(&prompt(summary, "")) > most / 2;
+    let joined = is_too_long(earlier, most).then(|| format!("{earlier}\n\n{text}"));
+    let (mut summary, mut rest) = match &joined {
+        Some(joined) => (String::new(), joined.as_str()),
+        None => (earlier.to_owned(), text),
+    };
+    let (mut spent, mut calls) = (ModelUsage::default(), 0);
     while !rest.is_empty() {
+        if calls == MAX_CALLS {
+            return Err(failed(format!("the conversation is too long for {MAX_CALLS} model calls")));
+        }
+        if most_spent.is_some_and(|most| spent.total().total() >= most) {
+            return Err(failed("the turn reached its limit of tokens".to_owned()));
+        }
+        calls += 1;
         let beside = model.count_tokens(&prompt(&summary, ""));
         let piece = piece(model, rest, most.saturating_sub(beside).max(most / 4));
         let mut request = ModelRequest::new([Message::user(prompt(&summary, piece))]);
@@ -61,8 +81,12 @@ pub(super) async fn summarise(
             Err(error) => return Err(error),
         }
         if summary.is_empty() {
-            let problem = "the summary is empty";
-            return Err(ModelError::new(model.name(), ModelErrorKind::Malformed, problem));
+            return Err(failed("the summary is empty".to_owned()));
+        }
+        let (tokens, asked) =
+            (factor.apply(model.count_tokens(&summary)), room.unwrap_or(DEFAULT_MAX_REQUEST) / 4);
+        if tokens > asked.max(MIN_REQUEST).saturating_mul(TOO_LONG) {
+            return Err(failed(format!("the summary has about {tokens} tokens, and {asked} were asked for")));
         }
     }
     Ok((summary, spent))

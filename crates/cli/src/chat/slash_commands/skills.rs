@@ -15,6 +15,8 @@ use crate::visibility::{ChatSkills, chosen_mode};
 
 /// The most skills that are listed.
 const MAX_ROWS: usize = 100;
+/// The most skills that a search lists. The best match must stay on the screen.
+const MAX_HITS: usize = 20;
 
 /// A row for each skill, or for each that matches some words, and lines about skills that have no row.
 pub(super) fn rows(conversation: &Conversation, words: Option<&str>) -> (Vec<String>, Vec<String>) {
@@ -25,7 +27,8 @@ pub(super) fn rows(conversation: &Conversation, words: Option<&str>) -> (Vec<Str
         Some(words) => visible_skills.view().search(words).into_iter().map(|hit| hit.entry).collect(),
         None => in_order(conversation, &visible_skills, |name| loaded.iter().any(|skill| skill.name == name)),
     };
-    for entry in listed.iter().take(MAX_ROWS) {
+    let most = if words.is_some() { MAX_HITS } else { MAX_ROWS };
+    for entry in listed.iter().take(most) {
         let name = entry.skill.name.as_str();
         let tokens = loaded.iter().find(|skill| skill.name == name).map(|skill| skill.tokens);
         let mark = visible_skills.visibility(entry).mark();
@@ -43,14 +46,17 @@ pub(super) fn rows(conversation: &Conversation, words: Option<&str>) -> (Vec<Str
         ));
     }
     let mut advice = Vec::new();
-    let more = with_commas(listed.len().saturating_sub(MAX_ROWS));
+    let more = with_commas(listed.len().saturating_sub(most));
     match words {
         Some(_) if listed.is_empty() => advice.push("No skill matches these words.".to_owned()),
-        Some(_) if listed.len() > MAX_ROWS => advice.push(format!("{more} more match: use more words")),
+        Some(_) if listed.len() > most => {
+            advice.push(format!("{more} more match less well; other words find other skills"));
+        }
         None if listed.len() > MAX_ROWS => advice.push(format!("{more} more: `/skills WORDS` searches them")),
         _ => {}
     }
     if words.is_some() {
+        advice.extend(visible_skills.hidden_lines().into_iter().filter(|_| listed.is_empty()));
         return (lines, advice);
     }
     if lines.is_empty() {

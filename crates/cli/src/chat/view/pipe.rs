@@ -52,7 +52,10 @@ impl<O: Write + Send, E: Write + Send> View for PipeView<O, E> {
                 }
             }
             ChatEvent::Loaded { skill, .. } => writeln!(self.err, "{} is loaded", printable(skill))?,
-            ChatEvent::Unloaded { skill, .. } => writeln!(self.err, "{} is unloaded", printable(skill))?,
+            ChatEvent::Unloaded { skill, reason } => {
+                let why = describe::unload_reason(reason).map(|why| format!(": {why}")).unwrap_or_default();
+                writeln!(self.err, "{} is unloaded{why}", printable(skill))?;
+            }
             ChatEvent::Compacted { messages } => {
                 writeln!(self.err, "{} summarised", count(*messages, "message"))?;
             }

@@ -192,8 +192,9 @@ impl<W: Write + Send> View for ScreenView<W> {
                 let tokens = format!("{} tokens", describe::tokens(*tokens as u64));
                 self.line("+", Style::Good, &format!("{} is loaded", printable(skill)), &tokens);
             }
-            ChatEvent::Unloaded { skill, .. } => {
-                self.line("-", Style::Faint, &format!("{} is unloaded", printable(skill)), "");
+            ChatEvent::Unloaded { skill, reason } => {
+                let why = describe::unload_reason(reason).unwrap_or_default();
+                self.line("-", Style::Faint, &format!("{} is unloaded", printable(skill)), why);
             }
             ChatEvent::Compacted { messages } => {
                 let text = format!("{} summarised", count(*messages, "message"));

@@ -40,6 +40,7 @@ mod reloading;
 mod remembering;
 mod restricting;
 mod run_files;
+mod seams;
 mod secrets;
 mod servers;
 mod session;

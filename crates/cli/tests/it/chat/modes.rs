@@ -280,6 +280,7 @@ fn a_client_over_mcp_gets_the_kit_and_a_fixed_order() {
     let model = FakeModel::start(vec![]);
     let kits = "[skills.kit]\nsmall = [\"eel\", \"dock\", \"anchor\", \"buoy\"]\n[skills.mode]\nanchor = \"manual\"\nbuoy = \"off\"\n";
     let world = harbour(&model, kits);
+    world.file("home/.prowess/skills/anchor/references/steps.md", "Heave.\n");
     let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     let instructions = |server: &mut Server| {
         let told = server.request("initialize", &hello);
@@ -309,6 +310,9 @@ fn a_client_over_mcp_gets_the_kit_and_a_fixed_order() {
         let refused = server.request("resources/read", &json!({"uri": uri}));
         assert!(refused["error"].is_object(), "{refused}");
     }
+    // The prompt may name its other files.
+    let steps = server.request("resources/read", &json!({"uri": "skill://anchor/references/steps.md"}));
+    assert!(steps.to_string().contains("Heave."), "{steps}");
     let loaded = server.call("load_skill", &json!({"skill_name": "eel"}));
     assert!(loaded.to_string().contains("The eel text."), "{loaded}");
     let (code, errors) = server.end();

@@ -199,3 +199,70 @@ fn truncation_of_arguments_can_be_set() {
         assert_eq!((last.contains(&content), last.contains("[cut]")), (!is_cut, is_cut), "{settings}");
     }
 }
+
+/// A skill with a model of its own, in a turn that reads a long file again and again.
+fn reads_with_another_model(world: &World, window: usize, model: &FakeModel) {
+    within(world, model, window, "[alias.other]\nmodel = \"fake:other\"\n");
+    world.file(
+        "home/.prowess/skills/tides/SKILL.md",
+        "---\nname: tides\ndescription: Looks up tides.\nmodel: other\n---\nRead them.\n",
+    );
+    world.file("project/tides.txt", &"high and low\n".repeat(600));
+}
+
+#[test]
+fn the_window_holds_while_a_skill_uses_another_model() {
+    let read = || Answer::call("read_file", json!({"file_path": "/project/tides.txt"})).usage(0, 0);
+    let mut answers: Vec<Answer> = (0..20).map(|_| summary()).collect();
+    answers.push(Answer::call("skill_load", json!({"skill": "tides"})).usage(0, 0));
+    answers.extend((0..12).map(|_| read()));
+    answers.push(uncounted("All read."));
+    let model = FakeModel::start(answers);
+    let world = world(&model);
+    let window = base() + 9_000;
+    reads_with_another_model(&world, window, &model);
+    let told = said(&world, &["read the tides".to_owned()]);
+    assert!(told[0].contains("All read."), "{}", told[0]);
+    let requests = model.requests();
+    assert!(requests.iter().any(|request| request["model"] == "other"), "the skill's model was called");
+    assert!(requests.iter().any(is_summary), "the conversation was summarised");
+    let longest = requests.iter().map(|request| request["messages"].to_string().len() / 4).max().unwrap();
+    assert!(longest < window, "{longest} of {window}");
+}
+
+#[test]
+fn a_request_that_is_too_long_for_the_model_of_a_skill_goes_to_the_own_model() {
+    let error =
+        "This model's maximum context length is 2000 tokens. However, your messages resulted in 9000 tokens.";
+    let is_other = |request: &Value| request["model"] == "other";
+    let model = FakeModel::start(vec![
+        Answer::status(400, error).when(is_other),
+        Answer::call("skill_load", json!({"skill": "tides"})).usage(0, 0),
+        uncounted("Done by m."),
+    ]);
+    let world = world(&model);
+    reads_with_another_model(&world, base() + 30_000, &model);
+    let told = said(&world, &["read the tides".to_owned()]);
+    let models: Vec<String> = model.requests().iter().map(|request| request["model"].to_string()).collect();
+    assert!(told[0].contains("Done by m."), "{models:?} {}", told[0]);
+    assert!(told[0].contains("the request is too long for its context window"), "{}", told[0]);
+}
+
+#[test]
+fn a_response_that_is_too_long_is_asked_for_again_with_less() {
+    let error = "'max_tokens' or 'max_completion_tokens' is too large: 4096. This model's maximum context length is 12192 \
+        tokens and your request has 9705 input tokens (4096 > 12192 - 9705).";
+    let model = FakeModel::start(vec![Answer::status(400, error), uncounted("Shorter.")]);
+    let world = world(&model);
+    let url = model.url();
+    let text = format!(
+        "[model]\nname = \"fake:m\"\nmax_output_tokens = 4096\n[provider.fake]\napi = \"openai\"\nbase_url = \"{url}\"\n"
+    );
+    world.file(CONFIG, &text);
+    let long = long(9_705 - base(), "a");
+    let told = said(&world, &[long]);
+    let requests = model.requests();
+    assert!(told[0].contains("Shorter."), "{} {}", requests.len(), told[0]);
+    let most = |request: &Value| request["max_completion_tokens"].as_u64().or(request["max_tokens"].as_u64());
+    assert!(most(&requests[1]).unwrap() < 4_096 && requests.len() == 2, "{:?}", most(&requests[1]));
+}
