@@ -12,6 +12,7 @@ mod confirm;
 mod directories;
 mod embeddings;
 mod executor;
+mod installing;
 mod markdown;
 mod options;
 mod progress;

@@ -6,8 +6,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    artifacts, chat, check, completions, config, demo, doctor, info, list, man, mcp, new, package, prompt,
-    run, search, servers, session, threads, trust, uninstall,
+    add, artifacts, chat, check, completions, config, demo, doctor, info, install, list, man, mcp, new,
+    outdated, package, prompt, remove, run, search, servers, session, threads, trust, uninstall, update,
+    verify,
 };
 use crate::config::{Flag, NO_KIT};
 
@@ -47,6 +48,20 @@ pub(crate) enum Command {
     Chat(Box<chat::Options>),
     /// Show all features once, without an API key or a network
     Demo(demo::Options),
+    /// Install skills from a Git repository, an archive, a web site or a directory
+    Add(Box<add::Options>),
+    /// Restore the skills that the lock has
+    Install(install::Options),
+    /// Compare the installed skills with the lock
+    Verify(verify::Options),
+    /// Show which installed skills have newer versions
+    Outdated(outdated::Options),
+    /// Update installed skills, and keep your changes
+    #[command(visible_alias = "upgrade")]
+    Update(update::Options),
+    /// Remove installed skills
+    #[command(visible_alias = "rm")]
+    Remove(remove::Options),
     /// List the skills that prowess finds
     List(list::Options),
     /// Show everything about one skill

@@ -1,5 +1,6 @@
 //! The commands, one file each: options and behavior.
 
+pub(crate) mod add;
 pub(crate) mod artifacts;
 pub(crate) mod chat;
 pub(crate) mod check;
@@ -8,12 +9,15 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod info;
+pub(crate) mod install;
 pub(crate) mod list;
 pub(crate) mod man;
 pub(crate) mod mcp;
 pub(crate) mod new;
+pub(crate) mod outdated;
 pub(crate) mod package;
 pub(crate) mod prompt;
+pub(crate) mod remove;
 pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod servers;
@@ -21,6 +25,8 @@ pub(crate) mod session;
 pub(crate) mod threads;
 pub(crate) mod trust;
 pub(crate) mod uninstall;
+pub(crate) mod update;
+pub(crate) mod verify;
 
 use anyhow::Result;
 
@@ -42,6 +48,12 @@ pub(crate) fn run(command: Command, verbose: u8, terminal: &mut Terminal) -> Res
     match command {
         Command::Chat(options) => chat::run(&options, terminal, verbose),
         Command::Demo(options) => demo::run(&options, terminal),
+        Command::Add(options) => add::run(&options, terminal),
+        Command::Install(options) => install::run(&options, terminal),
+        Command::Verify(options) => verify::run(&options, terminal),
+        Command::Outdated(options) => outdated::run(&options, terminal),
+        Command::Update(options) => update::run(&options, terminal),
+        Command::Remove(options) => remove::run(&options, terminal),
         Command::List(options) => list::run(&options, terminal),
         Command::Info(options) => info::run(&options, terminal),
         Command::Check(options) => check::run(&options, terminal),

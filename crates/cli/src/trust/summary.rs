@@ -130,7 +130,7 @@ impl TrustReview<'_> {
             let location = Location::new(directory.join(below).to_string_lossy());
             // An entry that is not a skill has only files.
             if let Some(found) = Skill::parse_with(manifest, &location, MissingName::UseDirectory).skill {
-                skill(&found, text);
+                skill_text(&found, text);
             }
         }
         if item.files.is_empty() || item.files.keys().all(String::is_empty) {
@@ -181,7 +181,7 @@ impl TrustReview<'_> {
 }
 
 /// Whether a file is code for an interpreter, although it is not executable.
-fn is_code(path: &str) -> bool {
+pub(crate) fn is_code(path: &str) -> bool {
     let path = Path::new(path);
     let is_script = path.parent().is_some_and(|above| above.iter().any(|part| part == "scripts"));
     let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
@@ -232,7 +232,8 @@ fn links(files: &BTreeMap<String, FileKind>) -> Vec<String> {
     files.iter().filter_map(link).collect()
 }
 
-fn skill(skill: &Skill, text: &mut String) {
+/// What a skill says about itself: its description, tools and hooks.
+pub(crate) fn skill_text(skill: &Skill, text: &mut String) {
     let _ = writeln!(
         text,
         "    {}: {}",

@@ -1,0 +1,195 @@
+//! `prowess add SOURCE…`
+
+use std::io::Write as _;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use prowess_install::installer::{AgentFiles, Candidate, Change, LookOptions, Looked};
+use serde_json::json;
+
+use crate::commands::CommandOutcome;
+use crate::confirm::{self, Confirmation};
+use crate::installing::{self, ScopeArgs};
+use crate::rows::folded;
+use crate::terminal::{Terminal, count, printable, screen_width};
+
+const AFTER_HELP: &str = "\
+Sources:
+  OWNER/REPO, OWNER/REPO/PATH, OWNER/REPO@SKILL   a repository on GitHub
+  https://github.com/OWNER/REPO/tree/REF/PATH     a branch, tag or directory of it
+  URL#REF, git@HOST:PATH, ssh://…, file://…       any Git repository
+  ./DIR, ./FILE.skill                             a directory or an archive here
+  https://HOST/FILE.skill, https://HOST           an archive, or a web site with an index of skills
+
+prowess shows what it would install and asks. Nothing of a source runs, and installing a skill does not trust it: in a project, \
+`prowess trust` does. The lock files skills-lock.json and prowess-lock.json record what was installed.
+
+Exit codes: 0 installed, 1 something was not installed, 2 usage error";
+
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// Where the skills come from
+    #[arg(required = true, value_name = "SOURCE")]
+    sources: Vec<String>,
+    /// Install only these skills; `*` means all
+    #[arg(short, long = "skill", value_name = "NAME", num_args = 1..)]
+    skills: Vec<String>,
+    /// Also link the skills for these agents; `*` means all that are used here
+    #[arg(short, long = "agent", value_name = "AGENT", num_args = 1..)]
+    agents: Vec<String>,
+    #[command(flatten)]
+    scope: ScopeArgs,
+    /// Only list the skills of the sources
+    #[arg(short, long)]
+    list: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// Give other agents copies, not links
+    #[arg(long)]
+    copy: bool,
+    /// All skills, for all agents that are used here, without asking
+    #[arg(long)]
+    all: bool,
+    /// Look deeper than a SKILL.md at the top of the source
+    #[arg(long)]
+    full_depth: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
+    let installer = if options.list { options.scope.unrecovered()? } else { options.scope.installer()? };
+    let sources =
+        options.sources.iter().map(|source| installing::parse(source)).collect::<Result<Vec<_>>>()?;
+    let star = || vec!["*".to_owned()];
+    let agents = if options.all { star() } else { options.agents.clone() };
+    let agents = installing::agents(&agents, &installer)?;
+    let internal = std::env::var_os("INSTALL_INTERNAL_SKILLS").is_some_and(|value| value == "1");
+    let skills = if options.all { star() } else { options.skills.clone() };
+    let look = LookOptions { skills, full_depth: options.full_depth, internal };
+    let mut outcome = CommandOutcome::Done;
+    let mut rows = Vec::new();
+    for source in &sources {
+        let looked = installing::look(&installer, source, &look)?;
+        let changes = installer.plan(&looked.candidates)?;
+        tell_problems(&looked)?;
+        if !looked.refused.is_empty() || !looked.missing.is_empty() {
+            outcome = CommandOutcome::Findings;
+        }
+        if looked.candidates.is_empty() {
+            outcome = CommandOutcome::Findings;
+            writeln!(anstream::stderr(), "{} has no skill to install", printable(&source.to_string()))?;
+            continue;
+        }
+        if options.list {
+            list(&looked, &changes, options, terminal)?;
+            continue;
+        }
+        let all = looked.candidates.iter().zip(&changes);
+        let blocked: Vec<_> =
+            all.clone().filter(|(_, change)| matches!(change, Change::Blocked { .. })).collect();
+        let chosen: Vec<&Candidate> = all
+            .filter(|(_, change)| !matches!(change, Change::Blocked { .. }))
+            .map(|(candidate, _)| candidate)
+            .collect();
+        if !blocked.is_empty() {
+            outcome = CommandOutcome::Findings;
+        }
+        if !options.json {
+            show(&looked, &changes)?;
+        }
+        if chosen.is_empty() {
+            continue;
+        }
+        let is_agreed = options.yes || options.all || agreed(chosen.len())?;
+        if !is_agreed {
+            writeln!(anstream::stderr(), "nothing was installed")?;
+            return Ok(CommandOutcome::Findings);
+        }
+        let files = if options.copy { AgentFiles::Copy } else { AgentFiles::Link };
+        let added = installer.add(&looked, &chosen, &agents, files, &installing::now())?;
+        installing::tell(&added.report)?;
+        for (candidate, change) in looked.candidates.iter().zip(&changes) {
+            let mut row = installing::candidate_json(&looked, candidate, change);
+            row["status"] =
+                json!(if matches!(change, Change::Blocked { .. }) { "skipped" } else { "installed" });
+            row["installed_in"] = json!(installer.skill_path(candidate.directory_name()));
+            rows.push(row);
+        }
+        if !options.json {
+            for name in &added.installed {
+                writeln!(terminal, "installed {}", installing::shown(&installer.skill_path(name)))?;
+            }
+            if !added.same.is_empty() {
+                writeln!(terminal, "{} installed already", count(added.same.len(), "skill"))?;
+            }
+            if !options.scope.global && !added.installed.is_empty() {
+                writeln!(
+                    terminal,
+                    "Models do not see new skills of a project before you trust them: `prowess trust`."
+                )?;
+            }
+        }
+    }
+    if options.json && !options.list {
+        terminal.json(&rows)?;
+    }
+    Ok(outcome)
+}
+
+/// Asks whether to install so many skills.
+fn agreed(skills: usize) -> Result<bool> {
+    if !confirm::can_ask() {
+        bail!("nothing was installed: there is no terminal to ask on; add --yes to install without asking");
+    }
+    let what = if skills == 1 { "this skill".to_owned() } else { format!("these {skills} skills") };
+    let reply = confirm::ask(&[&format!("Install {what}?")], &mut std::io::stdin().lock())?;
+    Ok(reply == Confirmation::Yes)
+}
+
+/// What a person should know before anything is written.
+fn show(looked: &Looked, changes: &[Change]) -> Result<()> {
+    let width = screen_width();
+    let mut err = anstream::stderr();
+    for (candidate, change) in looked.candidates.iter().zip(changes) {
+        let text = installing::candidate_text(looked, candidate, change);
+        for row in text.lines().flat_map(|line| folded(line, width)) {
+            writeln!(err, "{row}")?;
+        }
+        writeln!(err)?;
+    }
+    Ok(())
+}
+
+fn list(looked: &Looked, changes: &[Change], options: &Options, terminal: &mut Terminal) -> Result<()> {
+    let all = looked.candidates.iter().zip(changes);
+    if options.json {
+        let rows: Vec<_> =
+            all.map(|(candidate, change)| installing::candidate_json(looked, candidate, change)).collect();
+        return terminal.json(&rows);
+    }
+    let row = |(candidate, _): (&Candidate, &Change)| {
+        vec![printable(candidate.found.name().as_str()), printable(&candidate.found.skill.description)]
+    };
+    let rows: Vec<Vec<String>> = all.map(row).collect();
+    terminal.table(&["skill", "description"], &rows)?;
+    Ok(())
+}
+
+fn tell_problems(looked: &Looked) -> Result<()> {
+    let mut err = anstream::stderr();
+    for (name, why) in &looked.refused {
+        writeln!(err, "{}: refused: {}", printable(name), printable(why))?;
+    }
+    for name in &looked.missing {
+        let available: Vec<String> = looked.available.iter().take(20).map(|name| printable(name)).collect();
+        writeln!(err, "the source has no skill `{}`; it has: {}", printable(name), available.join(", "))?;
+    }
+    for notice in &looked.notices {
+        writeln!(err, "{}", printable(notice))?;
+    }
+    Ok(())
+}

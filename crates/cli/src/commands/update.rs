@@ -1,0 +1,124 @@
+//! `prowess update [NAME…]`
+
+use std::io::Write as _;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use prowess_install::installer::{Newest, Upstream};
+
+use crate::commands::CommandOutcome;
+use crate::confirm::{self, Confirmation};
+use crate::installing::{self, ScopeArgs, short, until_interrupted};
+use crate::progress::Progress;
+use crate::rows::folded;
+use crate::terminal::{Style, Terminal, count, printable, screen_width, styled};
+
+const AFTER_HELP: &str = "\
+prowess shows what changed and asks. Changes that you made to an installed skill are merged into the new version. If that is not \
+possible, the skill stays as it is.
+
+Exit codes: 0 up to date, 1 something was not updated, 2 usage error";
+
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// Only these skills
+    names: Vec<String>,
+    /// Only show what would change
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    scope: ScopeArgs,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+}
+
+pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
+    let installer = options.scope.installer()?;
+    let (fetch, runtime) = (installing::fetch_options(&[])?, installing::runtime()?);
+    let progress = Progress::start("looking for newer versions");
+    let newest = runtime.block_on(until_interrupted(installer.newest(&options.names, &fetch)))??;
+    drop(progress);
+    let mut outcome = CommandOutcome::Done;
+    for Newest { name, upstream, .. } in &newest {
+        if let Upstream::Gone { reason } = upstream {
+            outcome = CommandOutcome::Findings;
+            writeln!(anstream::stderr(), "{}: {}", printable(name), printable(reason))?;
+        }
+    }
+    let new = newest.iter().filter(|newest| matches!(newest.upstream, Upstream::New(_))).count();
+    if new == 0 {
+        writeln!(terminal, "All skills are up to date.")?;
+        return Ok(outcome);
+    }
+    show(&newest)?;
+    if options.dry_run {
+        writeln!(terminal, "{} can be updated; nothing was changed", count(new, "skill"))?;
+        return Ok(outcome);
+    }
+    if !options.yes && !agreed(new)? {
+        writeln!(anstream::stderr(), "nothing was updated")?;
+        return Ok(CommandOutcome::Findings);
+    }
+    let updated =
+        runtime.block_on(until_interrupted(installer.update(&newest, &fetch, &installing::now())))??;
+    installing::tell(&updated.report)?;
+    for (name, kept) in &updated.updated {
+        let kept: Vec<String> = kept.iter().map(|path| printable(path)).collect();
+        let kept = if kept.is_empty() {
+            String::new()
+        } else {
+            format!("; your changes stay in {}", kept.join(", "))
+        };
+        writeln!(terminal, "updated {}{kept}", printable(name))?;
+    }
+    for (name, conflicts) in &updated.conflicts {
+        let conflicts: Vec<String> = conflicts
+            .iter()
+            .map(|conflict| format!("{}: {}", printable(&conflict.path), conflict.kind.reason()))
+            .collect();
+        writeln!(
+            anstream::stderr(),
+            "{} stays as it is, because your changes conflict: {}",
+            printable(name),
+            conflicts.join("; ")
+        )?;
+    }
+    for (name, why) in &updated.failed {
+        writeln!(anstream::stderr(), "{}: {}", printable(name), printable(why))?;
+    }
+    if !updated.conflicts.is_empty() || !updated.failed.is_empty() {
+        outcome = CommandOutcome::Findings;
+    }
+    Ok(outcome)
+}
+
+fn agreed(skills: usize) -> Result<bool> {
+    if !confirm::can_ask() {
+        bail!("nothing was updated: there is no terminal to ask on; add --yes to update without asking");
+    }
+    let question = format!("Update {}?", count(skills, "skill"));
+    Ok(confirm::ask(&[&question], &mut std::io::stdin().lock())? == Confirmation::Yes)
+}
+
+/// What changes in each skill.
+fn show(newest: &[Newest]) -> Result<()> {
+    let (width, mut err) = (screen_width(), anstream::stderr());
+    for Newest { name, locked, upstream, .. } in newest {
+        let Upstream::New(new) = upstream else { continue };
+        let commit = |commit: Option<&str>| commit.map_or("files", short).to_owned();
+        let commits = format!("{} → {}", commit(locked.commit.as_deref()), commit(new.commit.as_deref()));
+        writeln!(err, "{} ({commits})", styled(printable(name), Style::Name))?;
+        let text = match &new.difference {
+            Some(difference) => installing::difference_text(difference),
+            None => {
+                "    the installed version is not in the cache; its differences cannot be shown\n".to_owned()
+            }
+        };
+        for row in text.lines().flat_map(|line| folded(line, width)) {
+            writeln!(err, "{row}")?;
+        }
+    }
+    Ok(())
+}

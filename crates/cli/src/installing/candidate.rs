@@ -1,0 +1,126 @@
+//! A skill that can be installed, for the person who decides.
+
+use std::fmt::Write as _;
+
+use prowess_catalog::check::{Profile, check_directory};
+use prowess_catalog::{Code, Severity};
+use prowess_install::installer::{Candidate, Change, Looked};
+use serde_json::{Value, json};
+
+use super::short;
+use crate::terminal::{Style, count, printable, printable_start, size, styled};
+use crate::trust::{is_code, skill_text};
+
+/// How many files are named. Scripts are always named.
+const MAX_FILES: usize = 12;
+/// How many findings are shown.
+const MAX_FINDINGS: usize = 12;
+/// How many characters of a field are shown.
+const MAX_FIELD: usize = 300;
+
+/// Everything that a person should know before the skill is installed.
+pub(crate) fn candidate_text(looked: &Looked, candidate: &Candidate, change: &Change) -> String {
+    let mut text = String::new();
+    let name = styled(printable(candidate.directory_name()), Style::Name);
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{name} ({})", describe(change));
+    skill_text(&candidate.found.skill, &mut text);
+    let _ = writeln!(text, "    from: {}", origin(looked, candidate));
+    let tree = &candidate.stored.tree;
+    let _ = writeln!(text, "    {}, {}", count(tree.files.len(), "file"), size(tree.bytes()));
+    let is_script = |path: &str| is_code(path) || tree.files.get(path).is_some_and(|file| file.is_executable);
+    let named = |path: &String| format!("{} {}", printable(path), size(tree.files[path].size));
+    let scripts: Vec<String> = tree.files.keys().filter(|path| is_script(path)).map(named).collect();
+    let plain = || tree.files.keys().filter(|path| !is_script(path));
+    let mut files: Vec<String> = plain().take(MAX_FILES).map(named).collect();
+    let more = plain().count().saturating_sub(MAX_FILES);
+    files.extend((more > 0).then(|| format!("{more} more")));
+    for (what, names) in [("scripts", scripts), ("files", files)] {
+        if !names.is_empty() {
+            let _ = writeln!(text, "    {what}: {}", names.join(", "));
+        }
+    }
+    let skill = &candidate.found.skill;
+    if let Some(needs) = &skill.compatibility {
+        let _ = writeln!(text, "    needs: {}", printable_start(needs, MAX_FIELD));
+    }
+    for key in ["requires", "needs", "hosts", "network"] {
+        let of_key = skill.metadata.iter().chain(&skill.extra).find(|(name, _)| name == key);
+        if let Some((_, value)) = of_key {
+            let _ = writeln!(text, "    {key}: {}", printable_start(&shown(value), MAX_FIELD));
+        }
+    }
+    for line in findings(candidate) {
+        let _ = writeln!(text, "    {}", styled(line, Style::Bad));
+    }
+    for path in &candidate.stored.left_out {
+        let _ = writeln!(text, "    left out: {}", printable(path));
+    }
+    text
+}
+
+/// A value of the frontmatter as one line of JSON.
+fn shown(value: &prowess_catalog::yaml::Value) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// The same as data.
+pub(crate) fn candidate_json(looked: &Looked, candidate: &Candidate, change: &Change) -> Value {
+    let tree = &candidate.stored.tree;
+    json!({
+        "name": candidate.found.name(), "directory": candidate.directory_name(),
+        "description": candidate.found.skill.description, "change": word(change),
+        "source": looked.source.to_string(), "commit": looked.commit, "path": candidate.found.manifest_path,
+        "digest": candidate.stored.digest.to_string(), "files": tree.files.len(), "bytes": tree.bytes(),
+        "allowed_tools": candidate.found.skill.allowed_tools,
+        "has_hooks": candidate.found.skill.extensions.hooks.is_some(), "findings": findings(candidate),
+    })
+}
+
+fn origin(looked: &Looked, candidate: &Candidate) -> String {
+    let commit = looked.commit.as_deref().map(|commit| format!(" at {}", short(commit))).unwrap_or_default();
+    let path = match candidate.found.directory.as_str() {
+        "" => String::new(),
+        path => format!(", {}", printable(path)),
+    };
+    format!("{}{commit}{path}", printable(&looked.source.to_string()))
+}
+
+fn describe(change: &Change) -> String {
+    match change {
+        Change::Replaces(locked) => {
+            let commit = locked.commit.as_deref().map(|commit| format!(" at {}", short(commit)));
+            format!("replaces {}{}", printable(&locked.source), commit.unwrap_or_default())
+        }
+        Change::Blocked { reason } => format!("cannot be installed: {}", printable(reason)),
+        other => word(other).to_owned(),
+    }
+}
+
+fn word(change: &Change) -> &'static str {
+    match change {
+        Change::New => "new",
+        Change::Same => "installed already",
+        Change::Replaces(_) => "replaces",
+        _ => "blocked",
+    }
+}
+
+/// What `prowess check` and the scan for hidden text found.
+fn findings(candidate: &Candidate) -> Vec<String> {
+    let report = check_directory(&candidate.stored.path, candidate.directory_name(), Profile::Spec);
+    // The directory of the cache has another name.
+    let is_shown = |code: Code| code != Code::NameDirMismatch;
+    let checked =
+        report.diagnostics.iter().filter(|found| is_shown(found.code) && found.severity != Severity::Info);
+    let checked = checked.map(|found| format!("check: {}", printable(&found.message)));
+    let hidden = candidate.hidden.iter().map(|found| {
+        let place = format!("{}:{}:{}", printable(&found.path), found.line, found.column);
+        format!("{place}: {}: {}", found.kind, printable(&found.excerpt))
+    });
+    let mut all: Vec<String> = hidden.chain(checked).collect();
+    let more = all.len().saturating_sub(MAX_FINDINGS);
+    all.truncate(MAX_FINDINGS);
+    all.extend((more > 0).then(|| format!("{more} more findings")));
+    all
+}

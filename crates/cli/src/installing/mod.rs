@@ -1,0 +1,206 @@
+//! What the commands that install skills share: the scope, the cache, sources, and what a person is told.
+
+mod candidate;
+mod changes;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::Args;
+use prowess_catalog::{Environment, RootLayout};
+use prowess_install::agents::Agent;
+use prowess_install::installer::{Installer, LookOptions, Looked, Scope};
+use prowess_install::place::Report;
+use prowess_install::snapshot::fetch::{FetchOptions, fetch};
+use prowess_install::source::{LocalSource, Source, SourceEnvironment};
+use prowess_install::store::Store;
+
+pub(crate) use self::candidate::{candidate_json, candidate_text};
+pub(crate) use self::changes::difference_text;
+use crate::directories;
+use crate::progress::Progress;
+use crate::project::Project;
+use crate::terminal::printable;
+
+/// The most bytes of the content cache. What was unused for longest goes first.
+const MAX_CACHE_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// Whose skills are meant.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ScopeArgs {
+    /// Your skills, in ~/.agents/skills, instead of those of the project
+    #[arg(short, long)]
+    pub(crate) global: bool,
+}
+
+impl ScopeArgs {
+    /// The installer of the scope. What a killed process has left is finished or undone first.
+    pub(crate) fn installer(&self) -> Result<Installer> {
+        let installer = self.unrecovered()?;
+        let recovered = installer.recover()?;
+        if recovered.finished > 0 {
+            writeln!(anstream::stderr(), "finished an installation that was interrupted")?;
+        }
+        tell(&recovered)?;
+        Ok(installer)
+    }
+
+    /// The same, but nothing on the disk is changed.
+    pub(crate) fn unrecovered(&self) -> Result<Installer> {
+        let home = directories::home().context("HOME is not set")?;
+        let scope = if self.global {
+            Scope::User {
+                home,
+                state: variable("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute()),
+            }
+        } else {
+            Scope::Project(project()?)
+        };
+        let cache = directories::cache().context("there is no directory for the cache: set HOME")?;
+        directories::make_directory(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
+        let store = Store::open(&cache.join("skills"))?;
+        Ok(Installer::new(scope, store, |name| variable(name).map(PathBuf::from))?)
+    }
+}
+
+/// The project around the working directory.
+fn project() -> Result<PathBuf> {
+    let environment = Environment::of_process().context("the working directory cannot be read")?;
+    let project = Project::around(&environment, &RootLayout::default());
+    let project =
+        project.ok_or_else(|| anyhow!("this is your home directory, not a project; use --global"))?;
+    Ok(project.top().to_owned())
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Agents by their ids. `*` means all whose directory exists in the scope.
+pub(crate) fn agents(ids: &[String], installer: &Installer) -> Result<Vec<&'static Agent>> {
+    let mut agents = Vec::new();
+    for id in ids {
+        if id == "*" {
+            let present = Agent::all().iter().filter(|agent| installer.has_agent(agent));
+            agents.extend(present);
+            continue;
+        }
+        agents.push(Agent::find(id).ok_or_else(|| unknown_agent(id))?);
+    }
+    Ok(agents)
+}
+
+fn unknown_agent(id: &str) -> anyhow::Error {
+    let similar = Agent::suggestions(id);
+    let similar = match similar.as_slice() {
+        [] => "`universal` reaches all agents that read .agents/skills".to_owned(),
+        similar => format!("did you mean {}?", similar.join(" or ")),
+    };
+    anyhow!("there is no agent called `{}`; {similar}", printable(id))
+}
+
+/// Parses what the person typed. A relative path is one from the working directory.
+pub(crate) fn parse(source: &str) -> Result<Source> {
+    let host = std::env::var("GH_HOST").ok();
+    let parsed = Source::parse(source, &SourceEnvironment::new(host.as_deref()))?;
+    let Source::Local(LocalSource { path, .. }) = &parsed else { return Ok(parsed) };
+    let path = std::path::absolute(path).with_context(|| format!("cannot find {}", path.display()))?;
+    if !path.exists() {
+        let hint = if source.contains("://") || source.starts_with(['.', '/']) {
+            ""
+        } else {
+            "; for GitHub, write OWNER/REPO"
+        };
+        bail!("{} does not exist{hint}", printable(&path.display().to_string()));
+    }
+    Ok(Source::local(&path))
+}
+
+/// How sources are fetched, with the limits that the environment sets.
+pub(crate) fn fetch_options(skills: &[String]) -> Result<FetchOptions> {
+    let mut options = FetchOptions { skills: wanted(skills), ..FetchOptions::default() };
+    let number = |name: &str| -> Result<Option<u64>> {
+        let Some(value) = variable(name) else { return Ok(None) };
+        let value = value.to_string_lossy().into_owned();
+        let number = value
+            .trim()
+            .parse()
+            .map_err(|_| anyhow!("{name} must be a whole number, not `{}`", printable(&value)))?;
+        Ok(Some(number))
+    };
+    if let Some(bytes) = number("SKILLS_DOWNLOAD_MAX_BYTES")? {
+        options.archive.download_bytes = bytes;
+    }
+    if let Some(bytes) = number("SKILLS_EXTRACT_MAX_BYTES")? {
+        options.archive.extract_bytes = bytes;
+    }
+    if let Some(files) = number("SKILLS_EXTRACT_MAX_FILES")? {
+        options.archive.files = usize::try_from(files).unwrap_or(usize::MAX);
+    }
+    if let Some(milliseconds) = number("SKILLS_CLONE_TIMEOUT_MS")? {
+        options.git.timeout = std::time::Duration::from_millis(milliseconds);
+    }
+    Ok(options)
+}
+
+/// The names of single skills. `*` means all.
+fn wanted(skills: &[String]) -> Vec<String> {
+    if skills.iter().any(|skill| skill == "*") { Vec::new() } else { skills.to_vec() }
+}
+
+/// A runtime for fetching.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")
+}
+
+/// Fetches a source and finds its skills. Ctrl-C ends it.
+pub(crate) fn look(installer: &Installer, source: &Source, options: &LookOptions) -> Result<Looked> {
+    let fetch_options = fetch_options(&options.skills)?;
+    let _progress = Progress::start("fetching");
+    let fetched = runtime()?.block_on(until_interrupted(fetch(source, &fetch_options)))??;
+    let looked = installer.look_at(source, fetched, options)?;
+    // A cache that cannot be pruned is only large.
+    let _ = installer.store().prune(MAX_CACHE_BYTES);
+    Ok(looked)
+}
+
+/// Drops the work at Ctrl-C, so that its processes end.
+pub(crate) async fn until_interrupted<T>(work: impl Future<Output = T>) -> Result<T> {
+    tokio::select! {
+        done = work => Ok(done),
+        _ = tokio::signal::ctrl_c() => bail!("interrupted; nothing was changed"),
+    }
+}
+
+/// Says what else a transaction did.
+pub(crate) fn tell(report: &Report) -> Result<()> {
+    for kept in &report.kept {
+        writeln!(
+            anstream::stderr(),
+            "{}: your changed files were kept in {}",
+            printable(&kept.name),
+            shown(&kept.path)
+        )?;
+    }
+    for path in &report.left_alone {
+        writeln!(anstream::stderr(), "{} was changed by somebody else and left alone", shown(path))?;
+    }
+    Ok(())
+}
+
+/// A path for a person.
+pub(crate) fn shown(path: &Path) -> String {
+    printable(&path.display().to_string())
+}
+
+/// The start of a commit id.
+pub(crate) fn short(commit: &str) -> &str {
+    commit.get(..10).unwrap_or(commit)
+}
+
+/// The time for the lock of a user.
+pub(crate) fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.000Z").to_string()
+}

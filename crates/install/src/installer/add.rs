@@ -1,0 +1,194 @@
+//! Installs skills that a person has looked at.
+
+use prowess_catalog::Digest;
+
+use crate::agents::Agent;
+use crate::lock::own::LockedSkill;
+use crate::place::{Installed, Report, Transaction};
+use crate::tree::{SkillTree, TreeError};
+
+use super::locks::Facts;
+use super::{Candidate, InstallError, Installer, Looked};
+
+/// How other agents get a skill.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AgentFiles {
+    /// As a link to the installed skill.
+    #[default]
+    Link,
+    /// As a copy.
+    Copy,
+}
+
+/// What an installation changes on the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change {
+    /// The skill is new.
+    New,
+    /// The same files are there already.
+    Same,
+    /// An installed skill is replaced. Nobody has changed its files.
+    Replaces(Box<LockedSkill>),
+    /// Something is in the way.
+    Blocked {
+        /// What, and what to do.
+        reason: String,
+    },
+}
+
+/// What an installation has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Added {
+    /// The directories of the skills that were installed or replaced.
+    pub installed: Vec<String>,
+    /// The skills whose files were there already.
+    pub same: Vec<String>,
+    /// What else happened.
+    pub report: Report,
+}
+
+/// What is on the disk under the name of a skill.
+pub(super) enum OnDisk {
+    Nothing,
+    Tree(SkillTree),
+    /// Something that no installed skill can be.
+    Unusable(String),
+}
+
+impl OnDisk {
+    pub(super) fn of(installed: &Installed, name: &str) -> Self {
+        match installed.open(name).and_then(|directory| directory.tree()) {
+            Ok(tree) => Self::Tree(tree),
+            Err(error) if error.is_absent() => Self::Nothing,
+            Err(TreeError::NotADirectory) => Self::Unusable("a file or a link is in its place".to_owned()),
+            Err(error) => Self::Unusable(error.to_string()),
+        }
+    }
+
+    pub(super) fn digest(&self) -> Option<Digest> {
+        match self {
+            Self::Tree(tree) => Some(tree.digest()),
+            Self::Nothing | Self::Unusable(_) => None,
+        }
+    }
+}
+
+impl Installer {
+    /// What installing these skills would change. Nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// The installed skills or the lock cannot be read.
+    pub fn plan<'a>(
+        &self,
+        candidates: impl IntoIterator<Item = &'a Candidate>,
+    ) -> Result<Vec<Change>, InstallError> {
+        let (own, installed) = (self.locked()?, self.place.installed()?);
+        let change = |candidate: &Candidate| {
+            let name = candidate.directory_name();
+            change(candidate, own.skills.get(name), &OnDisk::of(&installed, name))
+        };
+        Ok(candidates.into_iter().map(change).collect())
+    }
+
+    /// Installs skills for this scope, and for these agents. All of them, or none if one is blocked. `now` is the time for
+    /// the lock of a user, in RFC 3339.
+    ///
+    /// # Errors
+    ///
+    /// A skill is blocked, or files cannot be written.
+    pub fn add(
+        &self,
+        looked: &Looked,
+        chosen: &[&Candidate],
+        agents: &[&'static Agent],
+        files: AgentFiles,
+        now: &str,
+    ) -> Result<Added, InstallError> {
+        let held = self.place.hold()?;
+        let mut locks = self.locks()?;
+        let installed = self.place.installed()?;
+        let (mut added, mut transaction) = (Added::default(), Transaction::default());
+        for candidate in chosen {
+            let name = candidate.directory_name();
+            let on_disk = OnDisk::of(&installed, name);
+            let locked = locks.own.skills.get(name);
+            let before = locked.map(|locked| locked.tree.digest());
+            match change(candidate, locked, &on_disk) {
+                Change::Blocked { reason } => {
+                    return Err(InstallError::Blocked { name: name.to_owned(), reason });
+                }
+                Change::Same => added.same.push(name.to_owned()),
+                Change::New | Change::Replaces(_) => {
+                    transaction.put(name, &candidate.stored, on_disk.digest());
+                    added.installed.push(name.to_owned());
+                }
+            }
+            self.reach_agents(&mut transaction, candidate, agents, files, before)?;
+            let facts = Facts {
+                name: candidate.found.name().clone(),
+                directory_name: name,
+                manifest_path: &candidate.found.manifest_path,
+                plugin: candidate.found.plugin.as_deref(),
+                commit: looked.commit.as_deref(),
+                stored: &candidate.stored,
+                computed_hash: &candidate.computed_hash,
+                folder_sha1: candidate.folder_sha1.as_deref(),
+                site_digest: candidate.site_digest.as_deref(),
+            };
+            locks.set(&self.scope, &looked.source, &facts, now);
+        }
+        locks.write_into(&self.scope, &mut transaction)?;
+        added.report = held.commit(&transaction)?;
+        Ok(added)
+    }
+
+    fn reach_agents(
+        &self,
+        transaction: &mut Transaction,
+        candidate: &Candidate,
+        agents: &[&'static Agent],
+        files: AgentFiles,
+        before: Option<Digest>,
+    ) -> Result<(), InstallError> {
+        let name = candidate.directory_name();
+        let mut reached = std::collections::BTreeSet::new();
+        for agent in agents {
+            let Some(directory) = self.agent_directory(agent) else {
+                if agent.is_universal() {
+                    continue;
+                }
+                return Err(InstallError::NoGlobalDirectory(agent.name));
+            };
+            // Several agents can share a directory.
+            if !reached.insert(directory) {
+                continue;
+            }
+            match files {
+                AgentFiles::Link => transaction.link(directory, name, before),
+                AgentFiles::Copy => transaction.copy(directory, name, &candidate.stored, before),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn change(candidate: &Candidate, locked: Option<&LockedSkill>, on_disk: &OnDisk) -> Change {
+    let blocked = |reason: &str| Change::Blocked { reason: reason.to_owned() };
+    match (on_disk, locked) {
+        (OnDisk::Nothing, _) => Change::New,
+        (OnDisk::Unusable(reason), _) => blocked(reason),
+        (OnDisk::Tree(tree), _) if tree.digest() == candidate.stored.digest => Change::Same,
+        (OnDisk::Tree(tree), Some(locked)) if *tree == locked.tree => {
+            Change::Replaces(Box::new(locked.clone()))
+        }
+        (OnDisk::Tree(_), Some(_)) => blocked(
+            "its files were changed here; `prowess update` keeps your changes, `prowess remove` sets them aside",
+        ),
+        (OnDisk::Tree(_), None) => {
+            blocked("a skill of this name is there that prowess did not install; move it away first")
+        }
+    }
+}

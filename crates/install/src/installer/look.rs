@@ -1,0 +1,155 @@
+//! Looks at a source before anything is installed.
+
+use crate::discover::{DiscoverOptions, FoundSkill, Notice, discover};
+use crate::folder_hash::computed_hash;
+use crate::hidden_text::{self, HiddenText};
+use crate::snapshot::MAX_SKILL_BYTES;
+use crate::snapshot::fetch::Fetched;
+use crate::source::Source;
+use crate::store::{Store, Stored};
+use crate::tree::ReadFiles as _;
+
+use super::{InstallError, Installer};
+
+/// What to look for in a source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LookOptions {
+    /// The only skills that are wanted, by name. Empty or `*` are all.
+    pub skills: Vec<String>,
+    /// Also look below a root that is a skill, and five directories deep.
+    pub full_depth: bool,
+    /// Also find skills that are marked as internal.
+    pub internal: bool,
+}
+
+/// The skills of a source, in the content cache. What a person looks at is what is installed, even if the source changes.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Looked {
+    /// The source.
+    pub source: Source,
+    /// The commit that was fetched from a Git repository.
+    pub commit: Option<String>,
+    /// The skills that can be installed.
+    pub candidates: Vec<Candidate>,
+    /// The skills that cannot be installed, and why.
+    pub refused: Vec<(String, String)>,
+    /// The names of all skills of the source.
+    pub available: Vec<String>,
+    /// The wanted names that no skill has.
+    pub missing: Vec<String>,
+    /// What was left out, and why.
+    pub notices: Vec<String>,
+}
+
+/// A skill that can be installed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Candidate {
+    /// The skill, as it was found in the source.
+    pub found: FoundSkill,
+    /// Its files.
+    pub stored: Stored,
+    /// The hash of `skills` over its files.
+    pub computed_hash: String,
+    /// The SHA-1 of its Git tree.
+    pub folder_sha1: Option<String>,
+    /// The digest of its archive, from the index of a web site.
+    pub site_digest: Option<String>,
+    /// Text in its files that a person does not see, or that does more than it seems.
+    pub hidden: Vec<HiddenText>,
+}
+
+impl Candidate {
+    /// The name of the directory in which it is installed.
+    pub fn directory_name(&self) -> &str {
+        &self.found.directory_name
+    }
+}
+
+impl Installer {
+    /// Finds the skills of a fetched source, and copies them to the content cache.
+    ///
+    /// # Errors
+    ///
+    /// The source has no such directory, or the cache cannot be written.
+    pub fn look_at(
+        &self,
+        source: &Source,
+        fetched: Fetched,
+        options: &LookOptions,
+    ) -> Result<Looked, InstallError> {
+        let Fetched { mut snapshot, site } = fetched;
+        let mut wanted = options.skills.clone();
+        let subpath = match source {
+            Source::Git(git) => {
+                wanted.extend(git.skill.clone());
+                git.subpath.clone()
+            }
+            _ => None,
+        };
+        let found =
+            DiscoverOptions { subpath, full_depth: options.full_depth, wanted, internal: options.internal };
+        let discovery = discover(&mut *snapshot, &found)?;
+        let (mut candidates, mut refused) = (Vec::new(), Vec::new());
+        if let Some(site) = &site {
+            refused.extend(site.refused.iter().map(|(name, why)| (name.clone(), why.to_string())));
+        }
+        for found in discovery.skills {
+            let stored = match self.store.stage(&mut *snapshot, &found.directory) {
+                Ok(stored) => stored,
+                Err(error) if error.is_about_the_skill() => {
+                    refused.push((found.name().to_string(), error.to_string()));
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let folder_sha1 = snapshot.folder_sha1(&found.directory);
+            let of_site =
+                site.as_ref().and_then(|site| site.skills.iter().find(|skill| skill.name == found.directory));
+            let site_digest = of_site.map(|skill| skill.digest.to_string());
+            candidates.push(candidate(found, stored, folder_sha1, site_digest)?);
+        }
+        let notices = snapshot.notices().iter().cloned();
+        Ok(Looked {
+            source: source.clone(),
+            commit: snapshot.commit().map(str::to_owned),
+            candidates,
+            refused,
+            available: discovery.available.iter().map(ToString::to_string).collect(),
+            missing: discovery.missing,
+            notices: notices.chain(discovery.notices.iter().map(Notice::to_string)).collect(),
+        })
+    }
+}
+
+fn candidate(
+    found: FoundSkill,
+    stored: Stored,
+    folder_sha1: Option<String>,
+    site_digest: Option<String>,
+) -> Result<Candidate, InstallError> {
+    let files =
+        files(&stored).map_err(|source| InstallError::Tree { name: found.directory_name.clone(), source })?;
+    let hidden = files.iter().flat_map(|(path, bytes)| hidden_text::scan(path, bytes)).collect();
+    let computed_hash = computed_hash(files);
+    Ok(Candidate { found, stored, computed_hash, folder_sha1, site_digest, hidden })
+}
+
+/// All files of a stored skill.
+fn files(stored: &Stored) -> Result<Vec<(String, Vec<u8>)>, crate::tree::TreeError> {
+    let directory = stored.open()?;
+    let read = |path: &String| Ok((path.clone(), directory.read_file(path, MAX_SKILL_BYTES)?));
+    stored.tree.files.keys().map(read).collect()
+}
+
+/// The hash of `skills` over the files of a stored skill.
+pub(super) fn hash(name: &str, stored: &Stored) -> Result<String, InstallError> {
+    let files = files(stored).map_err(|source| InstallError::Tree { name: name.to_owned(), source })?;
+    Ok(computed_hash(files))
+}
+
+/// The files of a skill of a fetched source, by its directory there.
+pub(super) fn stage(store: &Store, fetched: &mut Fetched, directory: &str) -> Result<Stored, InstallError> {
+    Ok(store.stage(&mut *fetched.snapshot, directory)?)
+}

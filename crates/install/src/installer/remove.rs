@@ -1,0 +1,50 @@
+//! Removes installed skills.
+
+use crate::place::{Report, Transaction};
+
+use super::{InstallError, Installer};
+
+/// What a removal has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Removed {
+    /// The directories of the removed skills.
+    pub names: Vec<String>,
+    /// What else happened. Directories with changes of a person are kept, and it says where.
+    pub report: Report,
+}
+
+impl Installer {
+    /// Removes skills that the lock has, with their links and copies in the directories of other agents. A directory that
+    /// somebody changed is kept elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// The lock has no such skill, or files cannot be changed.
+    pub fn remove(&self, names: &[String]) -> Result<Removed, InstallError> {
+        let held = self.place.hold()?;
+        let mut locks = self.locks()?;
+        let (mut removed, mut transaction) = (Removed::default(), Transaction::default());
+        for name in names {
+            let key = crate::discover::directory_name(name);
+            let Some(locked) = locks.own.skills.get(&key) else {
+                return Err(InstallError::NotLocked(name.clone()));
+            };
+            let before = Some(locked.tree.digest());
+            transaction.remove(&key, before);
+            let mut directories: Vec<_> = self.agents.iter().map(|(_, directory)| directory).collect();
+            directories.sort_unstable();
+            directories.dedup();
+            for directory in directories {
+                if directory.join(&key).symlink_metadata().is_ok() {
+                    transaction.unlink(directory, &key, before);
+                }
+            }
+            locks.remove(&key);
+            removed.names.push(key);
+        }
+        locks.write_into(&self.scope, &mut transaction)?;
+        removed.report = held.commit(&transaction)?;
+        Ok(removed)
+    }
+}

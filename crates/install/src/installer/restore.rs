@@ -1,0 +1,179 @@
+//! Restores exactly what the lock says.
+
+use std::collections::BTreeMap;
+
+use crate::agents::Agent;
+use crate::lock::LockFinding;
+use crate::lock::own::LockedSkill;
+use crate::place::{Report, Transaction};
+use crate::snapshot::fetch::{FetchOptions, Fetched, fetch};
+use crate::source::Source;
+use crate::store::Stored;
+use crate::tree::TreeDifference;
+
+use super::add::OnDisk;
+use super::look::stage;
+use super::verify::drift_of;
+use super::{AgentFiles, Drift, InstallError, Installer};
+
+/// What counts as a difference.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strictness {
+    /// Missing skills are restored. Changed ones are left alone and reported.
+    #[default]
+    Usual,
+    /// Nothing is written if a skill or a lock differs, except that skills are missing.
+    Frozen,
+}
+
+/// What a restoration has done, or why it did nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Restored {
+    /// The skills that were restored.
+    pub restored: Vec<String>,
+    /// How many of them came from the content cache.
+    pub from_cache: usize,
+    /// How many were there already.
+    pub unchanged: usize,
+    /// The skills on the disk that differ from the lock.
+    pub drift: Vec<(String, Drift)>,
+    /// The differences between both locks.
+    pub locks: Vec<LockFinding>,
+    /// The skills whose source no longer has what the lock says, and why.
+    pub failed: Vec<(String, String)>,
+    /// What else happened.
+    pub report: Report,
+}
+
+impl Restored {
+    /// Whether the disk is now as the lock says.
+    pub fn is_exact(&self) -> bool {
+        self.drift.is_empty() && self.locks.is_empty() && self.failed.is_empty()
+    }
+}
+
+/// Sources that were fetched, so that each is fetched once.
+#[derive(Default)]
+pub(super) struct FetchedSources(BTreeMap<String, Result<Fetched, String>>);
+
+impl FetchedSources {
+    /// Fetches a source, or returns what was fetched before.
+    pub(super) async fn get(
+        &mut self,
+        source: &Source,
+        options: &FetchOptions,
+    ) -> Result<&mut Fetched, String> {
+        let key = format!("{source:?}");
+        if !self.0.contains_key(&key) {
+            let fetched = fetch(source, options).await.map_err(|error| error.to_string());
+            self.0.insert(key.clone(), fetched);
+        }
+        match self.0.get_mut(&key) {
+            Some(Ok(fetched)) => Ok(fetched),
+            Some(Err(error)) => Err(error.clone()),
+            None => Err("the source was not fetched".to_owned()),
+        }
+    }
+}
+
+impl Installer {
+    /// Restores the skills that are missing: from the content cache, or else from their sources, at the commits of the lock.
+    /// The files must have the digests of the lock.
+    ///
+    /// # Errors
+    ///
+    /// A lock cannot be read, or files cannot be written. A source that changed is no error: see [`Restored::failed`].
+    pub async fn restore(
+        &self,
+        strictness: Strictness,
+        agents: &[&'static Agent],
+        files: AgentFiles,
+        options: &FetchOptions,
+    ) -> Result<Restored, InstallError> {
+        let held = self.place.hold()?;
+        let (locks, installed) = (self.locks()?, self.place.installed()?);
+        let mut restored = Restored { locks: locks.findings(&self.scope), ..Restored::default() };
+        let mut missing = Vec::new();
+        for (name, locked) in &locks.own.skills {
+            match drift_of(&OnDisk::of(&installed, name), locked) {
+                None => restored.unchanged += 1,
+                Some(Drift::Missing) => missing.push((name, locked)),
+                Some(drift) => restored.drift.push((name.clone(), drift)),
+            }
+        }
+        if strictness == Strictness::Frozen && !restored.is_exact() {
+            return Ok(restored);
+        }
+        let (mut sources, mut transaction) = (FetchedSources::default(), Transaction::default());
+        for (name, locked) in missing {
+            match self.pinned(locked, &mut sources, options).await? {
+                Ok((stored, is_cached)) => {
+                    restored.from_cache += usize::from(is_cached);
+                    transaction.put(name, &stored, None);
+                    for agent in agents.iter().filter_map(|agent| self.agent_directory(agent)) {
+                        match files {
+                            AgentFiles::Link => transaction.link(agent, name, None),
+                            AgentFiles::Copy => transaction.copy(agent, name, &stored, None),
+                        }
+                    }
+                    restored.restored.push(name.clone());
+                }
+                Err(why) => restored.failed.push((name.clone(), why)),
+            }
+        }
+        // All or nothing.
+        if strictness == Strictness::Frozen && !restored.is_exact() {
+            restored.restored.clear();
+            return Ok(restored);
+        }
+        restored.report = held.commit(&transaction)?;
+        Ok(restored)
+    }
+
+    /// The files that the lock pins, and whether they came from the content cache. The inner error says why there are none.
+    pub(super) async fn pinned(
+        &self,
+        locked: &LockedSkill,
+        sources: &mut FetchedSources,
+        options: &FetchOptions,
+    ) -> Result<Result<(Stored, bool), String>, InstallError> {
+        let wanted = locked.tree.digest();
+        if let Some(stored) = self.store.get(&wanted) {
+            return Ok(Ok((stored, true)));
+        }
+        let mut source = self.source_of(locked)?;
+        if let (Source::Git(git), Some(commit)) = (&mut source, &locked.commit) {
+            git.reference = Some(commit.clone());
+        }
+        let fetched = match sources.get(&source, options).await {
+            Ok(fetched) => fetched,
+            Err(why) => return Ok(Err(why)),
+        };
+        let stored = match stage(&self.store, fetched, locked.source_directory()) {
+            Ok(stored) => stored,
+            Err(InstallError::Store(error)) if error.is_about_the_skill() => {
+                return Ok(Err(error.to_string()));
+            }
+            Err(error) => return Err(error),
+        };
+        if stored.digest == wanted {
+            return Ok(Ok((stored, false)));
+        }
+        Ok(Err(format!("the source has other files now: {}", list(&locked.tree.difference(&stored.tree)))))
+    }
+}
+
+/// The names of the files of a difference, bounded.
+fn list(difference: &TreeDifference) -> String {
+    const MOST: usize = 5;
+    let parts =
+        [("added", &difference.added), ("removed", &difference.removed), ("changed", &difference.changed)];
+    let part = |(what, paths): &(&str, &std::collections::BTreeSet<String>)| {
+        let shown: Vec<String> = paths.iter().take(MOST).map(|path| format!("{path:?}")).collect();
+        let more = paths.len().saturating_sub(MOST);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        (!paths.is_empty()).then(|| format!("{what} {}{more}", shown.join(", ")))
+    };
+    parts.iter().filter_map(part).collect::<Vec<_>>().join("; ")
+}

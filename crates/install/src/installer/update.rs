@@ -1,0 +1,217 @@
+//! Looks for newer versions of installed skills, and updates them. Local edits are kept.
+
+use crate::difference::{SkillDifference, describe_difference};
+use crate::lock::own::LockedSkill;
+use crate::merge::{Conflict, Version, merge};
+use crate::place::{Report, Transaction};
+use crate::snapshot::fetch::FetchOptions;
+use crate::store::Stored;
+use crate::tree::TreeError;
+
+use super::add::OnDisk;
+use super::locks::Facts;
+use super::look::{hash, stage};
+use super::restore::FetchedSources;
+use super::{InstallError, Installer};
+
+/// What the source of an installed skill has now.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Upstream {
+    /// The same files.
+    Same,
+    /// Other files.
+    New(Box<NewVersion>),
+    /// The source cannot be fetched, or no longer has the skill.
+    Gone {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A newer version of a skill.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NewVersion {
+    /// Its files.
+    pub stored: Stored,
+    /// Its commit.
+    pub commit: Option<String>,
+    /// The SHA-1 of its Git tree.
+    pub folder_sha1: Option<String>,
+    /// How it differs from the installed version, without local edits.
+    pub difference: Option<SkillDifference>,
+}
+
+/// An installed skill, and what its source has now.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Newest {
+    /// The name of its directory.
+    pub name: String,
+    /// What is installed.
+    pub locked: LockedSkill,
+    /// What the source has.
+    pub upstream: Upstream,
+}
+
+/// What an update has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Updated {
+    /// The skills that were updated, and the files whose local edits were kept.
+    pub updated: Vec<(String, Vec<String>)>,
+    /// The skills whose local edits conflict with the new version. They are as they were.
+    pub conflicts: Vec<(String, Vec<Conflict>)>,
+    /// The skills that could not be updated, and why.
+    pub failed: Vec<(String, String)>,
+    /// What else happened.
+    pub report: Report,
+}
+
+impl Installer {
+    /// What the sources of installed skills have now: of these, or of all if there are no names. Nothing is installed.
+    ///
+    /// # Errors
+    ///
+    /// The lock has no such skill, or the content cache cannot be written. A source that fails is [`Upstream::Gone`].
+    pub async fn newest(
+        &self,
+        names: &[String],
+        options: &FetchOptions,
+    ) -> Result<Vec<Newest>, InstallError> {
+        let own = self.locked()?;
+        let keys: Vec<String> = names.iter().map(|name| crate::discover::directory_name(name)).collect();
+        if let Some((_, name)) = keys.iter().zip(names).find(|(key, _)| !own.skills.contains_key(*key)) {
+            return Err(InstallError::NotLocked(name.clone()));
+        }
+        let mut sources = FetchedSources::default();
+        let mut newest = Vec::new();
+        for (name, locked) in
+            own.skills.into_iter().filter(|(name, _)| keys.is_empty() || keys.contains(name))
+        {
+            let upstream = self.upstream(&locked, &mut sources, options).await?;
+            newest.push(Newest { name, locked, upstream });
+        }
+        Ok(newest)
+    }
+
+    async fn upstream(
+        &self,
+        locked: &LockedSkill,
+        sources: &mut FetchedSources,
+        options: &FetchOptions,
+    ) -> Result<Upstream, InstallError> {
+        let fetched = match sources.get(&self.source_of(locked)?, options).await {
+            Ok(fetched) => fetched,
+            Err(reason) => return Ok(Upstream::Gone { reason }),
+        };
+        let directory = locked.source_directory();
+        let commit = fetched.snapshot.commit().map(str::to_owned);
+        let folder_sha1 = fetched.snapshot.folder_sha1(directory);
+        let stored = match stage(&self.store, fetched, directory) {
+            Ok(stored) => stored,
+            Err(InstallError::Store(error)) if error.is_about_the_skill() => {
+                return Ok(Upstream::Gone { reason: error.to_string() });
+            }
+            Err(error) => return Err(error),
+        };
+        if stored.digest == locked.tree.digest() {
+            return Ok(Upstream::Same);
+        }
+        let old = self.store.get(&locked.tree.digest());
+        let difference = old.and_then(|old| difference(&old, &stored).ok());
+        Ok(Upstream::New(Box::new(NewVersion { stored, commit, folder_sha1, difference })))
+    }
+
+    /// Installs new versions. Local edits are merged; a skill whose edits conflict stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// The lock cannot be read, or files cannot be written.
+    pub async fn update(
+        &self,
+        newest: &[Newest],
+        options: &FetchOptions,
+        now: &str,
+    ) -> Result<Updated, InstallError> {
+        let held = self.place.hold()?;
+        let mut locks = self.locks()?;
+        let installed = self.place.installed()?;
+        let (mut updated, mut transaction) = (Updated::default(), Transaction::default());
+        let mut sources = FetchedSources::default();
+        for Newest { name, locked, upstream } in newest {
+            let Upstream::New(new) = upstream else { continue };
+            // Another process may have changed it since the person looked.
+            if locks.own.skills.get(name) != Some(locked) {
+                updated.failed.push((name.clone(), "it changed meanwhile; run the command again".to_owned()));
+                continue;
+            }
+            let on_disk = OnDisk::of(&installed, name);
+            let (stored, kept) = match &on_disk {
+                OnDisk::Unusable(reason) => {
+                    updated.failed.push((name.clone(), reason.clone()));
+                    continue;
+                }
+                OnDisk::Nothing => (new.stored.clone(), Vec::new()),
+                OnDisk::Tree(tree) if *tree == locked.tree || *tree == new.stored.tree => {
+                    (new.stored.clone(), Vec::new())
+                }
+                OnDisk::Tree(tree) => {
+                    let base = match self.pinned(locked, &mut sources, options).await? {
+                        Ok((base, _)) => base,
+                        Err(why) => {
+                            let why = format!("your changes cannot be merged without the old version: {why}");
+                            updated.failed.push((name.clone(), why));
+                            continue;
+                        }
+                    };
+                    let failed = |source: TreeError| InstallError::Tree { name: name.clone(), source };
+                    let (base_files, local_files) =
+                        (base.open().map_err(failed)?, installed.open(name).map_err(failed)?);
+                    let new_files = new.stored.open().map_err(failed)?;
+                    let merged = merge(
+                        Version { tree: &base.tree, files: &base_files },
+                        Version { tree, files: &local_files },
+                        Version { tree: &new.stored.tree, files: &new_files },
+                    );
+                    let merged = merged.map_err(failed)?;
+                    if !merged.conflicts.is_empty() {
+                        updated.conflicts.push((name.clone(), merged.conflicts));
+                        continue;
+                    }
+                    let stored = self.store.stage_merged(&merged, &local_files, &new_files)?;
+                    (stored, merged.kept_local)
+                }
+            };
+            transaction.put(name, &stored, on_disk.digest());
+            let source = self.source_of(locked)?;
+            let computed_hash = hash(name, &new.stored)?;
+            let facts = Facts {
+                name: locked.name.clone(),
+                directory_name: name,
+                manifest_path: &locked.skill_path,
+                plugin: None,
+                commit: new.commit.as_deref(),
+                stored: &new.stored,
+                computed_hash: &computed_hash,
+                folder_sha1: new.folder_sha1.as_deref(),
+                site_digest: None,
+            };
+            locks.set(&self.scope, &source, &facts, now);
+            updated.updated.push((name.clone(), kept));
+        }
+        if !updated.updated.is_empty() {
+            locks.write_into(&self.scope, &mut transaction)?;
+            updated.report = held.commit(&transaction)?;
+        }
+        Ok(updated)
+    }
+}
+
+fn difference(old: &Stored, new: &Stored) -> Result<SkillDifference, TreeError> {
+    let (old_files, new_files) = (old.open()?, new.open()?);
+    let (old, new) =
+        (Version { tree: &old.tree, files: &old_files }, Version { tree: &new.tree, files: &new_files });
+    describe_difference(old, new)
+}

@@ -1,0 +1,99 @@
+//! Compares the disk with the lock, without a network.
+
+use std::thread;
+
+use crate::lock::LockFinding;
+use crate::lock::own::LockedSkill;
+use crate::place::Installed;
+use crate::tree::TreeDifference;
+
+use super::add::OnDisk;
+use super::{InstallError, Installer};
+
+/// How an installed skill differs from the lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Drift {
+    /// It is not there.
+    Missing,
+    /// Its files are not those of the lock.
+    Changed(TreeDifference),
+    /// Something is there that no installed skill can be.
+    Unusable(String),
+}
+
+/// The installed skills, compared with the lock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Verified {
+    /// How many skills the lock has.
+    pub skills: usize,
+    /// How many files they have.
+    pub files: usize,
+    /// The skills that differ, by the names of their directories.
+    pub drift: Vec<(String, Drift)>,
+    /// The differences between both locks.
+    pub locks: Vec<LockFinding>,
+    /// The directories beside installed skills that the lock does not have.
+    pub unlocked: Vec<String>,
+}
+
+impl Verified {
+    /// Whether the disk and both locks agree.
+    pub fn is_clean(&self) -> bool {
+        self.drift.is_empty() && self.locks.is_empty()
+    }
+}
+
+impl Installer {
+    /// Compares the disk with the lock.
+    ///
+    /// # Errors
+    ///
+    /// The lock or the directory of the skills cannot be read.
+    pub fn verify(&self) -> Result<Verified, InstallError> {
+        let (locks, installed) = (self.locks()?, self.place.installed()?);
+        let skills: Vec<(&String, &LockedSkill)> = locks.own.skills.iter().collect();
+        let unlocked = installed.names.iter().filter(|name| !locks.own.skills.contains_key(*name));
+        Ok(Verified {
+            skills: skills.len(),
+            files: skills.iter().map(|(_, locked)| locked.tree.files.len()).sum(),
+            drift: drift(&installed, &skills),
+            locks: locks.findings(&self.scope),
+            unlocked: unlocked.filter(|name| !name.starts_with('.')).cloned().collect(),
+        })
+    }
+}
+
+/// The skills that differ from the lock. Digests take most of the time, so all cores compute them.
+fn drift(installed: &Installed, skills: &[(&String, &LockedSkill)]) -> Vec<(String, Drift)> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let share = skills.len().div_ceil(cores).max(1);
+    let of_share = |share: &[(&String, &LockedSkill)]| -> Vec<(String, Drift)> {
+        let differs = |(name, locked): &(&String, &LockedSkill)| {
+            Some(((*name).clone(), drift_of(&OnDisk::of(installed, name), locked)?))
+        };
+        share.iter().filter_map(differs).collect()
+    };
+    if skills.len() <= share {
+        return of_share(skills);
+    }
+    thread::scope(|scope| {
+        let shares: Vec<_> = skills.chunks(share).map(|share| scope.spawn(move || of_share(share))).collect();
+        // A thread that panics would be a defect; its skills must not count as clean.
+        shares
+            .into_iter()
+            .flat_map(|share| share.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
+}
+
+/// How a skill on the disk differs from the lock, if it does.
+pub(super) fn drift_of(on_disk: &OnDisk, locked: &LockedSkill) -> Option<Drift> {
+    match on_disk {
+        OnDisk::Nothing => Some(Drift::Missing),
+        OnDisk::Unusable(reason) => Some(Drift::Unusable(reason.clone())),
+        OnDisk::Tree(tree) if *tree == locked.tree => None,
+        OnDisk::Tree(tree) => Some(Drift::Changed(locked.tree.difference(tree))),
+    }
+}
