@@ -3,15 +3,16 @@
 # make bench        the table of benchmarks, with ratios
 # make demo-svg     docs/demo.svg, recorded again
 # make test-clients whole conversations in Codex and opencode, which take a gigabyte
+# make test-skills  one project with prowess and the installer `skills`, from npm, in turn
 # make workflows    whole work flows with skills of strangers, in WILD_SKILLS=DIRECTORY
 # make small-window a conversation with thousands of skills, in SKILLS=DIRECTORY, in a window of 16,000 tokens
 
 CARGO ?= cargo
 PROWESS = $(or $(CARGO_TARGET_DIR),target)/debug/prowess
 
-.PHONY: test demo demo-svg components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3 test-clients workflows small-window
+.PHONY: test demo demo-svg components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3 skills-smoke test-clients test-skills workflows small-window
 
-test: components fmt clippy unit models mcp doc fuzz shuttle dependencies examples install-check demo
+test: components fmt clippy unit models mcp skills-smoke doc fuzz shuttle dependencies examples install-check demo
 	@echo "make test: all passed"
 
 # What the checks run on. What is missing is installed where that is possible, else it is an error.
@@ -44,7 +45,7 @@ fmt:
 
 clippy:
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
-	$(CARGO) clippy -p prowess-base -p prowess-catalog -p prowess-backend -p prowess-permission -p prowess-skills -p prowess-workspace -p prowess-agent -p prowess-mcp -p prowess-models -p prowess-store --locked -- -D warnings
+	$(CARGO) clippy -p prowess-base -p prowess-catalog -p prowess-backend -p prowess-permission -p prowess-skills -p prowess-workspace -p prowess-agent -p prowess-mcp -p prowess-models -p prowess-store -p prowess-install --locked -- -D warnings
 
 # The modules whose every test needs a container engine. Other tests leave out what they have of it by themselves.
 CONTAINER_TESTS = $(addprefix container::,hostile:: refusals:: runtime:: skills:: suite::)
@@ -83,6 +84,16 @@ mcp: components
 	PROWESS_MCP_PYTHON=$(abspath $(or $(CARGO_TARGET_DIR),target))/python-sdk/venv/bin/python \
 	  timeout 600 $(CARGO) test --locked -p prowess-mcp --all-features --test client -- --ignored
 
+# Installs skills with prowess and with `skills`, the installer that most people use, in turn on one project. It takes 190 MB
+# below target/, for Node.js 22 and `skills` from npm. `make test` does the shortest part.
+test-skills: components
+	$(CARGO) build --locked -p prowess
+	sh crates/install/tests/skills.sh $(or $(CARGO_TARGET_DIR),target)/skills $(abspath $(PROWESS))
+
+skills-smoke: components
+	$(CARGO) build --locked -p prowess
+	sh crates/install/tests/skills.sh $(or $(CARGO_TARGET_DIR),target)/skills $(abspath $(PROWESS)) smoke
+
 # Tests the server in two MCP clients that people use, each with a scripted model on this machine. `make test` leaves it
 # out because it takes 800 MB below target/.
 test-clients: components
@@ -119,7 +130,7 @@ shuttle:
 
 # What is for embedding stays small.
 dependencies:
-	@for budget in prowess-base:1 prowess-catalog:20 prowess-permission:40 prowess-skills:60 prowess-workspace:60 prowess-agent:80 prowess-mcp:110 prowess-models:150 prowess-store:100 prowess:380; do \
+	@for budget in prowess-base:1 prowess-catalog:20 prowess-permission:40 prowess-skills:60 prowess-workspace:60 prowess-agent:80 prowess-mcp:110 prowess-models:150 prowess-store:100 prowess-install:160 prowess:380; do \
 	  crate=$${budget%:*}; most=$${budget#*:}; \
 	  count=$$($(CARGO) tree --locked -p $$crate -e normal --prefix none | sed 's/ .*//' | sort -u | wc -l); \
 	  echo "$$crate: $$count crates without features, $$most allowed"; test "$$count" -le "$$most" || exit 1; \

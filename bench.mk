@@ -6,7 +6,7 @@ BENCH_PROGRAM := $(BENCH_TARGET)/release/prowess-bench
 BENCH_VENV := $(BENCH_TARGET)/peers-venv
 BENCH_BASELINE := bench/baseline.json
 
-.PHONY: bench bench-http bench-peers bench-baseline bench-build overview-table
+.PHONY: bench bench-http bench-install bench-peers bench-baseline bench-build overview-table
 
 # The table with its bars, then the parts one by one.
 bench: bench-build
@@ -16,6 +16,10 @@ bench: bench-build
 # Many clients of one server over HTTP, for a minute.
 bench-http: bench-build
 	$(BENCH_PROGRAM) http-load
+
+# Installing and verifying a thousand skills, beside git, cp and sha256sum.
+bench-install: bench-build
+	python3 bench/install_table.py --prowess $(BENCH_TARGET)/release/prowess
 
 # Records what later runs are compared with.
 bench-baseline: bench-build

@@ -26,10 +26,8 @@ pub fn estimate_tokens(text: &str) -> usize {
 /// ```
 #[must_use]
 pub fn quarter_tokens(text: &str) -> usize {
-    let of_byte = |byte: &u8| match *byte {
-        0x80..=0xBF => 0,
-        FIRST_WIDE.. => 4,
-        _ => 1,
-    };
-    text.as_bytes().iter().map(of_byte).sum()
+    // Two simple passes, which a compiler turns into vector instructions.
+    let characters = text.as_bytes().iter().filter(|&&byte| byte & 0xC0 != 0x80).count();
+    let wide = text.as_bytes().iter().filter(|&&byte| byte >= FIRST_WIDE).count();
+    characters + 3 * wide
 }

@@ -118,6 +118,11 @@ impl Frame<'_> {
         }
         found
     }
+
+    /// Whether [`Frame::find_all`] may find something in `text`. This is fast.
+    pub fn may_be_in(text: &str) -> bool {
+        memchr::memmem::find(text.as_bytes(), OPENING.as_bytes()).is_some()
+    }
 }
 
 /// The frame that `text` begins with.

@@ -1,4 +1,4 @@
-//! `.skill` archives: a zip with the skill's directory at its root.
+//! Archives of skills: `.skill` files have the skill's directory at their root, archives for web sites its files.
 
 use std::fmt;
 use std::fs::File;
@@ -24,8 +24,10 @@ const MAX_PACKAGE_FILES: usize = 10_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Packaged {
-    /// The skill's name, which is also the name of the archive's one directory.
+    /// The skill's name, which is also the name of the one directory of a `.skill` file.
     pub name: String,
+    /// The skill's description.
+    pub description: String,
     /// The packed files, by path.
     pub files: Vec<String>,
     /// The bytes of all files, uncompressed.
@@ -118,7 +120,30 @@ pub fn package(
     profile: Profile,
     archive: impl Write + Seek,
 ) -> Result<Packaged, PackageError> {
-    pack(&local::open_directory(directory)?, directory, profile, archive)
+    pack(&local::open_directory(directory)?, directory, profile, Layout::Directory, archive)
+}
+
+/// Writes the skill in `directory` to `archive` like [`package`], but with SKILL.md at the archive's root. Indexes of web
+/// sites name such archives.
+///
+/// # Errors
+///
+/// As for [`package`].
+pub fn package_files(
+    directory: &Path,
+    profile: Profile,
+    archive: impl Write + Seek,
+) -> Result<Packaged, PackageError> {
+    pack(&local::open_directory(directory)?, directory, profile, Layout::Files, archive)
+}
+
+/// What is at the root of an archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    /// A directory with the name of the skill.
+    Directory,
+    /// The files of the skill.
+    Files,
 }
 
 impl SkillEntry {
@@ -127,7 +152,7 @@ impl SkillEntry {
         let base = self.open_base()?;
         let handle =
             local::open_directory_at(base.as_fd(), self.below(), Follow::Never).map_err(io::Error::from)?;
-        pack(&handle, Path::new(self.skill.location.directory()), profile, archive)
+        pack(&handle, Path::new(self.skill.location.directory()), profile, Layout::Directory, archive)
     }
 }
 
@@ -135,6 +160,7 @@ fn pack(
     handle: &OwnedFd,
     directory: &Path,
     profile: Profile,
+    layout: Layout,
     archive: impl Write + Seek,
 ) -> Result<Packaged, PackageError> {
     let report = check_opened(handle.try_clone(), directory, &directory.to_string_lossy(), profile);
@@ -148,8 +174,8 @@ fn pack(
     // The bytes are counted while they are read.
     let contents = contents_of(handle, ContentLimits { files: MAX_PACKAGE_FILES, bytes: u64::MAX })?;
     let files: Vec<String> = contents.files.into_iter().map(|file| file.path).collect();
-    let mut packaged =
-        Packaged { name: skill.name.to_string(), files, bytes: 0, left_out: contents.left_out };
+    let (name, description) = (skill.name.to_string(), skill.description.clone());
+    let mut packaged = Packaged { name, description, files, bytes: 0, left_out: contents.left_out };
     if !packaged.files.iter().any(|path| path == MANIFEST) {
         return Err(io::Error::other("SKILL.md is a link; put the file itself there").into());
     }
@@ -166,7 +192,11 @@ fn pack(
         let options = SimpleFileOptions::default()
             .compression_method(zip::CompressionMethod::Deflated)
             .unix_permissions(if executable { 0o755 } else { 0o644 });
-        zip.start_file(join(&packaged.name, &path), options)?;
+        let name = match layout {
+            Layout::Directory => join(&packaged.name, &path),
+            Layout::Files => path,
+        };
+        zip.start_file(name, options)?;
         let left = MAX_PACKAGE_BYTES - packaged.bytes;
         let copied = io::copy(&mut file.take(left + 1), &mut zip)?;
         packaged.bytes += copied;

@@ -19,14 +19,15 @@ impl CatalogInner {
     pub(crate) fn assemble(previous: &Self, scans: Vec<Arc<RootScan>>, trusted: TrustedEntries) -> Self {
         let known = previous.known_entries();
         let labels = server_labels(&scans);
-        let own_manifests = own_manifests(&scans);
+        let [of_others, of_project] = [false, true].map(|of_project| own_manifests(&scans, of_project));
         let mut inner = Self { trusted, index_cache: previous.index_cache.clone(), ..Self::default() };
         let mut candidates = Vec::new();
         for (order, scan) in scans.iter().enumerate() {
-            inner.report_outside_links(scan, &own_manifests);
+            let is_of_project = scan.root.kind.belongs_to_project();
+            inner.report_outside_links(scan, if is_of_project { &of_project } else { &of_others });
             for found in &scan.found {
-                let is_linked = !found.link.is_empty() && scan.root.kind.belongs_to_project();
-                if is_linked && found.inode().is_some_and(|inode| own_manifests.contains(&inode)) {
+                let is_linked = !found.link.is_empty() && is_of_project;
+                if is_linked && found.inode().is_some_and(|inode| of_project.contains(&inode)) {
                     inner.diagnostics.push(link_duplicate(&scan.root, &found.directory));
                     continue;
                 }
@@ -136,17 +137,17 @@ impl Candidate {
     }
 }
 
-/// The manifests that a project's roots have without a link, by device and inode. A link from one of these roots to another
-/// leads to a skill that is found already.
-fn own_manifests(scans: &[Arc<RootScan>]) -> HashSet<(u64, u64)> {
-    let of_project = || scans.iter().filter(|scan| scan.root.kind.belongs_to_project());
+/// The manifests that the roots of a project, or all other roots, have without a link, by device and inode. A link from one of
+/// these roots to another leads to a skill that is found already.
+fn own_manifests(scans: &[Arc<RootScan>], of_project: bool) -> HashSet<(u64, u64)> {
+    let own = || scans.iter().filter(|scan| scan.root.kind.belongs_to_project() == of_project);
     let has_link = |scan: &Arc<RootScan>| {
         !scan.outside_links.is_empty() || scan.found.iter().any(|found| !found.link.is_empty())
     };
-    if !of_project().any(has_link) {
+    if !own().any(has_link) {
         return HashSet::new();
     }
-    let found = of_project().flat_map(|scan| &scan.found).filter(|found| found.link.is_empty());
+    let found = own().flat_map(|scan| &scan.found).filter(|found| found.link.is_empty());
     found.filter_map(FoundManifest::inode).collect()
 }
 

@@ -41,9 +41,15 @@ impl RootWalk<'_> {
         }
     }
 
-    /// The manifest at the target of a link out of its root, by device and inode, if the target is in the root's project.
-    fn in_project(&self, link: &str) -> Option<(u64, u64)> {
+    /// The manifest at the target of a link out of its root, by device and inode. In a project, the target must be in the
+    /// project. The manifest is not read: it only tells whether the skill is found in its own place.
+    fn target_of(&self, opened: &OwnedFd, link: &str) -> Option<(u64, u64)> {
         let root = &self.scan.root;
+        if !root.kind.belongs_to_project() {
+            let target = local::open_directory_anywhere(opened.as_fd(), link).ok()?;
+            let stamp = local::stamp(target.as_fd(), MANIFEST)?;
+            return Some((stamp.device, stamp.inode));
+        }
         let within = root.within.as_ref()?;
         let relative = root.path.strip_prefix(within).ok()?.to_str()?;
         let base = local::open_directory(within).ok()?;
@@ -80,7 +86,7 @@ impl RootWalk<'_> {
             // Ignore a link to a file.
             Err(Errno::NOTDIR) => return None,
             Err(Errno::XDEV) => {
-                let manifest = self.in_project(link);
+                let manifest = self.target_of(root, link);
                 self.scan.outside_links.push(OutsideLink { link: link.into(), manifest });
                 return None;
             }

@@ -13,6 +13,7 @@ mod directories;
 mod embeddings;
 mod executor;
 mod installing;
+mod key_command;
 mod markdown;
 mod options;
 mod progress;
@@ -83,11 +84,18 @@ fn main() -> ExitCode {
             let _ = writeln!(
                 anstream::stderr(),
                 "prowess: {}",
-                prowess_catalog::untrusted::one_line(&format!("{error:#}"))
+                prowess_catalog::untrusted::one_line(&with_causes(&error))
             );
             ExitCode::from(misuse)
         }
     }
+}
+
+/// The error with its causes. Many errors end with the text of their cause, which is not said twice.
+fn with_causes(error: &anyhow::Error) -> String {
+    error.chain().skip(1).map(ToString::to_string).fold(error.to_string(), |told, cause| {
+        if told.ends_with(&cause) { told } else { format!("{told}: {cause}") }
+    })
 }
 
 /// Whether the reader of our output closed it.

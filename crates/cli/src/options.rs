@@ -7,8 +7,8 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     add, artifacts, chat, check, completions, config, demo, doctor, info, install, list, man, mcp, new,
-    outdated, package, prompt, remove, run, search, servers, session, threads, trust, uninstall, update,
-    verify,
+    outdated, package, prompt, publish, remove, run, search, servers, session, threads, trust, uninstall,
+    update, verify,
 };
 use crate::config::{Flag, NO_KIT};
 
@@ -95,6 +95,8 @@ pub(crate) enum Command {
     Config(config::Options),
     /// Pack a skill into a .skill archive
     Package(package::Options),
+    /// Write skills as a web site from which others can install them
+    Publish(publish::Options),
     /// Print a completion script for a shell
     Completions(completions::Options),
     /// Print the manual page, or write the pages of all commands

@@ -82,8 +82,8 @@ impl Store {
 
     /// Stages the skill in `directory` of a snapshot. An empty `directory` is the root of the snapshot.
     ///
-    /// As in `skills`, the file `metadata.json` beside SKILL.md is left out, and everything called `.git`, `__pycache__` or
-    /// `__pypackages__`. [`Stored::left_out`] lists them.
+    /// As in `skills`, everything called `metadata.json`, `.git`, `__pycache__` or `__pypackages__` is left out.
+    /// [`Stored::left_out`] lists them.
     ///
     /// # Errors
     ///
@@ -94,6 +94,15 @@ impl Store {
         let mut stored = self.write(|writer| staging::copy(snapshot, &selected, writer))?;
         stored.left_out = selected.left_out;
         Ok(stored)
+    }
+
+    /// The files in `directory` of a snapshot that [`Store::stage`] leaves out, by their paths in the skill. The
+    /// `computedHash` of `skills` counts them.
+    pub(crate) fn left_out_files(
+        snapshot: &mut dyn Snapshot,
+        directory: &str,
+    ) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        staging::left_out_files(snapshot, directory)
     }
 
     /// Stages the result of a merge, with the readers of the trees that were merged.

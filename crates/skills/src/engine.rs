@@ -62,6 +62,17 @@ struct EngineCache {
     listing: Option<(Arc<VisibleSkills>, Arc<Listing>)>,
     /// The skills that were used recently when the overview got its order.
     recent: Option<Arc<[UsedSkill]>>,
+    /// The last section of the system prompt, without notices.
+    prompt: Option<CachedPrompt>,
+}
+
+/// A section of the system prompt, and what it was made from.
+struct CachedPrompt {
+    visible: Arc<VisibleSkills>,
+    state: Arc<SkillState>,
+    resources: Arc<BTreeMap<String, Vec<ResourceMetadata>>>,
+    recent: Option<Arc<[UsedSkill]>>,
+    text: Arc<str>,
 }
 
 impl SkillEngine {
@@ -90,7 +101,7 @@ impl SkillEngine {
         let (texts, outdated) = (HashMap::new(), BTreeSet::new());
         let (resources, used) = (Arc::default(), BTreeSet::new());
         let cache =
-            Lock::new(EngineCache { visible, texts, outdated, resources, used, listing: None, recent: None });
+            Lock::new(EngineCache { visible, texts, outdated, resources, used, listing: None, recent: None, prompt: None });
         Self(Arc::new(Inner {
             options,
             permissions,
@@ -147,6 +158,38 @@ impl SkillEngine {
     /// The recently used skills that were kept.
     pub(crate) fn kept_recent(&self) -> Option<Arc<[UsedSkill]>> {
         self.0.cache.lock().recent.clone()
+    }
+
+    /// The section of the system prompt for these skills in this state, made by `render` unless it is cached. A request is
+    /// made more than once: to measure it, and to send it.
+    pub(crate) fn section(
+        &self,
+        visible: &Arc<VisibleSkills>,
+        state: &Arc<SkillState>,
+        render: impl FnOnce() -> String,
+    ) -> Arc<str> {
+        let is_same = |cached: &&CachedPrompt, cache: &EngineCache| {
+            let recent = |recent: &Option<Arc<[UsedSkill]>>| recent.as_ref().map(Arc::as_ptr);
+            Arc::ptr_eq(&cached.visible, visible)
+                && Arc::ptr_eq(&cached.state, state)
+                && Arc::ptr_eq(&cached.resources, &cache.resources)
+                && recent(&cached.recent) == recent(&cache.recent)
+        };
+        let cache = self.0.cache.lock();
+        if let Some(cached) = cache.prompt.as_ref().filter(|cached| is_same(cached, &cache)) {
+            return Arc::clone(&cached.text);
+        }
+        drop(cache);
+        let text: Arc<str> = render().into();
+        let mut cache = self.0.cache.lock();
+        cache.prompt = Some(CachedPrompt {
+            visible: Arc::clone(visible),
+            state: Arc::clone(state),
+            resources: Arc::clone(&cache.resources),
+            recent: cache.recent.clone(),
+            text: Arc::clone(&text),
+        });
+        text
     }
 
     /// Keeps the recently used skills, so that the order of the overview stays.

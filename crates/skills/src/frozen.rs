@@ -102,6 +102,10 @@ impl Listing {
 
     /// Whether a skill of this listing is not in `now`, or is another one there.
     fn has_lost(&self, now: &Self) -> bool {
+        // Nearly always nothing has changed.
+        if self == now {
+            return false;
+        }
         let identity =
             |skill: &[u8; SKILL]| <[u8; IDENTITY]>::try_from(&skill[..IDENTITY]).unwrap_or_default();
         // Both are in order.

@@ -74,12 +74,13 @@ impl SkillView {
             Guidance::Tools => options.dialect.template(options.capabilities, options.placement),
             Guidance::ReadFile => Some(SectionTemplate::for_reading()),
         });
-        let mut text = String::new();
-        if let Some(template) = template {
+        let section = self.engine().section(self.visible(), self.state(), || {
+            let Some(template) = template else { return String::new() };
             let view = self.offered();
             let locations = options.skill_paths.locations().unwrap_or_else(|| view.locations());
-            text = template.render(&locations, &self.overview_of(&view).text).text;
-        }
+            template.render(&locations, &self.overview_of(&view).text).text
+        });
+        let mut text = section.to_string();
         let notices = if self.is_frozen() { Vec::new() } else { self.stale() };
         for stale in &notices {
             text.push_str(&format!("\n{}\n", self.stale_notice(stale)));

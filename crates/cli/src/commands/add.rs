@@ -81,7 +81,10 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         }
         if looked.candidates.is_empty() {
             outcome = CommandOutcome::Findings;
-            writeln!(anstream::stderr(), "{} has no skill to install", printable(&source.to_string()))?;
+            // Otherwise it was said which skills are missing or refused.
+            if looked.missing.is_empty() && looked.refused.is_empty() {
+                writeln!(anstream::stderr(), "{} has no skill to install", printable(&source.to_string()))?;
+            }
             continue;
         }
         if options.list {

@@ -11,6 +11,7 @@ use prowess_catalog::{Catalog, Code, Diagnostic, Root, Severity, SkillEntry};
 use serde::Serialize;
 
 use crate::commands::CommandOutcome;
+use crate::installing::{Origin, origins};
 use crate::options::{KitArgs, RootArgs};
 use crate::skills::Skills;
 use crate::terminal::{Style, Terminal, count, printable, styled};
@@ -54,6 +55,9 @@ struct Row<'a> {
     resources: Option<ResourceCounts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     shadowed_by: Option<&'a str>,
+    /// Where it was installed from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    installed: Option<Origin>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
@@ -92,7 +96,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     if rows.is_empty() && outside_kits == 0 {
         writeln!(
             terminal,
-            "No skills were found. `prowess new NAME` creates one here; --root DIR looks elsewhere."
+            "No skills were found. `prowess add OWNER/REPO` installs some; `prowess new NAME` creates one here; --root DIR looks \
+             elsewhere."
         )?;
     } else if !rows.is_empty() {
         print(&rows, options, terminal)?;
@@ -120,6 +125,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
 
 fn rows<'a>(skills: &'a Skills, visible_skills: Option<&ChatSkills>, options: &Options) -> Vec<Row<'a>> {
     let depth = visible_skills.map_or(1, |visible_skills| visible_skills.options().resource_depth);
+    let origins = origins();
     let row = |entry: &'a SkillEntry, status, shadowed_by| Row {
         name: entry.skill.name.as_str(),
         description: &entry.skill.description,
@@ -134,6 +140,7 @@ fn rows<'a>(skills: &'a Skills, visible_skills: Option<&ChatSkills>, options: &O
             || visible_skills.is_some_and(|visible_skills| visible_skills.mode(entry) == SkillMode::Manual),
         resources: options.resources.then(|| entry.resources(depth).counts()),
         shadowed_by,
+        installed: origins.get(entry.skill.location.as_str()).cloned(),
     };
     let catalog = &skills.catalog;
     let status =
@@ -180,6 +187,9 @@ fn source(row: &Row<'_>) -> String {
     let mut source = row.source.kind.as_str().to_owned();
     if !source.eq_ignore_ascii_case(&row.source.label) {
         source = format!("{source}: {}", printable(&row.source.label));
+    }
+    if let Some(origin) = &row.installed {
+        source = format!("{source}, from {}", origin.text());
     }
     match row.status {
         Status::Active if row.is_manual => source + " (manual only)",

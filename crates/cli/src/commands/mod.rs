@@ -17,6 +17,7 @@ pub(crate) mod new;
 pub(crate) mod outdated;
 pub(crate) mod package;
 pub(crate) mod prompt;
+pub(crate) mod publish;
 pub(crate) mod remove;
 pub(crate) mod run;
 pub(crate) mod search;
@@ -71,6 +72,7 @@ pub(crate) fn run(command: Command, verbose: u8, terminal: &mut Terminal) -> Res
         Command::Config(options) => config::run(&options, terminal),
         Command::Trust(options) => trust::run(&options, terminal),
         Command::Package(options) => package::run(&options, terminal),
+        Command::Publish(options) => publish::run(&options, terminal),
         Command::Completions(options) => completions::run(&options, terminal),
         Command::Man(options) => man::run(&options, terminal),
     }

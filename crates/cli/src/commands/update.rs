@@ -119,6 +119,9 @@ fn show(newest: &[Newest]) -> Result<()> {
         for row in text.lines().flat_map(|line| folded(line, width)) {
             writeln!(err, "{row}")?;
         }
+        for found in &new.hidden {
+            writeln!(err, "    {}", styled(installing::hidden_line(found), Style::Bad))?;
+        }
     }
     Ok(())
 }

@@ -32,6 +32,7 @@ mod skills;
 mod source;
 mod telemetry;
 mod value;
+mod web_source;
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -57,12 +58,13 @@ pub(crate) use self::read::Row;
 pub(crate) use self::reference::{reference, written};
 pub(crate) use self::sandbox::{ExecutorWord, SandboxSettings};
 pub(crate) use self::search::EmbeddingModel;
-pub(crate) use self::setting::Amount;
+pub(crate) use self::setting::{Amount, CommandLine};
 pub(crate) use self::settings::Settings;
 pub(crate) use self::skill_modes::NO_KIT;
 pub(crate) use self::skills::{Inherited, SkillSettings};
 pub(crate) use self::source::{FILE_NAME, OfProject, Source, user_path};
 pub(crate) use self::value::{Origin, key};
+pub(crate) use self::web_source::SourceSettings;
 use crate::terminal::printable;
 use crate::workspace_dir::WorkspaceDir;
 

@@ -19,7 +19,7 @@ use super::setting::Parsed;
 use super::value::{Origin, Values, put};
 use super::{
     agent, alias, artifacts, compaction, limits, mcp, memory, model, price, provider, run, sandbox, search,
-    skills, telemetry,
+    skills, telemetry, web_source,
 };
 use crate::terminal::printable;
 
@@ -60,6 +60,7 @@ settings! {
     compaction: compaction::CompactionSettings,
     agent: BTreeMap<Parsed<agent::SubAgentName>, agent::AgentSettings>,
     mcp: BTreeMap<Parsed<ServerLabel>, mcp::McpSettings>,
+    source: BTreeMap<Parsed<web_source::SourceHost>, web_source::SourceSettings>,
     price: BTreeMap<Parsed<ModelPattern>, price::PriceSettings>,
     telemetry: telemetry::TelemetrySettings,
 }
@@ -92,6 +93,9 @@ impl Settings {
         }
         for (name, server) in &self.mcp {
             server.check(name, |key| reader.origin(&["mcp", name, key]))?;
+        }
+        for (host, source) in &self.source {
+            source.check(host, |key| reader.origin(&["source", host, key]))?;
         }
         self.check_embeddings(reader)?;
         let aliases =

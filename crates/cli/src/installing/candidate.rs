@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use prowess_catalog::check::{Profile, check_directory};
 use prowess_catalog::{Code, Severity};
+use prowess_install::hidden_text::HiddenText;
 use prowess_install::installer::{Candidate, Change, Looked};
 use serde_json::{Value, json};
 
@@ -106,6 +107,12 @@ fn word(change: &Change) -> &'static str {
     }
 }
 
+/// A line about hidden text.
+pub(crate) fn hidden_line(found: &HiddenText) -> String {
+    let place = format!("{}:{}:{}", printable(&found.path), found.line, found.column);
+    format!("{place}: {}: {}", found.kind, printable(&found.excerpt))
+}
+
 /// What `prowess check` and the scan for hidden text found.
 fn findings(candidate: &Candidate) -> Vec<String> {
     let report = check_directory(&candidate.stored.path, candidate.directory_name(), Profile::Spec);
@@ -114,10 +121,7 @@ fn findings(candidate: &Candidate) -> Vec<String> {
     let checked =
         report.diagnostics.iter().filter(|found| is_shown(found.code) && found.severity != Severity::Info);
     let checked = checked.map(|found| format!("check: {}", printable(&found.message)));
-    let hidden = candidate.hidden.iter().map(|found| {
-        let place = format!("{}:{}:{}", printable(&found.path), found.line, found.column);
-        format!("{place}: {}: {}", found.kind, printable(&found.excerpt))
-    });
+    let hidden = candidate.hidden.iter().map(hidden_line);
     let mut all: Vec<String> = hidden.chain(checked).collect();
     let more = all.len().saturating_sub(MAX_FINDINGS);
     all.truncate(MAX_FINDINGS);

@@ -2,6 +2,8 @@
 
 mod candidate;
 mod changes;
+mod origins;
+mod tokens;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -17,8 +19,9 @@ use prowess_install::snapshot::fetch::{FetchOptions, fetch};
 use prowess_install::source::{LocalSource, Source, SourceEnvironment};
 use prowess_install::store::Store;
 
-pub(crate) use self::candidate::{candidate_json, candidate_text};
+pub(crate) use self::candidate::{candidate_json, candidate_text, hidden_line};
 pub(crate) use self::changes::difference_text;
+pub(crate) use self::origins::{Origin, origins};
 use crate::directories;
 use crate::progress::Progress;
 use crate::project::Project;
@@ -118,9 +121,10 @@ pub(crate) fn parse(source: &str) -> Result<Source> {
     Ok(Source::local(&path))
 }
 
-/// How sources are fetched, with the limits that the environment sets.
+/// How sources are fetched, with the limits that the environment sets and the tokens that the configuration names.
 pub(crate) fn fetch_options(skills: &[String]) -> Result<FetchOptions> {
-    let mut options = FetchOptions { skills: wanted(skills), ..FetchOptions::default() };
+    let mut options =
+        FetchOptions { skills: wanted(skills), tokens: tokens::tokens()?, ..FetchOptions::default() };
     let number = |name: &str| -> Result<Option<u64>> {
         let Some(value) = variable(name) else { return Ok(None) };
         let value = value.to_string_lossy().into_owned();

@@ -235,3 +235,16 @@ fn hostile_text_does_not_reach_the_terminal() {
         }
     }
 }
+
+#[test]
+fn a_link_of_another_agent_to_an_installed_skill_is_the_same_skill() {
+    let world = World::new();
+    let text = "---\nname: tides\ndescription: Looks up tides. Use before boat trips.\n---\nLook.\n";
+    world.file("home/.agents/skills/tides/SKILL.md", text);
+    std::fs::create_dir_all(world.path("home/.claude/skills")).unwrap();
+    let link = world.path("home/.claude/skills/tides");
+    std::os::unix::fs::symlink("../../.agents/skills/tides", link).unwrap();
+    let told = world.run(&["list", "--diagnostics"]);
+    assert!(told.contains("link-duplicate") && !told.contains("outside"), "{told}");
+    assert_eq!(world.json(&["list", "--json"])["skills"].as_array().unwrap().len(), 1);
+}

@@ -1,10 +1,14 @@
 //! Installs skills that a person has looked at.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use prowess_catalog::Digest;
 
 use crate::agents::Agent;
 use crate::lock::own::LockedSkill;
 use crate::place::{Installed, Report, Transaction};
+use crate::store::Stored;
 use crate::tree::{SkillTree, TreeError};
 
 use super::locks::Facts;
@@ -80,15 +84,16 @@ impl Installer {
     ///
     /// # Errors
     ///
-    /// The installed skills or the lock cannot be read.
+    /// The installed skills or a lock cannot be read.
     pub fn plan<'a>(
         &self,
         candidates: impl IntoIterator<Item = &'a Candidate>,
     ) -> Result<Vec<Change>, InstallError> {
-        let (own, installed) = (self.locked()?, self.place.installed()?);
+        // Both locks are read, so that one that cannot be used is an error before anybody is asked.
+        let (locks, installed) = (self.locks()?, self.place.installed()?);
         let change = |candidate: &Candidate| {
             let name = candidate.directory_name();
-            change(candidate, own.skills.get(name), &OnDisk::of(&installed, name))
+            change(candidate, locks.own.skills.get(name), &OnDisk::of(&installed, name))
         };
         Ok(candidates.into_iter().map(change).collect())
     }
@@ -126,7 +131,10 @@ impl Installer {
                     added.installed.push(name.to_owned());
                 }
             }
-            self.reach_agents(&mut transaction, candidate, agents, files, before)?;
+            let reached = self.reach_agents(&mut transaction, candidate, agents, files, before)?;
+            if let Some(before) = before {
+                self.refresh_copies(&mut transaction, name, &candidate.stored, before, &reached);
+            }
             let facts = Facts {
                 name: candidate.found.name().clone(),
                 directory_name: name,
@@ -152,9 +160,9 @@ impl Installer {
         agents: &[&'static Agent],
         files: AgentFiles,
         before: Option<Digest>,
-    ) -> Result<(), InstallError> {
+    ) -> Result<BTreeSet<&Path>, InstallError> {
         let name = candidate.directory_name();
-        let mut reached = std::collections::BTreeSet::new();
+        let mut reached = BTreeSet::new();
         for agent in agents {
             let Some(directory) = self.agent_directory(agent) else {
                 if agent.is_universal() {
@@ -166,13 +174,44 @@ impl Installer {
             if !reached.insert(directory) {
                 continue;
             }
+            // `skills` may have put a copy of the same files there.
+            let before = copy_in(directory, name).filter(|copy| *copy == candidate.stored.digest).or(before);
             match files {
                 AgentFiles::Link => transaction.link(directory, name, before),
                 AgentFiles::Copy => transaction.copy(directory, name, &candidate.stored, before),
             }
         }
-        Ok(())
+        Ok(reached)
     }
+
+    /// Replaces copies of a skill in the directories of agents, except in those of `reached`. Copies that somebody changed
+    /// stay.
+    pub(super) fn refresh_copies(
+        &self,
+        transaction: &mut Transaction,
+        name: &str,
+        stored: &Stored,
+        before: Digest,
+        reached: &BTreeSet<&Path>,
+    ) {
+        if before == stored.digest {
+            return;
+        }
+        let directories: BTreeSet<&Path> =
+            self.agents.iter().map(|(_, directory)| directory.as_path()).collect();
+        for directory in directories.difference(reached) {
+            if copy_in(directory, name) == Some(before) {
+                transaction.copy(directory, name, stored, Some(before));
+            }
+        }
+    }
+}
+
+/// The digest of a copy of a skill in the directory of an agent. A link is no copy.
+fn copy_in(directory: &Path, name: &str) -> Option<Digest> {
+    let path = directory.join(name);
+    let is_directory = path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
+    is_directory.then(|| SkillTree::read(&path).ok()).flatten().map(|tree| tree.digest())
 }
 
 fn change(candidate: &Candidate, locked: Option<&LockedSkill>, on_disk: &OnDisk) -> Change {

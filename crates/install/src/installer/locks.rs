@@ -4,7 +4,9 @@ use std::path::Path;
 
 use crate::lock::own::LockedSkill;
 use crate::lock::shared::portable_path;
-use crate::lock::{GlobalEntry, GlobalLock, LockFinding, OwnLock, SharedEntry, SharedLock, compare};
+use crate::lock::{
+    GlobalEntry, GlobalLock, LockFinding, OwnLock, SharedEntry, SharedLock, compare, compare_global,
+};
 use crate::place::Transaction;
 use crate::source::{LockFields, Source, SourceType};
 use crate::store::Stored;
@@ -47,11 +49,11 @@ impl Locks {
         Ok(Self { own, other })
     }
 
-    /// The differences between both locks. The lock of a user has no hash of all files, so only names count there.
+    /// The differences between both locks.
     pub(super) fn findings(&self, scope: &Scope) -> Vec<LockFinding> {
         match &self.other {
             Other::Project(shared) => compare(shared, &self.own, scope.directory()),
-            Other::User(_) => Vec::new(),
+            Other::User(global) => compare_global(global, &self.own, scope.directory()),
         }
     }
 
@@ -143,11 +145,17 @@ fn shared_entry(
         source_url: fields.project_url().map(str::to_owned),
         reference: fields.reference.clone(),
         source_type: fields.source_type.clone(),
-        skill_path: Some(facts.manifest_path.to_owned()),
+        skill_path: skill_path(fields, facts),
         computed_hash: facts.computed_hash.to_owned(),
         well_known_digest: facts.site_digest.map(str::to_owned),
         extra,
     }
+}
+
+/// The path of a SKILL.md in a repository. `skills` clones every source with a path, so others must have none.
+fn skill_path(fields: &LockFields, facts: &Facts<'_>) -> Option<String> {
+    let is_repository = !matches!(fields.source_type, SourceType::Local | SourceType::WellKnown);
+    is_repository.then(|| facts.manifest_path.to_owned())
 }
 
 fn global_entry(fields: &LockFields, facts: &Facts<'_>, now: &str) -> GlobalEntry {
@@ -158,10 +166,10 @@ fn global_entry(fields: &LockFields, facts: &Facts<'_>, now: &str) -> GlobalEntr
         source_type: fields.source_type.clone(),
         source_url: fields.url.clone(),
         reference: fields.reference.clone(),
-        skill_path: Some(facts.manifest_path.to_owned()),
+        skill_path: skill_path(fields, facts),
         skill_folder_hash: folder.unwrap_or(facts.computed_hash).to_owned(),
         plugin_name: facts.plugin.map(str::to_owned),
-        source_base_url: None,
+        source_base_url: (fields.source_type == SourceType::WellKnown).then(|| fields.url.clone()),
         well_known_digest: facts.site_digest.map(str::to_owned),
         installed_at: now.to_owned(),
         updated_at: now.to_owned(),

@@ -4,10 +4,10 @@ use crate::discover::{DiscoverOptions, FoundSkill, Notice, discover};
 use crate::folder_hash::computed_hash;
 use crate::hidden_text::{self, HiddenText};
 use crate::snapshot::MAX_SKILL_BYTES;
-use crate::snapshot::fetch::Fetched;
+use crate::snapshot::fetch::{Fetched, Site};
 use crate::source::Source;
 use crate::store::{Store, Stored};
-use crate::tree::ReadFiles as _;
+use crate::tree::{ReadFiles as _, SkillTree, TreeError};
 
 use super::{InstallError, Installer};
 
@@ -105,10 +105,9 @@ impl Installer {
                 Err(error) => return Err(error.into()),
             };
             let folder_sha1 = snapshot.folder_sha1(&found.directory);
-            let of_site =
-                site.as_ref().and_then(|site| site.skills.iter().find(|skill| skill.name == found.directory));
-            let site_digest = of_site.map(|skill| skill.digest.to_string());
-            candidates.push(candidate(found, stored, folder_sha1, site_digest)?);
+            let site_digest = site.as_ref().and_then(|site| digest_of(site, &found.directory));
+            let left_out = Store::left_out_files(&mut *snapshot, &found.directory)?;
+            candidates.push(candidate(found, stored, left_out, folder_sha1, site_digest)?);
         }
         let notices = snapshot.notices().iter().cloned();
         Ok(Looked {
@@ -126,27 +125,48 @@ impl Installer {
 fn candidate(
     found: FoundSkill,
     stored: Stored,
+    left_out: Vec<(String, Vec<u8>)>,
     folder_sha1: Option<String>,
     site_digest: Option<String>,
 ) -> Result<Candidate, InstallError> {
-    let files =
+    let mut files =
         files(&stored).map_err(|source| InstallError::Tree { name: found.directory_name.clone(), source })?;
     let hidden = files.iter().flat_map(|(path, bytes)| hidden_text::scan(path, bytes)).collect();
+    files.extend(left_out);
     let computed_hash = computed_hash(files);
     Ok(Candidate { found, stored, computed_hash, folder_sha1, site_digest, hidden })
 }
 
 /// All files of a stored skill.
-fn files(stored: &Stored) -> Result<Vec<(String, Vec<u8>)>, crate::tree::TreeError> {
+fn files(stored: &Stored) -> Result<Vec<(String, Vec<u8>)>, TreeError> {
     let directory = stored.open()?;
     let read = |path: &String| Ok((path.clone(), directory.read_file(path, MAX_SKILL_BYTES)?));
     stored.tree.files.keys().map(read).collect()
 }
 
-/// The hash of `skills` over the files of a stored skill.
-pub(super) fn hash(name: &str, stored: &Stored) -> Result<String, InstallError> {
-    let files = files(stored).map_err(|source| InstallError::Tree { name: name.to_owned(), source })?;
+/// The hidden text in the files of a stored skill that `old` does not have.
+pub(super) fn new_hidden_text(old: &SkillTree, stored: &Stored) -> Result<Vec<HiddenText>, TreeError> {
+    let difference = old.difference(&stored.tree);
+    let directory = stored.open()?;
+    let mut found = Vec::new();
+    for path in difference.added.iter().chain(&difference.changed) {
+        found.extend(hidden_text::scan(path, &directory.read_file(path, MAX_SKILL_BYTES)?));
+    }
+    Ok(found)
+}
+
+/// The hash of `skills` over the files of a skill that was staged from `directory` of a source. It also counts the files that
+/// neither tool installs.
+pub(super) fn hash(fetched: &mut Fetched, directory: &str, stored: &Stored) -> Result<String, InstallError> {
+    let failed = |source| InstallError::Tree { name: directory.to_owned(), source };
+    let mut files = files(stored).map_err(failed)?;
+    files.extend(Store::left_out_files(&mut *fetched.snapshot, directory)?);
     Ok(computed_hash(files))
+}
+
+/// The digest of a skill's archive, from the index of a web site.
+pub(super) fn digest_of(site: &Site, directory: &str) -> Option<String> {
+    site.skills.iter().find(|skill| skill.name == directory).map(|skill| skill.digest.to_string())
 }
 
 /// The files of a skill of a fetched source, by its directory there.

@@ -57,6 +57,11 @@ impl Scope {
         }
     }
 
+    /// The directory with the skills.
+    pub fn skills(&self) -> PathBuf {
+        self.directory().join(AGENTS).join("skills")
+    }
+
     /// The lock that pins.
     pub fn own_lock(&self) -> PathBuf {
         match self {
@@ -101,7 +106,7 @@ impl Installer {
             Scope::User { home, .. } => agent.global_directory(home, &variable),
         };
         let root = scope.directory().join(AGENTS);
-        let skills = root.join("skills");
+        let skills = scope.skills();
         let agents: Vec<(&'static Agent, PathBuf)> = Agent::all()
             .iter()
             .filter_map(|agent| Some((agent, directory(agent)?)))

@@ -22,6 +22,8 @@ impl Installer {
     ///
     /// The lock has no such skill, or files cannot be changed.
     pub fn remove(&self, names: &[String]) -> Result<Removed, InstallError> {
+        // Nothing is made for a lock that cannot be used.
+        self.locks()?;
         let held = self.place.hold()?;
         let mut locks = self.locks()?;
         let (mut removed, mut transaction) = (Removed::default(), Transaction::default());

@@ -91,6 +91,11 @@ impl Installer {
         files: AgentFiles,
         options: &FetchOptions,
     ) -> Result<Restored, InstallError> {
+        // Nothing is made for a lock that cannot be used, or that has no skills.
+        let locks = self.locks()?;
+        if locks.own.skills.is_empty() {
+            return Ok(Restored { locks: locks.findings(&self.scope), ..Restored::default() });
+        }
         let held = self.place.hold()?;
         let (locks, installed) = (self.locks()?, self.place.installed()?);
         let mut restored = Restored { locks: locks.findings(&self.scope), ..Restored::default() };
@@ -139,8 +144,11 @@ impl Installer {
         options: &FetchOptions,
     ) -> Result<Result<(Stored, bool), String>, InstallError> {
         let wanted = locked.tree.digest();
+        // The digest has no sizes.
+        let has_sizes = |stored: &Stored| stored.tree == locked.tree;
+        let wrong_sizes = || "its sizes in the lock are wrong: a merge or an edit broke it".to_owned();
         if let Some(stored) = self.store.get(&wanted) {
-            return Ok(Ok((stored, true)));
+            return Ok(if has_sizes(&stored) { Ok((stored, true)) } else { Err(wrong_sizes()) });
         }
         let mut source = self.source_of(locked)?;
         if let (Source::Git(git), Some(commit)) = (&mut source, &locked.commit) {
@@ -158,7 +166,7 @@ impl Installer {
             Err(error) => return Err(error),
         };
         if stored.digest == wanted {
-            return Ok(Ok((stored, false)));
+            return Ok(if has_sizes(&stored) { Ok((stored, false)) } else { Err(wrong_sizes()) });
         }
         Ok(Err(format!("the source has other files now: {}", list(&locked.tree.difference(&stored.tree)))))
     }

@@ -1,6 +1,9 @@
 //! Looks for newer versions of installed skills, and updates them. Local edits are kept.
 
+use std::collections::BTreeSet;
+
 use crate::difference::{SkillDifference, describe_difference};
+use crate::hidden_text::HiddenText;
 use crate::lock::own::LockedSkill;
 use crate::merge::{Conflict, Version, merge};
 use crate::place::{Report, Transaction};
@@ -10,7 +13,7 @@ use crate::tree::TreeError;
 
 use super::add::OnDisk;
 use super::locks::Facts;
-use super::look::{hash, stage};
+use super::look::{digest_of, hash, new_hidden_text, stage};
 use super::restore::FetchedSources;
 use super::{InstallError, Installer};
 
@@ -39,8 +42,14 @@ pub struct NewVersion {
     pub commit: Option<String>,
     /// The SHA-1 of its Git tree.
     pub folder_sha1: Option<String>,
+    /// The hash of `skills` over its files.
+    pub computed_hash: String,
+    /// The digest of its archive, from the index of a web site.
+    pub site_digest: Option<String>,
     /// How it differs from the installed version, without local edits.
     pub difference: Option<SkillDifference>,
+    /// Text in its new and changed files that a person does not see, or that does more than it seems.
+    pub hidden: Vec<HiddenText>,
 }
 
 /// An installed skill, and what its source has now.
@@ -80,7 +89,7 @@ impl Installer {
         names: &[String],
         options: &FetchOptions,
     ) -> Result<Vec<Newest>, InstallError> {
-        let own = self.locked()?;
+        let own = self.locks()?.own;
         let keys: Vec<String> = names.iter().map(|name| crate::discover::directory_name(name)).collect();
         if let Some((_, name)) = keys.iter().zip(names).find(|(key, _)| !own.skills.contains_key(*key)) {
             return Err(InstallError::NotLocked(name.clone()));
@@ -116,12 +125,18 @@ impl Installer {
             }
             Err(error) => return Err(error),
         };
-        if stored.digest == locked.tree.digest() {
+        let computed_hash = hash(fetched, directory, &stored)?;
+        // `skills` also counts files that neither tool installs. If those changed, its lock does too.
+        if stored.digest == locked.tree.digest() && computed_hash == locked.computed_hash {
             return Ok(Upstream::Same);
         }
         let old = self.store.get(&locked.tree.digest());
         let difference = old.and_then(|old| difference(&old, &stored).ok());
-        Ok(Upstream::New(Box::new(NewVersion { stored, commit, folder_sha1, difference })))
+        let hidden = new_hidden_text(&locked.tree, &stored)
+            .map_err(|source| InstallError::Tree { name: locked.name.to_string(), source })?;
+        let site_digest = fetched.site.as_ref().and_then(|site| digest_of(site, directory));
+        let new = NewVersion { stored, commit, folder_sha1, computed_hash, site_digest, difference, hidden };
+        Ok(Upstream::New(Box::new(new)))
     }
 
     /// Installs new versions. Local edits are merged; a skill whose edits conflict stays as it is.
@@ -185,8 +200,8 @@ impl Installer {
                 }
             };
             transaction.put(name, &stored, on_disk.digest());
+            self.refresh_copies(&mut transaction, name, &stored, locked.tree.digest(), &BTreeSet::new());
             let source = self.source_of(locked)?;
-            let computed_hash = hash(name, &new.stored)?;
             let facts = Facts {
                 name: locked.name.clone(),
                 directory_name: name,
@@ -194,9 +209,9 @@ impl Installer {
                 plugin: None,
                 commit: new.commit.as_deref(),
                 stored: &new.stored,
-                computed_hash: &computed_hash,
+                computed_hash: &new.computed_hash,
                 folder_sha1: new.folder_sha1.as_deref(),
-                site_digest: None,
+                site_digest: new.site_digest.as_deref(),
             };
             locks.set(&self.scope, &source, &facts, now);
             updated.updated.push((name.clone(), kept));

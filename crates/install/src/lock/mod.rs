@@ -12,7 +12,7 @@ mod key_order;
 pub mod own;
 pub mod shared;
 
-pub use compare::{LockDifference, LockFinding, compare};
+pub use compare::{LockDifference, LockFinding, compare, compare_global};
 pub use error::LockError;
 pub use global::{GlobalEntry, GlobalLock};
 pub use own::{LockedSkill, OwnLock};

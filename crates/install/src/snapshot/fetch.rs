@@ -13,9 +13,10 @@ use thiserror::Error;
 use super::Snapshot;
 use super::archive::{ArchiveError, ArchiveKind, ArchiveLimits, unpack};
 use super::git::{self, GitError, GitLimits, GitRequest};
-use super::http::{BearerToken, HttpClient, HttpError, NamedBy, shown};
+use super::http::{HttpClient, HttpError, NamedBy, shown};
 use super::local::{LocalError, LocalSnapshot};
 use super::memory::{MemoryFile, MemorySnapshot};
+use super::token::LazyToken;
 use super::well_known::{self, SiteSkill, WellKnownError};
 use crate::source::{LocalSource, Source, SourceUrl};
 
@@ -26,7 +27,7 @@ pub struct FetchOptions {
     /// marketplace: they cannot name files of this machine, or private addresses.
     pub named_by: NamedBy,
     /// Tokens for downloads, by host. Git uses its own credentials.
-    pub tokens: HashMap<String, BearerToken>,
+    pub tokens: HashMap<String, LazyToken>,
     /// How large downloads and archives may be.
     pub archive: ArchiveLimits,
     /// How much of a repository is fetched.
@@ -119,6 +120,9 @@ pub enum FetchError {
     /// Somebody else than the person named a source on this machine.
     #[error("{0} is on this machine; only you may name such a source")]
     LocalFromStranger(String),
+    /// There is a token for the host, but it cannot be looked up.
+    #[error("{0}")]
+    NoToken(String),
     /// The URL is no URL.
     #[error("{0} is not a URL")]
     NotAUrl(String),
@@ -197,8 +201,11 @@ fn read_file(path: &Path, most: u64) -> Result<Vec<u8>, FetchError> {
 
 fn client(source: &SourceUrl, options: &FetchOptions) -> Result<(HttpClient, Url), FetchError> {
     let url = source.parsed().ok_or_else(|| FetchError::NotAUrl(source.to_string()))?;
-    let token = source.host().and_then(|host| options.tokens.get(&host));
-    let client = HttpClient::new(&url, token)?;
+    // The client would not send it to a host that a stranger names.
+    let is_typed = options.named_by == NamedBy::Typed;
+    let token = source.host().filter(|_| is_typed).and_then(|host| options.tokens.get(&host));
+    let token = token.map(LazyToken::get).transpose();
+    let client = HttpClient::new(&url, token.map_err(|reason| FetchError::NoToken(reason.to_owned()))?)?;
     Ok((client, url))
 }
 

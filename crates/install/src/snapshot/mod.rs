@@ -22,6 +22,7 @@ pub mod git;
 pub mod http;
 pub mod local;
 pub mod memory;
+pub mod token;
 pub mod well_known;
 
 use thiserror::Error;

@@ -9,7 +9,7 @@ use crate::tree::names::{Paths, has_trailing_dot_or_space};
 use crate::tree::writer::TreeWriter;
 use crate::tree::{MAX_DEPTH, ReadFiles};
 
-/// A file beside SKILL.md that `skills` does not copy.
+/// A file that `skills` copies from no directory.
 const LEFT_OUT_FILE: &str = "metadata.json";
 /// The names that `skills` copies from no directory. `.git` counts in any case: on some systems it is the same directory.
 const LEFT_OUT_NAMES: [&str; 3] = [".git", "__pycache__", "__pypackages__"];
@@ -38,13 +38,11 @@ impl SelectedFile {
 
 /// The files of the skill in `directory`, if all of them may be installed.
 pub(super) fn select(entries: &[Entry], directory: &str) -> Result<Selected, StoreError> {
-    let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
-    // Entries are sorted, so those of one directory are neighbours.
-    let first = entries.partition_point(|entry| *entry.path < *prefix);
+    let prefix = prefix(directory);
     let mut selected = Selected { files: Vec::new(), left_out: Vec::new() };
     let mut paths = Paths::default();
     let mut bytes = 0_u64;
-    for entry in entries[first..].iter().take_while(|entry| entry.path.starts_with(&prefix)) {
+    for entry in below(entries, &prefix) {
         let path = &entry.path[prefix.len()..];
         if let Some(left_out) = left_out(path) {
             if selected.left_out.last().is_none_or(|last| last != left_out) {
@@ -71,15 +69,46 @@ pub(super) fn select(entries: &[Entry], directory: &str) -> Result<Selected, Sto
     Ok(selected)
 }
 
+/// The files in `directory` that [`select`] leaves out, by their paths in the skill. None if they are larger than a skill may
+/// be: they only matter for a hash that protects nobody.
+pub(super) fn left_out_files(
+    snapshot: &mut dyn Snapshot,
+    directory: &str,
+) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+    let prefix = prefix(directory);
+    let (mut paths, mut bytes) = (Vec::new(), 0_u64);
+    for entry in below(snapshot.entries(), &prefix) {
+        let EntryKind::File { size, .. } = entry.kind else { continue };
+        if left_out(&entry.path[prefix.len()..]).is_some() {
+            bytes = bytes.saturating_add(size);
+            paths.push(entry.path.clone());
+        }
+    }
+    if bytes > MAX_SKILL_BYTES || paths.len() > MAX_SKILL_FILES {
+        return Ok(Vec::new());
+    }
+    paths.into_iter().map(|path| Ok((path[prefix.len()..].to_owned(), snapshot.read(&path)?))).collect()
+}
+
+/// The start of all paths in a directory.
+fn prefix(directory: &str) -> String {
+    if directory.is_empty() { String::new() } else { format!("{directory}/") }
+}
+
+/// The entries whose paths start with a prefix. Entries are sorted, so they are neighbours.
+fn below<'a>(entries: &'a [Entry], prefix: &str) -> impl Iterator<Item = &'a Entry> {
+    let first = entries.partition_point(|entry| *entry.path < *prefix);
+    let count = entries[first..].iter().take_while(|entry| entry.path.starts_with(prefix)).count();
+    entries[first..first + count].iter()
+}
+
 /// The part of a path that ends with a name that no skill has.
 fn left_out(path: &str) -> Option<&str> {
-    if path == LEFT_OUT_FILE {
-        return Some(path);
-    }
     let mut end = 0;
     for name in path.split('/') {
         end += name.len();
-        if LEFT_OUT_NAMES.iter().any(|left_out| name.eq_ignore_ascii_case(left_out)) {
+        let is_left_out = LEFT_OUT_NAMES.iter().any(|left_out| name.eq_ignore_ascii_case(left_out));
+        if is_left_out || name == LEFT_OUT_FILE {
             return Some(&path[..end]);
         }
         end += 1;

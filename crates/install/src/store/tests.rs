@@ -61,7 +61,7 @@ fn a_skill_is_staged_under_its_digest() {
     let (_scratch, store) = store();
     let mut source = Source::of(&[
         ("skills/tide/SKILL.md", "tide"),
-        ("skills/tide/docs/metadata.json", "kept"),
+        ("skills/tide/docs/metadata.json", "{}"),
         ("skills/tide/metadata.json", "{}"),
         ("skills/tide/scripts/__pycache__/a.pyc", "x"),
         ("skills/tide/scripts/__pycache__/b.pyc", "x"),
@@ -71,8 +71,12 @@ fn a_skill_is_staged_under_its_digest() {
     source.add("skills/tide/.GIT/hooks/link", EntryKind::Link);
     let stored = store.stage(&mut source, "skills/tide").unwrap();
     let paths: Vec<_> = stored.tree.files.keys().map(String::as_str).collect();
-    assert_eq!(paths, ["SKILL.md", "docs/metadata.json", "scripts/run.sh"]);
-    assert_eq!(stored.left_out, [".GIT", "metadata.json", "scripts/__pycache__"]);
+    assert_eq!(paths, ["SKILL.md", "scripts/run.sh"]);
+    assert_eq!(stored.left_out, [".GIT", "docs/metadata.json", "metadata.json", "scripts/__pycache__"]);
+    let left_out = Store::left_out_files(&mut source, "skills/tide").unwrap();
+    let left_out: Vec<_> = left_out.iter().map(|(path, _)| path.as_str()).collect();
+    let caches = ["scripts/__pycache__/a.pyc", "scripts/__pycache__/b.pyc"];
+    assert_eq!(left_out, [["docs/metadata.json", "metadata.json"], caches].concat());
     assert_eq!(stored.path.file_name().unwrap().to_str(), Some(&stored.digest.to_string()[7..]));
     assert_eq!(SkillTree::read(&stored.path).unwrap(), stored.tree);
     let mode = |path: &str| stored.path.join(path).metadata().unwrap().permissions().mode() & 0o700;

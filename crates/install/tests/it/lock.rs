@@ -4,7 +4,8 @@ use std::path::Path;
 
 use prowess_catalog::{Digest, SkillName};
 use prowess_install::lock::{
-    LockDifference, LockError, LockedSkill, OwnLock, SharedEntry, SharedLock, compare,
+    GlobalEntry, GlobalLock, LockDifference, LockError, LockedSkill, OwnLock, SharedEntry, SharedLock,
+    compare, compare_global,
 };
 use prowess_install::source::SourceType;
 use prowess_install::tree::{SkillTree, TreeFile};
@@ -174,5 +175,55 @@ fn what_another_tool_changed_is_found() {
     tide: another tool changed its source from https://github.com/o/r.git to o/r
     gone: another tool removed it from skills-lock.json
     new: another tool added it; prowess does not pin it
+    ");
+}
+
+#[test]
+fn what_another_tool_changed_in_the_lock_of_a_user_is_found() {
+    let (home, locked) = (Path::new("/home/ada"), locked("tide"));
+    let entry = GlobalEntry {
+        source: "o/r".to_owned(),
+        source_type: SourceType::GitHub,
+        source_url: locked.source.clone(),
+        reference: locked.reference.clone(),
+        skill_path: Some(locked.skill_path.clone()),
+        skill_folder_hash: "3b9e98c0275573e5250d239de47d167f74b956ea".to_owned(),
+        plugin_name: None,
+        source_base_url: None,
+        well_known_digest: None,
+        installed_at: String::new(),
+        updated_at: String::new(),
+        extra: Default::default(),
+    };
+    let mut global = GlobalLock::default();
+    global.skills.insert("Tide".to_owned(), entry.clone());
+    let lock = own([("tide", locked.clone())]);
+    assert_eq!(compare_global(&global, &lock, home), [], "the SHA-1 of a Git tree is not compared");
+
+    // A web site has no hash, and `skills` records the URL of the artifact beside that of the site.
+    let site = "https://example.com/";
+    let (mut of_site, mut locked_site) = (entry.clone(), locked.clone());
+    (of_site.source_type, of_site.reference, of_site.skill_path) = (SourceType::WellKnown, None, None);
+    (of_site.source_url, of_site.source_base_url) = (format!("{site}tide.zip"), Some(site.to_owned()));
+    of_site.skill_folder_hash.clear();
+    (locked_site.source_type, locked_site.reference) = (SourceType::WellKnown, None);
+    locked_site.source = site.to_owned();
+    let mut global_site = GlobalLock::default();
+    global_site.skills.insert("tide".to_owned(), of_site);
+    assert_eq!(compare_global(&global_site, &own([("tide", locked_site)]), home), []);
+
+    let (mut of_git, mut locked_git) = (entry.clone(), locked.clone());
+    for kind in [&mut of_git.source_type, &mut locked_git.source_type] {
+        *kind = SourceType::Git;
+    }
+    global.skills.insert("Tide".to_owned(), of_git);
+    global.skills.insert("new".to_owned(), entry);
+    let lock = own([("tide", locked_git), ("gone", locked)]);
+    let findings = compare_global(&global, &lock, home);
+    let report: String = findings.iter().map(|finding| format!("{finding}\n")).collect();
+    insta::assert_snapshot!(report, @r"
+    gone: another tool removed it from .skill-lock.json
+    new: another tool added it; prowess does not pin it
+    tide: another tool changed its files
     ");
 }

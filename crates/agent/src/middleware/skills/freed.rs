@@ -7,7 +7,8 @@ use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use prowess_skills::options::UnloadedText;
-use prowess_skills::{SkillState, SkillView};
+use prowess_skills::prowess_catalog::Frame;
+use prowess_skills::{SkillEngine, SkillState, SkillView};
 
 use super::in_thread::ThreadSkills;
 use super::put_back::after;
@@ -61,7 +62,7 @@ impl ThreadSkills {
         view: &SkillView,
         sections: &mut Sections,
     ) {
-        let Some(state) = SkillsState::of(context.states).filter(|_| removes_text(view)) else { return };
+        let Some(state) = SkillsState::of(context.states).filter(|_| removes_text(view.engine())) else { return };
         let before = state.freed.pending(context, view);
         if !before.is_empty() {
             let cut = context.thread_state.cut();
@@ -77,10 +78,12 @@ impl ThreadSkills {
         index: usize,
         message: &Message,
     ) -> Option<Message> {
-        let mut view = self.at(context.states);
-        if !removes_text(&view) {
+        // This is asked for every message of every request, so it must be fast if there is nothing to remove.
+        let may_have_text = || message.texts().into_iter().any(Frame::may_be_in);
+        if !removes_text(self.service.engine()) || !may_have_text() {
             return None;
         }
+        let mut view = self.at(context.states);
         // A skill may be denied or gone since the last model call, and is only unloaded before the next one.
         let gone = view.gone();
         if !gone.is_empty() {
@@ -116,6 +119,6 @@ impl ThreadSkills {
 }
 
 /// Whether the session removes the text of unloaded skills from earlier messages.
-pub(super) fn removes_text(view: &SkillView) -> bool {
-    view.engine().options().unloaded_text == UnloadedText::Stub
+pub(super) fn removes_text(engine: &SkillEngine) -> bool {
+    engine.options().unloaded_text == UnloadedText::Stub
 }

@@ -195,7 +195,7 @@ impl Middleware for ThreadSkills {
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
         let view = self.at(context.states);
         // The text of a skill that is gone must not stay, if it can be removed.
-        let mut dropped = if removes_text(&view) { view.gone() } else { Vec::new() };
+        let mut dropped = if removes_text(view.engine()) { view.gone() } else { Vec::new() };
         // The budget may be lower than when the skills were loaded, here or in a parent's thread.
         dropped.extend(after(&view, &dropped).over_budget());
         // All middleware have finished `before_agent`, so hooks have seen the message.

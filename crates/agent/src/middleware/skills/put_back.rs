@@ -66,6 +66,9 @@ fn texts(messages: &[Arc<Message>]) -> impl Iterator<Item = &str> {
 
 /// The view after these changes.
 pub(super) fn after(view: &SkillView, deltas: &[SkillDelta]) -> SkillView {
+    if deltas.is_empty() {
+        return view.clone();
+    }
     let mut state = SkillState::clone(view.state());
     // A change that does not fit was refused when it was made.
     let _ = state.replay(deltas);

@@ -1,5 +1,6 @@
 //! The slash commands of a chat, one file each.
 
+mod add;
 mod agents;
 mod compact;
 mod context;
@@ -34,6 +35,7 @@ const MAX_DESCRIPTION: usize = 80;
 pub(super) enum Command {
     Help,
     Skills { words: Option<String> },
+    Add { arguments: String },
     Agents,
     Context(Listed),
     Compact,
@@ -48,9 +50,10 @@ pub(super) enum Command {
 }
 
 /// Each command, its argument, and what it does.
-pub(super) const COMMANDS: [(&str, &str, &str); 13] = [
+pub(super) const COMMANDS: [(&str, &str, &str); 14] = [
     ("/help", "", "show this list"),
     ("/skills", "[WORDS]", "list the skills, and which are loaded, or search them"),
+    ("/add", "[-g] SOURCE", "install skills from a repository, an archive, a web site or a directory"),
     ("/agents", "", "list the sub-agents that are defined"),
     ("/context", "[tools]", "show what fills the model's context window, or each tool"),
     ("/compact", "", "summarise the conversation now; loaded skills stay"),
@@ -91,6 +94,7 @@ pub(super) async fn execute(conversation: &mut Conversation, command: Command) -
             conversation.list(&rows)?;
             conversation.lines(&advice)?;
         }
+        Command::Add { arguments } => add::add(conversation, &arguments).await?,
         Command::Agents => agents::show(conversation)?,
         Command::Context(listed) => context::show(conversation, listed).await?,
         Command::Compact => compact::compact(conversation).await?,

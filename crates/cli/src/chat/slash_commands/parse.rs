@@ -34,6 +34,7 @@ impl Line {
         match name {
             "help" => alone(Command::Help),
             "skills" => Self::Command(Command::Skills { words: optional() }),
+            "add" => Self::Command(Command::Add { arguments: rest.to_owned() }),
             "agents" => alone(Command::Agents),
             "context" => match rest {
                 "" => Self::Command(Command::Context(Listed::Parts)),

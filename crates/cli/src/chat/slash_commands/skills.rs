@@ -60,7 +60,10 @@ pub(super) fn rows(conversation: &Conversation, words: Option<&str>) -> (Vec<Str
         return (lines, advice);
     }
     if lines.is_empty() {
-        advice.push("No skills were found. `prowess new NAME` creates one.".to_owned());
+        advice.push(
+            "No skills were found. `/add OWNER/REPO` installs some; `prowess new NAME` creates one."
+                .to_owned(),
+        );
     }
     advice.extend(visible_skills.hidden_lines());
     let untrusted = catalog.untrusted().len();

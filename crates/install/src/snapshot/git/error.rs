@@ -50,7 +50,7 @@ pub enum GitError {
         reason: String,
     },
     /// The repository does not exist, or the person may not read it.
-    #[error("cannot read {url}: check its name and your Git credentials\n{reason}")]
+    #[error("cannot read {url}: check its name and your Git credentials; git says: {reason}")]
     Denied {
         /// The repository.
         url: String,

@@ -22,7 +22,7 @@ pub const MAX_DESCRIPTION_CHARS: usize = 1024;
 /// The most characters of a name.
 const MAX_NAME_CHARS: usize = 64;
 /// The schema of version 0.2.0. Version 0.1.0 names none.
-const SCHEMA: &str = "https://schemas.agentskills.io/discovery/0.2.0/schema.json";
+pub(crate) const SCHEMA: &str = "https://schemas.agentskills.io/discovery/0.2.0/schema.json";
 
 /// The index of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,14 +137,18 @@ pub(super) fn read(download: &Download) -> Result<SiteIndex, WellKnownError> {
     Ok(SiteIndex { url, named_by, skills, notices: notices.finish() })
 }
 
-fn indexed(index: &Url, raw: RawSkill) -> Result<IndexedSkill, String> {
-    let RawSkill { name, description, url, digest, kind, files } = raw;
+/// Whether an index can have a skill with this name. The name becomes the name of a directory.
+pub(crate) fn is_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let is_name = name.len() <= MAX_NAME_CHARS
+    name.len() <= MAX_NAME_CHARS
         && name.chars().all(is_plain)
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && !name.ends_with('.');
-    if !is_name {
+        && !name.ends_with('.')
+}
+
+fn indexed(index: &Url, raw: RawSkill) -> Result<IndexedSkill, String> {
+    let RawSkill { name, description, url, digest, kind, files } = raw;
+    if !is_name(&name) {
         return Err(format!("{name:?} cannot be the name of a skill"));
     }
     let published = match (url, files) {

@@ -14,6 +14,7 @@ use reqwest::Url;
 use thiserror::Error;
 
 pub use index::{IndexedSkill, MAX_DESCRIPTION_CHARS, MAX_INDEX_BYTES, MAX_SKILLS, Published, SiteIndex};
+pub(crate) use index::{SCHEMA, is_name};
 
 use super::archive::{ArchiveError, ArchiveKind, ArchiveLimits, unpack_files};
 use super::entries::Notices;
@@ -51,7 +52,7 @@ pub enum WellKnownError {
         reason: String,
     },
     /// The bytes are not those that the index promises.
-    #[error("{skill}: {url} does not have the digest in the index\n  index:  {expected}\n  server: {found}")]
+    #[error("{skill}: {url} does not have the digest of the index: {expected} was promised, {found} was sent")]
     Digest {
         /// The skill.
         skill: String,

@@ -188,7 +188,7 @@ fn case_132_a_token_reaches_the_typed_host_and_no_other() {
         _ => Answer::ok(SKILL),
     });
     let mut options = FetchOptions::default();
-    options.tokens.insert("127.0.0.1".to_owned(), BearerToken::new("s3cret"));
+    options.tokens.insert("127.0.0.1".to_owned(), BearerToken::new("s3cret").into());
     let fetched = add(&server.url, &options).unwrap();
     assert_eq!(paths(&fetched), ["tide/SKILL.md"]);
     assert!(other.requests().is_empty());

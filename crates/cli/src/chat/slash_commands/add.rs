@@ -1,0 +1,68 @@
+//! `/add`
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
+use prowess_install::installer::{AgentFiles, Candidate, Change, LookOptions};
+use prowess_install::snapshot::fetch::fetch;
+
+use super::note;
+use crate::chat::Approver;
+use crate::chat::conversation::Conversation;
+use crate::chat::input::Entered;
+use crate::installing::{self, ScopeArgs};
+use crate::terminal::{count, printable};
+
+/// The reply that installs. A single letter could have been typed before the question appeared.
+const REPLY: &str = "install";
+
+/// Installs the skills of a source, after the person has seen what is in it. `-g` installs for the user.
+pub(super) async fn add(conversation: &mut Conversation, arguments: &str) -> Result<()> {
+    let words: Vec<&str> = arguments.split_whitespace().collect();
+    let global = words.iter().any(|word| matches!(*word, "-g" | "--global"));
+    let sources: Vec<&str> = words.iter().copied().filter(|word| !word.starts_with('-')).collect();
+    let [source] = sources[..] else {
+        bail!(
+            "write /add SOURCE, or /add -g SOURCE to install for all projects; `prowess add --help` lists the sources"
+        );
+    };
+    if conversation.approver == Approver::Nobody {
+        bail!("nobody can be asked here; use `prowess add {} --yes`", printable(source));
+    }
+    let installer = Arc::new(ScopeArgs { global }.installer()?);
+    let source = installing::parse(source)?;
+    let fetched = fetch(&source, &installing::fetch_options(&[])?).await?;
+    let looked = {
+        let (installer, source) = (Arc::clone(&installer), source.clone());
+        let look = move || installer.look_at(&source, fetched, &LookOptions::default());
+        tokio::task::spawn_blocking(look).await.context("the source could not be looked at")??
+    };
+    let changes = installer.plan(&looked.candidates)?;
+    let all = || looked.candidates.iter().zip(&changes);
+    for (candidate, change) in all() {
+        let text = installing::candidate_text(&looked, candidate, change);
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        conversation.lines(&lines)?;
+    }
+    for (name, why) in &looked.refused {
+        note(conversation, format!("{}: refused: {}", printable(name), printable(why)))?;
+    }
+    let chosen: Vec<&Candidate> = all()
+        .filter(|(_, change)| matches!(change, Change::New | Change::Replaces(_)))
+        .map(|(candidate, _)| candidate)
+        .collect();
+    if chosen.is_empty() {
+        return note(conversation, "there is nothing to install".to_owned());
+    }
+    if conversation.approver == Approver::Person && !is_agreed(conversation, chosen.len()).await? {
+        return note(conversation, "nothing was installed".to_owned());
+    }
+    let added = installer.add(&looked, &chosen, &[], AgentFiles::Link, &installing::now())?;
+    let trust = if global { "" } else { "; `prowess trust` in this project shows them to the model" };
+    note(conversation, format!("installed {}{trust}", added.installed.join(", ")))
+}
+
+async fn is_agreed(conversation: &mut Conversation, skills: usize) -> Result<bool> {
+    note(conversation, format!("To install {}, type: {REPLY}", count(skills, "skill")))?;
+    Ok(matches!(conversation.read().await?, Entered::Line(line) if line.trim() == REPLY))
+}
