@@ -4,7 +4,8 @@ use std::io::Write as _;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use prowess_install::installer::{AgentFiles, Candidate, Change, LookOptions, Looked};
+use prowess_install::installer::{AgentFiles, Candidate, Change, Installer, LookOptions, Looked};
+use prowess_install::source::Source;
 use serde_json::json;
 
 use crate::commands::CommandOutcome;
@@ -101,13 +102,26 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         if !blocked.is_empty() {
             outcome = CommandOutcome::Findings;
         }
-        if !options.json {
+        let is_agreed = options.yes || options.all;
+        // Nobody is asked about something that was not shown.
+        if !options.json || !is_agreed {
             show(&looked, &changes)?;
         }
         if chosen.is_empty() {
+            rows.extend(looked.candidates.iter().zip(&changes).map(|(candidate, change)| {
+                let mut row = installing::candidate_json(&looked, candidate, change);
+                row["status"] = json!("skipped");
+                row
+            }));
             continue;
         }
-        let is_agreed = options.yes || options.all || agreed(chosen.len())?;
+        if let Source::Local(_) = source
+            && !options.scope.global
+        {
+            let text = "this source is only on this machine: to share the project, commit .agents/skills too";
+            installing::tell_lines([text.to_owned()])?;
+        }
+        let is_agreed = is_agreed || agreed(chosen.len(), &installer, options)?;
         if !is_agreed {
             writeln!(anstream::stderr(), "nothing was installed")?;
             return Ok(CommandOutcome::Findings);
@@ -144,12 +158,20 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
 }
 
 /// Asks whether to install so many skills.
-fn agreed(skills: usize) -> Result<bool> {
+fn agreed(skills: usize, installer: &Installer, options: &Options) -> Result<bool> {
     if !confirm::can_ask() {
         bail!("nothing was installed: there is no terminal to ask on; add --yes to install without asking");
     }
     let what = if skills == 1 { "this skill".to_owned() } else { format!("these {skills} skills") };
-    let reply = confirm::ask(&[&format!("Install {what}?")], &mut std::io::stdin().lock())?;
+    let place = installing::shown(&installer.scope().skills());
+    let agents = if options.agents.is_empty() {
+        String::new()
+    } else {
+        format!(", and for {}", options.agents.join(", "))
+    };
+    let some = if skills > 1 { " (--skill NAME installs only some)" } else { "" };
+    let question = format!("Install {what} into {place}{agents}?{some}");
+    let reply = confirm::ask(&[&question], &mut std::io::stdin().lock())?;
     Ok(reply == Confirmation::Yes)
 }
 
@@ -183,16 +205,12 @@ fn list(looked: &Looked, changes: &[Change], options: &Options, terminal: &mut T
 }
 
 fn tell_problems(looked: &Looked) -> Result<()> {
-    let mut err = anstream::stderr();
-    for (name, why) in &looked.refused {
-        writeln!(err, "{}: refused: {}", printable(name), printable(why))?;
-    }
-    for name in &looked.missing {
-        let available: Vec<String> = looked.available.iter().take(20).map(|name| printable(name)).collect();
-        writeln!(err, "the source has no skill `{}`; it has: {}", printable(name), available.join(", "))?;
-    }
-    for notice in &looked.notices {
-        writeln!(err, "{}", printable(notice))?;
-    }
-    Ok(())
+    let refused =
+        looked.refused.iter().map(|(name, why)| format!("{}: refused: {}", printable(name), printable(why)));
+    let available: Vec<String> = looked.available.iter().take(20).map(|name| printable(name)).collect();
+    let missing = looked.missing.iter().map(|name| {
+        format!("the source has no skill `{}`; it has: {}", printable(name), available.join(", "))
+    });
+    let notices = looked.notices.iter().map(|notice| printable(notice));
+    installing::tell_lines(refused.chain(missing).chain(notices))
 }

@@ -45,8 +45,13 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     let files = if options.copy { AgentFiles::Copy } else { AgentFiles::Link };
     let fetch = installing::fetch_options(&[])?;
     let progress = Progress::start("restoring");
-    let restored = installing::runtime()?
-        .block_on(until_interrupted(installer.restore(strictness, &agents, files, &fetch)))??;
+    let restored = installing::runtime()?.block_on(until_interrupted(installer.restore(
+        strictness,
+        &agents,
+        files,
+        &fetch,
+        &installing::now(),
+    )))??;
     drop(progress);
     installing::tell(&restored.report)?;
     let mut problems: Vec<String> = restored
@@ -56,6 +61,9 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         .collect();
     problems
         .extend(restored.failed.iter().map(|(name, why)| format!("{}: {}", printable(name), printable(why))));
+    problems.extend(
+        restored.copies.iter().map(|path| format!("the copy {} was changed", installing::shown(path))),
+    );
     problems.extend(restored.locks.iter().map(|found| printable(&found.to_string())));
     if options.json {
         terminal.json(&json!({
@@ -77,6 +85,12 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
             writeln!(terminal, "The lock has no skills. `prowess add SOURCE` installs some.")?;
         } else {
             writeln!(terminal, "{} restored, {unchanged} there already", count(restored, "skill"))?;
+            if restored > 0 && !options.scope.global {
+                writeln!(
+                    terminal,
+                    "Models do not see skills of a project before you trust them: `prowess trust`."
+                )?;
+            }
         }
     }
     Ok(if restored.is_exact() { CommandOutcome::Done } else { CommandOutcome::Findings })

@@ -1,5 +1,7 @@
 //! `prowess outdated`
 
+use std::io::Write as _;
+
 use anyhow::Result;
 use clap::Args;
 use prowess_install::installer::{Newest, Upstream};
@@ -36,8 +38,9 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     if options.json {
         let rows: Vec<_> = outdated.iter().map(|newest| row_json(newest)).collect();
         terminal.json(&rows)?;
+    } else if newest.is_empty() {
+        writeln!(terminal, "The lock has no skills. `prowess add SOURCE` installs some.")?;
     } else if outdated.is_empty() {
-        use std::io::Write as _;
         writeln!(terminal, "All skills are up to date.")?;
     } else {
         let rows: Vec<Vec<String>> = outdated.iter().map(|newest| row(newest)).collect();

@@ -4,6 +4,7 @@ use std::io::Write as _;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use prowess_install::discover::directory_name;
 
 use crate::commands::CommandOutcome;
 use crate::confirm;
@@ -31,6 +32,13 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         if options.all { locked.skills.keys().cloned().collect() } else { options.names.clone() };
     if names.is_empty() {
         bail!("name the skills to remove, or add --all");
+    }
+    let is_unknown = |name: &&String| !locked.skills.contains_key(&directory_name(name));
+    if let Some(unknown) = names.iter().find(is_unknown) {
+        bail!(
+            "no skill called `{}` is in the lock; `prowess list` shows what is installed",
+            printable(unknown)
+        );
     }
     let list: Vec<String> = names.iter().map(|name| printable(name)).collect();
     if !options.yes && !confirm::confirm(&format!("Remove {}?", list.join(", ")))? {

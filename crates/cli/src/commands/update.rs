@@ -49,7 +49,14 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     }
     let new = newest.iter().filter(|newest| matches!(newest.upstream, Upstream::New(_))).count();
     if new == 0 {
-        writeln!(terminal, "All skills are up to date.")?;
+        let same = newest.iter().filter(|newest| matches!(newest.upstream, Upstream::Same)).count();
+        match (newest.len(), newest.len() - same) {
+            (0, _) => writeln!(terminal, "The lock has no skills. `prowess add SOURCE` installs some.")?,
+            (_, 0) => writeln!(terminal, "All skills are up to date.")?,
+            (_, failed) => {
+                writeln!(terminal, "{} could not be checked, {same} up to date", count(failed, "skill"))?
+            }
+        }
         return Ok(outcome);
     }
     show(&newest)?;
@@ -88,6 +95,18 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     for (name, why) in &updated.failed {
         writeln!(anstream::stderr(), "{}: {}", printable(name), printable(why))?;
     }
+    if !updated.conflicts.is_empty() {
+        writeln!(
+            anstream::stderr(),
+            "To take a new version as it is: `prowess remove NAME` keeps your files elsewhere, then `prowess add` it again."
+        )?;
+    }
+    if !options.scope.global && !updated.updated.is_empty() {
+        writeln!(
+            terminal,
+            "Models do not see changed skills of a project before you trust them again: `prowess trust`."
+        )?;
+    }
     if !updated.conflicts.is_empty() || !updated.failed.is_empty() {
         outcome = CommandOutcome::Findings;
     }
@@ -109,7 +128,8 @@ fn show(newest: &[Newest]) -> Result<()> {
         let Upstream::New(new) = upstream else { continue };
         let commit = |commit: Option<&str>| commit.map_or("files", short).to_owned();
         let commits = format!("{} → {}", commit(locked.commit.as_deref()), commit(new.commit.as_deref()));
-        writeln!(err, "{} ({commits})", styled(printable(name), Style::Name))?;
+        let source = printable(&locked.source);
+        writeln!(err, "{} ({commits}, from {source})", styled(printable(name), Style::Name))?;
         let text = match &new.difference {
             Some(difference) => installing::difference_text(difference),
             None => {
@@ -120,7 +140,10 @@ fn show(newest: &[Newest]) -> Result<()> {
             writeln!(err, "{row}")?;
         }
         for found in &new.hidden {
-            writeln!(err, "    {}", styled(installing::hidden_line(found), Style::Bad))?;
+            let line = format!("    {}", styled(installing::hidden_line(found), Style::Bad));
+            for row in folded(&line, width) {
+                writeln!(err, "{row}")?;
+            }
         }
     }
     Ok(())

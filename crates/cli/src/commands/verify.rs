@@ -9,7 +9,7 @@ use prowess_install::tree::TreeDifference;
 use serde_json::json;
 
 use crate::commands::CommandOutcome;
-use crate::installing::ScopeArgs;
+use crate::installing::{ScopeArgs, shown};
 use crate::terminal::{Terminal, count, printable};
 
 /// How many files of a difference are named.
@@ -37,6 +37,10 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         for line in &lines {
             writeln!(terminal, "{line}")?;
         }
+        if !verified.unlocked.is_empty() {
+            let names: Vec<String> = verified.unlocked.iter().map(|name| printable(name)).collect();
+            writeln!(anstream::stderr(), "not in the lock: {}", names.join(", "))?;
+        }
         let all = format!("{}, {}", count(verified.skills, "skill"), count(verified.files, "file"));
         match lines.len() {
             0 => writeln!(terminal, "{all}: as in the lock")?,
@@ -50,7 +54,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
 fn lines(verified: &Verified) -> Vec<String> {
     let drift =
         verified.drift.iter().map(|(name, drift)| format!("{}: {}", printable(name), describe(drift)));
-    drift.chain(verified.locks.iter().map(|found| printable(&found.to_string()))).collect()
+    let copies = verified.copies.iter().map(|path| format!("the copy {} was changed", shown(path)));
+    drift.chain(copies).chain(verified.locks.iter().map(|found| printable(&found.to_string()))).collect()
 }
 
 /// How an installed skill differs from the lock.

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use prowess_catalog::check::{Profile, check_directory};
 use prowess_catalog::{Code, Severity};
-use prowess_install::hidden_text::HiddenText;
+use prowess_install::hidden_text::{HiddenKind, HiddenText};
 use prowess_install::installer::{Candidate, Change, Looked};
+use prowess_install::tree::ReadFiles as _;
 use serde_json::{Value, json};
 
 use super::short;
@@ -16,6 +17,8 @@ use crate::trust::{is_code, skill_text};
 const MAX_FILES: usize = 12;
 /// How many findings are shown.
 const MAX_FINDINGS: usize = 12;
+/// The largest file that is looked at for a script's first line.
+const MAX_SCRIPT_BYTES: u64 = 4 * 1024 * 1024;
 /// How many characters of a field are shown.
 const MAX_FIELD: usize = 300;
 
@@ -29,14 +32,22 @@ pub(crate) fn candidate_text(looked: &Looked, candidate: &Candidate, change: &Ch
     let _ = writeln!(text, "    from: {}", origin(looked, candidate));
     let tree = &candidate.stored.tree;
     let _ = writeln!(text, "    {}, {}", count(tree.files.len(), "file"), size(tree.bytes()));
-    let is_script = |path: &str| is_code(path) || tree.files.get(path).is_some_and(|file| file.is_executable);
+    let files = candidate.stored.open().ok();
+    // A file that begins with `#!` is a script, whatever its name is.
+    let begins_as_script = |path: &str| {
+        let bytes = files.as_ref().and_then(|files| files.read_file(path, MAX_SCRIPT_BYTES).ok());
+        bytes.is_some_and(|bytes| bytes.starts_with(b"#!"))
+    };
+    let is_script = |path: &str| {
+        is_code(path) || tree.files.get(path).is_some_and(|file| file.is_executable) || begins_as_script(path)
+    };
     let named = |path: &String| format!("{} {}", printable(path), size(tree.files[path].size));
     let scripts: Vec<String> = tree.files.keys().filter(|path| is_script(path)).map(named).collect();
     let plain = || tree.files.keys().filter(|path| !is_script(path));
-    let mut files: Vec<String> = plain().take(MAX_FILES).map(named).collect();
+    let mut others: Vec<String> = plain().take(MAX_FILES).map(named).collect();
     let more = plain().count().saturating_sub(MAX_FILES);
-    files.extend((more > 0).then(|| format!("{more} more")));
-    for (what, names) in [("scripts", scripts), ("files", files)] {
+    others.extend((more > 0).then(|| format!("{more} more")));
+    for (what, names) in [("scripts", scripts), ("files", others)] {
         if !names.is_empty() {
             let _ = writeln!(text, "    {what}: {}", names.join(", "));
         }
@@ -107,6 +118,17 @@ fn word(change: &Change) -> &'static str {
     }
 }
 
+/// The order in which findings are shown.
+fn graveness(kind: HiddenKind) -> u8 {
+    match kind {
+        HiddenKind::DownloadAndRun => 0,
+        HiddenKind::Tags | HiddenKind::Bidi | HiddenKind::TerminalControl => 1,
+        HiddenKind::ZeroWidth | HiddenKind::VariationSelectors | HiddenKind::PrivateUse => 2,
+        HiddenKind::EncodedBlob => 3,
+        _ => 4,
+    }
+}
+
 /// A line about hidden text.
 pub(crate) fn hidden_line(found: &HiddenText) -> String {
     let place = format!("{}:{}:{}", printable(&found.path), found.line, found.column);
@@ -121,7 +143,10 @@ fn findings(candidate: &Candidate) -> Vec<String> {
     let checked =
         report.diagnostics.iter().filter(|found| is_shown(found.code) && found.severity != Severity::Info);
     let checked = checked.map(|found| format!("check: {}", printable(&found.message)));
-    let hidden = candidate.hidden.iter().map(hidden_line);
+    // The gravest first: a stranger could fill the list with harmless findings.
+    let mut hidden: Vec<&HiddenText> = candidate.hidden.iter().collect();
+    hidden.sort_by_key(|found| graveness(found.kind));
+    let hidden = hidden.into_iter().map(hidden_line);
     let mut all: Vec<String> = hidden.chain(checked).collect();
     let more = all.len().saturating_sub(MAX_FINDINGS);
     all.truncate(MAX_FINDINGS);

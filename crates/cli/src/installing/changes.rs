@@ -2,12 +2,18 @@
 
 use std::fmt::Write as _;
 
-use prowess_install::difference::{SkillDifference, TextDifference};
+use prowess_catalog::skill::MANIFEST;
+use prowess_install::difference::{FileDifference, SkillDifference, TextDifference};
 
 use crate::terminal::{Style, printable, printable_lines, printable_start, size, styled};
+use crate::trust::is_code;
 
-/// How many lines of text differences are shown for one skill.
-const MAX_LINES: usize = 200;
+/// How many lines of the differences of the manifest and of each script are shown.
+const MAX_LINES: usize = 400;
+/// How many lines of the differences of each other file are shown.
+const MAX_OTHER_LINES: usize = 20;
+/// How many characters of changed hooks and tools are shown.
+const MAX_LONG_FIELD: usize = 4_000;
 /// How many characters of a changed field are shown.
 const MAX_FIELD: usize = 200;
 
@@ -19,8 +25,9 @@ pub(crate) fn difference_text(difference: &SkillDifference) -> String {
         let _ = writeln!(text, "    {}", styled("its SKILL.md cannot be parsed", Style::Bad));
     }
     for field in &difference.fields {
+        let most = most_of(&field.name);
         let value = |value: &Option<String>| match value {
-            Some(value) => printable_start(value, MAX_FIELD),
+            Some(value) => printable_start(value, most),
             None => "(none)".to_owned(),
         };
         let _ =
@@ -32,8 +39,23 @@ pub(crate) fn difference_text(difference: &SkillDifference) -> String {
             let _ = writeln!(text, "    {}: {}", styled(what, Style::Bad), names.join(", "));
         }
     }
-    let mut lines = 0;
-    for file in &difference.files {
+    // The manifest and scripts come first: a long text must not push them out of sight.
+    let rank = |path: &str| match path {
+        MANIFEST => 0,
+        path if is_code(path) => 1,
+        _ => 2,
+    };
+    let mut files: Vec<&FileDifference> = difference.files.iter().collect();
+    files.sort_by_key(|file| rank(&file.path));
+    let changed: Vec<String> = files
+        .iter()
+        .filter(|file| file.old.is_some() && file.new.is_some() && rank(&file.path) == 1)
+        .map(|file| printable(&file.path))
+        .collect();
+    if !changed.is_empty() {
+        let _ = writeln!(text, "    {}: {}", styled("changed scripts", Style::Bad), changed.join(", "));
+    }
+    for file in files {
         let sizes = match (&file.old, &file.new) {
             (None, Some(new)) => format!("added, {}", size(new.size)),
             (Some(old), None) => format!("removed, {}", size(old.size)),
@@ -44,19 +66,37 @@ pub(crate) fn difference_text(difference: &SkillDifference) -> String {
             (None, None) => continue,
         };
         let _ = writeln!(text, "    {}: {sizes}", printable(&file.path));
-        if let TextDifference::Lines(unified) = &file.text {
-            for line in printable_lines(unified).lines() {
-                lines += 1;
-                if lines <= MAX_LINES {
+        let most = if rank(&file.path) < 2 { MAX_LINES } else { MAX_OTHER_LINES };
+        match &file.text {
+            TextDifference::Lines(unified) => {
+                let lines = printable_lines(unified);
+                for line in lines.lines().take(most) {
                     let _ = writeln!(text, "      {line}");
                 }
+                let more = lines.lines().count().saturating_sub(most);
+                if more > 0 {
+                    let _ = writeln!(text, "      … {more} more lines are not shown");
+                }
             }
+            TextDifference::Binary => {
+                let _ = writeln!(text, "      not text, or too large to show");
+            }
+            TextDifference::NoRoom => {
+                let _ = writeln!(
+                    text,
+                    "      {}",
+                    styled("its differences are not shown: there are too many", Style::Bad)
+                );
+            }
+            _ => {}
         }
     }
-    if lines > MAX_LINES {
-        let _ = writeln!(text, "    … {} more lines of differences", lines - MAX_LINES);
-    }
     text
+}
+
+/// How much of a field is shown. What a skill may do is shown as a whole.
+fn most_of(field: &str) -> usize {
+    if matches!(field, "hooks" | "allowed-tools") { MAX_LONG_FIELD } else { MAX_FIELD }
 }
 
 fn executable(is_executable: bool) -> &'static str {

@@ -18,6 +18,7 @@ use prowess_install::place::Report;
 use prowess_install::snapshot::fetch::{FetchOptions, fetch};
 use prowess_install::source::{LocalSource, Source, SourceEnvironment};
 use prowess_install::store::Store;
+use prowess_skills::secret::Secret;
 
 pub(crate) use self::candidate::{candidate_json, candidate_text, hidden_line};
 pub(crate) use self::changes::difference_text;
@@ -25,10 +26,16 @@ pub(crate) use self::origins::{Origin, origins};
 use crate::directories;
 use crate::progress::Progress;
 use crate::project::Project;
-use crate::terminal::printable;
+use crate::rows::folded;
+use crate::terminal::{printable, screen_width};
 
 /// The most bytes of the content cache. What was unused for longest goes first.
 const MAX_CACHE_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// The exit code of a process that Ctrl-C ended.
+const INTERRUPTED: i32 = 130;
+/// The bytes of the user's secret.
+const SECRET_BYTES: usize = 16;
 
 /// Whose skills are meant.
 #[derive(Args, Clone, Debug)]
@@ -64,8 +71,25 @@ impl ScopeArgs {
         let cache = directories::cache().context("there is no directory for the cache: set HOME")?;
         directories::make_directory(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
         let store = Store::open(&cache.join("skills"))?;
-        Ok(Installer::new(scope, store, |name| variable(name).map(PathBuf::from))?)
+        Ok(Installer::new(scope, store, &secret()?, |name| variable(name).map(PathBuf::from))?)
     }
+}
+
+/// The secret of this user for unfinished installations. The first command makes it.
+fn secret() -> Result<Vec<u8>> {
+    let state = directories::state().context("there is no state directory: set HOME")?;
+    directories::make_directory(&state).with_context(|| format!("cannot create {}", state.display()))?;
+    let path = state.join("install-key");
+    let read = || std::fs::read(&path).ok().filter(|secret| secret.len() == SECRET_BYTES);
+    if let Some(secret) = read() {
+        return Ok(secret);
+    }
+    let failed = || format!("cannot write {}", path.display());
+    // A temporary file is private. Another process may be faster.
+    let mut file = tempfile::NamedTempFile::new_in(&state).with_context(failed)?;
+    file.write_all(Secret::random().as_bytes()).with_context(failed)?;
+    let _ = file.persist_noclobber(&path);
+    read().with_context(|| format!("{} cannot be read; remove it", path.display()))
 }
 
 /// The project around the working directory.
@@ -170,12 +194,29 @@ pub(crate) fn look(installer: &Installer, source: &Source, options: &LookOptions
     Ok(looked)
 }
 
-/// Drops the work at Ctrl-C, so that its processes end.
+/// Drops the work at Ctrl-C, so that its processes end. After the work, Ctrl-C ends this process: an installation survives that.
 pub(crate) async fn until_interrupted<T>(work: impl Future<Output = T>) -> Result<T> {
-    tokio::select! {
-        done = work => Ok(done),
+    let done = tokio::select! {
+        done = work => done,
         _ = tokio::signal::ctrl_c() => bail!("interrupted; nothing was changed"),
-    }
+    };
+    end_at_interrupts();
+    Ok(done)
+}
+
+/// Ends the process at Ctrl-C. Waiting for the signal once has switched its usual effect off.
+fn end_at_interrupts() {
+    static WATCHER: std::sync::Once = std::sync::Once::new();
+    WATCHER.call_once(|| {
+        let watch = || {
+            if let Ok(runtime) = runtime() {
+                let _ = runtime.block_on(tokio::signal::ctrl_c());
+                std::process::exit(INTERRUPTED);
+            }
+        };
+        // Without the thread, Ctrl-C has no effect at the question; a reply ends it.
+        let _ = std::thread::Builder::new().name("interrupts".to_owned()).spawn(watch);
+    });
 }
 
 /// Says what else a transaction did.
@@ -190,6 +231,18 @@ pub(crate) fn tell(report: &Report) -> Result<()> {
     }
     for path in &report.left_alone {
         writeln!(anstream::stderr(), "{} was changed by somebody else and left alone", shown(path))?;
+    }
+    Ok(())
+}
+
+/// Prints lines that contain text of strangers on the error stream, each behind a mark and folded, so that no row of them begins
+/// where rows of prowess begin.
+pub(crate) fn tell_lines(lines: impl IntoIterator<Item = String>) -> Result<()> {
+    let (width, mut err) = (screen_width(), anstream::stderr());
+    for line in lines {
+        for row in folded(&format!("  note: {line}"), width) {
+            writeln!(err, "{row}")?;
+        }
     }
     Ok(())
 }

@@ -131,9 +131,11 @@ impl Installer {
                     added.installed.push(name.to_owned());
                 }
             }
-            let reached = self.reach_agents(&mut transaction, candidate, agents, files, before)?;
+            let reached =
+                self.reach_agents(&mut transaction, name, &candidate.stored, agents, files, before)?;
             if let Some(before) = before {
-                self.refresh_copies(&mut transaction, name, &candidate.stored, before, &reached);
+                let known = [Some(before), on_disk.digest()];
+                self.refresh_copies(&mut transaction, name, &candidate.stored, known, &reached);
             }
             let facts = Facts {
                 name: candidate.found.name().clone(),
@@ -141,7 +143,7 @@ impl Installer {
                 manifest_path: &candidate.found.manifest_path,
                 plugin: candidate.found.plugin.as_deref(),
                 commit: looked.commit.as_deref(),
-                stored: &candidate.stored,
+                tree: &candidate.stored.tree,
                 computed_hash: &candidate.computed_hash,
                 folder_sha1: candidate.folder_sha1.as_deref(),
                 site_digest: candidate.site_digest.as_deref(),
@@ -153,15 +155,16 @@ impl Installer {
         Ok(added)
     }
 
-    fn reach_agents(
+    /// Makes links or copies of a skill for agents. Returns their directories.
+    pub(super) fn reach_agents(
         &self,
         transaction: &mut Transaction,
-        candidate: &Candidate,
+        name: &str,
+        stored: &Stored,
         agents: &[&'static Agent],
         files: AgentFiles,
         before: Option<Digest>,
     ) -> Result<BTreeSet<&Path>, InstallError> {
-        let name = candidate.directory_name();
         let mut reached = BTreeSet::new();
         for agent in agents {
             let Some(directory) = self.agent_directory(agent) else {
@@ -175,40 +178,48 @@ impl Installer {
                 continue;
             }
             // `skills` may have put a copy of the same files there.
-            let before = copy_in(directory, name).filter(|copy| *copy == candidate.stored.digest).or(before);
+            let before = copy_in(directory, name).filter(|copy| *copy == stored.digest).or(before);
             match files {
                 AgentFiles::Link => transaction.link(directory, name, before),
-                AgentFiles::Copy => transaction.copy(directory, name, &candidate.stored, before),
+                AgentFiles::Copy => transaction.copy(directory, name, stored, before),
             }
         }
         Ok(reached)
     }
 
-    /// Replaces copies of a skill in the directories of agents, except in those of `reached`. Copies that somebody changed
-    /// stay.
+    /// Replaces copies of a skill in the directories of agents, except in those of `reached`. Only copies with a known digest are
+    /// replaced: those that somebody changed stay.
     pub(super) fn refresh_copies(
         &self,
         transaction: &mut Transaction,
         name: &str,
         stored: &Stored,
-        before: Digest,
+        known: [Option<Digest>; 2],
         reached: &BTreeSet<&Path>,
     ) {
-        if before == stored.digest {
-            return;
-        }
-        let directories: BTreeSet<&Path> =
-            self.agents.iter().map(|(_, directory)| directory.as_path()).collect();
-        for directory in directories.difference(reached) {
-            if copy_in(directory, name) == Some(before) {
-                transaction.copy(directory, name, stored, Some(before));
+        for directory in self.agent_directories().difference(reached) {
+            let copy = copy_in(directory, name);
+            if copy.is_some() && copy != Some(stored.digest) && known.contains(&copy) {
+                transaction.copy(directory, name, stored, copy);
             }
         }
+    }
+
+    /// The directories of agents that exist in this scope and can have copies. One without a dot, such as `skills`, has the own
+    /// skills of a project.
+    pub(super) fn agent_directories(&self) -> BTreeSet<&Path> {
+        let all = self.agents.iter().map(|(_, directory)| directory.as_path());
+        let is_hidden = |directory: &&Path| {
+            let below = directory.strip_prefix(self.scope.directory()).ok();
+            let first = below.and_then(|below| below.iter().next());
+            first.is_none_or(|first| first.as_encoded_bytes().starts_with(b"."))
+        };
+        all.filter(is_hidden).filter(|directory| directory.is_dir()).collect()
     }
 }
 
 /// The digest of a copy of a skill in the directory of an agent. A link is no copy.
-fn copy_in(directory: &Path, name: &str) -> Option<Digest> {
+pub(super) fn copy_in(directory: &Path, name: &str) -> Option<Digest> {
     let path = directory.join(name);
     let is_directory = path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
     is_directory.then(|| SkillTree::read(&path).ok()).flatten().map(|tree| tree.digest())

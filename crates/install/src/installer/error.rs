@@ -1,5 +1,7 @@
 //! Why a command of an installer failed.
 
+use std::path::PathBuf;
+
 use thiserror::Error;
 
 use crate::discover::DiscoverError;
@@ -48,6 +50,9 @@ pub enum InstallError {
         /// What is in the way, and what to do.
         reason: String,
     },
+    /// There is no lock.
+    #[error("{} does not exist, so nothing says what must be installed", .0.display())]
+    NoLock(PathBuf),
     /// No skill of this name is locked.
     #[error("no skill called {0:?} is in the lock; `prowess list` shows what is installed")]
     NotLocked(String),

@@ -7,9 +7,9 @@ use crate::lock::shared::portable_path;
 use crate::lock::{
     GlobalEntry, GlobalLock, LockFinding, OwnLock, SharedEntry, SharedLock, compare, compare_global,
 };
-use crate::place::Transaction;
+use crate::place::{ReadLock, Transaction};
 use crate::source::{LockFields, Source, SourceType};
-use crate::store::Stored;
+use crate::tree::SkillTree;
 
 use super::{InstallError, Scope};
 
@@ -17,6 +17,8 @@ use super::{InstallError, Scope};
 pub(super) struct Locks {
     pub(super) own: OwnLock,
     other: Other,
+    /// What both files had when they were read.
+    read: [ReadLock; 2],
 }
 
 /// The lock that `skills` reads and writes.
@@ -32,7 +34,7 @@ pub(super) struct Facts<'a> {
     pub(super) manifest_path: &'a str,
     pub(super) plugin: Option<&'a str>,
     pub(super) commit: Option<&'a str>,
-    pub(super) stored: &'a Stored,
+    pub(super) tree: &'a SkillTree,
     pub(super) computed_hash: &'a str,
     pub(super) folder_sha1: Option<&'a str>,
     pub(super) site_digest: Option<&'a str>,
@@ -40,13 +42,14 @@ pub(super) struct Facts<'a> {
 
 impl Locks {
     pub(super) fn read(scope: &Scope) -> Result<Self, InstallError> {
-        let own = OwnLock::read(&scope.own_lock())?.unwrap_or_default();
         let path = scope.shared_lock();
+        let read = [ReadLock::of(&scope.own_lock())?, ReadLock::of(&path)?];
+        let own = OwnLock::read(&scope.own_lock())?.unwrap_or_default();
         let other = match scope {
             Scope::Project(_) => Other::Project(SharedLock::read(&path)?.unwrap_or_default()),
             Scope::User { .. } => Other::User(GlobalLock::read(&path)?.unwrap_or_default()),
         };
-        Ok(Self { own, other })
+        Ok(Self { own, other, read })
     }
 
     /// The differences between both locks.
@@ -72,7 +75,7 @@ impl Locks {
             commit: facts.commit.map(str::to_owned),
             skill_path: facts.manifest_path.to_owned(),
             computed_hash: facts.computed_hash.to_owned(),
-            tree: facts.stored.tree.clone(),
+            tree: facts.tree.clone(),
         };
         self.own.skills.insert(facts.directory_name.to_owned(), locked);
         // `skills` locks no downloads.
@@ -95,6 +98,40 @@ impl Locks {
         }
     }
 
+    /// Records the skills of the own lock in the other one, if it lacks them. Returns whether it did.
+    pub(super) fn share_missing(&mut self, scope: &Scope, now: &str) -> Result<bool, InstallError> {
+        let lacks = |name: &String| match &self.other {
+            Other::Project(shared) => shared.find(name).is_none(),
+            Other::User(global) => {
+                !global.skills.keys().any(|known| crate::discover::directory_name(known) == *name)
+            }
+        };
+        let is_shared = |locked: &LockedSkill| locked.source_type != SourceType::Download;
+        let missing: Vec<(String, LockedSkill)> = self
+            .own
+            .skills
+            .iter()
+            .filter(|(name, locked)| lacks(name) && is_shared(locked))
+            .map(|(name, locked)| (name.clone(), locked.clone()))
+            .collect();
+        for (name, locked) in &missing {
+            let source = locked.source(scope.directory())?;
+            let facts = Facts {
+                name: locked.name.clone(),
+                directory_name: name,
+                manifest_path: &locked.skill_path,
+                plugin: None,
+                commit: locked.commit.as_deref(),
+                tree: &locked.tree,
+                computed_hash: &locked.computed_hash,
+                folder_sha1: None,
+                site_digest: None,
+            };
+            self.set(scope, &source, &facts, now);
+        }
+        Ok(!missing.is_empty())
+    }
+
     /// Forgets a skill in both locks.
     pub(super) fn remove(&mut self, directory_name: &str) {
         self.own.skills.remove(directory_name);
@@ -104,8 +141,14 @@ impl Locks {
     fn forget_in_other(&mut self, directory_name: &str) {
         let is_same = |name: &str| crate::discover::directory_name(name) == directory_name;
         match &mut self.other {
-            Other::Project(shared) => shared.skills.retain(|name, _| !is_same(name)),
-            Other::User(global) => global.skills.retain(|name, _| !is_same(name)),
+            Other::Project(shared) => {
+                shared.skills.retain(|name, _| !is_same(name));
+                shared.unreadable.retain(|name, _| !is_same(name));
+            }
+            Other::User(global) => {
+                global.skills.retain(|name, _| !is_same(name));
+                global.unreadable.retain(|name, _| !is_same(name));
+            }
         }
     }
 
@@ -117,12 +160,12 @@ impl Locks {
     ) -> Result<(), InstallError> {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let (own, other) = (scope.own_lock(), scope.shared_lock());
-        transaction.write_lock(&own, text(self.own.to_bytes()));
+        transaction.replace_lock(&own, self.read[0], text(self.own.to_bytes()));
         let bytes = match &self.other {
             Other::Project(shared) => shared.to_bytes(),
             Other::User(global) => global.to_bytes(),
         };
-        transaction.write_lock(&other, text(bytes));
+        transaction.replace_lock(&other, self.read[1], text(bytes));
         Ok(())
     }
 }

@@ -25,7 +25,7 @@ pub use verify::{Drift, Verified};
 use crate::agents::Agent;
 use crate::lock::own::LockedSkill;
 use crate::lock::{GlobalLock, OwnLock, SharedLock};
-use crate::place::{Place, Report};
+use crate::place::{Links, Place, Report};
 use crate::source::Source;
 use crate::store::Store;
 use locks::Locks;
@@ -90,8 +90,9 @@ pub struct Installer {
 }
 
 impl Installer {
-    /// An installer for a scope, with this content cache. `variable` returns a variable of the environment: some agents let it
-    /// name the directory of a user's skills.
+    /// An installer for a scope, with this content cache. `secret` belongs to the user, and must be the same for all processes:
+    /// it proves that a journal is the user's own. `variable` returns a variable of the environment: some agents let it name the
+    /// directory of a user's skills.
     ///
     /// # Errors
     ///
@@ -99,6 +100,7 @@ impl Installer {
     pub fn new(
         scope: Scope,
         store: Store,
+        secret: &[u8],
         variable: impl Fn(&str) -> Option<PathBuf>,
     ) -> Result<Self, InstallError> {
         let directory = |agent: &'static Agent| match &scope {
@@ -112,7 +114,9 @@ impl Installer {
             .filter_map(|agent| Some((agent, directory(agent)?)))
             .filter(|(_, directory)| *directory != skills)
             .collect();
-        let mut place = Place::new(&root)?;
+        // A project can come from a stranger.
+        let links = if matches!(scope, Scope::Project(_)) { Links::ToAgents } else { Links::Below };
+        let mut place = Place::new(&root)?.with_links(links).with_secret(secret);
         for path in [scope.own_lock(), scope.shared_lock()] {
             place = place.with_lock_file(&path);
         }
@@ -153,7 +157,7 @@ impl Installer {
     ///
     /// A lock cannot be read.
     pub fn locked(&self) -> Result<OwnLock, InstallError> {
-        Ok(OwnLock::read(&self.scope.own_lock())?.unwrap_or_default())
+        Ok(self.locks()?.own)
     }
 
     /// The source of a locked skill.

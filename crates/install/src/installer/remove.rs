@@ -1,7 +1,10 @@
 //! Removes installed skills.
 
+use std::collections::BTreeSet;
+
 use crate::place::{Report, Transaction};
 
+use super::add::{OnDisk, copy_in};
 use super::{InstallError, Installer};
 
 /// What a removal has done.
@@ -26,20 +29,21 @@ impl Installer {
         self.locks()?;
         let held = self.place.hold()?;
         let mut locks = self.locks()?;
+        let installed = self.place.installed()?;
         let (mut removed, mut transaction) = (Removed::default(), Transaction::default());
-        for name in names {
-            let key = crate::discover::directory_name(name);
+        let keys: BTreeSet<String> = names.iter().map(|name| crate::discover::directory_name(name)).collect();
+        for key in keys {
             let Some(locked) = locks.own.skills.get(&key) else {
-                return Err(InstallError::NotLocked(name.clone()));
+                return Err(InstallError::NotLocked(key));
             };
             let before = Some(locked.tree.digest());
             transaction.remove(&key, before);
-            let mut directories: Vec<_> = self.agents.iter().map(|(_, directory)| directory).collect();
-            directories.sort_unstable();
-            directories.dedup();
-            for directory in directories {
+            let on_disk = OnDisk::of(&installed, &key).digest();
+            for directory in self.agent_directories() {
                 if directory.join(&key).symlink_metadata().is_ok() {
-                    transaction.unlink(directory, &key, before);
+                    // An update may have merged changes of the person into the copy too.
+                    let copy = copy_in(directory, &key).filter(|copy| on_disk == Some(*copy));
+                    transaction.unlink(directory, &key, copy.or(before));
                 }
             }
             locks.remove(&key);

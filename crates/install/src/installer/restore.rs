@@ -1,6 +1,7 @@
 //! Restores exactly what the lock says.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use crate::agents::Agent;
 use crate::lock::LockFinding;
@@ -40,6 +41,8 @@ pub struct Restored {
     pub drift: Vec<(String, Drift)>,
     /// The differences between both locks.
     pub locks: Vec<LockFinding>,
+    /// The copies in directories of agents that differ from the installed skill.
+    pub copies: Vec<PathBuf>,
     /// The skills whose source no longer has what the lock says, and why.
     pub failed: Vec<(String, String)>,
     /// What else happened.
@@ -49,7 +52,7 @@ pub struct Restored {
 impl Restored {
     /// Whether the disk is now as the lock says.
     pub fn is_exact(&self) -> bool {
-        self.drift.is_empty() && self.locks.is_empty() && self.failed.is_empty()
+        self.drift.is_empty() && self.locks.is_empty() && self.copies.is_empty() && self.failed.is_empty()
     }
 }
 
@@ -90,23 +93,29 @@ impl Installer {
         agents: &[&'static Agent],
         files: AgentFiles,
         options: &FetchOptions,
+        now: &str,
     ) -> Result<Restored, InstallError> {
         // Nothing is made for a lock that cannot be used, or that has no skills.
         let locks = self.locks()?;
+        if strictness == Strictness::Frozen && !self.scope.own_lock().exists() {
+            return Err(InstallError::NoLock(self.scope.own_lock()));
+        }
         if locks.own.skills.is_empty() {
             return Ok(Restored { locks: locks.findings(&self.scope), ..Restored::default() });
         }
         let held = self.place.hold()?;
-        let (locks, installed) = (self.locks()?, self.place.installed()?);
-        let mut restored = Restored { locks: locks.findings(&self.scope), ..Restored::default() };
-        let mut missing = Vec::new();
+        let (mut locks, installed) = (self.locks()?, self.place.installed()?);
+        let copies = self.changed_copies(&installed, &locks.own);
+        let mut restored = Restored { locks: locks.findings(&self.scope), copies, ..Restored::default() };
+        let (mut missing, mut unchanged) = (Vec::new(), Vec::new());
         for (name, locked) in &locks.own.skills {
             match drift_of(&OnDisk::of(&installed, name), locked) {
-                None => restored.unchanged += 1,
+                None => unchanged.push((name, locked)),
                 Some(Drift::Missing) => missing.push((name, locked)),
                 Some(drift) => restored.drift.push((name.clone(), drift)),
             }
         }
+        restored.unchanged = unchanged.len();
         if strictness == Strictness::Frozen && !restored.is_exact() {
             return Ok(restored);
         }
@@ -116,21 +125,34 @@ impl Installer {
                 Ok((stored, is_cached)) => {
                     restored.from_cache += usize::from(is_cached);
                     transaction.put(name, &stored, None);
-                    for agent in agents.iter().filter_map(|agent| self.agent_directory(agent)) {
-                        match files {
-                            AgentFiles::Link => transaction.link(agent, name, None),
-                            AgentFiles::Copy => transaction.copy(agent, name, &stored, None),
-                        }
-                    }
+                    self.reach_agents(&mut transaction, name, &stored, agents, files, Some(stored.digest))?;
                     restored.restored.push(name.clone());
                 }
                 Err(why) => restored.failed.push((name.clone(), why)),
+            }
+        }
+        if !agents.is_empty() {
+            for (name, locked) in unchanged {
+                let stored = match self.store.get(&locked.tree.digest()) {
+                    Some(stored) => stored,
+                    None => {
+                        let directory = installed.open(name);
+                        let failed = |source| InstallError::Tree { name: name.clone(), source };
+                        self.store.stage_directory(&directory.map_err(failed)?)?
+                    }
+                };
+                self.reach_agents(&mut transaction, name, &stored, agents, files, Some(stored.digest))?;
             }
         }
         // All or nothing.
         if strictness == Strictness::Frozen && !restored.is_exact() {
             restored.restored.clear();
             return Ok(restored);
+        }
+        // Another tool may have removed a skill that is there again.
+        if locks.share_missing(&self.scope, now)? {
+            restored.locks = locks.findings(&self.scope);
+            locks.write_into(&self.scope, &mut transaction)?;
         }
         restored.report = held.commit(&transaction)?;
         Ok(restored)

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use prowess_catalog::skill::MANIFEST;
+
 use crate::difference::{SkillDifference, describe_difference};
 use crate::hidden_text::HiddenText;
 use crate::lock::own::LockedSkill;
@@ -99,14 +101,36 @@ impl Installer {
         for (name, locked) in
             own.skills.into_iter().filter(|(name, _)| keys.is_empty() || keys.contains(name))
         {
-            let upstream = self.upstream(&locked, &mut sources, options).await?;
+            let upstream = self.upstream(&name, &locked, &mut sources, options).await?;
             newest.push(Newest { name, locked, upstream });
         }
         Ok(newest)
     }
 
+    /// The version that the lock has: from the cache, from the disk if nobody changed it, or from its source.
+    async fn installed_version(
+        &self,
+        name: &str,
+        locked: &LockedSkill,
+        sources: &mut FetchedSources,
+        options: &FetchOptions,
+    ) -> Result<Option<Stored>, InstallError> {
+        if let Some(stored) = self.store.get(&locked.tree.digest()) {
+            return Ok(Some(stored));
+        }
+        let on_disk =
+            self.place.installed()?.open(name).and_then(|directory| Ok((directory.tree()?, directory)));
+        if let Ok((tree, directory)) = on_disk
+            && tree == locked.tree
+        {
+            return Ok(self.store.stage_directory(&directory).ok());
+        }
+        Ok(self.pinned(locked, sources, options).await?.ok().map(|(stored, _)| stored))
+    }
+
     async fn upstream(
         &self,
+        name: &str,
         locked: &LockedSkill,
         sources: &mut FetchedSources,
         options: &FetchOptions,
@@ -125,16 +149,21 @@ impl Installer {
             }
             Err(error) => return Err(error),
         };
+        if !stored.tree.files.contains_key(MANIFEST) {
+            return Ok(Upstream::Gone { reason: "the source has no SKILL.md there any more".to_owned() });
+        }
         let computed_hash = hash(fetched, directory, &stored)?;
+        let site_digest = fetched.site.as_ref().and_then(|site| digest_of(site, directory));
         // `skills` also counts files that neither tool installs. If those changed, its lock does too.
         if stored.digest == locked.tree.digest() && computed_hash == locked.computed_hash {
             return Ok(Upstream::Same);
         }
-        let old = self.store.get(&locked.tree.digest());
-        let difference = old.and_then(|old| difference(&old, &stored).ok());
+        let difference = match self.installed_version(name, locked, sources, options).await? {
+            Some(old) => difference(&old, &stored).ok(),
+            None => None,
+        };
         let hidden = new_hidden_text(&locked.tree, &stored)
             .map_err(|source| InstallError::Tree { name: locked.name.to_string(), source })?;
-        let site_digest = fetched.site.as_ref().and_then(|site| digest_of(site, directory));
         let new = NewVersion { stored, commit, folder_sha1, computed_hash, site_digest, difference, hidden };
         Ok(Upstream::New(Box::new(new)))
     }
@@ -200,7 +229,8 @@ impl Installer {
                 }
             };
             transaction.put(name, &stored, on_disk.digest());
-            self.refresh_copies(&mut transaction, name, &stored, locked.tree.digest(), &BTreeSet::new());
+            let known = [Some(locked.tree.digest()), on_disk.digest()];
+            self.refresh_copies(&mut transaction, name, &stored, known, &BTreeSet::new());
             let source = self.source_of(locked)?;
             let facts = Facts {
                 name: locked.name.clone(),
@@ -208,7 +238,7 @@ impl Installer {
                 manifest_path: &locked.skill_path,
                 plugin: None,
                 commit: new.commit.as_deref(),
-                stored: &new.stored,
+                tree: &new.stored.tree,
                 computed_hash: &new.computed_hash,
                 folder_sha1: new.folder_sha1.as_deref(),
                 site_digest: new.site_digest.as_deref(),

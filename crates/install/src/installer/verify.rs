@@ -1,13 +1,14 @@
 //! Compares the disk with the lock, without a network.
 
+use std::path::PathBuf;
 use std::thread;
 
-use crate::lock::LockFinding;
 use crate::lock::own::LockedSkill;
+use crate::lock::{LockFinding, OwnLock};
 use crate::place::Installed;
 use crate::tree::TreeDifference;
 
-use super::add::OnDisk;
+use super::add::{OnDisk, copy_in};
 use super::{InstallError, Installer};
 
 /// How an installed skill differs from the lock.
@@ -34,6 +35,8 @@ pub struct Verified {
     pub drift: Vec<(String, Drift)>,
     /// The differences between both locks.
     pub locks: Vec<LockFinding>,
+    /// The copies in directories of agents that differ from the installed skill.
+    pub copies: Vec<PathBuf>,
     /// The directories beside installed skills that the lock does not have.
     pub unlocked: Vec<String>,
 }
@@ -41,7 +44,7 @@ pub struct Verified {
 impl Verified {
     /// Whether the disk and both locks agree.
     pub fn is_clean(&self) -> bool {
-        self.drift.is_empty() && self.locks.is_empty()
+        self.drift.is_empty() && self.locks.is_empty() && self.copies.is_empty()
     }
 }
 
@@ -60,8 +63,33 @@ impl Installer {
             files: skills.iter().map(|(_, locked)| locked.tree.files.len()).sum(),
             drift: drift(&installed, &skills),
             locks: locks.findings(&self.scope),
+            copies: self.changed_copies(&installed, &locks.own),
             unlocked: unlocked.filter(|name| !name.starts_with('.')).cloned().collect(),
         })
+    }
+}
+
+impl Installer {
+    /// The copies of locked skills in directories of agents that are neither as in the lock nor as installed.
+    pub(super) fn changed_copies(&self, installed: &Installed, own: &OwnLock) -> Vec<PathBuf> {
+        let mut changed = Vec::new();
+        for directory in self.agent_directories() {
+            for (name, locked) in &own.skills {
+                let is_directory =
+                    directory.join(name).symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
+                if !is_directory {
+                    continue;
+                }
+                // A directory that cannot be read as a skill is no copy as it was made.
+                let copy = copy_in(directory, name);
+                let is_known = copy == Some(locked.tree.digest())
+                    || (copy.is_some() && copy == OnDisk::of(installed, name).digest());
+                if !is_known {
+                    changed.push(directory.join(name));
+                }
+            }
+        }
+        changed
     }
 }
 

@@ -176,6 +176,7 @@ impl GlobalLock {
         self.unreadable.remove(name);
         if let Some(old) = self.skills.remove(name) {
             entry.installed_at = old.installed_at;
+            entry.plugin_name = entry.plugin_name.or(old.plugin_name);
             for (key, value) in old.extra {
                 entry.extra.entry(key).or_insert(value);
             }

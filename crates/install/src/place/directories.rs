@@ -7,7 +7,7 @@ use prowess_base::beneath::{self, DIRECTORY, Follow};
 use rustix::fs::{self, Access, AtFlags, FileType};
 use rustix::io::Errno;
 
-use super::{Place, PlaceError, SKILLS};
+use super::{Links, Place, PlaceError, SKILLS};
 use crate::disk;
 
 /// The open directories of a place.
@@ -150,7 +150,30 @@ fn open_existing(place: &Place, path: &Path) -> Result<Option<OwnedFd>, PlaceErr
     }
 }
 
-/// Opens the directory at `path`, which is below that of `base`. Follows links that stay below it.
+/// Opens the directory `relative` below `base`. Follows the links that the place allows.
+fn open_at(place: &Place, base: &OwnedFd, relative: &Path) -> Result<OwnedFd, Errno> {
+    let direct = beneath::open(base, relative, DIRECTORY, Follow::Never);
+    if !matches!(direct, Err(Errno::LOOP | Errno::NOTDIR)) {
+        return direct;
+    }
+    let target = beneath::open(base, relative, DIRECTORY, Follow::Beneath)?;
+    if place.links == Links::Below {
+        return Ok(target);
+    }
+    let (base_path, _) = parts(place).map_err(|_| Errno::LOOP)?;
+    let identity = |handle: &OwnedFd| fs::fstat(handle).map(|stat| (stat.st_dev, stat.st_ino));
+    let found = identity(&target)?;
+    let listed = place.agent_directories.iter().cloned().chain([place.root.join(SKILLS)]);
+    let is_listed = listed.into_iter().any(|listed| {
+        let relative = listed.strip_prefix(base_path).ok();
+        let opened =
+            relative.and_then(|relative| beneath::open(base, relative, DIRECTORY, Follow::Never).ok());
+        opened.is_some_and(|opened| identity(&opened) == Ok(found))
+    });
+    if is_listed { Ok(target) } else { Err(Errno::LOOP) }
+}
+
+/// Opens the directory at `path`, which is below that of `base`.
 fn open_below(
     place: &Place,
     base: &OwnedFd,
@@ -164,7 +187,7 @@ fn open_below(
     for component in relative.components() {
         let Component::Normal(name) = component else { return Err(PlaceError::NotListed(path.to_owned())) };
         so_far.push(name);
-        let open = || beneath::open(base, &so_far, DIRECTORY, Follow::Beneath);
+        let open = || open_at(place, base, &so_far);
         let result = match open() {
             Err(Errno::NOENT) if missing == Missing::Make => {
                 let parent = opened.as_ref().map_or(base.as_fd(), |opened| opened.as_fd());

@@ -11,6 +11,9 @@ use crate::tree::TreeError;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PlaceError {
+    /// Another program wrote a lock file meanwhile.
+    #[error("{} was changed meanwhile; nothing was changed here: run the command again", .0.display())]
+    LockChanged(PathBuf),
     /// The path of the place is unusable.
     #[error("{0} must be an absolute path below another directory")]
     Root(PathBuf),

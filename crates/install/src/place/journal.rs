@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use prowess_base::beneath::{self, Follow, NotOpened};
+use prowess_base::hex;
 use prowess_catalog::Digest;
 use rustix::fs;
 use rustix::io::Errno;
@@ -54,14 +55,28 @@ pub(super) struct LockChange {
     pub(super) text: String,
 }
 
+/// What proves that this user wrote a journal of this place.
+fn proof(place: &Place, json: &[u8]) -> Option<String> {
+    let secret = place.secret.as_ref()?;
+    let mut mac = hmac_sha256::HMAC::new(secret);
+    mac.update(place.root.as_os_str().as_encoded_bytes());
+    mac.update(b"\0");
+    mac.update(json);
+    Some(hex::encode(&mac.finalize()))
+}
+
 impl Journal {
     pub(super) fn new(changes: Vec<Change>, locks: Vec<LockChange>) -> Self {
         Self { version: VERSION, changes, locks }
     }
 
     /// Writes the journal to the directory of a transaction. It is there as a whole or not at all.
-    pub(super) fn write(&self, directory: &OwnedFd) -> std::io::Result<()> {
-        let bytes = serde_json::to_vec(self)?;
+    pub(super) fn write(&self, place: &Place, directory: &OwnedFd) -> std::io::Result<()> {
+        let json = serde_json::to_vec(self)?;
+        let bytes = match proof(place, &json) {
+            Some(proof) => [proof.as_bytes(), b"\n", &json].concat(),
+            None => json,
+        };
         if bytes.len() as u64 > MAX_JOURNAL_BYTES {
             return Err(std::io::Error::other("the lock files are too large"));
         }
@@ -85,7 +100,18 @@ impl Journal {
         if bytes.len() as u64 > MAX_JOURNAL_BYTES {
             return Err(bad(format!("it has more than {MAX_JOURNAL_BYTES} bytes")));
         }
-        let journal: Self = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+        let json = match &place.secret {
+            None => &bytes[..],
+            Some(_) => {
+                let line = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(0);
+                let (given, json) = (&bytes[..line], bytes.get(line + 1..).unwrap_or_default());
+                if proof(place, json).is_none_or(|proof| proof.as_bytes() != given) {
+                    return Err(bad("it is not yours, and may have come with the project".to_owned()));
+                }
+                json
+            }
+        };
+        let journal: Self = serde_json::from_slice(json).map_err(|error| bad(error.to_string()))?;
         if journal.version != VERSION {
             return Err(bad(format!("its version is {}, and this prowess knows {VERSION}", journal.version)));
         }

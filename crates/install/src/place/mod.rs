@@ -28,7 +28,7 @@ use prowess_base::beneath;
 use rustix::io::Errno;
 
 pub use error::PlaceError;
-pub use transaction::Transaction;
+pub use transaction::{ReadLock, Transaction};
 
 use crate::disk;
 use crate::tree::{TreeDirectory, TreeError};
@@ -81,7 +81,20 @@ pub struct Place {
     agent_directories: Vec<PathBuf>,
     lock_files: Vec<PathBuf>,
     patience: Duration,
+    /// What proves that a journal is of this user.
+    secret: Option<Vec<u8>>,
+    links: Links,
     steps: Steps,
+}
+
+/// Which links on the way to the directories of a place are followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Links {
+    /// Those that stay below the directory that has the place, such as links in a home directory.
+    #[default]
+    Below,
+    /// None, except one that leads to a listed directory of an agent. A repository could have a link to its own `.git`.
+    ToAgents,
 }
 
 /// What a transaction or a recovery has done besides its changes.
@@ -139,6 +152,8 @@ impl Place {
             agent_directories: Vec::new(),
             lock_files: Vec::new(),
             patience: PATIENCE,
+            secret: None,
+            links: Links::default(),
             steps: Steps::default(),
         })
     }
@@ -154,6 +169,21 @@ impl Place {
     #[must_use]
     pub fn with_lock_file(mut self, path: &Path) -> Self {
         self.lock_files.push(path.to_owned());
+        self
+    }
+
+    /// Sets which links on the way to the directories of the place are followed.
+    #[must_use]
+    pub fn with_links(mut self, links: Links) -> Self {
+        self.links = links;
+        self
+    }
+
+    /// Sets a secret of this user. Then only journals that were written with the same secret are finished: a journal can come
+    /// with a repository.
+    #[must_use]
+    pub fn with_secret(mut self, secret: &[u8]) -> Self {
+        self.secret = Some(secret.to_vec());
         self
     }
 

@@ -10,7 +10,7 @@ use rustix::fs::{self, AtFlags};
 use super::directories::{AgentDirectory, Missing, check_movable, text_of};
 use super::found::{Content, Found};
 use super::journal::{Change, Journal, LockChange};
-use super::transaction::{Planned, Wanted};
+use super::transaction::{Planned, PlannedLock, Wanted};
 use super::{Held, PlaceError, Report, SKILLS, Transaction, UNFINISHED, lock_file};
 use crate::disk;
 use crate::snapshot::check_path;
@@ -161,7 +161,7 @@ impl Held<'_> {
 
     fn check_locks(&self, transaction: &Transaction) -> Result<Vec<LockChange>, PlaceError> {
         let mut seen = BTreeSet::new();
-        let locks = transaction.locks.iter().map(|(path, text)| {
+        let locks = transaction.locks.iter().map(|PlannedLock { path, text, read }| {
             if !self.place.lock_files.contains(path) {
                 return Err(PlaceError::NotListed(path.clone()));
             }
@@ -170,7 +170,11 @@ impl Held<'_> {
             }
             text_of(path)?;
             lock_file::make_parent(path)?;
-            Ok(LockChange { path: path.clone(), before: lock_file::digest(path)?, text: text.clone() })
+            let before = lock_file::digest(path)?;
+            if read.is_some_and(|read| read.0 != before) {
+                return Err(PlaceError::LockChanged(path.clone()));
+            }
+            Ok(LockChange { path: path.clone(), before, text: text.clone() })
         });
         locks.collect()
     }
@@ -213,7 +217,7 @@ impl Held<'_> {
         }
         let journal = Journal::new(checked.into_iter().map(|checked| checked.change).collect(), locks);
         self.steps().step()?;
-        journal.write(transaction).map_err(failed)?;
+        journal.write(self.place, transaction).map_err(failed)?;
         Ok(journal)
     }
 }

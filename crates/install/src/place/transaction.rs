@@ -4,13 +4,42 @@ use std::path::{Path, PathBuf};
 
 use prowess_catalog::Digest;
 
+use super::{PlaceError, lock_file};
 use crate::store::Stored;
 
 /// A set of changes that are made together. [`Held::commit`](super::Held::commit) makes them.
 #[derive(Clone, Debug, Default)]
 pub struct Transaction {
     pub(super) changes: Vec<Planned>,
-    pub(super) locks: Vec<(PathBuf, String)>,
+    pub(super) locks: Vec<PlannedLock>,
+}
+
+/// A lock file that is written.
+#[derive(Clone, Debug)]
+pub(super) struct PlannedLock {
+    pub(super) path: PathBuf,
+    pub(super) text: String,
+    /// The text that the caller has read, if the file must still have it.
+    pub(super) read: Option<ReadLock>,
+}
+
+/// What a lock file had when a caller read it. If it has something else when a transaction begins, nothing is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadLock(pub(super) Option<Digest>);
+
+impl ReadLock {
+    /// What the file has now. Call this before the file is read.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn of(path: &Path) -> Result<Self, PlaceError> {
+        // Without its directory, there is no file.
+        if path.parent().is_some_and(|parent| !parent.exists()) {
+            return Ok(Self(None));
+        }
+        lock_file::digest(path).map(Self)
+    }
 }
 
 /// A change of one directory or link.
@@ -66,7 +95,12 @@ impl Transaction {
 
     /// Writes a lock file after all other changes.
     pub fn write_lock(&mut self, path: &Path, text: impl Into<String>) {
-        self.locks.push((path.to_owned(), text.into()));
+        self.locks.push(PlannedLock { path: path.to_owned(), text: text.into(), read: None });
+    }
+
+    /// The same, but nothing is changed if the file has another text than the caller has read.
+    pub fn replace_lock(&mut self, path: &Path, read: ReadLock, text: impl Into<String>) {
+        self.locks.push(PlannedLock { path: path.to_owned(), text: text.into(), read: Some(read) });
     }
 
     fn add(&mut self, agent: Option<&Path>, name: &str, before: Option<Digest>, wanted: Wanted) {

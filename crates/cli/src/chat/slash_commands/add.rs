@@ -20,7 +20,8 @@ const REPLY: &str = "install";
 pub(super) async fn add(conversation: &mut Conversation, arguments: &str) -> Result<()> {
     let words: Vec<&str> = arguments.split_whitespace().collect();
     let global = words.iter().any(|word| matches!(*word, "-g" | "--global"));
-    let sources: Vec<&str> = words.iter().copied().filter(|word| !word.starts_with('-')).collect();
+    let sources: Vec<&str> =
+        words.iter().copied().filter(|word| !matches!(*word, "-g" | "--global")).collect();
     let [source] = sources[..] else {
         bail!(
             "write /add SOURCE, or /add -g SOURCE to install for all projects; `prowess add --help` lists the sources"
@@ -58,11 +59,19 @@ pub(super) async fn add(conversation: &mut Conversation, arguments: &str) -> Res
         return note(conversation, "nothing was installed".to_owned());
     }
     let added = installer.add(&looked, &chosen, &[], AgentFiles::Link, &installing::now())?;
-    let trust = if global { "" } else { "; `prowess trust` in this project shows them to the model" };
+    let kept = added.report.kept.iter();
+    for line in kept.map(|kept| format!("your changed files are in {}", installing::shown(&kept.path))) {
+        note(conversation, line)?;
+    }
+    let trust = if global {
+        ""
+    } else {
+        "; the model does not see it before you run `prowess trust` in another terminal"
+    };
     note(conversation, format!("installed {}{trust}", added.installed.join(", ")))
 }
 
 async fn is_agreed(conversation: &mut Conversation, skills: usize) -> Result<bool> {
     note(conversation, format!("To install {}, type: {REPLY}", count(skills, "skill")))?;
-    Ok(matches!(conversation.read().await?, Entered::Line(line) if line.trim() == REPLY))
+    Ok(matches!(conversation.read().await?, Entered::Line(line) if matches!(line.trim(), REPLY | "yes")))
 }

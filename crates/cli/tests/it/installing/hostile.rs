@@ -516,12 +516,18 @@ fn case_133_the_lock_of_another_tool_names_a_path_outside() {
     for name in ["../../evil", "/tmp/evil", "."] {
         std::fs::write(scene.here("skills-lock.json"), lock.replacen("\"tide\"", &format!("\"{name}\""), 1))
             .unwrap();
-        let before = scene.outside();
+        // The lock gets the entry of the installed skill back.
+        let others = || {
+            let mut outside = scene.outside();
+            outside.remove("project/skills-lock.json");
+            outside
+        };
+        let before = others();
         scene.fail(&["verify"], "difference");
         scene.fail(&["install", "--frozen"], "nothing was changed");
         scene.run(&["install"]);
         scene.run(&["update", "--yes"]);
-        assert_eq!(scene.outside(), before, "{name}");
+        assert_eq!(others(), before, "{name}");
     }
 }
 
@@ -686,4 +692,28 @@ fn escape_codes_of_a_source_do_not_reach_the_terminal() {
     check(&["update", "--dry-run"]);
     check(&["update", "--yes"]);
     check(&["remove", "--all", "--yes"]);
+}
+
+#[test]
+fn case_133_a_link_to_the_git_directory_of_the_project_is_not_followed() {
+    let scene = Scene::new();
+    let hook = "#!/bin/sh\nexit 0\n";
+    let skill = manifest("hooks", "Hooks.");
+    let repository =
+        scene.repository("r", &[("hooks/SKILL.md", skill.as_str()), ("hooks/post-checkout", hook)]);
+    std::fs::create_dir_all(scene.here(".agents")).unwrap();
+    std::os::unix::fs::symlink("../.git", scene.here(".agents/skills")).unwrap();
+    let told = scene.fail(&["add", &repository.url(), "--yes"], "");
+    assert!(told.contains("is a link"), "{told}");
+    std::fs::remove_file(scene.here(".agents/skills")).unwrap();
+    std::fs::create_dir_all(scene.here(".claude")).unwrap();
+    std::os::unix::fs::symlink("../.git", scene.here(".claude/skills")).unwrap();
+    let told = scene.fail(&["add", &repository.url(), "--yes", "--copy", "--agent", "claude-code"], "");
+    assert!(told.contains("is a link"), "{told}");
+    assert!(!scene.here(".git/hooks/SKILL.md").exists());
+    // A link between directories of skills is usual.
+    std::fs::remove_file(scene.here(".claude/skills")).unwrap();
+    std::os::unix::fs::symlink("../.agents/skills", scene.here(".claude/skills")).unwrap();
+    scene.succeed(&["add", &repository.url(), "--yes", "--agent", "claude-code"]);
+    assert!(scene.here(".agents/skills/hooks/SKILL.md").is_file());
 }

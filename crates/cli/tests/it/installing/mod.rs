@@ -131,7 +131,8 @@ impl Scene {
     fn outside(&self) -> BTreeMap<String, String> {
         let mut state = BTreeMap::new();
         collect(&self.path(""), "", &mut state);
-        state.retain(|path, _| !path.starts_with("home/.cache/") && !path.starts_with("tmp/"));
+        let own = ["home/.cache/", "home/.local/", "tmp/"];
+        state.retain(|path, _| !own.iter().any(|own| path.starts_with(own)));
         state
     }
 

@@ -52,7 +52,9 @@ pub enum WellKnownError {
         reason: String,
     },
     /// The bytes are not those that the index promises.
-    #[error("{skill}: {url} does not have the digest of the index: {expected} was promised, {found} was sent")]
+    #[error(
+        "{skill}: {url} does not have the digest of the index: {expected} was promised, {found} was sent"
+    )]
     Digest {
         /// The skill.
         skill: String,
