@@ -100,8 +100,16 @@ impl SkillEngine {
     ) -> Self {
         let (texts, outdated) = (HashMap::new(), BTreeSet::new());
         let (resources, used) = (Arc::default(), BTreeSet::new());
-        let cache =
-            Lock::new(EngineCache { visible, texts, outdated, resources, used, listing: None, recent: None, prompt: None });
+        let cache = Lock::new(EngineCache {
+            visible,
+            texts,
+            outdated,
+            resources,
+            used,
+            listing: None,
+            recent: None,
+            prompt: None,
+        });
         Self(Arc::new(Inner {
             options,
             permissions,

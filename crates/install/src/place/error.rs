@@ -17,8 +17,8 @@ pub enum PlaceError {
     /// The path of the place is unusable.
     #[error("{0} must be an absolute path below another directory")]
     Root(PathBuf),
-    /// A directory is a link that leads out of the directory of the place.
-    #[error("{path} is a link that leads out of {base}; replace it by a directory", path = path.display(), base = base.display())]
+    /// A directory is a link that leads out of the directory of the place, or to something that is no directory of skills.
+    #[error("{path} is a link that leads out of {base}, or to no directory of skills; replace it by a directory", path = path.display(), base = base.display())]
     LeadsOut {
         /// The directory.
         path: PathBuf,

@@ -62,7 +62,9 @@ impl ThreadSkills {
         view: &SkillView,
         sections: &mut Sections,
     ) {
-        let Some(state) = SkillsState::of(context.states).filter(|_| removes_text(view.engine())) else { return };
+        let Some(state) = SkillsState::of(context.states).filter(|_| removes_text(view.engine())) else {
+            return;
+        };
         let before = state.freed.pending(context, view);
         if !before.is_empty() {
             let cut = context.thread_state.cut();
