@@ -188,16 +188,17 @@ fn source(row: &Row<'_>) -> String {
     if !source.eq_ignore_ascii_case(&row.source.label) {
         source = format!("{source}: {}", printable(&row.source.label));
     }
-    if let Some(origin) = &row.installed {
-        source = format!("{source}, from {}", origin.text());
-    }
-    match row.status {
+    let source = match row.status {
         Status::Active if row.is_manual => source + " (manual only)",
         Status::Active => row.mode.map_or(source.clone(), |mode| format!("{source} ({mode})")),
         Status::Off => source + " (off)",
         Status::Denied => source + " (denied)",
         Status::Untrusted => source + " (untrusted)",
         Status::Shadowed => source + " (shadowed)",
+    };
+    match &row.installed {
+        Some(origin) => format!("{source}, {}", origin.text()),
+        None => source,
     }
 }
 

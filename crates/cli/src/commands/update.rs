@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use prowess_install::installer::{Newest, Upstream};
+use prowess_install::installer::{LocalEdits, Newest, Upstream};
 
 use crate::commands::CommandOutcome;
 use crate::confirm::{self, Confirmation};
@@ -61,8 +61,9 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     }
     show(&newest)?;
     if options.dry_run {
-        writeln!(terminal, "{} can be updated; nothing was changed", count(new, "skill"))?;
-        return Ok(outcome);
+        let possible = newest.iter().filter(|newest| is_possible(newest)).count();
+        writeln!(terminal, "{} can be updated; nothing was changed", count(possible, "skill"))?;
+        return Ok(if possible == new { outcome } else { CommandOutcome::Findings });
     }
     if !options.yes && !agreed(new)? {
         writeln!(anstream::stderr(), "nothing was updated")?;
@@ -121,6 +122,30 @@ fn agreed(skills: usize) -> Result<bool> {
     Ok(confirm::ask(&[&question], &mut std::io::stdin().lock())? == Confirmation::Yes)
 }
 
+/// What becomes of changes that the person made.
+fn edits(edits: &LocalEdits) -> Option<String> {
+    let list = |paths: &mut dyn Iterator<Item = &String>| {
+        paths.map(|path| printable(path)).collect::<Vec<_>>().join(", ")
+    };
+    match edits {
+        LocalEdits::Kept(kept) => Some(format!("your changes stay in {}", list(&mut kept.iter()))),
+        LocalEdits::Conflict(conflicts) => {
+            let paths = list(&mut conflicts.iter().map(|conflict| &conflict.path));
+            Some(styled(format!("it will stay as it is: your changes conflict in {paths}"), Style::Bad))
+        }
+        LocalEdits::Unmerged(why) => {
+            Some(styled(format!("it will stay as it is: {}", printable(why)), Style::Bad))
+        }
+        _ => None,
+    }
+}
+
+/// Whether an update can install the new version.
+fn is_possible(newest: &Newest) -> bool {
+    let Upstream::New(new) = &newest.upstream else { return false };
+    !matches!(new.local_edits, LocalEdits::Conflict(_) | LocalEdits::Unmerged(_))
+}
+
 /// What changes in each skill.
 fn show(newest: &[Newest]) -> Result<()> {
     let (width, mut err) = (screen_width(), anstream::stderr());
@@ -130,6 +155,11 @@ fn show(newest: &[Newest]) -> Result<()> {
         let commits = format!("{} → {}", commit(locked.commit.as_deref()), commit(new.commit.as_deref()));
         let source = printable(&locked.source);
         writeln!(err, "{} ({commits}, from {source})", styled(printable(name), Style::Name))?;
+        if let Some(line) = edits(&new.local_edits) {
+            for row in folded(&format!("    {line}"), width) {
+                writeln!(err, "{row}")?;
+            }
+        }
         let text = match &new.difference {
             Some(difference) => installing::difference_text(difference),
             None => {

@@ -90,12 +90,14 @@ pub(crate) fn candidate_json(looked: &Looked, candidate: &Candidate, change: &Ch
 }
 
 fn origin(looked: &Looked, candidate: &Candidate) -> String {
+    let reference = looked.source.lock_fields().reference;
+    let reference = reference.map(|reference| format!(", {}", printable(&reference))).unwrap_or_default();
     let commit = looked.commit.as_deref().map(|commit| format!(" at {}", short(commit))).unwrap_or_default();
     let path = match candidate.found.directory.as_str() {
         "" => String::new(),
         path => format!(", {}", printable(path)),
     };
-    format!("{}{commit}{path}", printable(&looked.source.to_string()))
+    format!("{}{reference}{commit}{path}", printable(&looked.source.location()))
 }
 
 fn describe(change: &Change) -> String {

@@ -96,8 +96,9 @@ fn secret() -> Result<Vec<u8>> {
 fn project() -> Result<PathBuf> {
     let environment = Environment::of_process().context("the working directory cannot be read")?;
     let project = Project::around(&environment, &RootLayout::default());
-    let project =
-        project.ok_or_else(|| anyhow!("this is your home directory, not a project; use --global"))?;
+    let project = project.ok_or_else(|| {
+        anyhow!("there is no project here: this is your home directory, or one above it; use --global")
+    })?;
     Ok(project.top().to_owned())
 }
 

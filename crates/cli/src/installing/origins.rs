@@ -28,10 +28,11 @@ pub(crate) struct Origin {
 impl Origin {
     /// The origin for a person.
     pub(crate) fn text(&self) -> String {
-        let commit =
-            self.commit.as_deref().map(|commit| format!(" at {}", short(commit))).unwrap_or_default();
-        let changed = if self.changed { ", changed here" } else { "" };
-        format!("{}{commit}{changed}", printable(&self.source))
+        let source = self.source.strip_prefix("https://github.com/").unwrap_or(&self.source);
+        let source = source.strip_suffix(".git").unwrap_or(source);
+        let commit = self.commit.as_deref().map(|commit| format!("@{}", short(commit))).unwrap_or_default();
+        let changed = if self.changed { "changed here, " } else { "" };
+        format!("{changed}{}{commit}", printable(source))
     }
 }
 

@@ -19,7 +19,7 @@ pub use error::InstallError;
 pub use look::{Candidate, LookOptions, Looked};
 pub use remove::Removed;
 pub use restore::{Restored, Strictness};
-pub use update::{NewVersion, Newest, Updated, Upstream};
+pub use update::{LocalEdits, NewVersion, Newest, Updated, Upstream};
 pub use verify::{Drift, Verified};
 
 use crate::agents::Agent;

@@ -8,7 +8,7 @@ use crate::difference::{SkillDifference, describe_difference};
 use crate::hidden_text::HiddenText;
 use crate::lock::own::LockedSkill;
 use crate::merge::{Conflict, Version, merge};
-use crate::place::{Report, Transaction};
+use crate::place::{Installed, Report, Transaction};
 use crate::snapshot::fetch::FetchOptions;
 use crate::store::Stored;
 use crate::tree::TreeError;
@@ -52,6 +52,22 @@ pub struct NewVersion {
     pub difference: Option<SkillDifference>,
     /// Text in its new and changed files that a person does not see, or that does more than it seems.
     pub hidden: Vec<HiddenText>,
+    /// What an update does with changes that the person made.
+    pub local_edits: LocalEdits,
+}
+
+/// What an update does with changes that a person made to an installed skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LocalEdits {
+    /// There are none.
+    None,
+    /// They stay in these files.
+    Kept(Vec<String>),
+    /// They conflict with the new version, so the skill stays as it is.
+    Conflict(Vec<Conflict>),
+    /// They cannot be merged, and why. The skill stays as it is.
+    Unmerged(String),
 }
 
 /// An installed skill, and what its source has now.
@@ -158,13 +174,24 @@ impl Installer {
         if stored.digest == locked.tree.digest() && computed_hash == locked.computed_hash {
             return Ok(Upstream::Same);
         }
-        let difference = match self.installed_version(name, locked, sources, options).await? {
-            Some(old) => difference(&old, &stored).ok(),
-            None => None,
-        };
+        let base = self.installed_version(name, locked, sources, options).await?;
+        let difference = base.as_ref().and_then(|old| difference(old, &stored).ok());
         let hidden = new_hidden_text(&locked.tree, &stored)
             .map_err(|source| InstallError::Tree { name: locked.name.to_string(), source })?;
-        let new = NewVersion { stored, commit, folder_sha1, computed_hash, site_digest, difference, hidden };
+        let local_edits = LocalEdits::None;
+        let mut new = NewVersion {
+            stored,
+            commit,
+            folder_sha1,
+            computed_hash,
+            site_digest,
+            difference,
+            hidden,
+            local_edits,
+        };
+        let installed = self.place.installed()?;
+        let on_disk = OnDisk::of(&installed, name);
+        new.local_edits = self.merged(name, locked, &new, &installed, &on_disk, base.as_ref())?.1;
         Ok(Upstream::New(Box::new(new)))
     }
 
@@ -192,40 +219,17 @@ impl Installer {
                 continue;
             }
             let on_disk = OnDisk::of(&installed, name);
-            let (stored, kept) = match &on_disk {
-                OnDisk::Unusable(reason) => {
-                    updated.failed.push((name.clone(), reason.clone()));
+            let base = self.installed_version(name, locked, &mut sources, options).await?;
+            let (stored, kept) = match self.merged(name, locked, new, &installed, &on_disk, base.as_ref())? {
+                (stored, LocalEdits::None) => (stored, Vec::new()),
+                (stored, LocalEdits::Kept(kept)) => (stored, kept),
+                (_, LocalEdits::Conflict(conflicts)) => {
+                    updated.conflicts.push((name.clone(), conflicts));
                     continue;
                 }
-                OnDisk::Nothing => (new.stored.clone(), Vec::new()),
-                OnDisk::Tree(tree) if *tree == locked.tree || *tree == new.stored.tree => {
-                    (new.stored.clone(), Vec::new())
-                }
-                OnDisk::Tree(tree) => {
-                    let base = match self.pinned(locked, &mut sources, options).await? {
-                        Ok((base, _)) => base,
-                        Err(why) => {
-                            let why = format!("your changes cannot be merged without the old version: {why}");
-                            updated.failed.push((name.clone(), why));
-                            continue;
-                        }
-                    };
-                    let failed = |source: TreeError| InstallError::Tree { name: name.clone(), source };
-                    let (base_files, local_files) =
-                        (base.open().map_err(failed)?, installed.open(name).map_err(failed)?);
-                    let new_files = new.stored.open().map_err(failed)?;
-                    let merged = merge(
-                        Version { tree: &base.tree, files: &base_files },
-                        Version { tree, files: &local_files },
-                        Version { tree: &new.stored.tree, files: &new_files },
-                    );
-                    let merged = merged.map_err(failed)?;
-                    if !merged.conflicts.is_empty() {
-                        updated.conflicts.push((name.clone(), merged.conflicts));
-                        continue;
-                    }
-                    let stored = self.store.stage_merged(&merged, &local_files, &new_files)?;
-                    (stored, merged.kept_local)
+                (_, LocalEdits::Unmerged(why)) => {
+                    updated.failed.push((name.clone(), why));
+                    continue;
                 }
             };
             transaction.put(name, &stored, on_disk.digest());
@@ -251,6 +255,47 @@ impl Installer {
             updated.report = held.commit(&transaction)?;
         }
         Ok(updated)
+    }
+}
+
+impl Installer {
+    /// The files that an update installs, and what becomes of local edits. `base` is the version that the lock has.
+    fn merged(
+        &self,
+        name: &str,
+        locked: &LockedSkill,
+        new: &NewVersion,
+        installed: &Installed,
+        on_disk: &OnDisk,
+        base: Option<&Stored>,
+    ) -> Result<(Stored, LocalEdits), InstallError> {
+        let as_it_is = |edits| Ok((new.stored.clone(), edits));
+        let tree = match on_disk {
+            OnDisk::Unusable(reason) => return as_it_is(LocalEdits::Unmerged(reason.clone())),
+            OnDisk::Nothing => return as_it_is(LocalEdits::None),
+            OnDisk::Tree(tree) if *tree == locked.tree || *tree == new.stored.tree => {
+                return as_it_is(LocalEdits::None);
+            }
+            OnDisk::Tree(tree) => tree,
+        };
+        let Some(base) = base else {
+            let why = "your changes cannot be merged, because the installed version cannot be fetched again";
+            return as_it_is(LocalEdits::Unmerged(why.to_owned()));
+        };
+        let failed = |source: TreeError| InstallError::Tree { name: name.to_owned(), source };
+        let (base_files, local_files) = (base.open().map_err(failed)?, installed.open(name).map_err(failed)?);
+        let new_files = new.stored.open().map_err(failed)?;
+        let merged = merge(
+            Version { tree: &base.tree, files: &base_files },
+            Version { tree, files: &local_files },
+            Version { tree: &new.stored.tree, files: &new_files },
+        );
+        let merged = merged.map_err(failed)?;
+        if !merged.conflicts.is_empty() {
+            return as_it_is(LocalEdits::Conflict(merged.conflicts));
+        }
+        let stored = self.store.stage_merged(&merged, &local_files, &new_files)?;
+        Ok((stored, LocalEdits::Kept(merged.kept_local)))
     }
 }
 

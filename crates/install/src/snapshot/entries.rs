@@ -81,6 +81,7 @@ impl<T> Collector<T> {
 
     /// Adds what the source has at `path`. A path that cannot be used makes it [`EntryKind::Other`].
     pub(super) fn add(&mut self, path: &[u8], kind: EntryKind, data: T) {
+        let is_git = String::from_utf8_lossy(path).split('/').any(is_git_directory);
         let (path, problem) = match std::str::from_utf8(path) {
             Ok(path) => match check_path(path) {
                 Ok(()) => (path.to_owned(), awkward_name(path)),
@@ -88,7 +89,7 @@ impl<T> Collector<T> {
             },
             Err(_) => (mended(&String::from_utf8_lossy(path)), Some("the path is not UTF-8".to_owned())),
         };
-        if path.split('/').any(is_git_directory) {
+        if is_git {
             return self.notices.push(format!("{}: left out: never part of a skill", escaped_start(&path)));
         }
         let kind = match problem {

