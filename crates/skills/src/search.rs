@@ -84,6 +84,9 @@ impl SkillView {
 }
 
 fn none_found(all: usize, query: &str) -> String {
+    if all == 0 {
+        return "There are no skills. The user can install some, with `prowess add` or `/add`.".to_owned();
+    }
     format!(
         "None of the {all} skills matches \"{}\". Search with other words, such as the name of a tool, a file format or a \
          task.",

@@ -151,3 +151,11 @@ fn a_limit_that_cannot_be_kept_is_told() {
         told[0]
     );
 }
+
+#[test]
+fn without_skills_a_person_learns_how_to_get_some() {
+    let world = World::new();
+    let told = world.run(&["chat", "--yes", "hello"]);
+    assert!(told.contains("`/add OWNER/REPO`") && told.contains("`prowess add`"), "{told}");
+    assert!(world.run(&["list"]).contains("`prowess add OWNER/REPO`"));
+}
