@@ -126,6 +126,22 @@ pub fn package(
 /// Writes the skill in `directory` to `archive` like [`package`], but with SKILL.md at the archive's root. Indexes of web
 /// sites name such archives.
 ///
+/// ```
+/// use std::io::Cursor;
+/// use prowess_catalog::check::Profile;
+/// use prowess_catalog::package::package_files;
+///
+/// # let scratch = tempfile::tempdir()?;
+/// # let directory = scratch.path().join("greet");
+/// # std::fs::create_dir(&directory)?;
+/// # let text = "---\nname: greet\ndescription: Says hello. Use at the door.\n---\nWave.\n";
+/// # std::fs::write(directory.join("SKILL.md"), text)?;
+/// let mut archive = Cursor::new(Vec::new());
+/// let packed = package_files(&directory, Profile::Spec, &mut archive)?;
+/// assert_eq!(packed.files, ["SKILL.md"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 ///
 /// As for [`package`].
