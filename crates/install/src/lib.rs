@@ -11,6 +11,7 @@ mod disk;
 pub mod folder_hash;
 pub mod hidden_text;
 pub mod installer;
+pub mod known_sources;
 pub mod lock;
 pub mod merge;
 pub mod place;

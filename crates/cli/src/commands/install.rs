@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::commands::CommandOutcome;
 use crate::commands::verify::describe;
-use crate::installing::{self, ScopeArgs, until_interrupted};
+use crate::installing::{self, LockArgs, ScopeArgs, until_interrupted};
 use crate::progress::Progress;
 use crate::terminal::{Terminal, count, printable};
 
@@ -33,6 +33,8 @@ pub(crate) struct Options {
     copy: bool,
     #[command(flatten)]
     scope: ScopeArgs,
+    #[command(flatten)]
+    lock: LockArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -43,7 +45,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     let agents = installing::agents(&options.agents, &installer)?;
     let strictness = if options.frozen { Strictness::Frozen } else { Strictness::Usual };
     let files = if options.copy { AgentFiles::Copy } else { AgentFiles::Link };
-    let fetch = installing::fetch_options(&[])?;
+    let fetch = options.lock.fetch_options()?;
     let progress = Progress::start("restoring");
     let restored = installing::runtime()?.block_on(until_interrupted(installer.restore(
         strictness,

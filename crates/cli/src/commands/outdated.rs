@@ -8,7 +8,7 @@ use prowess_install::installer::{Newest, Upstream};
 use serde_json::json;
 
 use crate::commands::CommandOutcome;
-use crate::installing::{self, ScopeArgs, short, until_interrupted};
+use crate::installing::{self, LockArgs, ScopeArgs, short, until_interrupted};
 use crate::progress::Progress;
 use crate::terminal::{Terminal, printable};
 
@@ -21,6 +21,8 @@ pub(crate) struct Options {
     names: Vec<String>,
     #[command(flatten)]
     scope: ScopeArgs,
+    #[command(flatten)]
+    lock: LockArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -28,7 +30,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let installer = options.scope.installer()?;
-    let fetch = installing::fetch_options(&[])?;
+    let fetch = options.lock.fetch_options()?;
     let progress = Progress::start("looking for newer versions");
     let newest =
         installing::runtime()?.block_on(until_interrupted(installer.newest(&options.names, &fetch)))??;

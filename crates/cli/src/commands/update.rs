@@ -8,7 +8,7 @@ use prowess_install::installer::{LocalEdits, Newest, Upstream};
 
 use crate::commands::CommandOutcome;
 use crate::confirm::{self, Confirmation};
-use crate::installing::{self, ScopeArgs, short, until_interrupted};
+use crate::installing::{self, LockArgs, ScopeArgs, short, until_interrupted};
 use crate::progress::Progress;
 use crate::rows::folded;
 use crate::terminal::{Style, Terminal, count, printable, screen_width, styled};
@@ -29,6 +29,8 @@ pub(crate) struct Options {
     dry_run: bool,
     #[command(flatten)]
     scope: ScopeArgs,
+    #[command(flatten)]
+    lock: LockArgs,
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
@@ -36,7 +38,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
     let installer = options.scope.installer()?;
-    let (fetch, runtime) = (installing::fetch_options(&[])?, installing::runtime()?);
+    let (fetch, runtime) = (options.lock.fetch_options()?, installing::runtime()?);
     let progress = Progress::start("looking for newer versions");
     let newest = runtime.block_on(until_interrupted(installer.newest(&options.names, &fetch)))??;
     drop(progress);

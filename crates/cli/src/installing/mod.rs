@@ -14,8 +14,9 @@ use clap::Args;
 use prowess_catalog::{Environment, RootLayout};
 use prowess_install::agents::Agent;
 use prowess_install::installer::{Installer, LookOptions, Looked, Scope};
+use prowess_install::known_sources::KnownSources;
 use prowess_install::place::Report;
-use prowess_install::snapshot::fetch::{FetchOptions, fetch};
+use prowess_install::snapshot::fetch::{FetchOptions, LockSources, fetch};
 use prowess_install::source::{LocalSource, Source, SourceEnvironment};
 use prowess_install::store::Store;
 use prowess_skills::secret::Secret;
@@ -45,6 +46,22 @@ pub(crate) struct ScopeArgs {
     pub(crate) global: bool,
 }
 
+/// What the lock of a project may name.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct LockArgs {
+    /// Fetch all sources that the project's lock names, also on this machine and at private addresses
+    #[arg(long)]
+    allow_private: bool,
+}
+
+impl LockArgs {
+    /// How the sources of a lock are fetched.
+    pub(crate) fn fetch_options(self) -> Result<FetchOptions> {
+        let locks = if self.allow_private { LockSources::Typed } else { LockSources::Checked };
+        Ok(FetchOptions { locks, ..fetch_options(&[])? })
+    }
+}
+
 impl ScopeArgs {
     /// The installer of the scope. What a killed process has left is finished or undone first.
     pub(crate) fn installer(&self) -> Result<Installer> {
@@ -71,14 +88,22 @@ impl ScopeArgs {
         let cache = directories::cache().context("there is no directory for the cache: set HOME")?;
         directories::make_directory(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
         let store = Store::open(&cache.join("skills"))?;
-        Ok(Installer::new(scope, store, &secret()?, |name| variable(name).map(PathBuf::from))?)
+        let known = KnownSources::new(state()?.join("added-sources"));
+        let installer = Installer::new(scope, store, &secret()?, |name| variable(name).map(PathBuf::from))?;
+        Ok(installer.with_known_sources(known))
     }
+}
+
+/// Where an installer keeps what only this user may write.
+fn state() -> Result<PathBuf> {
+    let state = directories::state().context("there is no state directory: set HOME")?;
+    directories::make_directory(&state).with_context(|| format!("cannot create {}", state.display()))?;
+    Ok(state)
 }
 
 /// The secret of this user for unfinished installations. The first command makes it.
 fn secret() -> Result<Vec<u8>> {
-    let state = directories::state().context("there is no state directory: set HOME")?;
-    directories::make_directory(&state).with_context(|| format!("cannot create {}", state.display()))?;
+    let state = state()?;
     let path = state.join("install-key");
     let read = || std::fs::read(&path).ok().filter(|secret| secret.len() == SECRET_BYTES);
     if let Some(secret) = read() {

@@ -152,6 +152,9 @@ impl Installer {
         }
         locks.write_into(&self.scope, &mut transaction)?;
         added.report = held.commit(&transaction)?;
+        if let Some(known) = &self.known {
+            known.record(&looked.source).map_err(InstallError::KnownSources)?;
+        }
         Ok(added)
     }
 

@@ -56,6 +56,9 @@ pub enum InstallError {
     /// No skill of this name is locked.
     #[error("no skill called {0:?} is in the lock; `prowess list` shows what is installed")]
     NotLocked(String),
+    /// The skills were installed, but the source cannot be remembered.
+    #[error("the skills are installed, but their source could not be remembered: {0}")]
+    KnownSources(std::io::Error),
     /// The agent has no directory for the skills of a user.
     #[error("{0} has no directory for the skills of a user; install for a project instead")]
     NoGlobalDirectory(&'static str),

@@ -23,9 +23,12 @@ pub use update::{LocalEdits, NewVersion, Newest, Updated, Upstream};
 pub use verify::{Drift, Verified};
 
 use crate::agents::Agent;
+use crate::known_sources::{KnownSources, real_path};
 use crate::lock::own::LockedSkill;
 use crate::lock::{GlobalLock, OwnLock, SharedLock};
 use crate::place::{Links, Place, Report};
+use crate::snapshot::fetch::{FetchOptions, LockSources};
+use crate::snapshot::http::NamedBy;
 use crate::source::Source;
 use crate::store::Store;
 use locks::Locks;
@@ -87,6 +90,7 @@ pub struct Installer {
     place: Place,
     /// The directories of agents that need links or copies.
     agents: Vec<(&'static Agent, PathBuf)>,
+    known: Option<KnownSources>,
 }
 
 impl Installer {
@@ -124,7 +128,34 @@ impl Installer {
         for (_, directory) in agents.iter().filter(|(_, directory)| known.insert(directory.clone())) {
             place = place.with_agent_directory(directory);
         }
-        Ok(Self { scope, store, place, agents })
+        Ok(Self { scope, store, place, agents, known: None })
+    }
+
+    /// Remembers the sources that the user adds. The lock of a project may name them again, even if they are private.
+    #[must_use]
+    pub fn with_known_sources(self, known: KnownSources) -> Self {
+        Self { known: Some(known), ..self }
+    }
+
+    /// Who named a source of a lock. The user's own lock has what the user typed. In a project, the user named a source if it
+    /// lies in the project itself, if the user added it on this machine, or if the user configured a token for its host.
+    fn who_named(&self, source: &Source, options: &FetchOptions) -> NamedBy {
+        let Scope::Project(project) = &self.scope else { return NamedBy::Typed };
+        let is_inside = || match source {
+            Source::Local(local) => real_path(&local.path)
+                .zip(real_path(project))
+                .is_some_and(|(path, project)| path.starts_with(project)),
+            _ => false,
+        };
+        let has_token = || match source {
+            Source::Download(url) | Source::WellKnown(url) => {
+                url.host().is_some_and(|host| options.tokens.contains_key(&host))
+            }
+            _ => false,
+        };
+        let is_known = || self.known.as_ref().is_some_and(|known| known.has(source));
+        let is_typed = options.locks == LockSources::Typed || is_inside() || has_token() || is_known();
+        if is_typed { NamedBy::Typed } else { NamedBy::Stranger }
     }
 
     /// The scope.

@@ -61,15 +61,23 @@ impl Restored {
 pub(super) struct FetchedSources(BTreeMap<String, Result<Fetched, String>>);
 
 impl FetchedSources {
-    /// Fetches a source, or returns what was fetched before.
+    /// Fetches a source that the lock names, or returns what was fetched before.
     pub(super) async fn get(
         &mut self,
+        installer: &Installer,
         source: &Source,
         options: &FetchOptions,
     ) -> Result<&mut Fetched, String> {
         let key = format!("{source:?}");
         if !self.0.contains_key(&key) {
-            let fetched = fetch(source, options).await.map_err(|error| error.to_string());
+            let options = FetchOptions { named_by: installer.who_named(source, options), ..options.clone() };
+            let fetched = fetch(source, &options).await.map_err(|error| {
+                if error.is_about_a_stranger() {
+                    format!("{source} is not public, and you never added it here; --allow-private fetches it")
+                } else {
+                    error.to_string()
+                }
+            });
             self.0.insert(key.clone(), fetched);
         }
         match self.0.get_mut(&key) {
@@ -176,7 +184,7 @@ impl Installer {
         if let (Source::Git(git), Some(commit)) = (&mut source, &locked.commit) {
             git.reference = Some(commit.clone());
         }
-        let fetched = match sources.get(&source, options).await {
+        let fetched = match sources.get(self, &source, options).await {
             Ok(fetched) => fetched,
             Err(why) => return Ok(Err(why)),
         };

@@ -151,7 +151,7 @@ impl Installer {
         sources: &mut FetchedSources,
         options: &FetchOptions,
     ) -> Result<Upstream, InstallError> {
-        let fetched = match sources.get(&self.source_of(locked)?, options).await {
+        let fetched = match sources.get(self, &self.source_of(locked)?, options).await {
             Ok(fetched) => fetched,
             Err(reason) => return Ok(Upstream::Gone { reason }),
         };

@@ -26,6 +26,8 @@ pub struct FetchOptions {
     /// Who named the source. [`NamedBy::Stranger`] is for sources from somebody else's list, such as a lock of a project or a
     /// marketplace: they cannot name files of this machine, or private addresses.
     pub named_by: NamedBy,
+    /// Whose word the lock of a project is.
+    pub locks: LockSources,
     /// Tokens for downloads, by host. Git uses its own credentials.
     pub tokens: HashMap<String, LazyToken>,
     /// How large downloads and archives may be.
@@ -42,6 +44,7 @@ impl Default for FetchOptions {
     fn default() -> Self {
         Self {
             named_by: NamedBy::Typed,
+            locks: LockSources::Checked,
             tokens: HashMap::new(),
             archive: ArchiveLimits::default(),
             git: GitLimits::default(),
@@ -49,6 +52,16 @@ impl Default for FetchOptions {
             skills: Vec::new(),
         }
     }
+}
+
+/// Whose word the lock of a project is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LockSources {
+    /// A stranger's, except for sources that the user named on this machine.
+    #[default]
+    Checked,
+    /// The user's: the lock may name private sources.
+    Typed,
 }
 
 /// A source that was fetched.
@@ -129,6 +142,21 @@ pub enum FetchError {
     /// The URL has neither an index nor a skill nor an archive.
     #[error("{0} is neither a SKILL.md nor an archive, and the site has no index of skills there")]
     NothingThere(String),
+}
+
+impl FetchError {
+    /// Whether the source was refused only because a stranger named it.
+    pub fn is_about_a_stranger(&self) -> bool {
+        let is_private =
+            |error: &HttpError| matches!(error, HttpError::Private { .. } | HttpError::LocalName(_));
+        match self {
+            Self::LocalFromStranger(_) | Self::Git(GitError::FileFromStranger { .. }) => true,
+            Self::Git(GitError::Redirect(error))
+            | Self::Http(error)
+            | Self::WellKnown(WellKnownError::Http(error)) => is_private(error),
+            _ => false,
+        }
+    }
 }
 
 /// Fetches a source. Nothing of it runs, and nothing is written except below a temporary directory.

@@ -717,3 +717,68 @@ fn case_133_a_link_to_the_git_directory_of_the_project_is_not_followed() {
     scene.succeed(&["add", &repository.url(), "--yes", "--agent", "claude-code"]);
     assert!(scene.here(".agents/skills/hooks/SKILL.md").is_file());
 }
+
+#[test]
+fn case_132_a_lock_of_a_stranger_reaches_no_private_source() {
+    let scene = Scene::new();
+    let (tide, reef, kelp) =
+        (manifest("tide", "High."), manifest("reef", "Far."), manifest("kelp", "Green."));
+    let repository = scene.repository("r", &[("skills/tide/SKILL.md", tide.as_str())]);
+    let server = Server::start();
+    server.page("/reef/SKILL.md", reef);
+    scene.files("upstream/kelp", &[("SKILL.md", kelp.as_str())]);
+    scene.files("project/own/shell", &[("SKILL.md", manifest("shell", "White.").as_str())]);
+    for source in
+        [repository.url(), format!("{}/reef/SKILL.md", server.url), "../upstream/kelp".into(), "./own".into()]
+    {
+        scene.succeed(&["add", &source, "--yes"]);
+    }
+    let asked = server.asked().len();
+
+    // The same project, as it looks for somebody who cloned it.
+    scene.forget_cache();
+    scene.forget_skills();
+    std::fs::remove_dir_all(scene.path("home/.local/state/prowess/added-sources")).unwrap();
+    let lock = scene.text("prowess-lock.json");
+    let told = scene.run(&["install"]).replace(&server.url, "http://[SERVER]");
+    let commit = told.split(" at ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    assert_snapshot!(told.replace(&commit, "[COMMIT]"), @r"
+    exit 1
+    --- out
+    restored shell
+    1 skill restored, 0 there already
+    Models do not see skills of a project before you trust them: `prowess trust`.
+    --- err
+    kelp: [PROJECT]/../upstream/kelp is not public, and you never added it here; --allow-private fetches it
+    reef: http://[SERVER]/reef/SKILL.md is not public, and you never added it here; --allow-private fetches it
+    tide: file://[WORLD]/upstream/r at [COMMIT] is not public, and you never added it here; --allow-private fetches it
+    ");
+    assert!(scene.here(".agents/skills/shell/SKILL.md").exists());
+    for command in [["outdated"].as_slice(), &["update", "--yes"], &["install", "--frozen"]] {
+        let told = scene.fail(command, "kelp is not public, and you never added it here");
+        assert_eq!(told.matches("is not public").count(), 3, "{told}");
+    }
+    assert_eq!(server.asked().len(), asked);
+    assert_eq!(scene.text("prowess-lock.json"), lock);
+
+    // Another one names a host of the SSH configuration.
+    let ssh = scene.world.path("ssh-was-called");
+    std::fs::write(
+        scene.here("prowess-lock.json"),
+        lock.replace(&repository.url(), "git@storage:skills/r.git"),
+    )
+    .unwrap();
+    let mut command = scene.command(&["outdated"]);
+    command.env("GIT_SSH_COMMAND", format!("touch '{}'; false", ssh.display()));
+    let told = scene.told(&command.output().unwrap());
+    assert!(told.contains("git@storage:skills/r.git is not public"), "{told}");
+    assert!(!ssh.exists());
+    std::fs::write(scene.here("prowess-lock.json"), lock).unwrap();
+
+    // A person who knows the project says so, for once or by adding a source.
+    scene.succeed(&["add", "../upstream/kelp", "--yes"]);
+    let told = scene.run(&["outdated"]);
+    assert!(!told.contains("kelp is not public"), "{told}");
+    let told = scene.succeed(&["install", "--allow-private"]);
+    assert!(told.contains("restored reef") && told.contains("restored tide"), "{told}");
+}

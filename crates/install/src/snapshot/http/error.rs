@@ -29,6 +29,9 @@ pub enum HttpError {
         /// Its address.
         address: IpAddr,
     },
+    /// A stranger named a host without a domain, such as one of the SSH configuration.
+    #[error("{0:?} is no public host name")]
+    LocalName(String),
     /// A redirect leads to another host, which is not allowed here.
     #[error("{from} redirects to another host, {to}; add that source if you want it")]
     OtherHost {

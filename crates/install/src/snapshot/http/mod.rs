@@ -229,11 +229,15 @@ fn header(typed: &Url, BearerToken(token): &BearerToken) -> Result<HeaderValue, 
     Ok(value)
 }
 
-/// Checks that a host that a stranger named has public addresses only, for programs that connect by themselves. A host that
-/// cannot be found passes: they will not find it either, or ask a proxy.
+/// Checks that a host that a stranger named has public addresses only, for programs that connect by themselves. A host with a
+/// domain that cannot be found passes: they will not find it either, or ask a proxy. A name without a domain can be one of the
+/// user's SSH configuration.
 pub(super) async fn check_public(host: &str) -> Result<(), HttpError> {
-    let Ok(url) = Url::parse(&format!("https://{host}/")) else { return Ok(()) };
+    let Ok(url) = Url::parse(&format!("https://{host}/")) else {
+        return Err(HttpError::LocalName(escaped_start(host)));
+    };
     match public_addresses(&url, is_private).await {
+        Err(HttpError::Address { host, .. }) if !host.contains('.') => Err(HttpError::LocalName(host)),
         Ok(_) | Err(HttpError::Address { .. }) => Ok(()),
         Err(error) => Err(error),
     }
