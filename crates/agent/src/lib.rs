@@ -69,6 +69,7 @@ pub mod json;
 pub mod message;
 pub mod middleware;
 pub mod model;
+pub mod queue;
 pub mod server_text;
 pub mod state;
 pub mod telemetry;
@@ -96,5 +97,6 @@ pub use tool::{FunctionTool, Tool, ToolAnswer, ToolContext, ToolOutput, Tools};
 /// Test suites for your own implementations of this crate's traits.
 #[cfg(feature = "testing")]
 pub mod testing {
+    pub use crate::queue::testing::turn_queue_suite;
     pub use crate::thread::testing::thread_store_suite;
 }

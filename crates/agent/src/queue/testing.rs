@@ -1,0 +1,254 @@
+//! The test suite that every queue of turns must pass.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Claim, Finished, Post, Posted, QueueError, QueueState, TurnQueue};
+use crate::id::ThreadId;
+use crate::message::Message;
+use crate::thread_state::CallReply;
+
+/// Longer than any test takes.
+const LONG: Duration = Duration::from_secs(600);
+/// Shorter than any test takes. A test that needs its end waits longer.
+const SHORT: Duration = Duration::from_millis(30);
+
+/// Runs the suite against a queue that nobody else uses, and that is empty. Panics at the first failure.
+///
+/// ```
+/// use std::sync::Arc;
+/// use prowess_agent::queue::MemoryQueue;
+/// use prowess_agent::testing::turn_queue_suite;
+///
+/// # #[tokio::main]
+/// # async fn main() {
+/// turn_queue_suite(Arc::new(MemoryQueue::new())).await;
+/// # }
+/// ```
+pub async fn turn_queue_suite(queue: Arc<dyn TurnQueue>) {
+    posts_come_back_in_order(&*queue).await;
+    a_reply_counts_once(&*queue).await;
+    one_worker_at_a_time(&*queue).await;
+    a_claim_ends_with_its_time(&*queue).await;
+    a_lost_claim_changes_nothing(&*queue).await;
+    a_post_during_the_work_queues_again(&*queue).await;
+    what_is_given_back_waits(&*queue).await;
+    a_thread_can_be_woken_without_a_post(&*queue).await;
+    what_is_forgotten_is_gone(&*queue).await;
+    many_posts_and_workers_lose_nothing(queue).await;
+}
+
+fn say(text: &str) -> Post {
+    Post::Say { message: Message::user(text) }
+}
+
+fn reply(number: u64, reply: CallReply) -> Post {
+    Post::Reply { call: "c".into(), number, reply }
+}
+
+async fn post(queue: &dyn TurnQueue, thread: &ThreadId, post: &Post) -> Posted {
+    queue.post(thread, post).await.unwrap_or_else(|error| panic!("not posted: {error}"))
+}
+
+async fn claimed(queue: &dyn TurnQueue, worker: &str, lasts: Duration) -> Claim {
+    let claim = queue.claim(worker, lasts).await.unwrap_or_else(|error| panic!("not claimed: {error}"));
+    claim.unwrap_or_else(|| panic!("nothing waits for {worker}"))
+}
+
+async fn none_waits(queue: &dyn TurnQueue) {
+    assert_eq!(queue.claim("nobody", LONG).await.ok().flatten(), None);
+}
+
+/// Takes every post and lets the thread rest.
+async fn settle(queue: &dyn TurnQueue, claim: &Claim) -> Vec<Post> {
+    let inbox = queue.inbox(claim).await.unwrap_or_else(|error| panic!("no inbox: {error}"));
+    for entry in &inbox.entries {
+        queue.taken(claim, entry.number).await.unwrap_or_else(|error| panic!("not taken: {error}"));
+    }
+    let finished = queue.finish(claim, inbox.posted).await;
+    assert_eq!(finished.ok(), Some(Finished::Rests));
+    inbox.entries.into_iter().map(|entry| entry.post).collect()
+}
+
+async fn posts_come_back_in_order(queue: &dyn TurnQueue) {
+    let thread = ThreadId::new();
+    assert_eq!(queue.state(&thread).await.ok(), Some(QueueState::Rests));
+    let posts = [say("one \u{0} 🦀"), reply(3, CallReply::Approve), Post::Cancel { turn: 1 }];
+    for one in &posts {
+        assert_eq!(post(queue, &thread, one).await, Posted::New);
+    }
+    assert_eq!(queue.state(&thread).await.ok(), Some(QueueState::Queued));
+    let claim = claimed(queue, "one", LONG).await;
+    assert_eq!((&claim.thread, claim.attempt), (&thread, 1));
+    assert_eq!(queue.state(&thread).await.ok(), Some(QueueState::Claimed));
+    assert_eq!(settle(queue, &claim).await, posts);
+    assert_eq!(queue.state(&thread).await.ok(), Some(QueueState::Rests));
+    none_waits(queue).await;
+}
+
+async fn a_reply_counts_once(queue: &dyn TurnQueue) {
+    let thread = ThreadId::new();
+    assert_eq!(post(queue, &thread, &reply(3, CallReply::Approve)).await, Posted::New);
+    assert_eq!(post(queue, &thread, &reply(3, CallReply::Always)).await, Posted::Known);
+    assert_eq!(post(queue, &thread, &reply(4, CallReply::Always)).await, Posted::New);
+    let claim = claimed(queue, "one", LONG).await;
+    let posts = settle(queue, &claim).await;
+    assert_eq!(posts, [reply(3, CallReply::Approve), reply(4, CallReply::Always)]);
+    // Also after it was taken, and that queues nothing.
+    assert_eq!(post(queue, &thread, &reply(3, CallReply::Always)).await, Posted::Known);
+    none_waits(queue).await;
+}
+
+async fn one_worker_at_a_time(queue: &dyn TurnQueue) {
+    let (one, other) = (ThreadId::new(), ThreadId::new());
+    post(queue, &one, &say("a")).await;
+    post(queue, &other, &say("b")).await;
+    let first = claimed(queue, "one", LONG).await;
+    let second = claimed(queue, "one", LONG).await;
+    assert_eq!((&first.thread, &second.thread), (&one, &other), "who waited for longer comes first");
+    assert_ne!(first.owner, second.owner);
+    none_waits(queue).await;
+    settle(queue, &first).await;
+    settle(queue, &second).await;
+}
+
+async fn a_claim_ends_with_its_time(queue: &dyn TurnQueue) {
+    let thread = ThreadId::new();
+    post(queue, &thread, &say("a")).await;
+    let first = claimed(queue, "one", SHORT).await;
+    // Nobody else took it, so it still counts.
+    tokio::time::sleep(SHORT * 2).await;
+    assert!(queue.keep(&Claim { lasts: LONG, ..first.clone() }).await.is_ok());
+    none_waits(queue).await;
+    assert!(queue.keep(&first).await.is_ok());
+    tokio::time::sleep(SHORT * 2).await;
+    let second = claimed(queue, "two", LONG).await;
+    assert_eq!((&second.thread, second.attempt), (&thread, 2));
+    assert_eq!(settle(queue, &second).await.len(), 1);
+}
+
+async fn a_lost_claim_changes_nothing(queue: &dyn TurnQueue) {
+    let thread = ThreadId::new();
+    post(queue, &thread, &say("a")).await;
+    let lost = claimed(queue, "one", SHORT).await;
+    tokio::time::sleep(SHORT * 2).await;
+    let claim = claimed(queue, "two", LONG).await;
+    let is_lost = |error: QueueError| matches!(error, QueueError::ClaimLost(_));
+    assert!(queue.keep(&lost).await.is_err_and(is_lost));
+    assert!(queue.inbox(&lost).await.is_err_and(is_lost));
+    assert!(queue.taken(&lost, 1).await.is_err_and(is_lost));
+    assert!(queue.finish(&lost, 1).await.is_err_and(is_lost));
+    assert!(queue.give_back(&lost, SHORT).await.is_err_and(is_lost));
+    assert_eq!(settle(queue, &claim).await.len(), 1);
+    assert!(queue.finish(&claim, 1).await.is_err_and(is_lost));
+}
+
+async fn a_post_during_the_work_queues_again(queue: &dyn TurnQueue) {
+    let thread = ThreadId::new();
+    post(queue, &thread, &say("a")).await;
+    let claim = claimed(queue, "one", LONG).await;
+    let Ok(inbox) = queue.inbox(&claim).await else { panic!("no inbox") };
+    let late = say("b");
+    post(queue, &thread, &late).await;
+    assert!(queue.taken(&claim, inbox.entries[0].number).await.is_ok());
+    assert_eq!(queue.finish(&claim, inbox.posted).await.ok(), Some(Finished::Queued));
+    let again = claimed(queue, "two", LONG).await;
+    assert_eq!(again.attempt, 1, "the thread has come to rest between them");
+    assert_eq!(settle(queue, &again).await, [late]);
+}
+
+async fn what_is_given_back_waits(queue: &dyn TurnQueue) {
+    let thread = ThreadId::new();
+    post(queue, &thread, &say("a")).await;
+    let claim = claimed(queue, "one", LONG).await;
+    assert!(queue.give_back(&claim, LONG).await.is_ok());
+    none_waits(queue).await;
+    assert_eq!(queue.state(&thread).await.ok(), Some(QueueState::Queued));
+    assert!(queue.forget(&thread).await.is_ok());
+    post(queue, &thread, &say("b")).await;
+    let claim = claimed(queue, "one", LONG).await;
+    assert!(queue.give_back(&claim, Duration::ZERO).await.is_ok());
+    let again = claimed(queue, "one", LONG).await;
+    assert_eq!(again.attempt, 2);
+    settle(queue, &again).await;
+}
+
+async fn a_thread_can_be_woken_without_a_post(queue: &dyn TurnQueue) {
+    let thread = ThreadId::new();
+    assert!(queue.wake(&thread).await.is_ok());
+    let claim = claimed(queue, "one", LONG).await;
+    let Ok(inbox) = queue.inbox(&claim).await else { panic!("no inbox") };
+    assert!(inbox.entries.is_empty());
+    assert!(queue.wake(&thread).await.is_ok());
+    assert_eq!(queue.finish(&claim, inbox.posted).await.ok(), Some(Finished::Queued));
+    let again = claimed(queue, "one", LONG).await;
+    settle(queue, &again).await;
+}
+
+async fn what_is_forgotten_is_gone(queue: &dyn TurnQueue) {
+    let thread = ThreadId::new();
+    post(queue, &thread, &reply(1, CallReply::Approve)).await;
+    assert!(queue.forget(&thread).await.is_ok());
+    none_waits(queue).await;
+    assert_eq!(queue.state(&thread).await.ok(), Some(QueueState::Rests));
+    assert_eq!(post(queue, &thread, &reply(1, CallReply::Approve)).await, Posted::New);
+    let claim = claimed(queue, "one", LONG).await;
+    settle(queue, &claim).await;
+}
+
+/// Each of many posts is taken exactly once, whoever posts and works at the same time.
+async fn many_posts_and_workers_lose_nothing(queue: Arc<dyn TurnQueue>) {
+    const THREADS: usize = 4;
+    const POSTS: usize = 25;
+    let threads: Vec<ThreadId> = (0..THREADS).map(|_| ThreadId::new()).collect();
+    let posting: Vec<_> = threads
+        .iter()
+        .map(|thread| {
+            let (queue, thread) = (Arc::clone(&queue), thread.clone());
+            tokio::spawn(async move {
+                for number in 0..POSTS {
+                    post(&*queue, &thread, &say(&number.to_string())).await;
+                }
+            })
+        })
+        .collect();
+    let working: Vec<_> = (0..3)
+        .map(|worker| {
+            let queue = Arc::clone(&queue);
+            tokio::spawn(async move {
+                let mut taken = Vec::new();
+                let mut idle = 0;
+                while idle < 200 {
+                    let Ok(Some(claim)) = queue.claim(&format!("worker {worker}"), LONG).await else {
+                        idle += 1;
+                        tokio::time::sleep(Duration::from_millis(2)).await;
+                        continue;
+                    };
+                    idle = 0;
+                    let Ok(inbox) = queue.inbox(&claim).await else { panic!("a held claim was lost") };
+                    for entry in inbox.entries {
+                        let Post::Say { message } = &entry.post else { panic!("{entry:?}") };
+                        taken.push((claim.thread.clone(), message.text()));
+                        assert!(queue.taken(&claim, entry.number).await.is_ok());
+                    }
+                    assert!(queue.finish(&claim, inbox.posted).await.is_ok());
+                }
+                taken
+            })
+        })
+        .collect();
+    for one in posting {
+        assert!(one.await.is_ok());
+    }
+    let mut taken = Vec::new();
+    for one in working {
+        taken.extend(one.await.unwrap_or_default());
+    }
+    for thread in &threads {
+        let mut numbers: Vec<usize> =
+            taken.iter().filter(|(id, _)| id == thread).filter_map(|(_, text)| text.parse().ok()).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..POSTS).collect::<Vec<_>>());
+        assert_eq!(queue.state(thread).await.ok(), Some(QueueState::Rests));
+    }
+}
