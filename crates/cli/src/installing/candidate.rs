@@ -6,19 +6,17 @@ use prowess_catalog::check::{Profile, check_directory};
 use prowess_catalog::{Code, Severity};
 use prowess_install::hidden_text::{HiddenKind, HiddenText};
 use prowess_install::installer::{Candidate, Change, Looked};
-use prowess_install::tree::ReadFiles as _;
+use prowess_install::script::is_script;
 use serde_json::{Value, json};
 
 use super::short;
 use crate::terminal::{Style, count, printable, printable_start, size, styled};
-use crate::trust::{is_code, skill_text};
+use crate::trust::skill_text;
 
 /// How many files are named. Scripts are always named.
 const MAX_FILES: usize = 12;
 /// How many findings are shown.
 const MAX_FINDINGS: usize = 12;
-/// The largest file that is looked at for a script's first line.
-const MAX_SCRIPT_BYTES: u64 = 4 * 1024 * 1024;
 /// How many characters of a field are shown.
 const MAX_FIELD: usize = 300;
 
@@ -33,13 +31,10 @@ pub(crate) fn candidate_text(looked: &Looked, candidate: &Candidate, change: &Ch
     let tree = &candidate.stored.tree;
     let _ = writeln!(text, "    {}, {}", count(tree.files.len(), "file"), size(tree.bytes()));
     let files = candidate.stored.open().ok();
-    // A file that begins with `#!` is a script, whatever its name is.
-    let begins_as_script = |path: &str| {
-        let bytes = files.as_ref().and_then(|files| files.read_file(path, MAX_SCRIPT_BYTES).ok());
-        bytes.is_some_and(|bytes| bytes.starts_with(b"#!"))
-    };
     let is_script = |path: &str| {
-        is_code(path) || tree.files.get(path).is_some_and(|file| file.is_executable) || begins_as_script(path)
+        let judged = files.as_ref().and_then(|files| is_script(path, tree.files.get(path)?, files).ok());
+        // A file that cannot be read may be one.
+        judged.unwrap_or(true)
     };
     let named = |path: &String| format!("{} {}", printable(path), size(tree.files[path].size));
     let scripts: Vec<String> = tree.files.keys().filter(|path| is_script(path)).map(named).collect();

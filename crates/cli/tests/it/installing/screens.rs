@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use insta::assert_snapshot;
 
-use super::Scene;
+use super::{Scene, manifest};
 
 /// A skill like those on the web: scripts, hooks, tools, needs, and text that a person does not see.
 const WILD: &str = "---
@@ -84,4 +84,17 @@ fn update_shows_the_difference_first() {
     assert_snapshot!(scene.run(&["update", "--dry-run"]));
     assert_snapshot!(scene.run(&["outdated"]));
     assert_eq!(scene.state(), before);
+}
+
+#[test]
+fn a_long_text_hides_no_change_of_a_script() {
+    let scene = Scene::new();
+    let tide = manifest("tide", "High at noon.");
+    scene.files("local/tide", &[("SKILL.md", &tide), ("scripts/run.sh", "echo high\n")]);
+    scene.files("local/tide", &[("bin/run", "#!/bin/sh\necho high\n")]);
+    scene.succeed(&["add", "../local", "--yes"]);
+    let long = format!("Tides.\n{}\n", "x".repeat(300_000));
+    scene.files("local/tide", &[("aaa.md", &long), ("scripts/run.sh", "echo EVIL\n")]);
+    scene.files("local/tide", &[("bin/run", "#!/bin/sh\necho EVIL\n")]);
+    assert_snapshot!(scene.run(&["update", "--dry-run"]));
 }
