@@ -209,7 +209,7 @@ impl Installer {
     }
 
     /// The directories of agents that exist in this scope and can have copies. One without a dot, such as `skills`, has the own
-    /// skills of a project.
+    /// skills of a project. One behind a link that is not followed has nothing of prowess.
     pub(super) fn agent_directories(&self) -> BTreeSet<&Path> {
         let all = self.agents.iter().map(|(_, directory)| directory.as_path());
         let is_hidden = |directory: &&Path| {
@@ -217,7 +217,7 @@ impl Installer {
             let first = below.and_then(|below| below.iter().next());
             first.is_none_or(|first| first.as_encoded_bytes().starts_with(b"."))
         };
-        all.filter(is_hidden).filter(|directory| directory.is_dir()).collect()
+        all.filter(is_hidden).filter(|directory| self.place.has_agent_directory(directory)).collect()
     }
 }
 

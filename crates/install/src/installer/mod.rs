@@ -200,10 +200,11 @@ impl Installer {
         Locks::read(&self.scope)
     }
 
-    /// Whether an agent is used in this scope: it has a directory of its own there.
+    /// Whether an agent is used in this scope: it has a directory of its own there, and no link leads out of the project.
     pub fn has_agent(&self, agent: &Agent) -> bool {
-        let parent = self.agent_directory(agent).and_then(Path::parent);
-        parent.is_some_and(|parent| parent != self.scope.directory() && parent.is_dir())
+        let Some(directory) = self.agent_directory(agent) else { return false };
+        let parent = directory.parent().filter(|parent| *parent != self.scope.directory());
+        parent.is_some_and(Path::is_dir) && !self.place.refuses_agent_directory(directory)
     }
 
     /// The directory of an agent's skills in this scope. `None` if the agent reads the place itself, or has no such directory.

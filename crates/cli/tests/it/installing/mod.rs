@@ -1,5 +1,6 @@
 //! Installing skills: `add`, `install`, `verify`, `outdated`, `update` and `remove`, as a person runs them.
 
+mod agents;
 mod archives;
 mod failures;
 mod hostile;
