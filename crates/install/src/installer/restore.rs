@@ -45,6 +45,8 @@ pub struct Restored {
     pub copies: Vec<PathBuf>,
     /// The skills whose source no longer has what the lock says, and why.
     pub failed: Vec<(String, String)>,
+    /// The skills that the lock of `skills` lacked, and that were recorded there.
+    pub shared: Vec<String>,
     /// What else happened.
     pub report: Report,
 }
@@ -158,7 +160,8 @@ impl Installer {
             return Ok(restored);
         }
         // Another tool may have removed a skill that is there again.
-        if locks.share_missing(&self.scope, now)? {
+        restored.shared = locks.share_missing(&self.scope, now)?;
+        if !restored.shared.is_empty() {
             restored.locks = locks.findings(&self.scope);
             locks.write_into(&self.scope, &mut transaction)?;
         }

@@ -5,6 +5,7 @@ mod archives;
 mod failures;
 mod hostile;
 mod killed;
+mod locks;
 mod repository;
 mod screens;
 mod server;
