@@ -2,6 +2,7 @@
 
 mod candidate;
 mod changes;
+mod findings;
 mod origins;
 mod tokens;
 
@@ -21,8 +22,9 @@ use prowess_install::source::{LocalSource, Source, SourceEnvironment};
 use prowess_install::store::Store;
 use prowess_skills::secret::Secret;
 
-pub(crate) use self::candidate::{candidate_json, candidate_text, hidden_line};
+pub(crate) use self::candidate::{candidate_json, candidate_text};
 pub(crate) use self::changes::difference_text;
+pub(crate) use self::findings::Findings;
 pub(crate) use self::origins::{Origin, origins};
 use crate::directories;
 use crate::progress::Progress;
