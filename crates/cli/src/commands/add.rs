@@ -75,7 +75,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     let mut rows = Vec::new();
     for source in &sources {
         let looked = installing::look(&installer, source, &look)?;
-        let changes = installer.plan(&looked.candidates)?;
+        let changes = installer.plan(&looked)?;
         tell_problems(&looked)?;
         if !looked.refused.is_empty() || !looked.missing.is_empty() {
             outcome = CommandOutcome::Findings;

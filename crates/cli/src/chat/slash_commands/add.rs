@@ -38,7 +38,7 @@ pub(super) async fn add(conversation: &mut Conversation, arguments: &str) -> Res
         let look = move || installer.look_at(&source, fetched, &LookOptions::default());
         tokio::task::spawn_blocking(look).await.context("the source could not be looked at")??
     };
-    let changes = installer.plan(&looked.candidates)?;
+    let changes = installer.plan(&looked)?;
     let all = || looked.candidates.iter().zip(&changes);
     for (candidate, change) in all() {
         let text = installing::candidate_text(&looked, candidate, change);

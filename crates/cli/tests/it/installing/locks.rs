@@ -36,6 +36,27 @@ fn install_says_what_it_records_in_the_lock_of_another_program() {
 }
 
 #[test]
+fn add_says_that_a_locked_skill_gets_another_source() {
+    let scene = scene();
+    scene.succeed(&["add", "../local", "--yes"]);
+    scene.files("other/tide", &[("SKILL.md", &manifest("tide", "EVIL"))]);
+    scene.files("same/tide", &[("SKILL.md", &manifest("tide", "High at noon."))]);
+    let says = |source: &str, said: &str| {
+        let told = scene.run(&["add", source]);
+        assert!(told.contains(said), "{source}: {told}");
+    };
+    says("../local", "tide (installed already)");
+    says("../same", "tide (replaces ../local)");
+    // As in a fresh clone.
+    scene.forget_skills();
+    says("../local", "tide (new)");
+    says("../other", "tide (replaces ../local)");
+    let told = scene.succeed(&["add", "../other", "--yes", "--json"]);
+    assert!(told.contains("\"change\": \"replaces\""), "{told}");
+    assert_eq!(scene.text(".agents/skills/tide/SKILL.md"), manifest("tide", "EVIL"));
+}
+
+#[test]
 fn install_keeps_an_entry_of_another_program_that_it_cannot_use() {
     for name in ["tide", "Tide"] {
         let scene = scene();
