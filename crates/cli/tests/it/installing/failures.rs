@@ -259,6 +259,29 @@ fn failure_5_drift_is_noticed_although_source_and_lock_agree() {
 }
 
 #[test]
+fn failure_5_a_link_or_a_device_in_a_skill_is_drift_in_the_list() {
+    let scene = Scene::new();
+    scene.files("local/tide", &[("SKILL.md", &manifest("tide", "High at noon."))]);
+    scene.succeed(&["add", "../local", "--global", "--yes"]);
+    let installed = || {
+        let told = scene.succeed(&["list", "--json"]);
+        let json = told.split("--- out\n").nth(1).unwrap().split("--- err").next().unwrap();
+        let listed: serde_json::Value = serde_json::from_str(json).unwrap();
+        let skills = listed["skills"].as_array().unwrap().clone();
+        let row = skills.into_iter().find(|row| row["name"] == "tide");
+        row.unwrap()["installed"]["changed"].clone()
+    };
+    assert_eq!(installed(), false);
+    let planted = scene.path("home/.agents/skills/tide/planted");
+    std::os::unix::fs::symlink("/etc/passwd", &planted).unwrap();
+    assert_eq!(installed(), true);
+    assert!(scene.run(&["list"]).contains("changed here, "), "{}", scene.run(&["list"]));
+    std::fs::remove_file(&planted).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&planted).status().unwrap().success());
+    assert_eq!(installed(), true);
+}
+
+#[test]
 fn failure_5_a_lock_of_another_version_is_an_error_and_stays() {
     let (scene, repository) = installed();
     let url = repository.url();
