@@ -182,6 +182,10 @@ impl Installer {
                 }
                 return Err(InstallError::NoGlobalDirectory(agent.name));
             };
+            if files == AgentFiles::Copy && self.has_common_directory(agent) {
+                let (agent, directory) = (agent.name, agent.project_directory);
+                return Err(InstallError::CommonDirectory { agent, directory });
+            }
             // Several agents can share a directory.
             if !reached.insert(directory) {
                 continue;
@@ -214,16 +218,21 @@ impl Installer {
         }
     }
 
-    /// The directories of agents that exist in this scope and can have copies. One without a dot, such as `skills`, has the own
-    /// skills of a project. One behind a link that is not followed has nothing of prowess.
+    /// The directories of agents that exist in this scope and can have copies. One behind a link that is not followed has nothing
+    /// of prowess.
     pub(super) fn agent_directories(&self) -> BTreeSet<&Path> {
-        let all = self.agents.iter().map(|(_, directory)| directory.as_path());
-        let is_hidden = |directory: &&Path| {
-            let below = directory.strip_prefix(self.scope.directory()).ok();
-            let first = below.and_then(|below| below.iter().next());
-            first.is_none_or(|first| first.as_encoded_bytes().starts_with(b"."))
-        };
-        all.filter(is_hidden).filter(|directory| self.place.has_agent_directory(directory)).collect()
+        self.directories_of(|agent| !self.has_common_directory(agent))
+    }
+
+    /// The directories of agents that exist in this scope and can have links only, such as `skills` of a project.
+    pub(super) fn common_directories(&self) -> BTreeSet<&Path> {
+        self.directories_of(|agent| self.has_common_directory(agent))
+    }
+
+    fn directories_of(&self, is_wanted: impl Fn(&Agent) -> bool) -> BTreeSet<&Path> {
+        let wanted = self.agents.iter().filter(|(agent, _)| is_wanted(agent));
+        let directories = wanted.map(|(_, directory)| directory.as_path());
+        directories.filter(|directory| self.place.has_agent_directory(directory)).collect()
     }
 }
 

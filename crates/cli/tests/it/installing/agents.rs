@@ -40,3 +40,33 @@ fn an_agent_whose_directory_leads_elsewhere_gets_nothing() {
     scene.fail(&args, ".claude is a link that leads out of");
     assert!(!scene.here("settings/claude/skills").exists());
 }
+
+#[test]
+fn a_directory_without_a_dot_gets_links_only() {
+    let scene = Scene::new();
+    scene.files("local/tide", &[("SKILL.md", &manifest("tide", "High at noon."))]);
+    scene.files("project/skills/own", &[("SKILL.md", &manifest("own", "Of the project."))]);
+    scene.files("project/data", &[("tides.csv", "12:00\n")]);
+    scene.files("project/agent", &[("main.py", "")]);
+    let before = scene.state();
+    scene.succeed(&["add", "../local", "--yes", "--agent", "*"]);
+    for directory in ["skills", "data/skills", "agent/skills"] {
+        assert!(!scene.here(directory).join("tide").exists(), "{directory}");
+    }
+    scene.succeed(&["remove", "tide", "--yes"]);
+    let agents = ["openclaw", "astrbot", "eve"];
+    for agent in agents {
+        scene.fail(&["add", "../local", "--yes", "--copy", "--agent", agent], "not copies");
+        scene.succeed(&["add", "../local", "--yes", "--agent", agent]);
+    }
+    assert_eq!(scene.text("skills/tide/SKILL.md"), manifest("tide", "High at noon."));
+    scene.succeed(&["verify"]);
+    let told = scene.succeed(&["remove", "tide", "--yes"]);
+    assert!(!told.contains("left alone"), "{told}");
+    let mut after = scene.state();
+    after.retain(|path, _| before.contains_key(path));
+    assert_eq!(after, before);
+    for directory in ["skills", "data/skills", "agent/skills"] {
+        assert!(!scene.here(directory).join("tide").is_symlink(), "{directory}");
+    }
+}
