@@ -222,11 +222,23 @@ pub(crate) fn look(installer: &Installer, source: &Source, options: &LookOptions
     Ok(looked)
 }
 
+/// Ctrl-C ended the work.
+#[derive(Debug)]
+pub(crate) struct Interrupted;
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("interrupted; nothing was changed")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
 /// Drops the work at Ctrl-C, so that its processes end. After the work, Ctrl-C ends this process: an installation survives that.
 pub(crate) async fn until_interrupted<T>(work: impl Future<Output = T>) -> Result<T> {
     let done = tokio::select! {
         done = work => done,
-        _ = tokio::signal::ctrl_c() => bail!("interrupted; nothing was changed"),
+        _ = tokio::signal::ctrl_c() => return Err(Interrupted.into()),
     };
     end_at_interrupts();
     Ok(done)
