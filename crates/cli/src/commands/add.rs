@@ -73,10 +73,13 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     let skills = if options.all { star() } else { options.skills.clone() };
     let look = LookOptions { skills, full_depth: options.full_depth, internal };
     let mut outcome = CommandOutcome::Done;
-    let mut rows = Vec::new();
+    let (mut rows, mut has_installed) = (Vec::new(), false);
     for source in &sources {
         let looked = match installing::look(&installer, source, &look) {
             Ok(looked) => looked,
+            Err(error) if error.is::<Interrupted>() && has_installed => {
+                bail!("interrupted; the skills of the sources before are installed");
+            }
             Err(error) if error.is::<Interrupted>() => return Err(error),
             Err(error) => {
                 outcome = CommandOutcome::Findings;
@@ -157,6 +160,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
                 continue;
             }
         };
+        has_installed |= !added.installed.is_empty();
         installing::tell(&added.report)?;
         for (candidate, change) in looked.candidates.iter().zip(&changes) {
             let mut row = installing::candidate_json(&looked, candidate, change);

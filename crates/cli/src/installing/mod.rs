@@ -9,6 +9,7 @@ mod tokens;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
@@ -241,17 +242,26 @@ pub(crate) async fn until_interrupted<T>(work: impl Future<Output = T>) -> Resul
         _ = tokio::signal::ctrl_c() => return Err(Interrupted.into()),
     };
     end_at_interrupts();
+    WORKING.store(true, Ordering::SeqCst);
     Ok(done)
 }
 
 /// Ends the process at Ctrl-C. Waiting for the signal once has switched its usual effect off.
 fn end_at_interrupts() {
+    WORKING.store(false, Ordering::SeqCst);
     static WATCHER: std::sync::Once = std::sync::Once::new();
     WATCHER.call_once(|| {
         let watch = || {
             if let Ok(runtime) = runtime() {
-                let _ = runtime.block_on(tokio::signal::ctrl_c());
-                std::process::exit(INTERRUPTED);
+/// Whether Ctrl-C is left to [`until_interrupted`].
+static WORKING: AtomicBool = AtomicBool::new(false);
+
+                loop {
+                    let _ = runtime.block_on(tokio::signal::ctrl_c());
+                    if !WORKING.load(Ordering::SeqCst) {
+                        std::process::exit(INTERRUPTED);
+                    }
+                }
             }
         };
         // Without the thread, Ctrl-C has no effect at the question; a reply ends it.
