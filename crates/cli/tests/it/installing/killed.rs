@@ -251,3 +251,15 @@ fn ctrl_c_while_a_later_source_is_fetched() {
     let told = press_ctrl_c(&scene, child);
     assert!(told.contains("interrupted; nothing was changed"), "{told}");
 }
+
+#[test]
+fn a_slow_source_stops_no_other_command() {
+    let scene = with_silent_source();
+    scene.forget_skills();
+    scene.forget_cache();
+    let child = start_endless(&scene, &["install"]);
+    scene.succeed(&["add", "../local", "--yes"]);
+    scene.succeed(&["remove", "reef", "--yes"]);
+    press_ctrl_c(&scene, child);
+    scene.fail(&["verify"], "tide: is missing");
+}
