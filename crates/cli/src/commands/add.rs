@@ -88,7 +88,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
             }
         };
         let changes = installer.plan(&looked)?;
-        tell_problems(&looked)?;
+        installing::tell_lines(installing::problems(&looked))?;
         if !looked.refused.is_empty() || !looked.missing.is_empty() {
             outcome = CommandOutcome::Findings;
         }
@@ -234,15 +234,4 @@ fn list(looked: &Looked, terminal: &mut Terminal) -> Result<()> {
     let rows: Vec<Vec<String>> = looked.candidates.iter().map(row).collect();
     terminal.table(&["skill", "description"], &rows)?;
     Ok(())
-}
-
-fn tell_problems(looked: &Looked) -> Result<()> {
-    let refused =
-        looked.refused.iter().map(|(name, why)| format!("{}: refused: {}", printable(name), printable(why)));
-    let available: Vec<String> = looked.available.iter().take(20).map(|name| printable(name)).collect();
-    let missing = looked.missing.iter().map(|name| {
-        format!("the source has no skill `{}`; it has: {}", printable(name), available.join(", "))
-    });
-    let notices = looked.notices.iter().map(|notice| printable(notice));
-    installing::tell_lines(refused.chain(missing).chain(notices))
 }

@@ -38,6 +38,8 @@ const MAX_CACHE_BYTES: u64 = 1024 * 1024 * 1024;
 
 /// The exit code of a process that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;
+/// How many skills of a source are named if it lacks the wanted one.
+const MAX_AVAILABLE: usize = 20;
 /// The bytes of the user's secret.
 const SECRET_BYTES: usize = 16;
 
@@ -68,13 +70,16 @@ impl LockArgs {
 impl ScopeArgs {
     /// The installer of the scope. What a killed process has left is finished or undone first.
     pub(crate) fn installer(&self) -> Result<Installer> {
-        let installer = self.unrecovered()?;
-        let recovered = installer.recover()?;
-        if recovered.finished > 0 {
-            writeln!(anstream::stderr(), "finished an installation that was interrupted")?;
-        }
+        let (installer, recovered) = self.recovered()?;
         tell(&recovered)?;
         Ok(installer)
+    }
+
+    /// The same, and what became of what a killed process had left. Nothing is printed. This can wait for another process.
+    pub(crate) fn recovered(&self) -> Result<(Installer, Report)> {
+        let installer = self.unrecovered()?;
+        let recovered = installer.recover()?;
+        Ok((installer, recovered))
     }
 
     /// The same, but nothing on the disk is changed.
@@ -237,25 +242,26 @@ impl std::error::Error for Interrupted {}
 
 /// Drops the work at Ctrl-C, so that its processes end. After the work, Ctrl-C ends this process: an installation survives that.
 pub(crate) async fn until_interrupted<T>(work: impl Future<Output = T>) -> Result<T> {
+    WORKING.store(true, Ordering::SeqCst);
     let done = tokio::select! {
         done = work => done,
+        // The watcher stays silent: what the work has left on the disk is removed before the process ends.
         _ = tokio::signal::ctrl_c() => return Err(Interrupted.into()),
     };
+    WORKING.store(false, Ordering::SeqCst);
     end_at_interrupts();
-    WORKING.store(true, Ordering::SeqCst);
     Ok(done)
 }
 
+/// Whether Ctrl-C is left to [`until_interrupted`].
+static WORKING: AtomicBool = AtomicBool::new(false);
+
 /// Ends the process at Ctrl-C. Waiting for the signal once has switched its usual effect off.
 fn end_at_interrupts() {
-    WORKING.store(false, Ordering::SeqCst);
     static WATCHER: std::sync::Once = std::sync::Once::new();
     WATCHER.call_once(|| {
         let watch = || {
             if let Ok(runtime) = runtime() {
-/// Whether Ctrl-C is left to [`until_interrupted`].
-static WORKING: AtomicBool = AtomicBool::new(false);
-
                 loop {
                     let _ = runtime.block_on(tokio::signal::ctrl_c());
                     if !WORKING.load(Ordering::SeqCst) {
@@ -271,18 +277,35 @@ static WORKING: AtomicBool = AtomicBool::new(false);
 
 /// Says what else a transaction did.
 pub(crate) fn tell(report: &Report) -> Result<()> {
-    for kept in &report.kept {
-        writeln!(
-            anstream::stderr(),
-            "{}: your changed files were kept in {}",
-            printable(&kept.name),
-            shown(&kept.path)
-        )?;
-    }
-    for path in &report.left_alone {
-        writeln!(anstream::stderr(), "{} was changed by somebody else and left alone", shown(path))?;
+    for line in report_lines(report) {
+        writeln!(anstream::stderr(), "{line}")?;
     }
     Ok(())
+}
+
+/// What else a transaction did, in lines.
+pub(crate) fn report_lines(report: &Report) -> Vec<String> {
+    let finished = (report.finished > 0).then(|| "finished an installation that was interrupted".to_owned());
+    let kept = report.kept.iter().map(|kept| {
+        format!("{}: your changed files were kept in {}", printable(&kept.name), shown(&kept.path))
+    });
+    let left_alone = report.left_alone.iter();
+    let left_alone =
+        left_alone.map(|path| format!("{} was changed by somebody else and left alone", shown(path)));
+    finished.into_iter().chain(kept).chain(left_alone).collect()
+}
+
+/// What of a source cannot be installed, and why.
+pub(crate) fn problems(looked: &Looked) -> Vec<String> {
+    let refused =
+        looked.refused.iter().map(|(name, why)| format!("{}: refused: {}", printable(name), printable(why)));
+    let available: Vec<String> =
+        looked.available.iter().take(MAX_AVAILABLE).map(|name| printable(name)).collect();
+    let missing = looked.missing.iter().map(|name| {
+        format!("the source has no skill `{}`; it has: {}", printable(name), available.join(", "))
+    });
+    let notices = looked.notices.iter().map(|notice| printable(notice));
+    refused.chain(missing).chain(notices).collect()
 }
 
 /// Prints lines that contain text of strangers on the error stream, each behind a mark and folded, so that no row of them begins

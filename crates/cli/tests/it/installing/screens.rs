@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use insta::assert_snapshot;
 
 use super::{Scene, manifest};
+use crate::chat::at_prompt;
+use crate::model::FakeModel;
 
 /// A skill like those on the web: scripts, hooks, tools, needs, and text that a person does not see.
 const WILD: &str = "---
@@ -128,4 +130,30 @@ fn case_135_many_findings_of_one_kind_do_not_hide_others() {
         serde_json::from_str(told.split("--- out\n").nth(1).unwrap().split("--- err").next().unwrap())
             .unwrap();
     assert_eq!(listed[0]["findings"].as_array().unwrap().len(), 24, "{listed}");
+}
+
+#[test]
+fn a_chat_says_what_a_source_lacks_and_what_else_happened() {
+    let scene = Scene::new();
+    let tide = manifest("tide", "High at noon.");
+    let repository = scene.repository("r", &[("tide/SKILL.md", tide.as_str())]);
+    let config = format!("[url \"{}\"]\n\tinsteadOf = https://github.com/o/r.git\n", repository.url());
+    std::fs::write(scene.path("gitconfig"), config).unwrap();
+    let model = FakeModel::start(Vec::new());
+    let config = format!(
+        "[model]\nname = \"fake:m\"\ncontext_window = 100000\n[provider.fake]\napi = \"openai\"\nbase_url = \"{}\"\n",
+        model.url()
+    );
+    scene.files("home/.config/prowess", &[("prowess.toml", &config)]);
+    let pty = scene.on_terminal(&["chat"], 120, 40);
+    at_prompt(&pty);
+    pty.press("/add o/r@typo\r");
+    let screen = pty.wait_for("there is nothing to install");
+    assert!(screen.contains("the source has no skill `typo`; it has: tide"), "{screen}");
+    at_prompt(&pty);
+    pty.press("/add o/r@tide\r");
+    pty.wait_for("type: install");
+    pty.press("install\r");
+    pty.wait_for("installed tide");
+    assert_eq!(scene.text(".agents/skills/tide/SKILL.md"), tide);
 }
