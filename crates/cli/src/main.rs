@@ -80,15 +80,18 @@ fn main() -> ExitCode {
         // A check whose output nobody read to the end is not a success.
         Err(error) if is_broken_pipe(&error) => ExitCode::from(u8::from(is_check)),
         Err(error) => {
-            // If the error stream is closed, nothing can be done.
-            let _ = writeln!(
-                anstream::stderr(),
-                "prowess: {}",
-                prowess_catalog::untrusted::one_line(&with_causes(&error))
-            );
+            tell_error(&error);
             ExitCode::from(misuse)
         }
     }
+}
+
+/// Prints an error with its causes on the error stream, and returns what it says.
+pub(crate) fn tell_error(error: &anyhow::Error) -> String {
+    let told = prowess_catalog::untrusted::one_line(&with_causes(error)).into_owned();
+    // If the error stream is closed, nothing can be done.
+    let _ = writeln!(anstream::stderr(), "prowess: {told}");
+    told
 }
 
 /// The error with its causes. Many errors end with the text of their cause, which is not said twice.

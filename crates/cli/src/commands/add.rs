@@ -6,12 +6,13 @@ use anyhow::{Result, bail};
 use clap::Args;
 use prowess_install::installer::{AgentFiles, Candidate, Change, Installer, LookOptions, Looked};
 use prowess_install::source::Source;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::commands::CommandOutcome;
 use crate::confirm::{self, Confirmation};
-use crate::installing::{self, ScopeArgs};
+use crate::installing::{self, Interrupted, ScopeArgs};
 use crate::rows::folded;
+use crate::tell_error;
 use crate::terminal::{Terminal, count, printable, screen_width};
 
 const AFTER_HELP: &str = "\
@@ -72,14 +73,28 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     let skills = if options.all { star() } else { options.skills.clone() };
     let look = LookOptions { skills, full_depth: options.full_depth, internal };
     let mut outcome = CommandOutcome::Done;
-    let mut rows = Vec::new();
+    let (mut rows, mut has_installed) = (Vec::new(), false);
     for source in &sources {
-        let looked = installing::look(&installer, source, &look)?;
-        let changes = installer.plan(&looked.candidates)?;
-        tell_problems(&looked)?;
+        let looked = match installing::look(&installer, source, &look) {
+            Ok(looked) => looked,
+            Err(error) if error.is::<Interrupted>() && has_installed => {
+                bail!("interrupted; the skills of the sources before are installed");
+            }
+            Err(error) if error.is::<Interrupted>() => return Err(error),
+            Err(error) => {
+                outcome = CommandOutcome::Findings;
+                rows.push(failed(source, None, &tell_error(&error)));
+                continue;
+            }
+        };
+        let changes = installer.plan(&looked)?;
+        installing::tell_lines(installing::problems(&looked))?;
         if !looked.refused.is_empty() || !looked.missing.is_empty() {
             outcome = CommandOutcome::Findings;
         }
+        rows.extend(looked.refused.iter().map(|(name, why)| failed(source, Some(name), why)));
+        let missing = "the source has no such skill";
+        rows.extend(looked.missing.iter().map(|name| failed(source, Some(name), missing)));
         if looked.candidates.is_empty() {
             outcome = CommandOutcome::Findings;
             // Otherwise it was said which skills are missing or refused.
@@ -89,7 +104,14 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
             continue;
         }
         if options.list {
-            list(&looked, &changes, options, terminal)?;
+            if options.json {
+                let all = looked.candidates.iter().zip(&changes);
+                rows.extend(
+                    all.map(|(candidate, change)| installing::candidate_json(&looked, candidate, change)),
+                );
+            } else {
+                list(&looked, terminal)?;
+            }
             continue;
         }
         let all = looked.candidates.iter().zip(&changes);
@@ -124,10 +146,21 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         let is_agreed = is_agreed || agreed(chosen.len(), &installer, options)?;
         if !is_agreed {
             writeln!(anstream::stderr(), "nothing was installed")?;
-            return Ok(CommandOutcome::Findings);
+            outcome = CommandOutcome::Findings;
+            break;
         }
         let files = if options.copy { AgentFiles::Copy } else { AgentFiles::Link };
-        let added = installer.add(&looked, &chosen, &agents, files, &installing::now())?;
+        let added = match installer.add(&looked, &chosen, &agents, files, &installing::now()) {
+            Ok(added) => added,
+            Err(error) => {
+                outcome = CommandOutcome::Findings;
+                let error = tell_error(&error.into());
+                let names = chosen.iter().map(|candidate| candidate.found.name().as_str());
+                rows.extend(names.map(|name| failed(source, Some(name), &error)));
+                continue;
+            }
+        };
+        has_installed |= !added.installed.is_empty();
         installing::tell(&added.report)?;
         for (candidate, change) in looked.candidates.iter().zip(&changes) {
             let mut row = installing::candidate_json(&looked, candidate, change);
@@ -151,7 +184,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
             }
         }
     }
-    if options.json && !options.list {
+    if options.json {
         terminal.json(&rows)?;
     }
     Ok(outcome)
@@ -189,28 +222,16 @@ fn show(looked: &Looked, changes: &[Change]) -> Result<()> {
     Ok(())
 }
 
-fn list(looked: &Looked, changes: &[Change], options: &Options, terminal: &mut Terminal) -> Result<()> {
-    let all = looked.candidates.iter().zip(changes);
-    if options.json {
-        let rows: Vec<_> =
-            all.map(|(candidate, change)| installing::candidate_json(looked, candidate, change)).collect();
-        return terminal.json(&rows);
-    }
-    let row = |(candidate, _): (&Candidate, &Change)| {
-        vec![printable(candidate.found.name().as_str()), printable(&candidate.found.skill.description)]
-    };
-    let rows: Vec<Vec<String>> = all.map(row).collect();
-    terminal.table(&["skill", "description"], &rows)?;
-    Ok(())
+/// A row about a skill, or a whole source, that was not installed.
+fn failed(source: &Source, name: Option<&str>, error: &str) -> Value {
+    json!({ "name": name, "source": source.to_string(), "status": "failed", "error": error })
 }
 
-fn tell_problems(looked: &Looked) -> Result<()> {
-    let refused =
-        looked.refused.iter().map(|(name, why)| format!("{}: refused: {}", printable(name), printable(why)));
-    let available: Vec<String> = looked.available.iter().take(20).map(|name| printable(name)).collect();
-    let missing = looked.missing.iter().map(|name| {
-        format!("the source has no skill `{}`; it has: {}", printable(name), available.join(", "))
-    });
-    let notices = looked.notices.iter().map(|notice| printable(notice));
-    installing::tell_lines(refused.chain(missing).chain(notices))
+fn list(looked: &Looked, terminal: &mut Terminal) -> Result<()> {
+    let row = |candidate: &Candidate| {
+        vec![printable(candidate.found.name().as_str()), printable(&candidate.found.skill.description)]
+    };
+    let rows: Vec<Vec<String>> = looked.candidates.iter().map(row).collect();
+    terminal.table(&["skill", "description"], &rows)?;
+    Ok(())
 }
