@@ -24,6 +24,7 @@ mod run_tools;
 mod sandbox_level;
 mod screen;
 mod servers;
+mod serving;
 mod shell;
 mod signals;
 mod skills;
@@ -150,13 +151,22 @@ fn given_commands() -> Vec<String> {
 
 /// Starts the log on the error stream, and the export of spans to a collector.
 fn init_log(verbose: u8, terminal: &Terminal, exporter: Option<&Exporter>) {
+    init_log_from(LevelFilter::OFF, verbose, terminal, exporter);
+}
+
+/// The same for a server, which always says what went wrong.
+fn init_server_log(verbose: u8, terminal: &Terminal, exporter: Option<&Exporter>) {
+    init_log_from(LevelFilter::WARN, verbose, terminal, exporter);
+}
+
+fn init_log_from(least: LevelFilter, verbose: u8, terminal: &Terminal, exporter: Option<&Exporter>) {
     let level = match verbose {
-        0 => LevelFilter::OFF,
+        0 => least,
         1 => LevelFilter::INFO,
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
-    if verbose == 0 && exporter.is_none() {
+    if level == LevelFilter::OFF && exporter.is_none() {
         return;
     }
     let log = tracing_subscriber::fmt::layer()
