@@ -68,6 +68,9 @@ const FIRST: &str = "
     INSERT INTO prowess_artifacts SELECT name, version, checksum, body FROM prowess_scoped_artifacts;
     DROP TABLE prowess_scoped_names;
     DROP TABLE prowess_scoped_artifacts;
+    DROP TRIGGER prowess_forget_posts;
+    DROP TABLE prowess_queue;
+    DROP TABLE prowess_inbox;
     PRAGMA user_version = 1";
 
 #[tokio::test]

@@ -10,6 +10,7 @@ mod earlier;
 mod files;
 mod kill;
 mod processes;
+mod queue;
 mod read_only_list;
 mod retention;
 mod servers;
