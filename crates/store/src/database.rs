@@ -109,6 +109,24 @@ impl Database {
         }
     }
 
+    /// Users and their access tokens.
+    #[cfg(feature = "serve")]
+    pub fn accounts(&self) -> crate::serve::Accounts {
+        crate::serve::Accounts::new(self.clone())
+    }
+
+    /// Whose each thread is, and what lists of threads show.
+    #[cfg(feature = "serve")]
+    pub fn owned_threads(&self) -> crate::serve::OwnedThreads {
+        crate::serve::OwnedThreads::new(self.clone())
+    }
+
+    /// The audit log.
+    #[cfg(feature = "serve")]
+    pub fn audit(&self) -> crate::serve::Audit {
+        crate::serve::Audit::new(self.clone())
+    }
+
     /// Closes this handle; see [`SqliteStore::close`].
     ///
     /// # Errors

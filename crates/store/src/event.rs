@@ -25,7 +25,7 @@ pub(crate) struct EventRow {
 pub(crate) type LogRow = (i64, Option<EventRow>);
 
 /// How deep the JSON of an event can be nested. Deeper JSON could not be read again.
-const MAX_DEPTH: usize = 127;
+pub(crate) const MAX_DEPTH: usize = 127;
 
 /// The JSON of events.
 pub(crate) fn bodies(events: &[Event]) -> Result<Vec<Vec<u8>>, ThreadError> {

@@ -36,6 +36,9 @@
 //! `ArtifactIndex` of `prowess-workspace` (feature `artifacts`). [`Database::queue`] returns a
 //! [`TurnQueue`](prowess_agent::queue::TurnQueue) for either database.
 //!
+//! With the feature `serve`, `prowess_store::serve` has what a server for several people keeps: users and their access
+//! tokens, whose each thread is, and the audit log.
+//!
 //! Promises:
 //!
 //! - When a call returns `Ok`, its data survives a crash of the process and of the machine.
@@ -60,6 +63,8 @@ mod postgres;
 mod queue;
 mod retention;
 mod rows;
+#[cfg(feature = "serve")]
+pub mod serve;
 mod sql;
 mod sqlite;
 

@@ -15,7 +15,7 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::event::{checksum, json, signed};
 use crate::lease::micros;
-use crate::rows::{Cell, Row, Statement};
+use crate::rows::{Cell, Row, Statement, first};
 use crate::sql::queue as sql;
 
 /// How deep the JSON of a post can be nested: less than that of an event, because a post becomes part of an event.
@@ -103,7 +103,8 @@ impl TurnQueue for Database {
         let values: [Cell; 2] = [owner.as_bytes().into(), micros(lasts).into()];
         let done = self.transact(vec![Statement::required(sql::CLAIM, values)]).await.map_err(failed)?;
         // Another worker may have taken the last thread meanwhile.
-        let Some(row) = done.ok().and_then(|mut rows| rows.pop()?.pop()) else { return Ok(None) };
+        let Ok(rows) = done else { return Ok(None) };
+        let row = first(&rows, 0).map_err(failed)?;
         let thread = row.thread(0).map_err(failed)?;
         let attempt = u32::try_from(row.count(1).map_err(failed)?).unwrap_or(u32::MAX);
         Ok(Some(Claim::new(thread, owner, lasts, attempt)))

@@ -1,10 +1,14 @@
 //! Statements, values and rows without the types of a driver, for code that exists once for both databases.
 
 use std::sync::Arc;
+#[cfg(feature = "serve")]
+use std::time::SystemTime;
 
 use prowess_agent::ThreadId;
 
 use crate::error::DatabaseError;
+#[cfg(feature = "serve")]
+use crate::event::time;
 use crate::event::unsigned;
 use crate::list::thread_id;
 
@@ -87,6 +91,36 @@ impl Row {
         }
     }
 
+    #[cfg(feature = "serve")]
+    pub(crate) fn maybe_text(&self, column: usize) -> Result<Option<String>, DatabaseError> {
+        match self.cells.get(column) {
+            // SQLite has one NULL for all types.
+            Some(Cell::Number(None)) => Ok(None),
+            Some(Cell::Text(text)) => Ok(text.clone()),
+            _ => Err(self.wrong(column)),
+        }
+    }
+
+    /// A text that somebody chose. It is stored as bytes, because a text of PostgreSQL holds no NUL.
+    #[cfg(feature = "serve")]
+    pub(crate) fn chosen_text(&self, column: usize) -> Result<String, DatabaseError> {
+        String::from_utf8(self.bytes(column)?).map_err(|error| self.damaged(error.to_string()))
+    }
+
+    #[cfg(feature = "serve")]
+    pub(crate) fn time(&self, column: usize) -> Result<SystemTime, DatabaseError> {
+        self.number(column).map(time)
+    }
+
+    #[cfg(feature = "serve")]
+    pub(crate) fn maybe_time(&self, column: usize) -> Result<Option<SystemTime>, DatabaseError> {
+        Ok(self.maybe_number(column)?.map(time))
+    }
+
+    pub(crate) fn damaged(&self, problem: impl Into<String>) -> DatabaseError {
+        DatabaseError::damaged(&self.place, problem)
+    }
+
     fn wrong(&self, column: usize) -> DatabaseError {
         let kind = match self.cells.get(column) {
             None => "missing",
@@ -95,7 +129,7 @@ impl Row {
             Some(Cell::Text(_)) => "a text",
             Some(Cell::Bytes(_)) => "bytes",
         };
-        DatabaseError::damaged(&self.place, format!("column {column} of a row is {kind}"))
+        self.damaged(format!("column {column} of a row is {kind}"))
     }
 }
 
@@ -124,3 +158,9 @@ pub(crate) struct NoRow(pub(crate) usize);
 
 /// The rows of each statement of a transaction.
 pub(crate) type Done = Result<Vec<Vec<Row>>, NoRow>;
+
+/// The first row of a required statement.
+pub(crate) fn first(rows: &[Vec<Row>], statement: usize) -> Result<&Row, DatabaseError> {
+    let row = rows.get(statement).and_then(|rows| rows.first());
+    row.ok_or_else(|| DatabaseError::failed("the database", "be read", "a required row is missing"))
+}

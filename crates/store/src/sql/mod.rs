@@ -19,6 +19,8 @@ macro_rules! is_free {
 }
 
 pub(crate) mod queue;
+#[cfg(feature = "serve")]
+pub(crate) mod serve;
 
 /// Takes a lease: of a new thread, of a free one, or again by the same owner. No row means that another owner has it.
 ///

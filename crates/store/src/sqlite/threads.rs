@@ -261,6 +261,16 @@ mod tests {
         assert_eq!(plan(sql::LIST).await, ["SCAN prowess_threads USING INDEX prowess_threads_changed"]);
     }
 
+    #[cfg(feature = "serve")]
+    #[tokio::test]
+    async fn a_list_of_one_owner_is_read_from_its_index() {
+        let index = "SEARCH prowess_owned_threads USING INDEX prowess_owned_threads_changed";
+        for list in [sql::serve::LIST, sql::serve::SEARCH] {
+            let plan = plan(list).await;
+            assert!(plan.len() == 1 && plan[0].starts_with(index), "{plan:?}");
+        }
+    }
+
     #[tokio::test]
     async fn a_claim_needs_no_sorting() {
         let plan = plan(sql::queue::CLAIM).await;

@@ -13,6 +13,7 @@ mod processes;
 mod queue;
 mod read_only_list;
 mod retention;
+mod serve;
 mod servers;
 mod support;
 mod threads;

@@ -11,7 +11,7 @@ use prowess_agent::thread_state::StateChange;
 use prowess_agent::{CallReply, Message, ThreadId};
 use prowess_store::{Database, DatabaseError, SqliteStore};
 
-use crate::support::{LONG, client, databases, postgres_url, thread_of, waiting};
+use crate::support::{LONG, client, databases, execute, places, postgres_url, thread_of, waiting};
 
 /// Several stores with one database, like several processes: each call goes to the next.
 #[derive(Debug)]
@@ -179,13 +179,12 @@ async fn what_is_too_deep_for_an_event_is_not_posted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_of_a_time_when_the_clock_was_wrong_is_over() {
     let place = tempfile::tempdir().unwrap();
-    let (path, url) = (place.path().join("a.db").display().to_string(), postgres_url().await);
-    for at in [&path, &url] {
-        let queue = Database::open(at).await.unwrap().queue();
+    for at in places(&place).await {
+        let queue = Database::open(&at).await.unwrap().queue();
         queue.wake(&ThreadId::new()).await.unwrap();
         queue.claim("early", Duration::MAX).await.unwrap().unwrap();
         assert!(queue.claim("late", LONG).await.unwrap().is_none(), "no claim lasts longer than a day");
-        execute(at, "UPDATE prowess_queue SET until = until + 259200000000").await;
+        execute(&at, "UPDATE prowess_queue SET until = until + 259200000000").await;
         assert_eq!(queue.claim("late", LONG).await.unwrap().unwrap().attempt, 2);
     }
 }
@@ -193,9 +192,8 @@ async fn a_claim_of_a_time_when_the_clock_was_wrong_is_over() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_post_is_told_and_can_be_dropped() {
     let place = tempfile::tempdir().unwrap();
-    let (path, url) = (place.path().join("a.db").display().to_string(), postgres_url().await);
-    for at in [&path, &url] {
-        let database = Database::open(at).await.unwrap();
+    for at in places(&place).await {
+        let database = Database::open(&at).await.unwrap();
         let (queue, thread) = (database.queue(), ThreadId::new());
         for text in ["one", "two", "three"] {
             queue.post(&thread, &say(text)).await.unwrap();
@@ -205,7 +203,7 @@ async fn a_damaged_post_is_told_and_can_be_dropped() {
             Err(QueueError::Damaged { number: damaged, problem, .. }) if damaged == number => problem,
             other => panic!("{other:?}"),
         };
-        execute(at, "UPDATE prowess_inbox SET checksum = checksum + 1 WHERE number = 2").await;
+        execute(&at, "UPDATE prowess_inbox SET checksum = checksum + 1 WHERE number = 2").await;
         assert_eq!(problem(2).await, "its checksum is wrong");
         if let Database::Sqlite(store) = &database {
             let damaged = store.check().await.unwrap_err();
@@ -216,16 +214,7 @@ async fn a_damaged_post_is_told_and_can_be_dropped() {
         assert_eq!(queue.inbox(&claim).await.unwrap().entries.len(), 2);
         let swapped = "UPDATE prowess_inbox SET (checksum, body) =
             (SELECT checksum, body FROM prowess_inbox WHERE number = 3) WHERE number = 1";
-        execute(at, swapped).await;
+        execute(&at, swapped).await;
         assert_eq!(problem(1).await, "it has the name of another post");
-    }
-}
-
-/// Runs SQL beside the store.
-async fn execute(at: &str, statement: &str) {
-    if at.starts_with("postgres:") {
-        client(at).await.batch_execute(statement).await.unwrap();
-    } else {
-        rusqlite::Connection::open(at).unwrap().execute_batch(statement).unwrap();
     }
 }

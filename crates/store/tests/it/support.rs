@@ -40,13 +40,27 @@ pub(crate) async fn postgres() -> PostgresStore {
     PostgresStore::connect(&postgres_url().await).await.unwrap()
 }
 
+/// The names of a new SQLite file and a new PostgreSQL schema.
+pub(crate) async fn places(place: &tempfile::TempDir) -> [String; 2] {
+    [place.path().join("a.db").display().to_string(), postgres_url().await]
+}
+
 /// A new SQLite file and a new PostgreSQL schema.
 pub(crate) async fn databases(place: &tempfile::TempDir) -> Vec<Database> {
-    let path = place.path().join("a.db");
-    vec![
-        Database::open(path.to_str().unwrap()).await.unwrap(),
-        Database::open(&postgres_url().await).await.unwrap(),
-    ]
+    let mut databases = Vec::new();
+    for at in places(place).await {
+        databases.push(Database::open(&at).await.unwrap());
+    }
+    databases
+}
+
+/// Runs SQL beside the store.
+pub(crate) async fn execute(at: &str, statement: &str) {
+    if at.starts_with("postgres:") {
+        client(at).await.batch_execute(statement).await.unwrap();
+    } else {
+        rusqlite::Connection::open(at).unwrap().execute_batch(statement).unwrap();
+    }
 }
 
 /// A connection of its own, for SQL that no store runs.
