@@ -47,5 +47,5 @@ export default defineConfig({
     },
   },
   plugins: [licences()],
-  test: { include: ["tests/**/*.test.ts"], environment: "node" },
+  test: { include: ["tests/**/*.test.{ts,tsx}"], environment: "node" },
 } as Parameters<typeof defineConfig>[0]);

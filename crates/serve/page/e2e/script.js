@@ -28,4 +28,4 @@ export const ANYTHING = "Thank you.";
 /** Answers with texts that would run scripts in a careless page: HOSTILE, as it is, and a link to javascript:. */
 export const HOSTILE_PROMPT = "Repeat this text: ";
 export const HOSTILE =
-  '<script>window.hacked=1</script><img src=x onerror="window.hacked=1"> [click](javascript:window.hacked=1) ![i](https://example.com/i.png)';
+  '[click](javascript:window.hacked=1) <script>window.hacked=1</script><img src=x onerror="window.hacked=1"> ![i](https://example.com/i.png)';

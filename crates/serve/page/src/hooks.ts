@@ -166,7 +166,7 @@ async function readLog(
     const from: number | null = after;
     const page: LogPage | null = await patient<LogPage>(() => api.log(name, from, signal), signal, setLink);
     if (!page) return 0;
-    dispatch({ type: "events", events: page.items });
+    dispatch({ type: "events", events: page.items, isHistory: true });
     const end: number | undefined = page.items.at(-1)?.number;
     if (end === undefined || end >= page.last) {
       // What was open when the thread was read may be closed by now: only a log that did not grow can confirm it.

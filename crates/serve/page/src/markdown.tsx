@@ -4,7 +4,9 @@ import { Component, type ComponentChild, type ComponentChildren, type VNode } fr
 import { Code } from "./views/Code";
 
 /** A longer text is shown as it is. */
-const MAX_MARKDOWN = 200_000;
+const MAX_MARKDOWN = 100_000;
+/** So is a text with more of these: the parser's time for them grows with their square. */
+const MAX_UNDERSCORES = 6000;
 /** Deeper nesting is shown as it is. */
 const MAX_DEPTH = 40;
 
@@ -52,7 +54,7 @@ export interface Links {
 
 /** The blocks of a text. A parser that fails leaves the text as it is. */
 export function blocks(text: string): Token[] | null {
-  if (text.length > MAX_MARKDOWN) return null;
+  if (text.length > MAX_MARKDOWN || text.split("_").length > MAX_UNDERSCORES) return null;
   try {
     return new Lexer({ gfm: true }).lex(text);
   } catch {

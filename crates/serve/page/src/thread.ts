@@ -36,7 +36,11 @@ export type Item =
       turnEnd: number | null;
     }
   | { kind: "compaction"; key: string; number: number; at: string; messages: number; summary: string }
-  | { kind: "outcome"; key: string; number: number; at: string; outcome: string; reason: string }
+  | {
+      kind: "outcome"; key: string; number: number; at: string; outcome: string; reason: string;
+      /** What the model had said when the turn ended. It is not in the log. */
+      unfinished: string;
+    }
   | { kind: "failure"; key: string; number: number; at: string; text: string };
 
 /** A message that this page sent, and that is not yet in the log. `id` is the server's. */
@@ -80,7 +84,8 @@ export interface ThreadState {
 
 export type Action =
   | { type: "opened"; detail: ThreadDetail }
-  | { type: "events"; events: StreamEvent[] }
+  /** `isHistory`: what happened before the page looked. */
+  | { type: "events"; events: StreamEvent[]; isHistory?: boolean }
   | { type: "sending"; key: string; text: string }
   | { type: "sent"; key: string; id: string }
   | { type: "not_sent"; key: string; error: string }
@@ -119,7 +124,7 @@ export function reduce(state: ThreadState, action: Action): ThreadState {
           // A resumed stream may repeat what is known.
           if (event.number <= next.last) continue;
           next.last = event.number;
-          applyLogged(next, event);
+          applyLogged(next, event, action.isHistory ?? false);
         } else {
           applyTransient(next, event);
         }
@@ -151,7 +156,7 @@ export function reduce(state: ThreadState, action: Action): ThreadState {
       const question = state.questions.find(({ number }) => number === action.number);
       if (question) {
         next.questions = state.questions.filter((other) => other !== question);
-        notice(next, `Somebody else answered “${question.title}”.`);
+        notice(next, `“${question.title}” was answered elsewhere.`);
       }
       return next;
     }
@@ -168,7 +173,7 @@ function isLogged(event: StreamEvent): event is LoggedEvent {
   return "number" in event && typeof event.number === "number";
 }
 
-function applyLogged(next: ThreadState, event: LoggedEvent) {
+function applyLogged(next: ThreadState, event: LoggedEvent, isHistory: boolean) {
   const place = { key: `${event.number}`, number: event.number, at: event.at };
   switch (event.type) {
     case "turn_started":
@@ -223,8 +228,8 @@ function applyLogged(next: ThreadState, event: LoggedEvent) {
       // One reply can be about several questions of a call, if its sub-agents asked them.
       const [question] = next.questions.filter(({ call }) => call === event.call);
       next.questions = next.questions.filter((other) => other !== question);
-      if (question && !question.isReplying) {
-        notice(next, `Somebody else answered “${question.title}”: ${replyText(event.reply)}.`);
+      if (question && !question.isReplying && !isHistory) {
+        notice(next, `“${question.title}” was answered elsewhere: ${replyText(event.reply)}.`);
       }
       const isNo = event.reply === "reject" || event.reply === "reject_all";
       change(next, event.call, {
@@ -313,6 +318,7 @@ function addResponse(
 }
 
 function endTurn(next: ThreadState, event: LoggedEvent & { type: "turn_ended" }, place: Place) {
+  const unfinished = next.live.text;
   next.status = "idle";
   next.live = { text: "", reasoning: "" };
   next.turnStarted = null;
@@ -321,11 +327,13 @@ function endTurn(next: ThreadState, event: LoggedEvent & { type: "turn_ended" },
   for (const call of next.calls.values()) {
     if (["pending", "asked", "running"].includes(call.state)) change(next, call.id, { state: "cut_off" });
   }
-  const last = next.items.length - 1;
-  const item = next.items[last];
-  if (item?.kind === "assistant") next.items[last] = { ...item, turnEnd: event.number };
+  const last = next.items.at(-1);
+  if (last?.kind === "assistant") next.items[next.items.length - 1] = { ...last, turnEnd: event.number };
   if (event.outcome !== "answered") {
-    next.items.push({ kind: "outcome", ...place, outcome: event.outcome, reason: event.reason ?? "" });
+    // The failure of the last model call is why the turn failed: it is told once.
+    if (event.outcome === "failed" && last?.kind === "failure") next.items.pop();
+    const reason = event.reason || (last?.kind === "failure" ? last.text : "");
+    next.items.push({ kind: "outcome", ...place, outcome: event.outcome, reason, unfinished });
   }
 }
 
@@ -373,24 +381,23 @@ export function replyText(reply: ReplyKind): string {
   }
 }
 
-/** Why a turn ended without a normal answer, and what a person can do. */
-export function outcomeText(outcome: string): { title: string; advice: string } {
-  switch (outcome) {
-    case "cancelled": return { title: "The turn was cancelled", advice: "Send a message to continue." };
-    case "failed":
-      return { title: "The model call failed", advice: "Send the message again, or ask the person who runs the server." };
-    case "silent": return { title: "The model’s response was empty", advice: "Send a message to try again." };
-    case "cut_off":
-      return { title: "The response reached its limit of tokens", advice: "Send “continue” to let the model go on." };
-    case "refused": return { title: "The model refused", advice: "Ask in another way." };
-    case "too_many_steps":
-    case "too_many_model_calls":
-      return { title: "The turn reached its limit of model calls", advice: "Send “continue” to go on." };
-    case "too_many_tokens":
-      return { title: "The turn reached its limit of tokens", advice: "Send “continue” to go on." };
-    case "window_full":
-      return { title: "The conversation fills the context window", advice: "Unload skills, or start a new thread." };
-    case "stopped": return { title: "The turn was stopped", advice: "Send a message to continue." };
-    default: return { title: "The turn ended early", advice: "Send a message to continue." };
-  }
+/** Why a turn ended without a normal answer, and what a person can do. The server's reason is more exact. */
+export function outcomeText(outcome: string, reason: string): { title: string; advice: string } {
+  const [title, advice] = OUTCOMES[outcome] ?? ["The turn ended early", "Send a message to continue."];
+  const told = reason === "" ? title
+    : outcome === "failed" ? `${title}: ${reason}`
+    : reason.charAt(0).toUpperCase() + reason.slice(1);
+  return { title: told.replace(/[^.!?…]$/, "$&."), advice };
 }
+
+const OUTCOMES: Record<string, [title: string, advice: string]> = {
+  cancelled: ["The turn was cancelled", "Send a message to continue."],
+  failed: ["The model call failed", "Send the message again, or ask the person who runs the server."],
+  silent: ["The response was empty", "Send a message to try again."],
+  cut_off: ["The response reached its limit of tokens", "Send “continue” to go on."],
+  refused: ["The model refused", "Ask in another way."],
+  too_many_steps: ["The turn reached its limit of model calls", "Send “continue” to go on."],
+  too_many_tokens: ["The turn reached its limit of tokens", "Send “continue” to go on."],
+  window_full: ["The conversation fills the model’s context window", "Unload skills, or start a new thread."],
+  stopped: ["The turn was stopped", "Send a message to continue."],
+};

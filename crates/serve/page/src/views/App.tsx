@@ -86,6 +86,11 @@ function Page({ me }: { me: Me }) {
   useEffect(readQuestions, []);
   usePoll(changed, 5000);
   useEffect(() => setDrawerOpen(false), [location.hash, isNarrow]);
+  // If the element that had the focus is gone, the new view gets it.
+  useEffect(() => {
+    const timer = setTimeout(() => document.activeElement === document.body && document.getElementById("main")?.focus());
+    return () => clearTimeout(timer);
+  }, [location.hash]);
 
   const signOut = async () => {
     try {

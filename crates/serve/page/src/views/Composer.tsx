@@ -94,7 +94,7 @@ export function Composer({ draftKey, isWorking, isDisabled, hasFocus = false, on
         <span id={`${id}-hint`} class="hint composer-hint">Enter sends, Shift+Enter starts a new line</span>
         <span class="spring" />
         {isWorking && onStop && (
-          <button type="button" class="stop" onClick={onStop}><Icon name="stop" />Stop</button>
+          <button type="button" class="stop" aria-label="Stop" onClick={onStop}><Icon name="stop" /><span class="wide-only">Stop</span></button>
         )}
         <button type="submit" class="primary send" aria-label="Send" title="Send" disabled={isBusy || isDisabled || text.trim() === ""}>
           <Icon name="send" />

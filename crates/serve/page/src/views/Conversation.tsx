@@ -189,7 +189,7 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
           )}
           {state.questions.length > 0 && (
             <button type="button" class="to-question" onClick={goToQuestion}>
-              <Icon name="question" />{count(state.questions.length, "open question")}: {start(line(state.questions[0]?.title ?? ""), 60)}
+              <Icon name="question" /><span class="cut" dir="auto">{count(state.questions.length, "open question")}: {start(line(state.questions[0]?.title ?? ""), 200)}</span>
             </button>
           )}
           <Todos todos={state.todos} />

@@ -33,7 +33,7 @@ export type IconName = keyof typeof PATHS;
 export function Icon({ name }: { name: IconName }) {
   return (
     <svg class="icon" viewBox="0 0 24 24" width="18" height="18" aria-hidden="true" focusable="false">
-      <path d={PATHS[name]} fill="none" stroke="currentColor" stroke-width="1.8" stroke-linecap="round" stroke-linejoin="round" />
+      <path d={PATHS[name]} fill="none" stroke="currentColor" stroke-width={name === "more" ? 2.6 : 1.8} stroke-linecap="round" stroke-linejoin="round" />
     </svg>
   );
 }

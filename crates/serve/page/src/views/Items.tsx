@@ -78,11 +78,16 @@ function show({ item, calls, questions, card, links, onFork }: Props) {
         </Separator>
       );
     case "outcome": {
-      const { title, advice } = outcomeText(item.outcome);
+      const { title, advice } = outcomeText(item.outcome, line(item.reason));
       return (
         <div class={item.outcome === "cancelled" ? "outcome" : "outcome warning"} data-outcome={item.outcome}>
-          <strong>{title}.</strong>
-          {item.reason && <span dir="auto"> {line(item.reason).replace(/[^.!?…]$/, "$&.")}</span>} {advice}
+          <strong dir="auto">{title}</strong> {advice}
+          {item.unfinished !== "" && (
+            <details class="fold">
+              <summary>The unfinished response, which the model does not see</summary>
+              <Markdown text={item.unfinished} links={links} />
+            </details>
+          )}
         </div>
       );
     }

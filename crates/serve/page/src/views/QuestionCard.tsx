@@ -28,19 +28,16 @@ export function QuestionCard({ question, hasOthers, dispatch, mayApprove }: Prop
   useEffect(() => {
     if (asks === "reason") reasonField.current?.focus();
   }, [asks]);
-  // The card leaves when the question is answered. The focus must not go with it.
-  useEffect(() => {
-    const element = card.current;
-    return () => {
-      if (!element?.contains(document.activeElement)) return;
-      setTimeout(() => {
-        const next = document.querySelector<HTMLElement>("[data-question]") ?? document.querySelector<HTMLElement>("[data-composer]");
-        next?.focus();
-      });
-    };
+  // The card leaves when the question is answered. The focus must not go with it: the next question or the message gets it.
+  const hasFocus = useRef(false);
+  useEffect(() => () => {
+    if (!hasFocus.current || document.activeElement !== document.body) return;
+    document.querySelector<HTMLElement>("[data-question], [data-composer]")?.focus();
   }, []);
 
   const send = async (reply: Reply) => {
+    // A button that is disabled loses the focus.
+    if (card.current?.contains(document.activeElement)) card.current.focus({ preventScroll: true });
     dispatch({ type: "replying", number: question.number });
     try {
       await api.reply(question.thread, question.number, reply);
@@ -72,7 +69,11 @@ export function QuestionCard({ question, hasOthers, dispatch, mayApprove }: Prop
   const isBusy = question.isReplying;
 
   return (
-    <section ref={card} class="question" aria-labelledby={`${id}-title`} data-question="" tabIndex={-1} id={`question-${question.number}`}>
+    <section
+      ref={card} class="question" aria-labelledby={`${id}-title`} data-question="" tabIndex={-1}
+      onFocusIn={() => (hasFocus.current = true)}
+      onFocusOut={(event) => (hasFocus.current = event.relatedTarget === null)}
+    >
       <h3 id={`${id}-title`} class="question-title" dir="auto"><Icon name="question" /><span>{printable(question.title)}</span></h3>
       <p class="hint" dir="auto">
         {question.via ? `The sub-agent ${line(question.via)} wants to use ` : "The agent wants to use "}

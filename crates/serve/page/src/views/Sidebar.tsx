@@ -66,7 +66,7 @@ export function Sidebar({ me, current, questions, changes, onChanged, onSignOut 
           <ul>
             {questions.slice(0, 5).map((question) => (
               <li key={`${question.thread}/${question.number}`}>
-                <a href={threadHash(question.thread)} dir="auto"><Icon name="question" />{line(question.title)}</a>
+                <a href={threadHash(question.thread)}><Icon name="question" /><span class="two-lines" dir="auto">{line(question.title)}</span></a>
               </li>
             ))}
             {questions.length > 5 && <li class="hint">and {questions.length - 5} more</li>}
