@@ -155,6 +155,13 @@ export const tests = {
       return page.getByRole("dialog");
     };
     const close = () => page.keyboard.press("Escape");
+    const dropped = await page.evaluateHandle(() => {
+      const data = new DataTransfer();
+      data.items.add(new File(["x"], "dropped.txt"));
+      return data;
+    });
+    await page.dispatchEvent("#main", "drop", { dataTransfer: dropped });
+    await page.getByRole("tabpanel").getByRole("button", { name: "dropped.txt", exact: true }).waitFor();
     let shown = await open("table.csv");
     await shown.getByRole("cell", { name: "EMEA, all" }).waitFor();
     await isAccessible(page, "preview of a table");

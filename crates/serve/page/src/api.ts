@@ -22,6 +22,9 @@ let onSignedOut = () => {};
 export function whenSignedOut(callback: () => void) {
   onSignedOut = callback;
 }
+export function signedOut() {
+  onSignedOut();
+}
 
 export function url(path: string, query: Query = {}): string {
   const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
@@ -57,7 +60,7 @@ async function request(method: string, path: string, options: Options = {}): Pro
     throw new ApiError(0, "offline", "The server cannot be reached.");
   }
   if (response.ok) return response;
-  if (response.status === 401 && !options.isLogin) onSignedOut();
+  if (response.status === 401 && !options.isLogin) signedOut();
   throw await failure(response);
 }
 

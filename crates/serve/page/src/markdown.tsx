@@ -8,7 +8,7 @@ const MAX_MARKDOWN = 100_000;
 /** So is a text with more of these: the parser's time for them grows with their square. */
 const MAX_UNDERSCORES = 6000;
 /** Deeper nesting is shown as it is. */
-const MAX_DEPTH = 40;
+const MAX_DEPTH = 16;
 
 const ENTITIES: Record<string, string> = {
   amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0", copy: "©", reg: "®", trade: "™", hellip: "…",

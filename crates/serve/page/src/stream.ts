@@ -1,5 +1,5 @@
 // The event stream of a thread: reads server-sent events, and resumes after the last numbered one.
-import { ApiError, eventsUrl, failure } from "./api";
+import { ApiError, eventsUrl, failure, signedOut } from "./api";
 import type { StreamEvent } from "./types";
 
 export interface ServerEvent {
@@ -99,7 +99,7 @@ export async function follow(thread: string, after: number, watcher: Watcher, si
       watcher.link("open");
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       const parser = new EventParser();
-      reading: for (;;) {
+      for (;;) {
         const { done, value } = await reader.read();
         if (done) break;
         attempt = 0;
@@ -110,11 +110,13 @@ export async function follow(thread: string, after: number, watcher: Watcher, si
           if ("number" in event) last = Math.max(last, event.number);
         }
         if (events.length > 0) watcher.events(events);
-        if (events.some((event) => event.type === "resume")) break reading;
+        // The server has dropped pieces for us, and begins again where we are.
+        if (events.some((event) => event.type === "resume")) break;
       }
     } catch (error) {
       if (error instanceof ApiError && [400, 401, 403, 404, 410].includes(error.status)) {
-        if (!signal.aborted) watcher.failed(error);
+        if (error.status === 401) signedOut();
+        else if (!signal.aborted) watcher.failed(error);
         return;
       }
     } finally {
@@ -124,7 +126,8 @@ export async function follow(thread: string, after: number, watcher: Watcher, si
       inner.abort();
     }
     if (signal.aborted) return;
-    watcher.link("lost");
+    // A stream that ends once is nothing to report: servers restart, and proxies close long connections.
+    if (attempt > 0) watcher.link("lost");
     await pause(waitBefore(attempt), signal);
     attempt += 1;
   }

@@ -1,6 +1,7 @@
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Mode } from "../api";
 import { Icon } from "./Icon";
+import { useSuggestions } from "./useSuggestions";
 
 /** What was typed and not sent, for each thread, until the page is closed. */
 const drafts = new Map<string, string>();
@@ -28,6 +29,7 @@ export function Composer({ draftKey, isWorking, isDisabled, hasFocus = false, on
     setText(text);
     drafts.set(draftKey, text);
   };
+  const suggestions = useSuggestions(text, change);
   const send = async () => {
     const message = text.trim();
     if (message === "" || isBusy || isDisabled) return;
@@ -39,6 +41,7 @@ export function Composer({ draftKey, isWorking, isDisabled, hasFocus = false, on
     field.current?.focus();
   };
   const keys = (event: KeyboardEvent) => {
+    if (suggestions.onKey(event)) return;
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
       void send();
@@ -52,8 +55,9 @@ export function Composer({ draftKey, isWorking, isDisabled, hasFocus = false, on
         void send();
       }}
     >
+      {suggestions.list}
       <textarea
-        ref={field} id={`${id}-text`} class="composer-text" rows={1} value={text} dir="auto" aria-label="Message"
+        ref={field} {...suggestions.attributes} id={`${id}-text`} class="composer-text" rows={1} value={text} dir="auto" aria-label="Message"
         placeholder={isWorking ? "Send a message while the agent works…" : "Send a message, or /skill to start a skill"}
         aria-describedby={`${id}-hint`} data-composer=""
         onInput={(event) => change(event.currentTarget.value)} onKeyDown={keys}

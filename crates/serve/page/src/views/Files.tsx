@@ -12,7 +12,7 @@ import { filesChanged, onFilesChanged, upload } from "./upload";
 
 const ROOTS = [
   { path: "/project", hint: "The thread’s files: your uploads, and what the agent writes." },
-  { path: "/work", hint: "The workspace of runs. It is emptied when the session ends." },
+  { path: "/work", hint: "The workspace of runs." },
 ];
 const MAX_ENTRIES = 500;
 

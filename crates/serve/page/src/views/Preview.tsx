@@ -84,7 +84,7 @@ function Preview({ title, address, download, onClose }: { title: string; address
       {canSwitch && (
         <button type="button" class="small" aria-pressed={isSource} onClick={() => setSource(!isSource)}>Source</button>
       )}
-      <a class="button small" href={download} download><Icon name="download" />Download</a>
+      <a class="button small" href={download} download aria-label="Download"><Icon name="download" /><span class="wide-only">Download</span></a>
     </>
   );
   return (

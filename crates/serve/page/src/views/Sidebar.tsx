@@ -76,7 +76,7 @@ export function Sidebar({ me, current, questions, changes, onChanged, onSignOut 
       <div class="threads">
         <h2 class="section-title">Threads</h2>
         {list.error && <p class="error-text" role="alert">{list.error}</p>}
-        {!list.isLoading && items.length === 0 && (
+        {list.value && items.length === 0 && (
           <p class="hint">{settled ? "No thread matches." : "There are no threads yet."}</p>
         )}
         <ul>
@@ -143,7 +143,7 @@ export function ThreadMenu({ thread, isCurrent, onChanged, onRenamed }: {
     location.hash = threadHash(copy.id);
   }, "Forked: this is the copy.");
   const items: MenuItem[] = [
-    { text: "Rename", onClick: () => setAsks("rename") },
+    { text: "Rename", icon: "pencil", onClick: () => setAsks("rename") },
     { text: "Fork", icon: "fork", onClick: fork },
     { text: "Export as Markdown", icon: "download", href: api.exportUrl(thread.id, "markdown") },
     { text: "Export as JSON", icon: "download", href: api.exportUrl(thread.id, "json") },

@@ -52,7 +52,7 @@ export function Skills({ name, state, mayWrite }: PanelProps) {
           <input type="search" value={search} placeholder="Search skills" aria-label="Search skills" dir="auto" onInput={(event) => setSearch(event.currentTarget.value)} />
         </div>
         {found.error && <p class="error-text" role="alert">{found.error}</p>}
-        {!found.isLoading && items.length === 0 && <p class="hint">{settled ? "No skill matches." : "This server has no skills."}</p>}
+        {found.value && items.length === 0 && <p class="hint">{settled ? "No skill matches." : "This server has no skills."}</p>}
         <ul class="rows">
           {items.map((skill) => (
             <li key={skill.name} class="skill">
