@@ -190,8 +190,13 @@ impl ChatAgents {
         Self::at_home(found, Home { surface: Surface::Server, directory, store, broker }).await
     }
 
-    /// The same agents for a thread of a server's user, in a directory of the thread.
-    pub(crate) fn for_thread(&self, broker: &Arc<Broker>, directory: PathBuf) -> Self {
+    /// The same agents for a thread of a server's user, with the user's threads and a directory of the thread.
+    pub(crate) fn for_thread(
+        &self,
+        store: Arc<dyn ThreadStore>,
+        broker: &Arc<Broker>,
+        directory: PathBuf,
+    ) -> Self {
         let policy = policy(&self.config, &self.workspace_dir);
         Self {
             surface: self.surface,
@@ -201,7 +206,7 @@ impl ChatAgents {
             recent: Arc::clone(&self.recent),
             model: Arc::clone(&self.model),
             skill_models: self.skill_models.clone(),
-            store: Arc::clone(&self.store),
+            store,
             project: directory.clone(),
             directory,
             state: self.state.clone(),

@@ -161,10 +161,12 @@ impl Watching {
     async fn read_log(&mut self, after: u64) -> Result<bool, ApiError> {
         let before = self.replay.last;
         loop {
-            let page = match self.app.log.events(&self.owned.id, self.replay.last, PAGE).await {
-                Err(ThreadError::NotFound(_)) if self.replay.last == 0 => Vec::new(),
-                page => page?,
-            };
+            let page =
+                match self.app.log_of(&self.owned.owner).events(&self.owned.id, self.replay.last, PAGE).await
+                {
+                    Err(ThreadError::NotFound(_)) if self.replay.last == 0 => Vec::new(),
+                    page => page?,
+                };
             for stored in &page {
                 let logged = self.replay.read(stored);
                 if logged.number > after {

@@ -106,7 +106,7 @@ pub(super) async fn reply(
     let kind = new.reply;
     let reply = new.call_reply(question)?;
     let post = Post::Reply { call: question.call.as_str().into(), number, reply };
-    if app.queue.post(&thread.id, &post).await? == Posted::Known {
+    if app.inbox_of(&thread.owner).post(&thread.id, &post).await? == Posted::Known {
         return Err(already());
     }
     app.posted.notify_one();

@@ -100,7 +100,7 @@ pub(super) async fn unload(
         )));
     }
     let post = Post::Change { id: Uuid::now_v7().simple().to_string(), change: Skills::unload(&name) };
-    app.queue.post(&thread.id, &post).await?;
+    app.inbox_of(&thread.owner).post(&thread.id, &post).await?;
     app.posted.notify_one();
     Ok(StatusCode::ACCEPTED)
 }

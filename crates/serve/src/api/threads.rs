@@ -74,7 +74,7 @@ pub(super) async fn replayed(app: &App, owned: &OwnedThread) -> Result<(Replay, 
     let mut logged = Vec::new();
     loop {
         // A thread without a message has no log yet.
-        let page = match app.log.events(&owned.id, replay.last, PAGE).await {
+        let page = match app.log_of(&owned.owner).events(&owned.id, replay.last, PAGE).await {
             Err(prowess_agent::thread::ThreadError::NotFound(_)) if replay.last == 0 => Vec::new(),
             page => page?,
         };
@@ -194,7 +194,7 @@ pub(super) async fn delete(
         error => ApiError::internal(&error),
     })?;
     app.agents.remove(&thread.owner, &thread.id).await?;
-    app.queue.forget(&thread.id).await?;
+    app.inbox_of(&thread.owner).forget(&thread.id).await?;
     app.threads.delete(&caller.user.id, &thread.id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -222,11 +222,11 @@ pub(super) async fn fork(
     let title = if from.title.is_empty() { String::new() } else { format!("{} (fork)", from.title) };
     let thread = app.threads.create(&caller.user.id, &to, &from.agent, &title).await?;
     if through > 0 {
-        app.log.fork(&from.id, through, &to).await?;
+        app.log_of(&from.owner).fork(&from.id, through, &to).await?;
     }
     app.agents.fork(&caller.user.id, &from.id, &to).await?;
     // A worker looks at it, so that lists show what waits in it.
-    app.queue.wake(&to).await?;
+    app.inbox_of(&caller.user.id).wake(&to).await?;
     app.posted.notify_one();
     Ok((StatusCode::CREATED, Json(view(&app, &thread).await?)))
 }

@@ -115,13 +115,13 @@ pub(crate) async fn say(
             }
             WhileWorking::Interrupt => {
                 if let Some(turn) = replay.turn.filter(|_| !is_known) {
-                    app.queue.post(&thread.id, &Post::Cancel { turn }).await?;
+                    app.inbox_of(&thread.owner).post(&thread.id, &Post::Cancel { turn }).await?;
                 }
             }
             _ => {}
         }
     }
-    app.queue.post(&thread.id, &Post::Say { message }).await?;
+    app.inbox_of(&thread.owner).post(&thread.id, &Post::Say { message }).await?;
     app.posted.notify_one();
     Ok(())
 }
@@ -136,7 +136,7 @@ pub(super) async fn cancel(
     let thread = owned(&app, &caller, &id).await?;
     let (replay, _) = replayed(&app, &thread).await?;
     let turn = replay.turn.ok_or_else(|| ApiError::conflict("No turn is in progress."))?;
-    app.queue.post(&thread.id, &Post::Cancel { turn }).await?;
+    app.inbox_of(&thread.owner).post(&thread.id, &Post::Cancel { turn }).await?;
     app.posted.notify_one();
     Ok(StatusCode::ACCEPTED)
 }

@@ -58,7 +58,7 @@ pub(super) async fn context(
     let mut used = app.window(&thread.id, replay.last);
     if used.is_none() && replay.last > 0 {
         // A worker counts when it has looked at the thread.
-        app.queue.wake(&thread.id).await?;
+        app.inbox_of(&thread.owner).wake(&thread.id).await?;
         app.posted.notify_one();
         let begun = tokio::time::Instant::now();
         while used.is_none() && begun.elapsed() < PATIENCE {
