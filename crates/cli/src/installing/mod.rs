@@ -3,6 +3,7 @@
 mod candidate;
 mod changes;
 mod origins;
+mod owner;
 mod tokens;
 
 use std::ffi::OsString;
@@ -83,7 +84,9 @@ impl ScopeArgs {
                 state: variable("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute()),
             }
         } else {
-            Scope::Project(project()?)
+            let project = project()?;
+            owner::check_owner(&project)?;
+            Scope::Project(project)
         };
         let cache = directories::cache().context("there is no directory for the cache: set HOME")?;
         directories::make_directory(&cache).with_context(|| format!("cannot create {}", cache.display()))?;

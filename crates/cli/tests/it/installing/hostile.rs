@@ -782,3 +782,98 @@ fn case_132_a_lock_of_a_stranger_reaches_no_private_source() {
     let told = scene.succeed(&["install", "--allow-private"]);
     assert!(told.contains("restored reef") && told.contains("restored tide"), "{told}");
 }
+
+#[test]
+fn case_133_a_link_in_the_place_of_an_unfinished_lock_changes_no_other_file() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    let (scene, repository) = installed();
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
+    let set = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let (lock, shared) = (scene.here("prowess-lock.json"), scene.here("skills-lock.json"));
+    set(&lock, 0o4777);
+    set(&shared, 0o600);
+    repository.commit(&[("skills/tide/SKILL.md", &manifest("tide", "Low at noon."))]);
+    scene.succeed(&["update", "--yes"]);
+    assert_eq!((mode(&lock), mode(&shared)), (0o664, 0o600));
+
+    // Somebody who may write to the project puts a link there as soon as the file exists.
+    let victim = scene.path("victim");
+    std::fs::write(&victim, "Private.").unwrap();
+    set(&victim, 0o600);
+    let text = std::fs::read(&lock).unwrap();
+    let is_done = AtomicBool::new(false);
+    let swap = || {
+        let (link, unfinished) = (scene.path("link"), scene.here(".prowess-lock.json.prowess-unfinished"));
+        while !is_done.load(Ordering::Relaxed) {
+            let _ = symlink(&victim, &link);
+            if unfinished.symlink_metadata().is_ok() {
+                let _ = std::fs::rename(&link, &unfinished);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(swap);
+        for _ in 0..8 {
+            let _ = std::fs::remove_file(&lock);
+            std::fs::write(&lock, &text).unwrap();
+            set(&lock, 0o777);
+            repository.commit(&[("skills/tide/SKILL.md", &manifest("tide", "Low."))]);
+            scene.run(&["update", "--yes"]);
+            scene.run(&["remove", "--all", "--yes"]);
+            scene.run(&["add", &repository.url(), "--yes"]);
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(mode(&victim), 0o600);
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "Private.");
+}
+
+#[test]
+fn case_133_a_project_of_another_user_is_refused() {
+    let mut scene = Scene::new();
+    scene.files("local/tide", &[("SKILL.md", &manifest("tide", "High at noon."))]);
+    // Everybody can write to it, as to /tmp.
+    scene.enter("shared");
+    std::fs::set_permissions(scene.here(""), std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let commands = [
+        &["add", "../local", "--yes"][..],
+        &["install"],
+        &["verify"],
+        &["outdated"],
+        &["update", "--yes"],
+        &["remove", "tide", "--yes"],
+    ];
+    for command in commands {
+        let told = scene.fail(command, "everybody can write to [WORLD]/shared, so others could change");
+        assert!(told.contains("git config --global --add safe.directory '[WORLD]/shared'"), "{told}");
+    }
+    assert_eq!(scene.state().keys().collect::<Vec<_>>(), [".git/"]);
+    // Your own Git configuration allows it, that of the project does not.
+    let safe = |directory: &Path| format!("[safe]\n\tdirectory = {}\n", directory.display());
+    std::fs::write(scene.here(".git/config"), safe(&scene.here(""))).unwrap();
+    scene.fail(&["add", "../local", "--yes"], "everybody can write");
+    std::fs::write(scene.path("gitconfig"), safe(&scene.path("shared"))).unwrap();
+    scene.succeed(&["add", "../local", "--yes"]);
+    scene.succeed(&["verify"]);
+    std::fs::write(scene.path("gitconfig"), "").unwrap();
+
+    // A mark of a project that another user has put above your directory. Only root can make one here.
+    for other in ["planted", "planted/.git"] {
+        scene.enter("planted");
+        std::fs::create_dir_all(scene.here("mine")).unwrap();
+        let owned = scene.path(other);
+        let chown = |id: u32| std::os::unix::fs::chown(&owned, Some(id), Some(id));
+        if chown(65_534).is_err() {
+            return;
+        }
+        scene.project = "planted/mine".to_owned();
+        let told = scene.fail(&["add", "../../local", "--yes"], "belongs to another user");
+        assert!(told.contains(&format!("prowess: [WORLD]/{other} belongs")), "{told}");
+        chown(0).unwrap();
+        scene.succeed(&["add", "../../local", "--yes"]);
+        std::fs::remove_dir_all(scene.path("planted")).unwrap();
+    }
+}
