@@ -877,3 +877,38 @@ fn case_133_a_project_of_another_user_is_refused() {
         std::fs::remove_dir_all(scene.path("planted")).unwrap();
     }
 }
+
+#[test]
+fn case_133_planted_names_fail_a_command_before_it_changes_anything() {
+    let (scene, _repository) = installed();
+    let kept = scene.here(".agents/skills-kept");
+    std::fs::write(scene.here(".agents/skills/tide/notes.md"), "Mine.\n").unwrap();
+    scene.files("victim", &[("keep.md", "Keep.\n")]);
+    for is_link in [true, false] {
+        if is_link {
+            symlink(scene.path("victim"), &kept).unwrap();
+        } else {
+            std::fs::write(&kept, "").unwrap();
+        }
+        let before = scene.outside();
+        for _ in 0..2 {
+            let said = "[PROJECT]/.agents/skills-kept is not a directory; move it away";
+            scene.fail(&["remove", "tide", "--yes"], said);
+            assert_eq!(scene.outside(), before);
+        }
+        scene.fail(&["verify"], "tide: was changed here: ~notes.md");
+        std::fs::remove_file(&kept).unwrap();
+    }
+    // Deep directories in the place of files and directories that prowess makes.
+    let deep = "d/".repeat(300);
+    for name in [".prowess-lock.json.prowess-unfinished", ".agents/.prowess-install/x"] {
+        std::fs::create_dir_all(scene.here(name).join(&deep)).unwrap();
+    }
+    scene.fail(&["verify"], "1 difference");
+    let told = scene.succeed(&["remove", "tide", "--yes"]);
+    assert!(told.contains("kept in [PROJECT]/.agents/skills-kept/tide-1"), "{told}");
+    assert_eq!(scene.text(".agents/skills-kept/tide-1/notes.md"), "Mine.\n");
+    assert!(!scene.here(".prowess-lock.json.prowess-unfinished").exists());
+    assert!(!scene.here(".agents/.prowess-install").exists());
+    scene.succeed(&["verify"]);
+}
