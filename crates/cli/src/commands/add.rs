@@ -4,7 +4,9 @@ use std::io::Write as _;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use prowess_install::installer::{AgentFiles, Candidate, Change, Installer, LookOptions, Looked};
+use prowess_install::installer::{
+    AgentFiles, Candidate, Change, Installer, Listed, ListedSkill, LookOptions, Looked,
+};
 use prowess_install::source::Source;
 use serde_json::json;
 
@@ -74,22 +76,24 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     let mut outcome = CommandOutcome::Done;
     let mut rows = Vec::new();
     for source in &sources {
-        let looked = installing::look(&installer, source, &look)?;
-        let changes = installer.plan(&looked.candidates)?;
-        tell_problems(&looked)?;
-        if !looked.refused.is_empty() || !looked.missing.is_empty() {
-            outcome = CommandOutcome::Findings;
-        }
-        if looked.candidates.is_empty() {
-            outcome = CommandOutcome::Findings;
-            // Otherwise it was said which skills are missing or refused.
-            if looked.missing.is_empty() && looked.refused.is_empty() {
-                writeln!(anstream::stderr(), "{} has no skill to install", printable(&source.to_string()))?;
+        if options.list {
+            let listed = installing::list(source, &look)?;
+            let Listed { skills, refused, missing, available, notices, .. } = &listed;
+            if tell_problems(source, skills.len(), refused, missing, available, notices)? {
+                outcome = CommandOutcome::Findings;
+            }
+            if !skills.is_empty() {
+                list(source, &listed, options, terminal)?;
             }
             continue;
         }
-        if options.list {
-            list(&looked, &changes, options, terminal)?;
+        let looked = installing::look(&installer, source, &look)?;
+        let changes = installer.plan(&looked.candidates)?;
+        let Looked { candidates, refused, missing, available, notices, .. } = &looked;
+        if tell_problems(source, candidates.len(), refused, missing, available, notices)? {
+            outcome = CommandOutcome::Findings;
+        }
+        if candidates.is_empty() {
             continue;
         }
         let all = looked.candidates.iter().zip(&changes);
@@ -189,28 +193,40 @@ fn show(looked: &Looked, changes: &[Change]) -> Result<()> {
     Ok(())
 }
 
-fn list(looked: &Looked, changes: &[Change], options: &Options, terminal: &mut Terminal) -> Result<()> {
-    let all = looked.candidates.iter().zip(changes);
+fn list(source: &Source, listed: &Listed, options: &Options, terminal: &mut Terminal) -> Result<()> {
     if options.json {
         let rows: Vec<_> =
-            all.map(|(candidate, change)| installing::candidate_json(looked, candidate, change)).collect();
+            listed.skills.iter().map(|skill| installing::listed_json(source, listed, skill)).collect();
         return terminal.json(&rows);
     }
-    let row = |(candidate, _): (&Candidate, &Change)| {
-        vec![printable(candidate.found.name().as_str()), printable(&candidate.found.skill.description)]
+    let row = |skill: &ListedSkill| {
+        vec![printable(skill.found.name().as_str()), printable(&skill.found.skill.description)]
     };
-    let rows: Vec<Vec<String>> = all.map(row).collect();
+    let rows: Vec<Vec<String>> = listed.skills.iter().map(row).collect();
     terminal.table(&["skill", "description"], &rows)?;
     Ok(())
 }
 
-fn tell_problems(looked: &Looked) -> Result<()> {
+/// Says what is wrong with a source that has so many usable skills. Returns whether anything is.
+fn tell_problems(
+    source: &Source,
+    usable: usize,
+    refused: &[(String, String)],
+    missing: &[String],
+    available: &[String],
+    notices: &[String],
+) -> Result<bool> {
+    let is_explained = !refused.is_empty() || !missing.is_empty();
     let refused =
-        looked.refused.iter().map(|(name, why)| format!("{}: refused: {}", printable(name), printable(why)));
-    let available: Vec<String> = looked.available.iter().take(20).map(|name| printable(name)).collect();
-    let missing = looked.missing.iter().map(|name| {
+        refused.iter().map(|(name, why)| format!("{}: refused: {}", printable(name), printable(why)));
+    let available: Vec<String> = available.iter().take(20).map(|name| printable(name)).collect();
+    let missing = missing.iter().map(|name| {
         format!("the source has no skill `{}`; it has: {}", printable(name), available.join(", "))
     });
-    let notices = looked.notices.iter().map(|notice| printable(notice));
-    installing::tell_lines(refused.chain(missing).chain(notices))
+    let notices = notices.iter().map(|notice| printable(notice));
+    installing::tell_lines(refused.chain(missing).chain(notices))?;
+    if usable == 0 && !is_explained {
+        writeln!(anstream::stderr(), "{} has no skill to install", printable(&source.to_string()))?;
+    }
+    Ok(usable == 0 || is_explained)
 }

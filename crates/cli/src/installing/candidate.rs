@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use prowess_catalog::check::{Profile, check_directory};
 use prowess_catalog::{Code, Severity};
 use prowess_install::hidden_text::{HiddenKind, HiddenText};
-use prowess_install::installer::{Candidate, Change, Looked};
+use prowess_install::installer::{Candidate, Change, Listed, ListedSkill, Looked};
+use prowess_install::source::Source;
 use prowess_install::tree::ReadFiles as _;
 use serde_json::{Value, json};
 
@@ -86,6 +87,17 @@ pub(crate) fn candidate_json(looked: &Looked, candidate: &Candidate, change: &Ch
         "digest": candidate.stored.digest.to_string(), "files": tree.files.len(), "bytes": tree.bytes(),
         "allowed_tools": candidate.found.skill.allowed_tools,
         "has_hooks": candidate.found.skill.extensions.hooks.is_some(), "findings": findings(candidate),
+    })
+}
+
+/// A skill of a source as data, as far as its manifest and the list of its files tell.
+pub(crate) fn listed_json(source: &Source, listed: &Listed, skill: &ListedSkill) -> Value {
+    let found = &skill.found;
+    json!({
+        "name": found.name(), "directory": found.directory_name, "description": found.skill.description,
+        "source": source.to_string(), "commit": listed.commit, "path": found.manifest_path,
+        "files": skill.selection.files, "bytes": skill.selection.bytes,
+        "allowed_tools": found.skill.allowed_tools, "has_hooks": found.skill.extensions.hooks.is_some(),
     })
 }
 

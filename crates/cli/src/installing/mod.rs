@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use prowess_catalog::{Environment, RootLayout};
 use prowess_install::agents::Agent;
-use prowess_install::installer::{Installer, LookOptions, Looked, Scope};
+use prowess_install::installer::{Installer, Listed, LookOptions, Looked, Scope};
 use prowess_install::known_sources::KnownSources;
 use prowess_install::place::Report;
 use prowess_install::snapshot::fetch::{FetchOptions, LockSources, fetch};
@@ -22,7 +22,7 @@ use prowess_install::source::{LocalSource, Source, SourceEnvironment};
 use prowess_install::store::Store;
 use prowess_skills::secret::Secret;
 
-pub(crate) use self::candidate::{candidate_json, candidate_text, hidden_line};
+pub(crate) use self::candidate::{candidate_json, candidate_text, hidden_line, listed_json};
 pub(crate) use self::changes::difference_text;
 pub(crate) use self::origins::{Origin, origins};
 use crate::directories;
@@ -221,6 +221,14 @@ pub(crate) fn look(installer: &Installer, source: &Source, options: &LookOptions
     // A cache that cannot be pruned is only large.
     let _ = installer.store().prune(MAX_CACHE_BYTES);
     Ok(looked)
+}
+
+/// Fetches a source and lists its skills. Nothing is written, and only manifests are read.
+pub(crate) fn list(source: &Source, options: &LookOptions) -> Result<Listed> {
+    let fetch_options = fetch_options(&options.skills)?;
+    let _progress = Progress::start("fetching");
+    let mut fetched = runtime()?.block_on(until_interrupted(fetch(source, &fetch_options)))??;
+    Ok(prowess_install::installer::list(source, &mut fetched, options)?)
 }
 
 /// Drops the work at Ctrl-C, so that its processes end. After the work, Ctrl-C ends this process: an installation survives that.

@@ -912,3 +912,34 @@ fn case_133_planted_names_fail_a_command_before_it_changes_anything() {
     assert!(!scene.here(".agents/.prowess-install").exists());
     scene.succeed(&["verify"]);
 }
+
+#[test]
+fn case_129_one_large_file_in_many_skills_is_refused_before_it_is_written() {
+    let scene = Scene::new();
+    let repository = Repository::new(&scene.path("upstream/r"));
+    let large = repository.blob(&"\0".repeat(8 << 20));
+    let skills: String = (0..130)
+        .map(|number| {
+            let skill = repository.blob(&manifest(&format!("s{number}"), "Small."));
+            let lines = format!("100644 blob {skill}\tSKILL.md\0100644 blob {large}\tzeros.bin\0");
+            let tree = repository.git_with(&["mktree", "-z"], lines.as_bytes());
+            format!("040000 tree {tree}\ts{number}\0")
+        })
+        .collect();
+    let tree = repository.git_with(&["mktree", "-z"], skills.as_bytes());
+    repository.commit_tree(format!("040000 tree {tree}\tskills\0").as_bytes());
+    let url = repository.url();
+    let told = scene.fail(&["add", &url, "--yes"], "have more than 1073741824 bytes together");
+    assert!(told.contains("--skill NAME"), "{told}");
+    let cached = || std::fs::read_dir(scene.path("home/.cache/prowess/skills")).unwrap().count();
+    assert_eq!(cached(), 0);
+    // A list needs only the manifests, and some of the skills are small enough.
+    let told = scene.succeed(&["add", &url, "--list"]);
+    assert!(told.contains("s129"), "{told}");
+    let listed: serde_json::Value =
+        serde_json::from_slice(&scene.output(&["add", &url, "--list", "--json"]).stdout).unwrap();
+    assert_eq!((listed[0]["files"].as_u64(), listed[0]["bytes"].as_u64().unwrap() >> 23), (Some(2), 1));
+    assert_eq!(cached(), 0);
+    scene.succeed(&["add", &url, "--yes", "--skill", "s7"]);
+    assert_eq!(cached(), 1);
+}
