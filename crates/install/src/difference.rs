@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use prowess_catalog::Skill;
 use prowess_catalog::skill::{Location, MANIFEST, MAX_MANIFEST};
 use serde::Serialize;
-use similar::TextDiff;
+use similar::{DiffableStr as _, TextDiff};
 
-use crate::merge::{MAX_MERGE_BYTES, MAX_MERGE_LINES, Version};
+use crate::merge::{Effort, MAX_MERGE_BYTES, MAX_MERGE_LINES, Version};
 use crate::tree::{TreeError, TreeFile};
 
 /// The most bytes of all text differences together.
@@ -77,7 +77,7 @@ pub enum TextDifference {
     Lines(String),
     /// It is not text, or too large to compare.
     Binary,
-    /// The differences of the files before it take all the room.
+    /// The differences of the files before it take all the room, or comparing them all takes too long.
     NoRoom,
 }
 
@@ -101,14 +101,14 @@ pub struct FieldDifference {
 pub fn describe_difference(old: Version<'_>, new: Version<'_>) -> Result<SkillDifference, TreeError> {
     let mut described = SkillDifference::default();
     let difference = old.tree.difference(new.tree);
-    let mut room = MAX_TEXT_BYTES;
+    let (mut room, mut effort) = (MAX_TEXT_BYTES, Effort::default());
     let mut paths: Vec<&String> =
         difference.added.iter().chain(&difference.removed).chain(&difference.changed).collect();
     // The manifest first: it must not lose its room to other files.
     paths.sort_unstable_by_key(|path| (*path != MANIFEST, *path));
     for path in paths {
         let [before, after] = [old, new].map(|version| version.tree.files.get(path));
-        let text = text_difference(path, old, new, &mut room)?;
+        let text = text_difference(path, old, new, &mut room, &mut effort)?;
         if let Some(after) = after
             && before.is_none_or(|before| after.is_executable && !before.is_executable)
             && is_script(path, after, new)?
@@ -131,6 +131,7 @@ fn text_difference(
     old: Version<'_>,
     new: Version<'_>,
     room: &mut usize,
+    effort: &mut Effort,
 ) -> Result<TextDifference, TreeError> {
     let [before, after] = [old, new].map(|version| version.tree.files.get(path));
     if let (Some(before), Some(after)) = (before, after)
@@ -141,7 +142,7 @@ fn text_difference(
     let (Some(before), Some(after)) = (text_of(path, old)?, text_of(path, new)?) else {
         return Ok(TextDifference::Binary);
     };
-    if *room == 0 {
+    if *room == 0 || !effort.spend(&before.tokenize_lines(), &after.tokenize_lines()) {
         return Ok(TextDifference::NoRoom);
     }
     let difference = TextDiff::from_lines(&before, &after);
@@ -161,9 +162,8 @@ fn text_of(path: &str, version: Version<'_>) -> Result<Option<String>, TreeError
         return Ok(None);
     }
     let text = String::from_utf8(version.files.read_file(path, MAX_MERGE_BYTES)?).ok();
-    Ok(text.filter(|text| {
-        !text.contains('\0') && text.lines().take(MAX_MERGE_LINES + 1).count() <= MAX_MERGE_LINES
-    }))
+    // A lone carriage return ends a line for the comparison too.
+    Ok(text.filter(|text| !text.contains('\0') && text.tokenize_lines().len() <= MAX_MERGE_LINES))
 }
 
 /// Whether a file is made to be run: by its mode, its type, its directory or its first line.
@@ -305,6 +305,14 @@ mod tests {
         let shown = described.files.iter().filter(|file| matches!(file.text, TextDifference::Lines(_)));
         assert_eq!(shown.count(), 4);
         assert_eq!(described.files[5].text, TextDifference::NoRoom);
+    }
+
+    #[test]
+    fn many_lines_take_no_long_time() {
+        let returns = |c: &str| c.repeat(500_000);
+        let (old, new) = (returns("\r"), returns("a\r"));
+        let described = describe(&[("f", old.as_bytes())], &[("f", new.as_bytes())]);
+        assert_eq!(described.files[0].text, TextDifference::Binary);
     }
 
     #[test]

@@ -943,3 +943,16 @@ fn case_129_one_large_file_in_many_skills_is_refused_before_it_is_written() {
     scene.succeed(&["add", &url, "--yes", "--skill", "s7"]);
     assert_eq!(cached(), 1);
 }
+
+#[test]
+fn case_129_a_file_of_carriage_returns_is_compared_in_no_time() {
+    let (scene, repository) = installed();
+    repository.commit(&[("skills/tide/returns.txt", &"\r".repeat(500_000))]);
+    scene.succeed(&["update", "--yes"]);
+    repository.commit(&[("skills/tide/returns.txt", &"x\r".repeat(500_000))]);
+    let begin = std::time::Instant::now();
+    assert!(scene.run(&["outdated"]).starts_with("exit 1\n"));
+    let told = scene.succeed(&["update", "--yes"]);
+    assert!(told.contains("not text, or too large to show"), "{told}");
+    assert!(begin.elapsed() < std::time::Duration::from_secs(60), "{:?}", begin.elapsed());
+}
