@@ -186,7 +186,9 @@ fn candidate(
 ) -> Result<Candidate, InstallError> {
     let mut files =
         files(&stored).map_err(|source| InstallError::Tree { name: found.directory_name.clone(), source })?;
-    let hidden = files.iter().flat_map(|(path, bytes)| hidden_text::scan(path, bytes)).collect();
+    let is_executable = |path: &str| stored.tree.files.get(path).is_some_and(|file| file.is_executable);
+    let scan = |(path, bytes): &(String, Vec<u8>)| hidden_text::scan(path, bytes, is_executable(path));
+    let hidden = files.iter().flat_map(scan).collect();
     files.extend(left_out);
     let computed_hash = computed_hash(files);
     Ok(Candidate { found, stored, computed_hash, folder_sha1, site_digest, hidden })
@@ -205,7 +207,9 @@ pub(super) fn new_hidden_text(old: &SkillTree, stored: &Stored) -> Result<Vec<Hi
     let directory = stored.open()?;
     let mut found = Vec::new();
     for path in difference.added.iter().chain(&difference.changed) {
-        found.extend(hidden_text::scan(path, &directory.read_file(path, MAX_SKILL_BYTES)?));
+        let is_executable = stored.tree.files.get(path).is_some_and(|file| file.is_executable);
+        let bytes = directory.read_file(path, MAX_SKILL_BYTES)?;
+        found.extend(hidden_text::scan(path, &bytes, is_executable));
     }
     Ok(found)
 }
