@@ -43,6 +43,8 @@ pub struct Restored {
     pub locks: Vec<LockFinding>,
     /// The copies in directories of agents that differ from the installed skill.
     pub copies: Vec<PathBuf>,
+    /// The links and files in directories of agents that have the name of an installed skill and do not lead to it.
+    pub links: Vec<PathBuf>,
     /// The skills whose source no longer has what the lock says, and why.
     pub failed: Vec<(String, String)>,
     /// What else happened.
@@ -52,7 +54,8 @@ pub struct Restored {
 impl Restored {
     /// Whether the disk is now as the lock says.
     pub fn is_exact(&self) -> bool {
-        self.drift.is_empty() && self.locks.is_empty() && self.copies.is_empty() && self.failed.is_empty()
+        let is_same = self.drift.is_empty() && self.copies.is_empty() && self.links.is_empty();
+        is_same && self.locks.is_empty() && self.failed.is_empty()
     }
 }
 
@@ -114,7 +117,9 @@ impl Installer {
         let held = self.place.hold()?;
         let (mut locks, installed) = (self.locks()?, self.place.installed()?);
         let copies = self.changed_copies(&installed, &locks.own);
-        let mut restored = Restored { locks: locks.findings(&self.scope), copies, ..Restored::default() };
+        let links = self.foreign_links(&locks.own);
+        let mut restored =
+            Restored { locks: locks.findings(&self.scope), copies, links, ..Restored::default() };
         let (mut missing, mut unchanged) = (Vec::new(), Vec::new());
         for (name, locked) in &locks.own.skills {
             match drift_of(&OnDisk::of(&installed, name), locked) {

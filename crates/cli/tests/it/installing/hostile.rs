@@ -971,3 +971,33 @@ fn case_135_a_script_that_looks_binary_is_looked_at() {
         assert!(told.contains(place), "{place} is not shown: {told}");
     }
 }
+
+#[test]
+fn case_133_a_link_of_an_agent_to_other_files_is_a_difference() {
+    let (scene, repository) = installed();
+    scene.succeed(&["add", &repository.url(), "--yes", "--agent", "claude-code"]);
+    scene.succeed(&["verify"]);
+    let link = scene.here(".claude/skills/tide");
+    let target = std::fs::read_link(&link).unwrap();
+    scene.files("project/other/tide", &[("SKILL.md", &manifest("tide", "EVIL"))]);
+    for is_link in [true, false] {
+        std::fs::remove_file(&link).unwrap();
+        if is_link {
+            symlink("../../other/tide", &link).unwrap();
+        } else {
+            std::fs::write(&link, "EVIL").unwrap();
+        }
+        let said = "[PROJECT]/.claude/skills/tide does not lead to the installed skill; remove it";
+        scene.fail(&["verify"], said);
+        scene.fail(&["install", "--frozen"], said);
+        scene.fail(&["install"], said);
+    }
+    std::fs::remove_file(&link).unwrap();
+    scene.succeed(&["install", "--agent", "claude-code"]);
+    scene.succeed(&["verify"]);
+    // In a fresh clone, the links can be there before the skills.
+    assert_eq!(std::fs::read_link(&link).unwrap(), target);
+    scene.forget_skills();
+    scene.succeed(&["install", "--frozen"]);
+    scene.succeed(&["verify"]);
+}
