@@ -1,5 +1,6 @@
 //! Restores exactly what the lock says.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -9,11 +10,11 @@ use crate::lock::own::LockedSkill;
 use crate::place::{Report, Transaction};
 use crate::snapshot::fetch::{FetchOptions, Fetched, fetch};
 use crate::source::Source;
-use crate::store::Stored;
+use crate::store::{Store, Stored};
 use crate::tree::TreeDifference;
 
 use super::add::OnDisk;
-use super::look::stage;
+use super::look::{MAX_SOURCE_BYTES, stage};
 use super::verify::drift_of;
 use super::{AgentFiles, Drift, InstallError, Installer};
 
@@ -59,36 +60,78 @@ impl Restored {
     }
 }
 
-/// Sources that were fetched, so that each is fetched once.
+/// How many fetched sources are kept: that of a skill, and the same at the commit of the lock. Each may take much memory or room
+/// on the disk.
+const MAX_KEPT_SOURCES: usize = 2;
+
+/// The sources that were fetched last. Skills of one source must come one after another, so that each source is fetched once.
 #[derive(Default)]
-pub(super) struct FetchedSources(BTreeMap<String, Result<Fetched, String>>);
+pub(super) struct FetchedSources {
+    /// The one that was used last is at the end.
+    kept: Vec<(String, Fetched)>,
+    /// Why sources could not be fetched.
+    failed: BTreeMap<String, String>,
+    /// The bytes of the skills of each source so far.
+    bytes: BTreeMap<String, u64>,
+}
 
 impl FetchedSources {
-    /// Fetches a source that the lock names, or returns what was fetched before.
+    /// Fetches a source that the lock names for the skill in `directory`, or returns what was fetched before.
     pub(super) async fn get(
         &mut self,
         installer: &Installer,
         source: &Source,
+        directory: &str,
         options: &FetchOptions,
     ) -> Result<&mut Fetched, String> {
         let key = format!("{source:?}");
-        if !self.0.contains_key(&key) {
-            let options = FetchOptions { named_by: installer.who_named(source, options), ..options.clone() };
-            let fetched = fetch(source, &options).await.map_err(|error| {
-                if error.is_about_a_stranger() {
-                    format!("{source} is not public, and you never added it here; --allow-private fetches it")
-                } else {
-                    error.to_string()
-                }
-            });
-            self.0.insert(key.clone(), fetched);
+        if let Some(why) = self.failed.get(&key) {
+            return Err(why.clone());
         }
-        match self.0.get_mut(&key) {
-            Some(Ok(fetched)) => Ok(fetched),
-            Some(Err(error)) => Err(error.clone()),
+        let fetched = match self.kept.iter().position(|(kept, _)| *kept == key) {
+            Some(at) => self.kept.remove(at).1,
+            None => {
+                // Before the next one is fetched.
+                if self.kept.len() >= MAX_KEPT_SOURCES {
+                    self.kept.remove(0);
+                }
+                let named_by = installer.who_named(source, options);
+                let options = FetchOptions { named_by, ..options.clone() };
+                match fetch(source, &options).await {
+                    Ok(fetched) => fetched,
+                    Err(error) => {
+                        let why = if error.is_about_a_stranger() {
+                            format!(
+                                "{source} is not public, and you never added it here; --allow-private fetches it"
+                            )
+                        } else {
+                            error.to_string()
+                        };
+                        self.failed.insert(key, why.clone());
+                        return Err(why);
+                    }
+                }
+            }
+        };
+        // A lock can name one large directory many times.
+        let selection = Store::select(&*fetched.snapshot, directory);
+        let bytes = self.bytes.entry(key.clone()).or_default();
+        *bytes = bytes.saturating_add(selection.map_or(0, |selection| selection.all_bytes));
+        if *bytes > MAX_SOURCE_BYTES {
+            return Err(format!("the skills of {source} have more than {MAX_SOURCE_BYTES} bytes together"));
+        }
+        self.kept.push((key, fetched));
+        match self.kept.last_mut() {
+            Some((_, fetched)) => Ok(fetched),
             None => Err("the source was not fetched".to_owned()),
         }
     }
+}
+
+/// Orders skills by their sources.
+pub(super) fn by_source(one: &LockedSkill, other: &LockedSkill) -> Ordering {
+    let key = |locked: &LockedSkill| (locked.source.clone(), locked.reference.clone(), locked.commit.clone());
+    key(one).cmp(&key(other))
 }
 
 impl Installer {
@@ -132,6 +175,7 @@ impl Installer {
         if strictness == Strictness::Frozen && !restored.is_exact() {
             return Ok(restored);
         }
+        missing.sort_by(|(_, one), (_, other)| by_source(one, other));
         let (mut sources, mut transaction) = (FetchedSources::default(), Transaction::default());
         for (name, locked) in missing {
             match self.pinned(locked, &mut sources, options).await? {
@@ -144,6 +188,8 @@ impl Installer {
                 Err(why) => restored.failed.push((name.clone(), why)),
             }
         }
+        restored.restored.sort_unstable();
+        restored.failed.sort_unstable();
         if !agents.is_empty() {
             for (name, locked) in unchanged {
                 let stored = match self.store.get(&locked.tree.digest()) {
@@ -189,7 +235,7 @@ impl Installer {
         if let (Source::Git(git), Some(commit)) = (&mut source, &locked.commit) {
             git.reference = Some(commit.clone());
         }
-        let fetched = match sources.get(self, &source, options).await {
+        let fetched = match sources.get(self, &source, locked.source_directory(), options).await {
             Ok(fetched) => fetched,
             Err(why) => return Ok(Err(why)),
         };

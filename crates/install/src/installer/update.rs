@@ -16,7 +16,7 @@ use crate::tree::TreeError;
 use super::add::OnDisk;
 use super::locks::Facts;
 use super::look::{digest_of, hash, new_hidden_text, stage};
-use super::restore::FetchedSources;
+use super::restore::{FetchedSources, by_source};
 use super::{InstallError, Installer};
 
 /// What the source of an installed skill has now.
@@ -114,12 +114,14 @@ impl Installer {
         }
         let mut sources = FetchedSources::default();
         let mut newest = Vec::new();
-        for (name, locked) in
-            own.skills.into_iter().filter(|(name, _)| keys.is_empty() || keys.contains(name))
-        {
+        let is_wanted = |(name, _): &(String, LockedSkill)| keys.is_empty() || keys.contains(name);
+        let mut wanted: Vec<(String, LockedSkill)> = own.skills.into_iter().filter(is_wanted).collect();
+        wanted.sort_by(|(_, one), (_, other)| by_source(one, other));
+        for (name, locked) in wanted {
             let upstream = self.upstream(&name, &locked, &mut sources, options).await?;
             newest.push(Newest { name, locked, upstream });
         }
+        newest.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(newest)
     }
 
@@ -151,11 +153,11 @@ impl Installer {
         sources: &mut FetchedSources,
         options: &FetchOptions,
     ) -> Result<Upstream, InstallError> {
-        let fetched = match sources.get(self, &self.source_of(locked)?, options).await {
+        let directory = locked.source_directory();
+        let fetched = match sources.get(self, &self.source_of(locked)?, directory, options).await {
             Ok(fetched) => fetched,
             Err(reason) => return Ok(Upstream::Gone { reason }),
         };
-        let directory = locked.source_directory();
         let commit = fetched.snapshot.commit().map(str::to_owned);
         let folder_sha1 = fetched.snapshot.folder_sha1(directory);
         let stored = match stage(&self.store, fetched, directory) {

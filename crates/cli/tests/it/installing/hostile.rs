@@ -1001,3 +1001,44 @@ fn case_133_a_link_of_an_agent_to_other_files_is_a_difference() {
     scene.succeed(&["install", "--frozen"]);
     scene.succeed(&["verify"]);
 }
+
+#[test]
+fn case_129_a_lock_with_many_sources_keeps_few_of_them() {
+    let scene = Scene::new();
+    let names: Vec<String> = (0..12).map(|number| format!("s{number:02}")).collect();
+    for repository in 0..6 {
+        // Neighbours in the lock come from different sources.
+        let skills = names.iter().skip(repository).step_by(6);
+        let files: Vec<(String, String)> =
+            skills.map(|name| (format!("{name}/SKILL.md"), manifest(name, "Small."))).collect();
+        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
+        let repository = scene.repository(&format!("r{repository}"), &files);
+        scene.succeed(&["add", &repository.url(), "--yes"]);
+    }
+    let git = std::process::Command::new("sh").args(["-c", "command -v git"]).output().unwrap();
+    let (git, log) = (String::from_utf8(git.stdout).unwrap(), scene.path("log"));
+    let script = format!(
+        "#!/bin/sh\ncase \" $* \" in *\" fetch \"*) ls \"$TMPDIR\" | wc -l >> '{}';; esac\nexec {} \"$@\"\n",
+        log.display(),
+        git.trim()
+    );
+    scene.world.file("bin/git", &script);
+    std::fs::set_permissions(scene.path("bin/git"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", scene.path("bin").display(), std::env::var("PATH").unwrap());
+    for args in [&["install"][..], &["outdated"]] {
+        scene.forget_cache();
+        if args == ["install"] {
+            scene.forget_skills();
+        }
+        let told = scene.told(&scene.command(args).env("PATH", &path).output().unwrap());
+        assert!(told.starts_with("exit 0\n"), "{told}");
+        let counts = std::fs::read_to_string(&log).unwrap();
+        let counts: Vec<usize> = counts.lines().map(|line| line.trim().parse().unwrap()).collect();
+        assert_eq!(counts.len(), 6, "each source is fetched once: {counts:?}");
+        assert!(counts.iter().all(|count| *count <= 3), "{counts:?}");
+        std::fs::remove_file(&log).unwrap();
+        let order: Vec<usize> =
+            names.iter().filter_map(|name| told.find(&format!("restored {name}"))).collect();
+        assert!(order.is_sorted(), "{told}");
+    }
+}
