@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use prowess_catalog::skill::MANIFEST;
+use prowess_catalog::skill::{Location, MANIFEST, MAX_MANIFEST};
+use prowess_catalog::{Skill, SkillName};
 
 use crate::difference::{SkillDifference, describe_difference};
 use crate::hidden_text::HiddenText;
@@ -11,13 +12,17 @@ use crate::merge::{Conflict, Version, merge};
 use crate::place::{Installed, Report, Transaction};
 use crate::snapshot::fetch::FetchOptions;
 use crate::store::Stored;
-use crate::tree::TreeError;
+use crate::tree::{ReadFiles as _, TreeError};
 
 use super::add::OnDisk;
 use super::locks::Facts;
 use super::look::{digest_of, hash, new_hidden_text, stage};
 use super::restore::{FetchedSources, by_source};
 use super::{InstallError, Installer};
+
+/// What is said about a lock that names another commit than that of its files.
+const MISMATCH: &str =
+    "the lock does not match its commit, which has other files: the skill may come from elsewhere";
 
 /// What the source of an installed skill has now.
 #[derive(Clone, Debug)]
@@ -170,6 +175,14 @@ impl Installer {
         if !stored.tree.files.contains_key(MANIFEST) {
             return Ok(Upstream::Gone { reason: "the source has no SKILL.md there any more".to_owned() });
         }
+        if let Some(name) = name_of(&stored, &locked.skill_path).filter(|name| *name != locked.name) {
+            let reason = format!("the skill is called {name} now; `prowess add` installs it under that name");
+            return Ok(Upstream::Gone { reason });
+        }
+        // A commit never has other files.
+        if commit.is_some() && commit == locked.commit && stored.tree != locked.tree {
+            return Ok(Upstream::Gone { reason: MISMATCH.to_owned() });
+        }
         let computed_hash = hash(fetched, directory, &stored)?;
         let site_digest = fetched.site.as_ref().and_then(|site| digest_of(site, directory));
         // `skills` also counts files that neither tool installs. If those changed, its lock does too.
@@ -299,6 +312,13 @@ impl Installer {
         let stored = self.store.stage_merged(&merged, &local_files, &new_files)?;
         Ok((stored, LocalEdits::Kept(merged.kept_local)))
     }
+}
+
+/// The name that the manifest of a skill gives it. `path` is that of the manifest in its source.
+fn name_of(stored: &Stored, path: &str) -> Option<SkillName> {
+    let bytes = stored.open().and_then(|files| files.read_file(MANIFEST, MAX_MANIFEST)).ok()?;
+    let skill = Skill::parse(&bytes, &Location::new(format!("/{path}"))).skill?;
+    Some(skill.name)
 }
 
 fn difference(old: &Stored, new: &Stored) -> Result<SkillDifference, TreeError> {

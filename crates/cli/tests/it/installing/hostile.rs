@@ -1042,3 +1042,30 @@ fn case_129_a_lock_with_many_sources_keeps_few_of_them() {
         assert!(order.is_sorted(), "{told}");
     }
 }
+
+#[test]
+fn case_133_a_lock_with_the_commit_of_other_files_is_not_up_to_date() {
+    let scene = Scene::new();
+    let repository = scene.repository("r", &[("tide/SKILL.md", &manifest("tide", "Honest."))]);
+    let evil = scene.repository("evil", &[("tide/SKILL.md", &manifest("tide", "EVIL"))]);
+    scene.succeed(&["add", &evil.url(), "--yes"]);
+    let (honest, commit) = (repository.git(&["rev-parse", "HEAD"]), evil.git(&["rev-parse", "HEAD"]));
+    let lock = scene.text("prowess-lock.json");
+    let lock = lock.replace(&evil.url(), &repository.url()).replace(&commit, &honest);
+    std::fs::write(scene.here("prowess-lock.json"), lock).unwrap();
+    for args in [&["outdated", "--allow-private"][..], &["update", "--yes", "--allow-private"]] {
+        let told = scene.fail(args, "the lock does not match its commit");
+        assert!(!told.contains("updated tide"), "{told}");
+    }
+}
+
+#[test]
+fn case_133_a_skill_with_another_name_is_no_update() {
+    let (scene, repository) = installed();
+    repository.commit(&[("skills/tide/SKILL.md", &manifest("commit", "High at noon."))]);
+    let before = scene.state();
+    for args in [&["outdated"][..], &["update", "--yes"]] {
+        scene.fail(args, "the skill is called commit now");
+        assert_eq!(scene.state(), before);
+    }
+}
