@@ -787,6 +787,8 @@ fn case_132_a_lock_of_a_stranger_reaches_no_private_source() {
 fn case_133_a_link_in_the_place_of_an_unfinished_lock_changes_no_other_file() {
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+
     let (scene, repository) = installed();
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
     let set = |path: &Path, mode: u32| {
@@ -807,10 +809,12 @@ fn case_133_a_link_in_the_place_of_an_unfinished_lock_changes_no_other_file() {
     let is_done = AtomicBool::new(false);
     let swap = || {
         let (link, unfinished) = (scene.path("link"), scene.here(".prowess-lock.json.prowess-unfinished"));
+        let exchange = || renameat_with(CWD, &link, CWD, &unfinished, RenameFlags::EXCHANGE);
+        symlink(&victim, &link).unwrap();
         while !is_done.load(Ordering::Relaxed) {
-            let _ = symlink(&victim, &link);
-            if unfinished.symlink_metadata().is_ok() {
-                let _ = std::fs::rename(&link, &unfinished);
+            if exchange().is_ok() {
+                let _ = std::fs::remove_file(&link);
+                let _ = symlink(&victim, &link);
             }
         }
     };
