@@ -24,6 +24,7 @@ mod run_tools;
 mod sandbox_level;
 mod screen;
 mod servers;
+mod serving;
 mod shell;
 mod signals;
 mod skills;
@@ -80,15 +81,18 @@ fn main() -> ExitCode {
         // A check whose output nobody read to the end is not a success.
         Err(error) if is_broken_pipe(&error) => ExitCode::from(u8::from(is_check)),
         Err(error) => {
-            // If the error stream is closed, nothing can be done.
-            let _ = writeln!(
-                anstream::stderr(),
-                "prowess: {}",
-                prowess_catalog::untrusted::one_line(&with_causes(&error))
-            );
+            tell_error(&error);
             ExitCode::from(misuse)
         }
     }
+}
+
+/// Prints an error with its causes on the error stream, and returns what it says.
+pub(crate) fn tell_error(error: &anyhow::Error) -> String {
+    let told = prowess_catalog::untrusted::one_line(&with_causes(error)).into_owned();
+    // If the error stream is closed, nothing can be done.
+    let _ = writeln!(anstream::stderr(), "prowess: {told}");
+    told
 }
 
 /// The error with its causes. Many errors end with the text of their cause, which is not said twice.
@@ -147,13 +151,22 @@ fn given_commands() -> Vec<String> {
 
 /// Starts the log on the error stream, and the export of spans to a collector.
 fn init_log(verbose: u8, terminal: &Terminal, exporter: Option<&Exporter>) {
+    init_log_from(LevelFilter::OFF, verbose, terminal, exporter);
+}
+
+/// The same for a server, which always says what went wrong.
+fn init_server_log(verbose: u8, terminal: &Terminal, exporter: Option<&Exporter>) {
+    init_log_from(LevelFilter::WARN, verbose, terminal, exporter);
+}
+
+fn init_log_from(least: LevelFilter, verbose: u8, terminal: &Terminal, exporter: Option<&Exporter>) {
     let level = match verbose {
-        0 => LevelFilter::OFF,
+        0 => least,
         1 => LevelFilter::INFO,
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
-    if verbose == 0 && exporter.is_none() {
+    if level == LevelFilter::OFF && exporter.is_none() {
         return;
     }
     let log = tracing_subscriber::fmt::layer()

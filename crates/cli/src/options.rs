@@ -7,8 +7,8 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     add, artifacts, chat, check, completions, config, demo, doctor, info, install, list, man, mcp, new,
-    outdated, package, prompt, publish, remove, run, search, servers, session, threads, trust, uninstall,
-    update, verify,
+    outdated, package, prompt, publish, remove, run, search, serve, servers, session, threads, trust,
+    uninstall, update, verify,
 };
 use crate::config::{Flag, NO_KIT};
 
@@ -79,6 +79,8 @@ pub(crate) enum Command {
     Session(Box<session::Options>),
     /// Serve your skills to MCP clients, on standard input and output or over HTTP
     Mcp(Box<mcp::Options>),
+    /// Serve an agent over HTTP, with a page, for several users
+    Serve(Box<serve::Options>),
     /// Show the skills and tools of other MCP servers
     Servers(servers::Options),
     /// Run a skill's command in a sandbox

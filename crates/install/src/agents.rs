@@ -66,6 +66,18 @@ impl Agent {
         self.project_directory == UNIVERSAL_DIRECTORY
     }
 
+    /// Whether projects use a directory of this name for skills of their own, such as `skills`. Others begin with a dot.
+    ///
+    /// ```
+    /// use prowess_install::agents::Agent;
+    ///
+    /// assert!(Agent::find("openclaw").unwrap().has_common_directory());
+    /// assert!(!Agent::find("claude-code").unwrap().has_common_directory());
+    /// ```
+    pub fn has_common_directory(&self) -> bool {
+        !self.project_directory.starts_with('.')
+    }
+
     /// Whether its project directory is created even if the project has no directory of this agent.
     pub fn is_created_by_default(&self) -> bool {
         self.id == "claude-code"

@@ -8,17 +8,15 @@ use serde::Serialize;
 use similar::{DiffableStr as _, TextDiff};
 
 use crate::merge::{Effort, MAX_MERGE_BYTES, MAX_MERGE_LINES, Version};
+use crate::script::is_script;
 use crate::tree::{TreeError, TreeFile};
 
 /// The most bytes of all text differences together.
 pub const MAX_TEXT_BYTES: usize = 256 * 1024;
 /// The unchanged lines around each change.
 const CONTEXT_LINES: usize = 3;
-/// The file types that are scripts even if nobody may execute them.
-const SCRIPT_TYPES: [&str; 17] = [
-    "bash", "bat", "cjs", "cmd", "js", "mjs", "php", "pl", "ps1", "psm1", "py", "rb", "sh", "ts", "zsh",
-    "fish", "lua",
-];
+/// How many differences may be too long before the rest is not compared. Comparing takes time.
+const MAX_TOO_LONG: usize = 16;
 
 /// What changes between two versions of a skill. The texts come from the skill: escape them before you show them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -46,6 +44,8 @@ pub struct FileDifference {
     pub old: Option<FileFacts>,
     /// The file after. `None` if it is removed.
     pub new: Option<FileFacts>,
+    /// Whether it is a script before or after. See [`is_script`].
+    pub is_script: bool,
     /// How its text differs.
     pub text: TextDifference,
 }
@@ -77,7 +77,8 @@ pub enum TextDifference {
     Lines(String),
     /// It is not text, or too large to compare.
     Binary,
-    /// The differences of the files before it take all the room, or comparing them all takes too long.
+    /// Its differences are too long for the room that is left, or comparing it takes longer than is left. The manifest comes first,
+    /// then scripts, then other files; of these, small files come first.
     NoRoom,
 }
 
@@ -101,22 +102,30 @@ pub struct FieldDifference {
 pub fn describe_difference(old: Version<'_>, new: Version<'_>) -> Result<SkillDifference, TreeError> {
     let mut described = SkillDifference::default();
     let difference = old.tree.difference(new.tree);
-    let (mut room, mut effort) = (MAX_TEXT_BYTES, Effort::default());
-    let mut paths: Vec<&String> =
-        difference.added.iter().chain(&difference.removed).chain(&difference.changed).collect();
-    // The manifest first: it must not lose its room to other files.
-    paths.sort_unstable_by_key(|path| (*path != MANIFEST, *path));
-    for path in paths {
-        let [before, after] = [old, new].map(|version| version.tree.files.get(path));
-        let text = text_difference(path, old, new, &mut room, &mut effort)?;
-        if let Some(after) = after
-            && before.is_none_or(|before| after.is_executable && !before.is_executable)
-            && is_script(path, after, new)?
-        {
+    for path in difference.added.iter().chain(&difference.removed).chain(&difference.changed) {
+        let [(before, was_script), (after, is_script)] = [facts(path, old)?, facts(path, new)?];
+        let is_new =
+            |after: FileFacts| before.is_none_or(|before| after.is_executable && !before.is_executable);
+        if is_script && after.is_some_and(is_new) {
             described.new_scripts.push(path.clone());
         }
-        let (before, after) = (before.map(FileFacts::from), after.map(FileFacts::from));
-        described.files.push(FileDifference { path: path.clone(), old: before, new: after, text });
+        described.files.push(FileDifference {
+            path: path.clone(),
+            old: before,
+            new: after,
+            is_script: was_script || is_script,
+            text: TextDifference::NoRoom,
+        });
+    }
+    // The manifest and scripts must not lose their room to other files, nor a small file to a large one.
+    described.files.sort_by_key(|file| {
+        let size =
+            [file.old, file.new].iter().flatten().fold(0u64, |sum, facts| sum.saturating_add(facts.size));
+        (file.path != MANIFEST, !file.is_script, size)
+    });
+    let (mut room, mut effort) = (Room { bytes: MAX_TEXT_BYTES, too_long: 0 }, Effort::default());
+    for file in &mut described.files {
+        file.text = text_difference(&file.path, old, new, &mut room, &mut effort)?;
     }
     described.files.sort_by(|a, b| a.path.cmp(&b.path));
     described.new_scripts.sort_unstable();
@@ -126,11 +135,24 @@ pub fn describe_difference(old: Version<'_>, new: Version<'_>) -> Result<SkillDi
     Ok(described)
 }
 
+/// What is known of a file of a version, and whether it is a script.
+fn facts(path: &str, version: Version<'_>) -> Result<(Option<FileFacts>, bool), TreeError> {
+    let Some(file) = version.tree.files.get(path) else { return Ok((None, false)) };
+    Ok((Some(FileFacts::from(file)), is_script(path, file, version.files)?))
+}
+
+/// The room for text differences.
+struct Room {
+    bytes: usize,
+    /// How many differences were too long for it.
+    too_long: usize,
+}
+
 fn text_difference(
     path: &str,
     old: Version<'_>,
     new: Version<'_>,
-    room: &mut usize,
+    room: &mut Room,
     effort: &mut Effort,
 ) -> Result<TextDifference, TreeError> {
     let [before, after] = [old, new].map(|version| version.tree.files.get(path));
@@ -142,16 +164,19 @@ fn text_difference(
     let (Some(before), Some(after)) = (text_of(path, old)?, text_of(path, new)?) else {
         return Ok(TextDifference::Binary);
     };
-    if *room == 0 || !effort.spend(&before.tokenize_lines(), &after.tokenize_lines()) {
+    if room.bytes == 0
+        || room.too_long >= MAX_TOO_LONG
+        || !effort.spend(&before.tokenize_lines(), &after.tokenize_lines())
+    {
         return Ok(TextDifference::NoRoom);
     }
     let difference = TextDiff::from_lines(&before, &after);
     let text = difference.unified_diff().context_radius(CONTEXT_LINES).to_string();
-    if text.len() > *room {
-        *room = 0;
+    if text.len() > room.bytes {
+        room.too_long += 1;
         return Ok(TextDifference::NoRoom);
     }
-    *room -= text.len();
+    room.bytes -= text.len();
     Ok(TextDifference::Lines(text))
 }
 
@@ -164,22 +189,6 @@ fn text_of(path: &str, version: Version<'_>) -> Result<Option<String>, TreeError
     let text = String::from_utf8(version.files.read_file(path, MAX_MERGE_BYTES)?).ok();
     // A lone carriage return ends a line for the comparison too.
     Ok(text.filter(|text| !text.contains('\0') && text.tokenize_lines().len() <= MAX_MERGE_LINES))
-}
-
-/// Whether a file is made to be run: by its mode, its type, its directory or its first line.
-fn is_script(path: &str, file: &TreeFile, version: Version<'_>) -> Result<bool, TreeError> {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let has_type = name
-        .rsplit_once('.')
-        .is_some_and(|(_, kind)| SCRIPT_TYPES.iter().any(|script| kind.eq_ignore_ascii_case(script)));
-    if file.is_executable || has_type || path.starts_with("scripts/") {
-        return Ok(true);
-    }
-    // A file with no type may name its program in the first line.
-    if file.size < 2 || file.size > MAX_MERGE_BYTES {
-        return Ok(false);
-    }
-    Ok(version.files.read_file(path, MAX_MERGE_BYTES)?.starts_with(b"#!"))
 }
 
 /// The fields of a manifest by name. `None` if it cannot be read.
@@ -313,6 +322,29 @@ mod tests {
         let (old, new) = (returns("\r"), returns("a\r"));
         let described = describe(&[("f", old.as_bytes())], &[("f", new.as_bytes())]);
         assert_eq!(described.files[0].text, TextDifference::Binary);
+    }
+
+    #[test]
+    fn a_large_file_hides_no_change_of_a_script() {
+        let large = "a line\n".repeat(9_000);
+        let larger = [large.as_str(), "x".repeat(300_000).as_str()].concat();
+        let old: &[(&str, &[u8])] = &[("bin/run", b"#!/bin/sh\n"), ("z.md", b"One.\n")];
+        let mut new: Vec<(&str, &[u8])> = vec![
+            ("aaa.md", larger.as_bytes()),
+            ("bin/run", b"#!/bin/sh\nsend\n"),
+            ("scripts/a.sh", larger.as_bytes()),
+            ("z.md", b"Two.\n"),
+        ];
+        new.extend(["b", "c", "d", "e"].map(|path| (path, large.as_bytes())));
+        let described = describe(old, &new);
+        let file = |path: &str| described.files.iter().find(|file| file.path == path).unwrap();
+        for (path, is_script) in [("bin/run", true), ("z.md", false), ("b", false)] {
+            assert!(matches!(file(path).text, TextDifference::Lines(_)), "{path}");
+            assert_eq!(file(path).is_script, is_script, "{path}");
+        }
+        for path in ["aaa.md", "scripts/a.sh", "e"] {
+            assert_eq!(file(path).text, TextDifference::NoRoom, "{path}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod lock;
 pub mod merge;
 pub mod place;
 pub mod publish;
+pub mod script;
 pub mod snapshot;
 pub mod source;
 pub mod store;

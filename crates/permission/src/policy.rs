@@ -1,7 +1,9 @@
 //! The policy: rules from several sources, and what they decide.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::real_path::real_path;
 use crate::rule::Subject;
 use crate::{Decision, Kind, Question, RealPath, Rule, RuleSource};
 
@@ -25,6 +27,8 @@ use crate::{Decision, Kind, Question, RealPath, Rule, RuleSource};
 #[derive(Clone, Debug)]
 pub struct Policy {
     by_source: [Arc<[Rule]>; RuleSource::ALL.len()],
+    /// The real paths of the places to which it is confined.
+    confined: Option<Arc<[String]>>,
 }
 
 impl Policy {
@@ -37,7 +41,7 @@ impl Policy {
     /// No rules: prowess asks about everything.
     #[must_use]
     pub fn empty() -> Self {
-        Self { by_source: std::array::from_fn(|_| Arc::from([])) }
+        Self { by_source: std::array::from_fn(|_| Arc::from([])), confined: None }
     }
 
     /// Adds `rules` after the rules that `source` already has.
@@ -48,6 +52,40 @@ impl Policy {
         self
     }
 
+    /// Denies every file outside of these places, whatever the rules say. The rules decide about files inside. A server uses
+    /// this, so that its users reach none of its own files.
+    ///
+    /// ```
+    /// use std::path::Path;
+    /// use prowess_permission::{Decision, Kind, Policy, Question, RealPath, Rule, RuleSource};
+    ///
+    /// let policy = Policy::new()
+    ///     .rules(RuleSource::User, [Rule::new("read", "*", Decision::Allow)])
+    ///     .confined(["/srv/threads/1".into()]);
+    /// let decision = |path: &str| {
+    ///     let file = RealPath::known(Path::new(path), Path::new(path), false);
+    ///     policy.evaluate(&Question::about_file(Kind::READ, file)).decision
+    /// };
+    /// assert_eq!(decision("/srv/threads/1/plan.md"), Decision::Allow);
+    /// assert_eq!(decision("/srv/threads/12/plan.md"), Decision::Deny);
+    /// ```
+    #[must_use]
+    pub fn confined(mut self, places: impl IntoIterator<Item = PathBuf>) -> Self {
+        let places = places.into_iter().map(|place| real_path(&place).to_string_lossy().into_owned());
+        self.confined = Some(places.collect());
+        self
+    }
+
+    /// Whether the policy is confined to places that do not have this file.
+    fn is_outside(&self, question: &Question) -> bool {
+        let (Some(places), Some(file)) = (&self.confined, &question.file) else { return false };
+        let is_in = |place: &String| {
+            let rest = file.real().strip_prefix(place.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        question.kind.has_path_subjects() && !places.iter().any(is_in)
+    }
+
     /// Replaces the rules of `source`.
     pub fn set(&mut self, source: RuleSource, rules: Vec<Rule>) {
         self.by_source[source.index()] = rules.into();
@@ -56,7 +94,8 @@ impl Policy {
     /// Whether both hold the same rules, and nobody has replaced any of them.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
-        self.by_source.iter().zip(&other.by_source).all(|(ours, theirs)| Arc::ptr_eq(ours, theirs))
+        self.confined == other.confined
+            && self.by_source.iter().zip(&other.by_source).all(|(ours, theirs)| Arc::ptr_eq(ours, theirs))
     }
 
     /// The rules of `source`, in order.
@@ -76,7 +115,7 @@ impl Policy {
     /// ```
     pub fn denies_anything(&self) -> bool {
         let mut rules = RuleSource::ALL.into_iter().flat_map(|source| self.rules_of(source));
-        rules.any(|rule| rule.decision == Decision::Deny)
+        self.confined.is_some() || rules.any(|rule| rule.decision == Decision::Deny)
     }
 
     /// What the rules decide about one subject.
@@ -90,6 +129,10 @@ impl Policy {
     /// also apply.
     #[must_use]
     pub fn evaluate(&self, question: &Question) -> Verdict {
+        if self.is_outside(question) {
+            let name = question.file.as_ref().map_or("", RealPath::name);
+            return Verdict { decision: Decision::Deny, subject: name.to_owned(), rule: None };
+        }
         let strictest = question
             .subjects
             .iter()

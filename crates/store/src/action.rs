@@ -31,3 +31,35 @@ impl fmt::Display for ThreadAction<'_> {
         }
     }
 }
+
+/// An operation on the queue of turns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum QueueAction<'a> {
+    Post(&'a ThreadId),
+    Wake(&'a ThreadId),
+    Claim,
+    Keep(&'a ThreadId),
+    Read(&'a ThreadId),
+    Take(&'a ThreadId),
+    Finish(&'a ThreadId),
+    GiveBack(&'a ThreadId),
+    State(&'a ThreadId),
+    Forget(&'a ThreadId),
+}
+
+impl fmt::Display for QueueAction<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Post(thread) => write!(f, "could not post to the thread `{thread}`"),
+            Self::Wake(thread) => write!(f, "could not queue the thread `{thread}`"),
+            Self::Claim => f.write_str("could not claim a thread"),
+            Self::Keep(thread) => write!(f, "could not keep the claim of the thread `{thread}`"),
+            Self::Read(thread) => write!(f, "could not read the inbox of the thread `{thread}`"),
+            Self::Take(thread) => write!(f, "could not take a post to the thread `{thread}`"),
+            Self::Finish(thread) => write!(f, "could not end the work on the thread `{thread}`"),
+            Self::GiveBack(thread) => write!(f, "could not give back the thread `{thread}`"),
+            Self::State(thread) => write!(f, "could not look up the thread `{thread}` in the queue"),
+            Self::Forget(thread) => write!(f, "could not forget the posts to the thread `{thread}`"),
+        }
+    }
+}

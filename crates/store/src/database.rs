@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use prowess_agent::ThreadStore;
+use prowess_agent::queue::TurnQueue;
 use prowess_agent::thread::ThreadError;
 
 use crate::error::DatabaseError;
 #[cfg(feature = "postgres")]
 use crate::postgres::PostgresStore;
 use crate::retention::Retention;
+use crate::rows::{Done, Row, Statement};
 use crate::sqlite::SqliteStore;
 
 /// A SQLite or PostgreSQL database, chosen by name.
@@ -66,6 +68,27 @@ impl Database {
         }
     }
 
+    /// The queue of turns, for servers.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use prowess_agent::queue::Post;
+    /// use prowess_agent::{Message, ThreadId};
+    /// use prowess_store::{Database, SqliteStore};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = Database::from(SqliteStore::in_memory()?).queue();
+    /// queue.post(&ThreadId::new(), &Post::Say { message: Message::user("Hi.") }).await?;
+    /// let claim = queue.claim("worker 1", Duration::from_secs(30)).await?.expect("a queued thread");
+    /// assert_eq!(queue.inbox(&claim).await?.entries.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn queue(&self) -> Arc<dyn TurnQueue> {
+        Arc::new(self.clone())
+    }
+
     /// The store of approvals.
     #[cfg(feature = "approvals")]
     pub fn approvals(&self) -> Arc<dyn prowess_permission::ApprovalStore> {
@@ -84,6 +107,24 @@ impl Database {
             #[cfg(feature = "postgres")]
             Self::Postgres(store) => Arc::new(store.clone()),
         }
+    }
+
+    /// Users and their access tokens.
+    #[cfg(feature = "serve")]
+    pub fn accounts(&self) -> crate::serve::Accounts {
+        crate::serve::Accounts::new(self.clone())
+    }
+
+    /// Whose each thread is, and what lists of threads show.
+    #[cfg(feature = "serve")]
+    pub fn owned_threads(&self) -> crate::serve::OwnedThreads {
+        crate::serve::OwnedThreads::new(self.clone())
+    }
+
+    /// The audit log.
+    #[cfg(feature = "serve")]
+    pub fn audit(&self) -> crate::serve::Audit {
+        crate::serve::Audit::new(self.clone())
     }
 
     /// Closes this handle; see [`SqliteStore::close`].
@@ -110,6 +151,39 @@ impl Database {
             #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.prune(retention).await,
         }
+    }
+}
+
+impl Database {
+    /// Runs a statement that changes nothing.
+    pub(crate) async fn query(&self, statement: Statement) -> Result<Vec<Row>, DatabaseError> {
+        match self {
+            Self::Sqlite(store) => store.query(statement).await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.query(statement).await,
+        }
+    }
+
+    /// Runs statements in a transaction, and returns when it is on the disk.
+    pub(crate) async fn transact(&self, statements: Vec<Statement>) -> Result<Done, DatabaseError> {
+        match self {
+            Self::Sqlite(store) => store.transact(statements).await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.transact(statements).await,
+        }
+    }
+}
+
+impl From<SqliteStore> for Database {
+    fn from(store: SqliteStore) -> Self {
+        Self::Sqlite(store)
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl From<PostgresStore> for Database {
+    fn from(store: PostgresStore) -> Self {
+        Self::Postgres(store)
     }
 }
 

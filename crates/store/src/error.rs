@@ -3,9 +3,10 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use prowess_agent::queue::QueueError;
 use prowess_agent::thread::ThreadError;
 
-use crate::action::ThreadAction;
+use crate::action::{QueueAction, ThreadAction};
 
 /// The error of a database or its driver.
 pub(crate) type Cause = Arc<dyn Error + Send + Sync>;
@@ -153,5 +154,10 @@ impl DatabaseError {
     /// The thread error for a failed action.
     pub(crate) fn during(self, action: ThreadAction<'_>) -> ThreadError {
         ThreadError::Store { action: action.to_string(), source: Box::new(self) }
+    }
+
+    /// The queue error for a failed action.
+    pub(crate) fn in_queue(self, action: QueueAction<'_>) -> QueueError {
+        QueueError::Store { action: action.to_string(), source: Box::new(self) }
     }
 }

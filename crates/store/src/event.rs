@@ -1,10 +1,12 @@
 //! Events as rows, with checksums that reveal damage.
 
+use std::error::Error;
 use std::time::{Duration, SystemTime};
 
 use prowess_agent::thread::{StoredEvent, ThreadError};
 use prowess_agent::thread_state::EVENT_VERSION;
 use prowess_agent::{Event, ThreadId};
+use serde::Serialize;
 
 use crate::error::DatabaseError;
 
@@ -23,7 +25,7 @@ pub(crate) struct EventRow {
 pub(crate) type LogRow = (i64, Option<EventRow>);
 
 /// How deep the JSON of an event can be nested. Deeper JSON could not be read again.
-const MAX_DEPTH: usize = 127;
+pub(crate) const MAX_DEPTH: usize = 127;
 
 /// The JSON of events.
 pub(crate) fn bodies(events: &[Event]) -> Result<Vec<Vec<u8>>, ThreadError> {
@@ -31,16 +33,21 @@ pub(crate) fn bodies(events: &[Event]) -> Result<Vec<Vec<u8>>, ThreadError> {
         let action = "could not write an event as JSON".to_owned();
         ThreadError::Store { action, source }
     };
-    let body = |event| {
-        let body = serde_json::to_vec(event).map_err(|error| refused(error.into()))?;
-        match depth(&body) {
-            ..=MAX_DEPTH => Ok(body),
-            depth => {
-                Err(refused(format!("it is nested {depth} levels deep; the limit is {MAX_DEPTH}").into()))
-            }
+    events.iter().map(|event| json(event, MAX_DEPTH).map_err(refused)).collect()
+}
+
+/// The JSON of a value, unless it is nested too deep.
+pub(crate) fn json(
+    value: &impl Serialize,
+    max_depth: usize,
+) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
+    let body = serde_json::to_vec(value)?;
+    match depth(&body) {
+        depth if depth > max_depth => {
+            Err(format!("it is nested {depth} levels deep; the limit is {max_depth}").into())
         }
-    };
-    events.iter().map(body).collect()
+        _ => Ok(body),
+    }
 }
 
 /// How deep JSON is nested.

@@ -1,4 +1,4 @@
-//! Stores threads, approvals and the index of artifacts in SQLite or PostgreSQL.
+//! Stores threads, approvals, the index of artifacts and the queue of turns in SQLite or PostgreSQL.
 //!
 //! ```
 //! use std::time::Duration;
@@ -33,7 +33,11 @@
 //!
 //! Both stores implement traits of other crates, with the same SQL and the same test suites:
 //! [`ThreadStore`](prowess_agent::ThreadStore), `ApprovalStore` of `prowess-permission` (feature `approvals`), and
-//! `ArtifactIndex` of `prowess-workspace` (feature `artifacts`).
+//! `ArtifactIndex` of `prowess-workspace` (feature `artifacts`). [`Database::queue`] returns a
+//! [`TurnQueue`](prowess_agent::queue::TurnQueue) for either database.
+//!
+//! With the feature `serve`, `prowess_store::serve` has what a server for several people keeps: users and their access
+//! tokens, whose each thread is, and the audit log.
 //!
 //! Promises:
 //!
@@ -56,7 +60,11 @@ mod list;
 mod migrations;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod queue;
 mod retention;
+mod rows;
+#[cfg(feature = "serve")]
+pub mod serve;
 mod sql;
 mod sqlite;
 

@@ -13,10 +13,14 @@ pub(crate) fn info(
     place: &str,
     (id, events, created, changed): ListRow,
 ) -> Result<ThreadInfo, DatabaseError> {
-    let id: ThreadId =
-        id.parse().map_err(|_| DatabaseError::damaged(place, format!("{id:?} is not a thread id")))?;
+    let id = thread_id(place, &id)?;
     let events = unsigned(place, events)?;
     Ok(ThreadInfo::new(id, events, time(created), time(changed)))
+}
+
+/// A stored thread id.
+pub(crate) fn thread_id(place: &str, id: &str) -> Result<ThreadId, DatabaseError> {
+    id.parse().map_err(|_| DatabaseError::damaged(place, format!("{id:?} is not a thread id")))
 }
 
 /// Why a thread with this many events could not be forked; `has` is `None` if there is no such thread.

@@ -112,6 +112,17 @@ impl Todos {
     pub fn of(states: &crate::state::States) -> &[Todo] {
         states.get::<TodoList>(NAME).map_or(&[], |list| &list.todos)
     }
+
+    /// The list that the model wrote with a stored state change. `None` if the change is about something else.
+    pub fn written(change: &StateChange) -> Option<Vec<Todo>> {
+        if change.owner != NAME {
+            return None;
+        }
+        match TodoDelta::deserialize(&change.delta) {
+            Ok(TodoDelta::Written(todos)) => Some(todos),
+            _ => None,
+        }
+    }
 }
 
 #[async_trait]

@@ -11,6 +11,14 @@ use uuid::Uuid;
 use super::{Claim, Finished, Inbox, InboxEntry, Post, Posted, QueueError, QueueState, TurnQueue};
 use crate::id::ThreadId;
 
+/// The longest claim and the longest delay, as in the databases.
+const MAX_TIME: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// When this time has passed.
+fn after(time: Duration) -> Instant {
+    Instant::now() + time.min(MAX_TIME)
+}
+
 /// A queue in memory: for tests, and for servers whose turns need not survive the process.
 #[derive(Debug, Default)]
 pub struct MemoryQueue(Mutex<BTreeMap<ThreadId, QueuedThread>>);
@@ -95,14 +103,14 @@ impl TurnQueue for MemoryQueue {
         let Some((id, work)) = waits.min_by_key(|(_, work)| work.since) else { return Ok(None) };
         let owner = format!("{worker}/{}", Uuid::now_v7().simple());
         work.attempts = work.attempts.saturating_add(1);
-        work.held = Some((owner.clone(), now + lasts));
+        work.held = Some((owner.clone(), after(lasts)));
         Ok(Some(Claim::new(id.clone(), owner, lasts, work.attempts)))
     }
 
     async fn keep(&self, claim: &Claim) -> Result<(), QueueError> {
         self.with(claim, |thread| {
             if let Some((_, until)) = thread.work.as_mut().and_then(|work| work.held.as_mut()) {
-                *until = Instant::now() + claim.lasts;
+                *until = after(claim.lasts);
             }
         })
     }
@@ -132,7 +140,7 @@ impl TurnQueue for MemoryQueue {
     async fn give_back(&self, claim: &Claim, delay: Duration) -> Result<(), QueueError> {
         self.with(claim, |thread| {
             if let Some(work) = &mut thread.work {
-                (work.held, work.since) = (None, Instant::now() + delay);
+                (work.held, work.since) = (None, after(delay));
             }
         })
     }

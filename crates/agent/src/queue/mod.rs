@@ -203,7 +203,7 @@ pub trait TurnQueue: Send + Sync + Debug {
     async fn wake(&self, thread: &ThreadId) -> Result<(), QueueError>;
 
     /// Claims the thread that has waited for longest, among those that nobody has claimed or whose claim has ended. `worker`
-    /// is the beginning of the claim's owner.
+    /// is the beginning of the claim's owner. No claim lasts longer than a day.
     ///
     /// # Errors
     ///
@@ -238,7 +238,8 @@ pub trait TurnQueue: Send + Sync + Debug {
     /// [`QueueError::ClaimLost`] if another worker has claimed the thread.
     async fn finish(&self, claim: &Claim, posted: u64) -> Result<Finished, QueueError>;
 
-    /// Ends a claim, and queues the thread behind the others: another worker may have more luck with it, after `delay`.
+    /// Ends a claim, and queues the thread behind the others: another worker may have more luck with it, after `delay`. No
+    /// delay is longer than a day.
     ///
     /// # Errors
     ///

@@ -35,6 +35,7 @@ pub async fn turn_queue_suite(queue: Arc<dyn TurnQueue>) {
     what_is_given_back_waits(&*queue).await;
     a_thread_can_be_woken_without_a_post(&*queue).await;
     what_is_forgotten_is_gone(&*queue).await;
+    the_longest_times_are_no_error(&*queue).await;
     many_posts_and_workers_lose_nothing(queue).await;
 }
 
@@ -194,6 +195,16 @@ async fn what_is_forgotten_is_gone(queue: &dyn TurnQueue) {
     assert_eq!(post(queue, &thread, &reply(1, CallReply::Approve)).await, Posted::New);
     let claim = claimed(queue, "one", LONG).await;
     settle(queue, &claim).await;
+}
+
+async fn the_longest_times_are_no_error(queue: &dyn TurnQueue) {
+    let thread = ThreadId::new();
+    post(queue, &thread, &say("a")).await;
+    let claim = claimed(queue, "one", Duration::MAX).await;
+    assert!(queue.keep(&claim).await.is_ok());
+    assert!(queue.give_back(&claim, Duration::MAX).await.is_ok());
+    none_waits(queue).await;
+    assert!(queue.forget(&thread).await.is_ok());
 }
 
 /// Each of many posts is taken exactly once, whoever posts and works at the same time.

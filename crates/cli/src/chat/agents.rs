@@ -2,22 +2,23 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use prowess_agent::cost::Price;
 use prowess_agent::middleware::{CostLimit, Hooks, SandboxedHooks, SkillModels, Skills, SubAgents};
 use prowess_agent::tool::ToolSelection;
 use prowess_agent::{Agent, AgentOptions, Model, ThreadId, ThreadStore, TurnLimits};
-use prowess_backend::VirtualPath;
+use prowess_backend::{Backend, VirtualPath};
 use prowess_catalog::Catalog;
 use prowess_mcp::client::{Patience, ServerFiles, ServerTools, Servers};
 use prowess_permission::real_path::real_path;
-use prowess_permission::{Broker, FileApprovals, Permissions};
+use prowess_permission::{ApprovalStore, Broker, FileApprovals, Permissions};
 use prowess_skills::embeddings::Embeddings;
 use prowess_skills::options::{SkillPaths, UnloadedText};
 use prowess_skills::uses::{SkillUses, UsedSkill};
 use prowess_skills::{Capabilities, Dialect, Lifetime, RunSetup, SessionOptions, SkillSession};
-use prowess_store::SqliteStore;
+use prowess_store::{Database, SqliteStore};
 use prowess_workspace::tree::{self, WORK};
 use prowess_workspace::{Artifacts, Network, Runner, Scope};
 
@@ -26,7 +27,7 @@ use super::kept_trust::KeptTrust;
 use super::memory::ChatMemory;
 use super::model::{self, ModelDefaults};
 use super::old_approvals;
-use super::open_thread::{LEASE, check_own};
+use super::open_thread::check_own;
 use super::permissions::policy;
 use super::prompt::prompt;
 use super::questions::UnseenChanges;
@@ -70,8 +71,27 @@ pub(crate) fn session_options(settings: &SkillSettings) -> SessionOptions {
     options
 }
 
+/// Where the agents work for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Surface {
+    /// In a terminal, in the directory of the person.
+    Terminal,
+    /// Behind a server. Each thread has a directory of its own, and reaches no other file of the server.
+    Server,
+}
+
+/// What the agents of a terminal and of a server get from different places.
+struct Home {
+    surface: Surface,
+    directory: PathBuf,
+    store: Arc<dyn ThreadStore>,
+    broker: Arc<Broker>,
+}
+
 /// Everything that the agents of a chat are built from.
-pub(super) struct ChatAgents {
+pub(crate) struct ChatAgents {
+    surface: Surface,
+    lease: Duration,
     pub(super) config: Config,
     /// The options of the command line, which override the configuration.
     flags: Vec<Flag>,
@@ -80,7 +100,7 @@ pub(super) struct ChatAgents {
     pub(super) model: Arc<dyn Model>,
     /// The models that skills and sub-agents can choose. A key may come from a program, so each model is made once.
     pub(super) skill_models: SkillModels,
-    pub(super) store: SqliteStore,
+    pub(super) store: Arc<dyn ThreadStore>,
     /// The working directory of the person.
     pub(super) directory: PathBuf,
     /// The state directory.
@@ -131,11 +151,78 @@ pub(crate) struct AgentSetup {
     /// The state directory.
     pub(crate) state: PathBuf,
     pub(crate) approver: Approver,
+    /// The database of threads and approvals, if it is not the one in the state directory.
+    pub(crate) database: Option<Database>,
+    /// How long a thread stays leased to a process that died.
+    pub(crate) lease: Duration,
 }
 
 impl ChatAgents {
     /// Makes the agents. Also returns notices about old approvals and about servers that cannot be used.
     pub(super) async fn new(found: AgentSetup) -> Result<(Self, Vec<String>)> {
+        let directory = std::env::current_dir().context("the working directory cannot be read")?;
+        if directory.to_str().is_none() {
+            bail!("the path of the working directory is not valid UTF-8; rename the directory");
+        }
+        let (store, approvals): (Arc<dyn ThreadStore>, Arc<dyn ApprovalStore>) = match &found.database {
+            Some(database) => (database.threads(), database.approvals()),
+            None => {
+                let path = found.state.join(crate::threads::FILE);
+                check_own(&path)?;
+                let store = SqliteStore::open(path).await.map_err(|error| anyhow!("{error}"))?;
+                (Arc::new(store), Arc::new(FileApprovals::at(found.state.join("approvals.json"))))
+            }
+        };
+        let broker = Broker::open(approvals, directory.to_string_lossy()).await?;
+        let renewed = old_approvals::renew(&broker, &directory).await;
+        let home = Home { surface: Surface::Terminal, directory, store, broker };
+        let (agents, notices) = Self::at_home(found, home).await?;
+        Ok((agents, renewed.into_iter().chain(notices).collect()))
+    }
+
+    /// Makes the agents of a server, which keeps its files in the directory of the setup. Each thread needs
+    /// [`ChatAgents::for_thread`].
+    pub(crate) async fn of_server(found: AgentSetup, database: &Database) -> Result<(Self, Vec<String>)> {
+        let broker = Broker::open(database.approvals(), "no user").await?;
+        let (directory, store) = (found.state.clone(), database.threads());
+        Self::at_home(found, Home { surface: Surface::Server, directory, store, broker }).await
+    }
+
+    /// The same agents for a thread of a server's user, in a directory of the thread.
+    pub(crate) fn for_thread(&self, broker: &Arc<Broker>, directory: PathBuf) -> Self {
+        let policy = policy(&self.config, &self.workspace_dir);
+        Self {
+            surface: self.surface,
+            lease: self.lease,
+            config: self.config.clone(),
+            flags: self.flags.clone(),
+            recent: Arc::clone(&self.recent),
+            model: Arc::clone(&self.model),
+            skill_models: self.skill_models.clone(),
+            store: Arc::clone(&self.store),
+            project: directory.clone(),
+            directory,
+            state: self.state.clone(),
+            root_args: self.root_args.clone(),
+            catalog: Arc::clone(&self.catalog),
+            sub_agents: self.sub_agents.clone(),
+            configuration: self.configuration.clone(),
+            memory: ChatMemory::default(),
+            approver: self.approver,
+            unseen: UnseenChanges::default(),
+            notice: None,
+            permissions: Permissions::new(Arc::clone(broker), NAME, policy),
+            runner: self.runner.clone(),
+            artifacts: self.artifacts.clone(),
+            workspace_dir: self.workspace_dir.clone(),
+            servers: self.servers.clone(),
+            names: self.names,
+            embeddings: self.embeddings.clone(),
+            search_notes: Arc::clone(&self.search_notes),
+        }
+    }
+
+    async fn at_home(found: AgentSetup, home: Home) -> Result<(Self, Vec<String>)> {
         let AgentSetup {
             config,
             flags,
@@ -147,19 +234,13 @@ impl ChatAgents {
             workspace_dir,
             state,
             approver,
+            database: _,
+            lease,
         } = found;
+        let Home { surface, directory, store, broker } = home;
         let model = model::configured(&config.settings)?;
-        let directory = std::env::current_dir().context("the working directory cannot be read")?;
-        if directory.to_str().is_none() {
-            bail!("the path of the working directory is not valid UTF-8; rename the directory");
-        }
-        check_own(&state.join(crate::threads::FILE))?;
-        let store =
-            SqliteStore::open(state.join(crate::threads::FILE)).await.map_err(|error| anyhow!("{error}"))?;
-        let approvals = Arc::new(FileApprovals::at(state.join("approvals.json")));
-        let broker = Broker::open(approvals, directory.to_string_lossy()).await?;
-        let mut notices = old_approvals::renew(&broker, &directory).await;
         let permissions = Permissions::new(broker, NAME, policy(&config, &workspace_dir));
+        let mut notices = Vec::new();
         let mut servers = None;
         if let Some(connected) = servers::connect(&config.settings, None, &skills.roots).await? {
             let (catalog, more) = servers::add_skills_at_start(&connected.servers, &skills.catalog).await;
@@ -179,18 +260,27 @@ impl ChatAgents {
             search_notes,
             unseen: UnseenChanges::default(),
             names: PathNames::of(runner.executor.as_deref()).await,
-            memory: ChatMemory::read(&config.settings.memory, &skills, &directory, &permissions.policy())?,
+            memory: match surface {
+                Surface::Terminal => {
+                    ChatMemory::read(&config.settings.memory, &skills, &directory, &permissions.policy())?
+                }
+                Surface::Server => ChatMemory::default(),
+            },
             sub_agents,
             model,
             skill_models: skill_model::models(&config.settings),
             store,
-            directory,
             state,
             root_args,
             configuration: skills.configuration()?,
             approver,
             notice: skills.notice(),
-            project: artifacts::project(&skills)?,
+            project: match surface {
+                Surface::Terminal => artifacts::project(&skills)?,
+                Surface::Server => directory.clone(),
+            },
+            surface,
+            lease,
             catalog: Arc::new(Mutex::new(skills.catalog)),
             permissions,
             runner,
@@ -200,6 +290,7 @@ impl ChatAgents {
             flags,
             recent,
             config,
+            directory,
         };
         notices.extend(agents.skill_notices());
         Ok((agents, notices))
@@ -221,7 +312,7 @@ impl ChatAgents {
     }
 
     /// The skills that the model sees.
-    pub(super) fn visible_skills(&self) -> ChatSkills {
+    pub(crate) fn visible_skills(&self) -> ChatSkills {
         ChatSkills::new(&self.catalog(), &self.config)
     }
 
@@ -313,7 +404,7 @@ impl ChatAgents {
     }
 
     /// The agent for a thread.
-    pub(super) fn agent(&self, thread: &ThreadId) -> Result<Agent> {
+    pub(crate) fn agent(&self, thread: &ThreadId) -> Result<Agent> {
         let settings = &self.config.settings;
         let mut limits = TurnLimits::default();
         limits.model_calls = u32::try_from(settings.limits.model_calls.0).unwrap_or(u32::MAX);
@@ -328,7 +419,7 @@ impl ChatAgents {
         summarisation.history_path_prefix =
             VirtualPath::parse(&history).map_err(|error| anyhow!("{error}"))?;
         let mut options = AgentOptions::default();
-        (options.limits, options.lease) = (limits, LEASE);
+        (options.limits, options.lease) = (limits, self.lease);
         let manner = ModelDefaults {
             effort: settings.model.effort,
             max_output: settings.model.max_output_tokens.map(|most| most.0),
@@ -343,14 +434,17 @@ impl ChatAgents {
             .files(tree.clone().files(Arc::clone(&self.catalog))?)
             .summarisation(summarisation)
             .permissions(self.file_permissions(thread))
-            .store(Arc::new(self.store.clone()) as Arc<dyn ThreadStore>)
+            .store(Arc::clone(&self.store))
             .options(options);
         if settings.skills.inherited == Inherited::Loaded {
             agent = agent.sub_agents(SubAgents::inherit_skills);
         }
         let hooks = Hooks::new(self.config.hooks()?).commands(SandboxedHooks::new(runner));
         agent = agent.hooks(hooks);
-        agent = agent.watch_changes(Arc::new(KeptTrust::new(self.approver, self.unseen.clone())));
+        // Nothing in a thread of a server is trusted, so no trust follows a change there.
+        if self.surface == Surface::Terminal {
+            agent = agent.watch_changes(Arc::new(KeptTrust::new(self.approver, self.unseen.clone())));
+        }
         let tools = |servers| ServerTools::new(Arc::clone(servers), self.permissions.clone());
         let base = SubAgentBase { agent, server_tools: self.servers.as_ref().map(tools) };
         agent = self.with_sub_agents(&base, &tree, thread)?;
@@ -364,7 +458,7 @@ impl ChatAgents {
     }
 
     /// The artifacts of a thread: its own, unless `artifacts.scope` is wider.
-    pub(super) fn artifacts_of(&self, thread: &ThreadId) -> Result<Artifacts> {
+    pub(crate) fn artifacts_of(&self, thread: &ThreadId) -> Result<Artifacts> {
         let scope = self.config.settings.artifacts.scope;
         let scope = artifacts::configured(scope, Scope::thread(thread.as_str())?, &self.project)?;
         Ok(self.artifacts.in_scope(scope))
@@ -374,7 +468,11 @@ impl ChatAgents {
         let settings = self.config.settings.skills.clone();
         let (catalog, tree) = (Arc::clone(&self.catalog), tree.clone());
         let hosts: Vec<_> = self.config.settings.sandbox.host_rules().collect();
-        let writable = self.config.settings.run.writable_paths();
+        let writable = match self.surface {
+            Surface::Terminal => self.config.settings.run.writable_paths(),
+            // The paths are those of the person who started the server.
+            Surface::Server => Default::default(),
+        };
         let (servers, embeddings) = (self.servers.clone(), self.embeddings.clone());
         let overview_tokens = settings.overview_tokens(self.model.limits().context);
         let recent = Arc::clone(&self.recent);
@@ -409,6 +507,54 @@ impl ChatAgents {
         self.skill_models = skill_model::models(&self.config.settings);
     }
 
+    /// Where agents work.
+    pub(super) fn surface(&self) -> Surface {
+        self.surface
+    }
+
+    /// The configuration.
+    pub(crate) fn settings(&self) -> &crate::config::Settings {
+        &self.config.settings
+    }
+
+    /// The configuration with its rules.
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The model.
+    pub(crate) fn model(&self) -> &Arc<dyn Model> {
+        &self.model
+    }
+
+    /// The rules.
+    pub(crate) fn rules(&self) -> prowess_permission::Policy {
+        policy(&self.config, &self.workspace_dir)
+    }
+
+    /// The current catalog, which all threads share.
+    pub(crate) fn shared_catalog(&self) -> &Arc<Mutex<Catalog>> {
+        &self.catalog
+    }
+
+    /// The directories of the workspaces.
+    pub(crate) fn workspaces(&self) -> &prowess_workspace::Workspaces {
+        &self.runner.workspaces
+    }
+
+    /// The files that the model of a thread sees, and the real paths of its places with their names.
+    pub(crate) fn files_of(&self, thread: &ThreadId) -> Result<(Arc<dyn Backend>, Vec<(PathBuf, String)>)> {
+        let tree = self.chat_tree(thread, self.runner.clone());
+        let mut places = vec![
+            (tree.project.clone(), tree::PROJECT.to_owned()),
+            (self.workspace_of(thread), WORK.to_owned()),
+            (real_path(&self.workspace_of(thread)), WORK.to_owned()),
+        ];
+        let thread_files = THREAD_FILES.map(|name| (tree.thread_files.join(name), format!("{WORK}/{name}")));
+        places.extend(thread_files);
+        Ok((tree.tree_files(Arc::clone(&self.catalog))?, places))
+    }
+
     /// Where the paths that the model of a thread sees really are.
     fn chat_tree(&self, thread: &ThreadId, runner: Runner) -> ChatTree {
         let (project, thread_files) = (real_path(&self.directory), self.thread_files(thread));
@@ -436,7 +582,7 @@ impl ChatAgents {
     }
 
     /// The directory of files stored with a thread.
-    pub(super) fn thread_files(&self, thread: &ThreadId) -> PathBuf {
+    pub(crate) fn thread_files(&self, thread: &ThreadId) -> PathBuf {
         crate::threads::files(&self.state, thread)
     }
 }

@@ -26,6 +26,7 @@ const PROJECT: &str = "notes for this project";
 const PART: &str = "notes for this part of the project";
 
 /// The memory files of a chat, in the order in which the model reads them.
+#[derive(Default)]
 pub(super) struct ChatMemory {
     files: Vec<ChatMemoryFile>,
 }

@@ -43,12 +43,12 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use prowess_agent::TurnOutcome;
 
-pub(crate) use self::agents::AgentSetup;
-use self::agents::ChatAgents;
 pub(crate) use self::agents::session_options;
+pub(crate) use self::agents::{AgentSetup, ChatAgents};
 use self::conversation::Conversation;
 use self::events::ChatEvent;
 use self::input::{Entered, Input};
+pub(crate) use self::open_thread::LEASE;
 use self::slash_commands::{
     Command, Line, Next, execute, new_thread_id, show_opened, thread_event, with_known_arguments,
 };
@@ -93,7 +93,7 @@ pub(crate) async fn run(start: Start) -> Result<End> {
     restore_terminal::on_signals(&history, &unsent)?;
     let (agents, notices) = ChatAgents::new(setup).await?;
     let id = match &resume {
-        Some(wanted) => crate::threads::find(&agents.store, &agents.directory, wanted).await?,
+        Some(wanted) => crate::threads::find(&*agents.store, &agents.directory, wanted).await?,
         None => new_thread_id(&agents).await?,
     };
     // From here on the keyboard belongs to the chat.

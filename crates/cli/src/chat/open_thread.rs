@@ -13,7 +13,7 @@ use super::thread_artifacts;
 use crate::terminal::printable;
 
 /// How long a thread stays leased to a process that died.
-pub(super) const LEASE: Duration = Duration::from_secs(6);
+pub(crate) const LEASE: Duration = Duration::from_secs(6);
 /// How long to wait for a thread that another process uses.
 const PATIENCE: Duration = Duration::from_secs(8);
 

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use prowess_agent::ThreadId;
+use prowess_catalog::Storage;
 use prowess_permission::real_path::real_path;
 use prowess_permission::{Decision, Kind, Pattern, Permissions, Policy, Rule, RuleSource};
 
-use super::agents::{ChatAgents, NAME};
+use super::agents::{ChatAgents, NAME, Surface};
 use super::tree::THREAD_FILES;
 use crate::config::{Config, guards};
 use crate::workspace_dir::WorkspaceDir;
@@ -41,11 +42,22 @@ impl ChatAgents {
         let policy = self.config.policy(NAME, &self.workspace_dir);
         // The working directory may be the home directory, or contain secrets.
         let rules = rules.into_iter().chain(guards(&self.workspace_dir)).chain(kept_rules(thread_files));
-        Permissions::new(
-            Arc::clone(self.permissions.broker()),
-            NAME,
-            policy.rules(RuleSource::BuiltInAgent, rules),
-        )
+        let policy = self.confined(policy.rules(RuleSource::BuiltInAgent, rules), thread_files);
+        Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy)
+    }
+
+    /// The same rules, which on a server reach only the thread's own files and those of skills.
+    fn confined(&self, policy: Policy, thread_files: &Path) -> Policy {
+        if self.surface() == Surface::Terminal {
+            return policy;
+        }
+        let thread = thread_files.file_name().map(|thread| thread.to_string_lossy().into_owned());
+        let workspace = thread.map(|thread| self.runner.workspaces.path_of(&thread));
+        let own = [Some(self.directory.clone()), workspace, Some(thread_files.to_owned())];
+        let catalog = self.catalog();
+        let roots =
+            catalog.roots().filter(|root| root.storage == Storage::Local).map(|root| root.path.clone());
+        policy.confined(own.into_iter().flatten().chain(roots))
     }
 
     /// The agent may use its own workspace, in which commands run: nothing there is a file of the person.
@@ -68,6 +80,7 @@ impl ChatAgents {
             self.memory.outside().map(|path| Rule::guard(&Kind::WRITE, Pattern::literal(&path).as_str()));
         let rules = kept.chain(outside).chain(self.workspace_rules(thread));
         let policy = policy(&self.config, &self.workspace_dir).rules(RuleSource::BuiltInAgent, rules);
+        let policy = self.confined(policy, &self.thread_files(thread));
         Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy)
     }
 }

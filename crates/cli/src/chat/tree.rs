@@ -75,8 +75,13 @@ impl ChatTree {
         }
     }
 
-    /// The files of the tree.
+    /// The files of the tree, for a middleware.
     pub(super) fn files(self, catalog: Arc<Mutex<Catalog>>) -> Result<Backends> {
+        Ok(Backends::from(self.tree_files(catalog)?))
+    }
+
+    /// The files of the tree.
+    pub(super) fn tree_files(&self, catalog: Arc<Mutex<Catalog>>) -> Result<Arc<dyn Backend>> {
         let files = TreeFiles::new(&self.tree()).project(open(&self.project)?);
         let mut files = files.map_err(|error| anyhow!("{error}"))?;
         let latest = move || catalog.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -89,7 +94,7 @@ impl ChatTree {
                 .work(name, open(&place)?, Some(&format!("/{name}")))
                 .map_err(|error| anyhow!("{error}"))?;
         }
-        Ok(Backends::from(Arc::new(files)))
+        Ok(Arc::new(files))
     }
 
     /// Adds the skills, the memory files that are not in the project, and the directories of the workspace.

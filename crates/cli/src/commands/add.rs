@@ -8,12 +8,13 @@ use prowess_install::installer::{
     AgentFiles, Candidate, Change, Installer, Listed, ListedSkill, LookOptions, Looked,
 };
 use prowess_install::source::Source;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::commands::CommandOutcome;
 use crate::confirm::{self, Confirmation};
-use crate::installing::{self, ScopeArgs};
+use crate::installing::{self, Interrupted, Problems, ScopeArgs};
 use crate::rows::folded;
+use crate::tell_error;
 use crate::terminal::{Terminal, count, printable, screen_width};
 
 const AFTER_HELP: &str = "\
@@ -74,26 +75,38 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     let skills = if options.all { star() } else { options.skills.clone() };
     let look = LookOptions { skills, full_depth: options.full_depth, internal };
     let mut outcome = CommandOutcome::Done;
-    let mut rows = Vec::new();
+    let (mut rows, mut has_installed) = (Vec::new(), false);
     for source in &sources {
         if options.list {
-            let listed = installing::list(source, &look)?;
-            let Listed { skills, refused, missing, available, notices, .. } = &listed;
-            if tell_problems(source, skills.len(), refused, missing, available, notices)? {
+            let listed = if options.json {
+                installing::list_and_look(&installer, source, &look)
+            } else {
+                installing::list(source, &look).map(|listed| (listed, None))
+            };
+            let Some((listed, looked)) = fetched(source, listed, has_installed, &mut rows)? else {
+                outcome = CommandOutcome::Findings;
+                continue;
+            };
+            if tell_problems(source, &Problems::from(&listed), &mut rows)? {
                 outcome = CommandOutcome::Findings;
             }
-            if !skills.is_empty() {
-                list(source, &listed, options, terminal)?;
+            if options.json {
+                rows.extend(listed_rows(&installer, source, &listed, looked.as_ref())?);
+            } else if !listed.skills.is_empty() {
+                table(&listed, terminal)?;
             }
             continue;
         }
-        let looked = installing::look(&installer, source, &look)?;
-        let changes = installer.plan(&looked.candidates)?;
-        let Looked { candidates, refused, missing, available, notices, .. } = &looked;
-        if tell_problems(source, candidates.len(), refused, missing, available, notices)? {
+        let looked = installing::look(&installer, source, &look);
+        let Some(looked) = fetched(source, looked, has_installed, &mut rows)? else {
+            outcome = CommandOutcome::Findings;
+            continue;
+        };
+        let changes = installer.plan(&looked)?;
+        if tell_problems(source, &Problems::from(&looked), &mut rows)? {
             outcome = CommandOutcome::Findings;
         }
-        if candidates.is_empty() {
+        if looked.candidates.is_empty() {
             continue;
         }
         let all = looked.candidates.iter().zip(&changes);
@@ -128,10 +141,21 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         let is_agreed = is_agreed || agreed(chosen.len(), &installer, options)?;
         if !is_agreed {
             writeln!(anstream::stderr(), "nothing was installed")?;
-            return Ok(CommandOutcome::Findings);
+            outcome = CommandOutcome::Findings;
+            break;
         }
         let files = if options.copy { AgentFiles::Copy } else { AgentFiles::Link };
-        let added = installer.add(&looked, &chosen, &agents, files, &installing::now())?;
+        let added = match installer.add(&looked, &chosen, &agents, files, &installing::now()) {
+            Ok(added) => added,
+            Err(error) => {
+                outcome = CommandOutcome::Findings;
+                let error = tell_error(&error.into());
+                let names = chosen.iter().map(|candidate| candidate.found.name().as_str());
+                rows.extend(names.map(|name| failed(source, Some(name), &error)));
+                continue;
+            }
+        };
+        has_installed |= !added.installed.is_empty();
         installing::tell(&added.report)?;
         for (candidate, change) in looked.candidates.iter().zip(&changes) {
             let mut row = installing::candidate_json(&looked, candidate, change);
@@ -155,7 +179,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
             }
         }
     }
-    if options.json && !options.list {
+    if options.json {
         terminal.json(&rows)?;
     }
     Ok(outcome)
@@ -193,12 +217,51 @@ fn show(looked: &Looked, changes: &[Change]) -> Result<()> {
     Ok(())
 }
 
-fn list(source: &Source, listed: &Listed, options: &Options, terminal: &mut Terminal) -> Result<()> {
-    if options.json {
-        let rows: Vec<_> =
-            listed.skills.iter().map(|skill| installing::listed_json(source, listed, skill)).collect();
-        return terminal.json(&rows);
+/// A row about a skill, or a whole source, that was not installed.
+fn failed(source: &Source, name: Option<&str>, error: &str) -> Value {
+    json!({ "name": name, "source": source.to_string(), "status": "failed", "error": error })
+}
+
+/// What was fetched from a source. `None` if that failed; a row says why.
+fn fetched<T>(
+    source: &Source,
+    fetched: Result<T>,
+    has_installed: bool,
+    rows: &mut Vec<Value>,
+) -> Result<Option<T>> {
+    match fetched {
+        Ok(fetched) => Ok(Some(fetched)),
+        Err(error) if error.is::<Interrupted>() && has_installed => {
+            bail!("interrupted; the skills of the sources before are installed")
+        }
+        Err(error) if error.is::<Interrupted>() => Err(error),
+        Err(error) => {
+            rows.push(failed(source, None, &tell_error(&error)));
+            Ok(None)
+        }
     }
+}
+
+/// A row for each skill of a source. If its files were not looked at, nothing is known of them.
+fn listed_rows(
+    installer: &Installer,
+    source: &Source,
+    listed: &Listed,
+    looked: Option<&Looked>,
+) -> Result<Vec<Value>> {
+    let Some(looked) = looked else {
+        return Ok(listed
+            .skills
+            .iter()
+            .map(|skill| installing::listed_json(source, listed, skill))
+            .collect());
+    };
+    let changes = installer.plan(looked)?;
+    let all = looked.candidates.iter().zip(&changes);
+    Ok(all.map(|(candidate, change)| installing::candidate_json(looked, candidate, change)).collect())
+}
+
+fn table(listed: &Listed, terminal: &mut Terminal) -> Result<()> {
     let row = |skill: &ListedSkill| {
         vec![printable(skill.found.name().as_str()), printable(&skill.found.skill.description)]
     };
@@ -207,26 +270,16 @@ fn list(source: &Source, listed: &Listed, options: &Options, terminal: &mut Term
     Ok(())
 }
 
-/// Says what is wrong with a source that has so many usable skills. Returns whether anything is.
-fn tell_problems(
-    source: &Source,
-    usable: usize,
-    refused: &[(String, String)],
-    missing: &[String],
-    available: &[String],
-    notices: &[String],
-) -> Result<bool> {
+/// Says what is wrong with a source, in rows too. Returns whether anything is.
+fn tell_problems(source: &Source, problems: &Problems<'_>, rows: &mut Vec<Value>) -> Result<bool> {
+    let Problems { usable, refused, missing, .. } = problems;
+    installing::tell_lines(problems.lines())?;
+    rows.extend(refused.iter().map(|(name, why)| failed(source, Some(name), why)));
+    let why = "the source has no such skill";
+    rows.extend(missing.iter().map(|name| failed(source, Some(name), why)));
     let is_explained = !refused.is_empty() || !missing.is_empty();
-    let refused =
-        refused.iter().map(|(name, why)| format!("{}: refused: {}", printable(name), printable(why)));
-    let available: Vec<String> = available.iter().take(20).map(|name| printable(name)).collect();
-    let missing = missing.iter().map(|name| {
-        format!("the source has no skill `{}`; it has: {}", printable(name), available.join(", "))
-    });
-    let notices = notices.iter().map(|notice| printable(notice));
-    installing::tell_lines(refused.chain(missing).chain(notices))?;
-    if usable == 0 && !is_explained {
+    if *usable == 0 && !is_explained {
         writeln!(anstream::stderr(), "{} has no skill to install", printable(&source.to_string()))?;
     }
-    Ok(usable == 0 || is_explained)
+    Ok(*usable == 0 || is_explained)
 }

@@ -147,6 +147,8 @@ impl Options {
             },
             skills,
             config,
+            database: None,
+            lease: chat::LEASE,
         };
         let view = self.view(terminal);
         Ok(Start { setup, view, resume: self.resume.clone(), prompt, greeting: first })
@@ -269,7 +271,7 @@ fn greeting(config: &Config, visible_skills: &ChatSkills) -> Vec<String> {
 }
 
 /// The exporter that sends spans to a collector, if one is configured.
-fn exporter(config: &Config) -> Result<Option<Exporter>> {
+pub(crate) fn exporter(config: &Config) -> Result<Option<Exporter>> {
     let made = match &config.settings.telemetry.endpoint {
         Some(endpoint) => Exporter::new(endpoint, "prowess").map(Some),
         None => Exporter::from_env(),

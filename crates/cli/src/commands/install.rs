@@ -56,6 +56,8 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     )))??;
     drop(progress);
     installing::tell(&restored.report)?;
+    let other = installer.scope().shared_lock();
+    let other = other.file_name().unwrap_or_default().to_string_lossy();
     let mut problems: Vec<String> = restored
         .drift
         .iter()
@@ -71,11 +73,19 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     if options.json {
         terminal.json(&json!({
             "restored": restored.restored, "from_cache": restored.from_cache, "unchanged": restored.unchanged,
-            "problems": problems, "is_exact": restored.is_exact(),
+            "recorded": restored.shared, "problems": problems, "is_exact": restored.is_exact(),
         }))?;
     } else {
         for name in &restored.restored {
             writeln!(terminal, "restored {}", printable(name))?;
+        }
+        if !restored.shared.is_empty() {
+            let names: Vec<String> = restored.shared.iter().map(|name| printable(name)).collect();
+            writeln!(
+                anstream::stderr(),
+                "recorded in {other}, because prowess-lock.json has it: {}; to remove a skill, use `prowess remove NAME`",
+                names.join(", ")
+            )?;
         }
         for problem in &problems {
             writeln!(anstream::stderr(), "{problem}")?;

@@ -21,6 +21,7 @@ use prowess_workspace::{Scope, Workspaces};
 
 use self::clients::McpClient;
 use self::http::Http;
+pub(crate) use self::http::{address, raise_open_files};
 use self::print_config::print_config;
 use self::reload::SkillReloader;
 use self::server_factory::ServerFactory;

@@ -21,6 +21,7 @@ pub(crate) mod publish;
 pub(crate) mod remove;
 pub(crate) mod run;
 pub(crate) mod search;
+pub(crate) mod serve;
 pub(crate) mod servers;
 pub(crate) mod session;
 pub(crate) mod threads;
@@ -63,6 +64,7 @@ pub(crate) fn run(command: Command, verbose: u8, terminal: &mut Terminal) -> Res
         Command::Search(options) => search::run(&options, terminal),
         Command::Session(options) => session::run(&options, terminal),
         Command::Mcp(options) => mcp::run(&options, terminal),
+        Command::Serve(options) => serve::run(&options, terminal, verbose),
         Command::Servers(options) => servers::run(&options, terminal),
         Command::Run(options) => run::run(&options, terminal),
         Command::Artifacts(options) => artifacts::run(&options, terminal),

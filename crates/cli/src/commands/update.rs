@@ -8,7 +8,7 @@ use prowess_install::installer::{LocalEdits, Newest, Upstream};
 
 use crate::commands::CommandOutcome;
 use crate::confirm::{self, Confirmation};
-use crate::installing::{self, LockArgs, ScopeArgs, short, until_interrupted};
+use crate::installing::{self, Findings, LockArgs, ScopeArgs, short, until_interrupted};
 use crate::progress::Progress;
 use crate::rows::folded;
 use crate::terminal::{Style, Terminal, count, printable, screen_width, styled};
@@ -171,8 +171,8 @@ fn show(newest: &[Newest]) -> Result<()> {
         for row in text.lines().flat_map(|line| folded(line, width)) {
             writeln!(err, "{row}")?;
         }
-        for found in &new.hidden {
-            let line = format!("    {}", styled(installing::hidden_line(found), Style::Bad));
+        for line in Findings::of(name, &new.stored, &new.hidden).lines() {
+            let line = format!("    {}", styled(line, Style::Bad));
             for row in folded(&line, width) {
                 writeln!(err, "{row}")?;
             }

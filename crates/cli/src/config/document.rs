@@ -71,7 +71,7 @@ fn parse(source: &Source) -> Result<(DeTable<'_>, impl Fn(usize) -> Origin)> {
 }
 
 /// The rules and hooks of a file.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rules {
     pub(crate) permissions: PermissionConfig,
     /// The hooks as they are written; they can be read.

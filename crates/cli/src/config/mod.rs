@@ -82,6 +82,7 @@ pub(crate) fn keys() -> Vec<String> {
 }
 
 /// All settings, with the origin of each.
+#[derive(Clone)]
 pub(crate) struct Config {
     pub(crate) settings: Settings,
     /// Every key, with its value and its origin.

@@ -2,24 +2,18 @@
 
 use std::fmt::Write as _;
 
-use prowess_catalog::check::{Profile, check_directory};
-use prowess_catalog::{Code, Severity};
-use prowess_install::hidden_text::{HiddenKind, HiddenText};
 use prowess_install::installer::{Candidate, Change, Listed, ListedSkill, Looked};
+use prowess_install::script::is_script;
 use prowess_install::source::Source;
-use prowess_install::tree::ReadFiles as _;
 use serde_json::{Value, json};
 
+use super::findings::Findings;
 use super::short;
 use crate::terminal::{Style, count, printable, printable_start, size, styled};
-use crate::trust::{is_code, skill_text};
+use crate::trust::skill_text;
 
 /// How many files are named. Scripts are always named.
 const MAX_FILES: usize = 12;
-/// How many findings are shown.
-const MAX_FINDINGS: usize = 12;
-/// The largest file that is looked at for a script's first line.
-const MAX_SCRIPT_BYTES: u64 = 4 * 1024 * 1024;
 /// How many characters of a field are shown.
 const MAX_FIELD: usize = 300;
 
@@ -34,13 +28,10 @@ pub(crate) fn candidate_text(looked: &Looked, candidate: &Candidate, change: &Ch
     let tree = &candidate.stored.tree;
     let _ = writeln!(text, "    {}, {}", count(tree.files.len(), "file"), size(tree.bytes()));
     let files = candidate.stored.open().ok();
-    // A file that begins with `#!` is a script, whatever its name is.
-    let begins_as_script = |path: &str| {
-        let bytes = files.as_ref().and_then(|files| files.read_file(path, MAX_SCRIPT_BYTES).ok());
-        bytes.is_some_and(|bytes| bytes.starts_with(b"#!"))
-    };
     let is_script = |path: &str| {
-        is_code(path) || tree.files.get(path).is_some_and(|file| file.is_executable) || begins_as_script(path)
+        let judged = files.as_ref().and_then(|files| is_script(path, tree.files.get(path)?, files).ok());
+        // A file that cannot be read may be one.
+        judged.unwrap_or(true)
     };
     let named = |path: &String| format!("{} {}", printable(path), size(tree.files[path].size));
     let scripts: Vec<String> = tree.files.keys().filter(|path| is_script(path)).map(named).collect();
@@ -63,7 +54,7 @@ pub(crate) fn candidate_text(looked: &Looked, candidate: &Candidate, change: &Ch
             let _ = writeln!(text, "    {key}: {}", printable_start(&shown(value), MAX_FIELD));
         }
     }
-    for line in findings(candidate) {
+    for line in findings(candidate).lines() {
         let _ = writeln!(text, "    {}", styled(line, Style::Bad));
     }
     for path in &candidate.stored.left_out {
@@ -86,18 +77,19 @@ pub(crate) fn candidate_json(looked: &Looked, candidate: &Candidate, change: &Ch
         "source": looked.source.to_string(), "commit": looked.commit, "path": candidate.found.manifest_path,
         "digest": candidate.stored.digest.to_string(), "files": tree.files.len(), "bytes": tree.bytes(),
         "allowed_tools": candidate.found.skill.allowed_tools,
-        "has_hooks": candidate.found.skill.extensions.hooks.is_some(), "findings": findings(candidate),
+        "has_hooks": candidate.found.skill.extensions.hooks.is_some(), "findings": findings(candidate).all(),
     })
 }
 
-/// A skill of a source as data, as far as its manifest and the list of its files tell.
+/// The same of a skill whose files were not read: what its manifest and the list of its files tell.
 pub(crate) fn listed_json(source: &Source, listed: &Listed, skill: &ListedSkill) -> Value {
     let found = &skill.found;
     json!({
         "name": found.name(), "directory": found.directory_name, "description": found.skill.description,
-        "source": source.to_string(), "commit": listed.commit, "path": found.manifest_path,
-        "files": skill.selection.files, "bytes": skill.selection.bytes,
+        "change": null, "source": source.to_string(), "commit": listed.commit, "path": found.manifest_path,
+        "digest": null, "files": skill.selection.files, "bytes": skill.selection.bytes,
         "allowed_tools": found.skill.allowed_tools, "has_hooks": found.skill.extensions.hooks.is_some(),
+        "findings": null,
     })
 }
 
@@ -132,38 +124,6 @@ fn word(change: &Change) -> &'static str {
     }
 }
 
-/// The order in which findings are shown.
-fn graveness(kind: HiddenKind) -> u8 {
-    match kind {
-        HiddenKind::DownloadAndRun => 0,
-        HiddenKind::Tags | HiddenKind::Bidi | HiddenKind::TerminalControl => 1,
-        HiddenKind::ZeroWidth | HiddenKind::VariationSelectors | HiddenKind::PrivateUse => 2,
-        HiddenKind::EncodedBlob => 3,
-        _ => 4,
-    }
-}
-
-/// A line about hidden text.
-pub(crate) fn hidden_line(found: &HiddenText) -> String {
-    let place = format!("{}:{}:{}", printable(&found.path), found.line, found.column);
-    format!("{place}: {}: {}", found.kind, printable(&found.excerpt))
-}
-
-/// What `prowess check` and the scan for hidden text found.
-fn findings(candidate: &Candidate) -> Vec<String> {
-    let report = check_directory(&candidate.stored.path, candidate.directory_name(), Profile::Spec);
-    // The directory of the cache has another name.
-    let is_shown = |code: Code| code != Code::NameDirMismatch;
-    let checked =
-        report.diagnostics.iter().filter(|found| is_shown(found.code) && found.severity != Severity::Info);
-    let checked = checked.map(|found| format!("check: {}", printable(&found.message)));
-    // The gravest first: a stranger could fill the list with harmless findings.
-    let mut hidden: Vec<&HiddenText> = candidate.hidden.iter().collect();
-    hidden.sort_by_key(|found| graveness(found.kind));
-    let hidden = hidden.into_iter().map(hidden_line);
-    let mut all: Vec<String> = hidden.chain(checked).collect();
-    let more = all.len().saturating_sub(MAX_FINDINGS);
-    all.truncate(MAX_FINDINGS);
-    all.extend((more > 0).then(|| format!("{more} more findings")));
-    all
+fn findings(candidate: &Candidate) -> Findings<'_> {
+    Findings::of(candidate.directory_name(), &candidate.stored, &candidate.hidden)
 }

@@ -6,7 +6,6 @@ use prowess_catalog::skill::MANIFEST;
 use prowess_install::difference::{FileDifference, SkillDifference, TextDifference};
 
 use crate::terminal::{Style, printable, printable_lines, printable_start, size, styled};
-use crate::trust::is_code;
 
 /// How many lines of the differences of the manifest and of each script are shown.
 const MAX_LINES: usize = 400;
@@ -40,16 +39,16 @@ pub(crate) fn difference_text(difference: &SkillDifference) -> String {
         }
     }
     // The manifest and scripts come first: a long text must not push them out of sight.
-    let rank = |path: &str| match path {
+    let rank = |file: &FileDifference| match &*file.path {
         MANIFEST => 0,
-        path if is_code(path) => 1,
+        _ if file.is_script => 1,
         _ => 2,
     };
     let mut files: Vec<&FileDifference> = difference.files.iter().collect();
-    files.sort_by_key(|file| rank(&file.path));
+    files.sort_by_key(|file| rank(file));
     let changed: Vec<String> = files
         .iter()
-        .filter(|file| file.old.is_some() && file.new.is_some() && rank(&file.path) == 1)
+        .filter(|file| file.old.is_some() && file.new.is_some() && rank(file) == 1)
         .map(|file| printable(&file.path))
         .collect();
     if !changed.is_empty() {
@@ -66,7 +65,7 @@ pub(crate) fn difference_text(difference: &SkillDifference) -> String {
             (None, None) => continue,
         };
         let _ = writeln!(text, "    {}: {sizes}", printable(&file.path));
-        let most = if rank(&file.path) < 2 { MAX_LINES } else { MAX_OTHER_LINES };
+        let most = if rank(file) < 2 { MAX_LINES } else { MAX_OTHER_LINES };
         match &file.text {
             TextDifference::Lines(unified) => {
                 let lines = printable_lines(unified);
@@ -85,7 +84,7 @@ pub(crate) fn difference_text(difference: &SkillDifference) -> String {
                 let _ = writeln!(
                     text,
                     "      {}",
-                    styled("its differences are not shown: there are too many", Style::Bad)
+                    styled("its differences are not shown: they are too long", Style::Bad)
                 );
             }
             _ => {}

@@ -2,6 +2,7 @@
 
 mod candidate;
 mod changes;
+mod findings;
 mod origins;
 mod owner;
 mod tokens;
@@ -9,21 +10,23 @@ mod tokens;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use prowess_catalog::{Environment, RootLayout};
 use prowess_install::agents::Agent;
-use prowess_install::installer::{Installer, Listed, LookOptions, Looked, Scope};
+use prowess_install::installer::{InstallError, Installer, Listed, LookOptions, Looked, Scope};
 use prowess_install::known_sources::KnownSources;
 use prowess_install::place::Report;
-use prowess_install::snapshot::fetch::{FetchOptions, LockSources, fetch};
+use prowess_install::snapshot::fetch::{FetchOptions, Fetched, LockSources, fetch};
 use prowess_install::source::{LocalSource, Source, SourceEnvironment};
 use prowess_install::store::Store;
 use prowess_skills::secret::Secret;
 
-pub(crate) use self::candidate::{candidate_json, candidate_text, hidden_line, listed_json};
+pub(crate) use self::candidate::{candidate_json, candidate_text, listed_json};
 pub(crate) use self::changes::difference_text;
+pub(crate) use self::findings::Findings;
 pub(crate) use self::origins::{Origin, origins};
 use crate::directories;
 use crate::progress::Progress;
@@ -36,6 +39,8 @@ const MAX_CACHE_BYTES: u64 = 1024 * 1024 * 1024;
 
 /// The exit code of a process that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;
+/// How many skills of a source are named if it lacks the wanted one.
+const MAX_AVAILABLE: usize = 20;
 /// The bytes of the user's secret.
 const SECRET_BYTES: usize = 16;
 
@@ -66,13 +71,16 @@ impl LockArgs {
 impl ScopeArgs {
     /// The installer of the scope. What a killed process has left is finished or undone first.
     pub(crate) fn installer(&self) -> Result<Installer> {
-        let installer = self.unrecovered()?;
-        let recovered = installer.recover()?;
-        if recovered.finished > 0 {
-            writeln!(anstream::stderr(), "finished an installation that was interrupted")?;
-        }
+        let (installer, recovered) = self.recovered()?;
         tell(&recovered)?;
         Ok(installer)
+    }
+
+    /// The same, and what became of what a killed process had left. Nothing is printed. This can wait for another process.
+    pub(crate) fn recovered(&self) -> Result<(Installer, Report)> {
+        let installer = self.unrecovered()?;
+        let recovered = installer.recover()?;
+        Ok((installer, recovered))
     }
 
     /// The same, but nothing on the disk is changed.
@@ -225,21 +233,63 @@ pub(crate) fn look(installer: &Installer, source: &Source, options: &LookOptions
 
 /// Fetches a source and lists its skills. Nothing is written, and only manifests are read.
 pub(crate) fn list(source: &Source, options: &LookOptions) -> Result<Listed> {
+    Ok(fetch_list(source, options)?.1)
+}
+
+/// The same, with the files of the skills in the content cache, unless they are too large together.
+pub(crate) fn list_and_look(
+    installer: &Installer,
+    source: &Source,
+    options: &LookOptions,
+) -> Result<(Listed, Option<Looked>)> {
+    let (fetched, mut listed) = fetch_list(source, options)?;
+    let looked = match installer.look_at(source, fetched, options) {
+        Ok(looked) => looked,
+        Err(InstallError::SourceTooLarge { .. }) => return Ok((listed, None)),
+        Err(error) => return Err(error.into()),
+    };
+    // A cache that cannot be pruned is only large.
+    let _ = installer.store().prune(MAX_CACHE_BYTES);
+    // Only whoever reads the files knows all of them.
+    listed.refused.clone_from(&looked.refused);
+    Ok((listed, Some(looked)))
+}
+
+fn fetch_list(source: &Source, options: &LookOptions) -> Result<(Fetched, Listed)> {
     let fetch_options = fetch_options(&options.skills)?;
     let _progress = Progress::start("fetching");
     let mut fetched = runtime()?.block_on(until_interrupted(fetch(source, &fetch_options)))??;
-    Ok(prowess_install::installer::list(source, &mut fetched, options)?)
+    let listed = prowess_install::installer::list(source, &mut fetched, options)?;
+    Ok((fetched, listed))
 }
+
+/// Ctrl-C ended the work.
+#[derive(Debug)]
+pub(crate) struct Interrupted;
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("interrupted; nothing was changed")
+    }
+}
+
+impl std::error::Error for Interrupted {}
 
 /// Drops the work at Ctrl-C, so that its processes end. After the work, Ctrl-C ends this process: an installation survives that.
 pub(crate) async fn until_interrupted<T>(work: impl Future<Output = T>) -> Result<T> {
+    WORKING.store(true, Ordering::SeqCst);
     let done = tokio::select! {
         done = work => done,
-        _ = tokio::signal::ctrl_c() => bail!("interrupted; nothing was changed"),
+        // The watcher stays silent: what the work has left on the disk is removed before the process ends.
+        _ = tokio::signal::ctrl_c() => return Err(Interrupted.into()),
     };
+    WORKING.store(false, Ordering::SeqCst);
     end_at_interrupts();
     Ok(done)
 }
+
+/// Whether Ctrl-C is left to [`until_interrupted`].
+static WORKING: AtomicBool = AtomicBool::new(false);
 
 /// Ends the process at Ctrl-C. Waiting for the signal once has switched its usual effect off.
 fn end_at_interrupts() {
@@ -247,8 +297,12 @@ fn end_at_interrupts() {
     WATCHER.call_once(|| {
         let watch = || {
             if let Ok(runtime) = runtime() {
-                let _ = runtime.block_on(tokio::signal::ctrl_c());
-                std::process::exit(INTERRUPTED);
+                loop {
+                    let _ = runtime.block_on(tokio::signal::ctrl_c());
+                    if !WORKING.load(Ordering::SeqCst) {
+                        std::process::exit(INTERRUPTED);
+                    }
+                }
             }
         };
         // Without the thread, Ctrl-C has no effect at the question; a reply ends it.
@@ -258,18 +312,61 @@ fn end_at_interrupts() {
 
 /// Says what else a transaction did.
 pub(crate) fn tell(report: &Report) -> Result<()> {
-    for kept in &report.kept {
-        writeln!(
-            anstream::stderr(),
-            "{}: your changed files were kept in {}",
-            printable(&kept.name),
-            shown(&kept.path)
-        )?;
-    }
-    for path in &report.left_alone {
-        writeln!(anstream::stderr(), "{} was changed by somebody else and left alone", shown(path))?;
+    for line in report_lines(report) {
+        writeln!(anstream::stderr(), "{line}")?;
     }
     Ok(())
+}
+
+/// What else a transaction did, in lines.
+pub(crate) fn report_lines(report: &Report) -> Vec<String> {
+    let finished = (report.finished > 0).then(|| "finished an installation that was interrupted".to_owned());
+    let kept = report.kept.iter().map(|kept| {
+        format!("{}: your changed files were kept in {}", printable(&kept.name), shown(&kept.path))
+    });
+    let left_alone = report.left_alone.iter();
+    let left_alone =
+        left_alone.map(|path| format!("{} was changed by somebody else and left alone", shown(path)));
+    finished.into_iter().chain(kept).chain(left_alone).collect()
+}
+
+/// What of a source cannot be installed, and why.
+pub(crate) struct Problems<'a> {
+    /// How many skills can be installed.
+    pub(crate) usable: usize,
+    pub(crate) refused: &'a [(String, String)],
+    pub(crate) missing: &'a [String],
+    available: &'a [String],
+    notices: &'a [String],
+}
+
+impl<'a> From<&'a Looked> for Problems<'a> {
+    fn from(looked: &'a Looked) -> Self {
+        let Looked { candidates, refused, missing, available, notices, .. } = looked;
+        Self { usable: candidates.len(), refused, missing, available, notices }
+    }
+}
+
+impl<'a> From<&'a Listed> for Problems<'a> {
+    fn from(listed: &'a Listed) -> Self {
+        let Listed { skills, refused, missing, available, notices, .. } = listed;
+        Self { usable: skills.len(), refused, missing, available, notices }
+    }
+}
+
+impl Problems<'_> {
+    /// The same, in lines.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let refused = self.refused.iter();
+        let refused = refused.map(|(name, why)| format!("{}: refused: {}", printable(name), printable(why)));
+        let available: Vec<String> =
+            self.available.iter().take(MAX_AVAILABLE).map(|name| printable(name)).collect();
+        let missing = self.missing.iter().map(|name| {
+            format!("the source has no skill `{}`; it has: {}", printable(name), available.join(", "))
+        });
+        let notices = self.notices.iter().map(|notice| printable(notice));
+        refused.chain(missing).chain(notices).collect()
+    }
 }
 
 /// Prints lines that contain text of strangers on the error stream, each behind a mark and folded, so that no row of them begins

@@ -46,13 +46,18 @@ pub(crate) fn origins() -> HashMap<String, Origin> {
         let Ok(Some(lock)) = OwnLock::read(&scope.own_lock()) else { continue };
         for (name, locked) in lock.skills {
             let directory = scope.skills().join(name);
-            let Ok(tree) = SkillTree::read(&directory) else { continue };
+            // A link or a device in the skill makes it unreadable, and so changed.
+            let changed = match SkillTree::read(&directory) {
+                Ok(tree) => tree != locked.tree,
+                Err(error) if error.is_absent() => continue,
+                Err(_) => true,
+            };
             let origin = Origin {
                 source: locked.source.clone(),
                 reference: locked.reference.clone(),
                 commit: locked.commit.clone(),
                 digest: locked.tree.digest().to_string(),
-                changed: tree != locked.tree,
+                changed,
             };
             origins.insert(directory.join(MANIFEST).to_string_lossy().into_owned(), origin);
         }

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use prowess_agent::ThreadId;
-use prowess_store::SqliteStore;
+use prowess_agent::{ThreadId, ThreadStore};
 
 use super::{all, beginning};
 use crate::terminal::printable_start;
@@ -29,7 +28,7 @@ pub(crate) enum Lookup {
 }
 
 /// Finds a thread by its name, by the start or end of the name, or the last one of a directory.
-pub(crate) async fn look_for(store: &SqliteStore, directory: &Path, wanted: &str) -> Result<Lookup> {
+pub(crate) async fn look_for(store: &dyn ThreadStore, directory: &Path, wanted: &str) -> Result<Lookup> {
     let threads = all(store).await?;
     if wanted != LAST {
         return Ok(Lookup::among(threads.into_iter().map(|info| info.id), wanted));

@@ -68,7 +68,7 @@ pub(crate) async fn open_store() -> Result<Option<(PathBuf, SqliteStore)>> {
 }
 
 /// The threads of people, the last changed first. Empty threads and those of sub-agents are left out.
-pub(crate) async fn all(store: &SqliteStore) -> Result<Vec<ThreadInfo>> {
+pub(crate) async fn all(store: &dyn ThreadStore) -> Result<Vec<ThreadInfo>> {
     let mut threads = store.list(MAX_SEARCHED).await.map_err(|error| anyhow!("{error}"))?;
     threads.retain(is_of_people);
     Ok(threads)
@@ -93,7 +93,7 @@ pub(crate) async fn unchanged_for(store: &SqliteStore, age: Duration) -> Result<
 }
 
 /// How a thread starts. Empty if it cannot be read.
-pub(crate) async fn beginning(store: &SqliteStore, id: &ThreadId) -> Beginning {
+pub(crate) async fn beginning(store: &dyn ThreadStore, id: &ThreadId) -> Beginning {
     let events = store.events(id, 0, FIRST_EVENTS).await.unwrap_or_default();
     let events: Vec<&Event> = events.iter().map(|stored| &stored.event).collect();
     beginning_of(&events)
@@ -109,12 +109,12 @@ fn beginning_of(events: &[&Event]) -> Beginning {
 }
 
 /// Finds a thread by its name, by the start or end of the name, or the last one of a directory.
-pub(crate) async fn find(store: &SqliteStore, directory: &Path, wanted: &str) -> Result<ThreadId> {
+pub(crate) async fn find(store: &dyn ThreadStore, directory: &Path, wanted: &str) -> Result<ThreadId> {
     look_for(store, directory, wanted).await?.found(wanted)
 }
 
 /// Reads a complete thread.
-pub(crate) async fn read(store: &SqliteStore, id: &ThreadId) -> Result<LoadedThread> {
+pub(crate) async fn read(store: &dyn ThreadStore, id: &ThreadId) -> Result<LoadedThread> {
     let (mut run, mut model, mut after) = (ThreadState::default(), None, 0);
     let (mut first, mut asked): (Vec<Event>, Vec<(String, String)>) = (Vec::new(), Vec::new());
     loop {

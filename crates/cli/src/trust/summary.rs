@@ -8,6 +8,7 @@ use prowess_base::text::cut;
 use prowess_catalog::Skill;
 use prowess_catalog::skill::{Location, MissingName};
 use prowess_catalog::yaml::Value;
+use prowess_install::script::is_script_path;
 
 use super::review::TrustReview;
 use super::status::{ItemStatus, stay_trusted};
@@ -16,11 +17,6 @@ use crate::config;
 use crate::rows::folded;
 use crate::terminal::{Style, count, printable, printable_lines, printable_start, size, styled};
 
-/// Extensions of files that interpreters run.
-const CODE: [&str; 17] = [
-    "bash", "bat", "cjs", "cmd", "fish", "js", "lua", "mjs", "php", "pl", "ps1", "py", "rb", "sh", "ts",
-    "tsx", "zsh",
-];
 /// How many files of a skill are named. Programs and links are always named.
 const MAX_NAMED: usize = 20;
 /// How many lines of a configuration or of AGENTS.md are shown.
@@ -138,7 +134,7 @@ impl TrustReview<'_> {
         }
         let of_kind = |wanted: FileKind| {
             let kind_of = |path: &str, kind: &FileKind| match kind {
-                FileKind::Plain if is_code(path) => FileKind::Program,
+                FileKind::Plain if is_script_path(path) => FileKind::Program,
                 kind => kind.clone(),
             };
             let files = item.files.iter().filter(move |(path, kind)| kind_of(path, kind) == wanted);
@@ -178,14 +174,6 @@ impl TrustReview<'_> {
         }
         lines(&String::from_utf8_lossy(&source.bytes), &self.project.top().join(config::FILE_NAME), text);
     }
-}
-
-/// Whether a file is code for an interpreter, although it is not executable.
-pub(crate) fn is_code(path: &str) -> bool {
-    let path = Path::new(path);
-    let is_script = path.parent().is_some_and(|above| above.iter().any(|part| part == "scripts"));
-    let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
-    is_script || ending.is_some_and(|ending| CODE.contains(&&*ending))
 }
 
 /// The lines of a file. If there are too many, says where the rest is.

@@ -30,6 +30,7 @@ mod same_run;
 mod sandbox;
 mod sandbox_level;
 mod searching;
+mod serving;
 mod session;
 mod shipping;
 mod showing;

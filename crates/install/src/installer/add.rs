@@ -32,7 +32,7 @@ pub enum Change {
     New,
     /// The same files are there already.
     Same,
-    /// An installed skill is replaced. Nobody has changed its files.
+    /// A skill that the lock has is replaced. Nobody has changed its files, or they are missing, or only its source changes.
     Replaces(Box<LockedSkill>),
     /// Something is in the way.
     Blocked {
@@ -80,22 +80,21 @@ impl OnDisk {
 }
 
 impl Installer {
-    /// What installing these skills would change. Nothing is written.
+    /// What installing the skills of a source would change. Nothing is written.
     ///
     /// # Errors
     ///
     /// The installed skills or a lock cannot be read.
-    pub fn plan<'a>(
-        &self,
-        candidates: impl IntoIterator<Item = &'a Candidate>,
-    ) -> Result<Vec<Change>, InstallError> {
+    pub fn plan(&self, looked: &Looked) -> Result<Vec<Change>, InstallError> {
         // Both locks are read, so that one that cannot be used is an error before anybody is asked.
         let (locks, installed) = (self.locks()?, self.place.installed()?);
         let change = |candidate: &Candidate| {
             let name = candidate.directory_name();
-            change(candidate, locks.own.skills.get(name), &OnDisk::of(&installed, name))
+            let locked = locks.own.skills.get(name);
+            let is_other = locked.is_some_and(|locked| self.is_other_source(looked, locked));
+            change(candidate, locked, is_other, &OnDisk::of(&installed, name))
         };
-        Ok(candidates.into_iter().map(change).collect())
+        Ok(looked.candidates.iter().map(change).collect())
     }
 
     /// Installs skills for this scope, and for these agents. All of them, or none if one is blocked. `now` is the time for
@@ -121,7 +120,8 @@ impl Installer {
             let on_disk = OnDisk::of(&installed, name);
             let locked = locks.own.skills.get(name);
             let before = locked.map(|locked| locked.tree.digest());
-            match change(candidate, locked, &on_disk) {
+            let is_other = locked.is_some_and(|locked| self.is_other_source(looked, locked));
+            match change(candidate, locked, is_other, &on_disk) {
                 Change::Blocked { reason } => {
                     return Err(InstallError::Blocked { name: name.to_owned(), reason });
                 }
@@ -158,6 +158,12 @@ impl Installer {
         Ok(added)
     }
 
+    /// Whether a locked skill has another source than the one that was looked at.
+    fn is_other_source(&self, looked: &Looked, locked: &LockedSkill) -> bool {
+        let source = self.source_of(locked);
+        !source.is_ok_and(|source| source.location() == looked.source.location())
+    }
+
     /// Makes links or copies of a skill for agents. Returns their directories.
     pub(super) fn reach_agents(
         &self,
@@ -176,6 +182,10 @@ impl Installer {
                 }
                 return Err(InstallError::NoGlobalDirectory(agent.name));
             };
+            if files == AgentFiles::Copy && self.has_common_directory(agent) {
+                let (agent, directory) = (agent.name, agent.project_directory);
+                return Err(InstallError::CommonDirectory { agent, directory });
+            }
             // Several agents can share a directory.
             if !reached.insert(directory) {
                 continue;
@@ -208,16 +218,21 @@ impl Installer {
         }
     }
 
-    /// The directories of agents that exist in this scope and can have copies. One without a dot, such as `skills`, has the own
-    /// skills of a project.
+    /// The directories of agents that exist in this scope and can have copies. One behind a link that is not followed has nothing
+    /// of prowess.
     pub(super) fn agent_directories(&self) -> BTreeSet<&Path> {
-        let all = self.agents.iter().map(|(_, directory)| directory.as_path());
-        let is_hidden = |directory: &&Path| {
-            let below = directory.strip_prefix(self.scope.directory()).ok();
-            let first = below.and_then(|below| below.iter().next());
-            first.is_none_or(|first| first.as_encoded_bytes().starts_with(b"."))
-        };
-        all.filter(is_hidden).filter(|directory| directory.is_dir()).collect()
+        self.directories_of(|agent| !self.has_common_directory(agent))
+    }
+
+    /// The directories of agents that exist in this scope and can have links only, such as `skills` of a project.
+    pub(super) fn common_directories(&self) -> BTreeSet<&Path> {
+        self.directories_of(|agent| self.has_common_directory(agent))
+    }
+
+    fn directories_of(&self, is_wanted: impl Fn(&Agent) -> bool) -> BTreeSet<&Path> {
+        let wanted = self.agents.iter().filter(|(agent, _)| is_wanted(agent));
+        let directories = wanted.map(|(_, directory)| directory.as_path());
+        directories.filter(|directory| self.place.has_agent_directory(directory)).collect()
     }
 }
 
@@ -228,12 +243,21 @@ pub(super) fn copy_in(directory: &Path, name: &str) -> Option<Digest> {
     is_directory.then(|| SkillTree::read(&path).ok()).flatten().map(|tree| tree.digest())
 }
 
-fn change(candidate: &Candidate, locked: Option<&LockedSkill>, on_disk: &OnDisk) -> Change {
+fn change(
+    candidate: &Candidate,
+    locked: Option<&LockedSkill>,
+    is_other_source: bool,
+    on_disk: &OnDisk,
+) -> Change {
     let blocked = |reason: &str| Change::Blocked { reason: reason.to_owned() };
     match (on_disk, locked) {
+        (OnDisk::Nothing, Some(locked)) if is_other_source => Change::Replaces(Box::new(locked.clone())),
         (OnDisk::Nothing, _) => Change::New,
         (OnDisk::Unusable(reason), _) => blocked(reason),
-        (OnDisk::Tree(tree), _) if tree.digest() == candidate.stored.digest => Change::Same,
+        (OnDisk::Tree(tree), locked) if tree.digest() == candidate.stored.digest => match locked {
+            Some(locked) if is_other_source => Change::Replaces(Box::new(locked.clone())),
+            _ => Change::Same,
+        },
         (OnDisk::Tree(tree), Some(locked)) if *tree == locked.tree => {
             Change::Replaces(Box::new(locked.clone()))
         }

@@ -69,6 +69,16 @@ pub enum InstallError {
     /// The skills were installed, but the source cannot be remembered.
     #[error("the skills are installed, but their source could not be remembered: {0}")]
     KnownSources(std::io::Error),
+    /// A copy would look like one of the project's own skills.
+    #[error(
+        "{agent} reads the directory {directory}, which can have skills of the project itself; give it links, not copies"
+    )]
+    CommonDirectory {
+        /// The name of the agent.
+        agent: &'static str,
+        /// Its directory in a project.
+        directory: &'static str,
+    },
     /// The agent has no directory for the skills of a user.
     #[error("{0} has no directory for the skills of a user; install for a project instead")]
     NoGlobalDirectory(&'static str),

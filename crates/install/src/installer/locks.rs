@@ -98,15 +98,24 @@ impl Locks {
         }
     }
 
-    /// Records the skills of the own lock in the other one, if it lacks them. Returns whether it did.
-    pub(super) fn share_missing(&mut self, scope: &Scope, now: &str) -> Result<bool, InstallError> {
+    /// Records the skills of the own lock in the other one, if it lacks them. Returns their names.
+    pub(super) fn share_missing(&mut self, scope: &Scope, now: &str) -> Result<Vec<String>, InstallError> {
+        let is_same = |known: &String, name: &String| crate::discover::directory_name(known) == *name;
+        // An entry that cannot be used belongs to another program.
         let lacks = |name: &String| match &self.other {
-            Other::Project(shared) => shared.find(name).is_none(),
+            Other::Project(shared) => {
+                shared.find(name).is_none() && !shared.unreadable.keys().any(|known| is_same(known, name))
+            }
             Other::User(global) => {
-                !global.skills.keys().any(|known| crate::discover::directory_name(known) == *name)
+                let mut known = global.skills.keys().chain(global.unreadable.keys());
+                !known.any(|known| is_same(known, name))
             }
         };
-        let is_shared = |locked: &LockedSkill| locked.source_type != SourceType::Download;
+        // The own lock does not have the Git tree that `skills` expects of a skill from GitHub in the lock of a user.
+        let is_known = |locked: &LockedSkill| {
+            !matches!(self.other, Other::User(_)) || locked.source_type != SourceType::GitHub
+        };
+        let is_shared = |locked: &LockedSkill| locked.source_type != SourceType::Download && is_known(locked);
         let missing: Vec<(String, LockedSkill)> = self
             .own
             .skills
@@ -129,7 +138,7 @@ impl Locks {
             };
             self.set(scope, &source, &facts, now);
         }
-        Ok(!missing.is_empty())
+        Ok(missing.into_iter().map(|(name, _)| name).collect())
     }
 
     /// Forgets a skill in both locks.

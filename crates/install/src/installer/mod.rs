@@ -200,10 +200,20 @@ impl Installer {
         Locks::read(&self.scope)
     }
 
-    /// Whether an agent is used in this scope: it has a directory of its own there.
+    /// Whether an agent is used in this scope: it has a directory of its own there, and no link leads out of the project. A
+    /// directory that projects use for their own skills says nothing about the agent.
     pub fn has_agent(&self, agent: &Agent) -> bool {
-        let parent = self.agent_directory(agent).and_then(Path::parent);
-        parent.is_some_and(|parent| parent != self.scope.directory() && parent.is_dir())
+        if self.has_common_directory(agent) {
+            return false;
+        }
+        let Some(directory) = self.agent_directory(agent) else { return false };
+        let parent = directory.parent().filter(|parent| *parent != self.scope.directory());
+        parent.is_some_and(Path::is_dir) && !self.place.refuses_agent_directory(directory)
+    }
+
+    /// Whether the directory of an agent in this scope can have skills that are not of prowess.
+    fn has_common_directory(&self, agent: &Agent) -> bool {
+        matches!(self.scope, Scope::Project(_)) && agent.has_common_directory()
     }
 
     /// The directory of an agent's skills in this scope. `None` if the agent reads the place itself, or has no such directory.

@@ -46,6 +46,11 @@ impl Installer {
                     transaction.unlink(directory, &key, copy.or(before));
                 }
             }
+            for directory in self.common_directories() {
+                if directory.join(&key).is_symlink() {
+                    transaction.unlink(directory, &key, None);
+                }
+            }
             locks.remove(&key);
             removed.names.push(key);
         }

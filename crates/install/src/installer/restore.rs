@@ -7,13 +7,14 @@ use std::path::PathBuf;
 use crate::agents::Agent;
 use crate::lock::LockFinding;
 use crate::lock::own::LockedSkill;
-use crate::place::{Report, Transaction};
+use crate::place::{Installed, Report, Transaction};
 use crate::snapshot::fetch::{FetchOptions, Fetched, fetch};
 use crate::source::Source;
 use crate::store::{Store, Stored};
 use crate::tree::TreeDifference;
 
 use super::add::OnDisk;
+use super::locks::Locks;
 use super::look::{MAX_SOURCE_BYTES, stage};
 use super::verify::drift_of;
 use super::{AgentFiles, Drift, InstallError, Installer};
@@ -48,6 +49,8 @@ pub struct Restored {
     pub links: Vec<PathBuf>,
     /// The skills whose source no longer has what the lock says, and why.
     pub failed: Vec<(String, String)>,
+    /// The skills that the lock of `skills` lacked, and that were recorded there.
+    pub shared: Vec<String>,
     /// What else happened.
     pub report: Report,
 }
@@ -59,6 +62,9 @@ impl Restored {
         is_same && self.locks.is_empty() && self.failed.is_empty()
     }
 }
+
+/// Locked skills by the names of their directories.
+type Skills<'a> = Vec<(&'a String, &'a LockedSkill)>;
 
 /// How many fetched sources are kept: that of a skill, and the same at the commit of the lock. Each may take much memory or room
 /// on the disk.
@@ -157,28 +163,30 @@ impl Installer {
         if locks.own.skills.is_empty() {
             return Ok(Restored { locks: locks.findings(&self.scope), ..Restored::default() });
         }
-        let held = self.place.hold()?;
-        let (mut locks, installed) = (self.locks()?, self.place.installed()?);
-        let copies = self.changed_copies(&installed, &locks.own);
-        let links = self.foreign_links(&locks.own);
-        let mut restored =
-            Restored { locks: locks.findings(&self.scope), copies, links, ..Restored::default() };
-        let (mut missing, mut unchanged) = (Vec::new(), Vec::new());
-        for (name, locked) in &locks.own.skills {
-            match drift_of(&OnDisk::of(&installed, name), locked) {
-                None => unchanged.push((name, locked)),
-                Some(Drift::Missing) => missing.push((name, locked)),
-                Some(drift) => restored.drift.push((name.clone(), drift)),
-            }
-        }
-        restored.unchanged = unchanged.len();
+        let installed = self.place.installed()?;
+        let (restored, mut missing, _) = self.compare(&locks, &installed);
         if strictness == Strictness::Frozen && !restored.is_exact() {
             return Ok(restored);
         }
         missing.sort_by(|(_, one), (_, other)| by_source(one, other));
-        let (mut sources, mut transaction) = (FetchedSources::default(), Transaction::default());
+        // Other processes must not wait for a slow source, so everything is fetched before the place is held.
+        let (mut sources, mut fetched) = (FetchedSources::default(), BTreeMap::new());
         for (name, locked) in missing {
-            match self.pinned(locked, &mut sources, options).await? {
+            fetched.insert(name.clone(), (locked.clone(), self.pinned(locked, &mut sources, options).await?));
+        }
+        let held = self.place.hold()?;
+        let (mut locks, installed) = (self.locks()?, self.place.installed()?);
+        let (mut restored, missing, unchanged) = self.compare(&locks, &installed);
+        if strictness == Strictness::Frozen && !restored.is_exact() {
+            return Ok(restored);
+        }
+        let mut transaction = Transaction::default();
+        for (name, locked) in missing {
+            let pinned = match fetched.remove(name) {
+                Some((known, pinned)) if known == *locked => pinned,
+                _ => Err("it changed meanwhile; run the command again".to_owned()),
+            };
+            match pinned {
                 Ok((stored, is_cached)) => {
                     restored.from_cache += usize::from(is_cached);
                     transaction.put(name, &stored, None);
@@ -188,8 +196,6 @@ impl Installer {
                 Err(why) => restored.failed.push((name.clone(), why)),
             }
         }
-        restored.restored.sort_unstable();
-        restored.failed.sort_unstable();
         if !agents.is_empty() {
             for (name, locked) in unchanged {
                 let stored = match self.store.get(&locked.tree.digest()) {
@@ -209,12 +215,31 @@ impl Installer {
             return Ok(restored);
         }
         // Another tool may have removed a skill that is there again.
-        if locks.share_missing(&self.scope, now)? {
+        restored.shared = locks.share_missing(&self.scope, now)?;
+        if !restored.shared.is_empty() {
             restored.locks = locks.findings(&self.scope);
             locks.write_into(&self.scope, &mut transaction)?;
         }
         restored.report = held.commit(&transaction)?;
         Ok(restored)
+    }
+
+    /// The differences between the disk and the locks, then the locked skills that are missing, and those that are as they were.
+    fn compare<'a>(&self, locks: &'a Locks, installed: &Installed) -> (Restored, Skills<'a>, Skills<'a>) {
+        let copies = self.changed_copies(installed, &locks.own);
+        let links = self.foreign_links(&locks.own);
+        let mut restored =
+            Restored { locks: locks.findings(&self.scope), copies, links, ..Restored::default() };
+        let (mut missing, mut unchanged) = (Vec::new(), Vec::new());
+        for (name, locked) in &locks.own.skills {
+            match drift_of(&OnDisk::of(installed, name), locked) {
+                None => unchanged.push((name, locked)),
+                Some(Drift::Missing) => missing.push((name, locked)),
+                Some(drift) => restored.drift.push((name.clone(), drift)),
+            }
+        }
+        restored.unchanged = unchanged.len();
+        (restored, missing, unchanged)
     }
 
     /// The files that the lock pins, and whether they came from the content cache. The inner error says why there are none.

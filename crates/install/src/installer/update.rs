@@ -1,6 +1,6 @@
 //! Looks for newer versions of installed skills, and updates them. Local edits are kept.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prowess_catalog::skill::{Location, MANIFEST, MAX_MANIFEST};
 use prowess_catalog::{Skill, SkillName};
@@ -85,6 +85,12 @@ pub struct Newest {
     pub locked: LockedSkill,
     /// What the source has.
     pub upstream: Upstream,
+}
+
+impl Newest {
+    fn is_new(&self) -> bool {
+        matches!(self.upstream, Upstream::New(_))
+    }
 }
 
 /// What an update has done.
@@ -221,11 +227,17 @@ impl Installer {
         options: &FetchOptions,
         now: &str,
     ) -> Result<Updated, InstallError> {
+        // Other processes must not wait for a slow source, so everything is fetched before the place is held.
+        let (mut sources, mut bases) = (FetchedSources::default(), BTreeMap::new());
+        let mut wanted: Vec<&Newest> = newest.iter().filter(|newest| newest.is_new()).collect();
+        wanted.sort_by(|one, other| by_source(&one.locked, &other.locked));
+        for Newest { name, locked, .. } in wanted {
+            bases.insert(name, self.installed_version(name, locked, &mut sources, options).await?);
+        }
         let held = self.place.hold()?;
         let mut locks = self.locks()?;
         let installed = self.place.installed()?;
         let (mut updated, mut transaction) = (Updated::default(), Transaction::default());
-        let mut sources = FetchedSources::default();
         for Newest { name, locked, upstream } in newest {
             let Upstream::New(new) = upstream else { continue };
             // Another process may have changed it since the person looked.
@@ -234,8 +246,8 @@ impl Installer {
                 continue;
             }
             let on_disk = OnDisk::of(&installed, name);
-            let base = self.installed_version(name, locked, &mut sources, options).await?;
-            let (stored, kept) = match self.merged(name, locked, new, &installed, &on_disk, base.as_ref())? {
+            let base = bases.get(name).and_then(Option::as_ref);
+            let (stored, kept) = match self.merged(name, locked, new, &installed, &on_disk, base)? {
                 (stored, LocalEdits::None) => (stored, Vec::new()),
                 (stored, LocalEdits::Kept(kept)) => (stored, kept),
                 (_, LocalEdits::Conflict(conflicts)) => {

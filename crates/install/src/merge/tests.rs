@@ -29,6 +29,12 @@ impl ReadFiles for Memory {
     fn read_file(&self, path: &str, _: u64) -> Result<Vec<u8>, TreeError> {
         self.files.get(path).map(|file| file.0.clone()).ok_or_else(|| TreeError::Absent(path.to_owned()))
     }
+
+    fn read_start(&self, path: &str, most: usize) -> Result<Vec<u8>, TreeError> {
+        let mut bytes = self.read_file(path, u64::MAX)?;
+        bytes.truncate(most);
+        Ok(bytes)
+    }
 }
 
 fn files(files: &[(&str, &str, bool)]) -> Files {

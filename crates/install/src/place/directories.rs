@@ -57,6 +57,23 @@ impl Directories {
         open_existing(place, &place.root.join(SKILLS))
     }
 
+    /// Whether an agent's directory exists, can be reached, and is another one than the directory of skills.
+    pub(super) fn has_agent(place: &Place, path: &Path) -> bool {
+        let opened = if is_beside(place, path) {
+            open_existing(place, path).ok().flatten()
+        } else {
+            beneath::open_directory(path).ok()
+        };
+        let identity = |handle: OwnedFd| identity(&handle).ok();
+        let skills = Self::open_skills(place).ok().flatten().and_then(identity);
+        opened.and_then(identity).is_some_and(|found| Some(found) != skills)
+    }
+
+    /// Whether a link on the way to an agent's directory is not followed.
+    pub(super) fn refuses_agent(place: &Place, path: &Path) -> bool {
+        is_beside(place, path) && matches!(open_existing(place, path), Err(PlaceError::LeadsOut { .. }))
+    }
+
     /// Opens an agent's directory. `None` if it does not exist, or if it is the directory of skills itself, perhaps through
     /// a link: then the agent sees the skills already.
     pub(super) fn open_agent(
@@ -94,9 +111,8 @@ impl Directories {
             };
             AgentDirectory { handle, to_skills: absolute()? }
         };
-        let [mine, ours] = [&agent.handle, &self.skills].map(fs::fstat);
-        let (mine, ours) = (mine.map_err(failed)?, ours.map_err(failed)?);
-        Ok(((mine.st_dev, mine.st_ino) != (ours.st_dev, ours.st_ino)).then_some(agent))
+        let [mine, ours] = [&agent.handle, &self.skills].map(identity);
+        Ok((mine.map_err(failed)? != ours.map_err(failed)?).then_some(agent))
     }
 
     /// Checks that entries can be renamed to `directory`.
@@ -141,6 +157,11 @@ fn parts(place: &Place) -> Result<(&Path, &str), PlaceError> {
     }
 }
 
+/// Whether a directory is below the one that has the place. A person chose one that is elsewhere.
+fn is_beside(place: &Place, path: &Path) -> bool {
+    parts(place).is_ok_and(|(base, _)| path.starts_with(base))
+}
+
 fn open_existing(place: &Place, path: &Path) -> Result<Option<OwnedFd>, PlaceError> {
     let (base_path, _) = parts(place)?;
     match beneath::open_directory(base_path) {
@@ -161,16 +182,33 @@ fn open_at(place: &Place, base: &OwnedFd, relative: &Path) -> Result<OwnedFd, Er
         return Ok(target);
     }
     let (base_path, _) = parts(place).map_err(|_| Errno::LOOP)?;
-    let identity = |handle: &OwnedFd| fs::fstat(handle).map(|stat| (stat.st_dev, stat.st_ino));
     let found = identity(&target)?;
-    let listed = place.agent_directories.iter().cloned().chain([place.root.join(SKILLS)]);
-    let is_listed = listed.into_iter().any(|listed| {
-        let relative = listed.strip_prefix(base_path).ok();
-        let opened =
-            relative.and_then(|relative| beneath::open(base, relative, DIRECTORY, Follow::Never).ok());
-        opened.is_some_and(|opened| identity(&opened) == Ok(found))
-    });
-    if is_listed { Ok(target) } else { Err(Errno::LOOP) }
+    let skills = place.root.join(SKILLS);
+    let listed = || {
+        let all = place.agent_directories.iter().chain([&skills]);
+        all.filter_map(|listed| listed.strip_prefix(base_path).ok())
+    };
+    let leads_to = |allowed: &Path| {
+        let opened = beneath::open(base, allowed, DIRECTORY, Follow::Never);
+        opened.is_ok_and(|opened| identity(&opened) == Ok(found))
+    };
+    // A directory of skills may be another one, and a directory of an agent that of another agent.
+    let is_allowed = if listed().any(|listed| listed == relative) {
+        listed().any(leads_to)
+    } else {
+        listed().filter_map(Path::parent).filter(|parent| is_hidden(parent)).any(leads_to)
+    };
+    if is_allowed { Ok(target) } else { Err(Errno::LOOP) }
+}
+
+/// Whether the name of a directory begins with a dot, as those of agents do.
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
+/// What tells a directory from all others.
+fn identity(handle: &OwnedFd) -> Result<impl PartialEq + Copy + use<>, Errno> {
+    fs::fstat(handle).map(|stat| (stat.st_dev, stat.st_ino))
 }
 
 /// Opens the directory at `path`, which is below that of `base`.

@@ -74,7 +74,7 @@ pub enum PlaceError {
         source: io::Error,
     },
     /// The journal of an unfinished transaction cannot be used.
-    #[error("cannot use the journal in {path}: {why}; delete that directory if you do not need it", path = path.display())]
+    #[error("cannot use the journal in {path}: {why}; `old` and `new` there can have the only copy of files that you edited: look at them, then delete that directory", path = path.display())]
     Journal {
         /// The directory of the transaction.
         path: PathBuf,

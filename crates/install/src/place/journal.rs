@@ -106,7 +106,7 @@ impl Journal {
                 let line = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(0);
                 let (given, json) = (&bytes[..line], bytes.get(line + 1..).unwrap_or_default());
                 if proof(place, json).is_none_or(|proof| proof.as_bytes() != given) {
-                    return Err(bad("it is not yours, and may have come with the project".to_owned()));
+                    return Err(bad("it was written with another home directory or by another user, or came with the project".to_owned()));
                 }
                 json
             }

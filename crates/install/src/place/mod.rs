@@ -93,7 +93,8 @@ pub enum Links {
     /// Those that stay below the directory that has the place, such as links in a home directory.
     #[default]
     Below,
-    /// None, except one that leads to a listed directory of an agent. A repository could have a link to its own `.git`.
+    /// None, except one between directories of agents, such as from `.claude` to `.agents`, or from one listed directory of
+    /// skills to another. A repository could have a link to its own `.git`.
     ToAgents,
 }
 
@@ -197,6 +198,17 @@ impl Place {
     /// The directory of the place.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Whether an agent's directory exists beside the directory of skills. It does not count if it is the same directory, or if
+    /// the place does not follow a link on the way to it.
+    pub fn has_agent_directory(&self, path: &Path) -> bool {
+        Directories::has_agent(self, path)
+    }
+
+    /// Whether a link on the way to an agent's directory is not followed.
+    pub fn refuses_agent_directory(&self, path: &Path) -> bool {
+        Directories::refuses_agent(self, path)
     }
 
     /// The directory of a skill.

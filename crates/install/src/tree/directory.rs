@@ -88,6 +88,13 @@ pub trait ReadFiles {
     ///
     /// There is no such regular file, it is longer, or it cannot be read.
     fn read_file(&self, path: &str, most: u64) -> Result<Vec<u8>, TreeError>;
+
+    /// Reads the first bytes of the file at `path`: at most `most`.
+    ///
+    /// # Errors
+    ///
+    /// There is no such regular file, or it cannot be read.
+    fn read_start(&self, path: &str, most: usize) -> Result<Vec<u8>, TreeError>;
 }
 
 /// An open directory with the files of one skill.
@@ -156,13 +163,20 @@ impl TreeDirectory {
     }
 }
 
-impl ReadFiles for TreeDirectory {
-    fn read_file(&self, path: &str, most: u64) -> Result<Vec<u8>, TreeError> {
+impl TreeDirectory {
+    fn open_file(&self, path: &str) -> Result<(File, fs::Stat), TreeError> {
         let (file, stat) =
             beneath::open_file(&self.handle, path, Follow::Never).map_err(|refused| match refused {
                 NotOpened::Refused(Errno::NOENT | Errno::NOTDIR) => TreeError::Absent(path.to_owned()),
                 refused => refusal(path, refused),
             })?;
+        Ok((File::from(file), stat))
+    }
+}
+
+impl ReadFiles for TreeDirectory {
+    fn read_file(&self, path: &str, most: u64) -> Result<Vec<u8>, TreeError> {
+        let (file, stat) = self.open_file(path)?;
         let too_large = || TreeError::TooLarge { path: path.to_owned(), most };
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         if size > most {
@@ -170,9 +184,17 @@ impl ReadFiles for TreeDirectory {
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
         // The file may have grown since it was opened.
-        let mut limited = File::from(file).take(most.saturating_add(1));
+        let mut limited = file.take(most.saturating_add(1));
         limited.read_to_end(&mut bytes).map_err(|error| TreeError::io(path, error))?;
         if bytes.len() as u64 > most { Err(too_large()) } else { Ok(bytes) }
+    }
+
+    fn read_start(&self, path: &str, most: usize) -> Result<Vec<u8>, TreeError> {
+        let (file, _) = self.open_file(path)?;
+        let mut bytes = Vec::with_capacity(most);
+        let mut limited = file.take(most as u64);
+        limited.read_to_end(&mut bytes).map_err(|error| TreeError::io(path, error))?;
+        Ok(bytes)
     }
 }
 

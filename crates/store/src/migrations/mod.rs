@@ -6,7 +6,8 @@
 use crate::error::DatabaseError;
 
 /// The SQL of each version. The first file makes version 1.
-const MIGRATIONS: &[&str] = &[include_str!("1.sql"), include_str!("2.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("1.sql"), include_str!("2.sql"), include_str!("3.sql"), include_str!("4.sql")];
 
 /// The database that SQL is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ mod approvals;
 mod artifacts;
 mod error;
 mod migrate;
+mod rows;
 mod threads;
 mod tls;
 
@@ -122,10 +123,11 @@ impl PostgresStore {
     }
 }
 
-/// The settings of each connection. The server must flush before it responds, waits for locks have a limit, and a process
-/// that stops in a transaction does not block others forever.
+/// The settings of each connection. The server must flush before it responds, each statement sees what others committed
+/// before it, waits for locks have a limit, and a process that stops in a transaction does not block others forever.
 const SETTINGS: &str = "SELECT set_config('synchronous_commit', 'on', false) \
     WHERE current_setting('synchronous_commit') = 'off'; \
+    SET default_transaction_isolation = 'read committed'; \
     SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s'";
 
 /// The value of a parameter.
@@ -143,15 +145,15 @@ fn place(config: &Config) -> String {
     format!("the database `{name}` of PostgreSQL at {host}")
 }
 
-/// A statement with PostgreSQL's parameter syntax: `$1` instead of `?1`.
-fn with_dollar_parameters(statement: &str) -> String {
-    statement.replace('?', "$")
+/// A statement in the form of PostgreSQL: `$1` instead of `?1`, and with the lines that are only for PostgreSQL.
+fn for_postgres(statement: &str) -> String {
+    statement.replace('?', "$").replace("-- postgres:", "")
 }
 
 /// A prepared statement, cached by the connection.
 macro_rules! prepared {
     ($client:expr, $statement:expr) => {
-        $client.prepare_cached(&$crate::postgres::with_dollar_parameters($statement)).await
+        $client.prepare_cached(&$crate::postgres::for_postgres($statement)).await
     };
 }
 use prepared;

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use super::SqliteStore;
 use crate::error::DatabaseError;
-use crate::event::EventRow;
+use crate::event::{EventRow, checksum};
 
 /// How many findings are reported.
 const MAX_FINDINGS: usize = 5;
@@ -58,6 +58,7 @@ fn findings(connection: &Connection) -> rusqlite::Result<Vec<String>> {
             .optional()?
             .map(|thread| format!("the thread `{thread}` has more or fewer events than it should")),
     );
+    posts(&connection, &mut findings)?;
     #[cfg(feature = "approvals")]
     approvals(&connection, &mut findings)?;
     #[cfg(feature = "artifacts")]
@@ -83,6 +84,20 @@ fn findings(connection: &Connection) -> rusqlite::Result<Vec<String>> {
         }
     }
     Ok(findings)
+}
+
+fn posts(connection: &Connection, findings: &mut Vec<String>) -> rusqlite::Result<()> {
+    let mut statement = connection
+        .prepare("SELECT thread, number, checksum, body FROM prowess_inbox WHERE body IS NOT NULL")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (thread, number): (String, i64) = (row.get(0)?, row.get(1)?);
+        if checksum(&[], &row.get::<_, Vec<u8>>(3)?) != row.get::<_, i64>(2)? {
+            findings.push(format!("the checksum of post {number} to `{thread}` is wrong"));
+            break;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(feature = "approvals")]

@@ -10,6 +10,7 @@ mod file;
 mod migrate;
 mod read_only_list;
 mod readers;
+mod rows;
 mod threads;
 mod wal;
 mod writer;

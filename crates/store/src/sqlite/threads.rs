@@ -241,14 +241,43 @@ mod tests {
         assert!(store.unchanged_for(Duration::MAX, 2).await.unwrap().is_empty());
     }
 
+    /// How SQLite runs a statement.
+    async fn plan(statement: &'static str) -> Vec<String> {
+        let store = SqliteStore::in_memory().unwrap();
+        let plan = store.read(move |connection| {
+            let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {statement}"))?;
+            let mut steps = statement.raw_query();
+            let mut plan = Vec::new();
+            while let Some(step) = steps.next()? {
+                plan.push(step.get(3)?);
+            }
+            Ok(plan)
+        });
+        plan.await.unwrap()
+    }
+
     #[tokio::test]
     async fn a_list_is_read_from_its_index() {
-        let store = SqliteStore::in_memory().unwrap();
-        let plan = store.read(|connection| {
-            let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {}", sql::LIST))?;
-            let steps = statement.query_map([50], |row| row.get::<_, String>(3))?;
-            steps.collect::<rusqlite::Result<Vec<_>>>()
-        });
-        assert_eq!(plan.await.unwrap(), ["SCAN prowess_threads USING INDEX prowess_threads_changed"]);
+        assert_eq!(plan(sql::LIST).await, ["SCAN prowess_threads USING INDEX prowess_threads_changed"]);
+    }
+
+    #[cfg(feature = "serve")]
+    #[tokio::test]
+    async fn a_list_of_one_owner_is_read_from_its_index() {
+        let index = "SEARCH prowess_owned_threads USING INDEX prowess_owned_threads_changed";
+        for list in [sql::serve::LIST, sql::serve::SEARCH] {
+            let plan = plan(list).await;
+            assert!(plan.len() == 1 && plan[0].starts_with(index), "{plan:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_claim_needs_no_sorting() {
+        let plan = plan(sql::queue::CLAIM).await;
+        assert!(
+            plan.contains(&"SCAN prowess_queue USING COVERING INDEX prowess_queue_until".to_owned()),
+            "{plan:?}"
+        );
+        assert!(!plan.iter().any(|step| step.contains("TEMP B-TREE")), "{plan:?}");
     }
 }

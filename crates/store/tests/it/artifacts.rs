@@ -68,6 +68,15 @@ const FIRST: &str = "
     INSERT INTO prowess_artifacts SELECT name, version, checksum, body FROM prowess_scoped_artifacts;
     DROP TABLE prowess_scoped_names;
     DROP TABLE prowess_scoped_artifacts;
+    DROP TRIGGER prowess_forget_owner;
+    DROP TABLE prowess_tokens;
+    DROP TABLE prowess_usage;
+    DROP TABLE prowess_owned_threads;
+    DROP TABLE prowess_users;
+    DROP TABLE prowess_audit;
+    DROP TRIGGER prowess_forget_posts;
+    DROP TABLE prowess_queue;
+    DROP TABLE prowess_inbox;
     PRAGMA user_version = 1";
 
 #[tokio::test]

@@ -4,17 +4,9 @@ use std::time::{Duration, Instant};
 
 use prowess_agent::thread::ThreadError;
 use prowess_agent::{ThreadId, ThreadStore};
-use prowess_store::{Database, Retention};
+use prowess_store::Retention;
 
-use crate::support::{LONG, postgres_url, thread_of};
-
-async fn databases(place: &tempfile::TempDir) -> Vec<Database> {
-    let path = place.path().join("a.db");
-    vec![
-        Database::open(path.to_str().unwrap()).await.unwrap(),
-        Database::open(&postgres_url().await).await.unwrap(),
-    ]
-}
+use crate::support::{LONG, databases, thread_of};
 
 async fn left(store: &dyn ThreadStore) -> Vec<ThreadId> {
     store.list(usize::MAX).await.unwrap().into_iter().map(|info| info.id).collect()
@@ -73,5 +65,19 @@ async fn the_old_go() {
         assert_eq!(database.prune(older(Duration::MAX)).await.unwrap(), 0);
         assert_eq!(database.prune(older(between.elapsed())).await.unwrap(), 1);
         assert_eq!(left(&*store).await, [fork, awake.thread]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thread_with_work_to_do_stays() {
+    let place = tempfile::tempdir().unwrap();
+    for database in databases(&place).await {
+        let (store, queue) = (database.threads(), database.queue());
+        let lease = thread_of(&*store, 1).await;
+        store.release(&lease).await.unwrap();
+        queue.wake(&lease.thread).await.unwrap();
+        assert_eq!(database.prune(Retention::default().keep_last(0)).await.unwrap(), 0);
+        queue.forget(&lease.thread).await.unwrap();
+        assert_eq!(database.prune(Retention::default().keep_last(0)).await.unwrap(), 1);
     }
 }

@@ -4,20 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use prowess_agent::testing::turn_queue_suite;
 use prowess_agent::thread::ThreadError;
 use prowess_agent::{ThreadId, ThreadStore};
-use prowess_store::{DatabaseError, PostgresStore};
+use prowess_store::{Database, DatabaseError, PostgresStore};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, UnixStream};
-use tokio_postgres::{Client, NoTls};
 
-use crate::support::{postgres_url, said, thread_of};
-
-async fn client(url: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
-}
+use crate::support::{client, postgres_url, said, thread_of, waiting};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_make_the_tables_at_once() {
@@ -42,7 +36,7 @@ async fn a_newer_one_is_refused() {
     drop(PostgresStore::connect(&url).await.unwrap());
     client(&url).await.batch_execute("UPDATE prowess_schema SET version = 99").await.unwrap();
     let refused = PostgresStore::connect(&url).await.unwrap_err();
-    assert!(matches!(refused, DatabaseError::Newer { found: 99, known: 2, .. }), "{refused:?}");
+    assert!(matches!(refused, DatabaseError::Newer { found: 99, known: 4, .. }), "{refused:?}");
     assert!(refused.to_string().contains("use a newer prowess"), "{refused}");
 }
 
@@ -65,18 +59,13 @@ async fn a_server_that_is_told_to_answer_early_flushes_all_the_same() {
     assert_eq!(seen.get::<_, String>(0), "on");
 }
 
-/// Waits until a process of the server waits for a lock in the schema of `client`, and returns its id.
-async fn waiting(client: &Client) -> i32 {
-    let waits = "SELECT pid FROM pg_locks WHERE NOT granted AND pid IN (
-            SELECT pid FROM pg_stat_activity WHERE application_name = current_setting('application_name')
-        ) AND pid <> pg_backend_pid() LIMIT 1";
-    for _ in 0..2000 {
-        if let Some(row) = client.query_opt(waits, &[]).await.unwrap() {
-            return row.get(0);
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("nobody waits");
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_with_another_isolation_level_keeps_ours() {
+    let url = postgres_url().await;
+    let url = url.replace("options=", "options=-c%20default_transaction_isolation%3Dserializable%20");
+    let own = client(&url).await.query_one("SHOW transaction_isolation", &[]).await.unwrap();
+    assert_eq!(own.get::<_, String>(0), "serializable");
+    turn_queue_suite(Database::open(&url).await.unwrap().queue()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use prowess_agent::thread::Lease;
 use prowess_agent::{Event, Message, ThreadId, ThreadStore};
-use prowess_store::PostgresStore;
+use prowess_store::{Database, PostgresStore};
+use tokio_postgres::{Client, NoTls};
 
 /// Longer than any test takes.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
@@ -23,7 +24,7 @@ pub(crate) async fn postgres_url() -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let url = variable("PROWESS_TEST_POSTGRES");
     let schema = format!("test_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
+    let (client, connection) = tokio_postgres::connect(&url, NoTls)
         .await
         .expect("the server that PROWESS_TEST_POSTGRES names does not answer");
     let connected = tokio::spawn(connection);
@@ -37,6 +38,50 @@ pub(crate) async fn postgres_url() -> String {
 /// A store in a new schema.
 pub(crate) async fn postgres() -> PostgresStore {
     PostgresStore::connect(&postgres_url().await).await.unwrap()
+}
+
+/// The names of a new SQLite file and a new PostgreSQL schema.
+pub(crate) async fn places(place: &tempfile::TempDir) -> [String; 2] {
+    [place.path().join("a.db").display().to_string(), postgres_url().await]
+}
+
+/// A new SQLite file and a new PostgreSQL schema.
+pub(crate) async fn databases(place: &tempfile::TempDir) -> Vec<Database> {
+    let mut databases = Vec::new();
+    for at in places(place).await {
+        databases.push(Database::open(&at).await.unwrap());
+    }
+    databases
+}
+
+/// Runs SQL beside the store.
+pub(crate) async fn execute(at: &str, statement: &str) {
+    if at.starts_with("postgres:") {
+        client(at).await.batch_execute(statement).await.unwrap();
+    } else {
+        rusqlite::Connection::open(at).unwrap().execute_batch(statement).unwrap();
+    }
+}
+
+/// A connection of its own, for SQL that no store runs.
+pub(crate) async fn client(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// Waits until a process of the server waits for a lock, and returns its id. It has the application name of `client`.
+pub(crate) async fn waiting(client: &Client) -> i32 {
+    let waits = "SELECT pid FROM pg_locks WHERE NOT granted AND pid IN (
+            SELECT pid FROM pg_stat_activity WHERE application_name = current_setting('application_name')
+        ) AND pid <> pg_backend_pid() LIMIT 1";
+    for _ in 0..2000 {
+        if let Some(row) = client.query_opt(waits, &[]).await.unwrap() {
+            return row.get(0);
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("nobody waits");
 }
 
 pub(crate) fn said(text: impl Into<String>) -> Event {

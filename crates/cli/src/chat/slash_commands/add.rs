@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use prowess_install::installer::{AgentFiles, Candidate, Change, LookOptions};
+use prowess_install::installer::{AgentFiles, Candidate, Change, InstallError, LookOptions};
 use prowess_install::snapshot::fetch::fetch;
+use tokio::task::spawn_blocking;
 
 use super::note;
 use crate::chat::Approver;
@@ -30,37 +31,48 @@ pub(super) async fn add(conversation: &mut Conversation, arguments: &str) -> Res
     if conversation.approver == Approver::Nobody {
         bail!("nobody can be asked here; use `prowess add {} --yes`", printable(source));
     }
-    let installer = Arc::new(ScopeArgs { global }.installer()?);
+    // This can wait for another process, and must not print below the chat's interface.
+    let (installer, recovered) = spawn_blocking(move || ScopeArgs { global }.recovered()).await??;
+    let installer = Arc::new(installer);
+    for line in installing::report_lines(&recovered) {
+        note(conversation, line)?;
+    }
     let source = installing::parse(source)?;
     let fetched = fetch(&source, &installing::fetch_options(&[])?).await?;
-    let looked = {
+    let (looked, changes) = {
         let (installer, source) = (Arc::clone(&installer), source.clone());
-        let look = move || installer.look_at(&source, fetched, &LookOptions::default());
-        tokio::task::spawn_blocking(look).await.context("the source could not be looked at")??
+        let look = move || {
+            let looked = installer.look_at(&source, fetched, &LookOptions::default())?;
+            let changes = installer.plan(&looked)?;
+            Ok::<_, InstallError>((looked, changes))
+        };
+        spawn_blocking(look).await.context("the source could not be looked at")??
     };
-    let changes = installer.plan(&looked.candidates)?;
     let all = || looked.candidates.iter().zip(&changes);
     for (candidate, change) in all() {
         let text = installing::candidate_text(&looked, candidate, change);
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
         conversation.lines(&lines)?;
     }
-    for (name, why) in &looked.refused {
-        note(conversation, format!("{}: refused: {}", printable(name), printable(why)))?;
+    for problem in installing::Problems::from(&looked).lines() {
+        note(conversation, problem)?;
     }
-    let chosen: Vec<&Candidate> = all()
-        .filter(|(_, change)| matches!(change, Change::New | Change::Replaces(_)))
-        .map(|(candidate, _)| candidate)
-        .collect();
-    if chosen.is_empty() {
+    let is_chosen = |change: &Change| matches!(change, Change::New | Change::Replaces(_));
+    let chosen = changes.iter().filter(|change| is_chosen(change)).count();
+    if chosen == 0 {
         return note(conversation, "there is nothing to install".to_owned());
     }
-    if conversation.approver == Approver::Person && !is_agreed(conversation, chosen.len()).await? {
+    if conversation.approver == Approver::Person && !is_agreed(conversation, chosen).await? {
         return note(conversation, "nothing was installed".to_owned());
     }
-    let added = installer.add(&looked, &chosen, &[], AgentFiles::Link, &installing::now())?;
-    let kept = added.report.kept.iter();
-    for line in kept.map(|kept| format!("your changed files are in {}", installing::shown(&kept.path))) {
+    let install = move || {
+        let all = looked.candidates.iter().zip(&changes);
+        let chosen: Vec<&Candidate> =
+            all.filter(|(_, change)| is_chosen(change)).map(|(candidate, _)| candidate).collect();
+        installer.add(&looked, &chosen, &[], AgentFiles::Link, &installing::now())
+    };
+    let added = spawn_blocking(install).await.context("the skills could not be installed")??;
+    for line in installing::report_lines(&added.report) {
         note(conversation, line)?;
     }
     let trust = if global {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow};
-use prowess_agent::{Thread, ThreadId, ThreadStore};
+use prowess_agent::{Thread, ThreadId};
 
 use super::new::new_thread_id;
 use super::note;

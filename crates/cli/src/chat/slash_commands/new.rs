@@ -1,8 +1,8 @@
 //! `/new`
 
 use anyhow::{Result, anyhow};
+use prowess_agent::ThreadId;
 use prowess_agent::thread::ThreadError;
-use prowess_agent::{ThreadId, ThreadStore};
 
 use super::{note, show_opened};
 use crate::chat::agents::ChatAgents;

@@ -23,7 +23,7 @@ pub(super) async fn list(conversation: &Conversation) -> Result<()> {
 
 /// Continues another thread, or reads this one again.
 pub(super) async fn resume(conversation: &mut Conversation, wanted: &str) -> Result<Next> {
-    let id = threads::find(&conversation.agents.store, &conversation.agents.directory, wanted).await?;
+    let id = threads::find(&*conversation.agents.store, &conversation.agents.directory, wanted).await?;
     if id == *conversation.thread.id() {
         return Ok(Next::ReadAgain);
     }
@@ -35,8 +35,8 @@ pub(super) async fn resume(conversation: &mut Conversation, wanted: &str) -> Res
 
 async fn rows(conversation: &Conversation) -> Result<Vec<String>> {
     let mut lines = Vec::new();
-    for info in threads::all(&conversation.agents.store).await?.into_iter().take(MAX_LISTED) {
-        let begun = threads::beginning(&conversation.agents.store, &info.id).await;
+    for info in threads::all(&*conversation.agents.store).await?.into_iter().take(MAX_LISTED) {
+        let begun = threads::beginning(&*conversation.agents.store, &info.id).await;
         let is_here = begun.directory.as_ref() == Some(&conversation.agents.directory);
         let place = match &begun.directory {
             Some(directory) if !is_here => format!(" in {}", printable(&directory.display().to_string())),

@@ -46,7 +46,7 @@ pub(crate) struct Http {
 }
 
 /// Parses an address as people write it.
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let whole = match text.strip_prefix("localhost:").or_else(|| text.strip_prefix(':')) {
         Some(port) => format!("{}:{port}", Ipv4Addr::LOCALHOST),
         None => text.to_owned(),
@@ -140,7 +140,7 @@ pub(crate) fn url(address: SocketAddr) -> String {
 }
 
 /// Raises the limit of open files: each connection is one.
-fn raise_open_files() {
+pub(crate) fn raise_open_files() {
     let mut limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(OPEN_FILES).min(OPEN_FILES);
     if limit.current.is_some_and(|current| current < most) {

@@ -259,6 +259,64 @@ fn failure_5_drift_is_noticed_although_source_and_lock_agree() {
 }
 
 #[test]
+fn add_installs_from_the_other_sources_and_lists_what_failed() {
+    let scene = Scene::new();
+    let (tide, reef) = (manifest("tide", "High at noon."), manifest("reef", "Far out."));
+    let repository =
+        scene.repository("r", &[("tide/SKILL.md", &tide), ("bad/SKILL.md", &manifest("bad", "x"))]);
+    std::os::unix::fs::symlink("/etc/passwd", repository.path().join("bad/passwd")).unwrap();
+    repository.commit(&[]);
+    scene.files("local/reef", &[("SKILL.md", &reef)]);
+    let gone = format!("{}-gone", repository.url());
+    let url = repository.url();
+    let args = ["add", &gone, &url, "../local", "--skill", "tide", "bad", "reef", "--yes", "--json"];
+    let told = scene.fail(&args, "prowess: ");
+    assert!(told.starts_with("exit 1\n"), "{told}");
+    let json = told.split("--- out\n").nth(1).unwrap().split("--- err").next().unwrap();
+    let rows: serde_json::Value = serde_json::from_str(json).unwrap();
+    let rows: Vec<String> = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| format!("{} {} {}", row["name"], row["status"], row["error"].is_string()))
+        .collect();
+    assert_snapshot!(rows.join("\n"), @r#"
+    null "failed" true
+    "bad" "failed" true
+    "reef" "failed" true
+    "tide" "installed" false
+    "tide" "failed" true
+    "bad" "failed" true
+    "reef" "installed" false
+    "#);
+    assert_eq!(scene.text(".agents/skills/reef/SKILL.md"), reef);
+    scene.succeed(&["verify"]);
+}
+
+#[test]
+fn failure_5_a_link_or_a_device_in_a_skill_is_drift_in_the_list() {
+    let scene = Scene::new();
+    scene.files("local/tide", &[("SKILL.md", &manifest("tide", "High at noon."))]);
+    scene.succeed(&["add", "../local", "--global", "--yes"]);
+    let installed = || {
+        let told = scene.succeed(&["list", "--json"]);
+        let json = told.split("--- out\n").nth(1).unwrap().split("--- err").next().unwrap();
+        let listed: serde_json::Value = serde_json::from_str(json).unwrap();
+        let skills = listed["skills"].as_array().unwrap().clone();
+        let row = skills.into_iter().find(|row| row["name"] == "tide");
+        row.unwrap()["installed"]["changed"].clone()
+    };
+    assert_eq!(installed(), false);
+    let planted = scene.path("home/.agents/skills/tide/planted");
+    std::os::unix::fs::symlink("/etc/passwd", &planted).unwrap();
+    assert_eq!(installed(), true);
+    assert!(scene.run(&["list"]).contains("changed here, "), "{}", scene.run(&["list"]));
+    std::fs::remove_file(&planted).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&planted).status().unwrap().success());
+    assert_eq!(installed(), true);
+}
+
+#[test]
 fn failure_5_a_lock_of_another_version_is_an_error_and_stays() {
     let (scene, repository) = installed();
     let url = repository.url();

@@ -711,8 +711,20 @@ fn case_133_a_link_to_the_git_directory_of_the_project_is_not_followed() {
     let told = scene.fail(&["add", &repository.url(), "--yes", "--copy", "--agent", "claude-code"], "");
     assert!(told.contains("is a link"), "{told}");
     assert!(!scene.here(".git/hooks/SKILL.md").exists());
-    // A link between directories of skills is usual.
+    // Nor one from the directory of skills to that of an agent, or from the whole place to Git.
     std::fs::remove_file(scene.here(".claude/skills")).unwrap();
+    for (link, target) in [(".agents/skills", "../.claude"), (".agents", ".git"), (".agents", ".")] {
+        std::fs::remove_dir_all(scene.here(".agents")).unwrap();
+        if link == ".agents/skills" {
+            std::fs::create_dir(scene.here(".agents")).unwrap();
+        }
+        std::os::unix::fs::symlink(target, scene.here(link)).unwrap();
+        let told = scene.fail(&["add", &repository.url(), "--yes"], "is a link");
+        assert!(!scene.here(".claude/hooks").exists() && !scene.here(".git/skills").exists(), "{told}");
+        std::fs::remove_file(scene.here(link)).unwrap();
+        std::fs::create_dir_all(scene.here(".agents")).unwrap();
+    }
+    // A link between directories of skills is usual.
     std::os::unix::fs::symlink("../.agents/skills", scene.here(".claude/skills")).unwrap();
     scene.succeed(&["add", &repository.url(), "--yes", "--agent", "claude-code"]);
     assert!(scene.here(".agents/skills/hooks/SKILL.md").is_file());

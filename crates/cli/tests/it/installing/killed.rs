@@ -1,11 +1,12 @@
 //! `add` and `update` are killed at any moment. The next command finishes or undoes what they did.
 
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use super::{Scene, manifest};
+use crate::chat::eventually;
 
 /// How many moments the test tries that always runs.
 const KILLS: usize = 40;
@@ -201,4 +202,64 @@ fn processes_at_once_lose_nothing() {
     for name in &names {
         assert_eq!(scene.text(&format!(".agents/skills/{name}/SKILL.md")), manifest(name, "two"));
     }
+}
+
+/// A command whose connection to a host never ends. Returns when it has begun to fetch.
+fn start_endless(scene: &Scene, args: &[&str]) -> Child {
+    let started = scene.path("started");
+    let _ = std::fs::remove_file(&started);
+    let mut command = scene.command(args);
+    command
+        .env("GIT_SSH_COMMAND", format!("touch '{}'; sleep 300; false", started.display()))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    eventually("the fetch has begun", || started.exists());
+    child
+}
+
+fn press_ctrl_c(scene: &Scene, child: Child) -> String {
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    scene.told(&child.wait_with_output().unwrap())
+}
+
+/// A project with `tide` from a source on SSH that does not answer any more.
+fn with_silent_source() -> Scene {
+    let scene = Scene::new();
+    let tide = manifest("tide", "High at noon.");
+    let repository = scene.repository("r", &[("tide/SKILL.md", tide.as_str())]);
+    let config = format!("[url \"{}\"]\n\tinsteadOf = git@example.org:o/r.git\n", repository.url());
+    std::fs::write(scene.path("gitconfig"), config).unwrap();
+    scene.files("local/reef", &[("SKILL.md", &manifest("reef", "Far out."))]);
+    scene.succeed(&["add", "git@example.org:o/r.git", "--yes"]);
+    std::fs::write(scene.path("gitconfig"), "").unwrap();
+    scene
+}
+
+#[test]
+fn ctrl_c_while_a_later_source_is_fetched() {
+    let scene = with_silent_source();
+    let child = start_endless(&scene, &["add", "../local", "git@example.org:o/r.git", "--yes"]);
+    let told = press_ctrl_c(&scene, child);
+    assert!(told.contains("interrupted; the skills of the sources before are installed"), "{told}");
+    assert!(scene.here(".agents/skills/reef/SKILL.md").exists());
+    let left: Vec<_> = std::fs::read_dir(scene.path("tmp")).unwrap().flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+    // The first source.
+    let child = start_endless(&scene, &["add", "git@example.org:o/r.git", "--yes"]);
+    let told = press_ctrl_c(&scene, child);
+    assert!(told.contains("interrupted; nothing was changed"), "{told}");
+}
+
+#[test]
+fn a_slow_source_stops_no_other_command() {
+    let scene = with_silent_source();
+    scene.forget_skills();
+    scene.forget_cache();
+    let child = start_endless(&scene, &["install"]);
+    scene.succeed(&["add", "../local", "--yes"]);
+    scene.succeed(&["remove", "reef", "--yes"]);
+    press_ctrl_c(&scene, child);
+    scene.fail(&["verify"], "tide: is missing");
 }

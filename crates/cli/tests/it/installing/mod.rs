@@ -1,9 +1,11 @@
 //! Installing skills: `add`, `install`, `verify`, `outdated`, `update` and `remove`, as a person runs them.
 
+mod agents;
 mod archives;
 mod failures;
 mod hostile;
 mod killed;
+mod locks;
 mod repository;
 mod screens;
 mod server;

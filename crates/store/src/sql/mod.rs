@@ -1,4 +1,5 @@
-//! The SQL statements of both databases. `?1` is the first parameter.
+//! The SQL statements of both databases. `?1` is the first parameter. A line that starts with `-- postgres:` is only for
+//! PostgreSQL.
 //!
 //! Conditional writes carry their condition in the SQL, so that check and change are atomic.
 
@@ -16,6 +17,10 @@ macro_rules! is_free {
         concat!("(", $thread, "owner IS NULL OR NOT ", lasts!($thread), ")")
     };
 }
+
+pub(crate) mod queue;
+#[cfg(feature = "serve")]
+pub(crate) mod serve;
 
 /// Takes a lease: of a new thread, of a free one, or again by the same owner. No row means that another owner has it.
 ///
@@ -102,7 +107,7 @@ pub(crate) const NOW: &str = "SELECT prowess_now()";
 pub(crate) const LAST_KEPT: &str = "\
 SELECT changed, id FROM prowess_threads ORDER BY changed DESC, id DESC LIMIT 1 OFFSET ?1";
 
-/// Deletes at most `?3` threads that nobody has leased and that changed before (`?1`, `?2`).
+/// Deletes at most `?3` threads that nobody has leased, that changed before (`?1`, `?2`), and that have no work to do.
 ///
 /// The conditions appear twice: if somebody takes a lease meanwhile, PostgreSQL checks only those of the outer statement
 /// again.
@@ -114,6 +119,7 @@ WHERE id IN (
     WHERE (changed, id) < (?1, ?2) AND ",
     is_free!(""),
     "
+        AND id NOT IN (SELECT thread FROM prowess_queue)
     ORDER BY changed, id LIMIT ?3
 ) AND (changed, id) < (?1, ?2) AND ",
     is_free!("")

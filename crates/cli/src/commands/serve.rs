@@ -1,0 +1,277 @@
+//! `prowess serve`
+
+mod print_unit;
+mod users;
+
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::{Args, Subcommand};
+use prowess_agent::telemetry::Exporter;
+use prowess_serve::{ServeLimits, Server};
+use prowess_store::Database;
+use prowess_workspace::{Level, Runner};
+use tokio::net::TcpListener;
+
+use super::mcp::{address, raise_open_files};
+use crate::chat::{AgentSetup, Approver};
+use crate::commands::CommandOutcome;
+use crate::config::{Config, Flag, OfProject};
+use crate::directories;
+use crate::executor::ExecutorArgs;
+use crate::options::{KitArgs, RootArgs};
+use crate::recent_skills::{Order, RecentSkills};
+use crate::sandbox_level::level_parser;
+use crate::serving::ServerAgents;
+use crate::signals::Signals;
+use crate::terminal::{Terminal, printable};
+use crate::visibility::ChatSkills;
+use crate::workspace_dir::WorkspaceDir;
+
+/// The directory of a server, below the state directory.
+const DATA: &str = "serve";
+/// The database in that directory, unless another one is named.
+const DATABASE: &str = "server.db";
+/// The user that the first start makes.
+const FIRST_USER: &str = "admin";
+/// How long running work may take to end after the server has stopped.
+const LAST: Duration = Duration::from_secs(2);
+
+const AFTER_HELP: &str = "\
+The first start makes the user `admin`. Each start prints a link with which `admin` signs in, once. Other users get theirs by \
+`prowess serve login NAME`, and programs get tokens by `prowess serve token add NAME`.
+
+The server speaks plain HTTP. For other machines, put a proxy with TLS in front: see docs/serving.md.
+
+Exit codes: 2 usage error, 128 plus the signal's number if a signal ended it";
+
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
+pub(crate) struct Options {
+    /// The address and the port to listen on; port 0 picks a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8930", value_parser = address)]
+    listen: SocketAddr,
+    /// Listen on an address that other machines can reach. Traffic is not encrypted: put a proxy with TLS in front
+    #[arg(long)]
+    allow_remote: bool,
+    /// The model: PROVIDER:NAME, or offline, which needs no API key and no network
+    #[arg(long, value_name = "MODEL", add = crate::complete::models())]
+    model: Option<String>,
+    /// The most that a thread and its sub-agents may cost, in dollars; needs a price for the model in prowess.toml
+    #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true)]
+    max_cost: Option<String>,
+    /// How many threads are worked on at the same time
+    #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(1..))]
+    turns: u16,
+    /// How many event streams may be open, in all and for one user
+    #[arg(long, value_name = "N", default_value = "2048", value_parser = clap::value_parser!(u16).range(1..))]
+    streams: u16,
+    /// After how many seconds another worker takes over the threads of a server that died
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = clap::value_parser!(u16).range(1..=600))]
+    lease: u16,
+    /// The weakest sandbox level to accept for commands; prowess uses the strongest that works
+    #[arg(long, value_name = "LEVEL", value_parser = level_parser())]
+    sandbox: Option<Level>,
+    /// Print a unit for systemd that starts the server with these options, and exit
+    #[arg(long)]
+    print_unit: bool,
+    #[command(flatten)]
+    executor: ExecutorArgs,
+    #[command(flatten)]
+    workspace_dir: WorkspaceDir,
+    #[command(flatten)]
+    kits: KitArgs,
+    #[command(flatten)]
+    root_args: RootArgs,
+    #[command(flatten)]
+    place: ServerPlace,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+/// Where a server keeps threads, users and files.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ServerPlace {
+    /// The directory with the server's files, and the database unless --database names one [default: ~/.local/state/prowess/serve]
+    #[arg(long, value_name = "DIR", global = true)]
+    data: Option<PathBuf>,
+    /// Keep threads and users in PostgreSQL: postgres://USER:PASSWORD@HOST/NAME. The variable PROWESS_DATABASE does the same and shows no password in the list of processes
+    #[arg(long, value_name = "URL", env = "PROWESS_DATABASE", hide_env_values = true, global = true)]
+    database: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Add, list or disable users
+    User {
+        #[command(subcommand)]
+        command: users::UserCommand,
+    },
+    /// Add, list or revoke tokens, for programs
+    Token {
+        #[command(subcommand)]
+        command: users::TokenCommand,
+    },
+    /// Print a link with which a user signs in, once
+    Login {
+        /// The user
+        name: String,
+        /// The address of the server, as the user's browser reaches it
+        #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8930")]
+        url: String,
+    },
+}
+
+impl ServerPlace {
+    /// The directory, which only this user can read.
+    fn directory(&self) -> Result<PathBuf> {
+        let directory = match &self.data {
+            Some(data) => std::path::absolute(data)?,
+            None => directories::state()
+                .context("there is no home directory: set HOME, or use --data")?
+                .join(DATA),
+        };
+        directories::make_directory(&directory)
+            .with_context(|| format!("cannot create {}", directory.display()))?;
+        directories::check_owned(&directory)?;
+        Ok(directory)
+    }
+
+    async fn open(&self, directory: &Path) -> Result<Database> {
+        let database = match &self.database {
+            Some(url) if !url.contains("://") => {
+                bail!("--database needs a URL: postgres://USER:PASSWORD@HOST/NAME")
+            }
+            Some(url) => Database::open(url).await,
+            None => Database::open(&directory.join(DATABASE).to_string_lossy()).await,
+        };
+        database.map_err(|error| anyhow!("{error}"))
+    }
+}
+
+pub(crate) fn run(options: &Options, terminal: &mut Terminal, verbose: u8) -> Result<CommandOutcome> {
+    if options.print_unit {
+        write!(terminal, "{}", print_unit::unit(options)?)?;
+        return Ok(CommandOutcome::Done);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the server")?;
+    if let Some(command) = &options.command {
+        return runtime.block_on(users::run(command, &options.place, terminal));
+    }
+    if !options.listen.ip().is_loopback() && !options.allow_remote {
+        bail!(
+            "other machines can reach `{}`: listen on 127.0.0.1, or add --allow-remote if a proxy with TLS is in front",
+            options.listen.ip()
+        );
+    }
+    let skills = options.root_args.discover()?;
+    let config = Config::load(&OfProject::Nothing, &options.flags())?;
+    let exporter = super::chat::exporter(&config)?;
+    // A server always says what went wrong.
+    crate::init_server_log(verbose, terminal, exporter.as_ref());
+    let ended = runtime.block_on(serve(options, skills, config));
+    // This also ends commands that still run in a sandbox.
+    runtime.shutdown_timeout(LAST);
+    if let Some(Err(error)) = exporter.map(Exporter::shutdown) {
+        writeln!(anstream::stderr(), "telemetry: {}", printable(&error.to_string()))?;
+    }
+    ended
+}
+
+impl Options {
+    fn flags(&self) -> Vec<Flag> {
+        let given = [("model.name", "--model", &self.model), ("limits.cost", "--max-cost", &self.max_cost)];
+        let flag = |(key, name, text): (&'static str, &'static str, &Option<String>)| {
+            Some(Flag { key, name, text: text.clone()? })
+        };
+        given.into_iter().filter_map(flag).chain(self.kits.flag()).collect()
+    }
+
+    fn limits(&self) -> ServeLimits {
+        let mut limits = ServeLimits::default();
+        limits.turns = self.turns.into();
+        limits.claim = Duration::from_secs(self.lease.into());
+        (limits.streams, limits.streams_per_user) = (self.streams.into(), self.streams.into());
+        limits
+    }
+}
+
+async fn serve(options: &Options, skills: crate::skills::Skills, config: Config) -> Result<CommandOutcome> {
+    let mut signals = Signals::catch().context("signals cannot be caught")?;
+    let mut err = anstream::stderr();
+    let data = options.place.directory()?;
+    let database = options.place.open(&data).await?;
+    let opened = options.workspace_dir.workspaces()?;
+    if let Some(moved) = &opened.moved {
+        writeln!(err, "{}; workspaces are in {} instead", printable(moved), opened.path.display())?;
+    }
+    for warning in config.warnings() {
+        writeln!(err, "warning: {warning}")?;
+    }
+    if let Some(notice) = skills.notice() {
+        writeln!(err, "{notice}")?;
+    }
+    let count = ChatSkills::new(&skills.catalog, &config).view().entries().len();
+    let model = config.settings.model.name.to_string();
+    let executor = options.executor.or_configured(&config.settings.sandbox);
+    let runner = Runner {
+        workspaces: opened.workspaces,
+        // Each thread gets its own artifacts.
+        artifacts: None,
+        executor: Some(executor.build(options.sandbox, Vec::new())?),
+    };
+    let setup = AgentSetup {
+        flags: options.flags(),
+        recent: RecentSkills::of_user(Order::ReadOnly),
+        root_args: options.root_args.clone(),
+        runner,
+        artifacts: options.workspace_dir.artifacts()?,
+        workspace_dir: options.workspace_dir.clone(),
+        state: data.clone(),
+        approver: Approver::Nobody,
+        lease: Duration::from_secs(options.lease.into()),
+        skills,
+        config,
+        database: None,
+    };
+    let (agents, notices) = ServerAgents::new(setup, &database).await?;
+    for notice in notices {
+        writeln!(err, "notice: {notice}")?;
+    }
+    raise_open_files();
+    let listener = TcpListener::bind(options.listen).await;
+    let listener = listener.with_context(|| format!("cannot listen on {}", options.listen))?;
+    let server = Server::new(agents.clone(), &database, options.limits());
+    let admin = users::first_user(&database.accounts(), FIRST_USER).await?;
+    let url = url(listener.local_addr()?);
+    writeln!(err, "prowess {url} · {model} · {count} skills · {}", data.display())?;
+    if let Some(admin) = admin {
+        let link = server.login_link(&admin.id).await.map_err(|error| anyhow!(error))?;
+        writeln!(err, "sign in as `{}`, once, within 15 minutes: {url}{link}", admin.name)?;
+    }
+    let watching = tokio::spawn(agents.watch_skills());
+    let (stopping, code) = tokio::sync::oneshot::channel();
+    server
+        .serve(listener, async move {
+            let _ = stopping.send(signals.code().await);
+        })
+        .await;
+    watching.abort();
+    database.close().await.map_err(|error| anyhow!("{error}"))?;
+    Ok(CommandOutcome::Code(code.await.unwrap_or_default()))
+}
+
+/// The address as a browser on this machine writes it.
+fn url(listening: SocketAddr) -> String {
+    let host = match listening.ip() {
+        IpAddr::V4(address) if address.is_unspecified() => "127.0.0.1".to_owned(),
+        IpAddr::V6(address) if address.is_unspecified() => "[::1]".to_owned(),
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    };
+    format!("http://{host}:{}", listening.port())
+}

@@ -1,0 +1,218 @@
+//! `prowess serve user`, `prowess serve token` and `prowess serve login`.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::Subcommand;
+use prowess_serve::AccessSecret;
+use prowess_store::serve::{Accounts, NewToken, Scope, Scopes, TokenKind, User};
+
+use super::{Command, ServerPlace};
+use crate::commands::CommandOutcome;
+use crate::terminal::{Terminal, printable};
+use crate::threads::ago;
+
+/// How long a login link works.
+const LOGIN: Duration = Duration::from_secs(15 * 60);
+
+#[derive(Debug, Subcommand)]
+pub(super) enum UserCommand {
+    /// Add a user
+    Add {
+        /// The name
+        name: String,
+        /// Make the user an administrator, who can add users and see the audit log
+        #[arg(long)]
+        admin: bool,
+    },
+    /// List the users
+    List,
+    /// Refuse the tokens and sessions of a user
+    Disable {
+        /// The name
+        name: String,
+    },
+    /// Accept the tokens and sessions of a user again
+    Enable {
+        /// The name
+        name: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TokenCommand {
+    /// Make a token, and print it once
+    Add {
+        /// The user
+        user: String,
+        /// What the token is for
+        #[arg(long, value_name = "NAME", default_value = "token")]
+        name: String,
+        /// What the token may do: read, write, approve or admin; can be repeated [default: read, write and approve]
+        #[arg(long = "scope", value_name = "SCOPE")]
+        scopes: Vec<String>,
+        /// After how many days the token ends
+        #[arg(long, value_name = "DAYS")]
+        days: Option<u32>,
+    },
+    /// List the tokens and sessions of a user
+    List {
+        /// The user
+        user: String,
+    },
+    /// Revoke a token or a session
+    Revoke {
+        /// The user
+        user: String,
+        /// The id of the token
+        token: String,
+    },
+}
+
+/// The user who administers a new server. `None` if the server has users, and this is none of them.
+pub(super) async fn first_user(accounts: &Accounts, name: &str) -> Result<Option<User>> {
+    if let Some(user) = accounts.user(name).await? {
+        return Ok(Some(user).filter(|user| user.is_admin && !user.is_disabled));
+    }
+    if accounts.users().await?.is_empty() {
+        return Ok(Some(accounts.add_user(name, true).await?));
+    }
+    Ok(None)
+}
+
+pub(super) async fn run(
+    command: &Command,
+    place: &ServerPlace,
+    terminal: &mut Terminal,
+) -> Result<CommandOutcome> {
+    let database = place.open(&place.directory()?).await?;
+    let accounts = database.accounts();
+    match command {
+        Command::User { command } => user(command, &accounts, terminal).await?,
+        Command::Token { command } => token(command, &accounts, terminal).await?,
+        Command::Login { name, url } => {
+            let user = found(&accounts, name).await?;
+            if user.is_disabled {
+                bail!("the user `{}` is disabled", printable(name));
+            }
+            let secret = AccessSecret::random().map_err(|error| anyhow!("{error}"))?;
+            let token = NewToken {
+                kind: TokenKind::Login,
+                name: "login link".to_owned(),
+                scopes: Scopes::default(),
+                digest: secret.digest(),
+                expires: Some(LOGIN),
+            };
+            accounts.add_token(&user.id, token).await?;
+            writeln!(terminal, "{}/login/{}", url.trim_end_matches('/'), secret.expose())?;
+        }
+    }
+    database.close().await.map_err(|error| anyhow!("{error}"))?;
+    Ok(CommandOutcome::Done)
+}
+
+async fn user(command: &UserCommand, accounts: &Accounts, terminal: &mut Terminal) -> Result<()> {
+    match command {
+        UserCommand::Add { name, admin } => {
+            check_name(name)?;
+            let user = accounts.add_user(name, *admin).await?;
+            writeln!(
+                terminal,
+                "added `{}`; `prowess serve login {}` prints a link to sign in",
+                user.name, user.name
+            )?;
+        }
+        UserCommand::List => {
+            let row = |user: &User| {
+                let kind = match (user.is_disabled, user.is_admin) {
+                    (true, _) => "disabled",
+                    (false, true) => "admin",
+                    (false, false) => "user",
+                };
+                vec![printable(&user.name), kind.to_owned(), ago(user.created), user.id.clone()]
+            };
+            let rows: Vec<_> = accounts.users().await?.iter().map(row).collect();
+            terminal.table(&["NAME", "KIND", "ADDED", "ID"], &rows)?;
+        }
+        UserCommand::Disable { name } | UserCommand::Enable { name } => {
+            let is_disabled = matches!(command, UserCommand::Disable { .. });
+            let user = found(accounts, name).await?;
+            accounts.set_disabled(&user.id, is_disabled).await?;
+            let done = if is_disabled { "disabled" } else { "enabled" };
+            writeln!(terminal, "{done} `{}`", printable(&user.name))?;
+        }
+    }
+    Ok(())
+}
+
+async fn token(command: &TokenCommand, accounts: &Accounts, terminal: &mut Terminal) -> Result<()> {
+    match command {
+        TokenCommand::Add { user, name, scopes, days } => {
+            let user = found(accounts, user).await?;
+            let secret = AccessSecret::random().map_err(|error| anyhow!("{error}"))?;
+            let token = NewToken {
+                kind: TokenKind::Token,
+                name: name.clone(),
+                scopes: parsed(scopes)?,
+                digest: secret.digest(),
+                expires: days.map(|days| Duration::from_secs(u64::from(days) * 24 * 3600)),
+            };
+            accounts.add_token(&user.id, token).await?;
+            writeln!(terminal, "{}", secret.expose())?;
+            writeln!(anstream::stderr(), "This token is not shown again.")?;
+        }
+        TokenCommand::List { user } => {
+            let user = found(accounts, user).await?;
+            let tokens = accounts.tokens(&user.id).await?;
+            let rows: Vec<_> = tokens
+                .iter()
+                .map(|token| {
+                    let kind = if token.kind == TokenKind::Session { "session" } else { "token" };
+                    let scopes: Vec<String> = token.scopes.iter().map(|scope| scope.to_string()).collect();
+                    let used = token.used.map_or_else(|| "never".to_owned(), ago);
+                    vec![printable(&token.name), kind.to_owned(), scopes.join(" "), used, token.id.clone()]
+                })
+                .collect();
+            terminal.table(&["NAME", "KIND", "SCOPES", "USED", "ID"], &rows)?;
+        }
+        TokenCommand::Revoke { user, token } => {
+            let user = found(accounts, user).await?;
+            if !accounts.revoke(&user.id, token).await? {
+                bail!(
+                    "`{}` has no token with this id; `prowess serve token list` shows them",
+                    printable(&user.name)
+                );
+            }
+            writeln!(terminal, "revoked")?;
+        }
+    }
+    Ok(())
+}
+
+async fn found(accounts: &Accounts, name: &str) -> Result<User> {
+    let user = accounts.user(name).await?;
+    user.with_context(|| {
+        format!("there is no user `{}`; `prowess serve user list` shows all", printable(name))
+    })
+}
+
+fn parsed(scopes: &[String]) -> Result<Scopes> {
+    if scopes.is_empty() {
+        return Ok(Scopes::from([Scope::Read, Scope::Write, Scope::Approve]));
+    }
+    let parse = |scope: &String| {
+        scope
+            .parse::<Scope>()
+            .map_err(|_| anyhow!("`{}` is no scope; use read, write, approve or admin", printable(scope)))
+    };
+    scopes.iter().map(parse).collect()
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '@' | ' ');
+    if name.trim() != name || name.is_empty() || name.len() > 100 || !name.chars().all(is_plain) {
+        bail!("a name has up to 100 letters, digits and `.`, `-`, `_`, `@`");
+    }
+    Ok(())
+}

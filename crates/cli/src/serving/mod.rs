@@ -1,0 +1,254 @@
+//! The agents of `prowess serve`: those of a chat, with a directory of its own for each thread.
+
+mod skills;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow};
+use async_trait::async_trait;
+use prowess_agent::ThreadId;
+use prowess_agent::model::ModelUsage;
+use prowess_permission::{ApprovalStore, Broker, Decision, RuleSource};
+use prowess_serve::view::Places;
+use prowess_serve::{AgentCard, BoxError, ServedAgents, ServedCost, ServedThread, SkillCard, SkillDetail};
+use prowess_workspace::dir::remove_tree;
+use prowess_workspace::workspace::Removed;
+use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore as _};
+use serde_json::json;
+
+use crate::chat::{AgentSetup, ChatAgents};
+use crate::config::Amount;
+use crate::options::RootArgs;
+use crate::skills::Skills;
+
+/// The directory with the projects of threads, in the server's directory.
+const PROJECTS: &str = "projects";
+/// How often the server looks for changed skills.
+const LOOK: Duration = Duration::from_secs(5);
+/// The most bytes and files that a fork copies.
+const MAX_COPIED_BYTES: u64 = 512 << 20;
+const MAX_COPIED_FILES: usize = 50_000;
+
+/// The agents of a server.
+pub(crate) struct ServerAgents {
+    agents: ChatAgents,
+    approvals: Arc<dyn ApprovalStore>,
+    /// What each user approved for good.
+    brokers: Mutex<HashMap<String, Arc<Broker>>>,
+    /// The directory of the server.
+    data: PathBuf,
+    root_args: RootArgs,
+}
+
+impl ServerAgents {
+    /// The agents, and notices for the person who starts the server.
+    pub(crate) async fn new(
+        setup: AgentSetup,
+        database: &prowess_store::Database,
+    ) -> Result<(Arc<Self>, Vec<String>)> {
+        let (data, root_args) = (setup.state.clone(), setup.root_args.clone());
+        let (agents, notices) = ChatAgents::of_server(setup, database).await?;
+        let approvals = database.approvals();
+        let server = Self { agents, approvals, brokers: Mutex::default(), data, root_args };
+        Ok((Arc::new(server), notices))
+    }
+
+    /// Looks for changed skills until the server stops.
+    pub(crate) async fn watch_skills(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let server = Arc::clone(&self);
+            let looked = tokio::task::spawn_blocking(move || server.look_again()).await;
+            if let Ok(Err(error)) = looked {
+                tracing::warn!(%error, "Could not look for skills");
+            }
+        }
+    }
+
+    fn look_again(&self) -> Result<()> {
+        let known = self.agents.shared_catalog().lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Skills { catalog, .. } =
+            self.root_args.discover_silently(&known, &self.root_args.scan_options())?;
+        *self.agents.shared_catalog().lock().unwrap_or_else(PoisonError::into_inner) = catalog;
+        Ok(())
+    }
+
+    /// The directory that is `/project` in a thread.
+    fn project(&self, thread: &ThreadId) -> PathBuf {
+        self.data.join(PROJECTS).join(thread.as_str())
+    }
+
+    /// What a user approved for good.
+    async fn broker(&self, owner: &str) -> Result<Arc<Broker>> {
+        if let Some(known) = self.brokers.lock().unwrap_or_else(PoisonError::into_inner).get(owner) {
+            return Ok(Arc::clone(known));
+        }
+        let broker = Broker::open(Arc::clone(&self.approvals), format!("user {owner}")).await?;
+        let mut brokers = self.brokers.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(brokers.entry(owner.to_owned()).or_insert(broker)))
+    }
+
+    async fn of_thread(&self, owner: &str, thread: &ThreadId) -> Result<ChatAgents> {
+        let project = self.project(thread);
+        make(&project)?;
+        Ok(self.agents.for_thread(&self.broker(owner).await?, project))
+    }
+
+    async fn served(&self, owner: &str, thread: &ThreadId) -> Result<ServedThread> {
+        let agents = self.of_thread(owner, thread).await?;
+        let (files, places) = agents.files_of(thread)?;
+        let text = |path: PathBuf| path.to_string_lossy().into_owned();
+        Ok(ServedThread {
+            agent: agents.agent(thread)?,
+            artifacts: agents.artifacts_of(thread)?,
+            places: Places::new(places.into_iter().map(|(real, name)| (text(real), name))),
+            files,
+        })
+    }
+
+    async fn copy(&self, owner: &str, from: &ThreadId, to: &ThreadId) -> Result<()> {
+        let (source, target) = (self.of_thread(owner, from).await?, self.of_thread(owner, to).await?);
+        source.artifacts_of(from)?.copy_all(target.artifacts_of(to)?.scope()).await?;
+        let directories =
+            [(self.project(from), self.project(to)), (source.thread_files(from), target.thread_files(to))];
+        let workspaces = source.workspaces().clone();
+        let (one, other) = (from.as_str().to_owned(), to.as_str().to_owned());
+        let copied = tokio::task::spawn_blocking(move || {
+            let mut room = (MAX_COPIED_BYTES, MAX_COPIED_FILES);
+            for (from, to) in directories {
+                copy_files(&from, &to, &mut room)?;
+            }
+            // A thread can go on without the files of its commands.
+            if let Err(error) = workspaces.copy_files(&one, &other) {
+                tracing::warn!(%error, "Could not copy a workspace");
+            }
+            anyhow::Ok(())
+        });
+        copied.await?
+    }
+
+    async fn removed(&self, owner: &str, thread: &ThreadId) -> Result<()> {
+        let agents = self.of_thread(owner, thread).await?;
+        let removed = agents.workspaces().remove(thread.as_str()).map_err(|error| anyhow!("{error}"))?;
+        if removed == Removed::InUse {
+            return Err(anyhow!("a command is running in the workspace"));
+        }
+        let own = agents.artifacts_of(thread)?;
+        if own.scope().thread_id().is_some() {
+            for record in own.list().await? {
+                match own.delete(&ArtifactName::parse(&record.name)?).await {
+                    Ok(()) | Err(ArtifactError::NotFound { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        for directory in [self.project(thread), agents.thread_files(thread)] {
+            remove_tree(&directory).with_context(|| format!("{} cannot be removed", directory.display()))?;
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl ServedAgents for ServerAgents {
+    fn card(&self) -> AgentCard {
+        let settings = self.agents.settings();
+        let policy = self.agents.rules();
+        let rules = [
+            RuleSource::Defaults,
+            RuleSource::BuiltInAgent,
+            RuleSource::User,
+            RuleSource::Project,
+            RuleSource::Agent,
+        ];
+        let rules = rules.into_iter().flat_map(|source| policy.rules_of(source)).map(|rule| {
+            let decision = match rule.decision {
+                Decision::Allow => "allow",
+                Decision::Ask => "ask",
+                Decision::Deny => "deny",
+            };
+            json!({"kind": rule.kind.as_str(), "pattern": rule.pattern.as_str(), "decision": decision})
+        });
+        let window = self.agents.model().limits().context;
+        let options = crate::chat::session_options(&settings.skills);
+        AgentCard {
+            name: "prowess".to_owned(),
+            description: "Works on tasks with skills, files and commands in a sandbox.".to_owned(),
+            model: settings.model.name.to_string(),
+            window,
+            budgets: json!({
+                "overview_tokens": settings.skills.overview_tokens(window),
+                "loaded_skills": options.budgets.max_loaded_skills,
+                "loaded_tokens": options.budgets.max_loaded_tokens,
+            }),
+            limits: json!({
+                "model_calls": settings.limits.model_calls.0,
+                "tokens": settings.limits.tokens.map(|most| most.0),
+                "cost": settings.limits.cost.map(|Amount(most)| most),
+            }),
+            sandbox: format!("{:?}", settings.sandbox.level).to_lowercase(),
+            rules: rules.collect(),
+        }
+    }
+
+    async fn thread(&self, owner: &str, thread: &ThreadId) -> Result<ServedThread, BoxError> {
+        Ok(self.served(owner, thread).await?)
+    }
+
+    async fn fork(&self, owner: &str, from: &ThreadId, to: &ThreadId) -> Result<(), BoxError> {
+        Ok(self.copy(owner, from, to).await?)
+    }
+
+    async fn remove(&self, owner: &str, thread: &ThreadId) -> Result<(), BoxError> {
+        Ok(self.removed(owner, thread).await?)
+    }
+
+    async fn skills(&self, _: &str, search: Option<&str>, limit: usize) -> Vec<SkillCard> {
+        skills::list(&self.agents.visible_skills(), search, limit)
+    }
+
+    async fn skill(&self, _: &str, name: &str) -> Option<SkillDetail> {
+        skills::detail(&self.agents.visible_skills(), name)
+    }
+
+    fn cost(&self, spent: &ModelUsage) -> Option<ServedCost> {
+        let settings = self.agents.settings();
+        if settings.price.is_empty() {
+            return None;
+        }
+        let cost = settings.prices().ok()?.cost(spent);
+        let micros = u64::try_from(cost.micros()).unwrap_or(u64::MAX);
+        cost.is_whole()
+            .then(|| ServedCost { micros, text: format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000) })
+    }
+}
+
+/// Creates a directory that only this user can read.
+fn make(path: &Path) -> Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.with_context(|| format!("cannot create {}", path.display()))
+}
+
+/// Copies files and directories, no links, while there is room.
+fn copy_files(from: &Path, to: &Path, room: &mut (u64, usize)) -> Result<()> {
+    let Ok(entries) = std::fs::read_dir(from) else { return Ok(()) };
+    make(to)?;
+    for entry in entries.flatten() {
+        let metadata = entry.metadata()?;
+        if metadata.is_dir() {
+            copy_files(&entry.path(), &to.join(entry.file_name()), room)?;
+        } else if metadata.is_file() {
+            let (bytes, files) = (room.0.checked_sub(metadata.len()), room.1.checked_sub(1));
+            let (Some(bytes), Some(files)) = (bytes, files) else {
+                return Err(anyhow!("the thread has too many files for a fork"));
+            };
+            *room = (bytes, files);
+            std::fs::copy(entry.path(), to.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
+}

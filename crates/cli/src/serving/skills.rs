@@ -1,0 +1,56 @@
+//! Skills, as clients of the server see them.
+
+use prowess_catalog::{SkillEntry, Trust};
+use prowess_serve::{SkillCard, SkillDetail, SkillFile};
+
+use crate::visibility::{ChatSkills, chosen_mode};
+
+/// The skills that the model may know: all, or the best matches of a search.
+pub(super) fn list(skills: &ChatSkills, search: Option<&str>, limit: usize) -> Vec<SkillCard> {
+    let view = skills.view();
+    let is_in_use = |entry: &SkillEntry| !skills.is_outside_kits(entry.skill.name.as_str());
+    match search {
+        Some(search) => {
+            let hits = view.search(search);
+            let entries = hits.iter().map(|hit| &*hit.entry).filter(|entry| is_in_use(entry));
+            entries.take(limit).map(|entry| card(skills, entry)).collect()
+        }
+        None => {
+            let entries = view.entries().iter().map(|entry| &**entry).filter(|entry| is_in_use(entry));
+            entries.take(limit).map(|entry| card(skills, entry)).collect()
+        }
+    }
+}
+
+fn card(skills: &ChatSkills, entry: &SkillEntry) -> SkillCard {
+    let skill = &entry.skill;
+    let origin = match entry.published() {
+        Some(published) => format!("MCP server {}", published.server),
+        None => entry.root.kind.as_str().to_owned(),
+    };
+    SkillCard {
+        name: skill.name.as_str().to_owned(),
+        description: skill.description.clone(),
+        origin,
+        trusted: entry.trust == Trust::Trusted,
+        mode: chosen_mode(skills.mode(entry)).unwrap_or("auto").to_owned(),
+        license: skill.license.clone(),
+        startable: skill.extensions.user_invocable,
+    }
+}
+
+/// One of these skills.
+pub(super) fn detail(skills: &ChatSkills, name: &str) -> Option<SkillDetail> {
+    let entry = skills.view().entries().iter().find(|entry| entry.skill.name.as_str() == name)?;
+    let text = entry.read_text().ok()?;
+    let resources = entry.resources_with_sizes(skills.options().resource_depth);
+    let file =
+        |file: &prowess_catalog::resource::Resource| SkillFile { path: file.path.clone(), bytes: file.size };
+    Some(SkillDetail {
+        card: card(skills, entry),
+        instructions: text.body().to_owned(),
+        digest: text.digest.to_string(),
+        allowed_tools: text.skill.allowed_tools.clone(),
+        files: resources.files.iter().map(file).collect(),
+    })
+}

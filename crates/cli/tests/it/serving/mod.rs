@@ -1,0 +1,98 @@
+//! `prowess serve`, as clients and browsers meet it: the program, over the wire.
+
+mod approving;
+mod client;
+mod confining;
+mod conversing;
+mod keeping_apart;
+mod surviving;
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use self::client::Client;
+use crate::world::World;
+
+/// No line of these tests takes as long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server on a port of its own.
+pub(super) struct Server<'a> {
+    world: &'a World,
+    child: Child,
+    lines: Receiver<String>,
+    address: String,
+    /// The path of the link by which the first user signs in.
+    login: String,
+}
+
+impl<'a> Server<'a> {
+    fn start(world: &'a World) -> Self {
+        Self::start_with(world, &[])
+    }
+
+    fn start_with(world: &'a World, args: &[&str]) -> Self {
+        let mut command = world.command(&[&["serve", "--listen", ":0", "--lease", "2"], args].concat());
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let (send, lines) = channel();
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        std::thread::spawn(move || {
+            for line in errors.lines().map_while(Result::ok) {
+                if send.send(line.clone()).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut server = Self { world, child, lines, address: String::new(), login: String::new() };
+        let link = server.line("sign in as `admin`, once, within 15 minutes: http://");
+        let (address, path) = link.split_once('/').unwrap();
+        (server.address, server.login) = (address.to_owned(), format!("/{path}"));
+        server
+    }
+
+    /// What follows these words in the line that begins with them.
+    fn line(&mut self, words: &str) -> String {
+        let mut before = Vec::new();
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => match line.strip_prefix(words) {
+                    Some(rest) => return rest.to_owned(),
+                    None => before.push(line),
+                },
+                Err(_) => panic!("the server never said {words:?}: {before:#?}"),
+            }
+        }
+    }
+
+    /// A client with a new token of a user.
+    fn client(&self, user: &str) -> Client {
+        self.client_with(user, &[])
+    }
+
+    fn client_with(&self, user: &str, args: &[&str]) -> Client {
+        let args = [&["serve", "token", "add", user], args].concat();
+        let token = self.world.stdout(&args);
+        Client::with_token(&self.address, token.trim())
+    }
+
+    /// A client of a new user.
+    fn new_user(&self, name: &str) -> Client {
+        self.world.stdout(&["serve", "user", "add", name]);
+        self.client(name)
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Server<'_> {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

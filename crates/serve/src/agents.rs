@@ -1,0 +1,141 @@
+//! What a program tells the server about its agents.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use prowess_agent::model::ModelUsage;
+use prowess_agent::{Agent, ThreadId};
+use prowess_backend::Backend;
+use prowess_workspace::Artifacts;
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::view::Places;
+
+/// Any error of the program.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Builds the agents of a server, and knows the skills of its users. A thread always has the same owner.
+#[async_trait]
+pub trait ServedAgents: Send + Sync + 'static {
+    /// The agent as clients see it.
+    fn card(&self) -> AgentCard;
+
+    /// The agent and the files of a thread. The server calls it for each piece of work, so it should be cheap.
+    ///
+    /// # Errors
+    ///
+    /// The agent cannot be built.
+    async fn thread(&self, owner: &str, thread: &ThreadId) -> Result<ServedThread, BoxError>;
+
+    /// Copies the files of a thread to its fork.
+    ///
+    /// # Errors
+    ///
+    /// The files cannot be copied.
+    async fn fork(&self, owner: &str, from: &ThreadId, to: &ThreadId) -> Result<(), BoxError>;
+
+    /// Removes everything of a thread except its log: files, workspace and artifacts.
+    ///
+    /// # Errors
+    ///
+    /// Something cannot be removed.
+    async fn remove(&self, owner: &str, thread: &ThreadId) -> Result<(), BoxError>;
+
+    /// The skills that a user's agents may see: all, or the best matches of a search.
+    async fn skills(&self, owner: &str, search: Option<&str>, limit: usize) -> Vec<SkillCard>;
+
+    /// One of these skills.
+    async fn skill(&self, owner: &str, name: &str) -> Option<SkillDetail>;
+
+    /// What model calls cost.
+    fn cost(&self, spent: &ModelUsage) -> Option<ServedCost>;
+}
+
+/// What model calls cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedCost {
+    /// In millionths of a dollar.
+    pub micros: u64,
+    /// For a person, in dollars.
+    pub text: String,
+}
+
+/// Everything that the server needs for one thread.
+#[derive(Debug)]
+pub struct ServedThread {
+    /// The agent.
+    pub agent: Agent,
+    /// The files that the model sees, at the paths of the tree.
+    pub files: Arc<dyn Backend>,
+    /// The artifacts of the thread.
+    pub artifacts: Artifacts,
+    /// The real paths of the thread, which clients do not see.
+    pub places: Places,
+}
+
+/// An agent, as clients see it.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct AgentCard {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// Its model.
+    pub model: String,
+    /// The context window of the model, if it is known.
+    pub window: Option<u64>,
+    /// How much skills may take.
+    pub budgets: Value,
+    /// How much one turn may take.
+    pub limits: Value,
+    /// Where commands run.
+    pub sandbox: String,
+    /// The rules, in order. The last one that matches wins.
+    pub rules: Vec<Value>,
+}
+
+/// A skill in a list.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct SkillCard {
+    /// Its name.
+    pub name: String,
+    /// What it does, in its author's words.
+    pub description: String,
+    /// Where it comes from.
+    pub origin: String,
+    /// Whether it is trusted.
+    pub trusted: bool,
+    /// How visible it is to a model.
+    pub mode: String,
+    /// Its licence, in its author's words.
+    pub license: Option<String>,
+    /// Whether a person can start it with `/NAME`.
+    pub startable: bool,
+}
+
+/// Everything about a skill.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct SkillDetail {
+    /// The skill.
+    #[serde(flatten)]
+    pub card: SkillCard,
+    /// The text of its SKILL.md after the frontmatter.
+    pub instructions: String,
+    /// The digest of its SKILL.md.
+    pub digest: String,
+    /// The tools that it lists.
+    pub allowed_tools: Vec<String>,
+    /// Its files.
+    pub files: Vec<SkillFile>,
+}
+
+/// A file of a skill.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct SkillFile {
+    /// Its path in the skill.
+    pub path: String,
+    /// Its size, if it is known.
+    pub bytes: Option<u64>,
+}

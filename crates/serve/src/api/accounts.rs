@@ -1,0 +1,303 @@
+//! Users, their tokens, and what they approved.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use http::StatusCode;
+use prowess_store::serve::{AuditEntry, NewToken, Scope, TokenInfo, TokenKind, User};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::{ApiError, Items, Page};
+use crate::app::App;
+use crate::auth::{AccessSecret, AdminCaller, Caller, Reader, Writer};
+use crate::view::time;
+
+/// The longest name of a user or a token, in bytes.
+const MAX_NAME: usize = 100;
+
+/// A user.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct UserView {
+    /// The id, which never changes.
+    id: String,
+    /// The name.
+    name: String,
+    /// Whether the user is an administrator.
+    is_admin: bool,
+    /// Whether the user's tokens and sessions are refused.
+    is_disabled: bool,
+    /// When the user was added.
+    created: String,
+}
+
+impl From<&User> for UserView {
+    fn from(user: &User) -> Self {
+        Self {
+            id: user.id.clone(),
+            name: user.name.clone(),
+            is_admin: user.is_admin,
+            is_disabled: user.is_disabled,
+            created: time(user.created),
+        }
+    }
+}
+
+/// Who you are.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Me {
+    /// You.
+    user: UserView,
+    /// What your token or session may do: `read`, `write`, `approve`, `admin`.
+    scopes: Vec<String>,
+    /// The version of the server.
+    version: &'static str,
+}
+
+/// Says who you are.
+#[utoipa::path(get, path = "/me", tag = "accounts", responses((status = 200, body = Me), (status = 401, description = "Not signed in", body = super::error::ApiErrorBody)))]
+pub(super) async fn me(Reader(caller): Reader) -> Json<Me> {
+    let Caller { user, token, .. } = &caller;
+    let scopes = token.scopes.iter().map(|scope| scope.to_string()).collect();
+    Json(Me { user: user.into(), scopes, version: env!("CARGO_PKG_VERSION") })
+}
+
+/// A token, without its secret.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct TokenView {
+    /// The id, to revoke the token.
+    id: String,
+    /// `token`, or `session` of a browser.
+    kind: &'static str,
+    /// The name.
+    name: String,
+    /// What it may do.
+    scopes: Vec<String>,
+    /// When it was made.
+    created: String,
+    /// When it ends.
+    expires: Option<String>,
+    /// When it was last used.
+    used: Option<String>,
+}
+
+impl From<&TokenInfo> for TokenView {
+    fn from(token: &TokenInfo) -> Self {
+        Self {
+            id: token.id.clone(),
+            kind: if token.kind == TokenKind::Session { "session" } else { "token" },
+            name: token.name.clone(),
+            scopes: token.scopes.iter().map(|scope| scope.to_string()).collect(),
+            created: time(token.created),
+            expires: token.expires.map(time),
+            used: token.used.map(time),
+        }
+    }
+}
+
+/// Lists your tokens and sessions.
+#[utoipa::path(get, path = "/tokens", tag = "accounts", responses((status = 200, body = Items<TokenView>)))]
+pub(super) async fn tokens(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+) -> Result<Json<Items<TokenView>>, ApiError> {
+    let tokens = app.accounts.tokens(&caller.user.id).await?;
+    Ok(Json(tokens.iter().map(TokenView::from).collect::<Vec<_>>().into()))
+}
+
+/// A new token.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TokenWish {
+    /// What it is for.
+    name: String,
+    /// What it may do. A token never has more rights than the one that makes it.
+    scopes: Vec<String>,
+    /// After how many days it ends. Without it, the token does not end.
+    #[serde(default)]
+    days: Option<u32>,
+}
+
+/// A new token, with its secret.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct NewTokenView {
+    #[serde(flatten)]
+    token: TokenView,
+    /// The secret. It is shown only now.
+    #[serde(rename = "token")]
+    secret: String,
+}
+
+/// Makes a token.
+#[utoipa::path(post, path = "/tokens", tag = "accounts", request_body = TokenWish, responses((status = 201, body = NewTokenView)))]
+pub(super) async fn add_token(
+    State(app): State<Arc<App>>,
+    Writer(caller): Writer,
+    Json(wish): Json<TokenWish>,
+) -> Result<(StatusCode, Json<NewTokenView>), ApiError> {
+    let mut scopes = Vec::new();
+    for scope in &wish.scopes {
+        let scope: Scope = scope
+            .parse()
+            .map_err(|_| ApiError::bad_request("A scope is `read`, `write`, `approve` or `admin`."))?;
+        if !caller.token.scopes.contains(scope) {
+            return Err(ApiError::forbidden(format!("You do not have the scope `{scope}` yourself.")));
+        }
+        scopes.push(scope);
+    }
+    let secret = AccessSecret::random().map_err(|error| ApiError::internal(&error))?;
+    let token = NewToken {
+        kind: TokenKind::Token,
+        name: checked_name(&wish.name)?,
+        scopes: scopes.into_iter().collect(),
+        digest: secret.digest(),
+        expires: wish.days.map(|days| Duration::from_secs(u64::from(days) * 24 * 3600)),
+    };
+    let token = app.accounts.add_token(&caller.user.id, token).await?;
+    let detail = json!({"token": token.id, "name": token.name});
+    app.audit.note(&caller.user.id, "add token", None, &detail).await?;
+    Ok((
+        StatusCode::CREATED,
+        Json(NewTokenView { token: (&token).into(), secret: secret.expose().to_owned() }),
+    ))
+}
+
+fn checked_name(name: &str) -> Result<String, ApiError> {
+    let name = name.trim();
+    if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
+        return Err(ApiError::bad_request(format!("A name has 1 to {MAX_NAME} bytes on one line.")));
+    }
+    Ok(name.to_owned())
+}
+
+/// Revokes one of your tokens or sessions.
+#[utoipa::path(delete, path = "/tokens/{token}", tag = "accounts", params(("token" = String, Path)), responses((status = 204)))]
+pub(super) async fn revoke(
+    State(app): State<Arc<App>>,
+    Writer(caller): Writer,
+    Path(id): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    if !app.accounts.revoke(&caller.user.id, &id).await? {
+        return Err(ApiError::not_found("such token"));
+    }
+    app.audit.note(&caller.user.id, "revoke token", None, &json!({"token": id})).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Lists the users.
+#[utoipa::path(get, path = "/users", tag = "accounts", responses((status = 200, body = Items<UserView>)))]
+pub(super) async fn users(
+    State(app): State<Arc<App>>,
+    _: AdminCaller,
+) -> Result<Json<Items<UserView>>, ApiError> {
+    let users = app.accounts.users().await?;
+    Ok(Json(users.iter().map(UserView::from).collect::<Vec<_>>().into()))
+}
+
+/// A new user.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewUser {
+    /// The name.
+    name: String,
+    /// Whether the user is an administrator.
+    #[serde(default)]
+    is_admin: bool,
+}
+
+/// A new user, with a link to sign in.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct NewUserView {
+    #[serde(flatten)]
+    user: UserView,
+    /// The path of a link that signs the user in, once.
+    login: String,
+}
+
+/// Adds a user.
+#[utoipa::path(post, path = "/users", tag = "accounts", request_body = NewUser, responses((status = 201, body = NewUserView)))]
+pub(super) async fn add_user(
+    State(app): State<Arc<App>>,
+    AdminCaller(caller): AdminCaller,
+    Json(new): Json<NewUser>,
+) -> Result<(StatusCode, Json<NewUserView>), ApiError> {
+    let user = app.accounts.add_user(&checked_name(&new.name)?, new.is_admin).await?;
+    let login = crate::auth::login_link(&app.accounts, &user.id).await?;
+    let detail = json!({"user": user.id, "name": user.name, "is_admin": user.is_admin});
+    app.audit.note(&caller.user.id, "add user", None, &detail).await?;
+    Ok((StatusCode::CREATED, Json(NewUserView { user: (&user).into(), login })))
+}
+
+/// A change of a user.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UserChange {
+    /// Whether the user's tokens and sessions are refused.
+    is_disabled: bool,
+}
+
+/// Disables a user, or enables the user again.
+#[utoipa::path(patch, path = "/users/{user}", tag = "accounts", params(("user" = String, Path)), request_body = UserChange, responses((status = 204)))]
+pub(super) async fn change_user(
+    State(app): State<Arc<App>>,
+    AdminCaller(caller): AdminCaller,
+    Path(id): Path<String>,
+    Json(UserChange { is_disabled }): Json<UserChange>,
+) -> Result<StatusCode, ApiError> {
+    if id == caller.user.id && is_disabled {
+        return Err(ApiError::conflict("You cannot disable yourself."));
+    }
+    if !app.accounts.set_disabled(&id, is_disabled).await? {
+        return Err(ApiError::not_found("such user"));
+    }
+    let detail = json!({"user": id, "is_disabled": is_disabled});
+    app.audit.note(&caller.user.id, "change user", None, &detail).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// An entry of the audit log.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct AuditView {
+    /// Its number.
+    number: u64,
+    /// When it happened.
+    at: String,
+    /// The user who did it.
+    user: String,
+    /// What was done.
+    action: String,
+    /// The thread.
+    thread: Option<String>,
+    /// The details.
+    detail: Value,
+}
+
+impl From<AuditEntry> for AuditView {
+    fn from(entry: AuditEntry) -> Self {
+        Self {
+            number: entry.number,
+            at: time(entry.at),
+            user: entry.user,
+            action: entry.action,
+            thread: entry.thread.map(|thread| thread.to_string()),
+            detail: entry.detail,
+        }
+    }
+}
+
+/// Lists replies and changes of users and tokens, the last one first.
+#[utoipa::path(get, path = "/audit", tag = "accounts", params(Page), responses((status = 200, body = Items<AuditView>)))]
+pub(super) async fn audit(
+    State(app): State<Arc<App>>,
+    _: AdminCaller,
+    Query(page): Query<Page>,
+) -> Result<Json<Items<AuditView>>, ApiError> {
+    let after = page.after.as_deref().map(str::parse).transpose();
+    let after = after.map_err(|_| ApiError::bad_request("`after` is not a number of an entry."))?;
+    let entries = app.audit.list(after, page.limit()).await?;
+    let next = (entries.len() == page.limit()).then(|| entries.last().map(|entry| entry.number.to_string()));
+    Ok(Json(Items { items: entries.into_iter().map(AuditView::from).collect(), next: next.flatten() }))
+}

@@ -1,0 +1,279 @@
+//! The events of a thread as they happen: server-sent events.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, Query, State};
+use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use http::HeaderMap;
+use prowess_agent::queue::QueueState;
+use prowess_agent::thread::ThreadError;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::{broadcast, watch};
+use utoipa::IntoParams;
+
+use super::ApiError;
+use super::threads::owned;
+use crate::app::{App, lock};
+use crate::auth::{Caller, Reader};
+use crate::live::{LiveThread, Piece, SoFar};
+use crate::token_watch::WatchedToken;
+use crate::view::{LoggedEvent, Replay, ThreadStatus};
+use prowess_store::serve::OwnedThread;
+
+/// How many events one request to the store reads.
+const PAGE: usize = 200;
+/// How often a stream looks for events that another process stored.
+const LOOK: Duration = Duration::from_secs(3);
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(super) struct StreamFrom {
+    /// The number of the last event that you have. The header `Last-Event-ID` does the same. 0 is for all events.
+    after: Option<u64>,
+}
+
+/// Streams the events of a thread. Stored events have an id. Pieces of text have none: a stored event replaces them.
+#[utoipa::path(get, path = "/threads/{thread}/events", tag = "events", params(("thread" = String, Path), StreamFrom), responses((status = 200, description = "Server-sent events", content((LoggedEvent = "text/event-stream")))))]
+pub(super) async fn stream(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Path(id): Path<String>,
+    Query(StreamFrom { after }): Query<StreamFrom>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let owned = owned(&app, &caller, &id).await?;
+    let resumed = match headers.get("last-event-id") {
+        Some(id) => {
+            let id = id.to_str().ok().and_then(|id| id.trim().parse().ok());
+            Some(
+                id.ok_or_else(|| ApiError::bad_request("This `Last-Event-ID` is not a number of an event."))?,
+            )
+        }
+        None => after,
+    };
+    let keep_alive = KeepAlive::new().interval(app.limits.keep_alive);
+    let watching = Watching::begin(app, &owned, &caller, resumed).await?;
+    let events = stream::unfold(watching, |mut watching| async move {
+        let event = watching.next().await?;
+        Some((Ok::<_, Infallible>(event.sse()), watching))
+    });
+    let mut response = Sse::new(events).keep_alive(keep_alive).into_response();
+    let headers = response.headers_mut();
+    headers.insert("cache-control", http::HeaderValue::from_static("no-store"));
+    // Proxies must not wait for more.
+    headers.insert("x-accel-buffering", http::HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+/// An event of a stream.
+pub(crate) enum Streamed {
+    /// From the log.
+    Logged(Box<LoggedEvent>),
+    /// Not stored.
+    Live(&'static str, Value),
+}
+
+impl Streamed {
+    fn sse(self) -> SseEvent {
+        let (event, name, data) = match &self {
+            Self::Logged(logged) => {
+                let event = SseEvent::default().id(logged.number.to_string());
+                (event, logged.event.name(), serde_json::to_string(logged))
+            }
+            Self::Live(name, data) => (SseEvent::default(), *name, serde_json::to_string(data)),
+        };
+        event.event(name).data(data.unwrap_or_else(|_| "{}".to_owned()))
+    }
+}
+
+/// Somebody who watches a thread.
+pub(crate) struct Watching {
+    app: Arc<App>,
+    owned: OwnedThread,
+    live: Arc<LiveThread>,
+    pieces: broadcast::Receiver<Piece>,
+    replay: Replay,
+    out: VecDeque<Streamed>,
+    stop: watch::Receiver<bool>,
+    token: WatchedToken,
+    status: Option<ThreadStatus>,
+    has_ended: bool,
+    _place: StreamPlace,
+}
+
+impl Watching {
+    /// Begins to watch. With `resumed`, all events after that one come first.
+    pub(crate) async fn begin(
+        app: Arc<App>,
+        owned: &OwnedThread,
+        caller: &Caller,
+        resumed: Option<u64>,
+    ) -> Result<Self, ApiError> {
+        let place = StreamPlace::take(&app, &caller.user.id)?;
+        let served = app.agents.thread(&owned.owner, &owned.id).await?;
+        let live = app.live.of(&owned.id);
+        let mut watching = Self {
+            pieces: live.watch().1,
+            live,
+            replay: Replay::new(owned.id.as_str(), served.places),
+            out: VecDeque::new(),
+            stop: app.stop.subscribe(),
+            token: app.tokens.watch(caller.digest),
+            status: None,
+            has_ended: false,
+            owned: owned.clone(),
+            app,
+            _place: place,
+        };
+        let after = resumed.unwrap_or(u64::MAX);
+        // What is said now is valid if no event was stored since the log was read.
+        let so_far = loop {
+            watching.read_log(after).await?;
+            let (so_far, pieces) = watching.live.watch();
+            watching.pieces = pieces;
+            if !watching.read_log(after).await? {
+                break so_far;
+            }
+        };
+        if resumed.is_some_and(|resumed| resumed > watching.replay.last) {
+            return Err(ApiError::bad_request("This thread has no event with this number yet."));
+        }
+        let status = watching.current_status().await?;
+        watching.status = Some(status);
+        watching.push_so_far(&so_far, status);
+        Ok(watching)
+    }
+
+    fn push_so_far(&mut self, so_far: &SoFar, status: ThreadStatus) {
+        let SoFar { text, reasoning, progress } = so_far;
+        let data = json!({"text": text, "reasoning": reasoning, "progress": progress, "status": status});
+        self.out.push_back(Streamed::Live("live", data));
+    }
+
+    /// Reads what was stored since, and passes on what comes after `after`. Returns whether there was anything.
+    async fn read_log(&mut self, after: u64) -> Result<bool, ApiError> {
+        let before = self.replay.last;
+        loop {
+            let page = match self.app.log.events(&self.owned.id, self.replay.last, PAGE).await {
+                Err(ThreadError::NotFound(_)) if self.replay.last == 0 => Vec::new(),
+                page => page?,
+            };
+            for stored in &page {
+                let logged = self.replay.read(stored);
+                if logged.number > after {
+                    self.out.push_back(Streamed::Logged(Box::new(logged)));
+                }
+            }
+            if page.len() < PAGE {
+                return Ok(self.replay.last > before);
+            }
+        }
+    }
+
+    async fn current_status(&self) -> Result<ThreadStatus, ApiError> {
+        let queued = self.app.queue.state(&self.owned.id).await?;
+        Ok(match queued {
+            QueueState::Queued => ThreadStatus::Queued,
+            QueueState::Claimed => ThreadStatus::Working,
+            QueueState::Rests if !self.replay.questions().is_empty() => ThreadStatus::Waiting,
+            QueueState::Rests => ThreadStatus::Idle,
+        })
+    }
+
+    async fn look(&mut self) -> Result<(), ApiError> {
+        self.read_log(0).await?;
+        let status = self.current_status().await?;
+        if self.status != Some(status) {
+            self.status = Some(status);
+            self.out.push_back(Streamed::Live("status", json!({"status": status})));
+        }
+        Ok(())
+    }
+
+    /// The next event; `None` if the stream has ended.
+    pub(crate) async fn next(&mut self) -> Option<Streamed> {
+        loop {
+            if let Some(event) = self.out.pop_front() {
+                return Some(event);
+            }
+            if self.has_ended {
+                return None;
+            }
+            let happened = tokio::select! {
+                biased;
+                _ = self.stop.wait_for(|stops| *stops) => None,
+                () = self.token.revoked() => None,
+                // A stream that was too slow, or whose thread nobody keeps, begins again.
+                piece = self.pieces.recv() => piece.ok(),
+                () = tokio::time::sleep(LOOK) => Some(Piece::Stored),
+            };
+            let told = match happened {
+                Some(piece) => self.tell(piece).await,
+                None => Err(None),
+            };
+            if let Err(error) = told {
+                if let Some(error) = error {
+                    tracing::warn!(thread = %self.owned.id, error = error.message(), "A stream of events ended");
+                }
+                self.has_ended = true;
+                self.out.push_back(Streamed::Live("resume", json!({})));
+            }
+        }
+    }
+
+    /// Passes on what happened.
+    async fn tell(&mut self, piece: Piece) -> Result<(), Option<ApiError>> {
+        let (name, data) = match piece {
+            Piece::Stored | Piece::Status => return self.look().await.map_err(Some),
+            Piece::Text(text) => ("text", json!({"text": text})),
+            Piece::Reasoning(text) => ("reasoning", json!({"text": text})),
+            Piece::Progress(call, text) => ("progress", json!({"call": call, "text": text})),
+            Piece::Notice(text) => ("notice", json!({"text": text})),
+            Piece::Again => {
+                let status = self.status.unwrap_or(ThreadStatus::Working);
+                self.push_so_far(&SoFar::default(), status);
+                return Ok(());
+            }
+        };
+        self.out.push_back(Streamed::Live(name, data));
+        Ok(())
+    }
+}
+
+/// A place among the streams of a user. Dropping it frees it.
+struct StreamPlace {
+    app: Arc<App>,
+    user: String,
+}
+
+impl StreamPlace {
+    fn take(app: &Arc<App>, user: &str) -> Result<Self, ApiError> {
+        let mut streams = lock(&app.streams);
+        let all: usize = streams.values().sum();
+        let own = streams.entry(user.to_owned()).or_default();
+        if *own >= app.limits.streams_per_user || all >= app.limits.streams {
+            return Err(ApiError::too_many("There are too many open event streams. Close some."));
+        }
+        *own += 1;
+        Ok(Self { app: Arc::clone(app), user: user.to_owned() })
+    }
+}
+
+impl Drop for StreamPlace {
+    fn drop(&mut self) {
+        let mut streams = lock(&self.app.streams);
+        if let Some(own) = streams.get_mut(&self.user) {
+            *own -= 1;
+            if *own == 0 {
+                streams.remove(&self.user);
+            }
+        }
+    }
+}

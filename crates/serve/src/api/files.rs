@@ -1,0 +1,318 @@
+//! Files of a thread: those of its tree, and artifacts.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
+use bytes::Bytes;
+use http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, StatusCode};
+use prowess_agent::queue::QueueState;
+use prowess_backend::{BackendError, EntryKind, VirtualPath, WriteMode};
+use prowess_workspace::artifact::ArtifactRecord;
+use prowess_workspace::tree::PROJECT;
+use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore as _};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::threads::owned;
+use super::{ApiError, Items};
+use crate::app::App;
+use crate::auth::{Reader, Writer};
+use crate::view::time;
+
+/// The most files and directories of one listing.
+const MAX_LISTED: usize = 2000;
+/// What a browser may do with the content of a file: show it, and nothing else.
+const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'self'";
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct FileAt {
+    /// A path of the tree, such as `/project/plan.md`.
+    path: String,
+    /// Whether a browser should save the file.
+    #[serde(default)]
+    download: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(super) struct DirectoryAt {
+    /// A directory of the tree, by default `/project`.
+    path: Option<String>,
+}
+
+/// A directory of a thread's tree.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Directory {
+    /// Its path.
+    path: String,
+    /// Its entries.
+    items: Vec<FileView>,
+    /// Whether there are more.
+    more: bool,
+}
+
+/// A file or a directory.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct FileView {
+    /// Its name.
+    name: String,
+    /// Its path.
+    path: String,
+    /// `file` or `directory`.
+    kind: &'static str,
+    /// Its size.
+    bytes: Option<u64>,
+    /// When it was changed.
+    changed: Option<String>,
+}
+
+fn parsed(path: &str) -> Result<VirtualPath, ApiError> {
+    VirtualPath::parse(path).map_err(|error| ApiError::bad_request(error.to_string()))
+}
+
+fn refused(error: &BackendError) -> ApiError {
+    match error {
+        BackendError::NotFound { path, .. } => ApiError::not_found(format_args!("file {path}")),
+        error => ApiError::bad_request(error.to_string()),
+    }
+}
+
+/// Lists a directory of a thread's tree.
+#[utoipa::path(get, path = "/threads/{thread}/files", tag = "files", params(("thread" = String, Path), DirectoryAt), responses((status = 200, body = Directory)))]
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Path(id): Path<String>,
+    Query(DirectoryAt { path }): Query<DirectoryAt>,
+) -> Result<Json<Directory>, ApiError> {
+    let thread = owned(&app, &caller, &id).await?;
+    let served = app.agents.thread(&thread.owner, &thread.id).await?;
+    let path = parsed(path.as_deref().unwrap_or(PROJECT))?;
+    let listing = served.files.ls(&path).await.map_err(|error| refused(&error))?;
+    let more = listing.entries.len() > MAX_LISTED;
+    let item = |entry: &prowess_backend::Entry| FileView {
+        name: entry.path.as_str().rsplit('/').next().unwrap_or_default().to_owned(),
+        path: entry.path.as_str().to_owned(),
+        kind: if entry.kind == EntryKind::Directory { "directory" } else { "file" },
+        bytes: (entry.kind != EntryKind::Directory).then_some(entry.size),
+        changed: entry.modified.map(time),
+    };
+    let items = listing.entries.iter().take(MAX_LISTED).map(item).collect();
+    Ok(Json(Directory { path: path.as_str().to_owned(), items, more }))
+}
+
+/// Reads a file of a thread's tree. A browser shows nothing of it that runs.
+#[utoipa::path(get, path = "/threads/{thread}/files/content", tag = "files", params(("thread" = String, Path), FileAt), responses((status = 200, content((Vec<u8> = "application/octet-stream")))))]
+pub(super) async fn read(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Path(id): Path<String>,
+    Query(FileAt { path, download }): Query<FileAt>,
+) -> Result<Response, ApiError> {
+    let thread = owned(&app, &caller, &id).await?;
+    let served = app.agents.thread(&thread.owner, &thread.id).await?;
+    let path = parsed(&path)?;
+    let entry = served.files.stat(&path).await.map_err(|error| refused(&error))?;
+    if entry.size > app.limits.upload_bytes as u64 {
+        return Err(ApiError::too_large(format!(
+            "Files of more than {} bytes cannot be read here.",
+            app.limits.upload_bytes
+        )));
+    }
+    let read = served.files.download(std::slice::from_ref(&path)).await.into_iter().next();
+    let bytes = read.unwrap_or(Ok(Bytes::new())).map_err(|error| refused(&error))?;
+    let name = path.as_str().rsplit('/').next().unwrap_or_default();
+    Ok(content(bytes, name, download.is_some()))
+}
+
+/// Writes a file below `/project`. The body is the file.
+#[utoipa::path(put, path = "/threads/{thread}/files/content", tag = "files", params(("thread" = String, Path), FileAt), request_body(content = Vec<u8>, content_type = "application/octet-stream"), responses((status = 201), (status = 413, description = "The file is too large", body = super::error::ApiErrorBody)))]
+pub(super) async fn write(
+    State(app): State<Arc<App>>,
+    Writer(caller): Writer,
+    Path(id): Path<String>,
+    Query(FileAt { path, .. }): Query<FileAt>,
+    body: Bytes,
+) -> Result<StatusCode, ApiError> {
+    let thread = owned(&app, &caller, &id).await?;
+    let served = app.agents.thread(&thread.owner, &thread.id).await?;
+    let path = own_path(&path)?;
+    served.files.write(&path, body, WriteMode::Replace).await.map_err(|error| refused(&error))?;
+    Ok(StatusCode::CREATED)
+}
+
+/// Deletes a file below `/project`.
+#[utoipa::path(delete, path = "/threads/{thread}/files/content", tag = "files", params(("thread" = String, Path), FileAt), responses((status = 204)))]
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    Writer(caller): Writer,
+    Path(id): Path<String>,
+    Query(FileAt { path, .. }): Query<FileAt>,
+) -> Result<StatusCode, ApiError> {
+    let thread = owned(&app, &caller, &id).await?;
+    let served = app.agents.thread(&thread.owner, &thread.id).await?;
+    // A command that works with the file would see it vanish.
+    if app.queue.state(&thread.id).await? == QueueState::Claimed {
+        return Err(ApiError::conflict("The agent works. Delete the file when it rests."));
+    }
+    served.files.delete(&own_path(&path)?).await.map_err(|error| refused(&error))?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A path that a person may change.
+fn own_path(path: &str) -> Result<VirtualPath, ApiError> {
+    let path = parsed(path)?;
+    let below =
+        path.as_str().strip_prefix(PROJECT).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1);
+    if below {
+        Ok(path)
+    } else {
+        Err(ApiError::bad_request(format!("Only files below {PROJECT} can be changed.")))
+    }
+}
+
+/// The response with the content of a file. Its type follows from its bytes, never from its name or a stored type, and no
+/// type that a browser would run is sent.
+fn content(bytes: Bytes, name: &str, download: bool) -> Response {
+    let mime = safe_mime(&bytes);
+    let shown = if download || mime == "application/octet-stream" { "attachment" } else { "inline" };
+    let disposition = format!("{shown}; filename*=UTF-8''{}", percent_encoded(name));
+    let mut response = Response::new(Body::from(bytes));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(mime));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_POLICY));
+    if let Ok(disposition) = disposition.parse() {
+        headers.insert(CONTENT_DISPOSITION, disposition);
+    }
+    response
+}
+
+fn safe_mime(bytes: &[u8]) -> &'static str {
+    let starts = |magic: &[u8]| bytes.starts_with(magic);
+    if starts(b"\x89PNG\r\n\x1a\n") {
+        "image/png"
+    } else if starts(b"\xff\xd8\xff") {
+        "image/jpeg"
+    } else if starts(b"GIF87a") || starts(b"GIF89a") {
+        "image/gif"
+    } else if starts(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
+        "image/webp"
+    } else if starts(b"%PDF-") {
+        "application/pdf"
+    } else if !bytes.contains(&0) && std::str::from_utf8(bytes).is_ok() {
+        "text/plain; charset=utf-8"
+    } else {
+        "application/octet-stream"
+    }
+}
+
+fn percent_encoded(name: &str) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_') {
+            text.push(char::from(byte));
+        } else {
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    text
+}
+
+/// An artifact.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ArtifactView {
+    /// Its name.
+    name: String,
+    /// Its latest version.
+    version: u64,
+    /// Its size.
+    bytes: u64,
+    /// Its media type, as its bytes say.
+    mime: String,
+}
+
+/// Lists the artifacts that runs in a thread saved.
+#[utoipa::path(get, path = "/threads/{thread}/artifacts", tag = "files", params(("thread" = String, Path)), responses((status = 200, body = Items<ArtifactView>)))]
+pub(super) async fn artifacts(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Path(id): Path<String>,
+) -> Result<Json<Items<ArtifactView>>, ApiError> {
+    let thread = owned(&app, &caller, &id).await?;
+    let served = app.agents.thread(&thread.owner, &thread.id).await?;
+    let list = served.artifacts.list().await.map_err(|error| ApiError::internal(&error))?;
+    let view = |record: &ArtifactRecord| ArtifactView {
+        name: record.name.clone(),
+        version: record.version,
+        bytes: record.size,
+        mime: record.mime_type.clone(),
+    };
+    Ok(Json(list.iter().map(view).collect::<Vec<_>>().into()))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ArtifactAt {
+    /// The artifact's name.
+    name: String,
+    /// The version, by default the latest.
+    #[serde(default)]
+    version: Option<u64>,
+}
+
+/// Reads an artifact.
+#[utoipa::path(get, path = "/threads/{thread}/artifacts/content", tag = "files", params(("thread" = String, Path), ArtifactAt), responses((status = 200, content((Vec<u8> = "application/octet-stream")))))]
+pub(super) async fn artifact(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Path(id): Path<String>,
+    Query(ArtifactAt { name, version }): Query<ArtifactAt>,
+) -> Result<Response, ApiError> {
+    let thread = owned(&app, &caller, &id).await?;
+    let served = app.agents.thread(&thread.owner, &thread.id).await?;
+    let parsed =
+        ArtifactName::parse(&name).map_err(|_| ApiError::bad_request("This is no name of an artifact."))?;
+    let missing =
+        || ApiError::not_found(format_args!("artifact `{}`", prowess_base::text::escaped_start(&name)));
+    let loaded = served.artifacts.load(&parsed, version).await.map_err(|error| match error {
+        ArtifactError::NotFound { .. } => missing(),
+        error => ApiError::internal(&error),
+    })?;
+    let name = name.rsplit('/').next().unwrap_or_default();
+    Ok(content(loaded.bytes, name, false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_browser_runs_keeps_its_type() {
+        for text in ["<html><script>1</script>", "<?xml version='1.0'?><svg onload='1'/>", "GIF8 <script>"] {
+            assert_eq!(safe_mime(text.as_bytes()), "text/plain; charset=utf-8");
+        }
+        assert_eq!(safe_mime(b"\0<html>"), "application/octet-stream");
+        assert_eq!(safe_mime(b"GIF89a<script>"), "image/gif");
+    }
+
+    #[test]
+    fn a_name_cannot_leave_its_header() {
+        assert_eq!(percent_encoded("a\"; x=\r\n\u{202e}.md"), "a%22%3B%20x%3D%0D%0A%E2%80%AE.md");
+    }
+
+    #[test]
+    fn only_the_project_can_be_changed() {
+        assert!(own_path("/project/a.md").is_ok());
+        for path in ["/project", "/project/", "/projects/a", "/work/a", "/project/../work/a", "/etc/passwd"] {
+            assert!(own_path(path).is_err(), "{path}");
+        }
+    }
+}

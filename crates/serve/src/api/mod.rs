@@ -1,0 +1,90 @@
+//! The HTTP API, with its description.
+
+mod accounts;
+mod agents;
+mod error;
+mod events;
+mod files;
+mod log;
+mod page_of;
+mod questions;
+mod skills;
+mod threads;
+mod turns;
+mod usage;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use utoipa::OpenApi;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(crate) use self::error::ApiError;
+pub(crate) use self::page_of::{Items, Page};
+use crate::app::App;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "prowess",
+        description = "Threads of an agent with skills: turns, events, questions, skills and files.",
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
+    ),
+    components(schemas(crate::view::LoggedEvent, crate::view::EventView)),
+    security(("token" = [])),
+    modifiers(&TokenScheme)
+)]
+struct Document;
+
+struct TokenScheme;
+
+impl utoipa::Modify for TokenScheme {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let components = document.components.get_or_insert_default();
+        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        components.add_security_scheme("token", scheme);
+    }
+}
+
+/// The routes of the API, and its description.
+pub(crate) fn router(app: &Arc<App>) -> (Router<Arc<App>>, utoipa::openapi::OpenApi) {
+    let (files, mut document) = OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(files::read, files::write, files::delete))
+        .layer(DefaultBodyLimit::max(app.limits.upload_bytes))
+        .split_for_parts();
+    let (rest, more) = OpenApiRouter::new()
+        .routes(routes!(accounts::me))
+        .routes(routes!(accounts::tokens, accounts::add_token))
+        .routes(routes!(accounts::revoke))
+        .routes(routes!(accounts::users, accounts::add_user))
+        .routes(routes!(accounts::change_user))
+        .routes(routes!(accounts::audit))
+        .routes(routes!(agents::list))
+        .routes(routes!(threads::list, threads::create))
+        .routes(routes!(threads::read, threads::change, threads::delete))
+        .routes(routes!(threads::fork))
+        .routes(routes!(threads::export))
+        .routes(routes!(turns::start))
+        .routes(routes!(turns::cancel))
+        .routes(routes!(events::stream))
+        .routes(routes!(log::page))
+        .routes(routes!(questions::all))
+        .routes(routes!(questions::reply))
+        .routes(routes!(skills::list))
+        .routes(routes!(skills::read))
+        .routes(routes!(skills::loaded))
+        .routes(routes!(skills::load, skills::unload))
+        .routes(routes!(files::list))
+        .routes(routes!(files::artifacts))
+        .routes(routes!(files::artifact))
+        .routes(routes!(usage::context))
+        .routes(routes!(usage::of_thread))
+        .routes(routes!(usage::of_user))
+        .layer(DefaultBodyLimit::max(app.limits.body_bytes))
+        .split_for_parts();
+    document.merge(more);
+    (files.merge(rest), document)
+}

@@ -1,0 +1,116 @@
+//! Questions, and replies to them.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use http::StatusCode;
+use prowess_agent::queue::{Post, Posted};
+use prowess_agent::thread_state::CallReply;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::threads::{owned, replayed};
+use super::{ApiError, Items};
+use crate::app::App;
+use crate::auth::{Approver, Reader};
+use crate::view::QuestionView;
+
+/// What the model reads if a person gives no reason.
+const NO_REASON: &str = "The person rejected the call.";
+/// The longest reason, in bytes.
+const MAX_REASON: usize = 16 << 10;
+
+/// Lists the questions that wait in all your threads.
+#[utoipa::path(get, path = "/questions", tag = "questions", responses((status = 200, body = Items<QuestionView>)))]
+pub(super) async fn all(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+) -> Result<Json<Items<Value>>, ApiError> {
+    let threads = app.threads.waiting(&caller.user.id).await?;
+    let questions: Vec<Value> = threads.into_iter().flat_map(|thread| thread.summary.waiting).collect();
+    Ok(Json(questions.into()))
+}
+
+/// A reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ReplyKind {
+    /// Make the call, once.
+    Approve,
+    /// Make the call, and do not ask again.
+    Always,
+    /// Do not make the call.
+    Reject,
+    /// Do not make this call, nor any other that waits in the thread.
+    RejectAll,
+    /// Make the call with other arguments.
+    Edit,
+}
+
+/// A reply to a question.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewReply {
+    /// The reply.
+    reply: ReplyKind,
+    /// The reason of a rejection. The model reads it.
+    #[serde(default)]
+    message: Option<String>,
+    /// The arguments of `edit`.
+    #[serde(default)]
+    arguments: Option<Value>,
+}
+
+impl NewReply {
+    fn call_reply(self, question: &QuestionView) -> Result<CallReply, ApiError> {
+        if self.message.as_ref().is_some_and(|message| message.len() > MAX_REASON) {
+            return Err(ApiError::too_large(format!("A reason has at most {MAX_REASON} bytes.")));
+        }
+        let message = self.message.filter(|message| !message.trim().is_empty());
+        let message = message.unwrap_or_else(|| NO_REASON.to_owned());
+        Ok(match self.reply {
+            ReplyKind::Approve => CallReply::Approve,
+            ReplyKind::Always if !question.can_always => {
+                return Err(ApiError::bad_request("This question has no reply `always`."));
+            }
+            ReplyKind::Always => CallReply::Always,
+            ReplyKind::Reject => CallReply::Reject { message },
+            ReplyKind::RejectAll => CallReply::RejectAll { message },
+            ReplyKind::Edit => {
+                let arguments = self.arguments.filter(Value::is_object);
+                let arguments = arguments
+                    .ok_or_else(|| ApiError::bad_request("`edit` needs `arguments`, an object."))?
+                    .to_string();
+                CallReply::Edit { arguments }
+            }
+        })
+    }
+}
+
+/// Replies to a question. The first reply counts.
+#[utoipa::path(post, path = "/threads/{thread}/questions/{number}", tag = "questions", params(("thread" = String, Path), ("number" = u64, Path, description = "The number of the question")), request_body = NewReply, responses((status = 202), (status = 409, description = "Somebody replied already", body = super::error::ApiErrorBody)))]
+pub(super) async fn reply(
+    State(app): State<Arc<App>>,
+    Approver(caller): Approver,
+    Path((id, number)): Path<(String, u64)>,
+    Json(new): Json<NewReply>,
+) -> Result<StatusCode, ApiError> {
+    let thread = owned(&app, &caller, &id).await?;
+    let (replay, _) = replayed(&app, &thread).await?;
+    let questions = replay.questions();
+    let question = questions.iter().find(|question| question.number == number);
+    let already = || ApiError::conflict("This question does not wait: somebody replied, or its turn ended.");
+    let question = question.ok_or_else(already)?;
+    let kind = new.reply;
+    let reply = new.call_reply(question)?;
+    let post = Post::Reply { call: question.call.as_str().into(), number, reply };
+    if app.queue.post(&thread.id, &post).await? == Posted::Known {
+        return Err(already());
+    }
+    app.posted.notify_one();
+    let detail = json!({"number": number, "reply": format!("{kind:?}"), "tool": question.tool, "title": question.title});
+    app.audit.note(&caller.user.id, "reply", Some(&thread.id), &detail).await?;
+    Ok(StatusCode::ACCEPTED)
+}

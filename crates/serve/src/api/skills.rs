@@ -1,0 +1,106 @@
+//! Skills: list, search, read, load and unload.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use http::StatusCode;
+use prowess_agent::Message;
+use prowess_agent::middleware::Skills;
+use prowess_agent::queue::Post;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use super::threads::{owned, replayed};
+use super::turns::{WhileWorking, say};
+use super::{ApiError, Items, Page};
+use crate::agents::{SkillCard, SkillDetail};
+use crate::app::App;
+use crate::auth::{Reader, Writer};
+use crate::view::LoadedSkillView;
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(super) struct SkillSearch {
+    /// Words that say what the skill should do.
+    search: Option<String>,
+}
+
+/// Lists the skills that your agents may see, or searches them.
+#[utoipa::path(get, path = "/skills", tag = "skills", params(Page, SkillSearch), responses((status = 200, body = Items<SkillCard>)))]
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Query(page): Query<Page>,
+    Query(SkillSearch { search }): Query<SkillSearch>,
+) -> Result<Json<Items<SkillCard>>, ApiError> {
+    let search = search.as_deref().map(str::trim).filter(|search| !search.is_empty());
+    Ok(Json(app.agents.skills(&caller.user.id, search, page.limit()).await.into()))
+}
+
+/// Reads a skill.
+#[utoipa::path(get, path = "/skills/{name}", tag = "skills", params(("name" = String, Path)), responses((status = 200, body = SkillDetail)))]
+pub(super) async fn read(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Path(name): Path<String>,
+) -> Result<Json<SkillDetail>, ApiError> {
+    let skill = app.agents.skill(&caller.user.id, &name).await;
+    skill.map(Json).ok_or_else(|| no_skill(&name))
+}
+
+fn no_skill(name: &str) -> ApiError {
+    ApiError::not_found(format_args!("skill `{}`", prowess_base::text::escaped_start(name)))
+}
+
+/// Lists the skills that are loaded in a thread.
+#[utoipa::path(get, path = "/threads/{thread}/skills", tag = "skills", params(("thread" = String, Path)), responses((status = 200, body = Items<LoadedSkillView>)))]
+pub(super) async fn loaded(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Path(id): Path<String>,
+) -> Result<Json<Items<LoadedSkillView>>, ApiError> {
+    let thread = owned(&app, &caller, &id).await?;
+    Ok(Json(replayed(&app, &thread).await?.0.skills.into()))
+}
+
+/// Starts a skill, as `/NAME` in a message does.
+#[utoipa::path(post, path = "/threads/{thread}/skills/{name}", tag = "skills", params(("thread" = String, Path), ("name" = String, Path)), responses((status = 202)))]
+pub(super) async fn load(
+    State(app): State<Arc<App>>,
+    Writer(caller): Writer,
+    Path((id, name)): Path<(String, String)>,
+) -> Result<StatusCode, ApiError> {
+    let thread = owned(&app, &caller, &id).await?;
+    let skill = app.agents.skill(&caller.user.id, &name).await.ok_or_else(|| no_skill(&name))?;
+    if !skill.card.startable {
+        return Err(ApiError::conflict(
+            "Only the model can start this skill. Ask it to do the skill's task.",
+        ));
+    }
+    say(&app, &thread, Message::user(format!("/{}", skill.card.name)), WhileWorking::Queue).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// Takes a skill out of the conversation.
+#[utoipa::path(delete, path = "/threads/{thread}/skills/{name}", tag = "skills", params(("thread" = String, Path), ("name" = String, Path)), responses((status = 202)))]
+pub(super) async fn unload(
+    State(app): State<Arc<App>>,
+    Writer(caller): Writer,
+    Path((id, name)): Path<(String, String)>,
+) -> Result<StatusCode, ApiError> {
+    let thread = owned(&app, &caller, &id).await?;
+    let (replay, _) = replayed(&app, &thread).await?;
+    if !replay.skills.iter().any(|skill| skill.name == name) {
+        return Err(ApiError::not_found(format_args!(
+            "loaded skill `{}`",
+            prowess_base::text::escaped_start(&name)
+        )));
+    }
+    let post = Post::Change { id: Uuid::now_v7().simple().to_string(), change: Skills::unload(&name) };
+    app.queue.post(&thread.id, &post).await?;
+    app.posted.notify_one();
+    Ok(StatusCode::ACCEPTED)
+}

@@ -1,0 +1,306 @@
+//! Threads: create, list, search, read, rename, fork, delete and export.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use http::{HeaderValue, StatusCode};
+use prowess_agent::ThreadId;
+use prowess_agent::queue::QueueState;
+use prowess_store::serve::OwnedThread;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{ApiError, Items, Page};
+use crate::app::App;
+use crate::auth::{Caller, Reader, Writer};
+use crate::view::{
+    LoadedSkillView, LoggedEvent, MessageRole, MessageView, QuestionView, Replay, ThreadView, TodoView,
+};
+
+/// How many events one request to the store reads.
+const PAGE: usize = 1000;
+/// The longest title, in bytes.
+const MAX_TITLE: usize = 400;
+
+/// A thread with its conversation.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct WholeThread {
+    #[serde(flatten)]
+    thread: ThreadView,
+    /// The conversation.
+    messages: Vec<MessageView>,
+    /// The questions that wait.
+    questions: Vec<QuestionView>,
+    /// The skills that are loaded.
+    skills: Vec<LoadedSkillView>,
+    /// The agent's list of steps.
+    todos: Vec<TodoView>,
+    /// The number of the last event.
+    last: u64,
+}
+
+/// A new thread.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct NewThread {
+    /// Its title. Without one, the first message becomes the title.
+    title: Option<String>,
+    /// The agent. There is one at the moment.
+    agent: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(super) struct Search {
+    /// Words that the title or the conversation contains.
+    search: Option<String>,
+}
+
+/// The owned thread that a path names. A thread of somebody else does not exist.
+pub(super) async fn owned(app: &App, caller: &Caller, id: &str) -> Result<OwnedThread, ApiError> {
+    let missing = || ApiError::not_found(format_args!("thread `{}`", prowess_base::text::escaped_start(id)));
+    let thread: ThreadId = id.parse().map_err(|_| missing())?;
+    app.threads.get(&caller.user.id, &thread).await?.ok_or_else(missing)
+}
+
+/// The log of an owned thread, read from its beginning.
+pub(super) async fn replayed(app: &App, owned: &OwnedThread) -> Result<(Replay, Vec<LoggedEvent>), ApiError> {
+    let served = app.agents.thread(&owned.owner, &owned.id).await?;
+    let mut replay = Replay::new(owned.id.as_str(), served.places);
+    let mut logged = Vec::new();
+    loop {
+        // A thread without a message has no log yet.
+        let page = match app.log.events(&owned.id, replay.last, PAGE).await {
+            Err(prowess_agent::thread::ThreadError::NotFound(_)) if replay.last == 0 => Vec::new(),
+            page => page?,
+        };
+        logged.extend(page.iter().map(|stored| replay.read(stored)));
+        if page.len() < PAGE {
+            return Ok((replay, logged));
+        }
+    }
+}
+
+async fn view(app: &App, thread: &OwnedThread) -> Result<ThreadView, ApiError> {
+    Ok(ThreadView::new(thread, app.queue.state(&thread.id).await?))
+}
+
+/// Lists your threads. The one that changed last comes first.
+#[utoipa::path(get, path = "/threads", tag = "threads", params(Page, Search), responses((status = 200, body = Items<ThreadView>)))]
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Query(page): Query<Page>,
+    Query(Search { search }): Query<Search>,
+) -> Result<Json<Items<ThreadView>>, ApiError> {
+    let search = search.as_deref().map(str::trim).filter(|search| !search.is_empty());
+    let (threads, next) =
+        app.threads.list(&caller.user.id, search, page.after.as_deref(), page.limit()).await?;
+    let mut items = Vec::with_capacity(threads.len());
+    for thread in &threads {
+        items.push(view(&app, thread).await?);
+    }
+    Ok(Json(Items { items, next }))
+}
+
+/// Creates a thread.
+#[utoipa::path(post, path = "/threads", tag = "threads", request_body = NewThread, responses((status = 201, body = ThreadView)))]
+pub(super) async fn create(
+    State(app): State<Arc<App>>,
+    Writer(caller): Writer,
+    Json(new): Json<NewThread>,
+) -> Result<(StatusCode, Json<ThreadView>), ApiError> {
+    let card = app.agents.card();
+    let agent = new.agent.unwrap_or_else(|| card.name.clone());
+    if agent != card.name {
+        return Err(ApiError::bad_request(format!("There is no such agent; there is `{}`.", card.name)));
+    }
+    let title = checked_title(new.title.unwrap_or_default())?;
+    let thread = app.threads.create(&caller.user.id, &ThreadId::new(), &agent, &title).await?;
+    Ok((StatusCode::CREATED, Json(ThreadView::new(&thread, QueueState::Rests))))
+}
+
+fn checked_title(title: String) -> Result<String, ApiError> {
+    if title.len() > MAX_TITLE {
+        return Err(ApiError::bad_request(format!("A title has at most {MAX_TITLE} bytes.")));
+    }
+    Ok(title)
+}
+
+/// Reads a thread with its conversation.
+#[utoipa::path(get, path = "/threads/{thread}", tag = "threads", params(("thread" = String, Path)), responses((status = 200, body = WholeThread)))]
+pub(super) async fn read(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Path(id): Path<String>,
+) -> Result<Json<WholeThread>, ApiError> {
+    let owned = owned(&app, &caller, &id).await?;
+    let (replay, _) = replayed(&app, &owned).await?;
+    let mut thread = view(&app, &owned).await?;
+    let questions = replay.questions();
+    thread.waiting = questions.len();
+    Ok(Json(WholeThread {
+        thread,
+        messages: replay.messages(),
+        questions,
+        last: replay.last,
+        skills: replay.skills,
+        todos: replay.todos,
+    }))
+}
+
+/// A change of a thread.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ThreadChange {
+    /// The new title.
+    title: String,
+}
+
+/// Renames a thread.
+#[utoipa::path(patch, path = "/threads/{thread}", tag = "threads", params(("thread" = String, Path)), request_body = ThreadChange, responses((status = 200, body = ThreadView)))]
+pub(super) async fn change(
+    State(app): State<Arc<App>>,
+    Writer(caller): Writer,
+    Path(id): Path<String>,
+    Json(change): Json<ThreadChange>,
+) -> Result<Json<ThreadView>, ApiError> {
+    let thread = owned(&app, &caller, &id).await?;
+    app.threads.rename(&caller.user.id, &thread.id, &checked_title(change.title)?).await?;
+    let thread = owned(&app, &caller, &id).await?;
+    Ok(Json(view(&app, &thread).await?))
+}
+
+/// Deletes a thread with everything that belongs to it.
+#[utoipa::path(delete, path = "/threads/{thread}", tag = "threads", params(("thread" = String, Path)), responses((status = 204)))]
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    Writer(caller): Writer,
+    Path(id): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    let thread = owned(&app, &caller, &id).await?;
+    let served = app.agents.thread(&thread.owner, &thread.id).await?;
+    // A thread that a worker has cannot be deleted.
+    served.agent.delete(&thread.id).await.map_err(|error| match error {
+        prowess_agent::AgentError::Thread(error) => ApiError::from(error),
+        error => ApiError::internal(&error),
+    })?;
+    app.agents.remove(&thread.owner, &thread.id).await?;
+    app.queue.forget(&thread.id).await?;
+    app.threads.delete(&caller.user.id, &thread.id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// How much of a thread a fork has.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct ForkOf {
+    /// The number of the last event. Without it, the fork has all events.
+    through: Option<u64>,
+}
+
+/// Makes a thread that begins like this one.
+#[utoipa::path(post, path = "/threads/{thread}/fork", tag = "threads", params(("thread" = String, Path)), request_body = ForkOf, responses((status = 201, body = ThreadView)))]
+pub(super) async fn fork(
+    State(app): State<Arc<App>>,
+    Writer(caller): Writer,
+    Path(id): Path<String>,
+    Json(fork): Json<ForkOf>,
+) -> Result<(StatusCode, Json<ThreadView>), ApiError> {
+    let from = owned(&app, &caller, &id).await?;
+    let (replay, _) = replayed(&app, &from).await?;
+    let through = fork.through.unwrap_or(replay.last).min(replay.last);
+    let to = ThreadId::new();
+    let title = if from.title.is_empty() { String::new() } else { format!("{} (fork)", from.title) };
+    let thread = app.threads.create(&caller.user.id, &to, &from.agent, &title).await?;
+    if through > 0 {
+        app.log.fork(&from.id, through, &to).await?;
+    }
+    app.agents.fork(&caller.user.id, &from.id, &to).await?;
+    // A worker looks at it, so that lists show what waits in it.
+    app.queue.wake(&to).await?;
+    app.posted.notify_one();
+    Ok((StatusCode::CREATED, Json(view(&app, &thread).await?)))
+}
+
+/// The form of an export.
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ExportFormat {
+    /// For a person.
+    #[default]
+    Markdown,
+    /// All events.
+    Json,
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(super) struct ExportOf {
+    /// The form, by default Markdown.
+    format: ExportFormat,
+}
+
+/// Exports a thread.
+#[utoipa::path(get, path = "/threads/{thread}/export", tag = "threads", params(("thread" = String, Path), ExportOf), responses((status = 200, content((String = "text/markdown"), (Vec<LoggedEvent> = "application/json")))))]
+pub(super) async fn export(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Path(id): Path<String>,
+    Query(ExportOf { format }): Query<ExportOf>,
+) -> Result<Response, ApiError> {
+    let thread = owned(&app, &caller, &id).await?;
+    let (replay, logged) = replayed(&app, &thread).await?;
+    let (mut response, mime, ending) = match format {
+        ExportFormat::Json => (Json(&logged).into_response(), "application/json", "json"),
+        ExportFormat::Markdown => (
+            markdown(&thread.title, &replay.messages()).into_response(),
+            "text/markdown; charset=utf-8",
+            "md",
+        ),
+    };
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(mime));
+    if let Ok(name) = format!("attachment; filename=\"thread-{}.{ending}\"", thread.id).parse() {
+        headers.insert(CONTENT_DISPOSITION, name);
+    }
+    Ok(response)
+}
+
+fn markdown(title: &str, messages: &[MessageView]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    if !title.is_empty() {
+        let _ = writeln!(text, "# {title}\n");
+    }
+    for message in messages {
+        let who = match message.role {
+            MessageRole::User if message.by.is_some() => "Agent",
+            MessageRole::User => "Person",
+            MessageRole::Assistant => "Model",
+            MessageRole::Tool => "Tool",
+        };
+        let _ = writeln!(text, "## {who}\n");
+        if message.role == MessageRole::Tool {
+            // A fence that is longer than any in the text.
+            let fence = "`".repeat(longest_run(&message.text, '`').max(2) + 1);
+            let _ = writeln!(text, "{fence}\n{}\n{fence}\n", message.text);
+        } else if !message.text.is_empty() {
+            let _ = writeln!(text, "{}\n", message.text);
+        }
+        for call in &message.calls {
+            let fence = "`".repeat(longest_run(&call.arguments.to_string(), '`').max(2) + 1);
+            let _ = writeln!(text, "Calls `{}`:\n\n{fence}json\n{}\n{fence}\n", call.name, call.arguments);
+        }
+    }
+    text
+}
+
+fn longest_run(text: &str, of: char) -> usize {
+    text.split(|c| c != of).map(str::len).max().unwrap_or_default()
+}

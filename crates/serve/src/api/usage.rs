@@ -1,0 +1,177 @@
+//! What threads take: tokens, cost and room in the context window.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use prowess_agent::model::ModelUsage;
+use prowess_store::serve::UsageSum;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::ApiError;
+use super::threads::{owned, replayed};
+use crate::app::App;
+use crate::auth::Reader;
+use crate::view::UsageView;
+
+/// How long a request waits for a worker to count.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What fills the context window of the next model call.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ContextView {
+    /// All tokens.
+    tokens: u64,
+    /// The context window, if it is known.
+    window: Option<u64>,
+    /// The tokens that are free.
+    free: Option<u64>,
+    /// Who counted: `provider`, `tokenizer` or `estimate`.
+    counted: &'static str,
+    /// The parts, in the order of the request.
+    parts: Vec<ContextPart>,
+}
+
+/// A part of the window.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ContextPart {
+    /// What it is: `prompt`, `tool`, `skill`, `message` and so on.
+    kind: serde_json::Value,
+    /// What it is, for a person.
+    name: String,
+    /// Its tokens.
+    tokens: u64,
+}
+
+/// Accounts for the context window of a thread.
+#[utoipa::path(get, path = "/threads/{thread}/context", tag = "usage", params(("thread" = String, Path)), responses((status = 200, body = ContextView)))]
+pub(super) async fn context(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Path(id): Path<String>,
+) -> Result<Json<ContextView>, ApiError> {
+    use prowess_agent::middleware::Counting;
+    let thread = owned(&app, &caller, &id).await?;
+    let (replay, _) = replayed(&app, &thread).await?;
+    let mut used = app.window(&thread.id, replay.last);
+    if used.is_none() && replay.last > 0 {
+        // A worker counts when it has looked at the thread.
+        app.queue.wake(&thread.id).await?;
+        app.posted.notify_one();
+        let begun = tokio::time::Instant::now();
+        while used.is_none() && begun.elapsed() < PATIENCE {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let (replay, _) = replayed(&app, &thread).await?;
+            used = app.window(&thread.id, replay.last);
+        }
+    }
+    let used = match used {
+        Some(used) => used,
+        None if replay.last == 0 => Default::default(),
+        None => return Err(ApiError::conflict("The agent works. Ask again when it rests.")),
+    };
+    let counted = match used.counting {
+        Counting::Provider => "provider",
+        Counting::Tokenizer { .. } => "tokenizer",
+        _ => "estimate",
+    };
+    let parts = used.parts.iter().map(|part| ContextPart {
+        kind: serde_json::to_value(part.kind).unwrap_or_default(),
+        name: part.to_string(),
+        tokens: part.tokens,
+    });
+    Ok(Json(ContextView {
+        tokens: used.total(),
+        window: used.window,
+        free: used.free(),
+        counted,
+        parts: parts.collect(),
+    }))
+}
+
+/// What a thread took.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ThreadUsage {
+    /// The model calls.
+    turns: Vec<CallUsage>,
+    /// All tokens, with those of sub-agents and summaries.
+    tokens: u64,
+    /// The cost in dollars, if all prices are known.
+    cost: Option<String>,
+}
+
+/// What one model call took.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct CallUsage {
+    /// The number of the event.
+    number: u64,
+    /// When the model responded.
+    at: String,
+    /// The model.
+    model: String,
+    /// The tokens.
+    #[serde(flatten)]
+    usage: UsageView,
+    /// The cost in dollars, if the prices are known.
+    cost: Option<String>,
+}
+
+/// Lists the tokens and the cost of a thread's model calls.
+#[utoipa::path(get, path = "/threads/{thread}/usage", tag = "usage", params(("thread" = String, Path)), responses((status = 200, body = ThreadUsage)))]
+pub(super) async fn of_thread(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Path(id): Path<String>,
+) -> Result<Json<ThreadUsage>, ApiError> {
+    let thread = owned(&app, &caller, &id).await?;
+    let (replay, _) = replayed(&app, &thread).await?;
+    let cost = |spent: &ModelUsage| app.agents.cost(spent).map(|cost| cost.text);
+    let call = |(number, at, model, usage): &(u64, String, String, prowess_agent::Usage)| CallUsage {
+        number: *number,
+        at: at.clone(),
+        model: model.clone(),
+        usage: (*usage).into(),
+        cost: cost(&ModelUsage::on(model.clone(), *usage)),
+    };
+    let spent = replay.state.spent();
+    Ok(Json(ThreadUsage {
+        turns: replay.responses.iter().map(call).collect(),
+        tokens: spent.total().total(),
+        cost: cost(spent),
+    }))
+}
+
+/// What all threads of a user took.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct UserUsage {
+    /// Today, by the server's clock in UTC.
+    today: Spent,
+    /// In all.
+    total: Spent,
+}
+
+/// Tokens and their cost.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Spent {
+    /// Tokens.
+    tokens: u64,
+    /// Dollars.
+    cost: String,
+}
+
+/// Sums up what your threads took, with those that were deleted.
+#[utoipa::path(get, path = "/usage", tag = "usage", responses((status = 200, body = UserUsage)))]
+pub(super) async fn of_user(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+) -> Result<Json<UserUsage>, ApiError> {
+    let usage = app.threads.usage(&caller.user.id).await?;
+    let spent = |sum: UsageSum| Spent { tokens: sum.tokens, cost: dollars(sum.micro_dollars) };
+    Ok(Json(UserUsage { today: spent(usage.today), total: spent(usage.total) }))
+}
+
+fn dollars(micros: u64) -> String {
+    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}

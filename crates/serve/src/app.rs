@@ -1,0 +1,109 @@
+//! What all requests and workers of a server share.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use prowess_agent::middleware::WindowUse;
+use prowess_agent::queue::TurnQueue;
+use prowess_agent::{ThreadId, ThreadStore};
+use prowess_store::serve::{Accounts, Audit, OwnedThreads};
+use tokio::sync::{Notify, watch};
+
+use crate::agents::ServedAgents;
+use crate::auth::RateLimits;
+use crate::limits::ServeLimits;
+use crate::live::Live;
+use crate::metrics::Metrics;
+use crate::token_watch::TokenWatch;
+
+/// Of how many threads the use of the window is remembered.
+const MAX_WINDOWS: usize = 1000;
+
+/// What all requests and workers of a server share.
+pub(crate) struct App {
+    pub(crate) agents: Arc<dyn ServedAgents>,
+    pub(crate) queue: Arc<dyn TurnQueue>,
+    pub(crate) log: Arc<dyn ThreadStore>,
+    pub(crate) threads: OwnedThreads,
+    pub(crate) accounts: Accounts,
+    pub(crate) audit: Audit,
+    pub(crate) live: Live,
+    pub(crate) limits: ServeLimits,
+    pub(crate) rates: RateLimits,
+    pub(crate) tokens: TokenWatch,
+    pub(crate) metrics: Metrics,
+    /// Something was posted.
+    pub(crate) posted: Notify,
+    /// Whether the server stops.
+    pub(crate) stop: watch::Sender<bool>,
+    /// The number of open event streams, by user.
+    pub(crate) streams: Mutex<HashMap<String, usize>>,
+    /// What fills the window of a thread after so many events.
+    windows: Mutex<HashMap<ThreadId, (u64, WindowUse)>>,
+    /// How often the work on a thread failed, in a row.
+    failures: Mutex<HashMap<ThreadId, u32>>,
+}
+
+impl App {
+    pub(crate) fn new(
+        agents: Arc<dyn ServedAgents>,
+        database: &prowess_store::Database,
+        limits: ServeLimits,
+    ) -> Self {
+        Self {
+            agents,
+            queue: database.queue(),
+            log: database.threads(),
+            threads: database.owned_threads(),
+            accounts: database.accounts(),
+            audit: database.audit(),
+            live: Live::default(),
+            rates: RateLimits::new(limits.requests_per_second),
+            limits,
+            tokens: TokenWatch::default(),
+            metrics: Metrics::default(),
+            posted: Notify::new(),
+            stop: watch::Sender::new(false),
+            streams: Mutex::default(),
+            windows: Mutex::default(),
+            failures: Mutex::default(),
+        }
+    }
+
+    /// Remembers what fills the window of a thread that has so many events.
+    pub(crate) fn note_window(&self, thread: &ThreadId, events: u64, used: &WindowUse) {
+        let mut windows = lock(&self.windows);
+        if windows.len() >= MAX_WINDOWS {
+            windows.clear();
+        }
+        windows.insert(thread.clone(), (events, used.clone()));
+    }
+
+    /// What fills the window of a thread that has so many events, if a worker of this process has counted it.
+    pub(crate) fn window(&self, thread: &ThreadId, events: u64) -> Option<WindowUse> {
+        lock(&self.windows)
+            .get(thread)
+            .filter(|(counted, _)| *counted == events)
+            .map(|(_, used)| used.clone())
+    }
+
+    /// Notes a failure, and returns how many there were in a row.
+    pub(crate) fn note_failure(&self, thread: &ThreadId) -> u32 {
+        let mut failures = lock(&self.failures);
+        let count = failures.entry(thread.clone()).or_default();
+        *count = count.saturating_add(1);
+        *count
+    }
+
+    pub(crate) fn failures(&self, thread: &ThreadId) -> u32 {
+        lock(&self.failures).get(thread).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn forget_failures(&self, thread: &ThreadId) {
+        lock(&self.failures).remove(thread);
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

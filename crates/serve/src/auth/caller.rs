@@ -1,0 +1,189 @@
+//! Finds out who makes a request.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
+use http::request::Parts;
+use http::{HeaderMap, Method};
+use prowess_store::serve::{Scope, TokenInfo, User};
+
+use super::{AccessSecret, SESSION_COOKIE};
+use crate::api::ApiError;
+use crate::app::App;
+
+/// The header that a page sends and a form of another site cannot send.
+const OWN_HEADER: &str = "x-prowess";
+
+/// How a caller proved who they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Via {
+    /// With a token in a header.
+    Token,
+    /// With a cookie, which a browser also sends for other sites.
+    Cookie,
+}
+
+/// Who makes a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) user: User,
+    pub(crate) token: TokenInfo,
+    /// The digest by which the token is checked again.
+    pub(crate) digest: [u8; 32],
+}
+
+/// Lets a request pass if it proves who makes it.
+pub(crate) async fn authenticate(
+    State(app): State<Arc<App>>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let (secret, via) = presented(request.headers()).ok_or_else(ApiError::unauthorized)?;
+    let digest = AccessSecret::digest_of(&secret);
+    let (user, token) = app.accounts.who(&digest).await?.ok_or_else(ApiError::unauthorized)?;
+    if via == Via::Cookie && !matches!(*request.method(), Method::GET | Method::HEAD) {
+        check_same_site(request.headers())?;
+    }
+    if !app.rates.take(&user.id) {
+        return Err(ApiError::too_many("You make too many requests. Wait a second."));
+    }
+    app.accounts.note_use(&token.id).await?;
+    request.extensions_mut().insert(Caller { user, token, digest });
+    Ok(next.run(request).await)
+}
+
+/// The secret in a request.
+fn presented(headers: &HeaderMap) -> Option<(String, Via)> {
+    if let Some(value) = headers.get(AUTHORIZATION) {
+        // A request that names a token never falls back to the cookie.
+        let value = value.to_str().ok()?;
+        let (scheme, token) = value.split_once(' ')?;
+        return scheme.eq_ignore_ascii_case("bearer").then(|| (token.trim().to_owned(), Via::Token));
+    }
+    session_secret(headers).map(|secret| (secret, Via::Cookie))
+}
+
+/// The secret in the cookie of a session.
+pub(super) fn session_secret(headers: &HeaderMap) -> Option<String> {
+    let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut cookies =
+        cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    cookies.find(|(name, _)| *name == SESSION_COOKIE).map(|(_, value)| value.to_owned())
+}
+
+/// Refuses what a page of another site made a browser send.
+pub(super) fn check_same_site(headers: &HeaderMap) -> Result<(), ApiError> {
+    let foreign = || ApiError::forbidden("This request comes from another site.");
+    if !headers.contains_key(OWN_HEADER) {
+        return Err(ApiError::forbidden("Requests with a cookie need the header `X-Prowess: 1`."));
+    }
+    if let Some(origin) = headers.get(ORIGIN) {
+        let origin = origin.to_str().map_err(|_| foreign())?;
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok()).ok_or_else(foreign)?;
+        let of_origin = origin.split_once("://").map(|(_, host)| host);
+        if of_origin != Some(host) {
+            return Err(foreign());
+        }
+    }
+    Ok(())
+}
+
+impl Caller {
+    fn may(&self, scope: Scope) -> Result<(), ApiError> {
+        if self.token.scopes.contains(scope) {
+            return Ok(());
+        }
+        Err(ApiError::forbidden(format!("This token has no right to do that: it needs the scope `{scope}`.")))
+    }
+}
+
+async fn caller<S: Sync>(parts: &mut Parts, _: &S) -> Result<Caller, ApiError> {
+    parts.extensions.get::<Caller>().cloned().ok_or_else(ApiError::unauthorized)
+}
+
+/// A caller who may read.
+pub(crate) struct Reader(pub(crate) Caller);
+/// A caller who may converse and change files.
+pub(crate) struct Writer(pub(crate) Caller);
+/// A caller who may reply to questions.
+pub(crate) struct Approver(pub(crate) Caller);
+/// A caller who is an administrator.
+pub(crate) struct AdminCaller(pub(crate) Caller);
+
+impl<S: Send + Sync> FromRequestParts<S> for Reader {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let caller = caller(parts, state).await?;
+        caller.may(Scope::Read)?;
+        Ok(Self(caller))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Writer {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let caller = caller(parts, state).await?;
+        caller.may(Scope::Write)?;
+        Ok(Self(caller))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Approver {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let caller = caller(parts, state).await?;
+        caller.may(Scope::Approve)?;
+        Ok(Self(caller))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for AdminCaller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let caller = caller(parts, state).await?;
+        caller.may(Scope::Admin)?;
+        if !caller.user.is_admin {
+            return Err(ApiError::forbidden("Only an administrator may do that."));
+        }
+        Ok(Self(caller))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| (http::HeaderName::from_static(name), value.parse().unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn a_secret_is_found_and_a_header_wins() {
+        let found = |pairs: &[(&'static str, &str)]| presented(&headers(pairs));
+        assert_eq!(found(&[("authorization", "Bearer a")]), Some(("a".to_owned(), Via::Token)));
+        assert_eq!(found(&[("authorization", "Basic a"), ("cookie", "prowess_session=b")]), None);
+        let cookie = found(&[("cookie", "other=1; prowess_session=b; more=2")]);
+        assert_eq!(cookie, Some(("b".to_owned(), Via::Cookie)));
+        assert_eq!(found(&[]), None);
+    }
+
+    #[test]
+    fn another_site_cannot_use_the_cookie() {
+        let may = |pairs: &[(&'static str, &str)]| check_same_site(&headers(pairs)).is_ok();
+        assert!(may(&[("x-prowess", "1"), ("host", "a:1"), ("origin", "http://a:1")]));
+        assert!(may(&[("x-prowess", "1"), ("host", "a:1")]));
+        assert!(!may(&[("host", "a:1"), ("origin", "http://a:1")]));
+        assert!(!may(&[("x-prowess", "1"), ("host", "a:1"), ("origin", "http://b")]));
+        assert!(!may(&[("x-prowess", "1"), ("host", "a:1"), ("origin", "null")]));
+    }
+}

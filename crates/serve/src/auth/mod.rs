@@ -1,0 +1,11 @@
+//! Who makes a request, and what they may do.
+
+mod caller;
+mod login;
+mod rate;
+mod secret;
+
+pub(crate) use self::caller::{AdminCaller, Approver, Caller, Reader, Writer, authenticate};
+pub(crate) use self::login::{SESSION_COOKIE, login_link, router};
+pub(crate) use self::rate::RateLimits;
+pub use self::secret::AccessSecret;

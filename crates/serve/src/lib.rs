@@ -1,0 +1,31 @@
+//! Serves agents over HTTP: threads, turns, events, questions, skills and files, for several users.
+//!
+//! A program implements [`ServedAgents`], which says how the agent of a thread is built. [`Server`] does the rest:
+//!
+//! - Only the worker that has claimed a thread writes to it. Requests *post* to the thread's inbox
+//!   ([`TurnQueue`](prowess_agent::queue::TurnQueue)), so a message or a reply survives a crash.
+//! - A stream of events has the numbers of the log as ids. Whoever resumes it misses nothing that was stored.
+//! - Everything about a thread is looked up with its owner. What belongs to somebody else does not exist.
+//! - What clients see has its own stable form, in [`view`], without paths of the server.
+//!
+//! The five types to know: [`Server`], [`ServedAgents`], [`ServedThread`], [`ServeLimits`] and [`AccessSecret`].
+
+mod agents;
+mod api;
+mod app;
+mod auth;
+mod limits;
+mod live;
+mod metrics;
+mod page;
+mod server;
+mod token_watch;
+pub mod view;
+mod worker;
+
+pub use agents::{
+    AgentCard, BoxError, ServedAgents, ServedCost, ServedThread, SkillCard, SkillDetail, SkillFile,
+};
+pub use auth::AccessSecret;
+pub use limits::ServeLimits;
+pub use server::Server;

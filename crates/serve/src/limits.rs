@@ -1,0 +1,49 @@
+//! How much clients may ask of a server.
+
+use std::time::Duration;
+
+/// How much clients may ask of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServeLimits {
+    /// How many threads are worked on at the same time.
+    pub turns: usize,
+    /// How long a claim on a thread lasts when its worker dies.
+    pub claim: Duration,
+    /// How long running turns may take to rest when the server stops.
+    pub drain: Duration,
+    /// How many connections there may be.
+    pub connections: usize,
+    /// How long a connection may take to send the headers of a request.
+    pub header_time: Duration,
+    /// The most bytes of a request in JSON.
+    pub body_bytes: usize,
+    /// The most bytes of an uploaded file.
+    pub upload_bytes: usize,
+    /// How many event streams one user may have.
+    pub streams_per_user: usize,
+    /// How many event streams there may be.
+    pub streams: usize,
+    /// How many requests one user may make in a second, over some seconds.
+    pub requests_per_second: u32,
+    /// How often an idle event stream sends a comment.
+    pub keep_alive: Duration,
+}
+
+impl Default for ServeLimits {
+    fn default() -> Self {
+        Self {
+            turns: 16,
+            claim: Duration::from_secs(30),
+            drain: Duration::from_secs(20),
+            connections: 4096,
+            header_time: Duration::from_secs(20),
+            body_bytes: 1 << 20,
+            upload_bytes: 64 << 20,
+            streams_per_user: 64,
+            streams: 2048,
+            requests_per_second: 100,
+            keep_alive: Duration::from_secs(15),
+        }
+    }
+}

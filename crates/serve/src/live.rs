@@ -1,0 +1,223 @@
+//! What happens in threads right now, for those who watch: pieces of text, progress, and that events were stored.
+//!
+//! Pieces are not stored. Whoever begins to watch gets what was said so far, and then the pieces after it. A watcher that is
+//! too slow loses pieces, and is told so; it never holds more than [`ROOM`] of them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use prowess_agent::{Event, ThreadId, ThreadUpdate, Watcher};
+use tokio::sync::broadcast;
+
+/// How many pieces a thread keeps for a slow watcher.
+const ROOM: usize = 128;
+/// The most bytes of text that a newcomer gets at once.
+const MAX_SO_FAR: usize = 4 << 20;
+/// The most bytes of a call's progress that are kept.
+const MAX_PROGRESS: usize = 64 << 10;
+
+/// The threads that somebody watches or works on.
+#[derive(Debug, Default)]
+pub(crate) struct Live(Mutex<HashMap<ThreadId, Arc<LiveThread>>>);
+
+/// Something that happens now.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Piece {
+    /// Events were stored.
+    Stored,
+    /// A piece of the response.
+    Text(String),
+    /// A piece of the model's reasoning.
+    Reasoning(String),
+    /// A tool reports progress.
+    Progress(String, String),
+    /// A notice for the person.
+    Notice(String),
+    /// The status of the thread may have changed.
+    Status,
+    /// What was said so far counts no more, and begins again.
+    Again,
+}
+
+/// What was said since the last stored response.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SoFar {
+    pub(crate) text: String,
+    pub(crate) reasoning: String,
+    pub(crate) progress: BTreeMap<String, String>,
+}
+
+impl Live {
+    /// A thread. It is forgotten when nobody has it any more.
+    pub(crate) fn of(&self, thread: &ThreadId) -> Arc<LiveThread> {
+        let mut threads = lock(&self.0);
+        // Those that nobody has.
+        if threads.len() > 64 {
+            threads.retain(|_, live| Arc::strong_count(live) > 1);
+        }
+        Arc::clone(threads.entry(thread.clone()).or_default())
+    }
+}
+
+/// What happens in one thread.
+#[derive(Debug)]
+pub(crate) struct LiveThread {
+    pieces: broadcast::Sender<Piece>,
+    said: Mutex<Said>,
+}
+
+#[derive(Debug, Default)]
+struct Said {
+    /// What watchers were told.
+    so_far: SoFar,
+    /// What they were not told yet.
+    fresh: SoFar,
+}
+
+impl Default for LiveThread {
+    fn default() -> Self {
+        Self { pieces: broadcast::Sender::new(ROOM), said: Mutex::default() }
+    }
+}
+
+impl LiveThread {
+    /// What was said so far, and what comes after it.
+    pub(crate) fn watch(&self) -> (SoFar, broadcast::Receiver<Piece>) {
+        let said = lock(&self.said);
+        (said.so_far.clone(), self.pieces.subscribe())
+    }
+
+    /// Tells watchers what was said since the last time.
+    pub(crate) fn flush(&self) {
+        self.flush_locked(&mut lock(&self.said));
+    }
+
+    fn flush_locked(&self, said: &mut Said) {
+        let fresh = std::mem::take(&mut said.fresh);
+        if !fresh.reasoning.is_empty() {
+            push(&mut said.so_far.reasoning, &fresh.reasoning, MAX_SO_FAR);
+            let _ = self.pieces.send(Piece::Reasoning(fresh.reasoning));
+        }
+        if !fresh.text.is_empty() {
+            push(&mut said.so_far.text, &fresh.text, MAX_SO_FAR);
+            let _ = self.pieces.send(Piece::Text(fresh.text));
+        }
+        for (call, text) in fresh.progress {
+            push(said.so_far.progress.entry(call.clone()).or_default(), &text, MAX_PROGRESS);
+            let _ = self.pieces.send(Piece::Progress(call, text));
+        }
+    }
+
+    /// Tells watchers that events were stored.
+    pub(crate) fn stored(&self, event: &Event) {
+        let mut said = lock(&self.said);
+        self.flush_locked(&mut said);
+        match event {
+            Event::ModelResponded { .. } | Event::ModelFailed { .. } => {
+                (said.so_far.text, said.so_far.reasoning) = (String::new(), String::new());
+            }
+            Event::ToolAnswered { call, .. } => {
+                said.so_far.progress.remove(call.as_str());
+            }
+            Event::TurnEnded { .. } => said.so_far = SoFar::default(),
+            _ => {}
+        }
+        let _ = self.pieces.send(Piece::Stored);
+    }
+
+    /// Forgets what was said: the model call is made again, or nobody works on the thread any more.
+    pub(crate) fn restart(&self) {
+        let mut said = lock(&self.said);
+        if said.so_far != SoFar::default() || said.fresh != SoFar::default() {
+            *said = Said::default();
+            let _ = self.pieces.send(Piece::Again);
+        }
+    }
+
+    /// Tells watchers something at once.
+    pub(crate) fn tell(&self, piece: Piece) {
+        self.flush();
+        let _ = self.pieces.send(piece);
+    }
+}
+
+impl Watcher for LiveThread {
+    fn update(&self, update: ThreadUpdate<'_>) {
+        match update {
+            ThreadUpdate::Stored(event) => self.stored(event),
+            ThreadUpdate::Text(text) => lock(&self.said).fresh.text.push_str(text),
+            ThreadUpdate::Reasoning(text) => lock(&self.said).fresh.reasoning.push_str(text),
+            ThreadUpdate::Progress(call, text) => {
+                let mut said = lock(&self.said);
+                let progress = said.fresh.progress.entry(call.as_str().to_owned()).or_default();
+                push(progress, text, MAX_PROGRESS);
+            }
+            ThreadUpdate::Notice(text) => self.tell(Piece::Notice(text.to_owned())),
+            _ => {}
+        }
+    }
+}
+
+/// Appends a text, unless that makes it too long.
+fn push(text: &mut String, more: &str, most: usize) {
+    if text.len() + more.len() <= most {
+        text.push_str(more);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use prowess_agent::thread_state::TurnOutcome;
+
+    use super::*;
+
+    #[test]
+    fn a_newcomer_gets_what_was_said_and_then_the_rest() {
+        let live = LiveThread::default();
+        live.update(ThreadUpdate::Text("One, "));
+        live.flush();
+        live.update(ThreadUpdate::Text("two, "));
+        let (so_far, mut pieces) = live.watch();
+        assert_eq!(so_far.text, "One, ");
+        live.update(ThreadUpdate::Text("three."));
+        live.flush();
+        live.flush();
+        assert_eq!(pieces.try_recv(), Ok(Piece::Text("two, three.".to_owned())));
+        assert!(pieces.try_recv().is_err());
+    }
+
+    #[test]
+    fn pieces_come_before_the_event_that_replaces_them() {
+        let live = LiveThread::default();
+        let (_, mut pieces) = live.watch();
+        live.update(ThreadUpdate::Text("Done."));
+        live.update(ThreadUpdate::Stored(&Event::TurnEnded { outcome: TurnOutcome::Responded }));
+        assert_eq!(pieces.try_recv(), Ok(Piece::Text("Done.".to_owned())));
+        assert_eq!(pieces.try_recv(), Ok(Piece::Stored));
+        assert_eq!(live.watch().0, SoFar::default());
+    }
+
+    #[test]
+    fn a_slow_watcher_is_bounded() {
+        let live = LiveThread::default();
+        let (_, mut pieces) = live.watch();
+        for _ in 0..10 * ROOM {
+            live.update(ThreadUpdate::Text("x"));
+            live.flush();
+        }
+        assert!(matches!(pieces.try_recv(), Err(broadcast::error::TryRecvError::Lagged(_))));
+    }
+
+    #[test]
+    fn threads_that_nobody_has_are_forgotten() {
+        let live = Live::default();
+        for _ in 0..1000 {
+            live.of(&ThreadId::new());
+        }
+        assert!(lock(&live.0).len() < 100);
+    }
+}

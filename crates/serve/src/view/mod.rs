@@ -1,0 +1,23 @@
+//! The public forms of what a server shows: events, messages, questions and threads. The stored forms may change, and have
+//! paths of the server; these stay, and have none.
+
+mod event;
+mod message;
+mod places;
+mod question;
+mod replay;
+mod thread;
+
+pub use self::event::{EventView, LoggedEvent, UsageView};
+pub use self::message::{CallView, MessageRole, MessageView};
+pub use self::places::Places;
+pub use self::question::{DetailView, QuestionView};
+pub(crate) use self::replay::Replay;
+pub use self::thread::{LoadedSkillView, ThreadStatus, ThreadView, TodoView};
+
+use std::time::SystemTime;
+
+/// A time as clients read it.
+pub(crate) fn time(at: SystemTime) -> String {
+    jiff::Timestamp::try_from(at).unwrap_or_default().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
+}

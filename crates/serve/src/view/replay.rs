@@ -1,0 +1,114 @@
+//! Reads a log into its public form.
+
+use std::collections::BTreeMap;
+
+use prowess_agent::thread::StoredEvent;
+use prowess_agent::thread_state::{CallQuestion, ThreadState};
+use prowess_agent::{Event, ToolCall, TurnLimits};
+
+use super::{EventView, LoadedSkillView, LoggedEvent, MessageView, Places, QuestionView, TodoView, time};
+use crate::view::event::ChangesView;
+
+/// A log that is read from its beginning: what its events say to clients, and what the thread is like after them.
+pub(crate) struct Replay {
+    thread: String,
+    places: Places,
+    calls: BTreeMap<String, ToolCall>,
+    /// The questions that wait, by their call.
+    questions: BTreeMap<String, QuestionView>,
+    pub(crate) state: ThreadState,
+    pub(crate) skills: Vec<LoadedSkillView>,
+    pub(crate) todos: Vec<TodoView>,
+    /// The number of the last event.
+    pub(crate) last: u64,
+    /// The number of the event that began the turn in progress.
+    pub(crate) turn: Option<u64>,
+    /// The model responses, with their numbers.
+    pub(crate) responses: Vec<(u64, String, String, prowess_agent::Usage)>,
+}
+
+impl Replay {
+    pub(crate) fn new(thread: &str, places: Places) -> Self {
+        Self {
+            thread: thread.to_owned(),
+            places,
+            calls: BTreeMap::new(),
+            questions: BTreeMap::new(),
+            state: ThreadState::new(TurnLimits::default()),
+            skills: Vec::new(),
+            todos: Vec::new(),
+            last: 0,
+            turn: None,
+            responses: Vec::new(),
+        }
+    }
+
+    /// Reads the next event.
+    pub(crate) fn read(&mut self, stored: &StoredEvent) -> LoggedEvent {
+        // An event that does not fit is still shown; the worker reports the damage.
+        let _ = self.state.apply(&stored.event);
+        self.last = stored.number;
+        let mut question = None;
+        match &stored.event {
+            Event::TurnStarted { .. } => {
+                self.turn = Some(stored.number);
+                self.questions.clear();
+            }
+            Event::TurnEnded { .. } => {
+                self.turn = None;
+                self.questions.clear();
+            }
+            Event::ModelResponded { model, message, usage, .. } => {
+                for call in message.tool_calls() {
+                    self.calls.insert(call.id.as_str().to_owned(), call.clone());
+                }
+                self.responses.push((stored.number, time(stored.at), model.clone(), *usage));
+            }
+            Event::Asked { call, question: asked, .. } => {
+                question = self.question(stored, call.as_str(), asked);
+                if let Some(question) = question.clone() {
+                    self.questions.insert(question.call.clone(), question);
+                }
+            }
+            Event::Replied { call, .. } => {
+                self.questions.remove(call.as_str());
+            }
+            Event::ToolAnswered { answer, .. } => self.change(&ChangesView::of(&answer.changes)),
+            Event::StateChanged { changes } => self.change(&ChangesView::of(changes)),
+            _ => {}
+        }
+        LoggedEvent {
+            number: stored.number,
+            at: time(stored.at),
+            event: EventView::new(&stored.event, question, &self.places),
+        }
+    }
+
+    fn question(&self, stored: &StoredEvent, call: &str, asked: &CallQuestion) -> Option<QuestionView> {
+        let call = self.calls.get(call)?;
+        Some(QuestionView::new(&self.thread, stored.number, stored.at, call, asked, &self.places))
+    }
+
+    fn change(&mut self, changes: &ChangesView) {
+        let gone = |skill: &LoadedSkillView| {
+            changes.unloaded.contains(&skill.name) || changes.loaded.iter().any(|new| new.name == skill.name)
+        };
+        self.skills.retain(|skill| !gone(skill));
+        self.skills.extend(changes.loaded.iter().cloned());
+        if let Some(todos) = &changes.todos {
+            self.todos.clone_from(todos);
+        }
+    }
+
+    /// The questions that wait, in the order in which they were asked.
+    pub(crate) fn questions(&self) -> Vec<QuestionView> {
+        let mut questions: Vec<QuestionView> = self.questions.values().cloned().collect();
+        questions.sort_by_key(|question| question.number);
+        questions
+    }
+
+    /// The conversation.
+    pub(crate) fn messages(&self) -> Vec<MessageView> {
+        self.state.messages().iter().map(|message| MessageView::from(&**message)).collect()
+    }
+}

@@ -1,0 +1,407 @@
+//! Whose each thread is, and what lists of threads show.
+
+use std::time::SystemTime;
+
+use prowess_agent::ThreadId;
+use serde_json::Value;
+
+use super::usage::{Usage, note_usage, usage};
+use super::{id, without_nul};
+use crate::database::Database;
+use crate::error::DatabaseError;
+use crate::event::{MAX_DEPTH, json, signed};
+use crate::rows::{Cell, Row, Statement, first};
+use crate::sql::{self, queue, serve};
+
+/// How many characters of a search count.
+const MAX_SEARCH: usize = 500;
+/// How many bytes of a thread's text a search looks in.
+const MAX_TEXT: usize = 64 << 10;
+
+/// A thread of a user.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct OwnedThread {
+    /// The thread.
+    pub id: ThreadId,
+    /// The id of its user.
+    pub owner: String,
+    /// The name of the agent that works on it.
+    pub agent: String,
+    /// What the user calls it.
+    pub title: String,
+    /// When it was created.
+    pub created: SystemTime,
+    /// When its summary last changed.
+    pub changed: SystemTime,
+    /// What lists show of it. The text is empty: only searches look in it.
+    pub summary: Summary,
+}
+
+/// What lists show of a thread, so that they need not read its events.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// The open questions, in the form in which a server shows them.
+    pub waiting: Vec<Value>,
+    /// How many tokens the thread has used.
+    pub tokens: u64,
+    /// What the thread has cost, as a decimal number of dollars. `None` if a price is unknown.
+    pub cost: Option<String>,
+    /// What a search looks in: the first 64 KiB count.
+    pub text: String,
+    /// How many events it covers. A summary of fewer events than the stored one is late, and dropped.
+    pub events: u64,
+}
+
+/// Why a change of an owned thread failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OwnedThreadError {
+    /// The thread belongs to somebody else, or is none of a server's threads.
+    #[error("there is no thread `{0}`")]
+    NotFound(ThreadId),
+    /// A process works on the thread.
+    #[error("a process works on the thread `{0}`: cancel its turn first")]
+    InUse(ThreadId),
+    /// No list gave this place to go on from.
+    #[error("the place to continue the list from is not valid")]
+    InvalidPlace,
+    /// The database failed.
+    #[error("could not {action}: {source}")]
+    Database {
+        /// What failed.
+        action: &'static str,
+        /// The error of the database.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+fn failed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+    action: &'static str,
+) -> impl Fn(E) -> OwnedThreadError {
+    move |source| OwnedThreadError::Database { action, source: source.into() }
+}
+
+/// Whose each thread is, and what lists of threads show.
+///
+/// Each method that a user can reach names the user, and finds nothing of others.
+///
+/// ```
+/// use prowess_agent::ThreadId;
+/// use prowess_store::serve::Summary;
+/// use prowess_store::{Database, SqliteStore};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let database = Database::from(SqliteStore::in_memory()?);
+/// let anna = database.accounts().add_user("anna", false).await?;
+/// let threads = database.owned_threads();
+/// let thread = threads.create(&anna.id, &ThreadId::new(), "default", "Tides").await?;
+///
+/// // A worker that stored the third event of the thread:
+/// let waiting = vec![json!({"tool": "execute"})];
+/// threads.summarise(&thread.id, &Summary { waiting, events: 3, ..Summary::default() }).await?;
+/// assert_eq!(threads.waiting(&anna.id).await?[0].id, thread.id);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct OwnedThreads(Database);
+
+fn owned(row: &Row) -> Result<OwnedThread, DatabaseError> {
+    let questions = row.bytes(7)?;
+    let waiting = serde_json::from_slice(&questions)
+        .map_err(|error| row.damaged(format!("the questions of a thread cannot be read: {error}")))?;
+    Ok(OwnedThread {
+        id: row.thread(0)?,
+        owner: row.text(1)?,
+        agent: row.chosen_text(2)?,
+        title: row.chosen_text(3)?,
+        created: row.time(4)?,
+        changed: row.time(5)?,
+        summary: Summary {
+            waiting,
+            tokens: row.count(8)?,
+            cost: row.maybe_text(9)?,
+            text: String::new(),
+            events: row.count(6)?,
+        },
+    })
+}
+
+/// Lower case letter by letter, so that the case of a letter does not depend on the letters around it.
+fn lower(text: &str) -> String {
+    without_nul(text).chars().flat_map(char::to_lowercase).collect()
+}
+
+/// The pattern that texts with `search` in them match.
+fn pattern(search: &str) -> String {
+    let mut pattern = "%".to_owned();
+    for letter in lower(search).chars().take(MAX_SEARCH) {
+        if matches!(letter, '%' | '_' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(letter);
+    }
+    pattern + "%"
+}
+
+/// The text that a search looks in.
+fn found_text(text: &str) -> String {
+    lower(&text[..text.floor_char_boundary(MAX_TEXT)])
+}
+
+/// Where a list goes on: after the thread with this change and id.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    changed: i64,
+    thread: String,
+}
+
+impl Place {
+    /// Before all threads.
+    fn first() -> Self {
+        Self { changed: i64::MAX, thread: String::new() }
+    }
+
+    fn of(row: &Row) -> Result<Self, DatabaseError> {
+        Ok(Self { changed: row.number(5)?, thread: row.text(0)? })
+    }
+
+    fn parse(text: &str) -> Result<Self, OwnedThreadError> {
+        let parsed = text.split_once('.').and_then(|(changed, thread)| {
+            let thread: ThreadId = thread.parse().ok()?;
+            Some(Self { changed: i64::from_str_radix(changed, 16).ok()?, thread: thread.into() })
+        });
+        parsed.ok_or(OwnedThreadError::InvalidPlace)
+    }
+
+    fn into_text(self) -> String {
+        format!("{:x}.{}", self.changed, self.thread)
+    }
+}
+
+impl OwnedThreads {
+    pub(crate) fn new(database: Database) -> Self {
+        Self(database)
+    }
+
+    async fn rows(
+        &self,
+        sql: &'static str,
+        values: impl Into<Vec<Cell>>,
+    ) -> Result<Vec<OwnedThread>, DatabaseError> {
+        self.0.query(Statement::new(sql, values)).await?.iter().map(owned).collect()
+    }
+
+    /// Gives a new thread to a user. If the user has the thread, it stays as it is.
+    ///
+    /// Call it before the thread has events or a lease: nobody can get a thread that exists without an owner, such as that of
+    /// a sub-agent.
+    ///
+    /// # Errors
+    ///
+    /// [`OwnedThreadError::NotFound`] if the thread exists and is not the user's, or if there is no such user; or the database
+    /// failed.
+    pub async fn create(
+        &self,
+        owner: &str,
+        id: &ThreadId,
+        agent: &str,
+        title: &str,
+    ) -> Result<OwnedThread, OwnedThreadError> {
+        let failed = failed("create a thread");
+        let values: [Cell; 6] = [
+            id.as_str().into(),
+            super::id(owner),
+            agent.as_bytes().into(),
+            title.as_bytes().into(),
+            b"[]".as_slice().into(),
+            lower(title).as_str().into(),
+        ];
+        let done = self.0.transact(vec![Statement::required(serve::CREATE, values)]).await;
+        match done.map_err(&failed)? {
+            Ok(rows) => first(&rows, 0).and_then(owned).map_err(failed),
+            Err(_) => {
+                let has = self.get(owner, id).await?;
+                has.ok_or_else(|| OwnedThreadError::NotFound(id.clone()))
+            }
+        }
+    }
+
+    /// A thread of a user.
+    ///
+    /// # Errors
+    ///
+    /// The database failed.
+    pub async fn get(&self, owner: &str, thread: &ThreadId) -> Result<Option<OwnedThread>, OwnedThreadError> {
+        let rows = self.rows(serve::GET, [id(owner), thread.as_str().into()]).await;
+        Ok(rows.map_err(failed("find a thread"))?.pop())
+    }
+
+    /// A thread, with its owner. Only workers may call it: it does not check who asks.
+    ///
+    /// # Errors
+    ///
+    /// The database failed.
+    pub async fn owner_of(&self, thread: &ThreadId) -> Result<Option<OwnedThread>, OwnedThreadError> {
+        let rows = self.rows(serve::OWNED, [thread.as_str().into()]).await;
+        Ok(rows.map_err(failed("find the owner of a thread"))?.pop())
+    }
+
+    /// The threads of a user, last change first, at most `limit`. If there are more, it also returns where to continue.
+    ///
+    /// A search finds threads with these letters in their title or their text, in upper or lower case. `after` is where an
+    /// earlier call said to continue. A thread that changes meanwhile moves to the front. So a list never repeats a thread.
+    ///
+    /// # Errors
+    ///
+    /// [`OwnedThreadError::InvalidPlace`] if no list returned `after`, or the database failed.
+    pub async fn list(
+        &self,
+        owner: &str,
+        search: Option<&str>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<OwnedThread>, Option<String>), OwnedThreadError> {
+        let failed = failed("list threads");
+        let place = after.map_or_else(|| Ok(Place::first()), Place::parse)?;
+        let limit = limit.max(1);
+        let most = signed(limit as u64).saturating_add(1);
+        let mut values: Vec<Cell> =
+            vec![id(owner), place.changed.into(), place.thread.as_str().into(), most.into()];
+        let search = search.map(str::trim).filter(|search| !search.is_empty());
+        values.extend(search.map(|search| pattern(search).as_str().into()));
+        let sql = if search.is_some() { serve::SEARCH } else { serve::LIST };
+        let rows = self.0.query(Statement::new(sql, values)).await.map_err(&failed)?;
+        let shown = &rows[..rows.len().min(limit)];
+        let threads = shown.iter().map(owned).collect::<Result<_, _>>().map_err(&failed)?;
+        let next = match shown.last() {
+            Some(last) if rows.len() > limit => Some(Place::of(last).map_err(failed)?.into_text()),
+            _ => None,
+        };
+        Ok((threads, next))
+    }
+
+    /// The threads of a user with open questions, last change first.
+    ///
+    /// # Errors
+    ///
+    /// The database failed.
+    pub async fn waiting(&self, owner: &str) -> Result<Vec<OwnedThread>, OwnedThreadError> {
+        self.rows(serve::WAITING, [id(owner)]).await.map_err(failed("list open questions"))
+    }
+
+    /// Renames a thread of a user. Returns whether the user has it. The thread keeps its place in lists.
+    ///
+    /// # Errors
+    ///
+    /// The database failed.
+    pub async fn rename(
+        &self,
+        owner: &str,
+        thread: &ThreadId,
+        title: &str,
+    ) -> Result<bool, OwnedThreadError> {
+        let values: [Cell; 4] =
+            [id(owner), thread.as_str().into(), title.as_bytes().into(), lower(title).as_str().into()];
+        let done = self.0.transact(vec![Statement::required(serve::RENAME, values)]).await;
+        Ok(done.map_err(failed("rename a thread"))?.is_ok())
+    }
+
+    /// Stores what lists show of a thread. Only workers may call it: it does not check who asks.
+    ///
+    /// # Errors
+    ///
+    /// The questions are nested too deep, or the database failed.
+    pub async fn summarise(&self, thread: &ThreadId, summary: &Summary) -> Result<(), OwnedThreadError> {
+        const ACTION: &str = "summarise a thread";
+        let questions = json(&summary.waiting, MAX_DEPTH).map_err(failed(ACTION))?;
+        let values: [Cell; 7] = [
+            thread.as_str().into(),
+            signed(summary.events).into(),
+            signed(summary.waiting.len() as u64).into(),
+            questions.into(),
+            signed(summary.tokens).into(),
+            Cell::Text(summary.cost.clone()),
+            found_text(&summary.text).as_str().into(),
+        ];
+        let done = self.0.transact(vec![Statement::new(serve::SUMMARISE, values)]).await;
+        done.map(drop).map_err(failed(ACTION))
+    }
+
+    /// Deletes a thread of a user, with its events and its posts. Returns whether the user had it.
+    ///
+    /// # Errors
+    ///
+    /// [`OwnedThreadError::InUse`] if a process holds the thread's lease, or the database failed. Then nothing is deleted.
+    pub async fn delete(&self, owner: &str, thread: &ThreadId) -> Result<bool, OwnedThreadError> {
+        let owned = || [id(owner), thread.as_str().into()];
+        let of_thread = || [thread.as_str().into()];
+        let statements = vec![
+            Statement::required(serve::GET, owned()),
+            Statement::new(sql::DELETE, of_thread()),
+            Statement::required(serve::IS_GONE, of_thread()),
+            Statement::new(serve::DISOWN, owned()),
+            // A thread without events can have posts.
+            Statement::new(queue::UNQUEUE, of_thread()),
+            Statement::new(queue::EMPTY_INBOX, of_thread()),
+        ];
+        match self.0.transact(statements).await.map_err(failed("delete a thread"))? {
+            Ok(_) => Ok(true),
+            Err(missing) if missing.0 == 0 => Ok(false),
+            Err(_) => Err(OwnedThreadError::InUse(thread.clone())),
+        }
+    }
+
+    /// Adds to what a user used today. The cost is in millionths of a dollar.
+    ///
+    /// # Errors
+    ///
+    /// The database failed.
+    pub async fn note_usage(
+        &self,
+        owner: &str,
+        tokens: u64,
+        micro_dollars: u64,
+    ) -> Result<(), OwnedThreadError> {
+        note_usage(&self.0, owner, tokens, micro_dollars).await.map_err(failed("note usage"))
+    }
+
+    /// What a user used. A day begins at midnight in UTC.
+    ///
+    /// # Errors
+    ///
+    /// The database failed.
+    pub async fn usage(&self, owner: &str) -> Result<Usage, OwnedThreadError> {
+        usage(&self.0, owner).await.map_err(failed("read usage"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_means_its_letters_alone() {
+        assert_eq!(pattern("50%_\\Tide"), "%50\\%\\_\\\\tide%");
+        assert_eq!(pattern(&"\u{0}".repeat(MAX_SEARCH * 2)).chars().count(), MAX_SEARCH + 2);
+        assert_eq!(lower("ΣΑΣ"), "σασ");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_letters() {
+        assert_eq!(found_text(&"ä".repeat(MAX_TEXT)).len(), MAX_TEXT);
+        assert!(found_text(&("a".to_owned() + &"ä".repeat(MAX_TEXT))).len() < MAX_TEXT);
+    }
+
+    #[test]
+    fn a_place_survives_its_text() {
+        let place = || Place { changed: 0x1234_5678_9abc, thread: "a-b_c".to_owned() };
+        assert_eq!(Place::parse(&place().into_text()).unwrap(), place());
+        for wrong in ["", ".", "1", "1.", "x.a", "1.a b", "1.a.b", "ffffffffffffffffff.a"] {
+            assert!(matches!(Place::parse(wrong), Err(OwnedThreadError::InvalidPlace)), "{wrong}");
+        }
+    }
+}

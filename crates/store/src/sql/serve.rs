@@ -1,0 +1,233 @@
+//! The SQL of users, access tokens, their threads and the audit log. Every statement about a thread names its owner, except
+//! those that only workers run.
+
+/// Whether a token has not expired.
+macro_rules! is_valid {
+    ($token:literal) => {
+        concat!("(", $token, "expires IS NULL OR ", $token, "expires > prowess_now())")
+    };
+}
+
+/// The columns of a user.
+macro_rules! user {
+    ($person:literal) => {
+        concat!(
+            $person,
+            "id, ",
+            $person,
+            "name, ",
+            $person,
+            "is_admin, ",
+            $person,
+            "is_disabled, ",
+            $person,
+            "created"
+        )
+    };
+}
+
+/// The columns of a token, without its digest.
+macro_rules! token {
+    ($token:literal) => {
+        concat!(
+            $token,
+            "id, ",
+            $token,
+            "owner, ",
+            $token,
+            "kind, ",
+            $token,
+            "name, ",
+            $token,
+            "scopes, ",
+            $token,
+            "created, ",
+            $token,
+            "expires, ",
+            $token,
+            "used"
+        )
+    };
+}
+
+/// The columns of an owned thread, without the text that a search looks in.
+macro_rules! thread {
+    () => {
+        "thread, owner, agent, title, created, changed, events, questions, tokens, cost"
+    };
+}
+
+/// Adds a user. No row means that the name is taken.
+pub(crate) const ADD_USER: &str = concat!(
+    "\
+INSERT INTO prowess_users (id, name, is_admin, is_disabled, created) VALUES (?1, ?2, ?3, 0, prowess_now())
+ON CONFLICT (name) DO NOTHING RETURNING ",
+    user!("")
+);
+
+/// All users.
+pub(crate) const USERS: &str = concat!("SELECT ", user!(""), " FROM prowess_users ORDER BY created, id");
+
+/// The user with an id or a name. No name looks like an id.
+pub(crate) const USER: &str = concat!("SELECT ", user!(""), " FROM prowess_users WHERE id = ?1 OR name = ?2");
+
+/// Disables or enables a user.
+pub(crate) const DISABLE: &str = "UPDATE prowess_users SET is_disabled = ?2 WHERE id = ?1 RETURNING id";
+
+/// Whether there is a user.
+pub(crate) const HAS_USER: &str = "SELECT id FROM prowess_users WHERE id = ?1";
+
+/// Removes the tokens of a user that have expired.
+pub(crate) const REMOVE_EXPIRED: &str =
+    "DELETE FROM prowess_tokens WHERE owner = ?1 AND expires <= prowess_now()";
+
+/// Adds a token. No row means that another token has its digest.
+pub(crate) const ADD_TOKEN: &str = concat!(
+    "\
+INSERT INTO prowess_tokens (id, owner, kind, name, scopes, digest, created, expires)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, prowess_now(), prowess_now() + ?7)
+ON CONFLICT (digest) DO NOTHING RETURNING ",
+    token!("")
+);
+
+/// Whose token or session this is.
+pub(crate) const WHO: &str = concat!(
+    "SELECT ",
+    user!("person."),
+    ", ",
+    token!("token."),
+    "
+FROM prowess_tokens AS token JOIN prowess_users AS person ON person.id = token.owner
+WHERE token.digest = ?1 AND token.kind IN ('token', 'session') AND person.is_disabled = 0 AND ",
+    is_valid!("token.")
+);
+
+/// Whose login this is.
+pub(crate) const LOGIN: &str = concat!(
+    "SELECT ",
+    user!("person."),
+    "
+FROM prowess_tokens AS token JOIN prowess_users AS person ON person.id = token.owner
+WHERE token.digest = ?1 AND token.kind = 'login' AND person.is_disabled = 0 AND ",
+    is_valid!("token.")
+);
+
+/// Uses a login up. No row means that somebody used it.
+pub(crate) const USE_UP_LOGIN: &str =
+    "DELETE FROM prowess_tokens WHERE digest = ?1 AND kind = 'login' RETURNING id";
+
+/// The tokens and sessions of a user.
+pub(crate) const TOKENS: &str = concat!(
+    "SELECT ",
+    token!(""),
+    " FROM prowess_tokens WHERE owner = ?1 AND kind IN ('token', 'session') AND ",
+    is_valid!(""),
+    " ORDER BY id"
+);
+
+/// Removes a token of a user.
+pub(crate) const REVOKE: &str = "DELETE FROM prowess_tokens WHERE owner = ?1 AND id = ?2 RETURNING id";
+
+/// Whether a use of a token is worth noting: the last one was noted more than a minute ago.
+macro_rules! is_noteworthy {
+    () => {
+        "id = ?1 AND (used IS NULL OR used < prowess_now() - 60000000)"
+    };
+}
+
+/// Whether to note the use of a token.
+pub(crate) const NOTES_USE: &str = concat!("SELECT id FROM prowess_tokens WHERE ", is_noteworthy!());
+
+/// Notes the use of a token.
+pub(crate) const NOTE_USE: &str =
+    concat!("UPDATE prowess_tokens SET used = prowess_now() WHERE ", is_noteworthy!());
+
+/// Gives a new thread to a user. No row means that the thread is somebody's, that it has events, or that there is no such
+/// user.
+pub(crate) const CREATE: &str = concat!(
+    "\
+INSERT INTO prowess_owned_threads (
+    thread, owner, agent, title, created, changed, events, waiting, questions, tokens, found_title, found_text
+)
+SELECT ?1, person.id, ?3, ?4, prowess_now(), prowess_now(), 0, 0, ?5, 0, ?6, ''
+FROM prowess_users AS person
+WHERE person.id = ?2 AND NOT EXISTS (SELECT 1 FROM prowess_threads AS known WHERE known.id = ?1)
+ON CONFLICT (thread) DO NOTHING RETURNING ",
+    thread!()
+);
+
+/// A thread of a user.
+pub(crate) const GET: &str =
+    concat!("SELECT ", thread!(), " FROM prowess_owned_threads WHERE owner = ?1 AND thread = ?2");
+
+/// A thread and its owner, for workers.
+pub(crate) const OWNED: &str = concat!("SELECT ", thread!(), " FROM prowess_owned_threads WHERE thread = ?1");
+
+/// The threads of a user that changed before (`?2`, `?3`), last change first.
+pub(crate) const LIST: &str = concat!(
+    "SELECT ",
+    thread!(),
+    " FROM prowess_owned_threads
+WHERE owner = ?1 AND (changed, thread) < (?2, ?3)
+ORDER BY changed DESC, thread DESC LIMIT ?4"
+);
+
+/// The same, with a pattern that the title or the text must match.
+pub(crate) const SEARCH: &str = concat!(
+    "SELECT ",
+    thread!(),
+    " FROM prowess_owned_threads
+WHERE owner = ?1 AND (changed, thread) < (?2, ?3)
+    AND (found_title LIKE ?5 ESCAPE '\\' OR found_text LIKE ?5 ESCAPE '\\')
+ORDER BY changed DESC, thread DESC LIMIT ?4"
+);
+
+/// The threads of a user with open questions, last change first.
+pub(crate) const WAITING: &str = concat!(
+    "SELECT ",
+    thread!(),
+    " FROM prowess_owned_threads WHERE owner = ?1 AND waiting > 0 ORDER BY changed DESC, thread DESC"
+);
+
+/// Renames a thread of a user.
+pub(crate) const RENAME: &str = "\
+UPDATE prowess_owned_threads SET title = ?3, found_title = ?4 WHERE owner = ?1 AND thread = ?2 RETURNING thread";
+
+/// Stores what lists show of a thread, for workers. A summary of fewer events than the last one is late, and dropped.
+pub(crate) const SUMMARISE: &str = "\
+UPDATE prowess_owned_threads SET
+    events = ?2, waiting = ?3, questions = ?4, tokens = ?5, cost = ?6, found_text = ?7,
+    changed = CASE WHEN changed < prowess_now() THEN prowess_now() ELSE changed END
+WHERE thread = ?1 AND events <= ?2";
+
+/// Whether a thread has no events and no lease.
+pub(crate) const IS_GONE: &str = "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM prowess_threads WHERE id = ?1)";
+
+/// Forgets whose a thread is.
+pub(crate) const DISOWN: &str = "DELETE FROM prowess_owned_threads WHERE owner = ?1 AND thread = ?2";
+
+/// Adds to what a user used today.
+pub(crate) const NOTE_USAGE: &str = "\
+INSERT INTO prowess_usage AS known (owner, day, tokens, micro_dollars)
+SELECT id, prowess_now() / 86400000000, ?2, ?3 FROM prowess_users WHERE id = ?1
+ON CONFLICT (owner, day) DO UPDATE SET
+    tokens = known.tokens + excluded.tokens,
+    micro_dollars = known.micro_dollars + excluded.micro_dollars";
+
+/// What a user used today, and in all.
+pub(crate) const USAGE: &str = "\
+SELECT
+    CAST(COALESCE(SUM(CASE WHEN day = prowess_now() / 86400000000 THEN tokens END), 0) AS BIGINT),
+    CAST(COALESCE(SUM(CASE WHEN day = prowess_now() / 86400000000 THEN micro_dollars END), 0) AS BIGINT),
+    CAST(COALESCE(SUM(tokens), 0) AS BIGINT),
+    CAST(COALESCE(SUM(micro_dollars), 0) AS BIGINT)
+FROM prowess_usage WHERE owner = ?1";
+
+/// Adds an entry to the audit log.
+pub(crate) const NOTE: &str = "\
+INSERT INTO prowess_audit (noted, person, action, thread, detail) VALUES (prowess_now(), ?1, ?2, ?3, ?4)";
+
+/// The entries of the audit log before `?1`, last one first.
+pub(crate) const AUDIT: &str = "\
+SELECT number, noted, person, action, thread, detail FROM prowess_audit
+WHERE number < ?1 ORDER BY number DESC LIMIT ?2";

@@ -1,0 +1,220 @@
+//! Tests of the queue of turns: both databases pass the suite, and several handles work like one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use prowess_agent::queue::{Claim, Finished, Inbox, Post, Posted, QueueError, QueueState, TurnQueue};
+use prowess_agent::testing::turn_queue_suite;
+use prowess_agent::thread_state::StateChange;
+use prowess_agent::{CallReply, Message, ThreadId};
+use prowess_store::{Database, DatabaseError, SqliteStore};
+
+use crate::support::{LONG, client, databases, execute, places, postgres_url, thread_of, waiting};
+
+/// Several stores with one database, like several processes: each call goes to the next.
+#[derive(Debug)]
+struct InTurn(Vec<Arc<dyn TurnQueue>>, AtomicUsize);
+
+impl InTurn {
+    /// Three stores with the database of this name.
+    async fn at(place: &str) -> Arc<Self> {
+        let mut queues = Vec::new();
+        for _ in 0..3 {
+            queues.push(Database::open(place).await.unwrap().queue());
+        }
+        Arc::new(Self(queues, AtomicUsize::new(0)))
+    }
+
+    fn next(&self) -> &dyn TurnQueue {
+        &*self.0[self.1.fetch_add(1, Ordering::Relaxed) % self.0.len()]
+    }
+}
+
+#[async_trait]
+impl TurnQueue for InTurn {
+    async fn post(&self, thread: &ThreadId, post: &Post) -> Result<Posted, QueueError> {
+        self.next().post(thread, post).await
+    }
+    async fn wake(&self, thread: &ThreadId) -> Result<(), QueueError> {
+        self.next().wake(thread).await
+    }
+    async fn claim(&self, worker: &str, lasts: Duration) -> Result<Option<Claim>, QueueError> {
+        self.next().claim(worker, lasts).await
+    }
+    async fn keep(&self, claim: &Claim) -> Result<(), QueueError> {
+        self.next().keep(claim).await
+    }
+    async fn inbox(&self, claim: &Claim) -> Result<Inbox, QueueError> {
+        self.next().inbox(claim).await
+    }
+    async fn taken(&self, claim: &Claim, number: u64) -> Result<(), QueueError> {
+        self.next().taken(claim, number).await
+    }
+    async fn finish(&self, claim: &Claim, posted: u64) -> Result<Finished, QueueError> {
+        self.next().finish(claim, posted).await
+    }
+    async fn give_back(&self, claim: &Claim, delay: Duration) -> Result<(), QueueError> {
+        self.next().give_back(claim, delay).await
+    }
+    async fn state(&self, thread: &ThreadId) -> Result<QueueState, QueueError> {
+        self.next().state(thread).await
+    }
+    async fn forget(&self, thread: &ThreadId) -> Result<(), QueueError> {
+        self.next().forget(thread).await
+    }
+}
+
+fn say(text: &str) -> Post {
+    Post::Say { message: Message::user(text) }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_passes_the_suite() {
+    let place = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(place.path().join("a.db")).await.unwrap();
+    turn_queue_suite(Database::from(store).queue()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_in_memory_passes_the_suite() {
+    turn_queue_suite(Database::from(SqliteStore::in_memory().unwrap()).queue()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_on_one_file_pass_the_suite() {
+    let place = tempfile::tempdir().unwrap();
+    turn_queue_suite(InTurn::at(place.path().join("a.db").to_str().unwrap()).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_passes_the_suite() {
+    turn_queue_suite(Database::open(&postgres_url().await).await.unwrap().queue()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_on_one_server_pass_the_suite() {
+    turn_queue_suite(InTurn::at(&postgres_url().await).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_post_that_is_not_committed_yet_is_not_overlooked() {
+    let url = postgres_url().await + "&application_name=to-be-finished";
+    let queue = Database::open(&url).await.unwrap().queue();
+    let thread = ThreadId::new();
+    queue.post(&thread, &say("first")).await.unwrap();
+    let claim = queue.claim("one", LONG).await.unwrap().unwrap();
+    let posted = queue.inbox(&claim).await.unwrap().posted;
+    // Somebody else is in the middle of a post.
+    let other = client(&url).await;
+    other.batch_execute("BEGIN; UPDATE prowess_queue SET posted = posted + 1").await.unwrap();
+    let (finishing, by) = (Arc::clone(&queue), claim.clone());
+    let finished = tokio::spawn(async move { finishing.finish(&by, posted).await });
+    waiting(&other).await;
+    other.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(finished.await.unwrap().unwrap(), Finished::Queued);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_pass_over_a_thread_that_another_is_about_to_claim() {
+    let url = postgres_url().await;
+    let queue = Database::open(&url).await.unwrap().queue();
+    let threads = [ThreadId::new(), ThreadId::new()];
+    for thread in &threads {
+        queue.wake(thread).await.unwrap();
+    }
+    let other = client(&url).await;
+    other
+        .batch_execute("BEGIN; SELECT * FROM prowess_queue ORDER BY until LIMIT 1 FOR UPDATE")
+        .await
+        .unwrap();
+    assert_eq!(queue.claim("one", LONG).await.unwrap().unwrap().thread, threads[1]);
+    assert!(queue.claim("one", LONG).await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn posts_go_with_their_thread() {
+    let place = tempfile::tempdir().unwrap();
+    for database in databases(&place).await {
+        let (store, queue) = (database.threads(), database.queue());
+        let lease = thread_of(&*store, 1).await;
+        let reply = Post::Reply { call: "c".into(), number: 1, reply: CallReply::Approve };
+        queue.post(&lease.thread, &reply).await.unwrap();
+        store.release(&lease).await.unwrap();
+        store.delete(&lease.thread).await.unwrap();
+        assert!(queue.claim("one", LONG).await.unwrap().is_none());
+        assert_eq!(queue.post(&lease.thread, &reply).await.unwrap(), Posted::New);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_names_are_told_apart() {
+    let place = tempfile::tempdir().unwrap();
+    for database in databases(&place).await {
+        let (queue, thread) = (database.queue(), ThreadId::new());
+        let post = |end: &str| {
+            let change = StateChange { owner: "a \u{0}".to_owned(), delta: serde_json::Value::Null };
+            Post::Change { id: "\u{0}x".repeat(20_000) + end, change }
+        };
+        assert_eq!(queue.post(&thread, &post("a")).await.unwrap(), Posted::New);
+        assert_eq!(queue.post(&thread, &post("b")).await.unwrap(), Posted::New);
+        assert_eq!(queue.post(&thread, &post("a")).await.unwrap(), Posted::Known);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_too_deep_for_an_event_is_not_posted() {
+    let place = tempfile::tempdir().unwrap();
+    for database in databases(&place).await {
+        let (queue, thread) = (database.queue(), ThreadId::new());
+        let delta = (0..120).fold(serde_json::Value::Null, |inner, _| serde_json::json!([inner]));
+        let change = StateChange { owner: "a".to_owned(), delta };
+        let refused = queue.post(&thread, &Post::Change { id: "1".to_owned(), change }).await.unwrap_err();
+        assert!(refused.to_string().contains("levels deep"), "{refused}");
+        assert_eq!(queue.state(&thread).await.unwrap(), QueueState::Rests);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_of_a_time_when_the_clock_was_wrong_is_over() {
+    let place = tempfile::tempdir().unwrap();
+    for at in places(&place).await {
+        let queue = Database::open(&at).await.unwrap().queue();
+        queue.wake(&ThreadId::new()).await.unwrap();
+        queue.claim("early", Duration::MAX).await.unwrap().unwrap();
+        assert!(queue.claim("late", LONG).await.unwrap().is_none(), "no claim lasts longer than a day");
+        execute(&at, "UPDATE prowess_queue SET until = until + 259200000000").await;
+        assert_eq!(queue.claim("late", LONG).await.unwrap().unwrap().attempt, 2);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_post_is_told_and_can_be_dropped() {
+    let place = tempfile::tempdir().unwrap();
+    for at in places(&place).await {
+        let database = Database::open(&at).await.unwrap();
+        let (queue, thread) = (database.queue(), ThreadId::new());
+        for text in ["one", "two", "three"] {
+            queue.post(&thread, &say(text)).await.unwrap();
+        }
+        let claim = queue.claim("one", LONG).await.unwrap().unwrap();
+        let problem = async |number| match queue.inbox(&claim).await {
+            Err(QueueError::Damaged { number: damaged, problem, .. }) if damaged == number => problem,
+            other => panic!("{other:?}"),
+        };
+        execute(&at, "UPDATE prowess_inbox SET checksum = checksum + 1 WHERE number = 2").await;
+        assert_eq!(problem(2).await, "its checksum is wrong");
+        if let Database::Sqlite(store) = &database {
+            let damaged = store.check().await.unwrap_err();
+            assert!(matches!(damaged, DatabaseError::Damaged { .. }), "{damaged:?}");
+            assert!(damaged.to_string().contains("the checksum of post 2"), "{damaged}");
+        }
+        queue.taken(&claim, 2).await.unwrap();
+        assert_eq!(queue.inbox(&claim).await.unwrap().entries.len(), 2);
+        let swapped = "UPDATE prowess_inbox SET (checksum, body) =
+            (SELECT checksum, body FROM prowess_inbox WHERE number = 3) WHERE number = 1";
+        execute(&at, swapped).await;
+        assert_eq!(problem(1).await, "it has the name of another post");
+    }
+}
