@@ -1,6 +1,5 @@
 //! The page: files that are part of the program.
 
-use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY,
@@ -9,35 +8,40 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, StatusCode};
 use prowess_base::hex;
 
-use crate::api::ApiError;
-
 /// What the page may do. It has no inline script or style, and talks to its own server only.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; \
     font-src 'self'; frame-src 'self' blob:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// A file of the page: its name, its type and its bytes.
-type Asset = (&'static str, &'static str, &'static [u8]);
+/// A file of the page: its type and its bytes.
+type Asset = (&'static str, &'static [u8]);
 
-const INDEX: Asset = ("index.html", "text/html; charset=utf-8", include_bytes!("../assets/index.html"));
+const INDEX: Asset = ("text/html; charset=utf-8", include_bytes!("../assets/index.html"));
 
-const ASSETS: [Asset; 3] = [
-    ("app.js", "text/javascript; charset=utf-8", include_bytes!("../assets/app.js")),
-    ("app.css", "text/css; charset=utf-8", include_bytes!("../assets/app.css")),
-    ("licences.txt", "text/plain; charset=utf-8", include_bytes!("../assets/licences.txt")),
-];
+const SCRIPT: Asset = ("text/javascript; charset=utf-8", include_bytes!("../assets/app.js"));
+const STYLE: Asset = ("text/css; charset=utf-8", include_bytes!("../assets/app.css"));
+const LICENCES: Asset = ("text/plain; charset=utf-8", include_bytes!("../assets/licences.txt"));
 
 /// The page itself, for every path that it knows.
 pub(crate) async fn index(headers: HeaderMap) -> Response {
     asset(&INDEX, &headers)
 }
 
-/// A file of the page.
-pub(crate) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let found = ASSETS.iter().find(|(known, ..)| *known == name);
-    found.map(|found| asset(found, &headers)).ok_or_else(|| ApiError::not_found("such page"))
+/// The script of the page.
+pub(crate) async fn script(headers: HeaderMap) -> Response {
+    asset(&SCRIPT, &headers)
 }
 
-fn asset((_, mime, bytes): &Asset, headers: &HeaderMap) -> Response {
+/// The style of the page.
+pub(crate) async fn style(headers: HeaderMap) -> Response {
+    asset(&STYLE, &headers)
+}
+
+/// The licences of what the page contains.
+pub(crate) async fn licences(headers: HeaderMap) -> Response {
+    asset(&LICENCES, &headers)
+}
+
+fn asset((mime, bytes): &Asset, headers: &HeaderMap) -> Response {
     let tag = format!("\"{}\"", hex::encode(&hmac_sha256::Hash::hash(bytes)[..16]));
     let is_known = headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
     let mut response =

@@ -517,11 +517,6 @@ impl ChatAgents {
         &self.config.settings
     }
 
-    /// The configuration with its rules.
-    pub(crate) fn config(&self) -> &Config {
-        &self.config
-    }
-
     /// The model.
     pub(crate) fn model(&self) -> &Arc<dyn Model> {
         &self.model

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use prowess_agent::ThreadId;
 use prowess_catalog::Storage;
 use prowess_permission::real_path::real_path;
+use prowess_permission::secrets::secret_files;
 use prowess_permission::{Decision, Kind, Pattern, Permissions, Policy, Rule, RuleSource};
 
 use super::agents::{ChatAgents, NAME, Surface};
@@ -42,8 +43,19 @@ impl ChatAgents {
         let policy = self.config.policy(NAME, &self.workspace_dir);
         // The working directory may be the home directory, or contain secrets.
         let rules = rules.into_iter().chain(guards(&self.workspace_dir)).chain(kept_rules(thread_files));
+        let rules = rules.chain(self.rules_of_server());
         let policy = self.confined(policy.rules(RuleSource::BuiltInAgent, rules), thread_files);
         Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy)
+    }
+
+    /// On a server, the directory of a thread lies among the files of prowess, which are asked about. The agent may read it all
+    /// the same, except for secret files.
+    fn rules_of_server(&self) -> impl Iterator<Item = Rule> + use<> {
+        let is_served = self.surface() == Surface::Server;
+        let here = real_path(&self.directory);
+        let here = Pattern::literal(&here.to_string_lossy()).as_str().to_owned();
+        let rules = [&here, &format!("{here}/*")].map(|pattern| Rule::new("read", pattern, Decision::Allow));
+        rules.into_iter().chain(secret_files()).filter(move |_| is_served)
     }
 
     /// The same rules, which on a server reach only the thread's own files and those of skills.
@@ -78,7 +90,7 @@ impl ChatAgents {
         // A rule such as `write = "allow"` is about the working directory, and not about these files.
         let outside =
             self.memory.outside().map(|path| Rule::guard(&Kind::WRITE, Pattern::literal(&path).as_str()));
-        let rules = kept.chain(outside).chain(self.workspace_rules(thread));
+        let rules = kept.chain(outside).chain(self.workspace_rules(thread)).chain(self.rules_of_server());
         let policy = policy(&self.config, &self.workspace_dir).rules(RuleSource::BuiltInAgent, rules);
         let policy = self.confined(policy, &self.thread_files(thread));
         Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy)

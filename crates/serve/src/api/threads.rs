@@ -85,6 +85,7 @@ pub(super) async fn replayed(app: &App, owned: &OwnedThread) -> Result<(Replay, 
     }
 }
 
+/// A thread as lists show it. Its summary may be older than the state of the queue, but not newer.
 async fn view(app: &App, thread: &OwnedThread) -> Result<ThreadView, ApiError> {
     Ok(ThreadView::new(thread, app.queue.state(&thread.id).await?))
 }
@@ -138,10 +139,13 @@ pub(super) async fn read(
     Reader(caller): Reader,
     Path(id): Path<String>,
 ) -> Result<Json<WholeThread>, ApiError> {
+    let before = owned(&app, &caller, &id).await?;
+    // A thread that rests has stored everything before.
+    let state = app.queue.state(&before.id).await?;
     let owned = owned(&app, &caller, &id).await?;
     let (replay, _) = replayed(&app, &owned).await?;
-    let mut thread = view(&app, &owned).await?;
     let questions = replay.questions();
+    let mut thread = ThreadView::new(&owned, state);
     thread.waiting = questions.len();
     Ok(Json(WholeThread {
         thread,

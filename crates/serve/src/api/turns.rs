@@ -1,6 +1,7 @@
 //! Turns: say something, or end the turn in progress.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -9,6 +10,7 @@ use prowess_agent::Message;
 use prowess_agent::id::MessageId;
 use prowess_agent::queue::{Post, QueueState};
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 use utoipa::ToSchema;
 
 use super::ApiError;
@@ -18,6 +20,9 @@ use crate::auth::Writer;
 
 /// The longest id that a client chooses, in bytes.
 const MAX_ID: usize = 64;
+/// How long a request waits to see whether a worker begins a turn, and how often it looks.
+const PATIENCE: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// What happens to a message while a turn is in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
@@ -90,9 +95,18 @@ pub(crate) async fn say(
     mode: WhileWorking,
 ) -> Result<(), ApiError> {
     if mode != WhileWorking::Queue {
-        let (replay, _) = replayed(app, thread).await?;
+        let begun = Instant::now();
+        let (replay, rests) = loop {
+            let rests = app.queue.state(&thread.id).await? == QueueState::Rests;
+            let (replay, _) = replayed(app, thread).await?;
+            // A worker may only look at the thread, or be about to begin a turn.
+            if rests || replay.turn.is_some() || begun.elapsed() > PATIENCE {
+                let rests = rests && replay.turn.is_none();
+                break (replay, rests);
+            }
+            tokio::time::sleep(LOOK).await;
+        };
         let is_known = replay.state.messages().iter().any(|known| known.id == message.id);
-        let rests = app.queue.state(&thread.id).await? == QueueState::Rests && replay.turn.is_none();
         match mode {
             WhileWorking::Reject if !rests && !is_known => {
                 return Err(ApiError::conflict(

@@ -95,6 +95,8 @@ pub enum EventView {
     Replied {
         /// The call.
         call: String,
+        /// The number of the question.
+        number: Option<u64>,
         /// `approve`, `always`, `edit`, `reject` or `reject_all`.
         reply: &'static str,
         /// The reason, if the person gave one.
@@ -212,7 +214,7 @@ impl EventView {
             Event::Asked { .. } => question.map_or(Self::Other, |question| Self::Asked(Box::new(question))),
             Event::Replied { call, reply } => {
                 let (reply, message) = reply_view(reply);
-                Self::Replied { call: call.as_str().to_owned(), reply, message }
+                Self::Replied { call: call.as_str().to_owned(), number: None, reply, message }
             }
             Event::StateChanged { changes } => Self::StateChanged(ChangesView::of(changes)),
             Event::Compacted { cut, summary, .. } => {

@@ -47,7 +47,7 @@ pub struct DetailView {
     /// Its whole text.
     pub text: String,
     /// How to show it: `plain`, `removed`, `added`, `difference`, `list` or `data`.
-    pub style: Value,
+    pub look: Value,
 }
 
 impl QuestionView {
@@ -64,7 +64,7 @@ impl QuestionView {
         let detail = |detail: &prowess_permission::wording::Detail| DetailView {
             name: detail.name.clone(),
             text: places.shown(&detail.text),
-            style: serde_json::to_value(detail.style).unwrap_or_default(),
+            look: serde_json::to_value(detail.style).unwrap_or_default(),
         };
         let arguments = call.parsed().unwrap_or_else(|_| Value::String(call.arguments.clone()));
         Self {

@@ -48,7 +48,7 @@ impl Replay {
         // An event that does not fit is still shown; the worker reports the damage.
         let _ = self.state.apply(&stored.event);
         self.last = stored.number;
-        let mut question = None;
+        let (mut question, mut replied) = (None, None);
         match &stored.event {
             Event::TurnStarted { .. } => {
                 self.turn = Some(stored.number);
@@ -71,17 +71,17 @@ impl Replay {
                 }
             }
             Event::Replied { call, .. } => {
-                self.questions.remove(call.as_str());
+                replied = self.questions.remove(call.as_str()).map(|question| question.number);
             }
             Event::ToolAnswered { answer, .. } => self.change(&ChangesView::of(&answer.changes)),
             Event::StateChanged { changes } => self.change(&ChangesView::of(changes)),
             _ => {}
         }
-        LoggedEvent {
-            number: stored.number,
-            at: time(stored.at),
-            event: EventView::new(&stored.event, question, &self.places),
+        let mut event = EventView::new(&stored.event, question, &self.places);
+        if let EventView::Replied { number, .. } = &mut event {
+            *number = replied;
         }
+        LoggedEvent { number: stored.number, at: time(stored.at), event }
     }
 
     fn question(&self, stored: &StoredEvent, call: &str, asked: &CallQuestion) -> Option<QuestionView> {

@@ -11,7 +11,7 @@ use crate::model::{Answer, FakeModel};
 const RUN: &str = "skill_run";
 
 fn run() -> Value {
-    json!({"skill": "tides", "command": "scripts/tides.sh"})
+    json!({"skill": "tides", "command": "sh scripts/tides.sh"})
 }
 
 /// Says something that leads to a question, and gives the question.
@@ -37,7 +37,9 @@ fn a_question_is_asked_once_and_the_first_reply_counts() {
     assert!(question["title"].as_str().unwrap().contains("tides"), "{question:#}");
     assert_eq!(question["tool"], RUN);
     assert_eq!(settled(&ada, &thread)["status"], "waiting");
-    assert_eq!(ada.get("/questions")["items"].as_array().unwrap(), &[question.clone()]);
+    let waiting = &ada.get("/questions")["items"];
+    assert_eq!((&waiting[0]["number"], &waiting[0]["title"]), (&question["number"], &question["title"]));
+    assert_eq!(waiting.as_array().unwrap().len(), 1);
     assert_eq!(ada.get("/threads")["items"][0]["waiting"], 1);
 
     let mut stream = ada.events(&thread, None);

@@ -120,7 +120,7 @@ impl Client {
         let more: Vec<&str> = last.iter().map(String::as_str).collect();
         let mut reader = self.send("GET", &format!("/api/v1/threads/{thread}/events"), None, &more);
         let (status, _) = head(&mut reader);
-        let mut events = Events { status, reader, left: 0, text: String::new() };
+        let mut events = Events { status, reader, left: 0, text: String::new(), seen: Vec::new() };
         if status == 200 {
             // What comes after this is new.
             if after.is_none() {
@@ -172,6 +172,8 @@ pub(super) struct Events {
     /// The bytes that are left of a chunk.
     left: usize,
     text: String,
+    /// All events so far.
+    seen: Vec<Streamed>,
 }
 
 impl Events {
@@ -182,9 +184,11 @@ impl Events {
                 let (event, rest) = (event.to_owned(), rest.to_owned());
                 self.text = rest;
                 if let Some(event) = parsed(&event) {
+                    self.seen.push(event.clone());
                     return Some(event);
                 }
-                continue;
+                // A comment keeps the stream open, but nothing may be so silent here.
+                panic!("nothing happens any more after: {:#?}", self.seen);
             }
             self.read()?;
         }
@@ -212,11 +216,12 @@ impl Events {
 
     /// All events up to one of this name.
     pub(super) fn until(&mut self, name: &str) -> Vec<Streamed> {
-        let mut events = Vec::new();
+        let (mut events, begun) = (Vec::new(), std::time::Instant::now());
         loop {
             let event = self.next().unwrap_or_else(|| panic!("the stream ended before {name}: {events:#?}"));
             let is_last = event.name == name;
             events.push(event);
+            assert!(is_last || begun.elapsed() < PATIENCE, "no {name} came: {events:#?}");
             if is_last {
                 return events;
             }

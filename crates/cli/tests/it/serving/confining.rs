@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::Server;
+use super::client::Streamed;
 use super::conversing::settled;
 use crate::chat::world;
 use crate::model::{Answer, FakeModel};
@@ -85,13 +86,22 @@ fn a_model_reaches_no_file_of_the_server() {
     let server = Server::start(&world);
     let ada = server.client("admin");
     let thread = ada.thread();
-    let events = ada.say(&thread, "Read it.");
-    // Nobody is even asked.
-    assert!(!events.iter().any(|event| event.name == "asked"), "{events:#?}");
+    let mut stream = ada.events(&thread, None);
+    ada.post(&format!("/threads/{thread}/turns"), json!({"text": "Read it."}), 202);
+    let mut events = Vec::new();
+    // Even a person who approves everything cannot give it away.
+    while events.last().is_none_or(|event: &Streamed| event.name != "turn_ended") {
+        let event = stream.next().unwrap();
+        if event.name == "asked" {
+            let number = &event.data["number"];
+            let reply = json!({"reply": "approve"});
+            ada.post(&format!("/threads/{thread}/questions/{number}"), reply, 202);
+        }
+        events.push(event);
+    }
     let answers: Vec<_> = events.iter().filter(|event| event.name == "tool_answered").collect();
     assert_eq!(answers.len(), 6);
     for answer in answers {
-        assert_eq!(answer.data["is_error"], true, "{:#}", answer.data);
         assert!(!answer.data["text"].as_str().unwrap().contains("own words"), "{:#}", answer.data);
     }
     assert_eq!(std::fs::read_to_string(&secret).unwrap(), "the server's own words");

@@ -10,22 +10,17 @@ use super::client::Streamed;
 use crate::chat::world;
 use crate::model::{Answer, FakeModel};
 
-/// The names of events, those with an id with a `#`, repeated pieces once.
+/// The names of the stored events.
 fn names(events: &[Streamed]) -> String {
-    let mut names: Vec<String> = events
-        .iter()
-        .filter(|event| event.name != "status")
-        .map(|event| event.id.map_or_else(|| event.name.clone(), |_| format!("#{}", event.name)))
-        .collect();
-    names.dedup();
-    names.join(" ")
+    let stored = events.iter().filter(|event| event.id.is_some());
+    stored.map(|event| event.name.as_str()).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
 fn a_person_converses_and_reads_everything_again() {
     let model = FakeModel::start(vec![
         Answer::slow("It is high tide at noon.", Duration::from_millis(60)).usage(1000, 20),
-        Answer::call("load_skill", json!({"name": "tides"})),
+        Answer::call("skill_load", json!({"skill": "tides"})),
         Answer::text("Loaded."),
     ]);
     let world = world(&model);
@@ -37,7 +32,7 @@ fn a_person_converses_and_reads_everything_again() {
 
     let thread = ada.thread();
     let events = ada.say(&thread, "When is high tide?\nTell me.");
-    assert_snapshot!(names(&events), @"");
+    assert_snapshot!(names(&events), @"turn_started state_changed state_changed state_changed state_changed state_changed state_changed model_called responded turn_ended");
     let said: String = events
         .iter()
         .filter(|event| event.name == "text")
@@ -49,7 +44,7 @@ fn a_person_converses_and_reads_everything_again() {
     assert_eq!(responded.data["usage"], json!({"input": 1000, "output": 20, "cached": 0}));
 
     let events = ada.say(&thread, "Load the skill.");
-    assert_snapshot!(names(&events), @"");
+    assert_snapshot!(names(&events), @"turn_started state_changed state_changed model_called responded tool_started tool_answered model_called responded turn_ended");
     let answered = events.iter().find(|event| event.name == "tool_answered").unwrap();
     assert_eq!(answered.data["loaded"][0]["name"], "tides");
 
@@ -144,7 +139,7 @@ fn case_141_a_foreign_or_future_event_id_is_refused() {
 
 #[test]
 fn a_message_during_a_turn_waits_interrupts_or_is_refused() {
-    let model = FakeModel::start(vec![Answer::hang(), Answer::text("Second."), Answer::text("Third.")]);
+    let model = FakeModel::start(vec![Answer::hang(), Answer::text("Second.")]);
     let world = world(&model);
     let server = Server::start(&world);
     let ada = server.client("admin");

@@ -1,0 +1,357 @@
+// The tests of the page, in the order in which they run. Each gets a browser, and makes threads of its own.
+import assert from "node:assert/strict";
+import {
+  answer, begin, field, idle, isAccessible, isUnharmed, LOGIN, panel, profile, question, send, signIn, stop, TOKEN, URL_,
+} from "./browser.js";
+import {
+  ANYTHING, HELLO, HELLO_HEADING, HOSTILE, HOSTILE_PROMPT, SLOW, SLOW_END, SLOW_WORD, TOOL_DONE, TOOL_REFUSED, USE_TOOL,
+} from "./script.js";
+
+const within = (text) => new RegExp(text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+const times = (text, part) => text.split(part).length - 1;
+
+/** The slow response must be whole, with each word once. */
+async function isWhole(page) {
+  await answer(page).getByText(within(SLOW_END)).waitFor({ timeout: 60_000 });
+  await idle(page);
+  const text = await answer(page).innerText();
+  for (const word of ["word 1 ", "word 2 ", "word 5 ", "word 20 ", SLOW_END]) {
+    assert.equal(times(`${text} `, word), 1, `\`${word}\` in ${text}`);
+  }
+}
+
+async function isSpeaking(page) {
+  await page.locator("[data-live]").getByText(within(SLOW_WORD)).waitFor();
+}
+
+export const tests = {
+  async "log in"({ context }) {
+    const page = await context.newPage();
+    await page.goto(URL_);
+    await page.getByLabel("Token").fill("prowess_wrong");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("alert").getByText("does not know this token").waitFor();
+    await page.getByLabel("Token").fill(TOKEN);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("heading", { name: "New thread" }).waitFor();
+    const [cookie] = await context.cookies();
+    assert.equal(cookie.name, "prowess_session");
+    assert.equal(cookie.httpOnly, true);
+    assert.equal(cookie.sameSite, "Strict");
+    assert.equal(await page.evaluate(() => document.cookie), "");
+    assert.doesNotMatch(page.url(), /prowess_/);
+    await page.getByRole("button", { name: "Account" }).click();
+    await page.getByRole("menuitem", { name: "Sign out" }).click();
+    await page.getByRole("button", { name: "Sign in" }).waitFor();
+    await page.goto(URL_);
+    await page.getByRole("button", { name: "Sign in" }).waitFor();
+  },
+
+  async "log in by a one-time link, once"({ context, browser, skip }) {
+    if (!LOGIN) return skip("PROWESS_LOGIN is not set");
+    const page = await context.newPage();
+    await page.goto(LOGIN);
+    await page.getByRole("heading", { name: "New thread" }).waitFor();
+    assert.equal(new URL(page.url()).pathname, "/");
+    const other = await profile(browser);
+    const again = await other.context.newPage();
+    await again.goto(LOGIN);
+    await again.goto(URL_);
+    await again.getByRole("button", { name: "Sign in" }).waitFor();
+    await other.context.close();
+  },
+
+  async "converse"({ page }) {
+    await begin(page, HELLO);
+    await answer(page).getByRole("heading", { name: HELLO_HEADING }).waitFor();
+    await idle(page);
+    const link = answer(page).getByRole("link").first();
+    assert.equal(await link.getAttribute("rel"), "noopener noreferrer nofollow");
+    assert.match(await page.getByTestId("announcer").innerText(), within(HELLO_HEADING));
+    await send(page, ANYTHING);
+    await page.getByRole("article", { name: "You" }).nth(1).waitFor();
+    await idle(page);
+    assert.equal(await page.getByRole("article", { name: "You" }).count(), 2);
+  },
+
+  async "approve once"({ page }) {
+    await begin(page, USE_TOOL);
+    await question(page).waitFor();
+    await page.getByRole("button", { name: /1 open question/ }).click();
+    assert.ok(await question(page).evaluate((card) => card === document.activeElement));
+    await question(page).getByRole("button", { name: "Once" }).click();
+    await answer(page).getByText(within(TOOL_DONE)).waitFor();
+    await idle(page);
+    assert.equal(await question(page).count(), 0);
+    await page.getByText("Reply: yes, once").waitFor();
+    assert.equal(await page.locator("[data-state=done]").count(), 1);
+    // "Once" was once.
+    await send(page, USE_TOOL);
+    await question(page).waitFor();
+    await question(page).getByRole("button", { name: "No", exact: true }).click();
+    await idle(page);
+  },
+
+  async "refuse with a reason"({ page }) {
+    await begin(page, USE_TOOL);
+    await question(page).getByRole("button", { name: "No, with a reason" }).click();
+    await page.getByLabel("Reason, for the model").fill("use the other one");
+    await page.keyboard.press("Enter");
+    await answer(page).getByText(within(TOOL_REFUSED)).waitFor();
+    await idle(page);
+    await page.getByText("Reply: no — use the other one").waitFor();
+    await page.locator("[data-state=refused]").waitFor();
+  },
+
+  async "cancel"({ page }) {
+    await begin(page, SLOW);
+    await isSpeaking(page);
+    await stop(page).click();
+    await page.locator("[data-outcome=cancelled]").waitFor();
+    await stop(page).waitFor({ state: "detached" });
+    assert.equal(await page.locator("[data-live]").count(), 0);
+    await send(page, HELLO);
+    await answer(page).getByRole("heading", { name: HELLO_HEADING }).waitFor();
+  },
+
+  async "cancel while a question is open"({ page }) {
+    await begin(page, USE_TOOL);
+    await question(page).waitFor();
+    await stop(page).click();
+    await page.locator("[data-outcome=cancelled]").waitFor();
+    assert.equal(await question(page).count(), 0);
+  },
+
+  async "send while a turn is under way: queue, then interrupt"({ page }) {
+    await begin(page, SLOW);
+    await isSpeaking(page);
+    await send(page, HELLO);
+    await isWhole(page).catch(() => {});
+    await answer(page).getByRole("heading", { name: HELLO_HEADING }).waitFor({ timeout: 60_000 });
+    await page.getByText(within(SLOW_END)).waitFor();
+    await idle(page);
+    await send(page, SLOW);
+    await isSpeaking(page);
+    await page.getByText("Interrupt", { exact: true }).click();
+    await send(page, HELLO);
+    await answer(page).getByRole("heading", { name: HELLO_HEADING }).waitFor();
+    await idle(page);
+  },
+
+  async "upload and preview"({ page }) {
+    await begin(page, HELLO);
+    await idle(page);
+    await panel(page, "Files");
+    const file = (name, type, text) => ({ name, mimeType: type, buffer: Buffer.from(text) });
+    await page.getByRole("tabpanel").getByLabel("Upload files").setInputFiles([
+      file("table.csv", "text/csv", 'region,revenue\n"EMEA, all",12\n'),
+      file("page.html", "text/html", "<h1>A heading</h1><script>parent.hacked = 1; window.hacked = 1</script>"),
+      file("notes.md", "text/markdown", `# Notes\n\n${HOSTILE}`),
+      file("drawing.svg", "image/svg+xml", '<svg xmlns="http://www.w3.org/2000/svg"><script>parent.hacked = 1</script><rect width="9" height="9"/></svg>'),
+      file("<img src=x onerror=window.hacked=1>.txt", "text/plain", "plain"),
+    ]);
+    const open = async (name) => {
+      await page.getByRole("tabpanel").getByRole("button", { name, exact: true }).click();
+      return page.getByRole("dialog");
+    };
+    const close = () => page.keyboard.press("Escape");
+    const dropped = await page.evaluateHandle(() => {
+      const data = new DataTransfer();
+      data.items.add(new File(["x"], "dropped.txt"));
+      return data;
+    });
+    await page.dispatchEvent("#main", "drop", { dataTransfer: dropped });
+    await page.getByRole("tabpanel").getByRole("button", { name: "dropped.txt", exact: true }).waitFor();
+    let shown = await open("table.csv");
+    await shown.getByRole("cell", { name: "EMEA, all" }).waitFor();
+    await isAccessible(page, "preview of a table");
+    await close();
+    shown = await open("page.html");
+    const frame = shown.locator("iframe");
+    assert.equal(await frame.getAttribute("sandbox"), "");
+    await frame.contentFrame().getByRole("heading", { name: "A heading" }).waitFor();
+    await isUnharmed(page);
+    await close();
+    shown = await open("notes.md");
+    await shown.getByRole("heading", { name: "Notes", exact: true }).waitFor();
+    await close();
+    shown = await open("drawing.svg");
+    assert.equal(await shown.locator("iframe").getAttribute("sandbox"), "");
+    await close();
+    shown = await open("<img src=x onerror=window.hacked=1>.txt");
+    await shown.getByText("plain").waitFor();
+    await close();
+    await isUnharmed(page);
+    await page.getByRole("button", { name: "Actions for table.csv" }).click();
+    await page.getByRole("menuitem", { name: "Delete" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+    await page.getByRole("tabpanel").getByRole("button", { name: "table.csv", exact: true }).waitFor({ state: "detached" });
+  },
+
+  async "reload in the middle of a turn"({ page }) {
+    await begin(page, SLOW);
+    await isSpeaking(page);
+    await page.reload();
+    await isSpeaking(page);
+    await isWhole(page);
+    assert.equal(await page.getByRole("article", { name: "You" }).count(), 1);
+  },
+
+  async "lose and regain the network"({ page, context }) {
+    await begin(page, SLOW);
+    await isSpeaking(page);
+    await context.setOffline(true);
+    await page.getByText("You are offline").waitFor();
+    await page.waitForTimeout(2000);
+    await context.setOffline(false);
+    await page.getByText("You are offline").waitFor({ state: "detached" });
+    await isWhole(page);
+    assert.equal(await page.getByRole("article", { name: "You" }).count(), 1);
+  },
+
+  async "two tabs, and an answer elsewhere"({ page, context }) {
+    await begin(page, HELLO);
+    await idle(page);
+    const other = await context.newPage();
+    await other.goto(page.url());
+    await answer(other).getByRole("heading", { name: HELLO_HEADING }).waitFor();
+    await send(other, USE_TOOL);
+    await question(page).waitFor();
+    await question(other).waitFor();
+    await question(page).getByRole("button", { name: "Once" }).click();
+    await question(other).waitFor({ state: "detached" });
+    await other.locator(".notices").getByText("was answered elsewhere").waitFor();
+    assert.equal(await page.getByText("was answered elsewhere").count(), 0);
+    for (const tab of [page, other]) {
+      await answer(tab).getByText(within(TOOL_DONE)).waitFor();
+      await idle(tab);
+      assert.equal(await tab.locator(".toast.error").count(), 0);
+      assert.equal(await tab.getByRole("article", { name: "You" }).count(), 2);
+    }
+    // A question of another thread is listed there.
+    await begin(other, USE_TOOL);
+    await question(other).waitFor();
+    const listed = page.locator(`.open-questions a[href="${new URL(other.url()).hash}"]`);
+    await listed.waitFor();
+    await question(other).getByRole("button", { name: "No", exact: true }).click();
+    await listed.waitFor({ state: "detached" });
+  },
+
+  async "a late reply is no error"({ page, context }) {
+    await begin(page, USE_TOOL);
+    await question(page).waitFor();
+    const [thread] = page.url().split("/").slice(-1);
+    // This tab does not hear of the reply, and then sends its own.
+    await context.route(/\/events/, (route) => route.abort());
+    await page.reload();
+    await question(page).waitFor();
+    const replied = await page.evaluate(async (thread) => {
+      const { questions } = await (await fetch(`/api/v1/threads/${thread}`)).json();
+      const response = await fetch(`/api/v1/threads/${thread}/questions/${questions[0].number}`, {
+        method: "POST", headers: { "Content-Type": "application/json", "X-Prowess": "1" }, body: '{"reply":"reject"}',
+      });
+      return response.status;
+    }, thread);
+    assert.equal(replied, 202);
+    await question(page).getByRole("button", { name: "Once" }).click();
+    await page.locator(".notices").getByText("was answered elsewhere").waitFor();
+    assert.equal(await page.locator(".toast.error").count(), 0);
+  },
+
+  async "texts that would run"({ page }) {
+    await begin(page, HOSTILE_PROMPT + HOSTILE);
+    await idle(page);
+    assert.match(await answer(page).innerText(), /<script>window\.hacked=1<\/script>/);
+    assert.equal(await answer(page).locator("script, img, iframe, [onerror]").count(), 0);
+    assert.equal(await answer(page).getByText("click", { exact: true }).getAttribute("href"), null);
+    await isUnharmed(page);
+  },
+
+  async "threads: rename, search, fork, export, delete"({ page }) {
+    const title = `A title <b>${Date.now()}</b>`;
+    await begin(page, HELLO);
+    await idle(page);
+    const menu = () => page.locator(".topbar").getByRole("button", { name: /^Actions for/ });
+    await menu().click();
+    await page.getByRole("menuitem", { name: "Rename" }).click();
+    await page.getByLabel("Title").fill(title);
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: title, level: 1 }).waitFor();
+    await page.getByLabel("Search threads").fill(title);
+    await page.getByRole("navigation").getByText("No thread matches").waitFor({ state: "detached" });
+    await page.locator(".thread.current").waitFor();
+    await menu().click();
+    const download = page.waitForEvent("download");
+    await page.getByRole("menuitem", { name: "Export as Markdown" }).click();
+    await download;
+    const before = page.url();
+    await page.getByRole("button", { name: "Fork the thread here" }).last().click();
+    await page.waitForFunction((before) => location.href !== before, before);
+    await answer(page).getByRole("heading", { name: HELLO_HEADING }).waitFor();
+    await menu().click();
+    await page.getByRole("menuitem", { name: "Delete" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+    await page.getByRole("heading", { name: "New thread" }).waitFor();
+  },
+
+  async "keyboard alone"({ page }) {
+    await page.goto(`${URL_}/#/`);
+    await field(page).waitFor();
+    await page.waitForTimeout(200);
+    assert.ok(await field(page).evaluate((field) => field === document.activeElement), "the message field has the focus");
+    await page.keyboard.type(USE_TOOL);
+    await page.keyboard.press("Enter");
+    await question(page).waitFor();
+    const focused = () => page.evaluate(() => document.activeElement?.textContent?.trim());
+    for (let n = 0; n < 60 && (await focused()) !== "Once"; n += 1) await page.keyboard.press("Shift+Tab");
+    assert.equal(await focused(), "Once");
+    await page.keyboard.press("Space");
+    await answer(page).getByText(within(TOOL_DONE)).waitFor();
+    assert.ok(await field(page).evaluate((field) => field === document.activeElement), "the focus returns to the message field");
+  },
+
+  async "every view without violations, light and dark, wide and on a phone"({ browser }) {
+    for (const colorScheme of ["light", "dark"]) {
+      for (const width of [1360, 390]) {
+        const { context, problems } = await profile(browser, { colorScheme, viewport: { width, height: 844 } });
+        const name = (view) => `${view}, ${colorScheme}, ${width}`;
+        const first = await context.newPage();
+        await first.goto(URL_);
+        await first.getByLabel("Token").waitFor();
+        await isAccessible(first, name("sign in"));
+        await first.close();
+        const page = await signIn(context);
+        await isAccessible(page, name("start"));
+        await begin(page, HELLO);
+        await idle(page);
+        await isAccessible(page, name("conversation"));
+        await send(page, USE_TOOL);
+        await question(page).waitFor();
+        await isAccessible(page, name("question"));
+        await question(page).getByRole("button", { name: "Once" }).click();
+        await answer(page).getByText(within(TOOL_DONE)).waitFor();
+        await idle(page);
+        await page.locator("[data-state=done] > button").last().click();
+        await isAccessible(page, name("tool call"));
+        for (const tab of ["Skills", "Context", "Files", "Artifacts", "Usage"]) {
+          await panel(page, tab);
+          await page.waitForTimeout(300);
+          await isAccessible(page, name(tab));
+        }
+        if (width < 700) {
+          await page.keyboard.press("Escape");
+          await page.getByRole("button", { name: "Threads" }).click();
+          await page.getByRole("dialog").getByLabel("Search threads").waitFor();
+          await isAccessible(page, name("drawer"));
+        }
+        for (const view of ["tokens", "users", "audit"]) {
+          await page.goto(`${URL_}/#/settings/${view}`);
+          await page.locator(".settings").waitFor();
+          await isAccessible(page, name(view));
+        }
+        assert.deepEqual(problems, []);
+        await context.close();
+      }
+    }
+  },
+};

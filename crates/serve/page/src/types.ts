@@ -1,0 +1,232 @@
+// The data of the HTTP API, as the server sends it.
+
+export type Status = "idle" | "queued" | "working" | "waiting";
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+
+export interface List<T> {
+  items: T[];
+  next?: string | null;
+}
+
+export interface User {
+  id: string;
+  name: string;
+  is_admin: boolean;
+  disabled?: boolean;
+  created?: string;
+}
+
+export interface Me {
+  user: User;
+  scopes: string[];
+  version: string;
+}
+
+export interface Agent {
+  name: string;
+  model: string;
+  window: number | null;
+  description: string;
+}
+
+export interface Thread {
+  id: string;
+  title: string;
+  agent: string;
+  status: Status;
+  created: string;
+  changed: string;
+  waiting: number;
+  tokens: number;
+  cost: string | null;
+}
+
+export interface ThreadDetail extends Thread {
+  questions: Question[];
+  skills: LoadedSkill[];
+  todos: Todo[];
+  last: number;
+}
+
+export interface ToolCall {
+  id: string;
+  name: string;
+  arguments: Json;
+}
+
+export interface Message {
+  id: string;
+  role: "user" | "assistant" | "tool";
+  text: string;
+  reasoning?: string;
+  calls?: ToolCall[];
+  call?: string;
+  is_error?: boolean;
+  by?: string;
+}
+
+/** A line of a question's detail. A server may name it, and say how to show it. */
+export type Detail = string | { name: string; text: string; look?: string };
+
+export interface Question {
+  thread: string;
+  number: number;
+  call: string;
+  tool: string;
+  title: string;
+  note?: string | null;
+  details: Detail[];
+  /** What the reply "always" covers, exactly. */
+  exact?: string[];
+  arguments: Json;
+  via: string | null;
+  can_always: boolean;
+  at: string;
+}
+
+export type ReplyKind = "approve" | "always" | "reject" | "reject_all" | "edit";
+
+export interface Reply {
+  reply: ReplyKind;
+  message?: string;
+  arguments?: Json;
+}
+
+export interface LoadedSkill {
+  name: string;
+  tokens: number;
+  digest?: string;
+}
+
+export interface Todo {
+  content: string;
+  status: string;
+}
+
+export interface Tokens {
+  input: number;
+  output: number;
+  cached?: number;
+}
+
+interface Logged {
+  number: number;
+  at: string;
+}
+
+/** An event of the thread's log. */
+export type LoggedEvent = Logged &
+  (
+    | { type: "turn_started"; messages: Message[] }
+    | { type: "imported"; messages: Message[] }
+    | { type: "model_called"; model: string }
+    | { type: "responded"; model: string; message: Message; usage?: Tokens; finish?: string | null }
+    | { type: "model_failed"; error: Json }
+    | { type: "tool_started"; call: string }
+    | {
+        type: "tool_answered";
+        call: string;
+        text: string;
+        is_error?: boolean;
+        data?: Json;
+        milliseconds?: number;
+        loaded?: LoadedSkill[];
+        unloaded?: string[];
+        todos?: Todo[];
+      }
+    | { type: "approved"; call: string; by: string }
+    | ({ type: "asked" } & Question)
+    | { type: "replied"; call: string; reply: ReplyKind; message?: string }
+    | { type: "state_changed"; loaded?: LoadedSkill[]; unloaded?: string[]; todos?: Todo[] }
+    | { type: "compacted"; messages: number; summary: string }
+    | { type: "stopped"; reason: string }
+    | { type: "messages_added"; messages: Message[] }
+    | { type: "turn_ended"; outcome: string; reason?: string }
+  );
+
+/** An event that is not in the log, and has no number. */
+export type TransientEvent =
+  | { type: "text"; text: string }
+  | { type: "reasoning"; text: string }
+  | { type: "progress"; call: string; text: string }
+  | { type: "notice"; text: string }
+  | { type: "status"; status: Status }
+  | { type: "live"; text?: string; reasoning?: string; progress?: Record<string, string>; status?: Status }
+  | { type: "resume" };
+
+export type StreamEvent = LoggedEvent | TransientEvent;
+
+export interface Skill {
+  name: string;
+  description: string;
+  origin: string;
+  trusted: boolean;
+  mode: string;
+  license?: string | null;
+  files?: number;
+}
+
+export interface SkillDetail extends Omit<Skill, "files"> {
+  instructions: string;
+  files: { path: string; bytes: number }[];
+  digest: string;
+  allowed_tools?: string[] | string | null;
+}
+
+export interface FileEntry {
+  name: string;
+  path: string;
+  kind: "file" | "directory";
+  bytes: number;
+  changed?: string | null;
+}
+
+export interface Artifact {
+  name: string;
+  version: number;
+  bytes: number;
+  mime: string;
+  created: string;
+}
+
+export interface ContextUse {
+  tokens: number;
+  window: number | null;
+  free: number | null;
+  counted?: string | boolean;
+  parts: { kind: string; name: string; tokens: number }[];
+}
+
+export interface TurnUsage extends Tokens {
+  number: number;
+  at: string;
+  model: string;
+  cost: string | null;
+}
+
+export interface ThreadUsage {
+  turns: TurnUsage[];
+  total: Tokens & { cost: string | null };
+}
+
+export interface TotalUsage {
+  today: { tokens: number; cost: string | null };
+  total: { tokens: number; cost: string | null };
+}
+
+export interface ApiToken {
+  id: string;
+  name: string;
+  scopes: string[];
+  created?: string;
+  used?: string | null;
+  token?: string;
+}
+
+export interface AuditEntry {
+  at: string;
+  user?: string | null;
+  action: string;
+  thread?: string | null;
+  detail?: Json;
+}

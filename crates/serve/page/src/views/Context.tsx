@@ -1,0 +1,85 @@
+import { useEffect } from "preact/hooks";
+import * as api from "../api";
+import { useLoaded } from "../hooks";
+import { count, line, short } from "../text";
+import type { PanelProps } from "./Panel";
+
+/** The kinds of parts, in the order of a request. */
+const KINDS: [kind: string, name: string][] = [
+  ["prompt", "System prompt"], ["overview", "Skills overview"], ["tool", "Tools"], ["skill", "Loaded skills"],
+  ["summary", "Summary"], ["request", "Your message"], ["message", "Conversation"], ["other", "Other"],
+];
+const MAX_NAMES = 12;
+
+/** How full the model's context window is. */
+export function Context({ name, state }: PanelProps) {
+  const { value, error, again, isLoading } = useLoaded(() => api.context(name), name);
+  useEffect(() => {
+    if (!isLoading) again();
+  }, [state.turnsEnded, state.skills, state.items.length]);
+  if (error && !value) return <p class="error-text" role="alert">{error}</p>;
+  if (!value) return <p class="hint" role="status">Loading…</p>;
+
+  const known = new Set(KINDS.map(([kind]) => kind));
+  const groups = KINDS.map(([kind, title]) => {
+    const parts = value.parts.filter((part) => part.kind === kind || (kind === "other" && !known.has(part.kind)));
+    return { kind, title, parts, tokens: parts.reduce((sum, { tokens }) => sum + tokens, 0) };
+  }).filter(({ tokens }) => tokens > 0);
+  const whole = value.window ?? value.tokens;
+  const share = (tokens: number) => (whole > 0 ? (100 * tokens) / whole : 0);
+  const percent = Math.round(share(value.tokens));
+  const isExact = value.counted === true || value.counted === "exact" || value.counted === "provider";
+  return (
+    <>
+      <h2 class="panel-title">
+        Context window
+        <span class="muted">{value.window ? `${percent} % full` : ""}</span>
+      </h2>
+      <p class="big-number">
+        {short(value.tokens)} <span class="muted">{value.window ? `of ${short(value.window)} tokens` : "tokens; the size of the window is not known"}</span>
+      </p>
+      <div class="meter" role="img" aria-label={`${count(value.tokens, "token")}${value.window ? ` of ${value.window.toLocaleString("en")}, ${percent} % full` : ""}`}>
+        {groups.map(({ kind, tokens }) => <span key={kind} class={`part ${kind}`} style={{ width: `${share(tokens)}%` }} />)}
+      </div>
+      <table class="parts">
+        <caption class="unseen">What makes up the next request</caption>
+        <thead class="unseen"><tr><th>Part</th><th>Tokens</th><th>Share</th></tr></thead>
+        <tbody>
+          {groups.map(({ kind, title, parts, tokens }) => (
+            <tr key={kind}>
+              <th scope="row"><span class={`key ${kind}`} aria-hidden="true" />{title}
+                {parts.length > 1 && <Names parts={parts} />}
+                {parts.length === 1 && kind === "skill" && <span class="names" dir="auto">{line(parts[0]?.name ?? "")}</span>}
+              </th>
+              <td class="number">{short(tokens)}</td>
+              <td class="number muted">{share(tokens).toFixed(1)} %</td>
+            </tr>
+          ))}
+          {value.free !== null && (
+            <tr>
+              <th scope="row"><span class="key free" aria-hidden="true" />Free</th>
+              <td class="number">{short(value.free)}</td>
+              <td class="number muted">{share(value.free).toFixed(1)} %</td>
+            </tr>
+          )}
+        </tbody>
+      </table>
+      <p class="hint">{isExact ? "The numbers come from the model’s provider." : "The numbers are estimates."}</p>
+    </>
+  );
+}
+
+function Names({ parts }: { parts: { name: string; tokens: number }[] }) {
+  const sorted = [...parts].sort((a, b) => b.tokens - a.tokens);
+  return (
+    <details class="names">
+      <summary>{parts.length} parts</summary>
+      <ul class="plain-list">
+        {sorted.slice(0, MAX_NAMES).map(({ name, tokens }, index) => (
+          <li key={index}><span dir="auto">{line(name)}</span> <span class="muted number">{short(tokens)}</span></li>
+        ))}
+        {sorted.length > MAX_NAMES && <li class="muted">and {sorted.length - MAX_NAMES} more</li>}
+      </ul>
+    </details>
+  );
+}

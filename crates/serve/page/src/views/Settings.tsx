@@ -1,0 +1,219 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useState } from "preact/hooks";
+import * as api from "../api";
+import { useLoaded } from "../hooks";
+import { attempt } from "../say";
+import { fullTime, line, printable } from "../text";
+import type { ApiToken, AuditEntry, Me, User } from "../types";
+import { copy } from "./Code";
+import { Confirm } from "./Dialog";
+
+export function Settings({ me, page, menu }: { me: Me; page: string; menu: ComponentChildren }) {
+  const isAdmin = me.user.is_admin && me.scopes.includes("admin");
+  const pages = [["tokens", "Tokens"], ...(isAdmin ? [["users", "Users"], ["audit", "Audit log"]] : [])] as const;
+  const shown = pages.some(([name]) => name === page) ? page : "tokens";
+  useEffect(() => {
+    document.title = "Settings · prowess";
+  }, []);
+  return (
+    <main id="main" class="main" tabIndex={-1}>
+      <header class="topbar">{menu}<h1 class="topbar-title">Settings</h1></header>
+      <div class="scroller" tabIndex={0} role="region" aria-label="Settings">
+        <div class="settings">
+          <nav class="subnav" aria-label="Settings">
+            {pages.map(([name, text]) => (
+              <a key={name} href={`#/settings/${name}`} aria-current={name === shown ? "page" : undefined}>{text}</a>
+            ))}
+          </nav>
+          {shown === "tokens" && <Tokens me={me} />}
+          {shown === "users" && <Users me={me} />}
+          {shown === "audit" && <Audit />}
+          <p class="hint">
+            prowess {line(me.version)} · <a href="/openapi.json">API</a> · <a href="/licences.txt">Licences of this page</a>
+          </p>
+        </div>
+      </div>
+    </main>
+  );
+}
+
+const SCOPES = [
+  ["read", "Read threads, files and skills"], ["write", "Send messages, upload files, load skills"],
+  ["approve", "Answer questions"], ["admin", "Manage users, read the audit log"],
+] as const;
+
+function Tokens({ me }: { me: Me }) {
+  const { value, error, again } = useLoaded(() => api.tokens(), "tokens");
+  const [made, setMade] = useState<ApiToken | null>(null);
+  const [revoking, setRevoking] = useState<ApiToken | null>(null);
+  const [name, setName] = useState("");
+  const [scopes, setScopes] = useState<string[]>(["read", "write", "approve"].filter((scope) => me.scopes.includes(scope)));
+  const id = useId();
+  const create = (event: Event) => {
+    event.preventDefault();
+    void attempt(async () => {
+      setMade(await api.createToken(name.trim(), scopes));
+      setName("");
+      again();
+    });
+  };
+  return (
+    <>
+      <h2>Your tokens</h2>
+      <p class="hint">A token is a password for programs: <code>Authorization: Bearer prowess_…</code>. You see it once.</p>
+      {error && <p class="error-text" role="alert">{error}</p>}
+      {made?.token && <Secret title={`The token “${line(made.name)}”. Copy it now: it is not shown again.`} text={made.token} />}
+      <div class="scroll-x" tabIndex={0} role="group" aria-label="Tokens">
+        <table>
+          <thead><tr><th scope="col">Name</th><th scope="col">Scopes</th><th scope="col">Created</th><th scope="col">Last used</th><th><span class="unseen">Actions</span></th></tr></thead>
+          <tbody>
+            {(value?.items ?? []).map((token) => (
+              <tr key={token.id}>
+                <th scope="row" dir="auto">{line(token.name)}</th>
+                <td>{token.scopes.map(line).join(", ")}</td>
+                <td>{fullTime(token.created ?? "")}</td>
+                <td>{fullTime(token.used ?? "") || "–"}</td>
+                <td class="end"><button type="button" class="small" aria-label={`Revoke ${line(token.name)}`} onClick={() => setRevoking(token)}>Revoke</button></td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <form class="box" onSubmit={create} aria-labelledby={`${id}-new`}>
+        <h3 id={`${id}-new`}>New token</h3>
+        <label for={`${id}-name`}>Name</label>
+        <input id={`${id}-name`} value={name} maxLength={100} dir="auto" onInput={(event) => setName(event.currentTarget.value)} />
+        <fieldset>
+          <legend>Scopes</legend>
+          {SCOPES.filter(([scope]) => me.scopes.includes(scope)).map(([scope, text]) => (
+            <label key={scope} class="check">
+              <input
+                type="checkbox" checked={scopes.includes(scope)}
+                onChange={(event) => setScopes(event.currentTarget.checked ? [...scopes, scope] : scopes.filter((other) => other !== scope))}
+              />
+              <span><strong>{scope}</strong> <span class="muted">{text}</span></span>
+            </label>
+          ))}
+        </fieldset>
+        <button type="submit" class="primary" disabled={name.trim() === "" || scopes.length === 0}>Create</button>
+      </form>
+      {revoking && (
+        <Confirm
+          title="Revoke the token?" text={`Programs that use “${line(revoking.name)}” lose access at once.`} verb="Revoke"
+          onClose={() => setRevoking(null)}
+          onConfirm={() => attempt(async () => {
+            await api.revokeToken(revoking.id);
+            again();
+          }, "Revoked.")}
+        />
+      )}
+    </>
+  );
+}
+
+function Secret({ title, text }: { title: string; text: string }) {
+  return (
+    <div class="secret" role="status">
+      <p dir="auto">{title}</p>
+      <code>{text}</code>
+      <button type="button" class="small" onClick={() => copy(text)}>Copy</button>
+    </div>
+  );
+}
+
+function Users({ me }: { me: Me }) {
+  const { value, error, again } = useLoaded(() => api.users(), "users");
+  const [name, setName] = useState("");
+  const [isAdmin, setAdmin] = useState(false);
+  const [made, setMade] = useState<(User & { token?: string }) | null>(null);
+  const id = useId();
+  const create = (event: Event) => {
+    event.preventDefault();
+    void attempt(async () => {
+      setMade(await api.createUser(name.trim(), isAdmin));
+      setName("");
+      setAdmin(false);
+      again();
+    }, "The user was created.");
+  };
+  return (
+    <>
+      <h2>Users</h2>
+      {error && <p class="error-text" role="alert">{error}</p>}
+      {made?.token && <Secret title={`A first token for ${line(made.name)}. It is not shown again.`} text={made.token} />}
+      <div class="scroll-x" tabIndex={0} role="group" aria-label="Users">
+        <table>
+          <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">State</th><th><span class="unseen">Actions</span></th></tr></thead>
+          <tbody>
+            {(value?.items ?? []).map((user) => (
+              <tr key={user.id}>
+                <th scope="row" dir="auto">{line(user.name)}</th>
+                <td>{user.is_admin ? "admin" : "user"}</td>
+                <td>{user.disabled ? "disabled" : "active"}</td>
+                <td class="end">
+                  {user.id !== me.user.id && (
+                    <button
+                      type="button" class="small" aria-label={`${user.disabled ? "Enable" : "Disable"} ${line(user.name)}`}
+                      onClick={() => attempt(async () => {
+                        await api.disableUser(user.id, !user.disabled);
+                        again();
+                      })}
+                    >
+                      {user.disabled ? "Enable" : "Disable"}
+                    </button>
+                  )}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <form class="box" onSubmit={create} aria-labelledby={`${id}-new`}>
+        <h3 id={`${id}-new`}>New user</h3>
+        <label for={`${id}-name`}>Name</label>
+        <input id={`${id}-name`} value={name} maxLength={100} dir="auto" onInput={(event) => setName(event.currentTarget.value)} />
+        <label class="check"><input type="checkbox" checked={isAdmin} onChange={(event) => setAdmin(event.currentTarget.checked)} /><span>Admin</span></label>
+        <button type="submit" class="primary" disabled={name.trim() === ""}>Create</button>
+      </form>
+    </>
+  );
+}
+
+function Audit() {
+  const first = useLoaded(() => api.audit(), "audit");
+  const [more, setMore] = useState<AuditEntry[]>([]);
+  const [next, setNext] = useState<string | null>(null);
+  useEffect(() => {
+    setMore([]);
+    setNext(first.value?.next ?? null);
+  }, [first.value]);
+  const showMore = () => attempt(async () => {
+    const page = await api.audit(next);
+    setMore([...more, ...page.items]);
+    setNext(page.next ?? null);
+  });
+  const items = [...(first.value?.items ?? []), ...more];
+  return (
+    <>
+      <h2>Audit log</h2>
+      {first.error && <p class="error-text" role="alert">{first.error}</p>}
+      <div class="scroll-x" tabIndex={0} role="group" aria-label="Audit log">
+        <table>
+          <thead><tr><th scope="col">Time</th><th scope="col">User</th><th scope="col">Action</th><th scope="col">Thread</th><th scope="col">Detail</th></tr></thead>
+          <tbody>
+            {items.map((entry, index) => (
+              <tr key={index}>
+                <td>{fullTime(entry.at)}</td>
+                <td dir="auto">{line(entry.user ?? "–")}</td>
+                <td dir="auto">{line(entry.action)}</td>
+                <td class="mono">{line(entry.thread ?? "–")}</td>
+                <td dir="auto" class="audit-detail">{printable(entry.detail === undefined || entry.detail === null ? "" : typeof entry.detail === "string" ? entry.detail : JSON.stringify(entry.detail))}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {next && <button type="button" class="quiet" onClick={showMore}>Show more</button>}
+    </>
+  );
+}

@@ -1,0 +1,45 @@
+import { useId, useState } from "preact/hooks";
+import * as api from "../api";
+import { errorMessage } from "../hooks";
+
+export function SignIn({ onSignedIn }: { onSignedIn: () => void }) {
+  const [token, setToken] = useState("");
+  const [error, setError] = useState<string | null>(null);
+  const [isBusy, setBusy] = useState(false);
+  const id = useId();
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    setBusy(true);
+    setError(null);
+    try {
+      await api.login(token.trim());
+      setToken("");
+      onSignedIn();
+    } catch (problem) {
+      setError(problem instanceof api.ApiError && problem.status === 401
+        ? "The server does not know this token, or it was revoked."
+        : errorMessage(problem));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <main class="centre">
+      <form class="sign-in" onSubmit={submit} aria-labelledby={`${id}-title`}>
+        <h1 id={`${id}-title`}>prowess</h1>
+        <p class="muted">Sign in with a token of this server.</p>
+        <label for={`${id}-token`}>Token</label>
+        <input
+          id={`${id}-token`} type="password" value={token} autocomplete="current-password" spellcheck={false} required
+          placeholder="prowess_…" aria-invalid={error !== null} aria-describedby={`${id}-hint${error ? ` ${id}-error` : ""}`}
+          onInput={(event) => setToken(event.currentTarget.value)}
+        />
+        {error && <p id={`${id}-error`} class="error-text" role="alert">{error}</p>}
+        <button type="submit" class="primary" disabled={isBusy || token.trim() === ""}>Sign in</button>
+        <p id={`${id}-hint`} class="hint">
+          Or open the one-time link that <code>prowess serve</code> prints when it starts. It works once.
+        </p>
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,121 @@
+import { useEffect, useId } from "preact/hooks";
+import * as api from "../api";
+import { useLoaded } from "../hooks";
+import { cost, count, fullTime, line, short } from "../text";
+import type { TurnUsage } from "../types";
+import type { PanelProps } from "./Panel";
+
+/** How many turns the plot shows, the last ones. */
+const MAX_BARS = 60;
+
+export function Usage({ name, state }: PanelProps) {
+  const { value, error, again, isLoading } = useLoaded(() => api.usage(name), name);
+  useEffect(() => {
+    if (!isLoading) again();
+  }, [state.turnsEnded]);
+  if (error && !value) return <p class="error-text" role="alert">{error}</p>;
+  if (!value) return <p class="hint" role="status">Loading…</p>;
+  const { turns, total } = value;
+  return (
+    <>
+      <h2 class="panel-title">Usage <span class="muted">{count(turns.length, "turn")}</span></h2>
+      <p class="big-number">{short(total.input + total.output)} <span class="muted">tokens · {cost(total.cost)}</span></p>
+      <p class="hint">{short(total.input)} input{total.cached ? ` (${short(total.cached)} cached)` : ""}, {short(total.output)} output</p>
+      {turns.length === 0 ? <p class="hint">No turn has ended yet.</p> : <Plot turns={turns.slice(-MAX_BARS)} all={turns} />}
+      {turns.length > 0 && (
+        <details class="fold">
+          <summary>Table</summary>
+          <div class="scroll-x" tabIndex={0} role="group" aria-label="Usage of each turn">
+            <table class="small-table">
+              <thead><tr><th scope="col">Turn</th><th scope="col">Model</th><th scope="col">Input</th><th scope="col">Cached</th><th scope="col">Output</th><th scope="col">Cost</th></tr></thead>
+              <tbody>
+                {turns.map((turn, index) => (
+                  <tr key={turn.number} title={fullTime(turn.at)}>
+                    <th scope="row" class="number">{index + 1}</th>
+                    <td dir="auto">{line(turn.model)}</td>
+                    <td class="number">{turn.input.toLocaleString("en")}</td>
+                    <td class="number">{(turn.cached ?? 0).toLocaleString("en")}</td>
+                    <td class="number">{turn.output.toLocaleString("en")}</td>
+                    <td class="number">{cost(turn.cost)}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </details>
+      )}
+    </>
+  );
+}
+
+const WIDTH = 340;
+const HEIGHT = 170;
+const EDGE = { left: 38, right: 44, top: 12, bottom: 22 };
+
+/** The next round number: 1, 2 or 5 times a power of ten. */
+export function roundUp(number: number): number {
+  if (number <= 0) return 1;
+  const power = 10 ** Math.floor(Math.log10(number));
+  return ([1, 2, 5, 10].find((step) => step * power >= number * (1 - 1e-9)) ?? 10) * power;
+}
+
+/** Bars for the tokens of each turn, and a line for the cost so far. */
+function Plot({ turns, all }: { turns: TurnUsage[]; all: TurnUsage[] }) {
+  const id = useId();
+  const inner = { width: WIDTH - EDGE.left - EDGE.right, height: HEIGHT - EDGE.top - EDGE.bottom };
+  const most = roundUp(Math.max(...turns.map(({ input, output }) => input + output)));
+  const before = all.length - turns.length;
+  let sum = 0;
+  const costs = all.map((turn) => (sum += Number(turn.cost ?? 0))).slice(before);
+  const hasCost = all.some((turn) => turn.cost !== null);
+  const mostCost = roundUp(sum);
+  const step = inner.width / turns.length;
+  const width = Math.max(1.5, Math.min(22, step * 0.7));
+  const x = (index: number) => EDGE.left + step * (index + 0.5);
+  const y = (part: number) => EDGE.top + inner.height * (1 - part);
+  const text = `Tokens of ${count(turns.length, "turn")}, at most ${short(Math.max(...turns.map(({ input, output }) => input + output)))} in one turn. `
+    + (hasCost ? `The cost grows to ${sum.toFixed(4)} dollars. ` : "") + "The table has all numbers.";
+  return (
+    <figure class="plot">
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-labelledby={`${id}-t`}>
+        <title id={`${id}-t`}>{text}</title>
+        {[0, 0.5, 1].map((part) => (
+          <g key={part}>
+            <line class="grid" x1={EDGE.left} x2={WIDTH - EDGE.right} y1={y(part)} y2={y(part)} />
+            <text class="label end" x={EDGE.left - 6} y={y(part) + 3.5}>{short(most * part)}</text>
+            {hasCost && <text class="label" x={WIDTH - EDGE.right + 6} y={y(part) + 3.5}>${Number((mostCost * part).toPrecision(2))}</text>}
+          </g>
+        ))}
+        {turns.map((turn, index) => {
+          const input = turn.input / most;
+          const cached = Math.min(turn.cached ?? 0, turn.input) / most;
+          const output = turn.output / most;
+          const bar = (name: string, from: number, height: number) => (
+            <rect class={name} x={x(index) - width / 2} width={width} y={y(from + height)} height={Math.max(0, inner.height * height)} />
+          );
+          return (
+            <g key={turn.number}>
+              {bar("cached", 0, cached)}
+              {bar("input", cached, input - cached)}
+              {bar("output", input, output)}
+            </g>
+          );
+        })}
+        {hasCost && (
+          <polyline class="cost" points={costs.map((sum, index) => `${x(index).toFixed(1)},${y(sum / mostCost).toFixed(1)}`).join(" ")} />
+        )}
+        {hasCost && costs.map((sum, index) => (
+          turns.length <= 30 && <circle key={index} class="cost-dot" cx={x(index)} cy={y(sum / mostCost)} r="2.2" />
+        ))}
+        <text class="label middle" x={x(0)} y={HEIGHT - 6}>{before + 1}</text>
+        {turns.length > 1 && <text class="label middle" x={x(turns.length - 1)} y={HEIGHT - 6}>{all.length}</text>}
+      </svg>
+      <figcaption class="legend">
+        <span><span class="key plot-cached" aria-hidden="true" />cached input</span>
+        <span><span class="key plot-input" aria-hidden="true" />input</span>
+        <span><span class="key plot-output" aria-hidden="true" />output</span>
+        {hasCost && <span><span class="key plot-cost" aria-hidden="true" />cost so far</span>}
+      </figcaption>
+    </figure>
+  );
+}
