@@ -56,6 +56,9 @@ const HISTORY: &str = THREAD_FILES[0];
 /// Where a model may make new skills, in the project.
 const NEW_SKILLS: &str = ".prowess/skills";
 
+/// A real path, and the name that the model knows it by.
+pub(crate) type NamedPlace = (PathBuf, String);
+
 /// The session options of a chat: how skills are shown to the model and loaded.
 pub(crate) fn session_options(settings: &SkillSettings) -> SessionOptions {
     let mut options = SessionOptions::new(settings.dialect.unwrap_or(Dialect::Trpc));
@@ -538,7 +541,7 @@ impl ChatAgents {
     }
 
     /// The files that the model of a thread sees, and the real paths of its places with their names.
-    pub(crate) fn files_of(&self, thread: &ThreadId) -> Result<(Arc<dyn Backend>, Vec<(PathBuf, String)>)> {
+    pub(crate) fn files_of(&self, thread: &ThreadId) -> Result<(Arc<dyn Backend>, Vec<NamedPlace>)> {
         let tree = self.chat_tree(thread, self.runner.clone());
         let mut places = vec![
             (tree.project.clone(), tree::PROJECT.to_owned()),
