@@ -954,6 +954,7 @@ fn case_129_one_large_file_in_many_skills_is_refused_before_it_is_written() {
     assert!(told.contains("s129"), "{told}");
     let listed: serde_json::Value =
         serde_json::from_slice(&scene.output(&["add", &url, "--list", "--json"]).stdout).unwrap();
+    assert!(listed[0]["findings"].is_null(), "{}", listed[0]);
     assert_eq!((listed[0]["files"].as_u64(), listed[0]["bytes"].as_u64().unwrap() >> 23), (Some(2), 1));
     assert_eq!(cached(), 0);
     scene.succeed(&["add", &url, "--yes", "--skill", "s7"]);
