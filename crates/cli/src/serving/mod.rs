@@ -99,13 +99,12 @@ impl ServerAgents {
 
     async fn served(&self, owner: &str, thread: &ThreadId) -> Result<ServedThread> {
         let agents = self.of_thread(owner, thread).await?;
-        let (files, places) = agents.files_of(thread)?;
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         Ok(ServedThread {
             agent: agents.agent(thread)?,
             artifacts: agents.artifacts_of(thread)?,
-            places: Places::new(places.into_iter().map(|(real, name)| (text(real), name))),
-            files,
+            places: Places::new(agents.places_of(thread).into_iter().map(|(real, name)| (text(real), name))),
+            files: agents.files_of(thread)?,
         })
     }
 

@@ -44,7 +44,7 @@ fn a_person_converses_and_reads_everything_again() {
     assert_eq!(responded.data["usage"], json!({"input": 1000, "output": 20, "cached": 0}));
 
     let events = ada.say(&thread, "Load the skill.");
-    assert_snapshot!(names(&events), @"turn_started state_changed state_changed model_called responded tool_started tool_answered model_called responded turn_ended");
+    assert_snapshot!(names(&events), @"turn_started state_changed state_changed model_called responded tool_started tool_answered state_changed model_called responded turn_ended");
     let answered = events.iter().find(|event| event.name == "tool_answered").unwrap();
     assert_eq!(answered.data["loaded"][0]["name"], "tides");
 
