@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import * as api from "../api";
 import { errorMessage, useMedia, useThread } from "../hooks";
 import { announce, attempt, say } from "../say";
-import { count, line, start } from "../text";
+import { count, line, prose, start } from "../text";
 import type { Me } from "../types";
 import { threadHash } from "./App";
 import { Composer } from "./Composer";
@@ -165,7 +165,7 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
             {state.status === "queued" && <p class="working">The turn is queued. It starts when the server has room.</p>}
             {state.unlogged.map((sent) => (
               <div key={sent.key} class="message user unlogged">
-                <div class="bubble" dir="auto">{sent.text}</div>
+                <div class="bubble" dir="auto">{prose(sent.text)}</div>
                 <span class="hint">{sent.id === null ? "Sending…" : isWorking ? "Sent. The agent reads it as soon as it can." : "Sent."}</span>
               </div>
             ))}
@@ -288,7 +288,7 @@ function useAnnouncements(state: ReturnType<typeof useThread>["state"], isLoadin
     if (question && now.question > before.question) announce(`Question: ${line(question.title)}`);
     else if (now.notice > before.notice) announce(line(state.notices.at(-1)?.text ?? ""));
     else if (item?.kind === "assistant" && now.last > before.last && item.message.text) {
-      announce(`The agent says: ${start(item.message.text, 600)}`);
+      announce(`The agent says: ${start(prose(item.message.text), 600)}`);
     } else if (item?.kind === "outcome" && now.last > before.last) announce(line(item.reason) || "The turn ended.");
     else if (now.status === "working" && before.status === "idle") announce("The agent is working.");
   }, [state, isLoading]);
