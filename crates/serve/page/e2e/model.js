@@ -39,7 +39,7 @@ const SCRIPT = {
   [ANYTHING]: [says("You are welcome.")],
   [USE_TOOL]: [
     calls("I look up the tide.", run("sh scripts/tides.sh")),
-    (answers) => says(/reject|refus|denied|not allowed/i.test(answers.at(-1)) ? `${TOOL_REFUSED} ${answers.at(-1)}` : TOOL_DONE),
+    (answers) => says(answers.at(-1).includes("high at 12:20") ? TOOL_DONE : `${TOOL_REFUSED} ${answers.at(-1)}`),
   ],
   [WORK]: [
     {
@@ -93,10 +93,18 @@ function textOf({ content }) {
 
 /** What the model says next. */
 function responseTo({ messages }) {
-  // Messages that the agent adds are no texts of the script.
-  const known = ({ role, content }) => role === "user" && (SCRIPT[textOf({ content }).trim()] ?? repeated(textOf({ content })));
+  // Messages that the agent adds are no texts of the script. Messages that follow each other may come as one.
+  const known = (message) => {
+    if (message.role !== "user") return null;
+    const text = textOf(message).trim();
+    const found = Object.keys(SCRIPT).find((line) => text === line || text.endsWith(`\n${line}`));
+    return found ? SCRIPT[found] : repeated(text);
+  };
   const last = messages.findLastIndex(known);
-  if (last < 0) return says("I have no lines for that.");
+  if (last < 0) {
+    console.error("no lines for:", JSON.stringify(messages.filter(({ role }) => role === "user")));
+    return says("I have no lines for that.");
+  }
   const since = messages.slice(last + 1);
   const steps = known(messages[last]);
   const step = steps[Math.min(since.filter(({ role }) => role === "assistant").length, steps.length - 1)];
@@ -104,7 +112,8 @@ function responseTo({ messages }) {
 }
 
 function repeated(text) {
-  return text.startsWith(REPEAT) ? [says(text.slice(REPEAT.length))] : null;
+  const at = text.lastIndexOf(REPEAT);
+  return at < 0 ? null : [says(text.slice(at + REPEAT.length))];
 }
 
 let made = 0;

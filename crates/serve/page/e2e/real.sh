@@ -78,7 +78,7 @@ context_window = 32000
 [provider.fake]
 api = "openai"
 base_url = "$address"
-[price."scripted"]
+[price."fake:scripted"]
 input = 3
 output = 15
 cache_read = 0.3

@@ -178,7 +178,7 @@ pub struct UsageView {
 impl From<Usage> for UsageView {
     fn from(usage: Usage) -> Self {
         Self {
-            input: usage.input.saturating_add(usage.cache_written),
+            input: usage.input.saturating_sub(usage.cache_read),
             output: usage.output,
             cached: usage.cache_read,
         }

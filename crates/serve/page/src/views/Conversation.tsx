@@ -4,7 +4,7 @@ import * as api from "../api";
 import { errorMessage, useMedia, useThread } from "../hooks";
 import { announce, attempt, say } from "../say";
 import { count, line, prose, start } from "../text";
-import type { Me } from "../types";
+import type { Me, Thread } from "../types";
 import { threadHash } from "./App";
 import { Composer } from "./Composer";
 import { Dialog } from "./Dialog";
@@ -38,8 +38,13 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
   const [shown, setShown] = useState(SHOWN);
   const [preview, setPreview] = useState<string | null>(null);
   const [isDropping, setDropping] = useState(false);
-  const mayWrite = me.scopes.includes("write") || me.scopes.includes("admin");
-  const mayApprove = me.scopes.includes("approve") || me.scopes.includes("admin");
+  const renames = useRef(0);
+  const renamed = (thread: Thread) => {
+    renames.current += 1;
+    setThread(thread);
+  };
+  const mayWrite = me.scopes.includes("write");
+  const mayApprove = me.scopes.includes("approve");
 
   useEffect(() => setPanelOpen(isWide), [isWide]);
   useEffect(() => {
@@ -49,7 +54,9 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
   useEffect(() => {
     if (isLoading) return;
     onChanged();
-    api.readThread(name).then(setThread, () => {});
+    const before = renames.current;
+    // A title that the person gives meanwhile is newer than this answer.
+    api.readThread(name).then((read) => renames.current === before && setThread(read), () => {});
   }, [state.turnsEnded, state.status, isLoading]);
   useAnnouncements(state, isLoading);
 
@@ -131,7 +138,7 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
           <StatusMark status={state.status} />
           <span class="spring" />
           {thread && <span class="hint agent-name" dir="auto">{line(thread.agent)}</span>}
-          {thread && <ThreadMenu thread={thread} isCurrent onChanged={onChanged} onRenamed={setThread} />}
+          {thread && <ThreadMenu thread={thread} isCurrent onChanged={onChanged} onRenamed={renamed} />}
           <button
             type="button" class="icon-button" aria-label="Panel" title="Skills, context, files, artifacts, usage"
             aria-expanded={isPanelOpen} onClick={() => setPanelOpen(!isPanelOpen)}
