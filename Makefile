@@ -3,6 +3,7 @@
 # make bench        the table of benchmarks, with ratios
 # make demo-svg     docs/demo.svg, recorded again
 # make test-clients whole conversations in Codex and opencode, which take a gigabyte
+# make page         the page of `prowess serve` in Chromium, in every view
 # make test-skills  one project with prowess and the installer `skills`, from npm, in turn
 # make workflows    whole work flows with skills of strangers, in WILD_SKILLS=DIRECTORY
 # make small-window a conversation with thousands of skills, in SKILLS=DIRECTORY, in a window of 16,000 tokens
@@ -10,9 +11,9 @@
 CARGO ?= cargo
 PROWESS = $(or $(CARGO_TARGET_DIR),target)/debug/prowess
 
-.PHONY: test demo demo-svg components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3 skills-smoke test-clients test-skills workflows small-window
+.PHONY: test demo demo-svg components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3 skills-smoke test-clients test-skills workflows small-window page page-check page-smoke page-tools
 
-test: components fmt clippy unit models mcp skills-smoke doc fuzz shuttle dependencies examples install-check demo
+test: components fmt clippy unit models mcp skills-smoke page-check page-smoke doc fuzz shuttle dependencies examples install-check demo
 	@echo "make test: all passed"
 
 # What the checks run on. What is missing is installed where that is possible, else it is an error.
@@ -93,6 +94,23 @@ test-skills: components
 skills-smoke: components
 	$(CARGO) build --locked -p prowess
 	sh crates/install/tests/skills.sh $(or $(CARGO_TARGET_DIR),target)/skills $(abspath $(PROWESS)) smoke
+
+# Checks that the built page is that of its sources, byte for byte, and runs its unit tests. It takes 280 MB below target/,
+# for Node.js 22 and the packages from npm.
+page-check: components
+	sh crates/serve/page/check.sh $(or $(CARGO_TARGET_DIR),target)/page
+
+# The page of `prowess serve` in Chromium, with a scripted model on this machine: every view, and hostile texts. `make test`
+# has one conversation only.
+page: page-tools
+	sh crates/serve/page/e2e/real.sh $(or $(CARGO_TARGET_DIR),target)/page $(abspath $(PROWESS))
+
+page-smoke: page-tools
+	sh crates/serve/page/e2e/real.sh $(or $(CARGO_TARGET_DIR),target)/page $(abspath $(PROWESS)) "a conversation from beginning to end"
+
+page-tools: components
+	@$(call install,chromium)
+	$(CARGO) build --locked -p prowess
 
 # Tests the server in two MCP clients that people use, each with a scripted model on this machine. `make test` leaves it
 # out because it takes 800 MB below target/.

@@ -150,7 +150,8 @@ impl Watcher for LiveThread {
             ThreadUpdate::Progress(call, text) => {
                 let mut said = lock(&self.said);
                 let progress = said.fresh.progress.entry(call.as_str().to_owned()).or_default();
-                push(progress, text, MAX_PROGRESS);
+                // Each report is a line of its own.
+                push(progress, &format!("{}\n", text.trim_end_matches('\n')), MAX_PROGRESS);
             }
             ThreadUpdate::Notice(text) => self.tell(Piece::Notice(text.to_owned())),
             _ => {}

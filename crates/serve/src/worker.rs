@@ -324,9 +324,10 @@ impl Work<'_> {
             }
         };
         if let Some(number) = cancelled {
-            self.live.restart();
             let live: &LiveThread = self.live;
+            // What was said so far stays with those who watch until the turn has ended.
             self.keeping(thread.cancel(live)).await??;
+            self.live.restart();
             self.app.queue.taken(self.claim, number).await?;
         }
         Ok(())
@@ -420,7 +421,8 @@ impl Work<'_> {
         {
             let line = first.text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
             let title: String = line.trim().chars().take(MAX_TITLE).collect();
-            self.app.threads.rename(&owned.owner, self.thread(), &title).await?;
+            // A person may have renamed it while the agent worked.
+            self.app.threads.give_title(&owned.owner, self.thread(), &title).await?;
         }
         self.note_usage(owned, before, &spent).await?;
         let used = Summarisation::window_use(thread, false).await;

@@ -104,5 +104,5 @@ export async function isAccessible(page, view) {
 
 /** Fails if a text of others ran as a script. */
 export async function isUnharmed(page) {
-  assert.equal(await page.evaluate(() => window.hacked), undefined, "a script of others ran");
+  assert.equal(await page.evaluate(() => window.__pwned), undefined, "a script of others ran");
 }

@@ -1,5 +1,5 @@
-// What the tests say to the model, and what the model has to do then. A scripted model recognises each text by itself, as
-// the last message of a person. Every test uses a thread of its own.
+// What the tests say to the model, and what the model has to do then. model.js is such a model. It recognises each text by
+// itself, as the last message of a person. Every test uses a thread of its own.
 
 /** Answers at once, with Markdown: a heading "A short answer", a list, and a link to https://example.com/. */
 export const HELLO = "Say hello in Markdown.";
@@ -25,7 +25,37 @@ export const SLOW_END = "the last word";
 /** The text of the response to anything else does not matter. */
 export const ANYTHING = "Thank you.";
 
-/** Answers with texts that would run scripts in a careless page: HOSTILE, as it is, and a link to javascript:. */
-export const HOSTILE_PROMPT = "Repeat this text: ";
-export const HOSTILE =
-  '[click](javascript:window.hacked=1) <script>window.hacked=1</script><img src=x onerror="window.hacked=1"> ![i](https://example.com/i.png)';
+/** Answers with the text that follows, as it is. */
+export const REPEAT = "Repeat this text: ";
+
+/**
+ * Thinks, plans, loads the skill `tides`, lists files, runs the skill, which saves an artifact, writes a file, and answers
+ * with a table, a list and code.
+ */
+export const WORK = "Plan a boat trip.";
+export const WORK_DONE = "The plan is in";
+
+/**
+ * Does what a hostile model would do: a plan, a question and a file whose every text is HOSTILE, and a call of a tool with
+ * that name. It ends with HOSTILE as its answer.
+ */
+export const ATTACK = "Do your worst.";
+
+/** Texts that run scripts, or send requests, in a careless page. A script of them sets `window.__pwned`. */
+export const HOSTILE = [
+  "<script>window.__pwned=1</script>",
+  '<img src=x onerror="window.__pwned=1">',
+  "<svg/onload=window.__pwned=1>",
+  '<iframe srcdoc="<script>parent.__pwned=1</script>"></iframe>',
+  '<a href="javascript:window.__pwned=1">tag</a>',
+  "[click](javascript:window.__pwned=1)",
+  "[data](data:text/html,<script>opener.__pwned=1</script>)",
+  "![image](https://attacker.example/pixel.png)",
+  "<https://attacker.example/?auto>",
+  "<link rel=stylesheet href=//attacker.example/a.css>",
+  "invoice\u202egnp.exe",
+].join(" ");
+/** The same as a name of a file. */
+export const HOSTILE_NAME = "<img src=x onerror=window.__pwned=1>\u202egnp.md";
+/** What no page may show as it is: it reverses the letters after it. */
+export const REVERSES = "\u202e";

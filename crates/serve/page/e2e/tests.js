@@ -4,7 +4,8 @@ import {
   answer, begin, field, idle, isAccessible, isUnharmed, LOGIN, panel, profile, question, send, signIn, stop, TOKEN, URL_,
 } from "./browser.js";
 import {
-  ANYTHING, HELLO, HELLO_HEADING, HOSTILE, HOSTILE_PROMPT, SLOW, SLOW_END, SLOW_WORD, TOOL_DONE, TOOL_REFUSED, USE_TOOL,
+  ANYTHING, ATTACK, HELLO, HELLO_HEADING, HOSTILE, HOSTILE_NAME, REPEAT, REVERSES, SLOW, SLOW_END, SLOW_WORD, TOOL_DONE, TOOL_REFUSED, USE_TOOL,
+  WORK, WORK_DONE,
 } from "./script.js";
 
 const within = (text) => new RegExp(text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
@@ -22,6 +23,24 @@ async function isWhole(page) {
 
 async function isSpeaking(page) {
   await page.locator("[data-live]").getByText(within(SLOW_WORD)).waitFor();
+}
+
+/** A text as the page shows it. */
+const printed = (text) => text.replaceAll(REVERSES, "\\u{202e}");
+
+/** No text of others became a part of the page, ran, or turned the text around it. */
+async function isHarmless(page) {
+  await isUnharmed(page);
+  const found = await page.evaluate((reverses) => ({
+    elements: [...document.querySelectorAll("body script, link[href*='attacker'], [onerror], [onload], [srcdoc], [style*='attacker']")]
+      .map((element) => element.outerHTML),
+    // A preview is a frame of the page's own making, and an image of it has the address of a blob.
+    foreign: [...document.querySelectorAll("img, iframe, object, embed")]
+      .filter(({ src, data }) => !/^blob:/.test(src ?? data)).map((element) => element.outerHTML),
+    links: [...document.querySelectorAll("a[href]")].map((link) => link.href).filter((href) => !/^https?:|^mailto:/.test(href)),
+    reverses: document.body.innerText.includes(reverses),
+  }), REVERSES);
+  assert.deepEqual(found, { elements: [], foreign: [], links: [], reverses: false });
 }
 
 export const tests = {
@@ -56,6 +75,8 @@ export const tests = {
     const other = await profile(browser);
     const again = await other.context.newPage();
     await again.goto(LOGIN);
+    await again.getByRole("button", { name: "Sign in" }).waitFor();
+    await again.getByText("This link was used before").waitFor();
     await again.goto(URL_);
     await again.getByRole("button", { name: "Sign in" }).waitFor();
     await other.context.close();
@@ -72,6 +93,42 @@ export const tests = {
     await page.getByRole("article", { name: "You" }).nth(1).waitFor();
     await idle(page);
     assert.equal(await page.getByRole("article", { name: "You" }).count(), 2);
+  },
+
+  async "a conversation from beginning to end"({ page }) {
+    await begin(page, WORK);
+    // The agent plans, loads a skill, and asks before it runs the skill and before it writes the file.
+    await question(page).getByText("sh scripts/tides.sh").first().waitFor();
+    await page.getByText("Loaded tides").waitFor();
+    await question(page).getByRole("button", { name: "Once" }).click();
+    await page.locator("[data-state=running]").waitFor();
+    await question(page).getByText("plan.md").first().waitFor();
+    await question(page).getByText("A boat trip").first().waitFor();
+    await question(page).getByRole("button", { name: "Once" }).click();
+    await answer(page).getByText(within(WORK_DONE)).waitFor();
+    await idle(page);
+    await answer(page).getByRole("cell", { name: "sail" }).waitFor();
+    await page.getByText("Plan: 2 of 3 done").waitFor();
+    assert.equal(await page.locator("[data-state=failed]").count(), 1);
+    const tab = page.getByRole("tabpanel");
+    await panel(page, "Skills");
+    await tab.getByRole("button", { name: "Unload tides" }).first().waitFor();
+    await panel(page, "Context");
+    await tab.getByText("Loaded skills").waitFor();
+    await tab.getByText("of 32k tokens").waitFor();
+    await panel(page, "Artifacts");
+    await tab.getByRole("button", { name: /^Preview .*tides\.csv/ }).click();
+    await page.getByRole("dialog").getByRole("cell", { name: "12:20" }).waitFor();
+    await page.keyboard.press("Escape");
+    await panel(page, "Usage");
+    await tab.getByText(/tokens · \$0\.0/).waitFor();
+    await panel(page, "Files");
+    await tab.getByRole("button", { name: "plan.md", exact: true }).click();
+    await page.getByRole("dialog").getByRole("heading", { name: "A boat trip" }).waitFor();
+    await page.keyboard.press("Escape");
+    await panel(page, "Skills");
+    await tab.getByRole("button", { name: "Unload tides" }).first().click();
+    await tab.getByText("No skill is loaded.").waitFor();
   },
 
   async "approve once"({ page }) {
@@ -145,10 +202,10 @@ export const tests = {
     const file = (name, type, text) => ({ name, mimeType: type, buffer: Buffer.from(text) });
     await page.getByRole("tabpanel").getByLabel("Upload files").setInputFiles([
       file("table.csv", "text/csv", 'region,revenue\n"EMEA, all",12\n'),
-      file("page.html", "text/html", "<h1>A heading</h1><script>parent.hacked = 1; window.hacked = 1</script>"),
+      file("page.html", "text/html", "<h1>A heading</h1><script>parent.__pwned = 1; window.__pwned = 1</script>"),
       file("notes.md", "text/markdown", `# Notes\n\n${HOSTILE}`),
-      file("drawing.svg", "image/svg+xml", '<svg xmlns="http://www.w3.org/2000/svg"><script>parent.hacked = 1</script><rect width="9" height="9"/></svg>'),
-      file("<img src=x onerror=window.hacked=1>.txt", "text/plain", "plain"),
+      file("drawing.svg", "image/svg+xml", '<svg xmlns="http://www.w3.org/2000/svg"><script>parent.__pwned = 1</script><rect width="9" height="9"/></svg>'),
+      file("<img src=x onerror=window.__pwned=1>.txt", "text/plain", "plain"),
     ]);
     const open = async (name) => {
       await page.getByRole("tabpanel").getByRole("button", { name, exact: true }).click();
@@ -178,7 +235,7 @@ export const tests = {
     shown = await open("drawing.svg");
     assert.equal(await shown.locator("iframe").getAttribute("sandbox"), "");
     await close();
-    shown = await open("<img src=x onerror=window.hacked=1>.txt");
+    shown = await open("<img src=x onerror=window.__pwned=1>.txt");
     await shown.getByText("plain").waitFor();
     await close();
     await isUnharmed(page);
@@ -258,13 +315,66 @@ export const tests = {
     assert.equal(await page.locator(".toast.error").count(), 0);
   },
 
-  async "texts that would run"({ page }) {
-    await begin(page, HOSTILE_PROMPT + HOSTILE);
+  async "case 137: texts of others run nothing, and send nothing"({ page }) {
+    // The texts of a model, in every place that it can fill.
+    await begin(page, ATTACK);
+    let last = null;
+    for (let asked = 0; asked < 3; asked += 1) {
+      const title = question(page).locator(".question-title");
+      await title.waitFor();
+      while ((await title.innerText()) === last) await page.waitForTimeout(50);
+      last = await title.innerText();
+      await question(page).locator("details").evaluateAll((all) => all.forEach((details) => (details.open = true)));
+      await isHarmless(page);
+      await question(page).getByRole("button", { name: "Once", exact: true }).click();
+    }
     await idle(page);
-    assert.match(await answer(page).innerText(), /<script>window\.hacked=1<\/script>/);
-    assert.equal(await answer(page).locator("script, img, iframe, [onerror]").count(), 0);
+    await page.locator(".tool-head[aria-expanded=false]").evaluateAll((all) => all.forEach((head) => head.click()));
+    await page.locator("#main details").evaluateAll((all) => all.forEach((details) => (details.open = true)));
+    await page.waitForTimeout(300);
+    assert.match(await answer(page).innerText(), /<script>window\.__pwned=1<\/script>/);
     assert.equal(await answer(page).getByText("click", { exact: true }).getAttribute("href"), null);
-    await isUnharmed(page);
+    await isHarmless(page);
+    // Titles, and the texts of a person.
+    await page.locator(".topbar").getByRole("button", { name: /^Actions for/ }).click();
+    await page.getByRole("menuitem", { name: "Rename" }).click();
+    await page.getByLabel("Title").fill(HOSTILE.slice(0, 390));
+    await page.keyboard.press("Enter");
+    await page.locator("h1", { hasText: "<script>" }).waitFor();
+    await send(page, REPEAT + HOSTILE);
+    await idle(page);
+    await isHarmless(page);
+    // Skills of strangers: their names, descriptions, licences, tools, texts and files.
+    await panel(page, "Skills");
+    await page.getByRole("button", { name: "stranger", exact: true }).click();
+    await page.getByRole("dialog").getByRole("heading", { name: "Instructions" }).waitFor();
+    await page.getByRole("dialog").locator("details").evaluateAll((all) => all.forEach((details) => (details.open = true)));
+    await isHarmless(page);
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "Load stranger" }).click();
+    await page.getByRole("button", { name: "Unload stranger" }).first().waitFor();
+    await idle(page);
+    for (const tab of ["Context", "Artifacts", "Usage", "Files"]) {
+      await panel(page, tab);
+      await page.getByRole("tabpanel").locator("details").evaluateAll((all) => all.forEach((details) => (details.open = true)));
+      await page.waitForTimeout(300);
+      await isHarmless(page);
+    }
+    // Files that the model wrote.
+    for (const name of ["page.html", printed(HOSTILE_NAME)]) {
+      await page.getByRole("tabpanel").getByRole("button", { name, exact: true }).click();
+      await page.getByRole("dialog").locator(".preview > :not([role=status])").first().waitFor();
+      await page.waitForTimeout(500);
+      await isHarmless(page);
+      await page.keyboard.press("Escape");
+    }
+    // What others read of it later: the list of threads, its search, and the audit log.
+    await page.getByLabel("Search threads").fill("__pwned");
+    await page.locator(".thread.current").waitFor();
+    await isHarmless(page);
+    await page.goto(`${URL_}/#/settings/audit`);
+    await page.getByRole("cell", { name: "reply" }).first().waitFor();
+    await isHarmless(page);
   },
 
   async "threads: rename, search, fork, export, delete"({ page }) {

@@ -158,7 +158,7 @@ export const createToken = (name: string, scopes: string[]) => send<ApiToken>("P
 export const revokeToken = (token: string) => send<void>("DELETE", `/tokens/${id(token)}`);
 export const users = () => get<List<User>>("/users");
 export const createUser = (name: string, is_admin: boolean) =>
-  send<User & { token?: string }>("POST", "/users", { name, is_admin });
-export const disableUser = (user: string, disabled: boolean) =>
-  send<User>("PATCH", `/users/${id(user)}`, { disabled });
+  send<User & { login: string }>("POST", "/users", { name, is_admin });
+export const disableUser = (user: string, is_disabled: boolean) =>
+  send<void>("PATCH", `/users/${id(user)}`, { is_disabled });
 export const audit = (after?: string | null) => get<List<AuditEntry>>("/audit", { after, limit: 100 });

@@ -1,6 +1,7 @@
 // Renders Markdown as Preact nodes. Raw HTML stays text, and no foreign image is loaded.
 import { Lexer, type Token, type Tokens } from "marked";
 import { Component, type ComponentChild, type ComponentChildren, type VNode } from "preact";
+import { prose } from "./text";
 import { Code } from "./views/Code";
 
 /** A longer text is shown as it is. */
@@ -62,7 +63,8 @@ export function blocks(text: string): Token[] | null {
   }
 }
 
-export function Markdown({ text, links = {} }: { text: string; links?: Links }) {
+export function Markdown({ text: given, links = {} }: { text: string; links?: Links }) {
+  const text = prose(given);
   const tokens = blocks(text);
   if (!tokens) return <pre class="plain" dir="auto">{text}</pre>;
   const levels = headingLevels(tokens);
@@ -126,7 +128,7 @@ function render(token: Token, links: Links, depth: number, level = 0): Component
     case "table":
       return table(token as Tokens.Table, links, depth);
     case "text":
-      return token.tokens ? inner() : entities(token.text);
+      return token.tokens ? inner() : prose(entities(token.text));
     case "escape":
       return token.text;
     case "strong":

@@ -9,7 +9,15 @@ export function printable(text: string): string {
   return text.replace(DECEPTIVE, (character) => `\\u{${character.charCodeAt(0).toString(16)}}`);
 }
 
-/** The same on one line. */
+/** Characters that turn or hide the text around them. Prose in some scripts needs the other invisible ones. */
+const OVERRIDES = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2060-\u206f\ufff9-\ufffb]/g;
+
+/** A text that people read, with the overrides of its direction spelled out. */
+export function prose(text: string): string {
+  return text.replace(/\r\n/g, "\n").replace(OVERRIDES, printable);
+}
+
+/** The same as `printable`, on one line. */
 export function line(text: string): string {
   return printable(text).replace(/[\t\n]+/g, " ");
 }

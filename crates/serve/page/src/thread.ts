@@ -225,8 +225,8 @@ function applyLogged(next: ThreadState, event: LoggedEvent, isHistory: boolean) 
       break;
     }
     case "replied": {
-      // One reply can be about several questions of a call, if its sub-agents asked them.
-      const [question] = next.questions.filter(({ call }) => call === event.call);
+      const question = next.questions.find(({ number }) => number === event.question)
+        ?? next.questions.find(({ call }) => call === event.call);
       next.questions = next.questions.filter((other) => other !== question);
       if (question && !question.isReplying && !isHistory) {
         notice(next, `“${question.title}” was answered elsewhere: ${replyText(event.reply)}.`);

@@ -12,7 +12,7 @@ export interface User {
   id: string;
   name: string;
   is_admin: boolean;
-  disabled?: boolean;
+  is_disabled: boolean;
   created?: string;
 }
 
@@ -65,8 +65,12 @@ export interface Message {
   by?: string;
 }
 
-/** A line of a question's detail. A server may name it, and say how to show it. */
-export type Detail = string | { name: string; text: string; look?: string };
+/** A detail of a question, and how to show it: `plain`, `removed`, `added`, `difference`, `list` or `data`. */
+export interface Detail {
+  name: string;
+  text: string;
+  look: string;
+}
 
 export interface Question {
   thread: string;
@@ -74,13 +78,16 @@ export interface Question {
   call: string;
   tool: string;
   title: string;
-  note?: string | null;
+  /** Why the person is asked again. */
+  note: string | null;
   details: Detail[];
-  /** What the reply "always" covers, exactly. */
-  exact?: string[];
   arguments: Json;
   via: string | null;
   can_always: boolean;
+  /** What the reply "always" would allow. */
+  always: string[];
+  /** When that ends, such as "until the skill changes". */
+  always_ends: string | null;
   at: string;
 }
 
@@ -136,7 +143,7 @@ export type LoggedEvent = Logged &
       }
     | { type: "approved"; call: string; by: string }
     | ({ type: "asked" } & Question)
-    | { type: "replied"; call: string; reply: ReplyKind; message?: string }
+    | { type: "replied"; call: string; question?: number | null; reply: ReplyKind; message?: string }
     | { type: "state_changed"; loaded?: LoadedSkill[]; unloaded?: string[]; todos?: Todo[] }
     | { type: "compacted"; messages: number; summary: string }
     | { type: "stopped"; reason: string }
@@ -162,23 +169,24 @@ export interface Skill {
   origin: string;
   trusted: boolean;
   mode: string;
-  license?: string | null;
-  files?: number;
+  license: string | null;
+  /** Whether a person can start it. */
+  startable: boolean;
 }
 
-export interface SkillDetail extends Omit<Skill, "files"> {
+export interface SkillDetail extends Skill {
   instructions: string;
-  files: { path: string; bytes: number }[];
+  files: { path: string; bytes: number | null }[];
   digest: string;
-  allowed_tools?: string[] | string | null;
+  allowed_tools: string[];
 }
 
 export interface FileEntry {
   name: string;
   path: string;
   kind: "file" | "directory";
-  bytes: number;
-  changed?: string | null;
+  bytes: number | null;
+  changed: string | null;
 }
 
 export interface Artifact {
@@ -186,14 +194,13 @@ export interface Artifact {
   version: number;
   bytes: number;
   mime: string;
-  created: string;
 }
 
 export interface ContextUse {
   tokens: number;
   window: number | null;
   free: number | null;
-  counted?: string | boolean;
+  counted: "provider" | "tokenizer" | "estimate";
   parts: { kind: string; name: string; tokens: number }[];
 }
 
@@ -205,8 +212,11 @@ export interface TurnUsage extends Tokens {
 }
 
 export interface ThreadUsage {
+  /** One for each model call. */
   turns: TurnUsage[];
-  total: Tokens & { cost: string | null };
+  /** All tokens, with those of sub-agents and summaries. */
+  tokens: number;
+  cost: string | null;
 }
 
 export interface TotalUsage {
@@ -224,9 +234,11 @@ export interface ApiToken {
 }
 
 export interface AuditEntry {
+  number: number;
   at: string;
-  user?: string | null;
+  /** The id of a user. */
+  user: string;
   action: string;
-  thread?: string | null;
-  detail?: Json;
+  thread: string | null;
+  detail: Json;
 }

@@ -72,3 +72,10 @@ test("deep nesting and long texts do not fail", () => {
   expect(html("x".repeat(300_000))).toMatch(/^<pre/);
   expect(html("_a".repeat(45_000))).toMatch(/^<pre/);
 });
+
+test("no text turns the text around it", () => {
+  expect(html("a\u202eb `\u2066c`")).toBe("<div class=\"markdown\"><p dir=\"auto\">a\\u{202e}b <code dir=\"auto\">\\u{2066}c</code></p></div>");
+  expect(html("a&#x202e;b")).toContain("a\\u{202e}b");
+  // Persian and Hebrew need these in prose.
+  expect(html("می\u200cخواهم \u200f1")).toContain("می\u200cخواهم \u200f1");
+});

@@ -15,10 +15,8 @@ use super::threads::{owned, replayed};
 use super::{ApiError, Items};
 use crate::app::App;
 use crate::auth::{Approver, Reader};
-use crate::view::QuestionView;
+use crate::view::{NO_REASON, QuestionView};
 
-/// What the model reads if a person gives no reason.
-const NO_REASON: &str = "The person rejected the call.";
 /// The longest reason, in bytes.
 const MAX_REASON: usize = 16 << 10;
 

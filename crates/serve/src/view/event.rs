@@ -90,13 +90,13 @@ pub enum EventView {
         by: String,
     },
     /// A question waits for a person.
-    Asked(Box<QuestionView>),
+    Asked(#[serde(serialize_with = "without_place")] Box<QuestionView>),
     /// A person replied.
     Replied {
         /// The call.
         call: String,
-        /// The number of the question.
-        number: Option<u64>,
+        /// The number of the question, unless its turn has ended.
+        question: Option<u64>,
         /// `approve`, `always`, `edit`, `reject` or `reject_all`.
         reply: &'static str,
         /// The reason, if the person gave one.
@@ -178,7 +178,7 @@ pub struct UsageView {
 impl From<Usage> for UsageView {
     fn from(usage: Usage) -> Self {
         Self {
-            input: usage.input.saturating_add(usage.cache_written),
+            input: usage.input.saturating_sub(usage.cache_read),
             output: usage.output,
             cached: usage.cache_read,
         }
@@ -214,7 +214,7 @@ impl EventView {
             Event::Asked { .. } => question.map_or(Self::Other, |question| Self::Asked(Box::new(question))),
             Event::Replied { call, reply } => {
                 let (reply, message) = reply_view(reply);
-                Self::Replied { call: call.as_str().to_owned(), number: None, reply, message }
+                Self::Replied { call: call.as_str().to_owned(), question: None, reply, message }
             }
             Event::StateChanged { changes } => Self::StateChanged(ChangesView::of(changes)),
             Event::Compacted { cut, summary, .. } => {
@@ -251,20 +251,37 @@ impl EventView {
     }
 }
 
+/// A question without its number and time: those of its event are the same, and a key may not be there twice.
+fn without_place<S: serde::Serializer>(question: &QuestionView, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut value = serde_json::to_value(question).map_err(serde::ser::Error::custom)?;
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|key, _| key != "number" && key != "at");
+    }
+    value.serialize(serializer)
+}
+
 fn outcome_name(outcome: &TurnOutcome) -> String {
     let value = serde_json::to_value(outcome).unwrap_or_default();
     value["outcome"].as_str().unwrap_or("ended").to_owned()
 }
+
+/// What the model reads if a person gives no reason.
+pub(crate) const NO_REASON: &str = "The person rejected the call.";
 
 pub(crate) fn reply_view(reply: &CallReply) -> (&'static str, Option<String>) {
     match reply {
         CallReply::Approve => ("approve", None),
         CallReply::Always => ("always", None),
         CallReply::Edit { .. } => ("edit", None),
-        CallReply::Reject { message } => ("reject", Some(message.clone())),
-        CallReply::RejectAll { message } => ("reject_all", Some(message.clone())),
+        CallReply::Reject { message } => ("reject", reason(message)),
+        CallReply::RejectAll { message } => ("reject_all", reason(message)),
         _ => ("other", None),
     }
+}
+
+/// What a person gave as a reason. The model always reads one.
+fn reason(message: &str) -> Option<String> {
+    (message != NO_REASON).then(|| message.to_owned())
 }
 
 /// The outcome of a call, without paths and rules of the server.

@@ -8,6 +8,7 @@ mod question;
 mod replay;
 mod thread;
 
+pub(crate) use self::event::NO_REASON;
 pub use self::event::{EventView, LoggedEvent, UsageView};
 pub use self::message::{CallView, MessageRole, MessageView};
 pub use self::places::Places;

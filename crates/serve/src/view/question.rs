@@ -33,6 +33,8 @@ pub struct QuestionView {
     pub can_always: bool,
     /// What `always` would allow.
     pub always: Vec<String>,
+    /// When `always` ends, such as `until the skill changes`, if it ends by itself.
+    pub always_ends: Option<String>,
     /// Why prowess asks although you may have replied before.
     pub note: Option<String>,
     /// When it was asked.
@@ -78,6 +80,7 @@ impl QuestionView {
             via: asked.via.as_ref().map(|via| via.name.clone()),
             can_always: !wording.always.is_empty(),
             always: wording.always.iter().map(|rule| places.shown(rule)).collect(),
+            always_ends: wording.always_ends.map(str::to_owned),
             note: wording.note.clone(),
             at: time(at),
         }

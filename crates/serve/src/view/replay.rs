@@ -78,8 +78,8 @@ impl Replay {
             _ => {}
         }
         let mut event = EventView::new(&stored.event, question, &self.places);
-        if let EventView::Replied { number, .. } = &mut event {
-            *number = replied;
+        if let EventView::Replied { question, .. } = &mut event {
+            *question = replied;
         }
         LoggedEvent { number: stored.number, at: time(stored.at), event }
     }

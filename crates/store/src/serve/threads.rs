@@ -320,6 +320,23 @@ impl OwnedThreads {
         Ok(done.map_err(failed("rename a thread"))?.is_ok())
     }
 
+    /// Gives a thread of a user a title, unless it has one.
+    ///
+    /// # Errors
+    ///
+    /// The database failed.
+    pub async fn give_title(
+        &self,
+        owner: &str,
+        thread: &ThreadId,
+        title: &str,
+    ) -> Result<(), OwnedThreadError> {
+        let values: [Cell; 4] =
+            [id(owner), thread.as_str().into(), title.as_bytes().into(), lower(title).as_str().into()];
+        let done = self.0.transact(vec![Statement::new(serve::GIVE_TITLE, values)]).await;
+        done.map(drop).map_err(failed("give a thread a title"))
+    }
+
     /// Stores what lists show of a thread. Only workers may call it: it does not check who asks.
     ///
     /// # Errors

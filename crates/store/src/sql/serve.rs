@@ -214,6 +214,11 @@ pub(crate) const WAITING: &str = concat!(
 pub(crate) const RENAME: &str = "\
 UPDATE prowess_owned_threads SET title = ?3, found_title = ?4 WHERE owner = ?1 AND thread = ?2 RETURNING thread";
 
+/// Gives a thread a title, unless somebody gave it one meanwhile.
+pub(crate) const GIVE_TITLE: &str = "\
+UPDATE prowess_owned_threads SET title = ?3, found_title = ?4
+WHERE owner = ?1 AND thread = ?2 AND found_title = ''";
+
 /// Stores what lists show of a thread, for workers. A summary of fewer events than the last one is late, and dropped.
 pub(crate) const SUMMARISE: &str = "\
 UPDATE prowess_owned_threads SET

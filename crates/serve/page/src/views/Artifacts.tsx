@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import * as api from "../api";
 import { useLoaded } from "../hooks";
-import { bytes, line, when } from "../text";
+import { bytes, line } from "../text";
 import type { Artifact } from "../types";
 import { Icon } from "./Icon";
 import type { PanelProps } from "./Panel";
@@ -33,7 +33,7 @@ export function Artifacts({ name, state }: PanelProps) {
                   <button type="button" class="row-main" aria-label={`Preview ${line(title)}, version ${artifact.version}`} onClick={() => setShown(artifact)}>
                     <Icon name="file" /><span class="cut" dir="auto" title={line(title)}>{line(title)}</span>
                   </button>
-                  <span class="muted number" title={line(artifact.mime)}>v{artifact.version} · {bytes(artifact.bytes)} · {when(artifact.created)}</span>
+                  <span class="muted number" title={line(artifact.mime)}>v{artifact.version} · {bytes(artifact.bytes)}</span>
                   <a class="icon-button" href={api.artifactUrl(name, artifact, true)} download aria-label={`Download ${line(title)}, version ${artifact.version}`} title="Download">
                     <Icon name="download" />
                   </a>

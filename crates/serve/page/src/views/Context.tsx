@@ -9,6 +9,11 @@ const KINDS: [kind: string, name: string][] = [
   ["prompt", "System prompt"], ["overview", "Skills overview"], ["tool", "Tools"], ["skill", "Loaded skills"],
   ["summary", "Summary"], ["request", "Your message"], ["message", "Conversation"], ["other", "Other"],
 ];
+const COUNTED: Record<string, string> = {
+  provider: "The model’s provider counted the tokens.",
+  tokenizer: "Counted with the model’s tokenizer.",
+  estimate: "The numbers are estimates.",
+};
 const MAX_NAMES = 12;
 
 /** How full the model's context window is. */
@@ -28,7 +33,6 @@ export function Context({ name, state }: PanelProps) {
   const whole = value.window ?? value.tokens;
   const share = (tokens: number) => (whole > 0 ? (100 * tokens) / whole : 0);
   const percent = Math.round(share(value.tokens));
-  const isExact = value.counted === true || value.counted === "exact" || value.counted === "provider";
   return (
     <>
       <h2 class="panel-title">
@@ -64,7 +68,7 @@ export function Context({ name, state }: PanelProps) {
           )}
         </tbody>
       </table>
-      <p class="hint">{isExact ? "The numbers come from the model’s provider." : "The numbers are estimates."}</p>
+      <p class="hint">{COUNTED[value.counted] ?? COUNTED["estimate"]}</p>
     </>
   );
 }

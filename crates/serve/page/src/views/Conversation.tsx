@@ -3,8 +3,8 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import * as api from "../api";
 import { errorMessage, useMedia, useThread } from "../hooks";
 import { announce, attempt, say } from "../say";
-import { count, line, start } from "../text";
-import type { Me } from "../types";
+import { count, line, prose, start } from "../text";
+import type { Me, Thread } from "../types";
 import { threadHash } from "./App";
 import { Composer } from "./Composer";
 import { Dialog } from "./Dialog";
@@ -38,8 +38,13 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
   const [shown, setShown] = useState(SHOWN);
   const [preview, setPreview] = useState<string | null>(null);
   const [isDropping, setDropping] = useState(false);
-  const mayWrite = me.scopes.includes("write") || me.scopes.includes("admin");
-  const mayApprove = me.scopes.includes("approve") || me.scopes.includes("admin");
+  const renames = useRef(0);
+  const renamed = (thread: Thread) => {
+    renames.current += 1;
+    setThread(thread);
+  };
+  const mayWrite = me.scopes.includes("write");
+  const mayApprove = me.scopes.includes("approve");
 
   useEffect(() => setPanelOpen(isWide), [isWide]);
   useEffect(() => {
@@ -49,7 +54,9 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
   useEffect(() => {
     if (isLoading) return;
     onChanged();
-    api.readThread(name).then(setThread, () => {});
+    const before = renames.current;
+    // A title that the person gives meanwhile is newer than this answer.
+    api.readThread(name).then((read) => renames.current === before && setThread(read), () => {});
   }, [state.turnsEnded, state.status, isLoading]);
   useAnnouncements(state, isLoading);
 
@@ -131,7 +138,7 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
           <StatusMark status={state.status} />
           <span class="spring" />
           {thread && <span class="hint agent-name" dir="auto">{line(thread.agent)}</span>}
-          {thread && <ThreadMenu thread={thread} isCurrent onChanged={onChanged} onRenamed={setThread} />}
+          {thread && <ThreadMenu thread={thread} isCurrent onChanged={onChanged} onRenamed={renamed} />}
           <button
             type="button" class="icon-button" aria-label="Panel" title="Skills, context, files, artifacts, usage"
             aria-expanded={isPanelOpen} onClick={() => setPanelOpen(!isPanelOpen)}
@@ -165,7 +172,7 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
             {state.status === "queued" && <p class="working">The turn is queued. It starts when the server has room.</p>}
             {state.unlogged.map((sent) => (
               <div key={sent.key} class="message user unlogged">
-                <div class="bubble" dir="auto">{sent.text}</div>
+                <div class="bubble" dir="auto">{prose(sent.text)}</div>
                 <span class="hint">{sent.id === null ? "Sending…" : isWorking ? "Sent. The agent reads it as soon as it can." : "Sent."}</span>
               </div>
             ))}
@@ -288,7 +295,7 @@ function useAnnouncements(state: ReturnType<typeof useThread>["state"], isLoadin
     if (question && now.question > before.question) announce(`Question: ${line(question.title)}`);
     else if (now.notice > before.notice) announce(line(state.notices.at(-1)?.text ?? ""));
     else if (item?.kind === "assistant" && now.last > before.last && item.message.text) {
-      announce(`The agent says: ${start(item.message.text, 600)}`);
+      announce(`The agent says: ${start(prose(item.message.text), 600)}`);
     } else if (item?.kind === "outcome" && now.last > before.last) announce(line(item.reason) || "The turn ended.");
     else if (now.status === "working" && before.status === "idle") announce("The agent is working.");
   }, [state, isLoading]);

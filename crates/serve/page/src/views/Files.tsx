@@ -108,7 +108,7 @@ function Entry({ entry, version, ...props }: PanelProps & { entry: FileEntry; ve
         <button type="button" class="row-main" onClick={() => props.onPreview(entry.path)}>
           <Icon name="file" /><span class="cut" dir="auto" title={name}>{name}</span>
         </button>
-        <span class="muted number">{bytes(entry.bytes)}</span>
+        <span class="muted number">{entry.bytes !== null && bytes(entry.bytes)}</span>
         <Menu label={`Actions for ${name}`} items={items} />
       </div>
       {isDeleting && (

@@ -1,6 +1,6 @@
 import { Component, type ComponentChildren, type VNode } from "preact";
 import { Markdown, type Links } from "../markdown";
-import { count, fullTime, line, short, when } from "../text";
+import { count, fullTime, line, prose, short, when } from "../text";
 import { outcomeText, type Call, type Item, type OpenQuestion } from "../thread";
 import { copy } from "./Code";
 import { Icon } from "./Icon";
@@ -37,7 +37,7 @@ function show({ item, calls, questions, card, links, onFork }: Props) {
         <article class={item.message.by === "agent" ? "message user by-agent" : "message user"} aria-label={item.message.by === "agent" ? "Added by the agent" : "You"}>
           <h2 class="unseen">{item.message.by === "agent" ? "Added by the agent" : "You"}</h2>
           {item.message.by === "agent" && <span class="hint" aria-hidden="true">Added for the model</span>}
-          <div class="bubble" dir="auto">{item.message.text}</div>
+          <div class="bubble" dir="auto">{prose(item.message.text)}</div>
         </article>
       );
     case "assistant":
@@ -105,7 +105,7 @@ export function Reasoning({ text, isLive = false }: { text: string; isLive?: boo
   return (
     <details class="reasoning">
       <summary>{isLive ? "Reasoning…" : "Reasoning"}</summary>
-      <div class="reasoning-text" dir="auto">{text}</div>
+      <div class="reasoning-text" dir="auto">{prose(text)}</div>
     </details>
   );
 }

@@ -91,10 +91,10 @@ export function QuestionCard({ question, hasOthers, dispatch, mayApprove }: Prop
           <Values value={question.arguments} />
         </details>
       )}
-      {question.can_always && (question.exact?.length ?? 0) > 0 && (
+      {question.can_always && (
         <div class="exact">
-          <span class="hint">“Always” covers exactly:</span>
-          <ul>{question.exact?.map((rule, index) => <li key={index}><code dir="auto">{printable(rule)}</code></li>)}</ul>
+          <span class="hint">“Always” would allow{question.always_ends && `, ${line(question.always_ends)}`}:</span>
+          <ul>{question.always.map((rule, index) => <li key={index}><code dir="auto">{printable(rule)}</code></li>)}</ul>
         </div>
       )}
       {!mayApprove && <p class="question-note">Your token may not answer questions.</p>}
@@ -153,23 +153,21 @@ export function QuestionCard({ question, hasOthers, dispatch, mayApprove }: Prop
   );
 }
 
-/** A line of detail, exact: nothing is folded or cut. Lines of a difference have their colours. */
+/** A detail, exact: nothing is folded or cut. Only a difference, and what is added or removed, has colours. */
 function DetailLine({ detail }: { detail: Detail }) {
-  const name = typeof detail === "string" ? null : detail.name;
-  const look = typeof detail === "string" ? "" : detail.look ?? "";
-  const text = printable(typeof detail === "string" ? detail : detail.text);
+  const rows = printable(detail.text).replace(/\n$/, "").split("\n");
   return (
     <div class="detail">
-      {name && <span class="detail-name">{line(name)}</span>}
-      <pre dir="auto">
-        {text.split("\n").map((row, index) => <span key={index} class={tone(row, look)}>{row}{"\n"}</span>)}
-      </pre>
+      <span class="detail-name">{line(detail.name)}</span>
+      {detail.look === "list"
+        ? <ul>{rows.map((row, index) => <li key={index}><code dir="auto">{row}</code></li>)}</ul>
+        : <pre dir="auto">{rows.map((row, index) => <span key={index} class={tone(row, detail.look)}>{row}{"\n"}</span>)}</pre>}
     </div>
   );
 }
 
 function tone(row: string, look: string): string | undefined {
-  if (look === "added" || row.startsWith("+ ") || (look === "difference" && row.startsWith("+"))) return "added";
-  if (look === "removed" || row.startsWith("- ") || (look === "difference" && row.startsWith("-"))) return "removed";
+  if (look === "added" || (look === "difference" && row.startsWith("+"))) return "added";
+  if (look === "removed" || (look === "difference" && row.startsWith("-"))) return "removed";
   return undefined;
 }

@@ -4,7 +4,7 @@ import * as api from "../api";
 import { useLoaded } from "../hooks";
 import { attempt } from "../say";
 import { fullTime, line, printable } from "../text";
-import type { ApiToken, AuditEntry, Me, User } from "../types";
+import type { ApiToken, AuditEntry, Json, Me, User } from "../types";
 import { copy } from "./Code";
 import { Confirm } from "./Dialog";
 
@@ -111,6 +111,19 @@ function Tokens({ me }: { me: Me }) {
   );
 }
 
+/** What an entry says, without JSON's marks around it. */
+function Facts({ value, names }: { value: Json; names: Map<string, string> }) {
+  if (value === null || typeof value !== "object" || Array.isArray(value)) return <>{printable(value === null ? "" : JSON.stringify(value))}</>;
+  const text = (value: Json) => (typeof value === "string" ? line(names.get(value) ?? value) : line(JSON.stringify(value)));
+  return (
+    <>
+      {Object.entries(value).map(([name, value]) => (
+        <span key={name} class="fact" dir="auto"><span class="muted">{line(name)}</span> {text(value)}</span>
+      ))}
+    </>
+  );
+}
+
 function Secret({ title, text }: { title: string; text: string }) {
   return (
     <div class="secret" role="status">
@@ -125,7 +138,7 @@ function Users({ me }: { me: Me }) {
   const { value, error, again } = useLoaded(() => api.users(), "users");
   const [name, setName] = useState("");
   const [isAdmin, setAdmin] = useState(false);
-  const [made, setMade] = useState<(User & { token?: string }) | null>(null);
+  const [made, setMade] = useState<(User & { login: string }) | null>(null);
   const id = useId();
   const create = (event: Event) => {
     event.preventDefault();
@@ -140,7 +153,12 @@ function Users({ me }: { me: Me }) {
     <>
       <h2>Users</h2>
       {error && <p class="error-text" role="alert">{error}</p>}
-      {made?.token && <Secret title={`A first token for ${line(made.name)}. It is not shown again.`} text={made.token} />}
+      {made && (
+        <Secret
+          title={`Send this link to ${line(made.name)}. It signs in once, within 15 minutes, and is not shown again.`}
+          text={new URL(made.login, location.origin).href}
+        />
+      )}
       <div class="scroll-x" tabIndex={0} role="group" aria-label="Users">
         <table>
           <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">State</th><th><span class="unseen">Actions</span></th></tr></thead>
@@ -149,17 +167,17 @@ function Users({ me }: { me: Me }) {
               <tr key={user.id}>
                 <th scope="row" dir="auto">{line(user.name)}</th>
                 <td>{user.is_admin ? "admin" : "user"}</td>
-                <td>{user.disabled ? "disabled" : "active"}</td>
+                <td>{user.is_disabled ? "disabled" : "active"}</td>
                 <td class="end">
                   {user.id !== me.user.id && (
                     <button
-                      type="button" class="small" aria-label={`${user.disabled ? "Enable" : "Disable"} ${line(user.name)}`}
+                      type="button" class="small" aria-label={`${user.is_disabled ? "Enable" : "Disable"} ${line(user.name)}`}
                       onClick={() => attempt(async () => {
-                        await api.disableUser(user.id, !user.disabled);
+                        await api.disableUser(user.id, !user.is_disabled);
                         again();
                       })}
                     >
-                      {user.disabled ? "Enable" : "Disable"}
+                      {user.is_disabled ? "Enable" : "Disable"}
                     </button>
                   )}
                 </td>
@@ -181,6 +199,9 @@ function Users({ me }: { me: Me }) {
 
 function Audit() {
   const first = useLoaded(() => api.audit(), "audit");
+  // Entries have ids of users. A name that cannot be read stays an id.
+  const users = useLoaded(() => api.users(), "users");
+  const names = new Map((users.value?.items ?? []).map(({ id, name }) => [id, name]));
   const [more, setMore] = useState<AuditEntry[]>([]);
   const [next, setNext] = useState<string | null>(null);
   useEffect(() => {
@@ -201,13 +222,13 @@ function Audit() {
         <table>
           <thead><tr><th scope="col">Time</th><th scope="col">User</th><th scope="col">Action</th><th scope="col">Thread</th><th scope="col">Detail</th></tr></thead>
           <tbody>
-            {items.map((entry, index) => (
-              <tr key={index}>
+            {items.map((entry) => (
+              <tr key={entry.number}>
                 <td>{fullTime(entry.at)}</td>
-                <td dir="auto">{line(entry.user ?? "–")}</td>
+                <td dir="auto">{line(names.get(entry.user) ?? entry.user)}</td>
                 <td dir="auto">{line(entry.action)}</td>
                 <td class="mono">{line(entry.thread ?? "–")}</td>
-                <td dir="auto" class="audit-detail">{printable(entry.detail === undefined || entry.detail === null ? "" : typeof entry.detail === "string" ? entry.detail : JSON.stringify(entry.detail))}</td>
+                <td class="audit-detail"><Facts value={entry.detail} names={names} /></td>
               </tr>
             ))}
           </tbody>

@@ -6,6 +6,8 @@ export function SignIn({ onSignedIn }: { onSignedIn: () => void }) {
   const [token, setToken] = useState("");
   const [error, setError] = useState<string | null>(null);
   const [isBusy, setBusy] = useState(false);
+  // The server leads here from a one-time link that does not work any more.
+  const [wasUsed] = useState(() => new URLSearchParams(location.search).get("login") === "used");
   const id = useId();
   const submit = async (event: Event) => {
     event.preventDefault();
@@ -27,6 +29,7 @@ export function SignIn({ onSignedIn }: { onSignedIn: () => void }) {
     <main class="centre">
       <form class="sign-in" onSubmit={submit} aria-labelledby={`${id}-title`}>
         <h1 id={`${id}-title`}>prowess</h1>
+        {wasUsed && <p class="question-note" role="status">This link was used before, or it is too old. Ask for another one, or use a token.</p>}
         <p class="muted">Sign in with a token of this server.</p>
         <label for={`${id}-token`}>Token</label>
         <input

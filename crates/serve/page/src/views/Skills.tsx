@@ -59,7 +59,9 @@ export function Skills({ name, state, mayWrite }: PanelProps) {
               <div class="row">
                 <button type="button" class="row-main link" onClick={() => setShown(skill.name)}><span class="cut" dir="auto">{line(skill.name)}</span></button>
                 {!skill.trusted && <span class="tag warning">not trusted</span>}
-                {mayWrite && <Load thread={name} skill={skill.name} isLoaded={loaded.has(skill.name)} />}
+                {mayWrite && (skill.startable || loaded.has(skill.name)
+                  ? <Load thread={name} skill={skill.name} isLoaded={loaded.has(skill.name)} />
+                  : <span class="tag" title="Ask the agent to do the skill’s task.">agent only</span>)}
               </div>
               <p class="skill-text" dir="auto">{line(skill.description)}</p>
             </li>
@@ -91,7 +93,7 @@ function Load({ thread, skill, isLoaded }: { thread: string; skill: string; isLo
 
 function SkillView({ name, onClose }: { name: string; onClose: () => void }) {
   const { value, error } = useLoaded(() => api.skill(name), name);
-  const tools = Array.isArray(value?.allowed_tools) ? value.allowed_tools.join(", ") : value?.allowed_tools;
+  const tools = value?.allowed_tools.join(", ");
   return (
     <Dialog title={line(name)} kind="large" onClose={onClose}>
       {error && <p class="error-text" role="alert">{error}</p>}
@@ -112,7 +114,7 @@ function SkillView({ name, onClose }: { name: string; onClose: () => void }) {
               <summary>{count(value.files.length, "file")}</summary>
               <ul class="plain-list">
                 {value.files.slice(0, 500).map(({ path, bytes: size }) => (
-                  <li key={path}><code dir="auto">{line(path)}</code> <span class="muted">{bytes(size)}</span></li>
+                  <li key={path}><code dir="auto">{line(path)}</code> {size !== null && <span class="muted">{bytes(size)}</span>}</li>
                 ))}
               </ul>
             </details>

@@ -5,7 +5,7 @@ import { cost, count, fullTime, line, short } from "../text";
 import type { TurnUsage } from "../types";
 import type { PanelProps } from "./Panel";
 
-/** How many turns the plot shows, the last ones. */
+/** How many model calls the plot shows, the last ones. */
 const MAX_BARS = 60;
 
 export function Usage({ name, state }: PanelProps) {
@@ -15,19 +15,25 @@ export function Usage({ name, state }: PanelProps) {
   }, [state.turnsEnded]);
   if (error && !value) return <p class="error-text" role="alert">{error}</p>;
   if (!value) return <p class="hint" role="status">Loading…</p>;
-  const { turns, total } = value;
+  const { turns } = value;
+  const sum = (of: (turn: TurnUsage) => number) => turns.reduce((sum, turn) => sum + of(turn), 0);
+  const [input, cached, output] = [sum((turn) => turn.input), sum((turn) => turn.cached ?? 0), sum((turn) => turn.output)];
+  const rest = value.tokens - input - cached - output;
   return (
     <>
-      <h2 class="panel-title">Usage <span class="muted">{count(turns.length, "turn")}</span></h2>
-      <p class="big-number">{short(total.input + total.output)} <span class="muted">tokens · {cost(total.cost)}</span></p>
-      <p class="hint">{short(total.input)} input{total.cached ? ` (${short(total.cached)} cached)` : ""}, {short(total.output)} output</p>
-      {turns.length === 0 ? <p class="hint">No turn has ended yet.</p> : <Plot turns={turns.slice(-MAX_BARS)} all={turns} />}
+      <h2 class="panel-title">Usage <span class="muted">{count(turns.length, "model call")}</span></h2>
+      <p class="big-number">{short(value.tokens)} <span class="muted">tokens{value.cost !== null && ` · ${cost(value.cost)}`}</span></p>
+      <p class="hint">
+        {short(input)} input, {cached > 0 && `${short(cached)} input from the cache, `}{short(output)} output
+        {rest > 0 && `, ${short(rest)} of sub-agents and summaries`}
+      </p>
+      {turns.length === 0 ? <p class="hint">The model has not responded yet.</p> : <Plot turns={turns.slice(-MAX_BARS)} all={turns} />}
       {turns.length > 0 && (
         <details class="fold">
           <summary>Table</summary>
-          <div class="scroll-x" tabIndex={0} role="group" aria-label="Usage of each turn">
+          <div class="scroll-x" tabIndex={0} role="group" aria-label="Usage of each model call">
             <table class="small-table">
-              <thead><tr><th scope="col">Turn</th><th scope="col">Model</th><th scope="col">Input</th><th scope="col">Cached</th><th scope="col">Output</th><th scope="col">Cost</th></tr></thead>
+              <thead><tr><th scope="col">Call</th><th scope="col">Model</th><th scope="col">Input</th><th scope="col">Cached</th><th scope="col">Output</th><th scope="col">Cost</th></tr></thead>
               <tbody>
                 {turns.map((turn, index) => (
                   <tr key={turn.number} title={fullTime(turn.at)}>
@@ -59,11 +65,12 @@ export function roundUp(number: number): number {
   return ([1, 2, 5, 10].find((step) => step * power >= number * (1 - 1e-9)) ?? 10) * power;
 }
 
-/** Bars for the tokens of each turn, and a line for the cost so far. */
+/** Bars for the tokens of each model call, and a line for the cost so far. Cached input is no part of the input. */
 function Plot({ turns, all }: { turns: TurnUsage[]; all: TurnUsage[] }) {
   const id = useId();
   const inner = { width: WIDTH - EDGE.left - EDGE.right, height: HEIGHT - EDGE.top - EDGE.bottom };
-  const most = roundUp(Math.max(...turns.map(({ input, output }) => input + output)));
+  const largest = Math.max(...turns.map(({ input, output, cached }) => input + output + (cached ?? 0)));
+  const most = roundUp(largest);
   const before = all.length - turns.length;
   let sum = 0;
   const costs = all.map((turn) => (sum += Number(turn.cost ?? 0))).slice(before);
@@ -73,7 +80,7 @@ function Plot({ turns, all }: { turns: TurnUsage[]; all: TurnUsage[] }) {
   const width = Math.max(1.5, Math.min(22, step * 0.7));
   const x = (index: number) => EDGE.left + step * (index + 0.5);
   const y = (part: number) => EDGE.top + inner.height * (1 - part);
-  const text = `Tokens of ${count(turns.length, "turn")}, at most ${short(Math.max(...turns.map(({ input, output }) => input + output)))} in one turn. `
+  const text = `Tokens of ${count(turns.length, "model call")}, at most ${short(largest)} in one. `
     + (hasCost ? `The cost grows to ${sum.toFixed(4)} dollars. ` : "") + "The table has all numbers.";
   return (
     <figure class="plot">
@@ -88,7 +95,7 @@ function Plot({ turns, all }: { turns: TurnUsage[]; all: TurnUsage[] }) {
         ))}
         {turns.map((turn, index) => {
           const input = turn.input / most;
-          const cached = Math.min(turn.cached ?? 0, turn.input) / most;
+          const cached = (turn.cached ?? 0) / most;
           const output = turn.output / most;
           const bar = (name: string, from: number, height: number) => (
             <rect class={name} x={x(index) - width / 2} width={width} y={y(from + height)} height={Math.max(0, inner.height * height)} />
@@ -96,8 +103,8 @@ function Plot({ turns, all }: { turns: TurnUsage[]; all: TurnUsage[] }) {
           return (
             <g key={turn.number}>
               {bar("cached", 0, cached)}
-              {bar("input", cached, input - cached)}
-              {bar("output", input, output)}
+              {bar("input", cached, input)}
+              {bar("output", cached + input, output)}
             </g>
           );
         })}
