@@ -8,7 +8,7 @@ mod question;
 mod replay;
 mod thread;
 
-pub use self::event::{EventView, LoggedEvent, UsageView};
+pub use self::event::{ChangesView, EventView, LoggedEvent, UsageView};
 pub use self::message::{CallView, MessageRole, MessageView};
 pub use self::places::Places;
 pub use self::question::{DetailView, QuestionView};
