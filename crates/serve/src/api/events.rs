@@ -155,7 +155,10 @@ impl Watching {
     }
 
     fn push_so_far(&mut self, so_far: &SoFar, status: ThreadStatus) {
-        let SoFar { text, reasoning, progress } = so_far;
+        let nothing = SoFar::default();
+        // What a stored event has replaced comes no more.
+        let SoFar { text, reasoning, progress, .. } =
+            if so_far.ends < self.replay.ends { &nothing } else { so_far };
         let data = json!({"text": text, "reasoning": reasoning, "progress": progress, "status": status});
         self.out.push_back(Streamed::Live("live", data));
     }
@@ -242,9 +245,14 @@ impl Watching {
     async fn tell(&mut self, piece: Piece) -> Result<(), Option<ApiError>> {
         let (name, data) = match piece {
             Piece::Stored | Piece::Status => return self.look().await.map_err(Some),
-            Piece::Text(text) => ("text", json!({"text": text})),
-            Piece::Reasoning(text) => ("reasoning", json!({"text": text})),
-            Piece::Progress(call, text) => ("progress", json!({"call": call, "text": text})),
+            Piece::Text(ends, _) | Piece::Reasoning(ends, _) | Piece::Progress(ends, ..)
+                if ends < self.replay.ends =>
+            {
+                return Ok(());
+            }
+            Piece::Text(_, text) => ("text", json!({"text": text})),
+            Piece::Reasoning(_, text) => ("reasoning", json!({"text": text})),
+            Piece::Progress(_, call, text) => ("progress", json!({"call": call, "text": text})),
             Piece::Notice(text) => ("notice", json!({"text": text})),
             Piece::Again => {
                 let status = self.status.unwrap_or(ThreadStatus::Working);
