@@ -98,7 +98,7 @@ pub(crate) struct Options {
 pub(crate) struct ServerPlace {
     /// The directory with the server's files, and the database unless --database names one [default: ~/.local/state/prowess/serve]
     #[arg(long, value_name = "DIR", global = true)]
-    data: Option<PathBuf>,
+    pub(super) data: Option<PathBuf>,
     #[command(flatten)]
     database: DatabaseArgs,
 }
