@@ -33,7 +33,6 @@ pub(super) fn unit(options: &Options) -> Result<String> {
         "\
 [Unit]
 Description=prowess: an agent with skills
-Documentation=man:prowess(1)
 Wants=network-online.target
 After=network-online.target
 
