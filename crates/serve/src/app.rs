@@ -37,6 +37,10 @@ pub(crate) struct App {
     pub(crate) posted: Notify,
     /// Whether the server stops.
     pub(crate) stop: watch::Sender<bool>,
+    /// The number of uploads that arrive, of workers and of waiting messages, by user or thread.
+    pub(crate) uploads: Counts,
+    pub(crate) working: Counts,
+    pub(crate) waiting: Counts,
     /// The number of open event streams, by user.
     pub(crate) streams: Mutex<HashMap<String, usize>>,
     /// What fills the window of a thread after so many events.
@@ -61,6 +65,9 @@ impl App {
             metrics: Metrics::default(),
             posted: Notify::new(),
             stop: watch::Sender::new(false),
+            uploads: Counts::default(),
+            working: Counts::default(),
+            waiting: Counts::default(),
             streams: Mutex::default(),
             windows: Mutex::default(),
             failures: Mutex::default(),
@@ -108,6 +115,50 @@ impl App {
 
     pub(crate) fn forget_failures(&self, thread: &ThreadId) {
         lock(&self.failures).remove(thread);
+    }
+}
+
+/// How many things somebody has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts(Arc<Mutex<HashMap<String, usize>>>);
+
+/// One of these things. Dropping it gives its place back.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    counts: Counts,
+    key: String,
+}
+
+impl Counts {
+    /// One more, unless there are so many of this key, or of all keys together.
+    pub(crate) fn take(&self, key: &str, most: usize, most_in_all: usize) -> Option<Counted> {
+        let mut counts = lock(&self.0);
+        if counts.values().sum::<usize>() >= most_in_all {
+            return None;
+        }
+        let own = counts.entry(key.to_owned()).or_default();
+        if *own >= most {
+            return None;
+        }
+        *own += 1;
+        Some(Counted { counts: self.clone(), key: key.to_owned() })
+    }
+
+    /// One less, of what was taken and forgotten.
+    pub(crate) fn give_back(&self, key: &str) {
+        let mut counts = lock(&self.0);
+        if let Some(own) = counts.get_mut(key) {
+            *own = own.saturating_sub(1);
+            if *own == 0 {
+                counts.remove(key);
+            }
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.counts.give_back(&self.key);
     }
 }
 

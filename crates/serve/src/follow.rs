@@ -58,7 +58,7 @@ impl Following {
         after: u64,
         awaited: Option<String>,
     ) -> Result<Self, ApiError> {
-        let watching = Watching::begin(app, owned, caller, Some(after)).await?;
+        let watching = Watching::begin(app, owned, caller, Some(after), Replay::new).await?;
         Ok(Self { watching, awaited, rest: None })
     }
 

@@ -16,12 +16,22 @@ pub struct ServeLimits {
     pub connections: usize,
     /// How long a connection may take to send the headers of a request.
     pub header_time: Duration,
+    /// How long a request may pause while its body arrives.
+    pub body_time: Duration,
     /// The most bytes of a request in JSON.
     pub body_bytes: usize,
     /// The most bytes of a request with a whole conversation, as AG-UI's and OpenAI's clients send it.
     pub conversation_bytes: usize,
     /// The most bytes of an uploaded file.
     pub upload_bytes: usize,
+    /// How many uploads may arrive at the same time, of all users and of one.
+    pub uploads: usize,
+    /// See [`ServeLimits::uploads`].
+    pub uploads_per_user: usize,
+    /// How many threads of one user are worked on at the same time.
+    pub turns_per_user: usize,
+    /// How many messages may wait in one thread.
+    pub waiting_messages: usize,
     /// How many event streams one user may have.
     pub streams_per_user: usize,
     /// How many event streams there may be.
@@ -40,9 +50,14 @@ impl Default for ServeLimits {
             drain: Duration::from_secs(20),
             connections: 4096,
             header_time: Duration::from_secs(20),
+            body_time: Duration::from_secs(10),
             body_bytes: 1 << 20,
             conversation_bytes: 16 << 20,
             upload_bytes: 64 << 20,
+            uploads: 8,
+            uploads_per_user: 2,
+            turns_per_user: 12,
+            waiting_messages: 32,
             streams_per_user: 64,
             streams: 2048,
             requests_per_second: 100,

@@ -17,6 +17,7 @@ use prowess_store::Database;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tower_http::timeout::RequestBodyTimeoutLayer;
 
 use crate::agents::{BoxError, ServedAgents};
 use crate::api::{self, ApiError};
@@ -83,6 +84,7 @@ impl Server {
             .route("/app.css", get(page::style))
             .route("/licences.txt", get(page::licences))
             .fallback(async || ApiError::not_found("such page"))
+            .layer(RequestBodyTimeoutLayer::new(app.limits.body_time))
             .layer(from_fn_with_state(Arc::clone(app), metrics::count))
             .with_state(Arc::clone(app))
     }

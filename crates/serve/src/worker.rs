@@ -14,7 +14,7 @@ use prowess_agent::thread::ThreadError;
 use prowess_agent::thread_state::NextStep;
 use prowess_agent::{AgentError, Event, Thread, ThreadId, ThreadStore, TurnStatus};
 use prowess_base::text::escaped_start;
-use prowess_store::serve::{OwnedThread, OwnedThreadError, Summary};
+use prowess_store::serve::{AccountError, OwnedThread, OwnedThreadError, Summary};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -93,7 +93,9 @@ async fn work(app: &App, claim: Claim) {
     match worked.unwrap_or(Err(WorkError::Panicked)) {
         Ok(()) => app.forget_failures(&thread),
         Err(error) => {
-            app.metrics.failed.fetch_add(1, Ordering::Relaxed);
+            if !matches!(error, WorkError::Busy | WorkError::Leased) {
+                app.metrics.failed.fetch_add(1, Ordering::Relaxed);
+            }
             live.restart();
             give_up(app, &claim, &live, &error).await;
         }
@@ -110,8 +112,8 @@ async fn give_up(app: &App, claim: &Claim, live: &LiveThread, error: &WorkError)
             tracing::warn!(%thread, "Another worker took over the thread");
             return;
         }
-        // A process that died keeps its lease for some seconds.
-        WorkError::Leased => LOOK,
+        // A process that died keeps its lease for some seconds. A busy user waits, so that others need not.
+        WorkError::Leased | WorkError::Busy => LOOK,
         error => {
             let failures = app.note_failure(thread);
             tracing::error!(%thread, %error, failures, "Could not work on the thread");
@@ -148,6 +150,15 @@ async fn work_on(app: &App, claim: &Claim, live: &Arc<LiveThread>) -> Result<(),
         app.queue.forget(&claim.thread).await?;
         return Ok(());
     };
+    // What a disabled user posted waits.
+    if app.accounts.user(&owned.owner).await?.is_none_or(|user| user.is_disabled) {
+        let inbox = app.queue.inbox(claim).await?;
+        app.queue.finish(claim, inbox.posted).await?;
+        return Ok(());
+    }
+    let Some(_place) = app.working.take(&owned.owner, app.limits.turns_per_user, usize::MAX) else {
+        return Err(WorkError::Busy);
+    };
     let log = app.log_of(&owned.owner);
     Work { app, claim, owned: &owned, log, live }.through().await
 }
@@ -157,6 +168,8 @@ async fn work_on(app: &App, claim: &Claim, live: &Arc<LiveThread>) -> Result<(),
 enum WorkError {
     #[error("another process uses the thread")]
     Leased,
+    #[error("other threads of the same user have all places")]
+    Busy,
     #[error("the worker crashed")]
     Panicked,
     #[error(transparent)]
@@ -167,6 +180,8 @@ enum WorkError {
     Program(#[from] BoxError),
     #[error(transparent)]
     Store(#[from] OwnedThreadError),
+    #[error(transparent)]
+    Account(#[from] AccountError),
 }
 
 impl WorkError {
@@ -308,6 +323,7 @@ impl Work<'_> {
         };
         match post {
             Post::Say { message } => {
+                self.app.waiting.give_back(thread.id().as_str());
                 let say = async move |thread: &mut Thread| thread.say_all(vec![message], live).await;
                 self.drive(thread, Some(number), say).await?;
             }

@@ -557,6 +557,7 @@ impl ChatAgents {
 
     /// The real paths of a thread's places, with their names in the tree.
     pub(crate) fn places_of(&self, thread: &ThreadId) -> Vec<(PathBuf, String)> {
+        let own_workspace = self.workspace_of(thread);
         let tree = self.chat_tree(thread, self.runner.clone());
         let mut places = vec![
             (tree.project.clone(), tree::PROJECT.to_owned()),
@@ -565,6 +566,9 @@ impl ChatAgents {
         ];
         let thread_files = THREAD_FILES.map(|name| (tree.thread_files.join(name), format!("{WORK}/{name}")));
         places.extend(thread_files);
+        // Commands can see where things of theirs are mounted from.
+        places.extend(own_workspace.ancestors().nth(1).map(|all| (all.to_owned(), "…".to_owned())));
+        places.push((self.state.clone(), "…".to_owned()));
         places
     }
 

@@ -193,6 +193,8 @@ impl Options {
     fn limits(&self) -> ServeLimits {
         let mut limits = ServeLimits::default();
         limits.turns = self.turns.into();
+        // One user leaves some places to others.
+        limits.turns_per_user = (limits.turns * 3 / 4).max(1);
         limits.claim = Duration::from_secs(self.lease.into());
         limits.streams = self.streams.into();
         limits.streams_per_user = (limits.streams / 4).max(limits.streams_per_user);

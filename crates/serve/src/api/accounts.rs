@@ -1,7 +1,7 @@
 //! Users, their tokens, and what they approved.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use axum::Json;
 use axum::extract::State;
@@ -16,6 +16,8 @@ use crate::app::App;
 use crate::auth::{AccessSecret, AdminCaller, Caller, Reader, Writer};
 use crate::view::time;
 
+/// The most tokens and sessions of one user.
+const MAX_TOKENS: usize = 100;
 /// The longest name of a user or a token, in bytes.
 const MAX_NAME: usize = 100;
 
@@ -148,13 +150,19 @@ pub(super) async fn add_token(
         }
         scopes.push(scope);
     }
+    if app.accounts.tokens(&caller.user.id).await?.len() >= MAX_TOKENS {
+        return Err(ApiError::conflict(format!("You have {MAX_TOKENS} tokens and sessions. Revoke some.")));
+    }
+    let wished = wish.days.map(|days| Duration::from_secs(u64::from(days) * 24 * 3600));
+    let left = caller.token.expires.map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
     let secret = AccessSecret::random().map_err(|error| ApiError::internal(&error))?;
     let token = NewToken {
         kind: TokenKind::Token,
         name: checked_name(&wish.name)?,
         scopes: scopes.into_iter().collect(),
         digest: secret.digest(),
-        expires: wish.days.map(|days| Duration::from_secs(u64::from(days) * 24 * 3600)),
+        // A token ends with the one that made it, at the latest.
+        expires: [wished, left].into_iter().flatten().min(),
     };
     let token = app.accounts.add_token(&caller.user.id, token).await?;
     let detail = json!({"token": token.id, "name": token.name});

@@ -23,7 +23,7 @@ use crate::app::{App, lock};
 use crate::auth::{Caller, Reader};
 use crate::live::{LiveThread, Piece, SoFar};
 use crate::token_watch::WatchedToken;
-use crate::view::{LoggedEvent, Replay, ThreadStatus};
+use crate::view::{LoggedEvent, Places, Replay, ThreadStatus};
 use prowess_store::serve::OwnedThread;
 
 /// How many events one request to the store reads.
@@ -59,7 +59,7 @@ pub(super) async fn stream(
         None => after,
     };
     let keep_alive = KeepAlive::new().interval(app.limits.keep_alive);
-    let watching = Watching::begin(app, &owned, &caller, resumed).await?;
+    let watching = Watching::begin(app, &owned, &caller, resumed, Replay::light).await?;
     let events = stream::unfold(watching, |mut watching| async move {
         let event = watching.next().await?;
         Some((Ok::<_, Infallible>(event.sse()), watching))
@@ -109,12 +109,13 @@ pub(crate) struct Watching {
 }
 
 impl Watching {
-    /// Begins to watch. With `resumed`, all events after that one come first.
+    /// Begins to watch. `replay` says how much of the thread is kept: [`Replay::new`] or [`Replay::light`]. With `resumed`, all events after that one come first.
     pub(crate) async fn begin(
         app: Arc<App>,
         owned: &OwnedThread,
         caller: &Caller,
         resumed: Option<u64>,
+        replay: fn(&str, Places) -> Replay,
     ) -> Result<Self, ApiError> {
         let place = StreamPlace::take(&app, &caller.user.id)?;
         let served = app.agents.thread(&owned.owner, &owned.id).await?;
@@ -122,7 +123,7 @@ impl Watching {
         let mut watching = Self {
             pieces: live.watch().1,
             live,
-            replay: Replay::new(owned.id.as_str(), served.places),
+            replay: replay(owned.id.as_str(), served.places),
             out: VecDeque::new(),
             stop: app.stop.subscribe(),
             token: app.tokens.watch(caller.digest),
@@ -252,8 +253,10 @@ impl Watching {
             }
             Piece::Text(_, text) => ("text", json!({"text": text})),
             Piece::Reasoning(_, text) => ("reasoning", json!({"text": text})),
-            Piece::Progress(_, call, text) => ("progress", json!({"call": call, "text": text})),
-            Piece::Notice(text) => ("notice", json!({"text": text})),
+            Piece::Progress(_, call, text) => {
+                ("progress", json!({"call": call, "text": self.replay.shown(&text)}))
+            }
+            Piece::Notice(text) => ("notice", json!({"text": self.replay.shown(&text)})),
             Piece::Again => {
                 let status = self.status.unwrap_or(ThreadStatus::Working);
                 self.push_so_far(&SoFar::default(), status);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{FromRequest as _, Request, State};
 use axum::response::Response;
 use bytes::Bytes;
 use http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
@@ -138,9 +138,13 @@ pub(super) async fn write(
     Writer(caller): Writer,
     ApiPath(id): ApiPath<String>,
     ApiQuery(FileAt { path, .. }): ApiQuery<FileAt>,
-    ApiBytes(body): ApiBytes,
+    request: Request,
 ) -> Result<StatusCode, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
+    // Before the body is read: it is held in memory.
+    let place = app.uploads.take(&caller.user.id, app.limits.uploads_per_user, app.limits.uploads);
+    let _place = place.ok_or_else(|| ApiError::too_many("Too many files arrive at once. Try again."))?;
+    let ApiBytes(body) = ApiBytes::from_request(request, &app).await?;
     let served = app.agents.thread(&thread.owner, &thread.id).await?;
     let path = own_path(&path)?;
     served.files.write(&path, body, WriteMode::Replace).await.map_err(|error| refused(&error))?;

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
 use prowess_agent::ThreadId;
-use prowess_agent::queue::{Post, QueueState};
+use prowess_agent::queue::QueueState;
 use prowess_store::serve::OwnedThread;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -208,7 +208,8 @@ pub(super) async fn delete(
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct ForkOf {
-    /// The number of the last event. Without it, the fork has all events.
+    /// The number of the last event. Without it, the fork has all events. A fork never has a part of a turn: it ends before the
+    /// turn that is in progress then.
     through: Option<u64>,
 }
 
@@ -222,7 +223,7 @@ pub(super) async fn fork(
 ) -> Result<(StatusCode, Json<ThreadView>), ApiError> {
     let from = owned(&app, &caller, &id).await?;
     let (replay, logged) = replayed(&app, &from).await?;
-    let through = fork.through.unwrap_or(replay.last).min(replay.last);
+    let through = before_turn(&logged, fork.through.unwrap_or(replay.last).min(replay.last));
     let to = ThreadId::new();
     let title = if from.title.is_empty() { String::new() } else { format!("{} (fork)", from.title) };
     let thread = app.threads.create(&caller.user.id, &to, &from.agent, &title).await?;
@@ -234,18 +235,15 @@ pub(super) async fn fork(
         app.threads.delete(&caller.user.id, &to).await?;
         return Err(error.into());
     }
-    // A turn goes on in one thread only.
-    if let Some(turn) = turn_at(&logged, through) {
-        app.inbox_of(&caller.user.id).post(&to, &Post::Cancel { turn }).await?;
-    }
     // A worker looks at it, so that lists show what waits in it.
     app.inbox_of(&caller.user.id).wake(&to).await?;
     app.posted.notify_one();
     Ok((StatusCode::CREATED, Json(view(&app, &thread).await?)))
 }
 
-/// The number of the event that began the turn which is in progress after so many events.
-fn turn_at(logged: &[LoggedEvent], through: u64) -> Option<u64> {
+/// So many events, or fewer: those before the turn that is in progress after them. What a person approved in a turn must
+/// happen once, and a turn goes on in one thread only.
+fn before_turn(logged: &[LoggedEvent], through: u64) -> u64 {
     let mut turn = None;
     for event in logged.iter().take_while(|event| event.number <= through) {
         match event.event {
@@ -254,7 +252,7 @@ fn turn_at(logged: &[LoggedEvent], through: u64) -> Option<u64> {
             _ => {}
         }
     }
-    turn
+    turn.map_or(through, |turn| turn - 1)
 }
 
 /// The form of an export.

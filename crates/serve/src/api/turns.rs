@@ -8,7 +8,7 @@ use axum::extract::State;
 use http::StatusCode;
 use prowess_agent::Message;
 use prowess_agent::id::MessageId;
-use prowess_agent::queue::{Post, QueueState};
+use prowess_agent::queue::{Post, Posted, QueueState};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use utoipa::ToSchema;
@@ -18,6 +18,8 @@ use super::{ApiError, ApiJson, ApiPath};
 use crate::app::App;
 use crate::auth::Writer;
 
+/// The longest message, in bytes.
+const MAX_TEXT: usize = 256 << 10;
 /// The longest id that a client chooses, in bytes.
 const MAX_ID: usize = 64;
 /// How long a request waits to see whether a worker begins a turn, and how often it looks.
@@ -81,6 +83,11 @@ pub(super) async fn start(
 }
 
 fn checked(text: &str) -> Result<&str, ApiError> {
+    if text.len() > MAX_TEXT {
+        return Err(ApiError::too_large(format!(
+            "A message has at most {MAX_TEXT} bytes. Upload a file instead."
+        )));
+    }
     if text.trim().is_empty() {
         return Err(ApiError::bad_request("The text is empty."));
     }
@@ -121,7 +128,14 @@ pub(crate) async fn say(
             _ => {}
         }
     }
-    app.inbox_of(&thread.owner).post(&thread.id, &Post::Say { message }).await?;
+    let most = app.limits.waiting_messages;
+    let Some(waits) = app.waiting.take(thread.id.as_str(), most, usize::MAX) else {
+        return Err(ApiError::too_many(format!("At most {most} messages can wait in a thread.")));
+    };
+    if app.inbox_of(&thread.owner).post(&thread.id, &Post::Say { message }).await? == Posted::New {
+        // The worker that takes it gives the place back.
+        std::mem::forget(waits);
+    }
     app.posted.notify_one();
     Ok(())
 }

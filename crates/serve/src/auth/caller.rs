@@ -91,6 +91,17 @@ pub(super) fn check_same_site(headers: &HeaderMap) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// A request that no other site made a browser send. It is checked before the body is read.
+pub(super) struct SameSite;
+
+impl<S: Send + Sync> FromRequestParts<S> for SameSite {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        check_same_site(&parts.headers).map(|()| Self)
+    }
+}
+
 impl Caller {
     fn may(&self, scope: Scope) -> Result<(), ApiError> {
         if self.token.scopes.contains(scope) {

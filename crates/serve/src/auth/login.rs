@@ -4,22 +4,24 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use http::header::{CACHE_CONTROL, REFERRER_POLICY, SET_COOKIE};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use prowess_store::serve::{Accounts, NewToken, Scope, Scopes, TokenKind, User};
 use serde::Deserialize;
 
 use super::AccessSecret;
-use super::caller::{check_same_site, session_secret};
+use super::caller::{SameSite, check_same_site, session_secret};
 use crate::agents::BoxError;
 use crate::api::{ApiError, ApiJson, ApiPath};
 use crate::app::App;
 
 /// The cookie of a session.
 pub(crate) const SESSION_COOKIE: &str = "prowess_session";
+/// The most bytes of a request to sign in. Anybody can send one.
+const MAX_LOGIN_BYTES: usize = 4096;
 /// How long a session lasts.
 const SESSION: Duration = Duration::from_secs(14 * 24 * 3600);
 /// How long a login link works.
@@ -45,14 +47,25 @@ pub(crate) fn router() -> Router<Arc<App>> {
         .route("/login/{code}", get(follow_link))
         .route("/api/v1/login", post(with_token))
         .route("/api/v1/logout", post(log_out))
+        .layer(DefaultBodyLimit::max(MAX_LOGIN_BYTES))
 }
 
 /// Signs a user in by a link, and leads to the page.
 async fn follow_link(
     State(app): State<Arc<App>>,
+    method: Method,
     ApiPath(code): ApiPath<String>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
+    // Programs that look at links in mail must not use the link up.
+    if method != Method::GET {
+        return Err(ApiError::bad_request("Open the link in a browser."));
+    }
+    // Another site must not sign a person in as somebody else.
+    if headers.get("sec-fetch-site").is_some_and(|site| !matches!(site.as_bytes(), b"none" | b"same-origin"))
+    {
+        return Err(ApiError::bad_request("Copy the link into the address bar of your browser."));
+    }
     // A page that is loaded ahead of a click must not use the link up.
     if headers.get("sec-purpose").is_some_and(|purpose| purpose.as_bytes().starts_with(b"prefetch")) {
         return Err(ApiError::bad_request("A login link cannot be loaded ahead."));
@@ -72,10 +85,10 @@ struct WithToken {
 /// Signs a user in with a token.
 async fn with_token(
     State(app): State<Arc<App>>,
+    _: SameSite,
     headers: HeaderMap,
     ApiJson(WithToken { token }): ApiJson<WithToken>,
 ) -> Result<Response, ApiError> {
-    check_same_site(&headers)?;
     let secret = token.trim();
     let found = app.accounts.who(&AccessSecret::digest_of(secret)).await?;
     let (_, token) = found.ok_or_else(ApiError::unauthorized)?;

@@ -200,7 +200,7 @@ impl EventView {
                 usage: (*usage).into(),
                 finish: finish.as_ref().and_then(|finish| serde_json::to_value(finish).ok()),
             },
-            Event::ModelFailed { error } => Self::ModelFailed { error: error.to_string() },
+            Event::ModelFailed { error } => Self::ModelFailed { error: places.shown(&error.to_string()) },
             Event::ToolStarted { call } => Self::ToolStarted { call: call.as_str().to_owned() },
             Event::ToolAnswered { call, answer } => Self::ToolAnswered {
                 call: call.as_str().to_owned(),

@@ -16,6 +16,8 @@ use crate::view::event::ChangesView;
 pub(crate) struct Replay {
     thread: String,
     places: Places,
+    /// Whether only what a stream needs is kept: no messages.
+    is_light: bool,
     calls: BTreeMap<String, ToolCall>,
     /// The questions that wait, by their call.
     questions: BTreeMap<String, QuestionView>,
@@ -37,6 +39,7 @@ impl Replay {
         Self {
             thread: thread.to_owned(),
             places,
+            is_light: false,
             calls: BTreeMap::new(),
             questions: BTreeMap::new(),
             state: ThreadState::new(TurnLimits::default()),
@@ -49,16 +52,25 @@ impl Replay {
         }
     }
 
+    /// The same for a stream, which keeps no conversation.
+    pub(crate) fn light(thread: &str, places: Places) -> Self {
+        Self { is_light: true, ..Self::new(thread, places) }
+    }
+
     /// Reads the next event.
     pub(crate) fn read(&mut self, stored: &StoredEvent) -> LoggedEvent {
         // An event that does not fit is still shown; the worker reports the damage.
-        let _ = self.state.apply(&stored.event);
+        if !self.is_light {
+            let _ = self.state.apply(&stored.event);
+        }
         self.last = stored.number;
         self.ends += u64::from(ends_response(&stored.event));
         let (mut question, mut replied) = (None, None);
         match &stored.event {
             Event::TurnStarted { .. } => {
                 self.turn = Some(stored.number);
+                // Calls of earlier turns ask nothing any more.
+                self.calls.clear();
                 self.questions.clear();
             }
             Event::TurnEnded { .. } => {
@@ -112,6 +124,11 @@ impl Replay {
         let mut questions: Vec<QuestionView> = self.questions.values().cloned().collect();
         questions.sort_by_key(|question| question.number);
         questions
+    }
+
+    /// A text without paths of the server.
+    pub(crate) fn shown(&self, text: &str) -> String {
+        self.places.shown(text)
     }
 
     /// The conversation.
