@@ -25,6 +25,8 @@ pub(crate) struct Live(Mutex<HashMap<ThreadId, Arc<LiveThread>>>);
 pub(crate) enum Piece {
     /// Events were stored.
     Stored,
+    /// All pieces of a response were passed on. It is stored.
+    Responded,
     /// A piece of the response.
     Text(String),
     /// A piece of the model's reasoning.
@@ -115,6 +117,7 @@ impl LiveThread {
         match event {
             Event::ModelResponded { .. } | Event::ModelFailed { .. } => {
                 (said.so_far.text, said.so_far.reasoning) = (String::new(), String::new());
+                let _ = self.pieces.send(Piece::Responded);
             }
             Event::ToolAnswered { call, .. } => {
                 said.so_far.progress.remove(call.as_str());
