@@ -46,7 +46,7 @@ fmt:
 
 clippy:
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
-	$(CARGO) clippy -p prowess-base -p prowess-catalog -p prowess-backend -p prowess-permission -p prowess-skills -p prowess-workspace -p prowess-agent -p prowess-mcp -p prowess-models -p prowess-store -p prowess-install --locked -- -D warnings
+	$(CARGO) clippy -p prowess-base -p prowess-catalog -p prowess-backend -p prowess-permission -p prowess-skills -p prowess-workspace -p prowess-agent -p prowess-mcp -p prowess-models -p prowess-store -p prowess-install -p prowess-serve --locked -- -D warnings
 
 # The modules whose every test needs a container engine. Other tests leave out what they have of it by themselves.
 CONTAINER_TESTS = $(addprefix container::,hostile:: refusals:: runtime:: skills:: suite::)
@@ -148,7 +148,7 @@ shuttle:
 
 # What is for embedding stays small.
 dependencies:
-	@for budget in prowess-base:1 prowess-catalog:20 prowess-permission:40 prowess-skills:60 prowess-workspace:60 prowess-agent:80 prowess-mcp:110 prowess-models:150 prowess-store:100 prowess-install:160 prowess:380; do \
+	@for budget in prowess-base:1 prowess-catalog:20 prowess-permission:40 prowess-skills:60 prowess-workspace:60 prowess-agent:80 prowess-mcp:110 prowess-models:150 prowess-store:100 prowess-install:160 prowess-serve:160 prowess:380; do \
 	  crate=$${budget%:*}; most=$${budget#*:}; \
 	  count=$$($(CARGO) tree --locked -p $$crate -e normal --prefix none | sed 's/ .*//' | sort -u | wc -l); \
 	  echo "$$crate: $$count crates without features, $$most allowed"; test "$$count" -le "$$most" || exit 1; \

@@ -9,6 +9,7 @@ mod commands;
 mod complete;
 mod config;
 mod confirm;
+mod database;
 mod directories;
 mod embeddings;
 mod executor;

@@ -1,10 +1,13 @@
 //! The option `--workspace`: where workspaces and artifacts are.
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
+use prowess_backend::VirtualPath;
+use prowess_workspace::artifact::S3Config;
 use prowess_workspace::{Artifacts, Workspaces};
 
 use crate::directories::{self, check_owned};
@@ -25,6 +28,31 @@ pub(crate) struct WorkspaceDir {
     /// The directory with workspaces and artifacts, if it is not ~/.local/state/prowess
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
+    /// Keep artifacts in a bucket of S3 or a compatible store: s3://BUCKET or s3://BUCKET/PATH. Keys, region and endpoint come from the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL
+    #[arg(long, value_name = "URL", env = "PROWESS_FILES")]
+    files: Option<Bucket>,
+}
+
+/// A bucket, and a path in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Bucket {
+    name: String,
+    prefix: VirtualPath,
+}
+
+impl FromStr for Bucket {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rest = text.strip_prefix("s3://").ok_or("write s3://BUCKET or s3://BUCKET/PATH")?;
+        let (name, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        if name.is_empty() || !name.chars().all(is_plain) {
+            return Err("a bucket has letters, digits, dots and hyphens".to_owned());
+        }
+        let prefix = VirtualPath::parse(&format!("/{path}")).map_err(|error| error.to_string())?;
+        Ok(Self { name: name.to_owned(), prefix })
+    }
 }
 
 /// The workspaces, opened.
@@ -88,6 +116,11 @@ impl WorkspaceDir {
 
     /// Opens the artifacts. Choose a scope with [`Artifacts::in_scope`].
     pub(crate) fn artifacts(&self) -> Result<Artifacts> {
+        if let Some(Bucket { name, prefix }) = &self.files {
+            let mut bucket = S3Config::new(name);
+            bucket.prefix = prefix.clone();
+            return Artifacts::in_s3(bucket).map_err(|error| anyhow!("{error}"));
+        }
         // Commands must be able to enter the directory, whichever of the two is opened first.
         make(&self.base()?)?;
         Artifacts::on_disk(self.artifacts_path()?).map_err(|error| anyhow!("{error}"))
@@ -95,7 +128,8 @@ impl WorkspaceDir {
 
     /// The existing artifacts. Nothing is created.
     pub(crate) fn existing_artifacts(&self) -> Result<Option<Artifacts>> {
-        self.artifacts_path()?.is_dir().then(|| self.artifacts()).transpose()
+        let exist = self.files.is_some() || self.artifacts_path()?.is_dir();
+        exist.then(|| self.artifacts()).transpose()
     }
 
     pub(crate) fn artifacts_path(&self) -> Result<PathBuf> {
@@ -135,6 +169,16 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn a_bucket_is_read_from_its_url() {
+        let bucket: Bucket = "s3://reports/prowess/files".parse().unwrap();
+        assert_eq!((&*bucket.name, bucket.prefix.as_str()), ("reports", "/prowess/files"));
+        assert_eq!("s3://reports".parse::<Bucket>().unwrap().prefix.as_str(), "/");
+        for wrong in ["reports", "s3://", "https://reports", "s3://a b", "s3://reports/../other"] {
+            assert!(wrong.parse::<Bucket>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_shared_directory_must_be_ours_alone() {

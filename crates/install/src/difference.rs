@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use prowess_catalog::Skill;
 use prowess_catalog::skill::{Location, MANIFEST, MAX_MANIFEST};
 use serde::Serialize;
-use similar::TextDiff;
+use similar::{DiffableStr as _, TextDiff};
 
-use crate::merge::{MAX_MERGE_BYTES, MAX_MERGE_LINES, Version};
+use crate::merge::{Effort, MAX_MERGE_BYTES, MAX_MERGE_LINES, Version};
 use crate::script::is_script;
 use crate::tree::{TreeError, TreeFile};
 
@@ -77,8 +77,8 @@ pub enum TextDifference {
     Lines(String),
     /// It is not text, or too large to compare.
     Binary,
-    /// Its differences are too long for the room that is left. The manifest comes first, then scripts, then other files; of these,
-    /// small files come first.
+    /// Its differences are too long for the room that is left, or comparing it takes longer than is left. The manifest comes first,
+    /// then scripts, then other files; of these, small files come first.
     NoRoom,
 }
 
@@ -123,9 +123,9 @@ pub fn describe_difference(old: Version<'_>, new: Version<'_>) -> Result<SkillDi
             [file.old, file.new].iter().flatten().fold(0u64, |sum, facts| sum.saturating_add(facts.size));
         (file.path != MANIFEST, !file.is_script, size)
     });
-    let mut room = Room { bytes: MAX_TEXT_BYTES, too_long: 0 };
+    let (mut room, mut effort) = (Room { bytes: MAX_TEXT_BYTES, too_long: 0 }, Effort::default());
     for file in &mut described.files {
-        file.text = text_difference(&file.path, old, new, &mut room)?;
+        file.text = text_difference(&file.path, old, new, &mut room, &mut effort)?;
     }
     described.files.sort_by(|a, b| a.path.cmp(&b.path));
     described.new_scripts.sort_unstable();
@@ -153,6 +153,7 @@ fn text_difference(
     old: Version<'_>,
     new: Version<'_>,
     room: &mut Room,
+    effort: &mut Effort,
 ) -> Result<TextDifference, TreeError> {
     let [before, after] = [old, new].map(|version| version.tree.files.get(path));
     if let (Some(before), Some(after)) = (before, after)
@@ -163,7 +164,10 @@ fn text_difference(
     let (Some(before), Some(after)) = (text_of(path, old)?, text_of(path, new)?) else {
         return Ok(TextDifference::Binary);
     };
-    if room.bytes == 0 || room.too_long >= MAX_TOO_LONG {
+    if room.bytes == 0
+        || room.too_long >= MAX_TOO_LONG
+        || !effort.spend(&before.tokenize_lines(), &after.tokenize_lines())
+    {
         return Ok(TextDifference::NoRoom);
     }
     let difference = TextDiff::from_lines(&before, &after);
@@ -183,9 +187,8 @@ fn text_of(path: &str, version: Version<'_>) -> Result<Option<String>, TreeError
         return Ok(None);
     }
     let text = String::from_utf8(version.files.read_file(path, MAX_MERGE_BYTES)?).ok();
-    Ok(text.filter(|text| {
-        !text.contains('\0') && text.lines().take(MAX_MERGE_LINES + 1).count() <= MAX_MERGE_LINES
-    }))
+    // A lone carriage return ends a line for the comparison too.
+    Ok(text.filter(|text| !text.contains('\0') && text.tokenize_lines().len() <= MAX_MERGE_LINES))
 }
 
 /// The fields of a manifest by name. `None` if it cannot be read.
@@ -311,6 +314,14 @@ mod tests {
         let shown = described.files.iter().filter(|file| matches!(file.text, TextDifference::Lines(_)));
         assert_eq!(shown.count(), 4);
         assert_eq!(described.files[5].text, TextDifference::NoRoom);
+    }
+
+    #[test]
+    fn many_lines_take_no_long_time() {
+        let returns = |c: &str| c.repeat(500_000);
+        let (old, new) = (returns("\r"), returns("a\r"));
+        let described = describe(&[("f", old.as_bytes())], &[("f", new.as_bytes())]);
+        assert_eq!(described.files[0].text, TextDifference::Binary);
     }
 
     #[test]

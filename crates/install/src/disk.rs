@@ -10,7 +10,7 @@ use prowess_base::beneath::{self, DIRECTORY};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-/// How deep a directory may be that is removed. Trees of skills are less deep.
+/// How many directories are open at a time while a directory is removed. Trees of skills are less deep. What is deeper is moved up.
 const MAX_REMOVED_DEPTH: usize = 64;
 /// The mode of directories, before the person's umask.
 const DIRECTORY_MODE: Mode =
@@ -31,39 +31,76 @@ pub(crate) fn make_directory(at: impl AsFd, name: impl AsRef<OsStr>) -> Result<(
 
 /// Removes the entry `name` with everything below it. An entry that is not there is no error.
 pub(crate) fn remove(at: impl AsFd, name: impl AsRef<OsStr>) -> io::Result<()> {
-    remove_below(&at.as_fd(), name.as_ref(), 0)
+    let (at, name) = (at.as_fd(), name.as_ref());
+    if unlink(&at, name)? {
+        return Ok(());
+    }
+    let top = open_to_empty(&at, name)?;
+    let mut deep = Deep { top: &top, moved: 0 };
+    loop {
+        let before = deep.moved;
+        // Another descriptor, because the position of the first is at its end after a list.
+        deep.empty(&open_directory(&top, ".")?, 1)?;
+        match fs::unlinkat(at, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => return Ok(()),
+            Err(Errno::NOTEMPTY | Errno::EXIST) if deep.moved > before => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
-fn remove_below(at: &impl AsFd, name: &OsStr, depth: usize) -> io::Result<()> {
+/// Removes an entry that is no directory. Returns whether nothing is there now.
+fn unlink(at: &impl AsFd, name: &OsStr) -> io::Result<bool> {
     match fs::unlinkat(at, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => return Ok(()),
+        Ok(()) | Err(Errno::NOENT) => Ok(true),
         // Linux says ISDIR, other systems PERM.
-        Err(Errno::ISDIR | Errno::PERM) => {}
-        Err(error) => return Err(error.into()),
+        Err(Errno::ISDIR | Errno::PERM) => Ok(false),
+        Err(error) => Err(error.into()),
     }
-    if depth > MAX_REMOVED_DEPTH {
-        return Err(io::Error::other(format!("more than {MAX_REMOVED_DEPTH} levels of directories")));
-    }
+}
+
+/// Opens a directory whose entries are to be removed. Somebody may have protected it. It was chosen for removal all the same.
+fn open_to_empty(at: &impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
     let directory = open_directory(at, name)?;
-    // Somebody may have protected the directory. It was chosen for removal all the same.
     if !Mode::from_raw_mode(fs::fstat(&directory)?.st_mode).contains(Mode::WUSR | Mode::XUSR) {
         fs::fchmod(&directory, Mode::RWXU)?;
     }
-    let mut names = Vec::new();
-    beneath::list(&directory, |name, kind| {
-        names.push((name.to_owned(), kind));
-        ControlFlow::Continue(())
-    })?;
-    for (name, kind) in names {
-        if kind == FileType::Directory {
-            remove_below(&directory, &name, depth + 1)?;
-        } else {
-            fs::unlinkat(&directory, &*name, AtFlags::empty())?;
+    Ok(directory)
+}
+
+/// A removal of a directory that may be deeper than descriptors can be open.
+struct Deep<'a> {
+    top: &'a OwnedFd,
+    /// How many directories were moved to the top.
+    moved: usize,
+}
+
+impl Deep<'_> {
+    fn empty(&mut self, directory: &OwnedFd, depth: usize) -> io::Result<()> {
+        let mut names = Vec::new();
+        beneath::list(directory, |name, kind| {
+            names.push((name.to_owned(), kind));
+            ControlFlow::Continue(())
+        })?;
+        for (name, kind) in names {
+            if kind != FileType::Directory {
+                fs::unlinkat(directory, &*name, AtFlags::empty())?;
+                continue;
+            }
+            let inner = open_to_empty(directory, &name)?;
+            if depth > MAX_REMOVED_DEPTH {
+                let renamed = |new: &str| Ok(rename_new(directory, &name, self.top, new)?);
+                beneath::with_unused_name(".deep-", "", renamed)?;
+                self.moved += 1;
+                continue;
+            }
+            self.empty(&inner, depth + 1)?;
+            match fs::unlinkat(directory, &*name, AtFlags::REMOVEDIR) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
-    }
-    match fs::unlinkat(at, name, AtFlags::REMOVEDIR) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(error) => Err(error.into()),
+        Ok(())
     }
 }
 
@@ -117,8 +154,9 @@ mod tests {
         }
         assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
         assert!(outside.path().join("file").exists());
-        std::fs::create_dir_all(scratch.path().join("x/".repeat(80))).unwrap();
-        assert!(remove(&at, "x").is_err());
+        std::fs::create_dir_all(scratch.path().join("x/".repeat(300))).unwrap();
+        remove(&at, "x").unwrap();
+        assert!(!scratch.path().join("x").exists());
     }
 
     #[test]

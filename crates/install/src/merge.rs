@@ -12,6 +12,35 @@ pub const MAX_MERGE_BYTES: u64 = 1024 * 1024;
 /// The most lines of a file that is merged line by line. Comparing takes time that grows with the square.
 pub const MAX_MERGE_LINES: usize = 10_000;
 
+/// The most pairs of lines in all files of a skill that are compared. One file of the largest size needs a quarter of them.
+pub const MAX_COMPARED_PAIRS: usize = 4 * MAX_MERGE_LINES * MAX_MERGE_LINES;
+
+/// How many pairs of lines may still be compared. The files of a stranger decide how long a comparison takes.
+#[derive(Debug)]
+pub(crate) struct Effort {
+    left: usize,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self { left: MAX_COMPARED_PAIRS }
+    }
+}
+
+impl Effort {
+    /// Takes what the comparison of two texts needs. Returns whether it was there. Lines that are alike at the start and at the end
+    /// cost nothing.
+    pub(crate) fn spend(&mut self, old: &[&str], new: &[&str]) -> bool {
+        let start = old.iter().zip(new).take_while(|(a, b)| a == b).count();
+        let (old, new) = (&old[start..], &new[start..]);
+        let end = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
+        let pairs = (old.len() - end).saturating_mul(new.len() - end);
+        let left = self.left.checked_sub(pairs);
+        self.left = left.unwrap_or(self.left);
+        left.is_some()
+    }
+}
+
 /// One version of a skill: its tree, and a reader of its files.
 #[derive(Clone, Copy)]
 pub struct Version<'a> {
@@ -102,13 +131,13 @@ impl ConflictKind {
 ///
 /// A file that both versions changed cannot be read.
 pub fn merge(base: Version<'_>, local: Version<'_>, new: Version<'_>) -> Result<Merged, TreeError> {
-    let mut merged = Merged::default();
+    let (mut merged, mut effort) = (Merged::default(), Effort::default());
     let paths: BTreeSet<&String> =
         [base, local, new].iter().flat_map(|version| version.tree.files.keys()).collect();
     for path in paths {
         let [b, l, n] = [base, local, new].map(|version| version.tree.files.get(path));
         let outcome = match (b, l, n) {
-            (Some(b), Some(l), Some(n)) => merge_file(path, [b, l, n], [base, local, new])?,
+            (Some(b), Some(l), Some(n)) => merge_file(path, [b, l, n], [base, local, new], &mut effort)?,
             (None, Some(l), Some(n)) if same(l, n) => Outcome::Write(MergedFrom::New, n.is_executable),
             (None, Some(_), Some(_)) => Outcome::Conflict(ConflictKind::AddedTwice),
             (None, Some(l), None) => Outcome::Write(MergedFrom::Local, l.is_executable),
@@ -147,7 +176,12 @@ fn same(one: &TreeFile, other: &TreeFile) -> bool {
 }
 
 /// Merges a file that all three versions have.
-fn merge_file(path: &str, files: [&TreeFile; 3], versions: [Version<'_>; 3]) -> Result<Outcome, TreeError> {
+fn merge_file(
+    path: &str,
+    files: [&TreeFile; 3],
+    versions: [Version<'_>; 3],
+    effort: &mut Effort,
+) -> Result<Outcome, TreeError> {
     let [b, l, n] = files;
     // A mode has two values, so two changes of it are the same change.
     let is_executable = if l.is_executable == b.is_executable { n.is_executable } else { l.is_executable };
@@ -159,7 +193,7 @@ fn merge_file(path: &str, files: [&TreeFile; 3], versions: [Version<'_>; 3]) -> 
         return Ok(Outcome::Conflict(ConflictKind::Binary));
     } else {
         let [b, l, n] = versions.map(|version| version.files.read_file(path, MAX_MERGE_BYTES));
-        match lines::merge(&b?, &l?, &n?) {
+        match lines::merge(&b?, &l?, &n?, effort) {
             Ok(text) => MergedFrom::Both(text),
             Err(kind) => return Ok(Outcome::Conflict(kind)),
         }

@@ -59,6 +59,18 @@ pub struct Stored {
     pub left_out: Vec<String>,
 }
 
+/// The files of a skill in a snapshot, counted by their names and sizes. None was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Selection {
+    /// How many files the skill has.
+    pub files: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The same with files that are read but not installed.
+    pub all_bytes: u64,
+}
+
 impl Stored {
     /// Opens the directory with the files.
     ///
@@ -94,6 +106,15 @@ impl Store {
         let mut stored = self.write(|writer| staging::copy(snapshot, &selected, writer))?;
         stored.left_out = selected.left_out;
         Ok(stored)
+    }
+
+    /// Counts the files that [`Store::stage`] would copy, and reads none of them.
+    ///
+    /// # Errors
+    ///
+    /// The names or sizes of the files are such that they cannot be staged.
+    pub fn select(snapshot: &dyn Snapshot, directory: &str) -> Result<Selection, StoreError> {
+        staging::count(snapshot.entries(), directory)
     }
 
     /// The files in `directory` of a snapshot that [`Store::stage`] leaves out, by their paths in the skill. The

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use prowess_agent::middleware::WindowUse;
 use prowess_agent::queue::TurnQueue;
 use prowess_agent::{ThreadId, ThreadStore};
+use prowess_store::Database;
 use prowess_store::serve::{Accounts, Audit, OwnedThreads};
 use tokio::sync::{Notify, watch};
 
@@ -23,7 +24,7 @@ const MAX_WINDOWS: usize = 1000;
 pub(crate) struct App {
     pub(crate) agents: Arc<dyn ServedAgents>,
     pub(crate) queue: Arc<dyn TurnQueue>,
-    pub(crate) log: Arc<dyn ThreadStore>,
+    database: Database,
     pub(crate) threads: OwnedThreads,
     pub(crate) accounts: Accounts,
     pub(crate) audit: Audit,
@@ -45,15 +46,11 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(
-        agents: Arc<dyn ServedAgents>,
-        database: &prowess_store::Database,
-        limits: ServeLimits,
-    ) -> Self {
+    pub(crate) fn new(agents: Arc<dyn ServedAgents>, database: &Database, limits: ServeLimits) -> Self {
         Self {
             agents,
             queue: database.queue(),
-            log: database.threads(),
+            database: database.clone(),
             threads: database.owned_threads(),
             accounts: database.accounts(),
             audit: database.audit(),
@@ -68,6 +65,16 @@ impl App {
             windows: Mutex::default(),
             failures: Mutex::default(),
         }
+    }
+
+    /// The logs of a user's threads. If the database keeps users apart, it shows no others.
+    pub(crate) fn log_of(&self, owner: &str) -> Arc<dyn ThreadStore> {
+        self.database.acting_for(owner).threads()
+    }
+
+    /// The queue for posts of a user. If the database keeps users apart, it takes none for threads of others.
+    pub(crate) fn inbox_of(&self, user: &str) -> Arc<dyn TurnQueue> {
+        self.database.acting_for(user).queue()
     }
 
     /// Remembers what fills the window of a thread that has so many events.

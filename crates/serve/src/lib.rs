@@ -5,18 +5,23 @@
 //! - Only the worker that has claimed a thread writes to it. Requests *post* to the thread's inbox
 //!   ([`TurnQueue`](prowess_agent::queue::TurnQueue)), so a message or a reply survives a crash.
 //! - A stream of events has the numbers of the log as ids. Whoever resumes it misses nothing that was stored.
+//! - Clients that speak AG-UI or OpenAI's protocols use the same threads, by faces of their own.
 //! - Everything about a thread is looked up with its owner. What belongs to somebody else does not exist.
 //! - What clients see has its own stable form, in [`view`], without paths of the server.
 //!
 //! The five types to know: [`Server`], [`ServedAgents`], [`ServedThread`], [`ServeLimits`] and [`AccessSecret`].
 
 mod agents;
+mod agui;
 mod api;
 mod app;
 mod auth;
+mod elsewhere;
+mod follow;
 mod limits;
 mod live;
 mod metrics;
+mod openai;
 mod page;
 mod server;
 mod token_watch;

@@ -18,6 +18,8 @@ pub struct ServeLimits {
     pub header_time: Duration,
     /// The most bytes of a request in JSON.
     pub body_bytes: usize,
+    /// The most bytes of a request with a whole conversation, as AG-UI's and OpenAI's clients send it.
+    pub conversation_bytes: usize,
     /// The most bytes of an uploaded file.
     pub upload_bytes: usize,
     /// How many event streams one user may have.
@@ -39,6 +41,7 @@ impl Default for ServeLimits {
             connections: 4096,
             header_time: Duration::from_secs(20),
             body_bytes: 1 << 20,
+            conversation_bytes: 16 << 20,
             upload_bytes: 64 << 20,
             streams_per_user: 64,
             streams: 2048,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
@@ -21,7 +22,7 @@ use crate::agents::{BoxError, ServedAgents};
 use crate::api::{self, ApiError};
 use crate::app::App;
 use crate::limits::ServeLimits;
-use crate::{auth, metrics, page, worker};
+use crate::{agui, auth, metrics, openai, page, worker};
 
 /// How long the server pauses after the system could not open another connection.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -51,13 +52,15 @@ impl Server {
     /// The description of the API, in the form `OpenAPI` 3.1.
     pub fn openapi(&self) -> String {
         let (_, document) = api::router(&self.app);
-        openapi_text(document)
+        let (_, faces) = faces(&self.app);
+        openapi_text(document, faces)
     }
 
     fn router(&self) -> Router {
         let app = &self.app;
         let (api, document) = api::router(app);
-        let document: Arc<str> = openapi_text(document).into();
+        let (faces, more) = faces(app);
+        let document: Arc<str> = openapi_text(document, more).into();
         let openapi = move || {
             let document = Arc::clone(&document);
             async move { ([("content-type", "application/json")], document.to_string()).into_response() }
@@ -67,6 +70,7 @@ impl Server {
             .fallback(async || ApiError::not_found("such address in the API"));
         Router::new()
             .nest("/api/v1", api)
+            .merge(faces)
             .merge(auth::router())
             .route("/openapi.json", get(openapi))
             .route("/healthz", get(metrics::healthy))
@@ -151,10 +155,24 @@ async fn accept(
     Ok((listener.accept().await?.0, place))
 }
 
-fn openapi_text(mut document: utoipa::openapi::OpenApi) -> String {
+/// The routes for clients that speak other protocols, and their description.
+fn faces(app: &Arc<App>) -> (Router<Arc<App>>, utoipa::openapi::OpenApi) {
+    let (agui, mut document) = agui::router().split_for_parts();
+    let (openai, more) = openai::router().split_for_parts();
+    document.merge(more);
+    let authenticated = from_fn_with_state(Arc::clone(app), auth::authenticate);
+    let limit = DefaultBodyLimit::max(app.limits.conversation_bytes);
+    let agui = agui.route_layer(authenticated.clone()).layer(limit);
+    let openai = openai.route_layer(authenticated).layer(limit).layer(map_response(openai::in_their_form));
+    (agui.merge(openai), document)
+}
+
+fn openapi_text(mut document: utoipa::openapi::OpenApi, faces: utoipa::openapi::OpenApi) -> String {
     // The routes are described as they are reached.
     let paths = std::mem::take(&mut document.paths.paths);
     document.paths.paths = paths.into_iter().map(|(path, item)| (format!("/api/v1{path}"), item)).collect();
+    document.merge(faces);
+    api::describe_errors(&mut document);
     document.info.version = env!("CARGO_PKG_VERSION").to_owned();
     document.to_pretty_json().unwrap_or_default()
 }

@@ -10,7 +10,7 @@ use prowess_agent::model::ModelUsage;
 use prowess_agent::queue::{Claim, Finished, Inbox, InboxEntry, Post, QueueError};
 use prowess_agent::thread::ThreadError;
 use prowess_agent::thread_state::NextStep;
-use prowess_agent::{AgentError, Event, Thread, ThreadId, TurnStatus};
+use prowess_agent::{AgentError, Event, Thread, ThreadId, ThreadStore, TurnStatus};
 use prowess_base::text::escaped_start;
 use prowess_store::serve::{OwnedThread, OwnedThreadError, Summary};
 use tokio::sync::Semaphore;
@@ -84,7 +84,7 @@ async fn work(app: &App, claim: Claim) {
     }
     app.metrics.worked.fetch_add(1, Ordering::Relaxed);
     app.metrics.working.fetch_add(1, Ordering::Relaxed);
-    let worked = Work { app, claim: &claim, live: &live }.through().await;
+    let worked = work_on(app, &claim, &live).await;
     app.metrics.working.fetch_sub(1, Ordering::Relaxed);
     if let Err(error) = worked {
         app.metrics.failed.fetch_add(1, Ordering::Relaxed);
@@ -111,6 +111,16 @@ async fn work(app: &App, claim: Claim) {
         }
     }
     live.tell(Piece::Status);
+}
+
+async fn work_on(app: &App, claim: &Claim, live: &Arc<LiveThread>) -> Result<(), WorkError> {
+    let Some(owned) = app.threads.owner_of(&claim.thread).await? else {
+        // It was deleted.
+        app.queue.forget(&claim.thread).await?;
+        return Ok(());
+    };
+    let log = app.log_of(&owned.owner);
+    Work { app, claim, owned: &owned, log, live }.through().await
 }
 
 /// Why the work on a thread broke off.
@@ -146,6 +156,9 @@ enum Turn {
 struct Work<'a> {
     app: &'a App,
     claim: &'a Claim,
+    owned: &'a OwnedThread,
+    /// The logs of the owner's threads.
+    log: Arc<dyn ThreadStore>,
     live: &'a Arc<LiveThread>,
 }
 
@@ -155,11 +168,9 @@ impl Work<'_> {
     }
 
     async fn through(&self) -> Result<(), WorkError> {
-        let Some(owned) = self.app.threads.owner_of(self.thread()).await? else {
-            // It was deleted.
-            self.app.queue.forget(self.thread()).await?;
-            return Ok(());
-        };
+        let owned = self.owned;
+        // A thread that was deleted meanwhile must not be made again.
+        self.app.queue.inbox(self.claim).await?;
         let served = self.app.agents.thread(&owned.owner, self.thread()).await?;
         let opened = self.keeping(served.agent.open(self.thread().clone())).await?;
         let mut thread = match opened {
@@ -169,7 +180,7 @@ impl Work<'_> {
         };
         let before = thread.state().spent().clone();
         let worked = self.work_in(&mut thread).await;
-        let summary = self.summarise(&owned, &served, &mut thread, &before).await;
+        let summary = self.summarise(owned, &served, &mut thread, &before).await;
         // A lease that cannot be released runs out.
         let closed = thread.close().await;
         let posted = worked?;
@@ -345,7 +356,7 @@ impl Work<'_> {
     async fn turn(&self, thread: &ThreadId) -> Result<Option<u64>, WorkError> {
         let (mut turn, mut after) = (None, 0);
         loop {
-            let page = self.app.log.events(thread, after, PAGE).await.map_err(AgentError::from)?;
+            let page = self.log.events(thread, after, PAGE).await.map_err(AgentError::from)?;
             let is_last = page.len() < PAGE;
             for stored in page {
                 after = stored.number;
@@ -383,7 +394,7 @@ impl Work<'_> {
         let mut replay = Replay::new(self.thread().as_str(), served.places.clone());
         let mut after = 0;
         loop {
-            let page = self.app.log.events(self.thread(), after, PAGE).await.map_err(AgentError::from)?;
+            let page = self.log.events(self.thread(), after, PAGE).await.map_err(AgentError::from)?;
             after += page.len() as u64;
             page.iter().for_each(|stored| drop(replay.read(stored)));
             if page.len() < PAGE {

@@ -6,6 +6,7 @@ use prowess_agent::ThreadStore;
 use prowess_agent::queue::TurnQueue;
 use prowess_agent::thread::ThreadError;
 
+use crate::acts_for::ActsFor;
 use crate::error::DatabaseError;
 #[cfg(feature = "postgres")]
 use crate::postgres::PostgresStore;
@@ -121,6 +122,46 @@ impl Database {
         crate::serve::OwnedThreads::new(self.clone())
     }
 
+    /// The same database for one user: its threads and its queue.
+    ///
+    /// In PostgreSQL, row-level security then hides what belongs to others, if [`separates_users`](Self::separates_users).
+    /// SQLite hides nothing. So first look whether the user has a thread, with
+    /// [`OwnedThreads::get`](crate::serve::OwnedThreads::get). A worker acts for the owner of the thread that it claimed.
+    ///
+    /// ```
+    /// use prowess_agent::ThreadId;
+    /// use prowess_store::{Database, SqliteStore};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let database = Database::from(SqliteStore::in_memory()?);
+    /// let anna = database.accounts().add_user("anna", false).await?;
+    /// let thread = database.owned_threads().create(&anna.id, &ThreadId::new(), "default", "").await?;
+    ///
+    /// // A worker that claimed the thread:
+    /// let owned = database.owned_threads().owner_of(&thread.id).await?.expect("an owner");
+    /// let store = database.acting_for(&owned.owner).threads();
+    /// assert!(store.list(1).await?.is_empty(), "it has no events yet");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "serve")]
+    #[must_use]
+    pub fn acting_for(&self, user: &str) -> Self {
+        self.acting(ActsFor::User(crate::serve::possible_id(user).to_owned()))
+    }
+
+    /// Whether the database itself keeps users apart: it is PostgreSQL, and row-level security binds the role of this store.
+    /// That role does not own the tables, and is no superuser.
+    #[cfg(feature = "serve")]
+    pub fn separates_users(&self) -> bool {
+        match self {
+            Self::Sqlite(_) => false,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.is_walled(),
+        }
+    }
+
     /// The audit log.
     #[cfg(feature = "serve")]
     pub fn audit(&self) -> crate::serve::Audit {
@@ -155,6 +196,28 @@ impl Database {
 }
 
 impl Database {
+    /// The same database, whose statements run for somebody.
+    pub(crate) fn acting(&self, acts_for: ActsFor) -> Self {
+        match self {
+            Self::Sqlite(store) => {
+                // A SQLite file has no wall.
+                drop(acts_for);
+                Self::Sqlite(store.clone())
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => Self::Postgres(store.acting_for(acts_for)),
+        }
+    }
+
+    /// Whether statements run for a user.
+    pub(crate) fn acts_for_user(&self) -> bool {
+        match self {
+            Self::Sqlite(_) => false,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.acts_for_user(),
+        }
+    }
+
     /// Runs a statement that changes nothing.
     pub(crate) async fn query(&self, statement: Statement) -> Result<Vec<Row>, DatabaseError> {
         match self {

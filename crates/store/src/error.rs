@@ -97,6 +97,16 @@ pub enum DatabaseError {
         /// The error of the database.
         source: Cause,
     },
+    /// The role in its URL may not do it.
+    #[error(
+        "{place} does not allow it ({source}). If its tables are older than this prowess, open it once with the role that owns them"
+    )]
+    Denied {
+        /// The database.
+        place: String,
+        /// The error of the database.
+        source: Cause,
+    },
     /// This build does not support it.
     #[error("{place} needs {needs}, which this prowess was built without")]
     Unsupported {

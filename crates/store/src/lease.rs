@@ -62,5 +62,8 @@ mod tests {
     fn the_statements_know_the_longest_lease() {
         let longest = format!("prowess_now() + {}", MAX_LEASE.as_micros());
         assert!(crate::sql::STATE.contains(&longest), "{}", crate::sql::STATE);
+        let functions = include_str!("migrations/5.sql");
+        assert_eq!(functions.matches("BETWEEN prowess_now() + 1 AND ").count(), 4);
+        assert_eq!(functions.matches(&longest).count(), 4);
     }
 }

@@ -48,6 +48,7 @@
 //! - A database of a newer version is not changed.
 
 mod action;
+mod acts_for;
 #[cfg(feature = "approvals")]
 mod approval;
 #[cfg(feature = "artifacts")]

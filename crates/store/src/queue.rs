@@ -11,6 +11,7 @@ use prowess_agent::queue::{
 use uuid::Uuid;
 
 use crate::action::QueueAction;
+use crate::acts_for::ActsFor;
 use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::event::{checksum, json, signed};
@@ -57,6 +58,15 @@ fn entry(thread: &ThreadId, row: &Row) -> Result<InboxEntry, QueueError> {
 }
 
 impl Database {
+    /// The same database for statements about a thread. They run for the owner of the thread, unless they run for a user.
+    fn of_thread(&self, thread: &ThreadId) -> Self {
+        if self.acts_for_user() {
+            self.clone()
+        } else {
+            self.acting(ActsFor::ThreadOwner(thread.to_string()))
+        }
+    }
+
     /// Runs a statement about a claim. No row means that the claim is lost.
     async fn of_claim(
         &self,
@@ -64,8 +74,8 @@ impl Database {
         action: QueueAction<'_>,
         statements: Vec<Statement>,
     ) -> Result<(), QueueError> {
-        let done = self.transact(statements).await.map_err(|error| error.in_queue(action))?;
-        done.map(drop).map_err(|_| lost(claim))
+        let done = self.of_thread(&claim.thread).transact(statements).await;
+        done.map_err(|error| error.in_queue(action))?.map(drop).map_err(|_| lost(claim))
     }
 }
 
@@ -82,14 +92,14 @@ impl TurnQueue for Database {
             Statement::new(sql::QUEUE, [id.clone()]),
             Statement::required(sql::POST, [id, name(post).into(), checksum, body.into()]),
         ];
-        let done = self.transact(statements).await;
+        let done = self.of_thread(thread).transact(statements).await;
         let done = done.map_err(|error| error.in_queue(QueueAction::Post(thread)))?;
         Ok(if done.is_ok() { Posted::New } else { Posted::Known })
     }
 
     async fn wake(&self, thread: &ThreadId) -> Result<(), QueueError> {
         let queue = Statement::new(sql::QUEUE, [thread.as_str().into()]);
-        let done = self.transact(vec![queue]).await;
+        let done = self.of_thread(thread).transact(vec![queue]).await;
         done.map(drop).map_err(|error| error.in_queue(QueueAction::Wake(thread)))
     }
 
@@ -117,7 +127,8 @@ impl TurnQueue for Database {
 
     async fn inbox(&self, claim: &Claim) -> Result<Inbox, QueueError> {
         let failed = |error: DatabaseError| error.in_queue(QueueAction::Read(&claim.thread));
-        let rows = self.query(Statement::new(sql::INBOX, held(claim))).await.map_err(failed)?;
+        let inbox = Statement::new(sql::INBOX, held(claim));
+        let rows = self.of_thread(&claim.thread).query(inbox).await.map_err(failed)?;
         let Some(first) = rows.first() else { return Err(lost(claim)) };
         let posted = first.count(0).map_err(failed)?;
         let mut entries = Vec::new();
@@ -138,7 +149,8 @@ impl TurnQueue for Database {
     async fn finish(&self, claim: &Claim, posted: u64) -> Result<Finished, QueueError> {
         let action = QueueAction::Finish(&claim.thread);
         let rest = Statement::required(sql::REST, held_with(claim, signed(posted)));
-        if self.transact(vec![rest]).await.map_err(|error| error.in_queue(action))?.is_ok() {
+        let done = self.of_thread(&claim.thread).transact(vec![rest]).await;
+        if done.map_err(|error| error.in_queue(action))?.is_ok() {
             return Ok(Finished::Rests);
         }
         let again = Statement::required(sql::QUEUE_AGAIN, held(claim));
@@ -153,7 +165,7 @@ impl TurnQueue for Database {
     async fn state(&self, thread: &ThreadId) -> Result<QueueState, QueueError> {
         let failed = |error: DatabaseError| error.in_queue(QueueAction::State(thread));
         let state = Statement::new(sql::QUEUE_STATE, [thread.as_str().into()]);
-        let rows = self.query(state).await.map_err(failed)?;
+        let rows = self.of_thread(thread).query(state).await.map_err(failed)?;
         Ok(match rows.first().map(|row| row.number(0)).transpose().map_err(failed)? {
             None => QueueState::Rests,
             Some(0) => QueueState::Queued,
@@ -162,8 +174,9 @@ impl TurnQueue for Database {
     }
 
     async fn forget(&self, thread: &ThreadId) -> Result<(), QueueError> {
-        let of_thread = |sql| Statement::new(sql, [thread.as_str().into()]);
-        let done = self.transact(vec![of_thread(sql::UNQUEUE), of_thread(sql::EMPTY_INBOX)]).await;
+        let statement = |sql| Statement::new(sql, [thread.as_str().into()]);
+        let statements = vec![statement(sql::UNQUEUE), statement(sql::EMPTY_INBOX)];
+        let done = self.of_thread(thread).transact(statements).await;
         done.map(drop).map_err(|error| error.in_queue(QueueAction::Forget(thread)))
     }
 }

@@ -41,6 +41,7 @@ use super::turn::Approver;
 use crate::agent_files::FoundAgents;
 use crate::artifacts;
 use crate::config::{Amount, Config, Flag, Inherited, NO_KIT, OfProject, SkillSettings};
+use crate::database::DatabaseArgs;
 use crate::embeddings::{self, Wait};
 use crate::options::{KITS, RootArgs, kit_flag};
 use crate::recent_skills::RecentSkills;
@@ -151,8 +152,8 @@ pub(crate) struct AgentSetup {
     /// The state directory.
     pub(crate) state: PathBuf,
     pub(crate) approver: Approver,
-    /// The database of threads and approvals, if it is not the one in the state directory.
-    pub(crate) database: Option<Database>,
+    /// The option `--database`.
+    pub(crate) database: DatabaseArgs,
     /// How long a thread stays leased to a process that died.
     pub(crate) lease: Duration,
 }
@@ -164,7 +165,8 @@ impl ChatAgents {
         if directory.to_str().is_none() {
             bail!("the path of the working directory is not valid UTF-8; rename the directory");
         }
-        let (store, approvals): (Arc<dyn ThreadStore>, Arc<dyn ApprovalStore>) = match &found.database {
+        let database = found.database.open().await?;
+        let (store, approvals): (Arc<dyn ThreadStore>, Arc<dyn ApprovalStore>) = match &database {
             Some(database) => (database.threads(), database.approvals()),
             None => {
                 let path = found.state.join(crate::threads::FILE);
@@ -188,8 +190,13 @@ impl ChatAgents {
         Self::at_home(found, Home { surface: Surface::Server, directory, store, broker }).await
     }
 
-    /// The same agents for a thread of a server's user, in a directory of the thread.
-    pub(crate) fn for_thread(&self, broker: &Arc<Broker>, directory: PathBuf) -> Self {
+    /// The same agents for a thread of a server's user, with the user's threads and a directory of the thread.
+    pub(crate) fn for_thread(
+        &self,
+        store: Arc<dyn ThreadStore>,
+        broker: &Arc<Broker>,
+        directory: PathBuf,
+    ) -> Self {
         let policy = policy(&self.config, &self.workspace_dir);
         Self {
             surface: self.surface,
@@ -199,7 +206,7 @@ impl ChatAgents {
             recent: Arc::clone(&self.recent),
             model: Arc::clone(&self.model),
             skill_models: self.skill_models.clone(),
-            store: Arc::clone(&self.store),
+            store,
             project: directory.clone(),
             directory,
             state: self.state.clone(),
@@ -537,8 +544,13 @@ impl ChatAgents {
         &self.runner.workspaces
     }
 
-    /// The files that the model of a thread sees, and the real paths of its places with their names.
-    pub(crate) fn files_of(&self, thread: &ThreadId) -> Result<(Arc<dyn Backend>, Vec<(PathBuf, String)>)> {
+    /// The files that the model of a thread sees.
+    pub(crate) fn files_of(&self, thread: &ThreadId) -> Result<Arc<dyn Backend>> {
+        self.chat_tree(thread, self.runner.clone()).tree_files(Arc::clone(&self.catalog))
+    }
+
+    /// The real paths of a thread's places, with their names in the tree.
+    pub(crate) fn places_of(&self, thread: &ThreadId) -> Vec<(PathBuf, String)> {
         let tree = self.chat_tree(thread, self.runner.clone());
         let mut places = vec![
             (tree.project.clone(), tree::PROJECT.to_owned()),
@@ -547,7 +559,7 @@ impl ChatAgents {
         ];
         let thread_files = THREAD_FILES.map(|name| (tree.thread_files.join(name), format!("{WORK}/{name}")));
         places.extend(thread_files);
-        Ok((tree.tree_files(Arc::clone(&self.catalog))?, places))
+        places
     }
 
     /// Where the paths that the model of a thread sees really are.

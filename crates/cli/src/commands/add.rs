@@ -4,13 +4,15 @@ use std::io::Write as _;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use prowess_install::installer::{AgentFiles, Candidate, Change, Installer, LookOptions, Looked};
+use prowess_install::installer::{
+    AgentFiles, Candidate, Change, Installer, Listed, ListedSkill, LookOptions, Looked,
+};
 use prowess_install::source::Source;
 use serde_json::{Value, json};
 
 use crate::commands::CommandOutcome;
 use crate::confirm::{self, Confirmation};
-use crate::installing::{self, Interrupted, ScopeArgs};
+use crate::installing::{self, Interrupted, Problems, ScopeArgs};
 use crate::rows::folded;
 use crate::tell_error;
 use crate::terminal::{Terminal, count, printable, screen_width};
@@ -75,43 +77,36 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     let mut outcome = CommandOutcome::Done;
     let (mut rows, mut has_installed) = (Vec::new(), false);
     for source in &sources {
-        let looked = match installing::look(&installer, source, &look) {
-            Ok(looked) => looked,
-            Err(error) if error.is::<Interrupted>() && has_installed => {
-                bail!("interrupted; the skills of the sources before are installed");
-            }
-            Err(error) if error.is::<Interrupted>() => return Err(error),
-            Err(error) => {
+        if options.list {
+            let listed = if options.json {
+                installing::list_and_look(&installer, source, &look)
+            } else {
+                installing::list(source, &look).map(|listed| (listed, None))
+            };
+            let Some((listed, looked)) = fetched(source, listed, has_installed, &mut rows)? else {
                 outcome = CommandOutcome::Findings;
-                rows.push(failed(source, None, &tell_error(&error)));
                 continue;
+            };
+            if tell_problems(source, &Problems::from(&listed), &mut rows)? {
+                outcome = CommandOutcome::Findings;
             }
-        };
-        let changes = installer.plan(&looked)?;
-        installing::tell_lines(installing::problems(&looked))?;
-        if !looked.refused.is_empty() || !looked.missing.is_empty() {
-            outcome = CommandOutcome::Findings;
-        }
-        rows.extend(looked.refused.iter().map(|(name, why)| failed(source, Some(name), why)));
-        let missing = "the source has no such skill";
-        rows.extend(looked.missing.iter().map(|name| failed(source, Some(name), missing)));
-        if looked.candidates.is_empty() {
-            outcome = CommandOutcome::Findings;
-            // Otherwise it was said which skills are missing or refused.
-            if looked.missing.is_empty() && looked.refused.is_empty() {
-                writeln!(anstream::stderr(), "{} has no skill to install", printable(&source.to_string()))?;
+            if options.json {
+                rows.extend(listed_rows(&installer, source, &listed, looked.as_ref())?);
+            } else if !listed.skills.is_empty() {
+                table(&listed, terminal)?;
             }
             continue;
         }
-        if options.list {
-            if options.json {
-                let all = looked.candidates.iter().zip(&changes);
-                rows.extend(
-                    all.map(|(candidate, change)| installing::candidate_json(&looked, candidate, change)),
-                );
-            } else {
-                list(&looked, terminal)?;
-            }
+        let looked = installing::look(&installer, source, &look);
+        let Some(looked) = fetched(source, looked, has_installed, &mut rows)? else {
+            outcome = CommandOutcome::Findings;
+            continue;
+        };
+        let changes = installer.plan(&looked)?;
+        if tell_problems(source, &Problems::from(&looked), &mut rows)? {
+            outcome = CommandOutcome::Findings;
+        }
+        if looked.candidates.is_empty() {
             continue;
         }
         let all = looked.candidates.iter().zip(&changes);
@@ -227,11 +222,64 @@ fn failed(source: &Source, name: Option<&str>, error: &str) -> Value {
     json!({ "name": name, "source": source.to_string(), "status": "failed", "error": error })
 }
 
-fn list(looked: &Looked, terminal: &mut Terminal) -> Result<()> {
-    let row = |candidate: &Candidate| {
-        vec![printable(candidate.found.name().as_str()), printable(&candidate.found.skill.description)]
+/// What was fetched from a source. `None` if that failed; a row says why.
+fn fetched<T>(
+    source: &Source,
+    fetched: Result<T>,
+    has_installed: bool,
+    rows: &mut Vec<Value>,
+) -> Result<Option<T>> {
+    match fetched {
+        Ok(fetched) => Ok(Some(fetched)),
+        Err(error) if error.is::<Interrupted>() && has_installed => {
+            bail!("interrupted; the skills of the sources before are installed")
+        }
+        Err(error) if error.is::<Interrupted>() => Err(error),
+        Err(error) => {
+            rows.push(failed(source, None, &tell_error(&error)));
+            Ok(None)
+        }
+    }
+}
+
+/// A row for each skill of a source. If its files were not looked at, nothing is known of them.
+fn listed_rows(
+    installer: &Installer,
+    source: &Source,
+    listed: &Listed,
+    looked: Option<&Looked>,
+) -> Result<Vec<Value>> {
+    let Some(looked) = looked else {
+        return Ok(listed
+            .skills
+            .iter()
+            .map(|skill| installing::listed_json(source, listed, skill))
+            .collect());
     };
-    let rows: Vec<Vec<String>> = looked.candidates.iter().map(row).collect();
+    let changes = installer.plan(looked)?;
+    let all = looked.candidates.iter().zip(&changes);
+    Ok(all.map(|(candidate, change)| installing::candidate_json(looked, candidate, change)).collect())
+}
+
+fn table(listed: &Listed, terminal: &mut Terminal) -> Result<()> {
+    let row = |skill: &ListedSkill| {
+        vec![printable(skill.found.name().as_str()), printable(&skill.found.skill.description)]
+    };
+    let rows: Vec<Vec<String>> = listed.skills.iter().map(row).collect();
     terminal.table(&["skill", "description"], &rows)?;
     Ok(())
+}
+
+/// Says what is wrong with a source, in rows too. Returns whether anything is.
+fn tell_problems(source: &Source, problems: &Problems<'_>, rows: &mut Vec<Value>) -> Result<bool> {
+    let Problems { usable, refused, missing, .. } = problems;
+    installing::tell_lines(problems.lines())?;
+    rows.extend(refused.iter().map(|(name, why)| failed(source, Some(name), why)));
+    let why = "the source has no such skill";
+    rows.extend(missing.iter().map(|name| failed(source, Some(name), why)));
+    let is_explained = !refused.is_empty() || !missing.is_empty();
+    if *usable == 0 && !is_explained {
+        writeln!(anstream::stderr(), "{} has no skill to install", printable(&source.to_string()))?;
+    }
+    Ok(*usable == 0 || is_explained)
 }

@@ -12,6 +12,7 @@ use prowess_workspace::{Level, Runner};
 use crate::chat::{self, AgentSetup, Approver, End, JsonView, PipeView, ScreenView, Start, View};
 use crate::commands::CommandOutcome;
 use crate::config::{Config, Flag};
+use crate::database::DatabaseArgs;
 use crate::directories;
 use crate::executor::ExecutorArgs;
 use crate::options::{KitArgs, RootArgs};
@@ -65,6 +66,8 @@ pub(crate) struct Options {
     json: bool,
     #[command(flatten)]
     executor: ExecutorArgs,
+    #[command(flatten)]
+    database: DatabaseArgs,
     #[command(flatten)]
     workspace_dir: WorkspaceDir,
     #[command(flatten)]
@@ -147,7 +150,7 @@ impl Options {
             },
             skills,
             config,
-            database: None,
+            database: self.database.clone(),
             lease: chat::LEASE,
         };
         let view = self.view(terminal);

@@ -8,7 +8,7 @@ use prowess_install::installer::{AgentFiles, Strictness};
 use serde_json::json;
 
 use crate::commands::CommandOutcome;
-use crate::commands::verify::describe;
+use crate::commands::verify::{describe, foreign};
 use crate::installing::{self, LockArgs, ScopeArgs, until_interrupted};
 use crate::progress::Progress;
 use crate::terminal::{Terminal, count, printable};
@@ -68,6 +68,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     problems.extend(
         restored.copies.iter().map(|path| format!("the copy {} was changed", installing::shown(path))),
     );
+    problems.extend(restored.links.iter().map(|path| foreign(path)));
     problems.extend(restored.locks.iter().map(|found| printable(&found.to_string())));
     if options.json {
         terminal.json(&json!({

@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use prowess_mcp::{LiveSkills, SkillServer, Watching, serve_http, serve_stdio, session_options};
-use prowess_permission::{Broker, FileApprovals, Permissions};
+use prowess_permission::{ApprovalStore, Broker, FileApprovals, Permissions};
 use prowess_skills::uses::SkillUses;
 use prowess_skills::{Capabilities, Dialect, Lifetime, SessionOptions};
 use prowess_workspace::{Scope, Workspaces};
@@ -28,6 +28,7 @@ use self::server_factory::ServerFactory;
 use crate::artifacts;
 use crate::commands::CommandOutcome;
 use crate::config::{Config, Flag};
+use crate::database::DatabaseArgs;
 use crate::directories;
 use crate::embeddings::{self, Wait};
 use crate::options::{KitArgs, RootArgs, one_of};
@@ -61,6 +62,8 @@ pub(crate) struct Options {
     dialect: Option<Dialect>,
     #[command(flatten)]
     http: Http,
+    #[command(flatten)]
+    database: DatabaseArgs,
     #[command(flatten)]
     running: RunToolArgs,
     #[command(flatten)]
@@ -184,7 +187,7 @@ async fn server_factory(
         live: Arc::clone(live),
         options: behaviour(options, skills, config),
         permissions: Permissions::new(
-            broker(skills).await?,
+            broker(skills, &options.database).await?,
             NAME,
             config.policy(NAME, options.running.workspace_dir()),
         ),
@@ -221,11 +224,14 @@ fn behaviour(options: &Options, skills: &Skills, config: &Config) -> SessionOpti
 
 /// The broker with the approvals of this project. Questions here mean the same in every directory of the project, unlike
 /// the paths of `prowess chat`.
-async fn broker(skills: &Skills) -> Result<Arc<Broker>> {
-    let Some(state) = directories::state() else { return Ok(Broker::in_memory()) };
+async fn broker(skills: &Skills, database: &DatabaseArgs) -> Result<Arc<Broker>> {
+    let approvals: Arc<dyn ApprovalStore> = match (database.open().await?, directories::state()) {
+        (Some(database), _) => database.approvals(),
+        (None, Some(state)) => Arc::new(FileApprovals::at(state.join("approvals.json"))),
+        (None, None) => return Ok(Broker::in_memory()),
+    };
     let directory = std::env::current_dir().context("the working directory cannot be read")?;
     let project = skills.project.as_ref().map_or(directory.as_path(), |project| project.top());
-    let approvals = Arc::new(FileApprovals::at(state.join("approvals.json")));
     Ok(Broker::open(approvals, project.to_string_lossy()).await?)
 }
 

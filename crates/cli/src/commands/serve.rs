@@ -20,6 +20,7 @@ use super::mcp::{address, raise_open_files};
 use crate::chat::{AgentSetup, Approver};
 use crate::commands::CommandOutcome;
 use crate::config::{Config, Flag, OfProject};
+use crate::database::DatabaseArgs;
 use crate::directories;
 use crate::executor::ExecutorArgs;
 use crate::options::{KitArgs, RootArgs};
@@ -98,9 +99,8 @@ pub(crate) struct ServerPlace {
     /// The directory with the server's files, and the database unless --database names one [default: ~/.local/state/prowess/serve]
     #[arg(long, value_name = "DIR", global = true)]
     data: Option<PathBuf>,
-    /// Keep threads and users in PostgreSQL: postgres://USER:PASSWORD@HOST/NAME. The variable PROWESS_DATABASE does the same and shows no password in the list of processes
-    #[arg(long, value_name = "URL", env = "PROWESS_DATABASE", hide_env_values = true, global = true)]
-    database: Option<String>,
+    #[command(flatten)]
+    database: DatabaseArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -141,14 +141,13 @@ impl ServerPlace {
     }
 
     async fn open(&self, directory: &Path) -> Result<Database> {
-        let database = match &self.database {
-            Some(url) if !url.contains("://") => {
-                bail!("--database needs a URL: postgres://USER:PASSWORD@HOST/NAME")
+        match self.database.open().await? {
+            Some(database) => Ok(database),
+            None => {
+                let database = Database::open(&directory.join(DATABASE).to_string_lossy()).await;
+                database.map_err(|error| anyhow!("{error}"))
             }
-            Some(url) => Database::open(url).await,
-            None => Database::open(&directory.join(DATABASE).to_string_lossy()).await,
-        };
-        database.map_err(|error| anyhow!("{error}"))
+        }
     }
 }
 
@@ -236,7 +235,7 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
         lease: Duration::from_secs(options.lease.into()),
         skills,
         config,
-        database: None,
+        database: DatabaseArgs::default(),
     };
     let (agents, notices) = ServerAgents::new(setup, &database).await?;
     for notice in notices {

@@ -1,6 +1,7 @@
 //! `prowess verify`
 
 use std::io::Write as _;
+use std::path::Path;
 
 use anyhow::Result;
 use clap::Args;
@@ -55,7 +56,20 @@ fn lines(verified: &Verified) -> Vec<String> {
     let drift =
         verified.drift.iter().map(|(name, drift)| format!("{}: {}", printable(name), describe(drift)));
     let copies = verified.copies.iter().map(|path| format!("the copy {} was changed", shown(path)));
-    drift.chain(copies).chain(verified.locks.iter().map(|found| printable(&found.to_string()))).collect()
+    let links = verified.links.iter().map(|path| foreign(path));
+    drift
+        .chain(copies)
+        .chain(links)
+        .chain(verified.locks.iter().map(|found| printable(&found.to_string())))
+        .collect()
+}
+
+/// What is said about a link or file of an agent that does not lead to the installed skill of its name.
+pub(crate) fn foreign(path: &Path) -> String {
+    format!(
+        "{} does not lead to the installed skill; remove it, and `prowess install --agent NAME` makes it again",
+        shown(path)
+    )
 }
 
 /// How an installed skill differs from the lock.

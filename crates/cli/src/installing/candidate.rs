@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use prowess_install::installer::{Candidate, Change, Looked};
+use prowess_install::installer::{Candidate, Change, Listed, ListedSkill, Looked};
 use prowess_install::script::is_script;
+use prowess_install::source::Source;
 use serde_json::{Value, json};
 
 use super::findings::Findings;
@@ -77,6 +78,18 @@ pub(crate) fn candidate_json(looked: &Looked, candidate: &Candidate, change: &Ch
         "digest": candidate.stored.digest.to_string(), "files": tree.files.len(), "bytes": tree.bytes(),
         "allowed_tools": candidate.found.skill.allowed_tools,
         "has_hooks": candidate.found.skill.extensions.hooks.is_some(), "findings": findings(candidate).all(),
+    })
+}
+
+/// The same of a skill whose files were not read: what its manifest and the list of its files tell.
+pub(crate) fn listed_json(source: &Source, listed: &Listed, skill: &ListedSkill) -> Value {
+    let found = &skill.found;
+    json!({
+        "name": found.name(), "directory": found.directory_name, "description": found.skill.description,
+        "change": null, "source": source.to_string(), "commit": listed.commit, "path": found.manifest_path,
+        "digest": null, "files": skill.selection.files, "bytes": skill.selection.bytes,
+        "allowed_tools": found.skill.allowed_tools, "has_hooks": found.skill.extensions.hooks.is_some(),
+        "findings": null,
     })
 }
 

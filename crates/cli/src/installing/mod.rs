@@ -4,6 +4,7 @@ mod candidate;
 mod changes;
 mod findings;
 mod origins;
+mod owner;
 mod tokens;
 
 use std::ffi::OsString;
@@ -15,15 +16,15 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use prowess_catalog::{Environment, RootLayout};
 use prowess_install::agents::Agent;
-use prowess_install::installer::{Installer, LookOptions, Looked, Scope};
+use prowess_install::installer::{InstallError, Installer, Listed, LookOptions, Looked, Scope};
 use prowess_install::known_sources::KnownSources;
 use prowess_install::place::Report;
-use prowess_install::snapshot::fetch::{FetchOptions, LockSources, fetch};
+use prowess_install::snapshot::fetch::{FetchOptions, Fetched, LockSources, fetch};
 use prowess_install::source::{LocalSource, Source, SourceEnvironment};
 use prowess_install::store::Store;
 use prowess_skills::secret::Secret;
 
-pub(crate) use self::candidate::{candidate_json, candidate_text};
+pub(crate) use self::candidate::{candidate_json, candidate_text, listed_json};
 pub(crate) use self::changes::difference_text;
 pub(crate) use self::findings::Findings;
 pub(crate) use self::origins::{Origin, origins};
@@ -91,7 +92,9 @@ impl ScopeArgs {
                 state: variable("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute()),
             }
         } else {
-            Scope::Project(project()?)
+            let project = project()?;
+            owner::check_owner(&project)?;
+            Scope::Project(project)
         };
         let cache = directories::cache().context("there is no directory for the cache: set HOME")?;
         directories::make_directory(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
@@ -228,6 +231,38 @@ pub(crate) fn look(installer: &Installer, source: &Source, options: &LookOptions
     Ok(looked)
 }
 
+/// Fetches a source and lists its skills. Nothing is written, and only manifests are read.
+pub(crate) fn list(source: &Source, options: &LookOptions) -> Result<Listed> {
+    Ok(fetch_list(source, options)?.1)
+}
+
+/// The same, with the files of the skills in the content cache, unless they are too large together.
+pub(crate) fn list_and_look(
+    installer: &Installer,
+    source: &Source,
+    options: &LookOptions,
+) -> Result<(Listed, Option<Looked>)> {
+    let (fetched, mut listed) = fetch_list(source, options)?;
+    let looked = match installer.look_at(source, fetched, options) {
+        Ok(looked) => looked,
+        Err(InstallError::SourceTooLarge { .. }) => return Ok((listed, None)),
+        Err(error) => return Err(error.into()),
+    };
+    // A cache that cannot be pruned is only large.
+    let _ = installer.store().prune(MAX_CACHE_BYTES);
+    // Only whoever reads the files knows all of them.
+    listed.refused.clone_from(&looked.refused);
+    Ok((listed, Some(looked)))
+}
+
+fn fetch_list(source: &Source, options: &LookOptions) -> Result<(Fetched, Listed)> {
+    let fetch_options = fetch_options(&options.skills)?;
+    let _progress = Progress::start("fetching");
+    let mut fetched = runtime()?.block_on(until_interrupted(fetch(source, &fetch_options)))??;
+    let listed = prowess_install::installer::list(source, &mut fetched, options)?;
+    Ok((fetched, listed))
+}
+
 /// Ctrl-C ended the work.
 #[derive(Debug)]
 pub(crate) struct Interrupted;
@@ -296,16 +331,42 @@ pub(crate) fn report_lines(report: &Report) -> Vec<String> {
 }
 
 /// What of a source cannot be installed, and why.
-pub(crate) fn problems(looked: &Looked) -> Vec<String> {
-    let refused =
-        looked.refused.iter().map(|(name, why)| format!("{}: refused: {}", printable(name), printable(why)));
-    let available: Vec<String> =
-        looked.available.iter().take(MAX_AVAILABLE).map(|name| printable(name)).collect();
-    let missing = looked.missing.iter().map(|name| {
-        format!("the source has no skill `{}`; it has: {}", printable(name), available.join(", "))
-    });
-    let notices = looked.notices.iter().map(|notice| printable(notice));
-    refused.chain(missing).chain(notices).collect()
+pub(crate) struct Problems<'a> {
+    /// How many skills can be installed.
+    pub(crate) usable: usize,
+    pub(crate) refused: &'a [(String, String)],
+    pub(crate) missing: &'a [String],
+    available: &'a [String],
+    notices: &'a [String],
+}
+
+impl<'a> From<&'a Looked> for Problems<'a> {
+    fn from(looked: &'a Looked) -> Self {
+        let Looked { candidates, refused, missing, available, notices, .. } = looked;
+        Self { usable: candidates.len(), refused, missing, available, notices }
+    }
+}
+
+impl<'a> From<&'a Listed> for Problems<'a> {
+    fn from(listed: &'a Listed) -> Self {
+        let Listed { skills, refused, missing, available, notices, .. } = listed;
+        Self { usable: skills.len(), refused, missing, available, notices }
+    }
+}
+
+impl Problems<'_> {
+    /// The same, in lines.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let refused = self.refused.iter();
+        let refused = refused.map(|(name, why)| format!("{}: refused: {}", printable(name), printable(why)));
+        let available: Vec<String> =
+            self.available.iter().take(MAX_AVAILABLE).map(|name| printable(name)).collect();
+        let missing = self.missing.iter().map(|name| {
+            format!("the source has no skill `{}`; it has: {}", printable(name), available.join(", "))
+        });
+        let notices = self.notices.iter().map(|notice| printable(notice));
+        refused.chain(missing).chain(notices).collect()
+    }
 }
 
 /// Prints lines that contain text of strangers on the error stream, each behind a mark and folded, so that no row of them begins

@@ -14,6 +14,7 @@ use prowess_agent::model::ModelUsage;
 use prowess_permission::{ApprovalStore, Broker, Decision, RuleSource};
 use prowess_serve::view::Places;
 use prowess_serve::{AgentCard, BoxError, ServedAgents, ServedCost, ServedThread, SkillCard, SkillDetail};
+use prowess_store::Database;
 use prowess_workspace::dir::remove_tree;
 use prowess_workspace::workspace::Removed;
 use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore as _};
@@ -35,6 +36,7 @@ const MAX_COPIED_FILES: usize = 50_000;
 /// The agents of a server.
 pub(crate) struct ServerAgents {
     agents: ChatAgents,
+    database: Database,
     approvals: Arc<dyn ApprovalStore>,
     /// What each user approved for good.
     brokers: Mutex<HashMap<String, Arc<Broker>>>,
@@ -45,14 +47,18 @@ pub(crate) struct ServerAgents {
 
 impl ServerAgents {
     /// The agents, and notices for the person who starts the server.
-    pub(crate) async fn new(
-        setup: AgentSetup,
-        database: &prowess_store::Database,
-    ) -> Result<(Arc<Self>, Vec<String>)> {
+    pub(crate) async fn new(setup: AgentSetup, database: &Database) -> Result<(Arc<Self>, Vec<String>)> {
         let (data, root_args) = (setup.state.clone(), setup.root_args.clone());
         let (agents, notices) = ChatAgents::of_server(setup, database).await?;
         let approvals = database.approvals();
-        let server = Self { agents, approvals, brokers: Mutex::default(), data, root_args };
+        let server = Self {
+            agents,
+            database: database.clone(),
+            approvals,
+            brokers: Mutex::default(),
+            data,
+            root_args,
+        };
         Ok((Arc::new(server), notices))
     }
 
@@ -94,18 +100,18 @@ impl ServerAgents {
     async fn of_thread(&self, owner: &str, thread: &ThreadId) -> Result<ChatAgents> {
         let project = self.project(thread);
         make(&project)?;
-        Ok(self.agents.for_thread(&self.broker(owner).await?, project))
+        let store = self.database.acting_for(owner).threads();
+        Ok(self.agents.for_thread(store, &self.broker(owner).await?, project))
     }
 
     async fn served(&self, owner: &str, thread: &ThreadId) -> Result<ServedThread> {
         let agents = self.of_thread(owner, thread).await?;
-        let (files, places) = agents.files_of(thread)?;
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         Ok(ServedThread {
             agent: agents.agent(thread)?,
             artifacts: agents.artifacts_of(thread)?,
-            places: Places::new(places.into_iter().map(|(real, name)| (text(real), name))),
-            files,
+            places: Places::new(agents.places_of(thread).into_iter().map(|(real, name)| (text(real), name))),
+            files: agents.files_of(thread)?,
         })
     }
 

@@ -9,6 +9,8 @@ use tempfile::TempDir;
 /// A home and a project under version control.
 pub(crate) struct World {
     directory: PathBuf,
+    /// More variables of every command.
+    variables: Vec<(String, String)>,
     /// Removes the directory with the world.
     _temporary: Option<TempDir>,
 }
@@ -24,11 +26,16 @@ impl World {
 
     /// The home and the project in a directory that stays; they are made if they are missing.
     pub(crate) fn at(directory: &Path) -> Self {
-        let world = Self { directory: directory.to_owned(), _temporary: None };
+        let world = Self { directory: directory.to_owned(), variables: Vec::new(), _temporary: None };
         for path in ["home", "project/.git"] {
             std::fs::create_dir_all(world.path(path)).unwrap();
         }
         world
+    }
+
+    /// Sets a variable for every command.
+    pub(crate) fn variable(&mut self, name: &str, value: &str) {
+        self.variables.push((name.to_owned(), value.to_owned()));
     }
 
     pub(crate) fn path(&self, path: &str) -> PathBuf {
@@ -58,6 +65,7 @@ impl World {
             .env_clear()
             .env("HOME", self.path("home"))
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .envs(self.variables.iter().cloned())
             .stdin(Stdio::null());
         command
     }

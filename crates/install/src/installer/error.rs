@@ -42,6 +42,16 @@ pub enum InstallError {
         /// The reason.
         source: TreeError,
     },
+    /// The skills of a source are too large together.
+    #[error(
+        "the skills of {name} have more than {most} bytes together; choose some of them with --skill NAME"
+    )]
+    SourceTooLarge {
+        /// The source.
+        name: String,
+        /// The most bytes.
+        most: u64,
+    },
     /// Skills are in the way.
     #[error("{name}: {reason}")]
     Blocked {

@@ -6,7 +6,7 @@ use crate::hidden_text::{self, HiddenText};
 use crate::snapshot::MAX_SKILL_BYTES;
 use crate::snapshot::fetch::{Fetched, Site};
 use crate::source::Source;
-use crate::store::{Store, Stored};
+use crate::store::{Selection, Store, Stored};
 use crate::tree::{ReadFiles as _, SkillTree, TreeError};
 
 use super::{InstallError, Installer};
@@ -67,35 +67,99 @@ impl Candidate {
     }
 }
 
+/// The most bytes of all skills of a source together. A small repository can name one large file many times.
+pub const MAX_SOURCE_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// The skills that a source has. Only their manifests were read.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Listed {
+    /// The commit that was fetched from a Git repository.
+    pub commit: Option<String>,
+    /// The skills that can be installed.
+    pub skills: Vec<ListedSkill>,
+    /// The skills that cannot be installed, and why.
+    pub refused: Vec<(String, String)>,
+    /// The names of all skills of the source.
+    pub available: Vec<String>,
+    /// The wanted names that no skill has.
+    pub missing: Vec<String>,
+    /// What was left out, and why.
+    pub notices: Vec<String>,
+}
+
+/// A skill of a source.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ListedSkill {
+    /// The skill, as it was found in the source.
+    pub found: FoundSkill,
+    /// What its files are, by their names and sizes.
+    pub selection: Selection,
+}
+
+/// Finds the skills of a fetched source. Nothing is written, and only manifests are read.
+///
+/// # Errors
+///
+/// The source has no such directory.
+pub fn list(source: &Source, fetched: &mut Fetched, options: &LookOptions) -> Result<Listed, InstallError> {
+    let mut wanted = options.skills.clone();
+    let subpath = match source {
+        Source::Git(git) => {
+            wanted.extend(git.skill.clone());
+            git.subpath.clone()
+        }
+        _ => None,
+    };
+    let found =
+        DiscoverOptions { subpath, full_depth: options.full_depth, wanted, internal: options.internal };
+    let snapshot = &mut *fetched.snapshot;
+    let discovery = discover(snapshot, &found)?;
+    let (mut skills, mut refused) = (Vec::new(), Vec::new());
+    if let Some(site) = &fetched.site {
+        refused.extend(site.refused.iter().map(|(name, why)| (name.clone(), why.to_string())));
+    }
+    for found in discovery.skills {
+        match Store::select(snapshot, &found.directory) {
+            Ok(selection) => skills.push(ListedSkill { found, selection }),
+            Err(error) => refused.push((found.name().to_string(), error.to_string())),
+        }
+    }
+    let notices = snapshot.notices().iter().cloned();
+    Ok(Listed {
+        commit: snapshot.commit().map(str::to_owned),
+        skills,
+        refused,
+        available: discovery.available.iter().map(ToString::to_string).collect(),
+        missing: discovery.missing,
+        notices: notices.chain(discovery.notices.iter().map(Notice::to_string)).collect(),
+    })
+}
+
 impl Installer {
     /// Finds the skills of a fetched source, and copies them to the content cache.
     ///
     /// # Errors
     ///
-    /// The source has no such directory, or the cache cannot be written.
+    /// The source has no such directory, its skills have more than [`MAX_SOURCE_BYTES`], or the cache cannot be written.
     pub fn look_at(
         &self,
         source: &Source,
         fetched: Fetched,
         options: &LookOptions,
     ) -> Result<Looked, InstallError> {
-        let Fetched { mut snapshot, site } = fetched;
-        let mut wanted = options.skills.clone();
-        let subpath = match source {
-            Source::Git(git) => {
-                wanted.extend(git.skill.clone());
-                git.subpath.clone()
-            }
-            _ => None,
-        };
-        let found =
-            DiscoverOptions { subpath, full_depth: options.full_depth, wanted, internal: options.internal };
-        let discovery = discover(&mut *snapshot, &found)?;
-        let (mut candidates, mut refused) = (Vec::new(), Vec::new());
-        if let Some(site) = &site {
-            refused.extend(site.refused.iter().map(|(name, why)| (name.clone(), why.to_string())));
+        let mut fetched = fetched;
+        let Listed { commit, skills, mut refused, available, missing, notices } =
+            list(source, &mut fetched, options)?;
+        // Counted before anything is written.
+        let bytes = skills.iter().map(|skill| skill.selection.all_bytes);
+        if bytes.fold(0, u64::saturating_add) > MAX_SOURCE_BYTES {
+            return Err(InstallError::SourceTooLarge { name: source.to_string(), most: MAX_SOURCE_BYTES });
         }
-        for found in discovery.skills {
+        let Fetched { mut snapshot, site } = fetched;
+        let mut candidates = Vec::new();
+        for ListedSkill { found, .. } in skills {
             let stored = match self.store.stage(&mut *snapshot, &found.directory) {
                 Ok(stored) => stored,
                 Err(error) if error.is_about_the_skill() => {
@@ -109,16 +173,7 @@ impl Installer {
             let left_out = Store::left_out_files(&mut *snapshot, &found.directory)?;
             candidates.push(candidate(found, stored, left_out, folder_sha1, site_digest)?);
         }
-        let notices = snapshot.notices().iter().cloned();
-        Ok(Looked {
-            source: source.clone(),
-            commit: snapshot.commit().map(str::to_owned),
-            candidates,
-            refused,
-            available: discovery.available.iter().map(ToString::to_string).collect(),
-            missing: discovery.missing,
-            notices: notices.chain(discovery.notices.iter().map(Notice::to_string)).collect(),
-        })
+        Ok(Looked { source: source.clone(), commit, candidates, refused, available, missing, notices })
     }
 }
 
@@ -131,7 +186,9 @@ fn candidate(
 ) -> Result<Candidate, InstallError> {
     let mut files =
         files(&stored).map_err(|source| InstallError::Tree { name: found.directory_name.clone(), source })?;
-    let hidden = files.iter().flat_map(|(path, bytes)| hidden_text::scan(path, bytes)).collect();
+    let is_executable = |path: &str| stored.tree.files.get(path).is_some_and(|file| file.is_executable);
+    let scan = |(path, bytes): &(String, Vec<u8>)| hidden_text::scan(path, bytes, is_executable(path));
+    let hidden = files.iter().flat_map(scan).collect();
     files.extend(left_out);
     let computed_hash = computed_hash(files);
     Ok(Candidate { found, stored, computed_hash, folder_sha1, site_digest, hidden })
@@ -150,7 +207,9 @@ pub(super) fn new_hidden_text(old: &SkillTree, stored: &Stored) -> Result<Vec<Hi
     let directory = stored.open()?;
     let mut found = Vec::new();
     for path in difference.added.iter().chain(&difference.changed) {
-        found.extend(hidden_text::scan(path, &directory.read_file(path, MAX_SKILL_BYTES)?));
+        let is_executable = stored.tree.files.get(path).is_some_and(|file| file.is_executable);
+        let bytes = directory.read_file(path, MAX_SKILL_BYTES)?;
+        found.extend(hidden_text::scan(path, &bytes, is_executable));
     }
     Ok(found)
 }

@@ -1,5 +1,6 @@
 //! Restores exactly what the lock says.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -9,12 +10,12 @@ use crate::lock::own::LockedSkill;
 use crate::place::{Installed, Report, Transaction};
 use crate::snapshot::fetch::{FetchOptions, Fetched, fetch};
 use crate::source::Source;
-use crate::store::Stored;
+use crate::store::{Store, Stored};
 use crate::tree::TreeDifference;
 
 use super::add::OnDisk;
 use super::locks::Locks;
-use super::look::stage;
+use super::look::{MAX_SOURCE_BYTES, stage};
 use super::verify::drift_of;
 use super::{AgentFiles, Drift, InstallError, Installer};
 
@@ -44,6 +45,8 @@ pub struct Restored {
     pub locks: Vec<LockFinding>,
     /// The copies in directories of agents that differ from the installed skill.
     pub copies: Vec<PathBuf>,
+    /// The links and files in directories of agents that have the name of an installed skill and do not lead to it.
+    pub links: Vec<PathBuf>,
     /// The skills whose source no longer has what the lock says, and why.
     pub failed: Vec<(String, String)>,
     /// The skills that the lock of `skills` lacked, and that were recorded there.
@@ -55,43 +58,86 @@ pub struct Restored {
 impl Restored {
     /// Whether the disk is now as the lock says.
     pub fn is_exact(&self) -> bool {
-        self.drift.is_empty() && self.locks.is_empty() && self.copies.is_empty() && self.failed.is_empty()
+        let is_same = self.drift.is_empty() && self.copies.is_empty() && self.links.is_empty();
+        is_same && self.locks.is_empty() && self.failed.is_empty()
     }
 }
 
 /// Locked skills by the names of their directories.
 type Skills<'a> = Vec<(&'a String, &'a LockedSkill)>;
 
-/// Sources that were fetched, so that each is fetched once.
+/// How many fetched sources are kept: that of a skill, and the same at the commit of the lock. Each may take much memory or room
+/// on the disk.
+const MAX_KEPT_SOURCES: usize = 2;
+
+/// The sources that were fetched last. Skills of one source must come one after another, so that each source is fetched once.
 #[derive(Default)]
-pub(super) struct FetchedSources(BTreeMap<String, Result<Fetched, String>>);
+pub(super) struct FetchedSources {
+    /// The one that was used last is at the end.
+    kept: Vec<(String, Fetched)>,
+    /// Why sources could not be fetched.
+    failed: BTreeMap<String, String>,
+    /// The bytes of the skills of each source so far.
+    bytes: BTreeMap<String, u64>,
+}
 
 impl FetchedSources {
-    /// Fetches a source that the lock names, or returns what was fetched before.
+    /// Fetches a source that the lock names for the skill in `directory`, or returns what was fetched before.
     pub(super) async fn get(
         &mut self,
         installer: &Installer,
         source: &Source,
+        directory: &str,
         options: &FetchOptions,
     ) -> Result<&mut Fetched, String> {
         let key = format!("{source:?}");
-        if !self.0.contains_key(&key) {
-            let options = FetchOptions { named_by: installer.who_named(source, options), ..options.clone() };
-            let fetched = fetch(source, &options).await.map_err(|error| {
-                if error.is_about_a_stranger() {
-                    format!("{source} is not public, and you never added it here; --allow-private fetches it")
-                } else {
-                    error.to_string()
-                }
-            });
-            self.0.insert(key.clone(), fetched);
+        if let Some(why) = self.failed.get(&key) {
+            return Err(why.clone());
         }
-        match self.0.get_mut(&key) {
-            Some(Ok(fetched)) => Ok(fetched),
-            Some(Err(error)) => Err(error.clone()),
+        let fetched = match self.kept.iter().position(|(kept, _)| *kept == key) {
+            Some(at) => self.kept.remove(at).1,
+            None => {
+                // Before the next one is fetched.
+                if self.kept.len() >= MAX_KEPT_SOURCES {
+                    self.kept.remove(0);
+                }
+                let named_by = installer.who_named(source, options);
+                let options = FetchOptions { named_by, ..options.clone() };
+                match fetch(source, &options).await {
+                    Ok(fetched) => fetched,
+                    Err(error) => {
+                        let why = if error.is_about_a_stranger() {
+                            format!(
+                                "{source} is not public, and you never added it here; --allow-private fetches it"
+                            )
+                        } else {
+                            error.to_string()
+                        };
+                        self.failed.insert(key, why.clone());
+                        return Err(why);
+                    }
+                }
+            }
+        };
+        // A lock can name one large directory many times.
+        let selection = Store::select(&*fetched.snapshot, directory);
+        let bytes = self.bytes.entry(key.clone()).or_default();
+        *bytes = bytes.saturating_add(selection.map_or(0, |selection| selection.all_bytes));
+        if *bytes > MAX_SOURCE_BYTES {
+            return Err(format!("the skills of {source} have more than {MAX_SOURCE_BYTES} bytes together"));
+        }
+        self.kept.push((key, fetched));
+        match self.kept.last_mut() {
+            Some((_, fetched)) => Ok(fetched),
             None => Err("the source was not fetched".to_owned()),
         }
     }
+}
+
+/// Orders skills by their sources.
+pub(super) fn by_source(one: &LockedSkill, other: &LockedSkill) -> Ordering {
+    let key = |locked: &LockedSkill| (locked.source.clone(), locked.reference.clone(), locked.commit.clone());
+    key(one).cmp(&key(other))
 }
 
 impl Installer {
@@ -118,10 +164,11 @@ impl Installer {
             return Ok(Restored { locks: locks.findings(&self.scope), ..Restored::default() });
         }
         let installed = self.place.installed()?;
-        let (restored, missing, _) = self.compare(&locks, &installed);
+        let (restored, mut missing, _) = self.compare(&locks, &installed);
         if strictness == Strictness::Frozen && !restored.is_exact() {
             return Ok(restored);
         }
+        missing.sort_by(|(_, one), (_, other)| by_source(one, other));
         // Other processes must not wait for a slow source, so everything is fetched before the place is held.
         let (mut sources, mut fetched) = (FetchedSources::default(), BTreeMap::new());
         for (name, locked) in missing {
@@ -180,7 +227,9 @@ impl Installer {
     /// The differences between the disk and the locks, then the locked skills that are missing, and those that are as they were.
     fn compare<'a>(&self, locks: &'a Locks, installed: &Installed) -> (Restored, Skills<'a>, Skills<'a>) {
         let copies = self.changed_copies(installed, &locks.own);
-        let mut restored = Restored { locks: locks.findings(&self.scope), copies, ..Restored::default() };
+        let links = self.foreign_links(&locks.own);
+        let mut restored =
+            Restored { locks: locks.findings(&self.scope), copies, links, ..Restored::default() };
         let (mut missing, mut unchanged) = (Vec::new(), Vec::new());
         for (name, locked) in &locks.own.skills {
             match drift_of(&OnDisk::of(installed, name), locked) {
@@ -211,7 +260,7 @@ impl Installer {
         if let (Source::Git(git), Some(commit)) = (&mut source, &locked.commit) {
             git.reference = Some(commit.clone());
         }
-        let fetched = match sources.get(self, &source, options).await {
+        let fetched = match sources.get(self, &source, locked.source_directory(), options).await {
             Ok(fetched) => fetched,
             Err(why) => return Ok(Err(why)),
         };

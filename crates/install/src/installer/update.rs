@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prowess_catalog::skill::MANIFEST;
+use prowess_catalog::skill::{Location, MANIFEST, MAX_MANIFEST};
+use prowess_catalog::{Skill, SkillName};
 
 use crate::difference::{SkillDifference, describe_difference};
 use crate::hidden_text::HiddenText;
@@ -11,13 +12,17 @@ use crate::merge::{Conflict, Version, merge};
 use crate::place::{Installed, Report, Transaction};
 use crate::snapshot::fetch::FetchOptions;
 use crate::store::Stored;
-use crate::tree::TreeError;
+use crate::tree::{ReadFiles as _, TreeError};
 
 use super::add::OnDisk;
 use super::locks::Facts;
 use super::look::{digest_of, hash, new_hidden_text, stage};
-use super::restore::FetchedSources;
+use super::restore::{FetchedSources, by_source};
 use super::{InstallError, Installer};
+
+/// What is said about a lock that names another commit than that of its files.
+const MISMATCH: &str =
+    "the lock does not match its commit, which has other files: the skill may come from elsewhere";
 
 /// What the source of an installed skill has now.
 #[derive(Clone, Debug)]
@@ -120,12 +125,14 @@ impl Installer {
         }
         let mut sources = FetchedSources::default();
         let mut newest = Vec::new();
-        for (name, locked) in
-            own.skills.into_iter().filter(|(name, _)| keys.is_empty() || keys.contains(name))
-        {
+        let is_wanted = |(name, _): &(String, LockedSkill)| keys.is_empty() || keys.contains(name);
+        let mut wanted: Vec<(String, LockedSkill)> = own.skills.into_iter().filter(is_wanted).collect();
+        wanted.sort_by(|(_, one), (_, other)| by_source(one, other));
+        for (name, locked) in wanted {
             let upstream = self.upstream(&name, &locked, &mut sources, options).await?;
             newest.push(Newest { name, locked, upstream });
         }
+        newest.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(newest)
     }
 
@@ -157,11 +164,11 @@ impl Installer {
         sources: &mut FetchedSources,
         options: &FetchOptions,
     ) -> Result<Upstream, InstallError> {
-        let fetched = match sources.get(self, &self.source_of(locked)?, options).await {
+        let directory = locked.source_directory();
+        let fetched = match sources.get(self, &self.source_of(locked)?, directory, options).await {
             Ok(fetched) => fetched,
             Err(reason) => return Ok(Upstream::Gone { reason }),
         };
-        let directory = locked.source_directory();
         let commit = fetched.snapshot.commit().map(str::to_owned);
         let folder_sha1 = fetched.snapshot.folder_sha1(directory);
         let stored = match stage(&self.store, fetched, directory) {
@@ -173,6 +180,14 @@ impl Installer {
         };
         if !stored.tree.files.contains_key(MANIFEST) {
             return Ok(Upstream::Gone { reason: "the source has no SKILL.md there any more".to_owned() });
+        }
+        if let Some(name) = name_of(&stored, &locked.skill_path).filter(|name| *name != locked.name) {
+            let reason = format!("the skill is called {name} now; `prowess add` installs it under that name");
+            return Ok(Upstream::Gone { reason });
+        }
+        // A commit never has other files.
+        if commit.is_some() && commit == locked.commit && stored.tree != locked.tree {
+            return Ok(Upstream::Gone { reason: MISMATCH.to_owned() });
         }
         let computed_hash = hash(fetched, directory, &stored)?;
         let site_digest = fetched.site.as_ref().and_then(|site| digest_of(site, directory));
@@ -214,7 +229,9 @@ impl Installer {
     ) -> Result<Updated, InstallError> {
         // Other processes must not wait for a slow source, so everything is fetched before the place is held.
         let (mut sources, mut bases) = (FetchedSources::default(), BTreeMap::new());
-        for Newest { name, locked, .. } in newest.iter().filter(|newest| newest.is_new()) {
+        let mut wanted: Vec<&Newest> = newest.iter().filter(|newest| newest.is_new()).collect();
+        wanted.sort_by(|one, other| by_source(&one.locked, &other.locked));
+        for Newest { name, locked, .. } in wanted {
             bases.insert(name, self.installed_version(name, locked, &mut sources, options).await?);
         }
         let held = self.place.hold()?;
@@ -307,6 +324,13 @@ impl Installer {
         let stored = self.store.stage_merged(&merged, &local_files, &new_files)?;
         Ok((stored, LocalEdits::Kept(merged.kept_local)))
     }
+}
+
+/// The name that the manifest of a skill gives it. `path` is that of the manifest in its source.
+fn name_of(stored: &Stored, path: &str) -> Option<SkillName> {
+    let bytes = stored.open().and_then(|files| files.read_file(MANIFEST, MAX_MANIFEST)).ok()?;
+    let skill = Skill::parse(&bytes, &Location::new(format!("/{path}"))).skill?;
+    Some(skill.name)
 }
 
 fn difference(old: &Stored, new: &Stored) -> Result<SkillDifference, TreeError> {

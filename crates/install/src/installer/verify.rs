@@ -1,6 +1,8 @@
 //! Compares the disk with the lock, without a network.
 
-use std::path::PathBuf;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
 use std::thread;
 
 use crate::lock::own::LockedSkill;
@@ -37,6 +39,8 @@ pub struct Verified {
     pub locks: Vec<LockFinding>,
     /// The copies in directories of agents that differ from the installed skill.
     pub copies: Vec<PathBuf>,
+    /// The links and files in directories of agents that have the name of an installed skill and do not lead to it.
+    pub links: Vec<PathBuf>,
     /// The directories beside installed skills that the lock does not have.
     pub unlocked: Vec<String>,
 }
@@ -44,7 +48,7 @@ pub struct Verified {
 impl Verified {
     /// Whether the disk and both locks agree.
     pub fn is_clean(&self) -> bool {
-        self.drift.is_empty() && self.locks.is_empty() && self.copies.is_empty()
+        self.drift.is_empty() && self.locks.is_empty() && self.copies.is_empty() && self.links.is_empty()
     }
 }
 
@@ -64,6 +68,7 @@ impl Installer {
             drift: drift(&installed, &skills),
             locks: locks.findings(&self.scope),
             copies: self.changed_copies(&installed, &locks.own),
+            links: self.foreign_links(&locks.own),
             unlocked: unlocked.filter(|name| !name.starts_with('.')).cloned().collect(),
         })
     }
@@ -90,6 +95,44 @@ impl Installer {
             }
         }
         changed
+    }
+
+    /// The entries in directories of agents that have the name of a locked skill, are no directories, and do not lead to the skill.
+    pub(super) fn foreign_links(&self, own: &OwnLock) -> Vec<PathBuf> {
+        let mut foreign = Vec::new();
+        for directory in self.agent_directories() {
+            for name in own.skills.keys() {
+                let path = directory.join(name);
+                let is_directory = path.symlink_metadata().map(|metadata| metadata.is_dir());
+                if is_directory.is_ok_and(|is_directory| !is_directory)
+                    && !leads_to(directory, &path, &self.skill_path(name))
+                {
+                    foreign.push(path);
+                }
+            }
+        }
+        foreign
+    }
+}
+
+/// Whether the entry `path` of `directory` is a link to `skill`.
+fn leads_to(directory: &Path, path: &Path, skill: &Path) -> bool {
+    let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
+    match skill.symlink_metadata() {
+        Ok(here) => path.metadata().is_ok_and(|there| identity(there) == identity(here)),
+        // The skill is missing. In a fresh clone, the links to it can be there already.
+        Err(_) => path.read_link().is_ok_and(|target| {
+            let mut there = PathBuf::new();
+            for component in directory.join(target).components() {
+                match component {
+                    Component::ParentDir => {
+                        there.pop();
+                    }
+                    component => there.push(component),
+                }
+            }
+            there == skill
+        }),
     }
 }
 

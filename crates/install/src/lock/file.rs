@@ -65,7 +65,8 @@ fn try_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 fn fill(file: OwnedFd, bytes: &[u8], mode: Option<Mode>) -> io::Result<()> {
     if let Some(mode) = mode {
-        fs::fchmod(&file, mode & (Mode::RWXU | Mode::RWXG | Mode::RWXO))?;
+        // Nobody runs a lock file, and a stranger's is not writable by everybody.
+        fs::fchmod(&file, mode & (Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH))?;
     }
     let mut file = File::from(file);
     file.write_all(bytes)?;

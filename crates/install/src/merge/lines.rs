@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
-use super::{ConflictKind, MAX_MERGE_LINES};
+use super::{ConflictKind, Effort, MAX_MERGE_LINES};
 
 /// A change: these lines of the base become those lines of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,9 +14,17 @@ struct Hunk {
 }
 
 /// The text with the changes of both versions.
-pub(super) fn merge(base: &[u8], local: &[u8], new: &[u8]) -> Result<Vec<u8>, ConflictKind> {
+pub(super) fn merge(
+    base: &[u8],
+    local: &[u8],
+    new: &[u8],
+    effort: &mut Effort,
+) -> Result<Vec<u8>, ConflictKind> {
     let [base, local, new] = [base, local, new].map(lines);
     let (Some(base), Some(local), Some(new)) = (base, local, new) else { return Err(ConflictKind::Binary) };
+    if !effort.spend(&base, &local) || !effort.spend(&base, &new) {
+        return Err(ConflictKind::Binary);
+    }
     let (ours, theirs) = (hunks(&base, &local), hunks(&base, &new));
     let (mut our, mut their, mut done) = (0, 0, 0);
     let mut merged = Vec::new();
@@ -84,8 +92,12 @@ fn hunks(base: &[&str], version: &[&str]) -> Vec<Hunk> {
 mod tests {
     use super::*;
 
+    fn bytes(base: &[u8], local: &[u8], new: &[u8]) -> Result<Vec<u8>, ConflictKind> {
+        merge(base, local, new, &mut Effort::default())
+    }
+
     fn merged(base: &str, local: &str, new: &str) -> Result<String, ConflictKind> {
-        merge(base.as_bytes(), local.as_bytes(), new.as_bytes()).map(|text| String::from_utf8(text).unwrap())
+        bytes(base.as_bytes(), local.as_bytes(), new.as_bytes()).map(|text| String::from_utf8(text).unwrap())
     }
 
     #[test]
@@ -113,9 +125,14 @@ mod tests {
 
     #[test]
     fn what_is_not_text_conflicts() {
-        assert_eq!(merge(b"a", b"b\0", b"c"), Err(ConflictKind::Binary));
-        assert_eq!(merge(b"a", b"b", b"\xff"), Err(ConflictKind::Binary));
+        assert_eq!(bytes(b"a", b"b\0", b"c"), Err(ConflictKind::Binary));
+        assert_eq!(bytes(b"a", b"b", b"\xff"), Err(ConflictKind::Binary));
         let many = "x\n".repeat(MAX_MERGE_LINES + 1);
         assert_eq!(merged("", &many, "y\n"), Err(ConflictKind::Binary));
+        // Lines that are alike at both ends cost nothing.
+        let mut effort = Effort { left: 1 };
+        let same = |middle: &str| format!("a\n{middle}\nz\n").into_bytes();
+        assert_eq!(merge(&same("b"), &same("c"), &same("b"), &mut effort).unwrap(), same("c"));
+        assert_eq!(merge(&same("b"), &same("c"), &same("d"), &mut effort), Err(ConflictKind::Binary));
     }
 }

@@ -191,6 +191,6 @@ proptest! {
         local in prop::collection::vec(any::<u8>(), 0..40),
         new in prop::collection::vec(any::<u8>(), 0..40),
     ) {
-        let _ = lines::merge(&base, &local, &new);
+        let _ = lines::merge(&base, &local, &new, &mut Effort::default());
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use prowess_base::beneath;
 use rustix::fs::{self, AtFlags, RenameFlags};
@@ -54,8 +54,6 @@ impl Held<'_> {
         names.sort_unstable();
         for name in names {
             let at = path.join(&name);
-            let removed =
-                |result: std::io::Result<()>| result.map_err(|error| PlaceError::io("remove", &at, error));
             let opened = disk::open_directory(&unfinished, &name).ok();
             let journal = match &opened {
                 Some(handle) => Journal::read(self.place, handle, &at)?,
@@ -63,7 +61,8 @@ impl Held<'_> {
             };
             let (Some(handle), Some(journal), Some(name)) = (opened, journal, name.to_str()) else {
                 self.steps().step()?;
-                removed(disk::remove(&unfinished, &name))?;
+                // It has changed nothing. What cannot be removed stays, and is in nobody's way.
+                let _ = disk::remove(&unfinished, &name);
                 continue;
             };
             let prepared = Prepared { name: name.to_owned(), handle, journal };
@@ -97,15 +96,20 @@ impl Held<'_> {
         for lock in &prepared.journal.locks {
             self.steps().step()?;
             lock_file::make_parent(&lock.path)?;
-            if !lock_file::write(&lock.path, lock.before, &lock.text)? {
+            let is_written = match lock_file::write(&lock.path, lock.before, &lock.text) {
+                // Something else has taken its place since the checks.
+                Err(PlaceError::LockFile(_)) => false,
+                written => written?,
+            };
+            if !is_written {
                 report.left_alone.push(lock.path.clone());
             }
         }
         self.steps().step()?;
         Journal::remove(&prepared.handle).map_err(|error| PlaceError::io("remove", &at, error))?;
         self.steps().step()?;
-        disk::remove(&self.open_unfinished()?, &prepared.name)
-            .map_err(|error| PlaceError::io("remove", &at, error))?;
+        // Without its journal it counts as one that has changed nothing. The next command tries to remove it again.
+        let _ = disk::remove(&self.open_unfinished()?, &prepared.name);
         let _ = fs::unlinkat(&self.directories.root, UNFINISHED, AtFlags::REMOVEDIR);
         Ok(())
     }
@@ -235,7 +239,8 @@ impl Held<'_> {
         self.keep(directory, number, &change.name, report)
     }
 
-    /// Moves an entry to the first free name in the directory of kept ones.
+    /// Moves an entry to the first free name in the directory of kept ones. If somebody has put something else in the place of that
+    /// directory since the checks, the next name is used: the transaction must come to its end.
     fn keep(
         &self,
         directory: &OwnedFd,
@@ -243,23 +248,48 @@ impl Held<'_> {
         name: &str,
         report: &mut Report,
     ) -> Result<(), PlaceError> {
-        let path: PathBuf = self.place.root.join(KEPT);
-        let failed = |error: Errno| PlaceError::io("keep a changed skill in", &path, error);
-        self.steps().step()?;
-        disk::make_directory(&self.directories.root, KEPT).map_err(failed)?;
-        let kept = disk::open_directory(&self.directories.root, KEPT).map_err(failed)?;
+        let mut failed = Errno::EXIST;
+        for attempt in 1..=MAX_ATTEMPTS {
+            let directory_name = if attempt == 1 { KEPT.to_owned() } else { format!("{KEPT}-{attempt}") };
+            self.steps().step()?;
+            let opened = disk::make_directory(&self.directories.root, &directory_name)
+                .and_then(|()| disk::open_directory(&self.directories.root, &directory_name));
+            let kept = match opened {
+                Ok(kept) => kept,
+                Err(error) => {
+                    failed = error;
+                    continue;
+                }
+            };
+            match self.keep_in(&kept, directory, entry, name)? {
+                Ok(free) => {
+                    let path = self.place.root.join(directory_name).join(free);
+                    report.kept.push(Kept { name: name.to_owned(), path });
+                    return Ok(());
+                }
+                Err(error) => failed = error,
+            }
+        }
+        Err(PlaceError::io("keep a changed skill in", &self.place.root.join(KEPT), failed))
+    }
+
+    /// Moves an entry to the first free name in `kept`.
+    fn keep_in(
+        &self,
+        kept: &OwnedFd,
+        directory: &OwnedFd,
+        entry: &str,
+        name: &str,
+    ) -> Result<Result<String, Errno>, PlaceError> {
         for number in 1..=MAX_KEPT {
             let free = format!("{name}-{number}");
             self.steps().step()?;
-            match disk::rename_new(directory, entry, &kept, &free) {
-                Ok(()) => {
-                    report.kept.push(Kept { name: name.to_owned(), path: path.join(free) });
-                    return Ok(());
-                }
+            match disk::rename_new(directory, entry, kept, &free) {
+                Ok(()) => return Ok(Ok(free)),
                 Err(Errno::EXIST) => {}
-                Err(error) => return Err(failed(error)),
+                Err(error) => return Ok(Err(error)),
             }
         }
-        Err(failed(Errno::EXIST))
+        Ok(Err(Errno::EXIST))
     }
 }

@@ -48,6 +48,9 @@ pub enum PlaceError {
     /// A directory cannot be written.
     #[error("{0} is not writable; change its permissions")]
     NotWritable(PathBuf),
+    /// The directory for changed skills is a link or a file.
+    #[error("{0} is not a directory; move it away, because changed skills are kept there")]
+    NotADirectory(PathBuf),
     /// A path is not UTF-8.
     #[error("{0} is not UTF-8; rename it")]
     NotUtf8(PathBuf),

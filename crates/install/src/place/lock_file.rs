@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use prowess_base::beneath::{self, Follow, NotOpened};
 use prowess_catalog::Digest;
-use rustix::fs::{self, AtFlags, Mode};
+use rustix::fs::{self, Access, AtFlags, Mode};
 use rustix::io::Errno;
 
 use super::PlaceError;
@@ -18,6 +18,8 @@ use crate::disk;
 const MAX_LOCK_BYTES: u64 = 32 * 1024 * 1024;
 /// The mode of a new lock file, before the person's umask.
 const MODE: u32 = 0o644;
+/// What of the mode of an old lock file the new one keeps: never more than that everybody may read it, and its group write it.
+const MOST: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::WGRP).union(Mode::ROTH);
 
 /// The directory of a lock file. It is made if needed.
 pub(super) fn make_parent(path: &Path) -> Result<(), PlaceError> {
@@ -35,13 +37,10 @@ pub(super) fn digest(path: &Path) -> Result<Option<Digest>, PlaceError> {
 pub(super) fn write(path: &Path, before: Option<Digest>, text: &str) -> Result<bool, PlaceError> {
     let (directory, name) = open(path)?;
     let found = read(&directory, &name, path)?;
-    let mut unfinished = OsString::from(".");
-    unfinished.push(&name);
-    unfinished.push(".prowess-unfinished");
-    // A killed process may have left a part.
-    let unfinished = unfinished.to_str().ok_or_else(|| PlaceError::NotUtf8(path.to_owned()))?;
+    let unfinished = unfinished_name(&name, path)?;
     let failed = |error: io::Error| PlaceError::io("write", path, error);
-    disk::remove(&directory, unfinished).map_err(failed)?;
+    // A killed process may have left a part. What cannot be removed is in nobody's way: another name is used then.
+    let _ = disk::remove(&directory, &unfinished);
     let digest = found.as_ref().map(|(digest, _)| *digest);
     if digest == Some(Digest::of(text.as_bytes())) {
         return Ok(true);
@@ -49,13 +48,45 @@ pub(super) fn write(path: &Path, before: Option<Digest>, text: &str) -> Result<b
     if digest != before {
         return Ok(false);
     }
-    disk::write_new(&directory, unfinished, text.as_bytes(), MODE).map_err(failed)?;
-    if let Some((_, mode)) = found {
-        let changed = fs::chmodat(&directory, unfinished, mode, AtFlags::empty());
-        changed.map_err(|error| failed(error.into()))?;
+    let create = |name: &str| beneath::create_file(&directory, name, MODE);
+    let (unfinished, file) = match create(&unfinished) {
+        Err(Errno::EXIST) => {
+            beneath::with_unused_name(&format!("{unfinished}-"), "", |name| Ok(create(name)?))
+                .map_err(failed)?
+        }
+        created => (unfinished, created.map_err(|error| failed(error.into()))?),
+    };
+    let old = found.map(|(_, mode)| mode);
+    let written =
+        fill(file, text, old).and_then(|()| Ok(fs::renameat(&directory, &*unfinished, &directory, &*name)?));
+    if written.is_err() {
+        let _ = fs::unlinkat(&directory, &*unfinished, AtFlags::empty());
     }
-    fs::renameat(&directory, unfinished, &directory, &*name).map_err(|error| failed(error.into()))?;
+    written.map_err(failed)?;
     Ok(true)
+}
+
+/// Checks that a lock file can be written, and removes what a killed process has left.
+pub(super) fn check_writable(path: &Path) -> Result<(), PlaceError> {
+    let (directory, name) = open(path)?;
+    let unfinished = unfinished_name(&name, path)?;
+    disk::remove(&directory, &unfinished).map_err(|error| PlaceError::io("write", path, error))?;
+    fs::accessat(&directory, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty())
+        .map_err(|error| PlaceError::io("write", path, error))
+}
+
+/// The name of a lock file until it is complete.
+fn unfinished_name(name: &OsString, path: &Path) -> Result<String, PlaceError> {
+    let name = name.to_str().ok_or_else(|| PlaceError::NotUtf8(path.to_owned()))?;
+    Ok(format!(".{name}.prowess-unfinished"))
+}
+
+/// Writes a new file. Its mode is set through its descriptor: others may be able to put a link under its name.
+fn fill(file: OwnedFd, text: &str, old: Option<Mode>) -> io::Result<()> {
+    if let Some(old) = old {
+        fs::fchmod(&file, old & MOST)?;
+    }
+    File::from(file).write_all(text.as_bytes())
 }
 
 /// Opens the directory of a lock file, which a person chose.
@@ -82,6 +113,5 @@ fn read(directory: &OwnedFd, name: &OsString, path: &Path) -> Result<Option<(Dig
     if bytes.len() as u64 > MAX_LOCK_BYTES {
         return Err(PlaceError::io("read", path, io::Error::other("it is too large")));
     }
-    let mode = Mode::from_raw_mode(stat.st_mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO);
-    Ok(Some((Digest::of(&bytes), mode)))
+    Ok(Some((Digest::of(&bytes), Mode::from_raw_mode(stat.st_mode))))
 }

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use prowess_base::beneath;
 use rustix::fs::{self, AtFlags};
+use rustix::io::Errno;
 
 use super::directories::{AgentDirectory, Missing, check_movable, text_of};
 use super::found::{Content, Found};
 use super::journal::{Change, Journal, LockChange};
 use super::transaction::{Planned, PlannedLock, Wanted};
-use super::{Held, PlaceError, Report, SKILLS, Transaction, UNFINISHED, lock_file};
+use super::{Held, KEPT, PlaceError, Report, SKILLS, Transaction, UNFINISHED, lock_file};
 use crate::disk;
 use crate::snapshot::check_path;
 use crate::tree::names::has_trailing_dot_or_space;
@@ -49,6 +50,7 @@ impl Held<'_> {
         if changes.is_empty() && locks.is_empty() {
             return Ok(None);
         }
+        self.check_kept()?;
         let unfinished_path = self.place.root.join(UNFINISHED);
         let failed = |error: std::io::Error| PlaceError::io("write to", &unfinished_path, error);
         self.steps().step()?;
@@ -69,6 +71,17 @@ impl Held<'_> {
             let _ = fs::unlinkat(&self.directories.root, UNFINISHED, AtFlags::REMOVEDIR);
         }
         Ok(Some(Prepared { name, handle, journal: staged? }))
+    }
+
+    /// Checks that trees with changes of a person can be kept, if their directory exists.
+    fn check_kept(&self) -> Result<(), PlaceError> {
+        let path = self.place.root.join(KEPT);
+        match disk::open_directory(&self.directories.root, KEPT) {
+            Ok(kept) => self.directories.check_writable(&kept, &path),
+            Err(Errno::NOENT) => Ok(()),
+            Err(Errno::LOOP | Errno::NOTDIR) => Err(PlaceError::NotADirectory(path)),
+            Err(error) => Err(PlaceError::io("open", &path, error)),
+        }
     }
 
     /// Opens the directory for unfinished transactions.
@@ -174,6 +187,7 @@ impl Held<'_> {
             if read.is_some_and(|read| read.0 != before) {
                 return Err(PlaceError::LockChanged(path.clone()));
             }
+            lock_file::check_writable(path)?;
             Ok(LockChange { path: path.clone(), before, text: text.clone() })
         });
         locks.collect()

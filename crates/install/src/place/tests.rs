@@ -352,3 +352,43 @@ fn a_lock_file_that_another_program_wrote_is_left_alone() {
     assert_eq!((report.left_alone, report.finished), (vec![lock], 1));
     assert_eq!(project.text("skills-lock.json").unwrap(), "theirs");
 }
+
+#[test]
+fn case_133_a_recovery_goes_around_what_was_planted_meanwhile() {
+    let mut journals = 0;
+    for left in 0.. {
+        let mut project = Project::new();
+        let (one, lock) = (project.skill("one"), project.at("prowess-lock.json"));
+        let put = |transaction: &mut Transaction| {
+            transaction.put("tide", &one, None);
+            transaction.write_lock(&lock, "1");
+        };
+        project.commit(put).unwrap();
+        std::fs::write(project.at(".agents/skills/tide/SKILL.md"), "mine").unwrap();
+        project.steps.left = Some(Rc::new(Cell::new(left)));
+        let remove = |transaction: &mut Transaction| {
+            transaction.remove("tide", Some(one.digest));
+            transaction.write_lock(&lock, "2");
+        };
+        let is_stopped = project.commit(remove).is_err();
+        project.steps = Steps::default();
+        for file in [".agents/skills-kept", ".agents/skills-kept-2"] {
+            if !project.at(file).exists() {
+                std::fs::write(project.at(file), "").unwrap();
+            }
+        }
+        let unfinished = project.at(".prowess-lock.json.prowess-unfinished");
+        std::fs::create_dir_all(unfinished.join("d/".repeat(100))).unwrap();
+        std::fs::remove_file(&lock).unwrap();
+        symlink("/etc/passwd", &lock).unwrap();
+        let report = project.place().recover().unwrap();
+        let everything = project.everything();
+        assert!(everything.values().any(|text| text == "mine"), "{left}: {everything:?}");
+        assert!(!project.at(".agents/.prowess-install").exists(), "{left}: {everything:?}");
+        journals += report.finished;
+        if !is_stopped {
+            break;
+        }
+    }
+    assert!(journals > 2, "{journals}");
+}

@@ -4,7 +4,7 @@ use crate::merge::{Merged, MergedFrom};
 use crate::snapshot::{
     Entry, EntryKind, MAX_FILE_BYTES, MAX_SKILL_BYTES, MAX_SKILL_FILES, Snapshot, check_path,
 };
-use crate::store::StoreError;
+use crate::store::{Selection, StoreError};
 use crate::tree::names::{Paths, has_trailing_dot_or_space};
 use crate::tree::writer::TreeWriter;
 use crate::tree::{MAX_DEPTH, ReadFiles};
@@ -67,6 +67,22 @@ pub(super) fn select(entries: &[Entry], directory: &str) -> Result<Selected, Sto
         selected.files.push(SelectedFile { from: entry.path.clone(), start: prefix.len(), is_executable });
     }
     Ok(selected)
+}
+
+/// The files of the skill in `directory`, by their names and sizes.
+pub(super) fn count(entries: &[Entry], directory: &str) -> Result<Selection, StoreError> {
+    let selected = select(entries, directory)?;
+    let prefix = prefix(directory);
+    let (mut bytes, mut left_out_bytes) = (0_u64, 0_u64);
+    for entry in below(entries, &prefix) {
+        let EntryKind::File { size, .. } = entry.kind else { continue };
+        let sum =
+            if left_out(&entry.path[prefix.len()..]).is_some() { &mut left_out_bytes } else { &mut bytes };
+        *sum = sum.saturating_add(size);
+    }
+    // More than this is not read, as `left_out_files` says.
+    let read = if left_out_bytes > MAX_SKILL_BYTES { 0 } else { left_out_bytes };
+    Ok(Selection { files: selected.files.len(), bytes, all_bytes: bytes.saturating_add(read) })
 }
 
 /// The files in `directory` that [`select`] leaves out, by their paths in the skill. None if they are larger than a skill may

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use http::StatusCode;
 use prowess_store::serve::{AuditEntry, NewToken, Scope, TokenInfo, TokenKind, User};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::{ApiError, Items, Page};
+use super::{ApiError, ApiJson, ApiPath, ApiQuery, Items, Page};
 use crate::app::App;
 use crate::auth::{AccessSecret, AdminCaller, Caller, Reader, Writer};
 use crate::view::time;
@@ -136,7 +136,7 @@ pub(super) struct NewTokenView {
 pub(super) async fn add_token(
     State(app): State<Arc<App>>,
     Writer(caller): Writer,
-    Json(wish): Json<TokenWish>,
+    ApiJson(wish): ApiJson<TokenWish>,
 ) -> Result<(StatusCode, Json<NewTokenView>), ApiError> {
     let mut scopes = Vec::new();
     for scope in &wish.scopes {
@@ -178,7 +178,7 @@ fn checked_name(name: &str) -> Result<String, ApiError> {
 pub(super) async fn revoke(
     State(app): State<Arc<App>>,
     Writer(caller): Writer,
-    Path(id): Path<String>,
+    ApiPath(id): ApiPath<String>,
 ) -> Result<StatusCode, ApiError> {
     if !app.accounts.revoke(&caller.user.id, &id).await? {
         return Err(ApiError::not_found("such token"));
@@ -222,7 +222,7 @@ pub(super) struct NewUserView {
 pub(super) async fn add_user(
     State(app): State<Arc<App>>,
     AdminCaller(caller): AdminCaller,
-    Json(new): Json<NewUser>,
+    ApiJson(new): ApiJson<NewUser>,
 ) -> Result<(StatusCode, Json<NewUserView>), ApiError> {
     let user = app.accounts.add_user(&checked_name(&new.name)?, new.is_admin).await?;
     let login = crate::auth::login_link(&app.accounts, &user.id).await?;
@@ -244,8 +244,8 @@ pub(super) struct UserChange {
 pub(super) async fn change_user(
     State(app): State<Arc<App>>,
     AdminCaller(caller): AdminCaller,
-    Path(id): Path<String>,
-    Json(UserChange { is_disabled }): Json<UserChange>,
+    ApiPath(id): ApiPath<String>,
+    ApiJson(UserChange { is_disabled }): ApiJson<UserChange>,
 ) -> Result<StatusCode, ApiError> {
     if id == caller.user.id && is_disabled {
         return Err(ApiError::conflict("You cannot disable yourself."));
@@ -293,7 +293,7 @@ impl From<AuditEntry> for AuditView {
 pub(super) async fn audit(
     State(app): State<Arc<App>>,
     _: AdminCaller,
-    Query(page): Query<Page>,
+    ApiQuery(page): ApiQuery<Page>,
 ) -> Result<Json<Items<AuditView>>, ApiError> {
     let after = page.after.as_deref().map(str::parse).transpose();
     let after = after.map_err(|_| ApiError::bad_request("`after` is not a number of an entry."))?;

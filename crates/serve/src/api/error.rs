@@ -24,6 +24,7 @@ pub(crate) enum ErrorCode {
     Conflict,
     TooLarge,
     TooMany,
+    Unsupported,
     Internal,
 }
 
@@ -36,6 +37,7 @@ impl ErrorCode {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::Conflict => StatusCode::CONFLICT,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Unsupported => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooMany => StatusCode::TOO_MANY_REQUESTS,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -58,7 +60,7 @@ pub(crate) struct ApiErrorText {
 }
 
 /// Why a request failed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ApiError {
     code: ErrorCode,
     message: String,
@@ -97,10 +99,19 @@ impl ApiError {
         Self::new(ErrorCode::TooMany, message)
     }
 
+    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::Unsupported, message)
+    }
+
     /// An error that is not the client's fault. Its reason goes to the log, because it may name paths and hosts.
     pub(crate) fn internal(reason: &dyn fmt::Display) -> Self {
         tracing::error!(error = %reason, "A request failed");
         Self::new(ErrorCode::Internal, "The server failed. Its log says why.")
+    }
+
+    /// A turn that failed, with its reason for a person.
+    pub(crate) fn failed(reason: impl Into<String>) -> Self {
+        Self::new(ErrorCode::Internal, reason)
     }
 
     /// The response with another status.
@@ -108,6 +119,10 @@ impl ApiError {
         let mut response = self.into_response();
         *response.status_mut() = status;
         response
+    }
+
+    pub(crate) fn code(&self) -> ErrorCode {
+        self.code
     }
 
     pub(crate) fn message(&self) -> &str {
@@ -118,8 +133,10 @@ impl ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = self.code.status();
-        let body = ApiErrorBody { error: ApiErrorText { code: self.code, message: self.message } };
+        let body = ApiErrorBody { error: ApiErrorText { code: self.code, message: self.message.clone() } };
         let mut response = (status, Json(body)).into_response();
+        // A face with errors of another form makes them from this.
+        response.extensions_mut().insert(self);
         if status == StatusCode::UNAUTHORIZED {
             let bearer = http::HeaderValue::from_static("Bearer");
             response.headers_mut().insert(http::header::WWW_AUTHENTICATE, bearer);

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 use utoipa::IntoParams;
 
-use super::ApiError;
 use super::threads::owned;
+use super::{ApiError, ApiPath, ApiQuery};
 use crate::app::{App, lock};
 use crate::auth::{Caller, Reader};
 use crate::live::{LiveThread, Piece, SoFar};
@@ -44,8 +44,8 @@ pub(super) struct StreamFrom {
 pub(super) async fn stream(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
-    Path(id): Path<String>,
-    Query(StreamFrom { after }): Query<StreamFrom>,
+    ApiPath(id): ApiPath<String>,
+    ApiQuery(StreamFrom { after }): ApiQuery<StreamFrom>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let owned = owned(&app, &caller, &id).await?;
@@ -166,6 +166,8 @@ impl Watching {
             _place: place,
         };
         let after = resumed.unwrap_or(u64::MAX);
+        // Looked up before the log is read: a thread that rested by then has stored everything.
+        let mut queued = watching.app.queue.state(&watching.owned.id).await?;
         // What is said now is valid if no event was stored since the log was read.
         let so_far = loop {
             watching.read_log(after).await?;
@@ -174,11 +176,12 @@ impl Watching {
             if !watching.read_log(after).await? {
                 break so_far;
             }
+            queued = watching.app.queue.state(&watching.owned.id).await?;
         };
         if resumed.is_some_and(|resumed| resumed > watching.replay.last) {
             return Err(ApiError::bad_request("This thread has no event with this number yet."));
         }
-        let status = watching.current_status().await?;
+        let status = watching.status_of(queued);
         watching.status = Some(status);
         (watching.text, watching.reasoning) = (Pieces::default(), Pieces::default());
         watching.text.told.clone_from(&so_far.text);
@@ -197,10 +200,12 @@ impl Watching {
     async fn read_log(&mut self, after: u64) -> Result<bool, ApiError> {
         let before = self.replay.last;
         loop {
-            let page = match self.app.log.events(&self.owned.id, self.replay.last, PAGE).await {
-                Err(ThreadError::NotFound(_)) if self.replay.last == 0 => Vec::new(),
-                page => page?,
-            };
+            let page =
+                match self.app.log_of(&self.owned.owner).events(&self.owned.id, self.replay.last, PAGE).await
+                {
+                    Err(ThreadError::NotFound(_)) if self.replay.last == 0 => Vec::new(),
+                    page => page?,
+                };
             for stored in &page {
                 let logged = self.replay.read(stored);
                 if let EventView::Responded { message, .. } = &logged.event {
@@ -217,19 +222,24 @@ impl Watching {
         }
     }
 
-    async fn current_status(&self) -> Result<ThreadStatus, ApiError> {
-        let queued = self.app.queue.state(&self.owned.id).await?;
-        Ok(match queued {
+    fn status_of(&self, queued: QueueState) -> ThreadStatus {
+        match queued {
             QueueState::Queued => ThreadStatus::Queued,
             QueueState::Claimed => ThreadStatus::Working,
             QueueState::Rests if !self.replay.questions().is_empty() => ThreadStatus::Waiting,
             QueueState::Rests => ThreadStatus::Idle,
-        })
+        }
+    }
+
+    /// What the thread is like after the events so far.
+    pub(crate) fn replay(&self) -> &Replay {
+        &self.replay
     }
 
     async fn look(&mut self) -> Result<(), ApiError> {
+        let queued = self.app.queue.state(&self.owned.id).await?;
         self.read_log(0).await?;
-        let status = self.current_status().await?;
+        let status = self.status_of(queued);
         if self.status != Some(status) {
             self.status = Some(status);
             self.out.push_back(Streamed::Live("status", json!({"status": status})));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
 use http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::threads::owned;
-use super::{ApiError, Items};
+use super::{ApiBytes, ApiError, ApiPath, ApiQuery, Items};
 use crate::app::App;
 use crate::auth::{Reader, Writer};
 use crate::view::time;
@@ -88,8 +88,8 @@ fn refused(error: &BackendError) -> ApiError {
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
-    Path(id): Path<String>,
-    Query(DirectoryAt { path }): Query<DirectoryAt>,
+    ApiPath(id): ApiPath<String>,
+    ApiQuery(DirectoryAt { path }): ApiQuery<DirectoryAt>,
 ) -> Result<Json<Directory>, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     let served = app.agents.thread(&thread.owner, &thread.id).await?;
@@ -112,8 +112,8 @@ pub(super) async fn list(
 pub(super) async fn read(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
-    Path(id): Path<String>,
-    Query(FileAt { path, download }): Query<FileAt>,
+    ApiPath(id): ApiPath<String>,
+    ApiQuery(FileAt { path, download }): ApiQuery<FileAt>,
 ) -> Result<Response, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     let served = app.agents.thread(&thread.owner, &thread.id).await?;
@@ -136,9 +136,9 @@ pub(super) async fn read(
 pub(super) async fn write(
     State(app): State<Arc<App>>,
     Writer(caller): Writer,
-    Path(id): Path<String>,
-    Query(FileAt { path, .. }): Query<FileAt>,
-    body: Bytes,
+    ApiPath(id): ApiPath<String>,
+    ApiQuery(FileAt { path, .. }): ApiQuery<FileAt>,
+    ApiBytes(body): ApiBytes,
 ) -> Result<StatusCode, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     let served = app.agents.thread(&thread.owner, &thread.id).await?;
@@ -152,8 +152,8 @@ pub(super) async fn write(
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
     Writer(caller): Writer,
-    Path(id): Path<String>,
-    Query(FileAt { path, .. }): Query<FileAt>,
+    ApiPath(id): ApiPath<String>,
+    ApiQuery(FileAt { path, .. }): ApiQuery<FileAt>,
 ) -> Result<StatusCode, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     let served = app.agents.thread(&thread.owner, &thread.id).await?;
@@ -244,7 +244,7 @@ pub(super) struct ArtifactView {
 pub(super) async fn artifacts(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
-    Path(id): Path<String>,
+    ApiPath(id): ApiPath<String>,
 ) -> Result<Json<Items<ArtifactView>>, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     let served = app.agents.thread(&thread.owner, &thread.id).await?;
@@ -273,8 +273,8 @@ pub(super) struct ArtifactAt {
 pub(super) async fn artifact(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
-    Path(id): Path<String>,
-    Query(ArtifactAt { name, version }): Query<ArtifactAt>,
+    ApiPath(id): ApiPath<String>,
+    ApiQuery(ArtifactAt { name, version }): ApiQuery<ArtifactAt>,
 ) -> Result<Response, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     let served = app.agents.thread(&thread.owner, &thread.id).await?;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::ApiError;
 use super::threads::{owned, replayed};
+use super::{ApiError, ApiPath, ApiQuery};
 use crate::app::App;
 use crate::auth::Reader;
 use crate::view::LoggedEvent;
@@ -39,8 +39,8 @@ pub(super) struct LogPart {
 pub(super) async fn page(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
-    Path(id): Path<String>,
-    Query(LogPage { after, limit }): Query<LogPage>,
+    ApiPath(id): ApiPath<String>,
+    ApiQuery(LogPage { after, limit }): ApiQuery<LogPage>,
 ) -> Result<Json<LogPart>, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     let (replay, logged) = replayed(&app, &thread).await?;

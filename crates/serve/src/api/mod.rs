@@ -2,8 +2,10 @@
 
 mod accounts;
 mod agents;
+mod described;
 mod error;
 mod events;
+mod extract;
 mod files;
 mod log;
 mod page_of;
@@ -22,8 +24,14 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub(crate) use self::error::ApiError;
+pub(crate) use self::described::describe_errors;
+pub(crate) use self::error::{ApiError, ApiErrorBody, ErrorCode};
+pub(crate) use self::events::{Streamed, Watching};
+pub(crate) use self::extract::{ApiBytes, ApiJson, ApiPath, ApiQuery};
 pub(crate) use self::page_of::{Items, Page};
+pub(crate) use self::questions::{NewReply, Replied, ReplyKind, answer};
+pub(crate) use self::threads::{owned, replayed};
+pub(crate) use self::turns::{WhileWorking, say};
 use crate::app::App;
 
 #[derive(OpenApi)]
@@ -33,7 +41,12 @@ use crate::app::App;
         description = "Threads of an agent with skills: turns, events, questions, skills and files.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
-    components(schemas(crate::view::LoggedEvent, crate::view::EventView)),
+    components(schemas(
+        crate::view::LoggedEvent,
+        crate::view::EventView,
+        ApiErrorBody,
+        crate::openai::OpenAiErrorBody
+    )),
     security(("token" = [])),
     modifiers(&TokenScheme)
 )]

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use http::StatusCode;
 use prowess_agent::queue::{Post, Posted};
 use prowess_agent::thread_state::CallReply;
+use prowess_store::serve::OwnedThread;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::threads::{owned, replayed};
-use super::{ApiError, Items};
+use super::{ApiError, ApiJson, ApiPath, Items};
 use crate::app::App;
-use crate::auth::{Approver, Reader};
+use crate::auth::{Approver, Caller, Reader};
 use crate::view::{NO_REASON, QuestionView};
 
 /// The longest reason, in bytes.
@@ -50,19 +51,20 @@ pub(crate) enum ReplyKind {
 /// A reply to a question.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NewReply {
+pub(crate) struct NewReply {
     /// The reply.
-    reply: ReplyKind,
+    pub(crate) reply: ReplyKind,
     /// The reason of a rejection. The model reads it.
     #[serde(default)]
-    message: Option<String>,
+    pub(crate) message: Option<String>,
     /// The arguments of `edit`.
     #[serde(default)]
-    arguments: Option<Value>,
+    pub(crate) arguments: Option<Value>,
 }
 
 impl NewReply {
-    fn call_reply(self, question: &QuestionView) -> Result<CallReply, ApiError> {
+    /// The reply as the agent takes it, if this question can have it.
+    pub(crate) fn call_reply(self, question: &QuestionView) -> Result<CallReply, ApiError> {
         if self.message.as_ref().is_some_and(|message| message.len() > MAX_REASON) {
             return Err(ApiError::too_large(format!("A reason has at most {MAX_REASON} bytes.")));
         }
@@ -92,8 +94,8 @@ impl NewReply {
 pub(super) async fn reply(
     State(app): State<Arc<App>>,
     Approver(caller): Approver,
-    Path((id, number)): Path<(String, u64)>,
-    Json(new): Json<NewReply>,
+    ApiPath((id, number)): ApiPath<(String, u64)>,
+    ApiJson(new): ApiJson<NewReply>,
 ) -> Result<StatusCode, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     let (replay, _) = replayed(&app, &thread).await?;
@@ -103,12 +105,37 @@ pub(super) async fn reply(
     let question = question.ok_or_else(already)?;
     let kind = new.reply;
     let reply = new.call_reply(question)?;
+    match answer(&app, &caller, &thread, question, kind, reply).await? {
+        Replied::First => Ok(StatusCode::ACCEPTED),
+        Replied::TooLate => Err(already()),
+    }
+}
+
+/// Whether a reply counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Replied {
+    /// It is the first one.
+    First,
+    /// Somebody replied before.
+    TooLate,
+}
+
+/// Posts a reply to a question, and notes it in the audit log.
+pub(crate) async fn answer(
+    app: &App,
+    caller: &Caller,
+    thread: &OwnedThread,
+    question: &QuestionView,
+    kind: ReplyKind,
+    reply: CallReply,
+) -> Result<Replied, ApiError> {
+    let number = question.number;
     let post = Post::Reply { call: question.call.as_str().into(), number, reply };
-    if app.queue.post(&thread.id, &post).await? == Posted::Known {
-        return Err(already());
+    if app.inbox_of(&thread.owner).post(&thread.id, &post).await? == Posted::Known {
+        return Ok(Replied::TooLate);
     }
     app.posted.notify_one();
     let detail = json!({"number": number, "reply": format!("{kind:?}"), "tool": question.tool, "title": question.title});
     app.audit.note(&caller.user.id, "reply", Some(&thread.id), &detail).await?;
-    Ok(StatusCode::ACCEPTED)
+    Ok(Replied::First)
 }

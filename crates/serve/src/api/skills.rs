@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use http::StatusCode;
 use prowess_agent::Message;
 use prowess_agent::middleware::Skills;
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::threads::{owned, replayed};
 use super::turns::{WhileWorking, say};
-use super::{ApiError, Items, Page};
+use super::{ApiError, ApiPath, ApiQuery, Items, Page};
 use crate::agents::{SkillCard, SkillDetail};
 use crate::app::App;
 use crate::auth::{Reader, Writer};
@@ -33,8 +33,8 @@ pub(super) struct SkillSearch {
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
-    Query(page): Query<Page>,
-    Query(SkillSearch { search }): Query<SkillSearch>,
+    ApiQuery(page): ApiQuery<Page>,
+    ApiQuery(SkillSearch { search }): ApiQuery<SkillSearch>,
 ) -> Result<Json<Items<SkillCard>>, ApiError> {
     let search = search.as_deref().map(str::trim).filter(|search| !search.is_empty());
     Ok(Json(app.agents.skills(&caller.user.id, search, page.limit()).await.into()))
@@ -45,7 +45,7 @@ pub(super) async fn list(
 pub(super) async fn read(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
-    Path(name): Path<String>,
+    ApiPath(name): ApiPath<String>,
 ) -> Result<Json<SkillDetail>, ApiError> {
     let skill = app.agents.skill(&caller.user.id, &name).await;
     skill.map(Json).ok_or_else(|| no_skill(&name))
@@ -60,7 +60,7 @@ fn no_skill(name: &str) -> ApiError {
 pub(super) async fn loaded(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
-    Path(id): Path<String>,
+    ApiPath(id): ApiPath<String>,
 ) -> Result<Json<Items<LoadedSkillView>>, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     Ok(Json(replayed(&app, &thread).await?.0.skills.into()))
@@ -71,7 +71,7 @@ pub(super) async fn loaded(
 pub(super) async fn load(
     State(app): State<Arc<App>>,
     Writer(caller): Writer,
-    Path((id, name)): Path<(String, String)>,
+    ApiPath((id, name)): ApiPath<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     let skill = app.agents.skill(&caller.user.id, &name).await.ok_or_else(|| no_skill(&name))?;
@@ -89,7 +89,7 @@ pub(super) async fn load(
 pub(super) async fn unload(
     State(app): State<Arc<App>>,
     Writer(caller): Writer,
-    Path((id, name)): Path<(String, String)>,
+    ApiPath((id, name)): ApiPath<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     let (replay, _) = replayed(&app, &thread).await?;
@@ -100,7 +100,7 @@ pub(super) async fn unload(
         )));
     }
     let post = Post::Change { id: Uuid::now_v7().simple().to_string(), change: Skills::unload(&name) };
-    app.queue.post(&thread.id, &post).await?;
+    app.inbox_of(&thread.owner).post(&thread.id, &post).await?;
     app.posted.notify_one();
     Ok(StatusCode::ACCEPTED)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
@@ -13,7 +13,7 @@ use prowess_store::serve::OwnedThread;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{ApiError, Items, Page};
+use super::{ApiError, ApiJson, ApiPath, ApiQuery, Items, Page};
 use crate::app::App;
 use crate::auth::{Caller, Reader, Writer};
 use crate::view::{
@@ -61,20 +61,20 @@ pub(super) struct Search {
 }
 
 /// The owned thread that a path names. A thread of somebody else does not exist.
-pub(super) async fn owned(app: &App, caller: &Caller, id: &str) -> Result<OwnedThread, ApiError> {
+pub(crate) async fn owned(app: &App, caller: &Caller, id: &str) -> Result<OwnedThread, ApiError> {
     let missing = || ApiError::not_found(format_args!("thread `{}`", prowess_base::text::escaped_start(id)));
     let thread: ThreadId = id.parse().map_err(|_| missing())?;
     app.threads.get(&caller.user.id, &thread).await?.ok_or_else(missing)
 }
 
 /// The log of an owned thread, read from its beginning.
-pub(super) async fn replayed(app: &App, owned: &OwnedThread) -> Result<(Replay, Vec<LoggedEvent>), ApiError> {
+pub(crate) async fn replayed(app: &App, owned: &OwnedThread) -> Result<(Replay, Vec<LoggedEvent>), ApiError> {
     let served = app.agents.thread(&owned.owner, &owned.id).await?;
     let mut replay = Replay::new(owned.id.as_str(), served.places);
     let mut logged = Vec::new();
     loop {
         // A thread without a message has no log yet.
-        let page = match app.log.events(&owned.id, replay.last, PAGE).await {
+        let page = match app.log_of(&owned.owner).events(&owned.id, replay.last, PAGE).await {
             Err(prowess_agent::thread::ThreadError::NotFound(_)) if replay.last == 0 => Vec::new(),
             page => page?,
         };
@@ -95,8 +95,8 @@ async fn view(app: &App, thread: &OwnedThread) -> Result<ThreadView, ApiError> {
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
-    Query(page): Query<Page>,
-    Query(Search { search }): Query<Search>,
+    ApiQuery(page): ApiQuery<Page>,
+    ApiQuery(Search { search }): ApiQuery<Search>,
 ) -> Result<Json<Items<ThreadView>>, ApiError> {
     let search = search.as_deref().map(str::trim).filter(|search| !search.is_empty());
     let (threads, next) =
@@ -113,7 +113,7 @@ pub(super) async fn list(
 pub(super) async fn create(
     State(app): State<Arc<App>>,
     Writer(caller): Writer,
-    Json(new): Json<NewThread>,
+    ApiJson(new): ApiJson<NewThread>,
 ) -> Result<(StatusCode, Json<ThreadView>), ApiError> {
     let card = app.agents.card();
     let agent = new.agent.unwrap_or_else(|| card.name.clone());
@@ -137,7 +137,7 @@ fn checked_title(title: String) -> Result<String, ApiError> {
 pub(super) async fn read(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
-    Path(id): Path<String>,
+    ApiPath(id): ApiPath<String>,
 ) -> Result<Json<WholeThread>, ApiError> {
     let before = owned(&app, &caller, &id).await?;
     // A thread that rests has stored everything before.
@@ -170,8 +170,8 @@ pub(super) struct ThreadChange {
 pub(super) async fn change(
     State(app): State<Arc<App>>,
     Writer(caller): Writer,
-    Path(id): Path<String>,
-    Json(change): Json<ThreadChange>,
+    ApiPath(id): ApiPath<String>,
+    ApiJson(change): ApiJson<ThreadChange>,
 ) -> Result<Json<ThreadView>, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     app.threads.rename(&caller.user.id, &thread.id, &checked_title(change.title)?).await?;
@@ -184,7 +184,7 @@ pub(super) async fn change(
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
     Writer(caller): Writer,
-    Path(id): Path<String>,
+    ApiPath(id): ApiPath<String>,
 ) -> Result<StatusCode, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     let served = app.agents.thread(&thread.owner, &thread.id).await?;
@@ -194,7 +194,7 @@ pub(super) async fn delete(
         error => ApiError::internal(&error),
     })?;
     app.agents.remove(&thread.owner, &thread.id).await?;
-    app.queue.forget(&thread.id).await?;
+    app.inbox_of(&thread.owner).forget(&thread.id).await?;
     app.threads.delete(&caller.user.id, &thread.id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -212,8 +212,8 @@ pub(super) struct ForkOf {
 pub(super) async fn fork(
     State(app): State<Arc<App>>,
     Writer(caller): Writer,
-    Path(id): Path<String>,
-    Json(fork): Json<ForkOf>,
+    ApiPath(id): ApiPath<String>,
+    ApiJson(fork): ApiJson<ForkOf>,
 ) -> Result<(StatusCode, Json<ThreadView>), ApiError> {
     let from = owned(&app, &caller, &id).await?;
     let (replay, _) = replayed(&app, &from).await?;
@@ -222,11 +222,11 @@ pub(super) async fn fork(
     let title = if from.title.is_empty() { String::new() } else { format!("{} (fork)", from.title) };
     let thread = app.threads.create(&caller.user.id, &to, &from.agent, &title).await?;
     if through > 0 {
-        app.log.fork(&from.id, through, &to).await?;
+        app.log_of(&from.owner).fork(&from.id, through, &to).await?;
     }
     app.agents.fork(&caller.user.id, &from.id, &to).await?;
     // A worker looks at it, so that lists show what waits in it.
-    app.queue.wake(&to).await?;
+    app.inbox_of(&caller.user.id).wake(&to).await?;
     app.posted.notify_one();
     Ok((StatusCode::CREATED, Json(view(&app, &thread).await?)))
 }
@@ -255,8 +255,8 @@ pub(super) struct ExportOf {
 pub(super) async fn export(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
-    Path(id): Path<String>,
-    Query(ExportOf { format }): Query<ExportOf>,
+    ApiPath(id): ApiPath<String>,
+    ApiQuery(ExportOf { format }): ApiQuery<ExportOf>,
 ) -> Result<Response, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     let (replay, logged) = replayed(&app, &thread).await?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use http::StatusCode;
 use prowess_agent::Message;
 use prowess_agent::id::MessageId;
@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
-use super::ApiError;
 use super::threads::{owned, replayed};
+use super::{ApiError, ApiJson, ApiPath};
 use crate::app::App;
 use crate::auth::Writer;
 
@@ -63,8 +63,8 @@ pub(super) struct StartedTurn {
 pub(super) async fn start(
     State(app): State<Arc<App>>,
     Writer(caller): Writer,
-    Path(id): Path<String>,
-    Json(new): Json<NewTurn>,
+    ApiPath(id): ApiPath<String>,
+    ApiJson(new): ApiJson<NewTurn>,
 ) -> Result<(StatusCode, Json<StartedTurn>), ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     let mut message = Message::user(checked(&new.text)?);
@@ -119,13 +119,13 @@ pub(crate) async fn say(
             }
             WhileWorking::Interrupt => {
                 if let Some(turn) = replay.turn.filter(|_| !is_known) {
-                    app.queue.post(&thread.id, &Post::Cancel { turn }).await?;
+                    app.inbox_of(&thread.owner).post(&thread.id, &Post::Cancel { turn }).await?;
                 }
             }
             _ => {}
         }
     }
-    app.queue.post(&thread.id, &Post::Say { message }).await?;
+    app.inbox_of(&thread.owner).post(&thread.id, &Post::Say { message }).await?;
     app.posted.notify_one();
     Ok(())
 }
@@ -135,12 +135,12 @@ pub(crate) async fn say(
 pub(super) async fn cancel(
     State(app): State<Arc<App>>,
     Writer(caller): Writer,
-    Path(id): Path<String>,
+    ApiPath(id): ApiPath<String>,
 ) -> Result<StatusCode, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     let (replay, _) = replayed(&app, &thread).await?;
     let turn = replay.turn.ok_or_else(|| ApiError::conflict("No turn is in progress."))?;
-    app.queue.post(&thread.id, &Post::Cancel { turn }).await?;
+    app.inbox_of(&thread.owner).post(&thread.id, &Post::Cancel { turn }).await?;
     app.posted.notify_one();
     Ok(StatusCode::ACCEPTED)
 }

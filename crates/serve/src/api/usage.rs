@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use prowess_agent::model::ModelUsage;
 use prowess_store::serve::UsageSum;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::ApiError;
 use super::threads::{owned, replayed};
+use super::{ApiError, ApiPath};
 use crate::app::App;
 use crate::auth::Reader;
 use crate::view::UsageView;
@@ -50,7 +50,7 @@ pub(super) struct ContextPart {
 pub(super) async fn context(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
-    Path(id): Path<String>,
+    ApiPath(id): ApiPath<String>,
 ) -> Result<Json<ContextView>, ApiError> {
     use prowess_agent::middleware::Counting;
     let thread = owned(&app, &caller, &id).await?;
@@ -58,7 +58,7 @@ pub(super) async fn context(
     let mut used = app.window(&thread.id, replay.last);
     if used.is_none() && replay.last > 0 {
         // A worker counts when it has looked at the thread.
-        app.queue.wake(&thread.id).await?;
+        app.inbox_of(&thread.owner).wake(&thread.id).await?;
         app.posted.notify_one();
         let begun = tokio::time::Instant::now();
         while used.is_none() && begun.elapsed() < PATIENCE {
@@ -123,7 +123,7 @@ pub(super) struct CallUsage {
 pub(super) async fn of_thread(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
-    Path(id): Path<String>,
+    ApiPath(id): ApiPath<String>,
 ) -> Result<Json<ThreadUsage>, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     let (replay, _) = replayed(&app, &thread).await?;

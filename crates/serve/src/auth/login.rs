@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::Router;
+use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
 use http::header::{CACHE_CONTROL, REFERRER_POLICY, SET_COOKIE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use prowess_store::serve::{Accounts, NewToken, Scope, Scopes, TokenKind, User};
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::AccessSecret;
 use super::caller::{check_same_site, session_secret};
 use crate::agents::BoxError;
-use crate::api::ApiError;
+use crate::api::{ApiError, ApiJson, ApiPath};
 use crate::app::App;
 
 /// The cookie of a session.
@@ -50,7 +50,7 @@ pub(crate) fn router() -> Router<Arc<App>> {
 /// Signs a user in by a link, and leads to the page.
 async fn follow_link(
     State(app): State<Arc<App>>,
-    Path(code): Path<String>,
+    ApiPath(code): ApiPath<String>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     // A page that is loaded ahead of a click must not use the link up.
@@ -73,7 +73,7 @@ struct WithToken {
 async fn with_token(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
-    Json(WithToken { token }): Json<WithToken>,
+    ApiJson(WithToken { token }): ApiJson<WithToken>,
 ) -> Result<Response, ApiError> {
     check_same_site(&headers)?;
     let found = app.accounts.who(&AccessSecret::digest_of(token.trim())).await?;

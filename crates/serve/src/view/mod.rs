@@ -9,7 +9,7 @@ mod replay;
 mod thread;
 
 pub(crate) use self::event::NO_REASON;
-pub use self::event::{EventView, LoggedEvent, UsageView};
+pub use self::event::{ChangesView, EventView, LoggedEvent, UsageView};
 pub use self::message::{CallView, MessageRole, MessageView};
 pub use self::places::Places;
 pub use self::question::{DetailView, QuestionView};

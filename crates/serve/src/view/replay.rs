@@ -6,7 +6,9 @@ use prowess_agent::thread::StoredEvent;
 use prowess_agent::thread_state::{CallQuestion, ThreadState};
 use prowess_agent::{Event, ToolCall, TurnLimits};
 
-use super::{EventView, LoadedSkillView, LoggedEvent, MessageView, Places, QuestionView, TodoView, time};
+use super::{
+    EventView, LoadedSkillView, LoggedEvent, MessageRole, MessageView, Places, QuestionView, TodoView, time,
+};
 use crate::view::event::ChangesView;
 
 /// A log that is read from its beginning: what its events say to clients, and what the thread is like after them.
@@ -109,6 +111,18 @@ impl Replay {
 
     /// The conversation.
     pub(crate) fn messages(&self) -> Vec<MessageView> {
-        self.state.messages().iter().map(|message| MessageView::from(&**message)).collect()
+        let view = |message: &prowess_agent::Message| {
+            let mut view = MessageView::from(message);
+            if view.role == MessageRole::Tool {
+                view.text = self.places.shown(&view.text);
+            }
+            view
+        };
+        self.state.messages().iter().map(|message| view(message)).collect()
+    }
+
+    /// Whether the conversation has a message.
+    pub(crate) fn has(&self, message: &str) -> bool {
+        self.state.messages().iter().any(|known| known.id.as_str() == message)
     }
 }

@@ -6,8 +6,13 @@
 use crate::error::DatabaseError;
 
 /// The SQL of each version. The first file makes version 1.
-const MIGRATIONS: &[&str] =
-    &[include_str!("1.sql"), include_str!("2.sql"), include_str!("3.sql"), include_str!("4.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("1.sql"),
+    include_str!("2.sql"),
+    include_str!("3.sql"),
+    include_str!("4.sql"),
+    include_str!("5.sql"),
+];
 
 /// The database that SQL is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +38,14 @@ pub(crate) fn missing(
     }
 }
 
+/// How a file begins whose text is only for PostgreSQL.
+const ONLY_POSTGRES: &str = "-- Only for PostgreSQL.\n";
+
 /// The SQL for one database. Lines that start with `-- sqlite:` or `-- postgres:` are only for that one.
 fn text_for(dialect: SqlDialect, text: &str) -> String {
+    if dialect == SqlDialect::Sqlite && text.starts_with(ONLY_POSTGRES) {
+        return String::new();
+    }
     let own = match dialect {
         SqlDialect::Sqlite => "-- sqlite:",
         SqlDialect::Postgres => "-- postgres:",
@@ -56,6 +67,13 @@ mod tests {
         let text = "a\n  -- sqlite: b\n-- postgres: c\n";
         assert_eq!(text_for(SqlDialect::Sqlite, text), "a\n b\n-- postgres: c\n");
         assert_eq!(text_for(SqlDialect::Postgres, text), "a\n  -- sqlite: b\n c\n");
+    }
+
+    #[test]
+    fn a_file_for_postgres_is_nothing_to_sqlite() {
+        let text = format!("{ONLY_POSTGRES}a\n");
+        assert_eq!(text_for(SqlDialect::Sqlite, &text), "");
+        assert_eq!(text_for(SqlDialect::Postgres, &text), text);
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub(super) fn database_error(place: &str, error: Error) -> DatabaseError {
         "25P03" => DatabaseError::Unreachable { place: owned, source: source() },
         // Read-only, or an I/O error of the server.
         "25006" | "58030" => DatabaseError::Unwritable { place: owned, source: source() },
+        // The role lacks a right, or row-level security refuses a row.
+        "42501" => DatabaseError::Denied { place: owned, source: source() },
         // The server found damage, or a table is missing or different.
         "XX001" | "XX002" | "42P01" | "42703" => DatabaseError::damaged(place, message_of(&error)),
         code => match code.get(..2) {

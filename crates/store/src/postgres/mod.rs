@@ -10,16 +10,21 @@ mod rows;
 mod threads;
 mod tls;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use deadpool_postgres::{Hook, HookError, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{
+    Hook, HookError, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Transaction,
+};
 use tokio_postgres::config::Host;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Config, Row};
 
 use self::error::{database_error, unreachable};
+use crate::acts_for::ActsFor;
 use crate::error::DatabaseError;
+use crate::rows::Statement;
+use crate::sql;
 
 /// How many connections a store has at most.
 const CONNECTIONS: usize = 8;
@@ -59,12 +64,14 @@ pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct PostgresStore(Arc<Inner>);
+pub struct PostgresStore(Arc<Inner>, ActsFor);
 
 #[derive(Debug)]
 struct Inner {
     pool: Pool,
     place: Arc<str>,
+    /// Whether row-level security binds the role of this store.
+    is_walled: OnceLock<bool>,
 }
 
 impl PostgresStore {
@@ -105,9 +112,30 @@ impl PostgresStore {
             }))
             .build()
             .map_err(|error| DatabaseError::failed(&place, "be connected to", error))?;
-        let store = Self(Arc::new(Inner { pool, place: Arc::from(place) }));
+        let inner = Inner { pool, place: Arc::from(place), is_walled: OnceLock::new() };
+        let store = Self(Arc::new(inner), ActsFor::Nobody);
         store.migrate().await?;
+        let is_walled = store.rows(sql::acts_for::IS_WALLED, &[]).await?;
+        let is_walled = is_walled.first().map(|row| row.try_get(0)).transpose();
+        let is_walled = is_walled.map_err(|error| database_error(&store.0.place, error))?;
+        // Nobody else has the store yet.
+        let _ = store.0.is_walled.set(is_walled.unwrap_or_default());
         Ok(store)
+    }
+
+    /// The same store, whose statements run for somebody.
+    pub(crate) fn acting_for(&self, acts_for: ActsFor) -> Self {
+        Self(Arc::clone(&self.0), acts_for)
+    }
+
+    /// Whether its statements run for a user.
+    pub(crate) fn acts_for_user(&self) -> bool {
+        matches!(self.1, ActsFor::User(_))
+    }
+
+    /// Whether row-level security binds the role of this store.
+    pub(crate) fn is_walled(&self) -> bool {
+        self.0.is_walled.get().copied().unwrap_or_default()
     }
 
     async fn client(&self) -> Result<Object, DatabaseError> {
@@ -117,9 +145,31 @@ impl PostgresStore {
     /// Runs one statement as its own transaction, and returns its rows.
     async fn rows(&self, statement: &str, values: &[Value<'_>]) -> Result<Vec<Row>, DatabaseError> {
         let failed = |error| database_error(&self.0.place, error);
-        let client = self.client().await?;
+        let mut client = self.client().await?;
         let statement = prepared!(client, statement).map_err(failed)?;
-        client.query(&statement, values).await.map_err(failed)
+        if self.says_for_whom().is_none() {
+            return client.query(&statement, values).await.map_err(failed);
+        }
+        let transaction = self.begin(&mut client).await?;
+        let rows = transaction.query(&statement, values).await.map_err(failed)?;
+        transaction.commit().await.map_err(failed)?;
+        Ok(rows)
+    }
+
+    /// Begins a transaction, and says for whom it runs. Nothing outside of the transaction runs for this user.
+    async fn begin<'a>(&self, client: &'a mut Object) -> Result<Transaction<'a>, DatabaseError> {
+        let failed = |error| database_error(&self.0.place, error);
+        let transaction = client.transaction().await.map_err(failed)?;
+        if let Some(says) = self.says_for_whom() {
+            let prepared = prepared!(transaction, says.sql).map_err(failed)?;
+            transaction.query(&prepared, &rows::values(&says)).await.map_err(failed)?;
+        }
+        Ok(transaction)
+    }
+
+    /// The statement that says for whom a transaction runs. Without a wall, nobody needs to know.
+    fn says_for_whom(&self) -> Option<Statement> {
+        if self.is_walled() { self.1.statement() } else { None }
     }
 }
 
@@ -145,9 +195,10 @@ fn place(config: &Config) -> String {
     format!("the database `{name}` of PostgreSQL at {host}")
 }
 
-/// A statement in the form of PostgreSQL: `$1` instead of `?1`, and with the lines that are only for PostgreSQL.
+/// A statement in the form of PostgreSQL: `$1` instead of `?1`, and with the text that is only for PostgreSQL.
 fn for_postgres(statement: &str) -> String {
-    statement.replace('?', "$").replace("-- postgres:", "")
+    let own = statement.split_once("-- postgres instead:").map_or(statement, |(_, own)| own);
+    own.replace('?', "$").replace("-- postgres:", "")
 }
 
 /// A prepared statement, cached by the connection.

@@ -26,7 +26,7 @@ impl PostgresStore {
         }
         let failed = |error| database_error(&self.0.place, error);
         let mut client = self.client().await?;
-        let transaction = client.transaction().await.map_err(failed)?;
+        let transaction = self.begin(&mut client).await?;
         let mut done = Vec::with_capacity(statements.len());
         for (number, statement) in statements.iter().enumerate() {
             let prepared = prepared!(transaction, statement.sql).map_err(failed)?;
@@ -51,7 +51,7 @@ impl PostgresStore {
     }
 }
 
-fn values(statement: &Statement) -> Vec<Value<'_>> {
+pub(super) fn values(statement: &Statement) -> Vec<Value<'_>> {
     statement.values.iter().map(value).collect()
 }
 

@@ -35,10 +35,12 @@ impl PostgresStore {
             for (changed, id) in bounds(&client, retention).await.map_err(failed)? {
                 let prune = prepared!(client, sql::PRUNE).map_err(failed)?;
                 loop {
-                    match client.execute(&prune, &[&changed, &id, &PRUNED_AT_ONCE]).await.map_err(failed)? {
-                        0 => break,
-                        some => gone += some,
+                    let pruned =
+                        client.query(&prune, &[&changed, &id, &PRUNED_AT_ONCE]).await.map_err(failed)?;
+                    if pruned.is_empty() {
+                        break;
                     }
+                    gone += pruned.len() as u64;
                 }
             }
             Ok(gone)
@@ -64,7 +66,7 @@ impl PostgresStore {
             return Ok(append_refusal(lease, after, state.as_ref()).map_or(Ok(()), Err));
         }
         let mut client = self.client().await?;
-        let transaction = client.transaction().await.map_err(failed)?;
+        let transaction = self.begin(&mut client).await?;
         let extend = prepared!(transaction, sql::EXTEND).map_err(failed)?;
         let count = signed(bodies.len() as u64);
         let values: [Value<'_>; 6] = [&thread, &epoch, &owner, &signed(after), &count, &micros(lease.lasts)];
@@ -99,7 +101,7 @@ impl PostgresStore {
     ) -> Result<Result<(), ThreadError>, DatabaseError> {
         let failed = |error| database_error(&self.0.place, error);
         let mut client = self.client().await?;
-        let transaction = client.transaction().await.map_err(failed)?;
+        let transaction = self.begin(&mut client).await?;
         let values: [Value<'_>; 3] = [&from.as_str(), &to.as_str(), &signed(through)];
         let fork = prepared!(transaction, sql::FORK).map_err(failed)?;
         if transaction.execute(&fork, &values).await.map_err(failed)? == 0 {
@@ -167,6 +169,10 @@ impl ThreadStore for PostgresStore {
         let failed = |error: DatabaseError| error.during(ThreadAction::Lease(thread));
         for _ in 0..MAX_TRIES {
             let rows = self.rows(sql::LEASE, &[&thread.as_str(), &owner.as_bytes(), &micros(lasts)]).await;
+            // Row-level security refuses a thread of somebody else.
+            if matches!(rows, Err(DatabaseError::Denied { .. })) {
+                return Err(ThreadError::NotFound(thread.clone()));
+            }
             if let Some(row) = rows.map_err(failed)?.first() {
                 let epoch = row.try_get(0).map_err(|error| failed(database_error(&self.0.place, error)))?;
                 let epoch = unsigned(&self.0.place, epoch).map_err(failed)?;

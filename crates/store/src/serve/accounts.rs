@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Scopes, id, is_id, new_id};
+use super::{Scopes, id, is_id, new_id, possible_id};
+use crate::acts_for::ActsFor;
 use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::rows::{Cell, Row, Statement, first};
@@ -187,11 +188,6 @@ impl Accounts {
         Self(database)
     }
 
-    async fn changed(&self, sql: &'static str, values: impl Into<Vec<Cell>>) -> Result<bool, DatabaseError> {
-        let done = self.0.transact(vec![Statement::required(sql, values)]).await?;
-        Ok(done.is_ok())
-    }
-
     /// Adds a user.
     ///
     /// # Errors
@@ -237,7 +233,8 @@ impl Accounts {
     /// The database failed.
     pub async fn set_disabled(&self, user: &str, is_disabled: bool) -> Result<bool, AccountError> {
         let values: [Cell; 2] = [id(user), i64::from(is_disabled).into()];
-        self.changed(sql::DISABLE, values).await.map_err(failed("disable a user"))
+        let done = self.0.transact(vec![Statement::required(sql::DISABLE, values)]).await;
+        Ok(done.map_err(failed("disable a user"))?.is_ok())
     }
 
     /// Adds a token for the user with this id, and removes those of this user that have expired.
@@ -264,7 +261,7 @@ impl Accounts {
             Statement::new(sql::REMOVE_EXPIRED, [id(user)]),
             Statement::required(sql::ADD_TOKEN, values),
         ];
-        match self.0.transact(statements).await.map_err(&failed)? {
+        match self.0.acting(super::user(user)).transact(statements).await.map_err(&failed)? {
             Ok(rows) => first(&rows, 2).and_then(|row| token(row, 0)).map_err(failed),
             Err(missing) if missing.0 == 0 => Err(AccountError::NoUser(user.to_owned())),
             Err(_) => Err(AccountError::DigestTaken),
@@ -280,7 +277,8 @@ impl Accounts {
     pub async fn who(&self, digest: &[u8; 32]) -> Result<Option<(User, TokenInfo)>, AccountError> {
         let failed = failed("look up a token");
         let found = Statement::new(sql::WHO, [digest.as_slice().into()]);
-        let rows = self.0.query(found).await.map_err(&failed)?;
+        let database = self.0.acting(ActsFor::TokenOwner(digest.to_vec()));
+        let rows = database.query(found).await.map_err(&failed)?;
         let found = |row: &Row| Ok((user(row)?, token(row, USER_COLUMNS)?));
         rows.first().map(found).transpose().map_err(failed)
     }
@@ -293,7 +291,8 @@ impl Accounts {
     pub async fn use_login(&self, digest: &[u8; 32]) -> Result<Option<User>, AccountError> {
         let failed = failed("use a login");
         let of_digest = |sql| Statement::required(sql, [digest.as_slice().into()]);
-        let done = self.0.transact(vec![of_digest(sql::LOGIN), of_digest(sql::USE_UP_LOGIN)]).await;
+        let database = self.0.acting(ActsFor::TokenOwner(digest.to_vec()));
+        let done = database.transact(vec![of_digest(sql::LOGIN), of_digest(sql::USE_UP_LOGIN)]).await;
         match done.map_err(&failed)? {
             Ok(rows) => first(&rows, 0).and_then(user).map(Some).map_err(failed),
             Err(_) => Ok(None),
@@ -307,7 +306,8 @@ impl Accounts {
     /// The database failed.
     pub async fn tokens(&self, user: &str) -> Result<Vec<TokenInfo>, AccountError> {
         let failed = failed("list tokens");
-        let rows = self.0.query(Statement::new(sql::TOKENS, [id(user)])).await.map_err(&failed)?;
+        let tokens = Statement::new(sql::TOKENS, [id(user)]);
+        let rows = self.0.acting(super::user(user)).query(tokens).await.map_err(&failed)?;
         rows.iter().map(|row| token(row, 0)).collect::<Result<_, _>>().map_err(failed)
     }
 
@@ -317,7 +317,9 @@ impl Accounts {
     ///
     /// The database failed.
     pub async fn revoke(&self, user: &str, token: &str) -> Result<bool, AccountError> {
-        self.changed(sql::REVOKE, [id(user), id(token)]).await.map_err(failed("revoke a token"))
+        let revoke = Statement::required(sql::REVOKE, [id(user), id(token)]);
+        let done = self.0.acting(super::user(user)).transact(vec![revoke]).await;
+        Ok(done.map_err(failed("revoke a token"))?.is_ok())
     }
 
     /// Notes that the token with this id was used. It writes at most once a minute.
@@ -327,14 +329,11 @@ impl Accounts {
     /// The database failed.
     pub async fn note_use(&self, token: &str) -> Result<(), AccountError> {
         let failed = failed("note the use of a token");
+        let database = self.0.acting(ActsFor::TokenIdOwner(possible_id(token).to_owned()));
+        let statement = |sql| Statement::new(sql, [id(token)]);
         // A read disturbs nobody who writes.
-        let is_due = self.0.query(Statement::new(sql::NOTES_USE, [id(token)])).await.map_err(&failed)?;
-        if !is_due.is_empty() {
-            self.0
-                .transact(vec![Statement::new(sql::NOTE_USE, [id(token)])])
-                .await
-                .map(drop)
-                .map_err(failed)?;
+        if !database.query(statement(sql::NOTES_USE)).await.map_err(&failed)?.is_empty() {
+            database.transact(vec![statement(sql::NOTE_USE)]).await.map_err(failed)?.ok();
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use prowess_agent::ThreadId;
 use serde_json::Value;
 
 use super::without_nul;
+use crate::acts_for::ActsFor;
 use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::event::{MAX_DEPTH, json, signed};
@@ -100,7 +101,8 @@ impl Audit {
             Cell::Text(thread.map(ToString::to_string)),
             detail.into(),
         ];
-        let done = self.0.transact(vec![Statement::new(sql::NOTE, values)]).await;
+        let database = self.0.acting(ActsFor::User(without_nul(user).into_owned()));
+        let done = database.transact(vec![Statement::new(sql::NOTE, values)]).await;
         done.map(drop).map_err(failed("write to"))
     }
 

@@ -45,6 +45,7 @@ use std::borrow::Cow;
 
 use uuid::Uuid;
 
+use crate::acts_for::ActsFor;
 use crate::rows::Cell;
 
 /// A new id. It sorts after all earlier ones.
@@ -58,8 +59,17 @@ fn is_id(text: &str) -> bool {
 }
 
 /// An id that came from elsewhere. One that cannot exist is empty, which no id is.
+pub(crate) fn possible_id(text: &str) -> &str {
+    if is_id(text) { text } else { "" }
+}
+
 fn id(text: &str) -> Cell {
-    if is_id(text) { text.into() } else { "".into() }
+    possible_id(text).into()
+}
+
+/// Statements run for this user.
+fn user(id: &str) -> ActsFor {
+    ActsFor::User(possible_id(id).to_owned())
 }
 
 /// A text that PostgreSQL can hold as a text.

@@ -6,7 +6,8 @@ use prowess_agent::ThreadId;
 use serde_json::Value;
 
 use super::usage::{Usage, note_usage, usage};
-use super::{id, without_nul};
+use super::{id, user, without_nul};
+use crate::acts_for::ActsFor;
 use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::event::{MAX_DEPTH, json, signed};
@@ -130,6 +131,10 @@ fn owned(row: &Row) -> Result<OwnedThread, DatabaseError> {
     })
 }
 
+fn all(rows: Result<Vec<Row>, DatabaseError>) -> Result<Vec<OwnedThread>, DatabaseError> {
+    rows?.iter().map(owned).collect()
+}
+
 /// Lower case letter by letter, so that the case of a letter does not depend on the letters around it.
 fn lower(text: &str) -> String {
     without_nul(text).chars().flat_map(char::to_lowercase).collect()
@@ -187,12 +192,14 @@ impl OwnedThreads {
         Self(database)
     }
 
-    async fn rows(
-        &self,
-        sql: &'static str,
-        values: impl Into<Vec<Cell>>,
-    ) -> Result<Vec<OwnedThread>, DatabaseError> {
-        self.0.query(Statement::new(sql, values)).await?.iter().map(owned).collect()
+    /// Statements run for this user.
+    fn of(&self, owner: &str) -> Database {
+        self.0.acting(user(owner))
+    }
+
+    /// Statements run for the owner of this thread.
+    fn of_owner(&self, thread: &ThreadId) -> Database {
+        self.0.acting(ActsFor::ThreadOwner(thread.to_string()))
     }
 
     /// Gives a new thread to a user. If the user has the thread, it stays as it is.
@@ -220,7 +227,7 @@ impl OwnedThreads {
             b"[]".as_slice().into(),
             lower(title).as_str().into(),
         ];
-        let done = self.0.transact(vec![Statement::required(serve::CREATE, values)]).await;
+        let done = self.of(owner).transact(vec![Statement::required(serve::CREATE, values)]).await;
         match done.map_err(&failed)? {
             Ok(rows) => first(&rows, 0).and_then(owned).map_err(failed),
             Err(_) => {
@@ -236,8 +243,9 @@ impl OwnedThreads {
     ///
     /// The database failed.
     pub async fn get(&self, owner: &str, thread: &ThreadId) -> Result<Option<OwnedThread>, OwnedThreadError> {
-        let rows = self.rows(serve::GET, [id(owner), thread.as_str().into()]).await;
-        Ok(rows.map_err(failed("find a thread"))?.pop())
+        let get = Statement::new(serve::GET, [id(owner), thread.as_str().into()]);
+        let found = all(self.of(owner).query(get).await);
+        Ok(found.map_err(failed("find a thread"))?.pop())
     }
 
     /// A thread, with its owner. Only workers may call it: it does not check who asks.
@@ -246,8 +254,9 @@ impl OwnedThreads {
     ///
     /// The database failed.
     pub async fn owner_of(&self, thread: &ThreadId) -> Result<Option<OwnedThread>, OwnedThreadError> {
-        let rows = self.rows(serve::OWNED, [thread.as_str().into()]).await;
-        Ok(rows.map_err(failed("find the owner of a thread"))?.pop())
+        let get = Statement::new(serve::OWNED, [thread.as_str().into()]);
+        let found = all(self.of_owner(thread).query(get).await);
+        Ok(found.map_err(failed("find the owner of a thread"))?.pop())
     }
 
     /// The threads of a user, last change first, at most `limit`. If there are more, it also returns where to continue.
@@ -274,7 +283,7 @@ impl OwnedThreads {
         let search = search.map(str::trim).filter(|search| !search.is_empty());
         values.extend(search.map(|search| pattern(search).as_str().into()));
         let sql = if search.is_some() { serve::SEARCH } else { serve::LIST };
-        let rows = self.0.query(Statement::new(sql, values)).await.map_err(&failed)?;
+        let rows = self.of(owner).query(Statement::new(sql, values)).await.map_err(&failed)?;
         let shown = &rows[..rows.len().min(limit)];
         let threads = shown.iter().map(owned).collect::<Result<_, _>>().map_err(&failed)?;
         let next = match shown.last() {
@@ -290,7 +299,8 @@ impl OwnedThreads {
     ///
     /// The database failed.
     pub async fn waiting(&self, owner: &str) -> Result<Vec<OwnedThread>, OwnedThreadError> {
-        self.rows(serve::WAITING, [id(owner)]).await.map_err(failed("list open questions"))
+        let waiting = Statement::new(serve::WAITING, [id(owner)]);
+        all(self.of(owner).query(waiting).await).map_err(failed("list open questions"))
     }
 
     /// Renames a thread of a user. Returns whether the user has it. The thread keeps its place in lists.
@@ -306,7 +316,7 @@ impl OwnedThreads {
     ) -> Result<bool, OwnedThreadError> {
         let values: [Cell; 4] =
             [id(owner), thread.as_str().into(), title.as_bytes().into(), lower(title).as_str().into()];
-        let done = self.0.transact(vec![Statement::required(serve::RENAME, values)]).await;
+        let done = self.of(owner).transact(vec![Statement::required(serve::RENAME, values)]).await;
         Ok(done.map_err(failed("rename a thread"))?.is_ok())
     }
 
@@ -344,7 +354,7 @@ impl OwnedThreads {
             Cell::Text(summary.cost.clone()),
             found_text(&summary.text).as_str().into(),
         ];
-        let done = self.0.transact(vec![Statement::new(serve::SUMMARISE, values)]).await;
+        let done = self.of_owner(thread).transact(vec![Statement::new(serve::SUMMARISE, values)]).await;
         done.map(drop).map_err(failed(ACTION))
     }
 
@@ -365,7 +375,7 @@ impl OwnedThreads {
             Statement::new(queue::UNQUEUE, of_thread()),
             Statement::new(queue::EMPTY_INBOX, of_thread()),
         ];
-        match self.0.transact(statements).await.map_err(failed("delete a thread"))? {
+        match self.of(owner).transact(statements).await.map_err(failed("delete a thread"))? {
             Ok(_) => Ok(true),
             Err(missing) if missing.0 == 0 => Ok(false),
             Err(_) => Err(OwnedThreadError::InUse(thread.clone())),
@@ -383,7 +393,7 @@ impl OwnedThreads {
         tokens: u64,
         micro_dollars: u64,
     ) -> Result<(), OwnedThreadError> {
-        note_usage(&self.0, owner, tokens, micro_dollars).await.map_err(failed("note usage"))
+        note_usage(&self.of(owner), owner, tokens, micro_dollars).await.map_err(failed("note usage"))
     }
 
     /// What a user used. A day begins at midnight in UTC.
@@ -392,7 +402,7 @@ impl OwnedThreads {
     ///
     /// The database failed.
     pub async fn usage(&self, owner: &str) -> Result<Usage, OwnedThreadError> {
-        usage(&self.0, owner).await.map_err(failed("read usage"))
+        usage(&self.of(owner), owner).await.map_err(failed("read usage"))
     }
 }
 

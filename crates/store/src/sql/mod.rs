@@ -1,5 +1,5 @@
 //! The SQL statements of both databases. `?1` is the first parameter. A line that starts with `-- postgres:` is only for
-//! PostgreSQL.
+//! PostgreSQL. What follows `-- postgres instead:` is the statement for PostgreSQL.
 //!
 //! Conditional writes carry their condition in the SQL, so that check and change are atomic.
 
@@ -18,6 +18,8 @@ macro_rules! is_free {
     };
 }
 
+#[cfg(feature = "postgres")]
+pub(crate) mod acts_for;
 pub(crate) mod queue;
 #[cfg(feature = "serve")]
 pub(crate) mod serve;
@@ -105,12 +107,13 @@ pub(crate) const NOW: &str = "SELECT prowess_now()";
 
 /// The last thread that is kept, if `?1` threads are kept before it.
 pub(crate) const LAST_KEPT: &str = "\
-SELECT changed, id FROM prowess_threads ORDER BY changed DESC, id DESC LIMIT 1 OFFSET ?1";
+SELECT changed, id FROM prowess_threads ORDER BY changed DESC, id DESC LIMIT 1 OFFSET ?1
+-- postgres instead: SELECT changed, id FROM prowess_last_kept(?1)";
 
 /// Deletes at most `?3` threads that nobody has leased, that changed before (`?1`, `?2`), and that have no work to do.
 ///
-/// The conditions appear twice: if somebody takes a lease meanwhile, PostgreSQL checks only those of the outer statement
-/// again.
+/// The conditions appear twice in PostgreSQL: if somebody takes a lease meanwhile, it checks only those of the outer
+/// statement again.
 pub(crate) const PRUNE: &str = concat!(
     "\
 DELETE FROM prowess_threads
@@ -121,8 +124,8 @@ WHERE id IN (
     "
         AND id NOT IN (SELECT thread FROM prowess_queue)
     ORDER BY changed, id LIMIT ?3
-) AND (changed, id) < (?1, ?2) AND ",
-    is_free!("")
+)
+-- postgres instead: SELECT id FROM prowess_prune(?1, ?2, ?3) AS id"
 );
 
 /// Approvals of a project.

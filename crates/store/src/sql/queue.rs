@@ -13,19 +13,22 @@ ON CONFLICT (thread, name) DO NOTHING
 RETURNING number";
 
 /// Whether a thread can be claimed.
-pub(crate) const CAN_CLAIM: &str = concat!("SELECT 1 FROM prowess_queue WHERE NOT ", lasts!(""), " LIMIT 1");
+pub(crate) const CAN_CLAIM: &str = concat!(
+    "SELECT 1 FROM prowess_queue WHERE NOT ",
+    lasts!(""),
+    " LIMIT 1
+-- postgres instead: SELECT 1 WHERE prowess_can_claim()"
+);
 
 /// Claims a thread. In PostgreSQL, workers pass over threads that others are about to claim.
 pub(crate) const CLAIM: &str = concat!(
     "\
 UPDATE prowess_queue SET owner = ?1, until = prowess_now() + ?2, attempts = attempts + 1
-WHERE thread = (
-    SELECT thread FROM prowess_queue WHERE NOT ",
+WHERE thread = (SELECT thread FROM prowess_queue WHERE NOT ",
     lasts!(""),
-    " ORDER BY until, thread LIMIT 1
-    -- postgres: FOR UPDATE SKIP LOCKED
-)
-RETURNING thread, attempts"
+    " ORDER BY until, thread LIMIT 1)
+RETURNING thread, attempts
+-- postgres instead: SELECT thread, attempts FROM prowess_claim(?1, ?2)"
 );
 
 /// Extends a claim. No row means that it is lost.

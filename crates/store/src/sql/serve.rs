@@ -62,17 +62,37 @@ pub(crate) const ADD_USER: &str = concat!(
     "\
 INSERT INTO prowess_users (id, name, is_admin, is_disabled, created) VALUES (?1, ?2, ?3, 0, prowess_now())
 ON CONFLICT (name) DO NOTHING RETURNING ",
-    user!("")
+    user!(""),
+    "
+-- postgres instead: SELECT ",
+    user!(""),
+    " FROM prowess_add_user(?1, ?2, ?3)"
 );
 
 /// All users.
-pub(crate) const USERS: &str = concat!("SELECT ", user!(""), " FROM prowess_users ORDER BY created, id");
+pub(crate) const USERS: &str = concat!(
+    "SELECT ",
+    user!(""),
+    " FROM prowess_users ORDER BY created, id
+-- postgres instead: SELECT ",
+    user!(""),
+    " FROM prowess_all_users() ORDER BY created, id"
+);
 
 /// The user with an id or a name. No name looks like an id.
-pub(crate) const USER: &str = concat!("SELECT ", user!(""), " FROM prowess_users WHERE id = ?1 OR name = ?2");
+pub(crate) const USER: &str = concat!(
+    "SELECT ",
+    user!(""),
+    " FROM prowess_users WHERE id = ?1 OR name = ?2
+-- postgres instead: SELECT ",
+    user!(""),
+    " FROM prowess_all_users() WHERE id = ?1 OR name = ?2"
+);
 
 /// Disables or enables a user.
-pub(crate) const DISABLE: &str = "UPDATE prowess_users SET is_disabled = ?2 WHERE id = ?1 RETURNING id";
+pub(crate) const DISABLE: &str = "\
+UPDATE prowess_users SET is_disabled = ?2 WHERE id = ?1 RETURNING id
+-- postgres instead: SELECT id FROM prowess_disable_user(?1, ?2) AS id";
 
 /// Whether there is a user.
 pub(crate) const HAS_USER: &str = "SELECT id FROM prowess_users WHERE id = ?1";
@@ -152,6 +172,7 @@ INSERT INTO prowess_owned_threads (
 SELECT ?1, person.id, ?3, ?4, prowess_now(), prowess_now(), 0, 0, ?5, 0, ?6, ''
 FROM prowess_users AS person
 WHERE person.id = ?2 AND NOT EXISTS (SELECT 1 FROM prowess_threads AS known WHERE known.id = ?1)
+    -- postgres: AND prowess_thread_owner(?1) IS NULL
 ON CONFLICT (thread) DO NOTHING RETURNING ",
     thread!()
 );
@@ -235,4 +256,5 @@ INSERT INTO prowess_audit (noted, person, action, thread, detail) VALUES (prowes
 /// The entries of the audit log before `?1`, last one first.
 pub(crate) const AUDIT: &str = "\
 SELECT number, noted, person, action, thread, detail FROM prowess_audit
-WHERE number < ?1 ORDER BY number DESC LIMIT ?2";
+WHERE number < ?1 ORDER BY number DESC LIMIT ?2
+-- postgres instead: SELECT number, noted, person, action, thread, detail FROM prowess_list_audit(?1, ?2)";

@@ -40,12 +40,36 @@ pub(crate) async fn postgres() -> PostgresStore {
     PostgresStore::connect(&postgres_url().await).await.unwrap()
 }
 
-/// The names of a new SQLite file and a new PostgreSQL schema.
-pub(crate) async fn places(place: &tempfile::TempDir) -> [String; 2] {
-    [place.path().join("a.db").display().to_string(), postgres_url().await]
+/// The address of a new schema for a role that may serve users, and that does not own the tables. Neither role is a superuser.
+pub(crate) async fn runtime_url() -> String {
+    let url = postgres_url().await;
+    let super_user = client(&url).await;
+    let schema: String = super_user.query_one("SELECT current_schema()", &[]).await.unwrap().get(0);
+    let [owner, runtime] = [format!("owner_{schema}"), format!("runtime_{schema}")];
+    let made = format!(
+        "DROP ROLE IF EXISTS {owner}, {runtime}; CREATE ROLE {owner} LOGIN; CREATE ROLE {runtime} LOGIN;
+        ALTER SCHEMA {schema} OWNER TO {owner}"
+    );
+    super_user.batch_execute(&made).await.unwrap();
+    let url_of = |role: &str| url.replace("postgres://prowess@", &format!("postgres://{role}@"));
+    drop(PostgresStore::connect(&url_of(&owner)).await.unwrap());
+    let granted = format!("SELECT prowess_serve_grant('{runtime}')");
+    client(&url_of(&owner)).await.batch_execute(&granted).await.unwrap();
+    url_of(&runtime)
 }
 
-/// A new SQLite file and a new PostgreSQL schema.
+/// The address of the superuser in the same schema.
+pub(crate) fn super_url(url: &str) -> String {
+    let (_, rest) = url.split_once('@').unwrap();
+    format!("postgres://prowess@{rest}")
+}
+
+/// The names of a new SQLite file and of two new PostgreSQL schemas. The second one is for a role that does not own the tables.
+pub(crate) async fn places(place: &tempfile::TempDir) -> [String; 3] {
+    [place.path().join("a.db").display().to_string(), postgres_url().await, runtime_url().await]
+}
+
+/// A new SQLite file and two new PostgreSQL schemas; see [`places`].
 pub(crate) async fn databases(place: &tempfile::TempDir) -> Vec<Database> {
     let mut databases = Vec::new();
     for at in places(place).await {
@@ -57,7 +81,7 @@ pub(crate) async fn databases(place: &tempfile::TempDir) -> Vec<Database> {
 /// Runs SQL beside the store.
 pub(crate) async fn execute(at: &str, statement: &str) {
     if at.starts_with("postgres:") {
-        client(at).await.batch_execute(statement).await.unwrap();
+        client(&super_url(at)).await.batch_execute(statement).await.unwrap();
     } else {
         rusqlite::Connection::open(at).unwrap().execute_batch(statement).unwrap();
     }

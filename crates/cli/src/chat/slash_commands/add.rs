@@ -54,7 +54,7 @@ pub(super) async fn add(conversation: &mut Conversation, arguments: &str) -> Res
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
         conversation.lines(&lines)?;
     }
-    for problem in installing::problems(&looked) {
+    for problem in installing::Problems::from(&looked).lines() {
         note(conversation, problem)?;
     }
     let is_chosen = |change: &Change| matches!(change, Change::New | Change::Replaces(_));

@@ -9,7 +9,7 @@ const SECRETS: &str = "/etc/prowess/serve.env";
 
 /// A unit for systemd.
 pub(super) fn unit(options: &Options) -> Result<String> {
-    if options.place.database.is_some() {
+    if options.place.database.is_given() {
         bail!(
             "a unit is readable by everybody: leave --database out here, and write PROWESS_DATABASE=… into {SECRETS}"
         );

@@ -291,6 +291,24 @@ fn add_installs_from_the_other_sources_and_lists_what_failed() {
     "#);
     assert_eq!(scene.text(".agents/skills/reef/SKILL.md"), reef);
     scene.succeed(&["verify"]);
+    // A list goes on too, and is one array.
+    let output = scene.output(&["add", &gone, &url, "../local", "--list", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows: Vec<String> = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| format!("{} {} {}", row["name"], row["status"], row["change"]))
+        .collect();
+    assert_snapshot!(rows.join("\n"), @r#"
+    null "failed" null
+    "bad" "failed" null
+    "tide" null "installed already"
+    "reef" null "installed already"
+    "#);
+    let told = scene.fail(&["add", &gone, "../local", "--list"], "prowess: ");
+    assert!(told.contains("reef"), "{told}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod client;
 mod confining;
 mod conversing;
 mod keeping_apart;
+mod postgres;
 mod surviving;
 
 use std::io::{BufRead as _, BufReader};

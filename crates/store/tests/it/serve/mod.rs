@@ -3,6 +3,7 @@
 mod accounts;
 mod audit;
 mod owned_threads;
+mod wall;
 
 use prowess_agent::ThreadId;
 use prowess_store::Database;

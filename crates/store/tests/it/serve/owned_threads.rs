@@ -217,8 +217,9 @@ async fn threads_that_changed_together_are_listed_each_once() {
 async fn a_thread_is_deleted_with_all_that_the_store_has_of_it() {
     let place = tempfile::tempdir().unwrap();
     for database in databases(&place).await {
-        let (store, queue, threads) = (database.threads(), database.queue(), database.owned_threads());
+        let (queue, threads) = (database.queue(), database.owned_threads());
         let [anna, ben] = two_users(&database).await;
+        let store = database.acting_for(&anna.id).threads();
         let own = thread(&database, &anna, "Tides").await;
         let lease = store.lease(&own.id, "worker", LONG).await.unwrap();
         store.append(&lease, 0, &[said("secret")]).await.unwrap();
@@ -263,8 +264,9 @@ async fn a_thread_that_was_never_opened_is_deleted_with_its_posts() {
 async fn a_thread_that_is_deleted_by_other_means_is_nobodys() {
     let place = tempfile::tempdir().unwrap();
     for database in databases(&place).await {
-        let (store, threads) = (database.threads(), database.owned_threads());
+        let threads = database.owned_threads();
         let [anna, _] = two_users(&database).await;
+        let store = database.acting_for(&anna.id).threads();
         let own = thread(&database, &anna, "Tides").await;
         let lease = store.lease(&own.id, "worker", LONG).await.unwrap();
         store.release(&lease).await.unwrap();

@@ -1,0 +1,97 @@
+//! The server on PostgreSQL: as the role that owns the tables, and as one that the database itself keeps to one user at a time.
+
+use serde_json::json;
+use tokio_postgres::NoTls;
+
+use super::Server;
+use super::conversing::settled;
+use crate::chat::world;
+use crate::model::{Answer, FakeModel};
+
+/// A variable that `scripts/test-postgres.sh start` printed.
+fn server_url() -> String {
+    std::env::var("PROWESS_TEST_POSTGRES").unwrap_or_else(|_| {
+        panic!("PROWESS_TEST_POSTGRES is not set: run `make unit`, or `eval \"$(scripts/test-postgres.sh start)\"`")
+    })
+}
+
+/// Runs statements on the server.
+fn execute(statements: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (client, connection) = tokio_postgres::connect(&server_url(), NoTls).await.unwrap();
+        let connected = tokio::spawn(connection);
+        client.batch_execute(statements).await.unwrap();
+        drop(client);
+        connected.await.unwrap().unwrap();
+    });
+}
+
+/// A new schema, and its URL.
+fn schema(name: &str) -> (String, String) {
+    let schema = format!("serving_{name}_{}", std::process::id());
+    execute(&format!("DROP SCHEMA IF EXISTS {schema} CASCADE; CREATE SCHEMA {schema}"));
+    let url = format!("{}&options=-c%20search_path%3D{schema}", server_url());
+    (schema, url)
+}
+
+/// A conversation with a question, and a second user who sees nothing of it.
+fn converse(url: &str) {
+    let run = json!({"skill": "tides", "command": "sh scripts/tides.sh"});
+    let model =
+        FakeModel::start(vec![Answer::call("skill_run", run), Answer::text("High."), Answer::text("Hello.")]);
+    let mut world = world(&model);
+    world.variable("PROWESS_DATABASE", url);
+    let mut server = Server::start(&world);
+    let (ada, bob) = (server.client("admin"), server.new_user("bob"));
+    let token = ada.headers.clone();
+    let thread = ada.thread();
+    let mut stream = ada.events(&thread, None);
+    ada.post(&format!("/threads/{thread}/turns"), json!({"text": "Look it up."}), 202);
+    let number = stream.until("asked").last().unwrap().data["number"].clone();
+    settled(&ada, &thread);
+    assert_eq!(bob.ask("GET", &format!("/threads/{thread}"), None).status, 404);
+    assert_eq!(bob.get("/questions")["items"], json!([]));
+    server.kill();
+
+    // Another process takes the reply.
+    let server = Server::start(&world);
+    let ada = super::client::Client { address: server.address.clone(), headers: token };
+    let mut stream = ada.events(&thread, None);
+    ada.post(&format!("/threads/{thread}/questions/{number}"), json!({"reply": "always"}), 202);
+    assert_eq!(stream.until("turn_ended").last().unwrap().data["outcome"], "answered");
+    settled(&ada, &thread);
+    let bob = server.client("bob");
+    let own = bob.thread();
+    bob.say(&own, "Hello?");
+    settled(&bob, &own);
+    assert_eq!(bob.get("/threads")["items"].as_array().unwrap().len(), 1);
+    assert_eq!(ada.get("/threads")["items"].as_array().unwrap().len(), 1);
+    assert_eq!(ada.ask("DELETE", &format!("/threads/{thread}"), None).status, 204);
+    // Nothing is in the server's own directory.
+    assert!(!world.path("home/.local/state/prowess/serve/server.db").exists());
+}
+
+#[test]
+fn a_conversation_on_postgres() {
+    let (_, url) = schema("owner");
+    converse(&url);
+}
+
+#[test]
+fn a_conversation_as_a_role_behind_row_level_security() {
+    let (schema, url) = schema("role");
+    // The owner makes the tables.
+    let model = FakeModel::start(Vec::new());
+    let mut world = world(&model);
+    world.variable("PROWESS_DATABASE", &url);
+    world.stdout(&["serve", "user", "list"]);
+    let role = format!("{schema}_server");
+    execute(&format!(
+        "DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA {schema} TO {role}; \
+         SET search_path = {schema}; SELECT prowess_serve_grant('{role}')"
+    ));
+    let (_, place) = url.split_once('@').unwrap();
+    converse(&format!("postgres://{role}@{place}"));
+    execute(&format!("DROP SCHEMA {schema} CASCADE; DROP ROLE {role}"));
+}

@@ -1,0 +1,43 @@
+//! Describes the errors that any operation can answer with, in one place.
+
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::schema::Ref;
+use utoipa::openapi::{ContentBuilder, OpenApi, RefOr, ResponseBuilder};
+
+/// Adds the errors that follow from what an operation takes, unless it describes them itself.
+pub(crate) fn describe_errors(document: &mut OpenApi) {
+    for (path, item) in &mut document.paths.paths {
+        let schema = if path.starts_with("/v1/") { "OpenAiErrorBody" } else { "ApiErrorBody" };
+        let has_parts = path.contains('{');
+        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch];
+        for operation in operations.into_iter().flatten() {
+            let has_body = operation.request_body.is_some();
+            let mut error = |status: u16, text: &str| add(operation, status, text, schema);
+            error(400, "The request is wrong");
+            error(401, "The token is missing, or not valid");
+            error(403, "The token has no right to do that");
+            error(
+                404,
+                if has_parts {
+                    "There is no such thing, or it is not yours"
+                } else {
+                    "There is no such thing"
+                },
+            );
+            error(409, "It does not fit the present state");
+            if has_body {
+                error(413, "The body is too large");
+                error(415, "The body has another type");
+            }
+            error(429, "You make too many requests");
+            error(500, "The server or its model failed");
+        }
+    }
+}
+
+fn add(operation: &mut Operation, status: u16, text: &str, schema: &str) {
+    let schema = Ref::from_schema_name(schema);
+    let content = ContentBuilder::new().schema(Some(schema)).build();
+    let response = ResponseBuilder::new().description(text).content("application/json", content).build();
+    operation.responses.responses.entry(status.to_string()).or_insert(RefOr::T(response));
+}

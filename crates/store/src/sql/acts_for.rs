@@ -1,0 +1,19 @@
+//! The statements that tell PostgreSQL for whom the rest of a transaction runs.
+
+/// It runs for a user.
+pub(crate) const USER: &str = "SELECT set_config('prowess.user', ?1, true)";
+
+/// It runs for the owner of a thread.
+pub(crate) const THREAD_OWNER: &str =
+    "SELECT set_config('prowess.user', COALESCE(prowess_thread_owner(?1), ''), true)";
+
+/// It runs for the owner of the token with a digest.
+pub(crate) const TOKEN_OWNER: &str =
+    "SELECT set_config('prowess.user', COALESCE(prowess_token_owner(?1), ''), true)";
+
+/// It runs for the owner of the token with an id.
+pub(crate) const TOKEN_ID_OWNER: &str =
+    "SELECT set_config('prowess.user', COALESCE(prowess_token_id_owner(?1), ''), true)";
+
+/// Whether row-level security binds this connection.
+pub(crate) const IS_WALLED: &str = "SELECT row_security_active('prowess_threads')";
