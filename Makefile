@@ -29,6 +29,7 @@ components: linker
 	@$(call install,socat)
 	@$(call install,zsh)
 	@$(call install,fish)
+	@$(call install,systemd-analyze,systemd)
 
 linker:
 	@command -v $(CARGO) >/dev/null || { echo "a Rust toolchain is missing: 1.95 or later" >&2; exit 1; }

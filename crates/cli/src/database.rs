@@ -14,11 +14,6 @@ pub(crate) struct DatabaseArgs {
 }
 
 impl DatabaseArgs {
-    /// Whether a database is named.
-    pub(crate) fn is_given(&self) -> bool {
-        self.database.is_some()
-    }
-
     /// Opens the database, if one is named.
     pub(crate) async fn open(&self) -> Result<Option<Database>> {
         let Some(url) = &self.database else { return Ok(None) };

@@ -25,14 +25,12 @@ pub(crate) struct Live(Mutex<HashMap<ThreadId, Arc<LiveThread>>>);
 pub(crate) enum Piece {
     /// Events were stored.
     Stored,
-    /// All pieces of a response were passed on. It is stored.
-    Responded,
-    /// A piece of the response.
-    Text(String),
-    /// A piece of the model's reasoning.
-    Reasoning(String),
-    /// A tool reports progress.
-    Progress(String, String),
+    /// A piece of the response that follows so many ends.
+    Text(u64, String),
+    /// A piece of the model's reasoning, in the same way.
+    Reasoning(u64, String),
+    /// A tool reports progress, in the same way.
+    Progress(u64, String, String),
     /// A notice for the person.
     Notice(String),
     /// The status of the thread may have changed.
@@ -44,6 +42,8 @@ pub(crate) enum Piece {
 /// What was said since the last stored response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SoFar {
+    /// How many [ends](ends_response) the log had when it was said. A watcher that has read more of them has no use for it.
+    pub(crate) ends: u64,
     pub(crate) text: String,
     pub(crate) reasoning: String,
     pub(crate) progress: BTreeMap<String, String>,
@@ -98,15 +98,15 @@ impl LiveThread {
         let fresh = std::mem::take(&mut said.fresh);
         if !fresh.reasoning.is_empty() {
             push(&mut said.so_far.reasoning, &fresh.reasoning, MAX_SO_FAR);
-            let _ = self.pieces.send(Piece::Reasoning(fresh.reasoning));
+            let _ = self.pieces.send(Piece::Reasoning(said.so_far.ends, fresh.reasoning));
         }
         if !fresh.text.is_empty() {
             push(&mut said.so_far.text, &fresh.text, MAX_SO_FAR);
-            let _ = self.pieces.send(Piece::Text(fresh.text));
+            let _ = self.pieces.send(Piece::Text(said.so_far.ends, fresh.text));
         }
         for (call, text) in fresh.progress {
             push(said.so_far.progress.entry(call.clone()).or_default(), &text, MAX_PROGRESS);
-            let _ = self.pieces.send(Piece::Progress(call, text));
+            let _ = self.pieces.send(Piece::Progress(said.so_far.ends, call, text));
         }
     }
 
@@ -114,25 +114,35 @@ impl LiveThread {
     pub(crate) fn stored(&self, event: &Event) {
         let mut said = lock(&self.said);
         self.flush_locked(&mut said);
+        if ends_response(event) {
+            said.so_far.ends += 1;
+        }
         match event {
             Event::ModelResponded { .. } | Event::ModelFailed { .. } => {
                 (said.so_far.text, said.so_far.reasoning) = (String::new(), String::new());
-                let _ = self.pieces.send(Piece::Responded);
             }
             Event::ToolAnswered { call, .. } => {
                 said.so_far.progress.remove(call.as_str());
             }
-            Event::TurnEnded { .. } => said.so_far = SoFar::default(),
+            Event::TurnEnded { .. } => said.so_far = SoFar { ends: said.so_far.ends, ..SoFar::default() },
             _ => {}
         }
         let _ = self.pieces.send(Piece::Stored);
     }
 
+    /// A worker begins to work on the thread, whose log has so many ends.
+    pub(crate) fn begin(&self, ends: u64) {
+        self.restart();
+        lock(&self.said).so_far.ends = ends;
+    }
+
     /// Forgets what was said: the model call is made again, or nobody works on the thread any more.
     pub(crate) fn restart(&self) {
         let mut said = lock(&self.said);
-        if said.so_far != SoFar::default() || said.fresh != SoFar::default() {
-            *said = Said::default();
+        let ends = said.so_far.ends;
+        let nothing = SoFar { ends, ..SoFar::default() };
+        if said.so_far != nothing || said.fresh != SoFar::default() {
+            *said = Said { so_far: nothing, fresh: SoFar::default() };
             let _ = self.pieces.send(Piece::Again);
         }
     }
@@ -160,6 +170,11 @@ impl Watcher for LiveThread {
             _ => {}
         }
     }
+}
+
+/// Whether an event ends what was said before it: a stored response or the end of a turn takes its place.
+pub(crate) fn ends_response(event: &Event) -> bool {
+    matches!(event, Event::ModelResponded { .. } | Event::ModelFailed { .. } | Event::TurnEnded { .. })
 }
 
 /// Appends a text, unless that makes it too long.
@@ -190,7 +205,7 @@ mod tests {
         live.update(ThreadUpdate::Text("three."));
         live.flush();
         live.flush();
-        assert_eq!(pieces.try_recv(), Ok(Piece::Text("two, three.".to_owned())));
+        assert_eq!(pieces.try_recv(), Ok(Piece::Text(0, "two, three.".to_owned())));
         assert!(pieces.try_recv().is_err());
     }
 
@@ -200,9 +215,9 @@ mod tests {
         let (_, mut pieces) = live.watch();
         live.update(ThreadUpdate::Text("Done."));
         live.update(ThreadUpdate::Stored(&Event::TurnEnded { outcome: TurnOutcome::Responded }));
-        assert_eq!(pieces.try_recv(), Ok(Piece::Text("Done.".to_owned())));
+        assert_eq!(pieces.try_recv(), Ok(Piece::Text(0, "Done.".to_owned())));
         assert_eq!(pieces.try_recv(), Ok(Piece::Stored));
-        assert_eq!(live.watch().0, SoFar::default());
+        assert_eq!(live.watch().0, SoFar { ends: 1, ..SoFar::default() });
     }
 
     #[test]

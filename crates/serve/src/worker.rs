@@ -1,9 +1,11 @@
 //! Workers: they claim threads with work, take in what was posted, and let the agent work until the thread rests.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use prowess_agent::agent::ReplyTo;
 use prowess_agent::middleware::Summarisation;
 use prowess_agent::model::ModelUsage;
@@ -14,11 +16,12 @@ use prowess_agent::{AgentError, Event, Thread, ThreadId, ThreadStore, TurnStatus
 use prowess_base::text::escaped_start;
 use prowess_store::serve::{OwnedThread, OwnedThreadError, Summary};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::agents::{BoxError, ServedThread};
 use crate::app::App;
-use crate::live::{LiveThread, Piece};
+use crate::live::{LiveThread, Piece, ends_response};
 use crate::view::Replay;
 
 /// How often pieces of text are passed on.
@@ -27,8 +30,10 @@ const PIECES: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_millis(500);
 /// How long a thread waits after its worker failed, times the number of failures.
 const RETRY: Duration = Duration::from_secs(2);
-/// After how many failures in a row the turn is ended.
+/// After how many failures in a row the turn is ended. If that fails too, the thread rests.
 const MAX_FAILURES: u32 = 5;
+/// How long a thread waits whose inbox cannot be read.
+const PARKED: Duration = Duration::from_secs(3600);
 /// How much of a conversation the search of threads looks in, in characters.
 const SEARCHED: usize = 16 << 10;
 /// The longest title that is made from a message, in characters.
@@ -36,35 +41,44 @@ const MAX_TITLE: usize = 80;
 /// How many events one request to the store reads.
 const PAGE: usize = 1000;
 
-/// Works until the server stops. Then it waits for its threads to rest.
+/// Works until the server stops. Then it lets its threads rest for a while.
 pub(crate) async fn run(app: Arc<App>) {
     let room = Arc::new(Semaphore::new(app.limits.turns));
     let name = format!("process {}", std::process::id());
     let mut stop = app.stop.subscribe();
-    while !*stop.borrow_and_update() {
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+    let mut working = JoinSet::new();
+    loop {
+        let place = tokio::select! {
+            biased;
+            _ = stop.wait_for(|stops| *stops) => break,
+            place = Arc::clone(&room).acquire_owned() => place,
+        };
+        let Ok(place) = place else { break };
+        while working.try_join_next().is_some() {}
         match app.queue.claim(&name, app.limits.claim).await {
             Ok(Some(claim)) => {
                 let app = Arc::clone(&app);
-                tokio::spawn(async move {
+                working.spawn(async move {
                     work(&app, claim).await;
-                    drop(permit);
+                    drop(place);
                 });
                 continue;
             }
             Ok(None) => {}
             Err(error) => tracing::error!(%error, "Could not look for queued threads"),
         }
-        drop(permit);
+        drop(place);
         tokio::select! {
             () = app.posted.notified() => {}
             () = tokio::time::sleep(LOOK) => {}
-            _ = stop.changed() => {}
+            _ = stop.wait_for(|stops| *stops) => break,
         }
     }
-    // Whoever has a permit still works.
-    let all = u32::try_from(app.limits.turns).unwrap_or(u32::MAX);
-    let _ = tokio::time::timeout(app.limits.drain, room.acquire_many(all)).await;
+    let resting = async { while working.join_next().await.is_some() {} };
+    if tokio::time::timeout(app.limits.drain, resting).await.is_err() {
+        tracing::warn!("Some threads did not come to rest. They go on after the next start");
+        working.shutdown().await;
+    }
 }
 
 /// The title of a thread that begins with this message.
@@ -78,39 +92,60 @@ async fn work(app: &App, claim: Claim) {
     let thread = claim.thread.clone();
     let live = app.live.of(&thread);
     live.tell(Piece::Status);
-    // A claim after the first one means that somebody died while the thread was under way.
-    if claim.attempt > 1 {
-        live.restart();
-    }
     app.metrics.worked.fetch_add(1, Ordering::Relaxed);
     app.metrics.working.fetch_add(1, Ordering::Relaxed);
-    let worked = work_on(app, &claim, &live).await;
+    let worked = AssertUnwindSafe(work_on(app, &claim, &live)).catch_unwind().await;
     app.metrics.working.fetch_sub(1, Ordering::Relaxed);
-    if let Err(error) = worked {
-        app.metrics.failed.fetch_add(1, Ordering::Relaxed);
-        let is_lost = matches!(error, WorkError::Queue(QueueError::ClaimLost(_)))
-            || matches!(&error, WorkError::Agent(AgentError::Thread(ThreadError::LeaseLost(_))));
-        live.restart();
-        if is_lost {
-            tracing::warn!(%thread, "Another worker took over the thread");
-        } else {
-            // A process that died keeps its lease for some seconds.
-            let delay = if matches!(error, WorkError::Leased) {
-                LOOK
-            } else {
-                let failures = app.note_failure(&thread);
-                tracing::error!(%thread, %error, failures, "Could not work on the thread");
-                live.tell(Piece::Notice(
-                    "The server could not continue this thread, and tries again.".to_owned(),
-                ));
-                RETRY * failures
-            };
-            if let Err(error) = app.queue.give_back(&claim, delay).await {
-                tracing::error!(%thread, %error, "Could not give the thread back");
-            }
+    match worked.unwrap_or(Err(WorkError::Panicked)) {
+        Ok(()) => app.forget_failures(&thread),
+        Err(error) => {
+            app.metrics.failed.fetch_add(1, Ordering::Relaxed);
+            live.restart();
+            give_up(app, &claim, &live, &error).await;
         }
     }
     live.tell(Piece::Status);
+}
+
+/// Ends a claim after the work broke off: another attempt follows, unless there were too many.
+async fn give_up(app: &App, claim: &Claim, live: &LiveThread, error: &WorkError) {
+    let thread = &claim.thread;
+    let delay = match error {
+        WorkError::Queue(QueueError::ClaimLost(_))
+        | WorkError::Agent(AgentError::Thread(ThreadError::LeaseLost(_))) => {
+            tracing::warn!(%thread, "Another worker took over the thread");
+            return;
+        }
+        // A process that died keeps its lease for some seconds.
+        WorkError::Leased => LOOK,
+        error => {
+            let failures = app.note_failure(thread);
+            tracing::error!(%thread, %error, failures, "Could not work on the thread");
+            if failures > MAX_FAILURES {
+                live.tell(Piece::Notice(
+                    "The server cannot continue this thread; its log says why. Say something to try again."
+                        .to_owned(),
+                ));
+                app.forget_failures(thread);
+                // The posts stay. The next one queues the thread again.
+                let rests = match app.queue.inbox(claim).await {
+                    Ok(inbox) => app.queue.finish(claim, inbox.posted).await.map(drop),
+                    Err(_) => app.queue.give_back(claim, PARKED).await,
+                };
+                if let Err(error) = rests {
+                    tracing::error!(%thread, %error, "Could not let the thread rest");
+                }
+                return;
+            }
+            live.tell(Piece::Notice(
+                "The server could not continue this thread, and tries again.".to_owned(),
+            ));
+            RETRY * failures
+        }
+    };
+    if let Err(error) = app.queue.give_back(claim, delay).await {
+        tracing::error!(%thread, %error, "Could not give the thread back");
+    }
 }
 
 async fn work_on(app: &App, claim: &Claim, live: &Arc<LiveThread>) -> Result<(), WorkError> {
@@ -128,6 +163,8 @@ async fn work_on(app: &App, claim: &Claim, live: &Arc<LiveThread>) -> Result<(),
 enum WorkError {
     #[error("another process uses the thread")]
     Leased,
+    #[error("the worker crashed")]
+    Panicked,
     #[error(transparent)]
     Queue(#[from] QueueError),
     #[error(transparent)]
@@ -136,6 +173,17 @@ enum WorkError {
     Program(#[from] BoxError),
     #[error(transparent)]
     Store(#[from] OwnedThreadError),
+}
+
+impl WorkError {
+    /// Whether it is about a database that may answer again soon.
+    fn passes(&self) -> bool {
+        matches!(
+            self,
+            Self::Queue(QueueError::Store { .. })
+                | Self::Agent(AgentError::Thread(ThreadError::Store { .. }))
+        )
+    }
 }
 
 /// What a worker does next.
@@ -171,6 +219,7 @@ impl Work<'_> {
         let owned = self.owned;
         // A thread that was deleted meanwhile must not be made again.
         self.app.queue.inbox(self.claim).await?;
+        self.live.begin(self.ends().await?);
         let served = self.app.agents.thread(&owned.owner, self.thread()).await?;
         let opened = self.keeping(served.agent.open(self.thread().clone())).await?;
         let mut thread = match opened {
@@ -184,9 +233,11 @@ impl Work<'_> {
         // A lease that cannot be released runs out.
         let closed = thread.close().await;
         let posted = worked?;
-        summary?;
+        // A list that is not up to date is no reason to work again.
+        if let Err(error) = summary {
+            tracing::error!(thread = %self.thread(), %error, "Could not store what lists show of the thread");
+        }
         closed?;
-        self.app.forget_failures(self.thread());
         if self.app.queue.finish(self.claim, posted).await? == Finished::Queued {
             self.app.posted.notify_one();
         }
@@ -302,12 +353,9 @@ impl Work<'_> {
         let id = thread.id().clone();
         let mut pieces = tokio::time::interval(PIECES);
         pieces.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut look = tokio::time::interval(LOOK);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut kept = Instant::now();
         let cancelled = {
-            let working = work(&mut *thread);
-            tokio::pin!(working);
+            let (working, looking) = (work(&mut *thread), self.look_for_end(&id, own));
+            tokio::pin!(working, looking);
             loop {
                 tokio::select! {
                     biased;
@@ -317,26 +365,42 @@ impl Work<'_> {
                         break None;
                     }
                     _ = pieces.tick() => self.live.flush(),
-                    _ = look.tick() => {
-                        if kept.elapsed() > self.claim.lasts / 3 {
-                            self.app.queue.keep(self.claim).await?;
-                            kept = Instant::now();
-                        }
-                        if let Some(number) = self.cancels(&id, own).await? {
-                            break Some(number);
-                        }
-                    }
+                    // The work goes on meanwhile: it may hold what the queue waits for.
+                    found = &mut looking => break Some(found?),
                 }
             }
         };
         if let Some(number) = cancelled {
-            let live: &LiveThread = self.live;
-            // What was said so far stays with those who watch until the turn has ended.
-            self.keeping(thread.cancel(live)).await??;
             self.live.restart();
+            let live: &LiveThread = self.live;
+            self.keeping(thread.cancel(live)).await??;
             self.app.queue.taken(self.claim, number).await?;
         }
         Ok(())
+    }
+
+    /// Keeps the claim until somebody wants the turn to end, and returns the number of that post. A queue that fails is an
+    /// error only when the claim has ended.
+    async fn look_for_end(&self, thread: &ThreadId, own: Option<u64>) -> Result<u64, WorkError> {
+        let mut kept = Instant::now();
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let looked = async {
+                if kept.elapsed() > self.claim.lasts / 3 {
+                    self.app.queue.keep(self.claim).await?;
+                    kept = Instant::now();
+                }
+                self.cancels(thread, own).await
+            };
+            match looked.await {
+                Ok(Some(number)) => return Ok(number),
+                Ok(None) => {}
+                Err(error) if error.passes() && kept.elapsed() < self.claim.lasts => {
+                    tracing::warn!(%thread, %error, "Could not look into the inbox yet");
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// The post that ends the turn in progress, if there is one.
@@ -372,13 +436,38 @@ impl Work<'_> {
         }
     }
 
-    /// Waits for something short, and keeps the claim meanwhile.
+    /// Waits for something, and keeps the claim meanwhile.
     async fn keeping<T>(&self, work: impl Future<Output = T>) -> Result<T, WorkError> {
-        tokio::pin!(work);
+        let keep = async {
+            let mut kept = Instant::now();
+            loop {
+                tokio::time::sleep(self.claim.lasts / 3).await;
+                match self.app.queue.keep(self.claim).await {
+                    Ok(()) => kept = Instant::now(),
+                    Err(QueueError::Store { .. }) if kept.elapsed() < self.claim.lasts => {}
+                    Err(error) => return WorkError::from(error),
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            error = keep => Err(error),
+        }
+    }
+
+    /// How many events of the log ended what was said before them.
+    async fn ends(&self) -> Result<u64, WorkError> {
+        let (mut ends, mut after) = (0, 0);
         loop {
-            tokio::select! {
-                done = &mut work => return Ok(done),
-                () = tokio::time::sleep(self.claim.lasts / 3) => self.app.queue.keep(self.claim).await?,
+            let page = match self.log.events(self.thread(), after, PAGE).await {
+                Err(ThreadError::NotFound(_)) => Vec::new(),
+                page => page.map_err(AgentError::from)?,
+            };
+            ends += page.iter().filter(|stored| ends_response(&stored.event)).count() as u64;
+            after += page.len() as u64;
+            if page.len() < PAGE {
+                return Ok(ends);
             }
         }
     }

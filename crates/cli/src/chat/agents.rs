@@ -466,8 +466,14 @@ impl ChatAgents {
 
     /// The artifacts of a thread: its own, unless `artifacts.scope` is wider.
     pub(crate) fn artifacts_of(&self, thread: &ThreadId) -> Result<Artifacts> {
-        let scope = self.config.settings.artifacts.scope;
-        let scope = artifacts::configured(scope, Scope::thread(thread.as_str())?, &self.project)?;
+        let own = Scope::thread(thread.as_str())?;
+        // A wider scope would be that of the person who started the server.
+        let scope = match self.surface {
+            Surface::Server => own,
+            Surface::Terminal => {
+                artifacts::configured(self.config.settings.artifacts.scope, own, &self.project)?
+            }
+        };
         Ok(self.artifacts.in_scope(scope))
     }
 

@@ -67,7 +67,7 @@ pub(crate) struct Options {
     /// How many threads are worked on at the same time
     #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(1..))]
     turns: u16,
-    /// How many event streams may be open, in all and for one user
+    /// How many event streams may be open; one user may have a quarter of them
     #[arg(long, value_name = "N", default_value = "2048", value_parser = clap::value_parser!(u16).range(1..))]
     streams: u16,
     /// After how many seconds another worker takes over the threads of a server that died
@@ -98,7 +98,7 @@ pub(crate) struct Options {
 pub(crate) struct ServerPlace {
     /// The directory with the server's files, and the database unless --database names one [default: ~/.local/state/prowess/serve]
     #[arg(long, value_name = "DIR", global = true)]
-    data: Option<PathBuf>,
+    pub(super) data: Option<PathBuf>,
     #[command(flatten)]
     database: DatabaseArgs,
 }
@@ -194,7 +194,8 @@ impl Options {
         let mut limits = ServeLimits::default();
         limits.turns = self.turns.into();
         limits.claim = Duration::from_secs(self.lease.into());
-        (limits.streams, limits.streams_per_user) = (self.streams.into(), self.streams.into());
+        limits.streams = self.streams.into();
+        limits.streams_per_user = (limits.streams / 4).max(limits.streams_per_user);
         limits
     }
 }

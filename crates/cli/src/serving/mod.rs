@@ -244,7 +244,8 @@ fn copy_files(from: &Path, to: &Path, room: &mut (u64, usize)) -> Result<()> {
     let Ok(entries) = std::fs::read_dir(from) else { return Ok(()) };
     make(to)?;
     for entry in entries.flatten() {
-        let metadata = entry.metadata()?;
+        // It may have vanished meanwhile.
+        let Ok(metadata) = entry.metadata() else { continue };
         if metadata.is_dir() {
             copy_files(&entry.path(), &to.join(entry.file_name()), room)?;
         } else if metadata.is_file() {

@@ -23,7 +23,7 @@ use crate::app::{App, lock};
 use crate::auth::{Caller, Reader};
 use crate::live::{LiveThread, Piece, SoFar};
 use crate::token_watch::WatchedToken;
-use crate::view::{EventView, LoggedEvent, Replay, ThreadStatus};
+use crate::view::{LoggedEvent, Replay, ThreadStatus};
 use prowess_store::serve::OwnedThread;
 
 /// How many events one request to the store reads.
@@ -105,38 +105,7 @@ pub(crate) struct Watching {
     token: WatchedToken,
     status: Option<ThreadStatus>,
     has_ended: bool,
-    text: Pieces,
-    reasoning: Pieces,
     _place: StreamPlace,
-}
-
-/// The pieces of a response. The log may have the response before its last pieces come: those are not passed on.
-#[derive(Debug, Default)]
-struct Pieces {
-    /// What was passed on since the last stored response.
-    told: String,
-    /// What a stored response says, and was not passed on.
-    late: String,
-}
-
-impl Pieces {
-    /// Whether a piece is to be passed on.
-    fn is_fresh(&mut self, piece: &str) -> bool {
-        if !self.late.is_empty()
-            && let Some(rest) = self.late.strip_prefix(piece)
-        {
-            self.late = rest.to_owned();
-            return false;
-        }
-        self.told.push_str(piece);
-        true
-    }
-
-    /// The log has this response.
-    fn is_stored(&mut self, whole: &str) {
-        self.late = whole.strip_prefix(self.told.as_str()).unwrap_or_default().to_owned();
-        self.told.clear();
-    }
 }
 
 impl Watching {
@@ -159,8 +128,6 @@ impl Watching {
             token: app.tokens.watch(caller.digest),
             status: None,
             has_ended: false,
-            text: Pieces::default(),
-            reasoning: Pieces::default(),
             owned: owned.clone(),
             app,
             _place: place,
@@ -183,15 +150,15 @@ impl Watching {
         }
         let status = watching.status_of(queued);
         watching.status = Some(status);
-        (watching.text, watching.reasoning) = (Pieces::default(), Pieces::default());
-        watching.text.told.clone_from(&so_far.text);
-        watching.reasoning.told.clone_from(&so_far.reasoning);
         watching.push_so_far(&so_far, status);
         Ok(watching)
     }
 
     fn push_so_far(&mut self, so_far: &SoFar, status: ThreadStatus) {
-        let SoFar { text, reasoning, progress } = so_far;
+        let nothing = SoFar::default();
+        // What a stored event has replaced comes no more.
+        let SoFar { text, reasoning, progress, .. } =
+            if so_far.ends < self.replay.ends { &nothing } else { so_far };
         let data = json!({"text": text, "reasoning": reasoning, "progress": progress, "status": status});
         self.out.push_back(Streamed::Live("live", data));
     }
@@ -208,10 +175,6 @@ impl Watching {
                 };
             for stored in &page {
                 let logged = self.replay.read(stored);
-                if let EventView::Responded { message, .. } = &logged.event {
-                    self.text.is_stored(&message.text);
-                    self.reasoning.is_stored(message.reasoning.as_deref().unwrap_or_default());
-                }
                 if logged.number > after {
                     self.out.push_back(Streamed::Logged(Box::new(logged)));
                 }
@@ -282,19 +245,16 @@ impl Watching {
     async fn tell(&mut self, piece: Piece) -> Result<(), Option<ApiError>> {
         let (name, data) = match piece {
             Piece::Stored | Piece::Status => return self.look().await.map_err(Some),
-            Piece::Responded => {
-                self.text.late.clear();
-                self.reasoning.late.clear();
+            Piece::Text(ends, _) | Piece::Reasoning(ends, _) | Piece::Progress(ends, ..)
+                if ends < self.replay.ends =>
+            {
                 return Ok(());
             }
-            Piece::Text(text) if !self.text.is_fresh(&text) => return Ok(()),
-            Piece::Text(text) => ("text", json!({"text": text})),
-            Piece::Reasoning(text) if !self.reasoning.is_fresh(&text) => return Ok(()),
-            Piece::Reasoning(text) => ("reasoning", json!({"text": text})),
-            Piece::Progress(call, text) => ("progress", json!({"call": call, "text": text})),
+            Piece::Text(_, text) => ("text", json!({"text": text})),
+            Piece::Reasoning(_, text) => ("reasoning", json!({"text": text})),
+            Piece::Progress(_, call, text) => ("progress", json!({"call": call, "text": text})),
             Piece::Notice(text) => ("notice", json!({"text": text})),
             Piece::Again => {
-                (self.text, self.reasoning) = (Pieces::default(), Pieces::default());
                 let status = self.status.unwrap_or(ThreadStatus::Working);
                 self.push_so_far(&SoFar::default(), status);
                 return Ok(());
@@ -333,21 +293,5 @@ impl Drop for StreamPlace {
                 streams.remove(&self.user);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_that_come_after_their_response_are_dropped() {
-        let mut pieces = Pieces::default();
-        assert!(pieces.is_fresh("High "));
-        pieces.is_stored("High at noon.");
-        assert!(!pieces.is_fresh("at ") && !pieces.is_fresh("noon."));
-        assert!(pieces.is_fresh("The next "));
-        pieces.is_stored("The next one.");
-        assert!(pieces.is_fresh("Another"));
     }
 }

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
 use prowess_agent::ThreadId;
-use prowess_agent::queue::QueueState;
+use prowess_agent::queue::{Post, QueueState};
 use prowess_store::serve::OwnedThread;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -17,7 +17,8 @@ use super::{ApiError, ApiJson, ApiPath, ApiQuery, Items, Page};
 use crate::app::App;
 use crate::auth::{Caller, Reader, Writer};
 use crate::view::{
-    LoadedSkillView, LoggedEvent, MessageRole, MessageView, QuestionView, Replay, ThreadView, TodoView,
+    EventView, LoadedSkillView, LoggedEvent, MessageRole, MessageView, QuestionView, Replay, ThreadView,
+    TodoView,
 };
 
 /// How many events one request to the store reads.
@@ -188,12 +189,16 @@ pub(super) async fn delete(
 ) -> Result<StatusCode, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     let served = app.agents.thread(&thread.owner, &thread.id).await?;
+    if app.queue.state(&thread.id).await? == QueueState::Claimed {
+        return Err(ApiError::conflict("The agent works on the thread. Cancel its turn first."));
+    }
+    // The log goes last: as long as it is there, the deletion can be repeated.
+    app.agents.remove(&thread.owner, &thread.id).await?;
     // A thread that a worker has cannot be deleted.
     served.agent.delete(&thread.id).await.map_err(|error| match error {
         prowess_agent::AgentError::Thread(error) => ApiError::from(error),
         error => ApiError::internal(&error),
     })?;
-    app.agents.remove(&thread.owner, &thread.id).await?;
     app.inbox_of(&thread.owner).forget(&thread.id).await?;
     app.threads.delete(&caller.user.id, &thread.id).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -216,7 +221,7 @@ pub(super) async fn fork(
     ApiJson(fork): ApiJson<ForkOf>,
 ) -> Result<(StatusCode, Json<ThreadView>), ApiError> {
     let from = owned(&app, &caller, &id).await?;
-    let (replay, _) = replayed(&app, &from).await?;
+    let (replay, logged) = replayed(&app, &from).await?;
     let through = fork.through.unwrap_or(replay.last).min(replay.last);
     let to = ThreadId::new();
     let title = if from.title.is_empty() { String::new() } else { format!("{} (fork)", from.title) };
@@ -224,11 +229,32 @@ pub(super) async fn fork(
     if through > 0 {
         app.log_of(&from.owner).fork(&from.id, through, &to).await?;
     }
-    app.agents.fork(&caller.user.id, &from.id, &to).await?;
+    if let Err(error) = app.agents.fork(&caller.user.id, &from.id, &to).await {
+        let _ = app.agents.remove(&caller.user.id, &to).await;
+        app.threads.delete(&caller.user.id, &to).await?;
+        return Err(error.into());
+    }
+    // A turn goes on in one thread only.
+    if let Some(turn) = turn_at(&logged, through) {
+        app.inbox_of(&caller.user.id).post(&to, &Post::Cancel { turn }).await?;
+    }
     // A worker looks at it, so that lists show what waits in it.
     app.inbox_of(&caller.user.id).wake(&to).await?;
     app.posted.notify_one();
     Ok((StatusCode::CREATED, Json(view(&app, &thread).await?)))
+}
+
+/// The number of the event that began the turn which is in progress after so many events.
+fn turn_at(logged: &[LoggedEvent], through: u64) -> Option<u64> {
+    let mut turn = None;
+    for event in logged.iter().take_while(|event| event.number <= through) {
+        match event.event {
+            EventView::TurnStarted { .. } => turn = Some(event.number),
+            EventView::TurnEnded { .. } => turn = None,
+            _ => {}
+        }
+    }
+    turn
 }
 
 /// The form of an export.

@@ -22,7 +22,7 @@ use crate::auth::Writer;
 const MAX_ID: usize = 64;
 /// How long a request waits to see whether a worker begins a turn, and how often it looks.
 const PATIENCE: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What happens to a message while a turn is in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]

@@ -1,7 +1,7 @@
 //! Signing in and out in a browser: with a token, or by a link that works once.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use axum::Router;
 use axum::extract::State;
@@ -76,10 +76,13 @@ async fn with_token(
     ApiJson(WithToken { token }): ApiJson<WithToken>,
 ) -> Result<Response, ApiError> {
     check_same_site(&headers)?;
-    let found = app.accounts.who(&AccessSecret::digest_of(token.trim())).await?;
-    let (user, token) = found.ok_or_else(ApiError::unauthorized)?;
+    let secret = token.trim();
+    let found = app.accounts.who(&AccessSecret::digest_of(secret)).await?;
+    let (_, token) = found.ok_or_else(ApiError::unauthorized)?;
     let mut response = StatusCode::NO_CONTENT.into_response();
-    begin_with(&app, &user, token.scopes, &headers, &mut response).await?;
+    // The cookie is the token itself, so it ends with the token.
+    let left = token.expires.map_or(SESSION, |at| at.duration_since(SystemTime::now()).unwrap_or_default());
+    set_cookie(&mut response, secret, left.min(SESSION), is_encrypted(&headers));
     Ok(response)
 }
 
@@ -89,7 +92,10 @@ async fn log_out(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Resp
     if let Some(secret) = session_secret(&headers)
         && let Some((user, token)) = app.accounts.who(&AccessSecret::digest_of(&secret)).await?
     {
-        app.accounts.revoke(&user.id, &token.id).await?;
+        // A token that somebody signed in with stays.
+        if token.kind == TokenKind::Session {
+            app.accounts.revoke(&user.id, &token.id).await?;
+        }
     }
     let mut response = StatusCode::NO_CONTENT.into_response();
     set_cookie(&mut response, "", Duration::ZERO, is_encrypted(&headers));

@@ -9,6 +9,7 @@ use prowess_agent::{Event, ToolCall, TurnLimits};
 use super::{
     EventView, LoadedSkillView, LoggedEvent, MessageRole, MessageView, Places, QuestionView, TodoView, time,
 };
+use crate::live::ends_response;
 use crate::view::event::ChangesView;
 
 /// A log that is read from its beginning: what its events say to clients, and what the thread is like after them.
@@ -23,6 +24,8 @@ pub(crate) struct Replay {
     pub(crate) todos: Vec<TodoView>,
     /// The number of the last event.
     pub(crate) last: u64,
+    /// How many events ended what was said before them.
+    pub(crate) ends: u64,
     /// The number of the event that began the turn in progress.
     pub(crate) turn: Option<u64>,
     /// The model responses, with their numbers.
@@ -40,6 +43,7 @@ impl Replay {
             skills: Vec::new(),
             todos: Vec::new(),
             last: 0,
+            ends: 0,
             turn: None,
             responses: Vec::new(),
         }
@@ -50,6 +54,7 @@ impl Replay {
         // An event that does not fit is still shown; the worker reports the damage.
         let _ = self.state.apply(&stored.event);
         self.last = stored.number;
+        self.ends += u64::from(ends_response(&stored.event));
         let (mut question, mut replied) = (None, None);
         match &stored.event {
             Event::TurnStarted { .. } => {

@@ -1,60 +1,54 @@
 //! `prowess serve --print-unit`
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::Options;
 
 /// Variables that keep their values in the unit's own file, because they are secret.
 const SECRETS: &str = "/etc/prowess/serve.env";
 
-/// A unit for systemd.
+/// Where the service keeps its files.
+const DATA: &str = "/var/lib/prowess";
+
+/// A unit for systemd, with the options of this command line.
 pub(super) fn unit(options: &Options) -> Result<String> {
-    if options.place.database.is_given() {
+    let given = std::env::args_os().skip(1).map(|word| word.into_string());
+    let given: Vec<String> =
+        given.collect::<Result<_, _>>().map_err(|_| anyhow!("an option is not valid UTF-8"))?;
+    if given.iter().any(|word| word == "--database" || word.starts_with("--database=")) {
         bail!(
             "a unit is readable by everybody: leave --database out here, and write PROWESS_DATABASE=… into {SECRETS}"
         );
     }
     let program = std::env::current_exe().context("the path of prowess cannot be found")?;
-    let mut words = vec![program.to_string_lossy().into_owned(), "serve".to_owned()];
-    words.extend(["--listen".to_owned(), options.listen.to_string()]);
-    if options.allow_remote {
-        words.push("--allow-remote".to_owned());
-    }
-    if let Some(model) = &options.model {
-        words.extend(["--model".to_owned(), model.clone()]);
-    }
-    if let Some(most) = &options.max_cost {
-        words.extend(["--max-cost".to_owned(), most.clone()]);
-    }
-    words.extend(["--turns".to_owned(), options.turns.to_string()]);
-    words.extend(["--lease".to_owned(), options.lease.to_string()]);
-    words.extend(["--data".to_owned(), "/var/lib/prowess".to_owned()]);
-    for root in &options.root_args.root {
-        let root = std::path::absolute(root)?;
-        words.extend(["--root".to_owned(), root.to_string_lossy().into_owned()]);
+    let mut words = vec![program.to_string_lossy().into_owned()];
+    words.extend(given.into_iter().filter(|word| word != "--print-unit"));
+    if options.place.data.is_none() {
+        words.extend(["--data".to_owned(), DATA.to_owned()]);
     }
     let command: Vec<String> = words.iter().map(|word| quoted(word)).collect::<Result<_>>()?;
+    let is_at_home = |word: &String| word.contains("/home/") || word.contains("/root/");
+    let home = if words.iter().any(is_at_home) { "read-only" } else { "yes" };
     Ok(format!(
         "\
 [Unit]
 Description=prowess: an agent with skills
-Documentation=man:prowess(1)
 Wants=network-online.target
 After=network-online.target
 
 [Service]
 Type=exec
+User=prowess
 ExecStart={}
 EnvironmentFile=-{SECRETS}
-Environment=HOME=/var/lib/prowess
-DynamicUser=yes
+Environment=HOME={DATA}
 StateDirectory=prowess
 StateDirectoryMode=0700
 Restart=on-failure
 TimeoutStopSec=30
 # Commands of skills run in a sandbox of their own, which needs namespaces and a control group.
 Delegate=yes
-ProtectHome=yes
+ProtectHome={home}
 PrivateTmp=yes
 LimitNOFILE=65536
 

@@ -6,13 +6,17 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Subcommand;
 use prowess_serve::AccessSecret;
-use prowess_store::serve::{Accounts, NewToken, Scope, Scopes, TokenKind, User};
+use prowess_store::serve::{Accounts, Audit, NewToken, Scope, Scopes, TokenKind, User};
+
+use serde_json::json;
 
 use super::{Command, ServerPlace};
 use crate::commands::CommandOutcome;
 use crate::terminal::{Terminal, printable};
 use crate::threads::ago;
 
+/// Where a change was made, in the audit log.
+const HERE: &str = "command line";
 /// How long a login link works.
 const LOGIN: Duration = Duration::from_secs(15 * 60);
 
@@ -87,10 +91,10 @@ pub(super) async fn run(
     terminal: &mut Terminal,
 ) -> Result<CommandOutcome> {
     let database = place.open(&place.directory()?).await?;
-    let accounts = database.accounts();
+    let (accounts, audit) = (database.accounts(), database.audit());
     match command {
-        Command::User { command } => user(command, &accounts, terminal).await?,
-        Command::Token { command } => token(command, &accounts, terminal).await?,
+        Command::User { command } => user(command, &accounts, &audit, terminal).await?,
+        Command::Token { command } => token(command, &accounts, &audit, terminal).await?,
         Command::Login { name, url } => {
             let user = found(&accounts, name).await?;
             if user.is_disabled {
@@ -112,11 +116,18 @@ pub(super) async fn run(
     Ok(CommandOutcome::Done)
 }
 
-async fn user(command: &UserCommand, accounts: &Accounts, terminal: &mut Terminal) -> Result<()> {
+async fn user(
+    command: &UserCommand,
+    accounts: &Accounts,
+    audit: &Audit,
+    terminal: &mut Terminal,
+) -> Result<()> {
     match command {
         UserCommand::Add { name, admin } => {
             check_name(name)?;
             let user = accounts.add_user(name, *admin).await?;
+            let detail = json!({"user": user.id, "name": user.name, "is_admin": user.is_admin, "from": HERE});
+            audit.note(&user.id, "add user", None, &detail).await?;
             writeln!(
                 terminal,
                 "added `{}`; `prowess serve login {}` prints a link to sign in",
@@ -139,6 +150,8 @@ async fn user(command: &UserCommand, accounts: &Accounts, terminal: &mut Termina
             let is_disabled = matches!(command, UserCommand::Disable { .. });
             let user = found(accounts, name).await?;
             accounts.set_disabled(&user.id, is_disabled).await?;
+            let detail = json!({"user": user.id, "is_disabled": is_disabled, "from": HERE});
+            audit.note(&user.id, "change user", None, &detail).await?;
             let done = if is_disabled { "disabled" } else { "enabled" };
             writeln!(terminal, "{done} `{}`", printable(&user.name))?;
         }
@@ -146,7 +159,12 @@ async fn user(command: &UserCommand, accounts: &Accounts, terminal: &mut Termina
     Ok(())
 }
 
-async fn token(command: &TokenCommand, accounts: &Accounts, terminal: &mut Terminal) -> Result<()> {
+async fn token(
+    command: &TokenCommand,
+    accounts: &Accounts,
+    audit: &Audit,
+    terminal: &mut Terminal,
+) -> Result<()> {
     match command {
         TokenCommand::Add { user, name, scopes, days } => {
             let user = found(accounts, user).await?;
@@ -158,7 +176,9 @@ async fn token(command: &TokenCommand, accounts: &Accounts, terminal: &mut Termi
                 digest: secret.digest(),
                 expires: days.map(|days| Duration::from_secs(u64::from(days) * 24 * 3600)),
             };
-            accounts.add_token(&user.id, token).await?;
+            let token = accounts.add_token(&user.id, token).await?;
+            let detail = json!({"token": token.id, "name": token.name, "from": HERE});
+            audit.note(&user.id, "add token", None, &detail).await?;
             writeln!(terminal, "{}", secret.expose())?;
             writeln!(anstream::stderr(), "This token is not shown again.")?;
         }
@@ -184,6 +204,7 @@ async fn token(command: &TokenCommand, accounts: &Accounts, terminal: &mut Termi
                     printable(&user.name)
                 );
             }
+            audit.note(&user.id, "revoke token", None, &json!({"token": token, "from": HERE})).await?;
             writeln!(terminal, "revoked")?;
         }
     }
@@ -204,7 +225,7 @@ fn parsed(scopes: &[String]) -> Result<Scopes> {
     let parse = |scope: &String| {
         scope
             .parse::<Scope>()
-            .map_err(|_| anyhow!("`{}` is no scope; use read, write, approve or admin", printable(scope)))
+            .map_err(|_| anyhow!("`{}` is not a scope; use read, write, approve or admin", printable(scope)))
     };
     scopes.iter().map(parse).collect()
 }
