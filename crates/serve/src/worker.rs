@@ -81,6 +81,12 @@ pub(crate) async fn run(app: Arc<App>) {
     }
 }
 
+/// The title of a thread that begins with this message.
+pub(crate) fn title_of(text: &str) -> String {
+    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    line.trim().chars().take(MAX_TITLE).collect()
+}
+
 /// Works on a claimed thread, and ends the claim.
 async fn work(app: &App, claim: Claim) {
     let thread = claim.thread.clone();
@@ -524,8 +530,7 @@ impl Work<'_> {
             && let Some(first) =
                 messages.iter().find(|message| message.by.is_none() && !message.text.is_empty())
         {
-            let line = first.text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-            let title: String = line.trim().chars().take(MAX_TITLE).collect();
+            let title = title_of(&first.text);
             // A person may have renamed it while the agent worked.
             self.app.threads.give_title(&owned.owner, self.thread(), &title).await?;
         }

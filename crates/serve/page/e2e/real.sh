@@ -56,7 +56,7 @@ clean() {
 # Waits for a line, and prints what follows its beginning: awaited FILE BEGINNING PROCESS
 awaited() {
   for _ in $(seq 300); do
-    found=$(sed -n "s|^$2||p" "$1" | head -1)
+    found=$(sed -n "s|^$2||p" "$1" 2>/dev/null | head -1)
     if [ -n "$found" ]; then
       echo "$found"
       return
@@ -91,7 +91,8 @@ server=$!
 PROWESS_LOGIN=$(awaited "$base/server.log" 'sign in as `admin`, once, within 15 minutes: ' "$server") ||
   fail "the server did not start"
 PROWESS_URL=${PROWESS_LOGIN%/login/*}
-PROWESS_TOKEN=$(clean "$program" serve token add admin --scope read --scope write --scope approve --scope admin) ||
+PROWESS_TOKEN=$(clean "$program" serve token add admin --scope read --scope write --scope approve --scope admin \
+  2>>"$base/server.log") ||
   fail "the server gave no token"
 PROWESS_PICTURES="$target/pictures"
 export PROWESS_LOGIN PROWESS_URL PROWESS_TOKEN PROWESS_PICTURES PROWESS_CHROMIUM

@@ -43,15 +43,15 @@ export const ATTACK = "Do your worst.";
 
 /** Texts that run scripts, or send requests, in a careless page. A script of them sets `window.__pwned`. */
 export const HOSTILE = [
+  "[click](javascript:window.__pwned=1)",
+  "[data](data:text/html,<script>opener.__pwned=1</script>)",
+  "![image](https://attacker.example/pixel.png)",
+  "<https://attacker.example/?auto>",
   "<script>window.__pwned=1</script>",
   '<img src=x onerror="window.__pwned=1">',
   "<svg/onload=window.__pwned=1>",
   '<iframe srcdoc="<script>parent.__pwned=1</script>"></iframe>',
   '<a href="javascript:window.__pwned=1">tag</a>',
-  "[click](javascript:window.__pwned=1)",
-  "[data](data:text/html,<script>opener.__pwned=1</script>)",
-  "![image](https://attacker.example/pixel.png)",
-  "<https://attacker.example/?auto>",
   "<link rel=stylesheet href=//attacker.example/a.css>",
   "invoice\u202egnp.exe",
 ].join(" ");

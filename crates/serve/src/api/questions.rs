@@ -8,7 +8,7 @@ use http::StatusCode;
 use prowess_agent::queue::{Post, Posted};
 use prowess_agent::thread_state::CallReply;
 use prowess_store::serve::OwnedThread;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
@@ -33,7 +33,7 @@ pub(super) async fn all(
 }
 
 /// A reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ReplyKind {
     /// Make the call, once.
@@ -135,7 +135,7 @@ pub(crate) async fn answer(
         return Ok(Replied::TooLate);
     }
     app.posted.notify_one();
-    let detail = json!({"number": number, "reply": format!("{kind:?}"), "tool": question.tool, "title": question.title});
+    let detail = json!({"number": number, "reply": kind, "tool": question.tool, "title": question.title});
     app.audit.note(&caller.user.id, "reply", Some(&thread.id), &detail).await?;
     Ok(Replied::First)
 }

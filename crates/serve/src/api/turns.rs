@@ -79,6 +79,10 @@ pub(super) async fn start(
     }
     let message_id = message.id.as_str().to_owned();
     say(&app, &thread, message, new.mode).await?;
+    if thread.title.is_empty() {
+        // Lists show it while the agent still works.
+        app.threads.give_title(&thread.owner, &thread.id, &crate::worker::title_of(&new.text)).await?;
+    }
     Ok((StatusCode::ACCEPTED, Json(StartedTurn { message: message_id })))
 }
 

@@ -333,7 +333,7 @@ impl OwnedThreads {
     ) -> Result<(), OwnedThreadError> {
         let values: [Cell; 4] =
             [id(owner), thread.as_str().into(), title.as_bytes().into(), lower(title).as_str().into()];
-        let done = self.0.transact(vec![Statement::new(serve::GIVE_TITLE, values)]).await;
+        let done = self.of(owner).transact(vec![Statement::new(serve::GIVE_TITLE, values)]).await;
         done.map(drop).map_err(failed("give a thread a title"))
     }
 

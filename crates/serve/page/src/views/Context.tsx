@@ -52,8 +52,8 @@ export function Context({ name, state }: PanelProps) {
           {groups.map(({ kind, title, parts, tokens }) => (
             <tr key={kind}>
               <th scope="row"><span class={`key ${kind}`} aria-hidden="true" />{title}
-                {parts.length > 1 && <Names parts={parts} />}
-                {parts.length === 1 && kind === "skill" && <span class="names" dir="auto">{line(parts[0]?.name ?? "")}</span>}
+                {parts.length > 1 && <Names kind={kind} parts={parts} />}
+                {parts.length === 1 && kind === "skill" && <span class="names" dir="auto">{line(shortName(kind, parts[0]?.name ?? ""))}</span>}
               </th>
               <td class="number">{short(tokens)}</td>
               <td class="number muted">{share(tokens).toFixed(1)} %</td>
@@ -73,14 +73,20 @@ export function Context({ name, state }: PanelProps) {
   );
 }
 
-function Names({ parts }: { parts: { name: string; tokens: number }[] }) {
+/** The server says what a part is, as in "the text of skill `tides`". Below a title, the name is enough. */
+function shortName(kind: string, name: string): string {
+  const own = kind === "prompt" ? /\(([^()]+)\)$/ : kind === "tool" || kind === "skill" ? /`([^`]+)`$/ : null;
+  return own?.exec(name)?.[1] ?? name;
+}
+
+function Names({ kind, parts }: { kind: string; parts: { name: string; tokens: number }[] }) {
   const sorted = [...parts].sort((a, b) => b.tokens - a.tokens);
   return (
     <details class="names">
       <summary>{parts.length} parts</summary>
       <ul class="plain-list">
         {sorted.slice(0, MAX_NAMES).map(({ name, tokens }, index) => (
-          <li key={index}><span dir="auto">{line(name)}</span> <span class="muted number">{short(tokens)}</span></li>
+          <li key={index}><span dir="auto">{line(shortName(kind, name))}</span> <span class="muted number">{short(tokens)}</span></li>
         ))}
         {sorted.length > MAX_NAMES && <li class="muted">and {sorted.length - MAX_NAMES} more</li>}
       </ul>

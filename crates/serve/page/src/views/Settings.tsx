@@ -219,7 +219,7 @@ function Audit() {
       <h2>Audit log</h2>
       {first.error && <p class="error-text" role="alert">{first.error}</p>}
       <div class="scroll-x" tabIndex={0} role="group" aria-label="Audit log">
-        <table>
+        <table class="audit">
           <thead><tr><th scope="col">Time</th><th scope="col">User</th><th scope="col">Action</th><th scope="col">Thread</th><th scope="col">Detail</th></tr></thead>
           <tbody>
             {items.map((entry) => (

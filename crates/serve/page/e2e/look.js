@@ -1,0 +1,102 @@
+// Takes a picture of every view, light and dark, wide and on a phone, for a person to look at: node e2e/look.js
+// The pictures are in PROWESS_PICTURES. The other variables are those of run.js.
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { answer, begin, idle, launch, panel, profile, question, send, signIn, URL_ } from "./browser.js";
+import { ATTACK, HELLO, SLOW, USE_TOOL, WORK, WORK_DONE } from "./script.js";
+
+const directory = process.env.PROWESS_PICTURES;
+mkdirSync(directory, { recursive: true });
+const browser = await launch();
+for (const [name, colorScheme, width] of [["light", "light", 1360], ["dark", "dark", 1360], ["phone", "light", 390], ["phone-dark", "dark", 390]]) {
+  const { context, problems } = await profile(browser, { colorScheme, viewport: { width, height: 850 } });
+  const isPhone = width < 700;
+  const look = async (page, view) => {
+    await page.waitForTimeout(400);
+    await page.screenshot({ path: join(directory, `${view}-${name}.png`) });
+  };
+  const first = await context.newPage();
+  await first.goto(`${URL_}/?login=used`);
+  await first.getByLabel("Token").waitFor();
+  await look(first, "sign-in");
+  await first.close();
+  const page = await signIn(context);
+  await look(page, "start");
+  const once = () => question(page).getByRole("button", { name: "Once" }).click();
+  await begin(page, WORK);
+  await question(page).getByText("tides.sh").first().waitFor();
+  await look(page, "question-run");
+  await once();
+  await question(page).getByText("A boat trip").first().waitFor();
+  await look(page, "question-write");
+  await once();
+  await answer(page).getByText(WORK_DONE).waitFor();
+  await idle(page);
+  await look(page, "conversation-end");
+  await page.locator(".scroller").evaluate((box) => (box.scrollTop = 0));
+  await page.locator(".reasoning summary").first().click();
+  await page.locator(".todos summary").click();
+  await look(page, "conversation-top");
+  await page.locator(".todos summary").click();
+  await page.locator(".tool-head").nth(3).click();
+  await page.locator(".tool-head").nth(3).scrollIntoViewIfNeeded();
+  await look(page, "tool");
+  await page.locator("[data-state=failed] .tool-head").click();
+  await look(page, "tool-failed");
+  for (const tab of ["Skills", "Context", "Files", "Artifacts", "Usage"]) {
+    await panel(page, tab);
+    await page.waitForTimeout(400);
+    if (tab === "Context") await page.getByRole("tabpanel").locator("details").evaluateAll((all) => all.forEach((details) => (details.open = true)));
+    if (tab === "Usage") await page.getByRole("tabpanel").locator("summary").click();
+    await look(page, `panel-${tab.toLowerCase()}`);
+    if (tab === "Files") {
+      await page.getByRole("tabpanel").getByRole("button", { name: "plan.md", exact: true }).click();
+      await page.getByRole("dialog").getByRole("heading", { name: "A boat trip" }).waitFor();
+      await look(page, "preview");
+      await page.keyboard.press("Escape");
+    }
+    if (tab === "Skills") {
+      await page.getByRole("tabpanel").getByRole("button", { name: "tides", exact: true }).last().click();
+      await page.getByRole("dialog").getByRole("heading", { name: "Instructions" }).waitFor();
+      await look(page, "skill");
+      await page.keyboard.press("Escape");
+    }
+  }
+  if (isPhone) await page.keyboard.press("Escape");
+  await begin(page, SLOW);
+  await page.locator("[data-live]").getByText("word 9").waitFor();
+  await look(page, "speaking");
+  await send(page, HELLO);
+  await page.waitForTimeout(300);
+  await look(page, "sent-meanwhile");
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.locator("[data-outcome]").waitFor();
+  await idle(page);
+  await look(page, "cancelled");
+  await begin(page, USE_TOOL);
+  await question(page).getByRole("button", { name: "No, with a reason" }).click();
+  await look(page, "question-reason");
+  await question(page).getByRole("button", { name: "Edit" }).click();
+  await look(page, "question-edit");
+  await begin(page, ATTACK);
+  await question(page).waitFor();
+  await look(page, "hostile-question");
+  if (isPhone) {
+    await page.getByRole("button", { name: "Threads" }).click();
+    await page.getByRole("dialog").getByLabel("Search threads").waitFor();
+    await look(page, "drawer");
+  }
+  for (const view of ["tokens", "users", "audit"]) {
+    await page.goto(`${URL_}/#/settings/${view}`);
+    await page.locator(".settings").waitFor();
+    if (view === "users" ) {
+      await page.getByLabel("Name").fill(`ada-${name}`);
+      await page.getByRole("button", { name: "Create" }).click();
+      await page.locator(".secret").waitFor();
+    }
+    await look(page, view);
+  }
+  if (problems.length > 0) console.log(`${name}:\n${problems.join("\n")}`);
+  await context.close();
+}
+await browser.close();
