@@ -25,10 +25,10 @@ pub(crate) struct Live(Mutex<HashMap<ThreadId, Arc<LiveThread>>>);
 pub(crate) enum Piece {
     /// Events were stored.
     Stored,
-    /// A piece of the response.
-    Text(String),
-    /// A piece of the model's reasoning.
-    Reasoning(String),
+    /// A piece of the response after so many events.
+    Text(u64, String),
+    /// A piece of the model's reasoning after so many events.
+    Reasoning(u64, String),
     /// A tool reports progress.
     Progress(String, String),
     /// A notice for the person.
@@ -42,6 +42,8 @@ pub(crate) enum Piece {
 /// What was said since the last stored response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SoFar {
+    /// How many events there were. A later event can have replaced this already.
+    pub(crate) events: u64,
     pub(crate) text: String,
     pub(crate) reasoning: String,
     pub(crate) progress: BTreeMap<String, String>,
@@ -56,6 +58,16 @@ impl Live {
             threads.retain(|_, live| Arc::strong_count(live) > 1);
         }
         Arc::clone(threads.entry(thread.clone()).or_default())
+    }
+}
+
+impl SoFar {
+    fn clear(&mut self) {
+        *self = Self { events: self.events, ..Self::default() };
+    }
+
+    fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.reasoning.is_empty() && self.progress.is_empty()
     }
 }
 
@@ -96,11 +108,11 @@ impl LiveThread {
         let fresh = std::mem::take(&mut said.fresh);
         if !fresh.reasoning.is_empty() {
             push(&mut said.so_far.reasoning, &fresh.reasoning, MAX_SO_FAR);
-            let _ = self.pieces.send(Piece::Reasoning(fresh.reasoning));
+            let _ = self.pieces.send(Piece::Reasoning(said.so_far.events, fresh.reasoning));
         }
         if !fresh.text.is_empty() {
             push(&mut said.so_far.text, &fresh.text, MAX_SO_FAR);
-            let _ = self.pieces.send(Piece::Text(fresh.text));
+            let _ = self.pieces.send(Piece::Text(said.so_far.events, fresh.text));
         }
         for (call, text) in fresh.progress {
             push(said.so_far.progress.entry(call.clone()).or_default(), &text, MAX_PROGRESS);
@@ -108,10 +120,16 @@ impl LiveThread {
         }
     }
 
+    /// Notes how many events the thread has, before somebody works on it.
+    pub(crate) fn begin(&self, events: u64) {
+        lock(&self.said).so_far.events = events;
+    }
+
     /// Tells watchers that events were stored.
     pub(crate) fn stored(&self, event: &Event) {
         let mut said = lock(&self.said);
         self.flush_locked(&mut said);
+        said.so_far.events += 1;
         match event {
             Event::ModelResponded { .. } | Event::ModelFailed { .. } => {
                 (said.so_far.text, said.so_far.reasoning) = (String::new(), String::new());
@@ -119,7 +137,7 @@ impl LiveThread {
             Event::ToolAnswered { call, .. } => {
                 said.so_far.progress.remove(call.as_str());
             }
-            Event::TurnEnded { .. } => said.so_far = SoFar::default(),
+            Event::TurnEnded { .. } => said.so_far.clear(),
             _ => {}
         }
         let _ = self.pieces.send(Piece::Stored);
@@ -128,8 +146,9 @@ impl LiveThread {
     /// Forgets what was said: the model call is made again, or nobody works on the thread any more.
     pub(crate) fn restart(&self) {
         let mut said = lock(&self.said);
-        if said.so_far != SoFar::default() || said.fresh != SoFar::default() {
-            *said = Said::default();
+        if !said.so_far.is_empty() || !said.fresh.is_empty() {
+            said.so_far.clear();
+            said.fresh.clear();
             let _ = self.pieces.send(Piece::Again);
         }
     }
@@ -186,7 +205,7 @@ mod tests {
         live.update(ThreadUpdate::Text("three."));
         live.flush();
         live.flush();
-        assert_eq!(pieces.try_recv(), Ok(Piece::Text("two, three.".to_owned())));
+        assert_eq!(pieces.try_recv(), Ok(Piece::Text(0, "two, three.".to_owned())));
         assert!(pieces.try_recv().is_err());
     }
 
@@ -196,9 +215,9 @@ mod tests {
         let (_, mut pieces) = live.watch();
         live.update(ThreadUpdate::Text("Done."));
         live.update(ThreadUpdate::Stored(&Event::TurnEnded { outcome: TurnOutcome::Responded }));
-        assert_eq!(pieces.try_recv(), Ok(Piece::Text("Done.".to_owned())));
+        assert_eq!(pieces.try_recv(), Ok(Piece::Text(0, "Done.".to_owned())));
         assert_eq!(pieces.try_recv(), Ok(Piece::Stored));
-        assert_eq!(live.watch().0, SoFar::default());
+        assert_eq!(live.watch().0, SoFar { events: 1, ..SoFar::default() });
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl Translator {
             "files": state.files,
         });
         translator.out.push_back(json!({"type": "STATE_SNAPSHOT", "snapshot": snapshot}));
-        let mut messages = replay.messages();
+        let mut messages = replay.messages_so_far();
         messages.extend(said.iter().filter(|new| !replay.has(&new.id)).cloned());
         translator.responses = translator.snapshot(&messages);
         translator
@@ -357,7 +357,7 @@ impl Translator {
         self.close();
         (self.text, self.reasoning) = (None, None);
         if std::mem::take(&mut self.is_stale) {
-            self.snapshot(&replay.messages());
+            self.snapshot(&replay.messages_so_far());
         }
         let finished = |outcome: Value| {
             let Ids { thread, run } = &self.ids;

@@ -23,7 +23,7 @@ use crate::app::{App, lock};
 use crate::auth::{Caller, Reader};
 use crate::live::{LiveThread, Piece, SoFar};
 use crate::token_watch::WatchedToken;
-use crate::view::{LoggedEvent, Replay, ThreadStatus};
+use crate::view::{EventView, LoggedEvent, Replay, ThreadStatus};
 use prowess_store::serve::OwnedThread;
 
 /// How many events one request to the store reads.
@@ -100,6 +100,8 @@ pub(crate) struct Watching {
     live: Arc<LiveThread>,
     pieces: broadcast::Receiver<Piece>,
     replay: Replay,
+    /// The last event that replaced the pieces before it.
+    replaced: u64,
     out: VecDeque<Streamed>,
     stop: watch::Receiver<bool>,
     token: WatchedToken,
@@ -123,6 +125,7 @@ impl Watching {
             pieces: live.watch().1,
             live,
             replay: Replay::new(owned.id.as_str(), served.places),
+            replaced: 0,
             out: VecDeque::new(),
             stop: app.stop.subscribe(),
             token: app.tokens.watch(caller.digest),
@@ -155,7 +158,10 @@ impl Watching {
     }
 
     fn push_so_far(&mut self, so_far: &SoFar, status: ThreadStatus) {
-        let SoFar { text, reasoning, progress } = so_far;
+        let SoFar { events, text, reasoning, progress } = so_far;
+        // What was said before an event that is in the log, but that the worker has not told yet, is in that event.
+        let (text, reasoning) =
+            if *events < self.replaced { ("", "") } else { (text.as_str(), reasoning.as_str()) };
         let data = json!({"text": text, "reasoning": reasoning, "progress": progress, "status": status});
         self.out.push_back(Streamed::Live("live", data));
     }
@@ -170,6 +176,12 @@ impl Watching {
             };
             for stored in &page {
                 let logged = self.replay.read(stored);
+                if matches!(
+                    logged.event,
+                    EventView::Responded { .. } | EventView::ModelFailed { .. } | EventView::TurnEnded { .. }
+                ) {
+                    self.replaced = logged.number;
+                }
                 if logged.number > after {
                     self.out.push_back(Streamed::Logged(Box::new(logged)));
                 }
@@ -240,8 +252,9 @@ impl Watching {
     async fn tell(&mut self, piece: Piece) -> Result<(), Option<ApiError>> {
         let (name, data) = match piece {
             Piece::Stored | Piece::Status => return self.look().await.map_err(Some),
-            Piece::Text(text) => ("text", json!({"text": text})),
-            Piece::Reasoning(text) => ("reasoning", json!({"text": text})),
+            Piece::Text(events, _) | Piece::Reasoning(events, _) if events < self.replaced => return Ok(()),
+            Piece::Text(_, text) => ("text", json!({"text": text})),
+            Piece::Reasoning(_, text) => ("reasoning", json!({"text": text})),
             Piece::Progress(call, text) => ("progress", json!({"call": call, "text": text})),
             Piece::Notice(text) => ("notice", json!({"text": text})),
             Piece::Again => {
