@@ -22,7 +22,7 @@ use crate::auth::Writer;
 use crate::view::UsageView;
 
 /// Asks the agent in a new thread. Its answer is the text of the whole turn. A question ends the answer with a link to it.
-#[utoipa::path(post, path = "/v1/chat/completions", tag = "openai", request_body = ChatRequest, responses((status = 200, description = "A chat completion, or a stream of its pieces", content((Object = "application/json"), (String = "text/event-stream")))))]
+#[utoipa::path(post, path = "/v1/chat/completions", tag = "openai", request_body = ChatRequest, responses((status = 200, description = "A chat completion, or a stream of its pieces", content((Object = "application/json"), (String = "text/event-stream"))), (status = 404, description = "There is no such agent", body = super::error::OpenAiErrorBody)))]
 pub(super) async fn complete(
     State(app): State<Arc<App>>,
     Writer(caller): Writer,
