@@ -5,13 +5,14 @@
 # make test-clients whole conversations in Codex and opencode, which take a gigabyte
 # make page         the page of `prowess serve` in Chromium, in every view
 # make test-skills  one project with prowess and the installer `skills`, from npm, in turn
+# make serve-clients  the server with clients of AG-UI and OpenAI, and requests that schemathesis makes up
 # make workflows    whole work flows with skills of strangers, in WILD_SKILLS=DIRECTORY
 # make small-window a conversation with thousands of skills, in SKILLS=DIRECTORY, in a window of 16,000 tokens
 
 CARGO ?= cargo
 PROWESS = $(or $(CARGO_TARGET_DIR),target)/debug/prowess
 
-.PHONY: test demo demo-svg components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3 skills-smoke test-clients test-skills workflows small-window page page-check page-smoke page-tools
+.PHONY: test demo demo-svg components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3 serve-clients skills-smoke test-clients test-skills workflows small-window page page-check page-smoke page-tools
 
 test: components fmt clippy unit models mcp skills-smoke page-check page-smoke doc fuzz shuttle dependencies examples install-check demo
 	@echo "make test: all passed"
@@ -118,6 +119,13 @@ page-tools: components
 test-clients: components
 	$(CARGO) build --locked -p prowess
 	sh crates/mcp/tests/clients/clients.sh $(or $(CARGO_TARGET_DIR),target)/clients $(abspath $(PROWESS))
+
+# Tests `prowess serve` with clients that other people wrote: @ag-ui/client, openai for Node and for Python, and schemathesis
+# on /openapi.json. It takes 250 MB below target/, and three minutes, two of them for schemathesis.
+serve-clients: components
+	@python3 -c 'import ensurepip, venv' 2>/dev/null || { test "$$(id -u)" = 0 && apt-get update -q && apt-get install -qy python3-venv; } || { echo "python3 cannot make virtual environments: apt-get install python3-venv" >&2; exit 1; }
+	$(CARGO) build --locked -p prowess
+	sh crates/serve/tests/clients.sh $(or $(CARGO_TARGET_DIR),target)/serve-clients $(abspath $(PROWESS))
 
 # Whole work flows in a chat with skills that strangers wrote. They are not part of this project:
 # make workflows WILD_SKILLS=DIRECTORY

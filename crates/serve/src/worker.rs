@@ -367,6 +367,7 @@ impl Work<'_> {
         F: AsyncFnOnce(&mut Thread) -> Result<TurnStatus, AgentError>,
     {
         let id = thread.id().clone();
+        self.live.begin(thread.events());
         let mut pieces = tokio::time::interval(PIECES);
         pieces.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let cancelled = {

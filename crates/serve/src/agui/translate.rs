@@ -91,7 +91,7 @@ impl Translator {
             "files": state.files,
         });
         translator.out.push_back(json!({"type": "STATE_SNAPSHOT", "snapshot": snapshot}));
-        let mut messages = replay.messages();
+        let mut messages = replay.messages_so_far();
         messages.extend(said.iter().filter(|new| !replay.has(&new.id)).cloned());
         translator.responses = translator.snapshot(&messages);
         translator
@@ -303,7 +303,7 @@ impl Translator {
         }
         let told = self.text.as_deref().unwrap_or_default();
         match message.text.strip_prefix(told) {
-            Some(rest) => self.text(&rest.to_owned()),
+            Some(rest) => self.text(rest),
             None => self.is_stale = true,
         }
         self.close();
@@ -367,7 +367,7 @@ impl Translator {
         self.close();
         (self.text, self.reasoning) = (None, None);
         if std::mem::take(&mut self.is_stale) {
-            self.snapshot(&replay.messages());
+            self.snapshot(&replay.messages_so_far());
         }
         let finished = |outcome: Value| {
             let Ids { thread, run } = &self.ids;

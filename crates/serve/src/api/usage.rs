@@ -46,7 +46,7 @@ pub(super) struct ContextPart {
 }
 
 /// Accounts for the context window of a thread.
-#[utoipa::path(get, path = "/threads/{thread}/context", tag = "usage", params(("thread" = String, Path)), responses((status = 200, body = ContextView)))]
+#[utoipa::path(get, path = "/threads/{thread}/context", tag = "usage", params(("thread" = String, Path)), responses((status = 200, body = ContextView), (status = 409, description = "The agent works", body = super::ApiErrorBody)))]
 pub(super) async fn context(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,

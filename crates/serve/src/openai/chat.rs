@@ -22,7 +22,7 @@ use crate::auth::Writer;
 use crate::view::UsageView;
 
 /// Asks the agent in a new thread. Its answer is the text of the whole turn. A question ends the answer with a link to it.
-#[utoipa::path(post, path = "/v1/chat/completions", tag = "openai", request_body = ChatRequest, responses((status = 200, description = "A chat completion, or a stream of its pieces", content((Object = "application/json"), (String = "text/event-stream")))))]
+#[utoipa::path(post, path = "/v1/chat/completions", tag = "openai", request_body = ChatRequest, responses((status = 200, description = "A chat completion, or a stream of its pieces", content((Object = "application/json"), (String = "text/event-stream"))), (status = 404, description = "There is no such agent", body = super::error::OpenAiErrorBody)))]
 pub(super) async fn complete(
     State(app): State<Arc<App>>,
     Writer(caller): Writer,
@@ -62,10 +62,10 @@ struct Completion {
 impl Completion {
     fn with(&self, object: &str, field: &str, value: &Value, finish: Option<&str>) -> Value {
         let choice = json!({"index": 0, field: value, "logprobs": null, "finish_reason": finish});
-        self.of(object, vec![choice])
+        self.of(object, &[choice])
     }
 
-    fn of(&self, object: &str, choices: Vec<Value>) -> Value {
+    fn of(&self, object: &str, choices: &[Value]) -> Value {
         json!({"id": self.id, "object": object, "created": self.created, "model": self.model, "choices": choices})
     }
 
@@ -92,7 +92,7 @@ fn stream_of(completion: Completion, turn: Turn, with_usage: bool) -> Response {
                 Said::End => {
                     let mut last = vec![completion.chunk(&json!({}), Some("stop"))];
                     if with_usage {
-                        let mut counted = completion.of("chat.completion.chunk", Vec::new());
+                        let mut counted = completion.of("chat.completion.chunk", &[]);
                         counted["usage"] = usage(&turn.usage);
                         last.push(data(&counted));
                     }

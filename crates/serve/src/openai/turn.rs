@@ -84,7 +84,7 @@ impl Turn {
                         self.usage.output = self.usage.output.saturating_add(usage.output);
                         self.usage.cached = self.usage.cached.saturating_add(usage.cached);
                         let rest = message.text.strip_prefix(self.told.as_str()).unwrap_or_default();
-                        let piece = self.piece(&rest.to_owned());
+                        let piece = self.piece(rest);
                         self.told.clear();
                         piece
                     }

@@ -21,6 +21,8 @@ pub(crate) struct Replay {
     calls: BTreeMap<String, ToolCall>,
     /// The questions that wait, by their call.
     questions: BTreeMap<String, QuestionView>,
+    /// The answers to the calls of the last response.
+    answers: Vec<MessageView>,
     pub(crate) state: ThreadState,
     pub(crate) skills: Vec<LoadedSkillView>,
     pub(crate) todos: Vec<TodoView>,
@@ -42,6 +44,7 @@ impl Replay {
             is_light: false,
             calls: BTreeMap::new(),
             questions: BTreeMap::new(),
+            answers: Vec::new(),
             state: ThreadState::new(TurnLimits::default()),
             skills: Vec::new(),
             todos: Vec::new(),
@@ -78,6 +81,7 @@ impl Replay {
                 self.questions.clear();
             }
             Event::ModelResponded { model, message, usage, .. } => {
+                self.answers.clear();
                 for call in message.tool_calls() {
                     self.calls.insert(call.id.as_str().to_owned(), call.clone());
                 }
@@ -92,7 +96,19 @@ impl Replay {
             Event::Replied { call, .. } => {
                 replied = self.questions.remove(call.as_str()).map(|question| question.number);
             }
-            Event::ToolAnswered { answer, .. } => self.change(&ChangesView::of(&answer.changes)),
+            Event::ToolAnswered { call, answer } => {
+                self.change(&ChangesView::of(&answer.changes));
+                self.answers.push(MessageView {
+                    id: String::new(),
+                    role: MessageRole::Tool,
+                    text: self.places.shown(&answer.text),
+                    reasoning: None,
+                    calls: Vec::new(),
+                    call: Some(call.as_str().to_owned()),
+                    is_error: answer.is_error,
+                    by: None,
+                });
+            }
             Event::StateChanged { changes } => self.change(&ChangesView::of(changes)),
             _ => {}
         }
@@ -141,6 +157,18 @@ impl Replay {
             view
         };
         self.state.messages().iter().map(|message| view(message)).collect()
+    }
+
+    /// The conversation, with the answers that the model does not have yet because other calls of its response wait.
+    pub(crate) fn messages_so_far(&self) -> Vec<MessageView> {
+        let mut messages = self.messages();
+        let last = messages.iter().rposition(|message| message.role == MessageRole::Assistant);
+        let has = |answer: &&MessageView| {
+            messages[last.unwrap_or(0)..].iter().any(|known| known.call == answer.call)
+        };
+        let new: Vec<MessageView> = self.answers.iter().filter(|answer| !has(answer)).cloned().collect();
+        messages.extend(new);
+        messages
     }
 
     /// Whether the conversation has a message.

@@ -1,10 +1,12 @@
 //! `prowess serve`, as clients and browsers meet it: the program, over the wire.
 
+mod agui;
 mod approving;
 mod client;
 mod confining;
 mod conversing;
 mod keeping_apart;
+mod openai;
 mod postgres;
 mod surviving;
 
