@@ -12,7 +12,7 @@ const DATA: &str = "/var/lib/prowess";
 
 /// A unit for systemd, with the options of this command line.
 pub(super) fn unit(options: &Options) -> Result<String> {
-    let given = std::env::args_os().skip(1).map(|word| word.into_string());
+    let given = std::env::args_os().skip(1).map(std::ffi::OsString::into_string);
     let given: Vec<String> =
         given.collect::<Result<_, _>>().map_err(|_| anyhow!("an option is not valid UTF-8"))?;
     if given.iter().any(|word| word == "--database" || word.starts_with("--database=")) {

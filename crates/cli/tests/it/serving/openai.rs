@@ -55,7 +55,7 @@ fn a_response_continues_its_thread_and_nobody_elses() {
     // An earlier response goes on in a copy, which does not have what came later.
     let branch = ask(&ada, "Third", Some(&first["id"])).json();
     assert_ne!(thread(&first), thread(&branch));
-    let said = model.requests()[2].to_string();
+    let said = model.requests()[2]["messages"].to_string();
     assert!(said.contains("First") && !said.contains("Second"), "{said}");
     let foreign = ask(&bob, "Mine?", Some(&first["id"]));
     assert_eq!(
