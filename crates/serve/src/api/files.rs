@@ -108,7 +108,7 @@ pub(super) async fn list(
 }
 
 /// Reads a file of a thread's tree. A browser shows nothing of it that runs.
-#[utoipa::path(get, path = "/threads/{thread}/files/content", tag = "files", params(("thread" = String, Path), FileAt), responses((status = 200, content((Vec<u8> = "application/octet-stream")))))]
+#[utoipa::path(get, path = "/threads/{thread}/files/content", tag = "files", params(("thread" = String, Path), FileAt), responses((status = 200, content((String = "text/plain"), (Vec<u8> = "application/octet-stream"), (Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"), (Vec<u8> = "image/gif"), (Vec<u8> = "image/webp"), (Vec<u8> = "application/pdf")))))]
 pub(super) async fn read(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
@@ -273,7 +273,7 @@ pub(super) struct ArtifactAt {
 }
 
 /// Reads an artifact.
-#[utoipa::path(get, path = "/threads/{thread}/artifacts/content", tag = "files", params(("thread" = String, Path), ArtifactAt), responses((status = 200, content((Vec<u8> = "application/octet-stream")))))]
+#[utoipa::path(get, path = "/threads/{thread}/artifacts/content", tag = "files", params(("thread" = String, Path), ArtifactAt), responses((status = 200, content((String = "text/plain"), (Vec<u8> = "application/octet-stream"), (Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"), (Vec<u8> = "image/gif"), (Vec<u8> = "image/webp"), (Vec<u8> = "application/pdf")))))]
 pub(super) async fn artifact(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,

@@ -44,6 +44,7 @@ use crate::app::App;
     components(schemas(
         crate::view::LoggedEvent,
         crate::view::EventView,
+        threads::ExportFormat,
         ApiErrorBody,
         crate::openai::OpenAiErrorBody
     )),
