@@ -94,6 +94,8 @@ pub struct AgentCard {
     pub sandbox: String,
     /// The rules, in order. The last one that matches wins.
     pub rules: Vec<Value>,
+    /// Who may reply to its questions.
+    pub approvers: String,
 }
 
 /// A skill in a list.

@@ -15,6 +15,7 @@ use crate::auth::RateLimits;
 use crate::limits::ServeLimits;
 use crate::live::Live;
 use crate::metrics::Metrics;
+use crate::replays::Replays;
 use crate::token_watch::TokenWatch;
 
 /// Of how many threads the use of the window is remembered.
@@ -37,12 +38,12 @@ pub(crate) struct App {
     pub(crate) posted: Notify,
     /// Whether the server stops.
     pub(crate) stop: watch::Sender<bool>,
-    /// The number of uploads that arrive, of workers and of waiting messages, by user or thread.
+    /// The number of uploads that arrive, of workers and of open event streams, by user.
     pub(crate) uploads: Counts,
     pub(crate) working: Counts,
-    pub(crate) waiting: Counts,
-    /// The number of open event streams, by user.
-    pub(crate) streams: Mutex<HashMap<String, usize>>,
+    pub(crate) streams: Counts,
+    /// The threads that were looked at last.
+    pub(crate) replays: Replays,
     /// What fills the window of a thread after so many events.
     windows: Mutex<HashMap<ThreadId, (u64, WindowUse)>>,
     /// How often the work on a thread failed, in a row.
@@ -67,8 +68,8 @@ impl App {
             stop: watch::Sender::new(false),
             uploads: Counts::default(),
             working: Counts::default(),
-            waiting: Counts::default(),
-            streams: Mutex::default(),
+            streams: Counts::default(),
+            replays: Replays::default(),
             windows: Mutex::default(),
             failures: Mutex::default(),
         }
@@ -144,21 +145,21 @@ impl Counts {
         Some(Counted { counts: self.clone(), key: key.to_owned() })
     }
 
-    /// One less, of what was taken and forgotten.
-    pub(crate) fn give_back(&self, key: &str) {
-        let mut counts = lock(&self.0);
-        if let Some(own) = counts.get_mut(key) {
-            *own = own.saturating_sub(1);
-            if *own == 0 {
-                counts.remove(key);
-            }
-        }
+    /// How many there are of all keys.
+    pub(crate) fn total(&self) -> usize {
+        lock(&self.0).values().sum()
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.counts.give_back(&self.key);
+        let mut counts = lock(&self.counts.0);
+        if let Some(own) = counts.get_mut(&self.key) {
+            *own -= 1;
+            if *own == 0 {
+                counts.remove(&self.key);
+            }
+        }
     }
 }
 

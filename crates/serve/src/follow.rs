@@ -50,15 +50,17 @@ pub(crate) enum Rest {
 }
 
 impl Following {
-    /// Begins after an event of the thread, which must be from before the message was posted.
+    /// Begins after an event of the thread, which must be from before the message was posted. `replay` is that of
+    /// [`Watching::begin`].
     pub(crate) async fn begin(
         app: Arc<App>,
         owned: &OwnedThread,
         caller: &Caller,
         after: u64,
         awaited: Option<String>,
+        replay: fn(&Replay, u64) -> Replay,
     ) -> Result<Self, ApiError> {
-        let watching = Watching::begin(app, owned, caller, Some(after), Replay::new).await?;
+        let watching = Watching::begin(app, owned, caller, Some(after), replay).await?;
         Ok(Self { watching, awaited, rest: None })
     }
 

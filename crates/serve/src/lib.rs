@@ -13,6 +13,7 @@
 
 mod agents;
 mod agui;
+mod allowance;
 mod api;
 mod app;
 mod auth;
@@ -23,6 +24,7 @@ mod live;
 mod metrics;
 mod openai;
 mod page;
+mod replays;
 mod server;
 mod token_watch;
 pub mod view;
@@ -31,6 +33,7 @@ mod worker;
 pub use agents::{
     AgentCard, BoxError, ServedAgents, ServedCost, ServedThread, SkillCard, SkillDetail, SkillFile,
 };
-pub use auth::AccessSecret;
+pub use allowance::micro_dollars;
+pub use auth::{AccessSecret, login_link};
 pub use limits::ServeLimits;
 pub use server::Server;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use prowess_store::serve::DailyLimits;
+
 /// How much clients may ask of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -30,8 +32,12 @@ pub struct ServeLimits {
     pub uploads_per_user: usize,
     /// How many threads of one user are worked on at the same time.
     pub turns_per_user: usize,
-    /// How many messages may wait in one thread.
-    pub waiting_messages: usize,
+    /// How many messages and changes may wait in one thread.
+    pub waiting_posts: u64,
+    /// How many threads one user may have.
+    pub threads_per_user: u64,
+    /// How much one user may take in a day, unless the user has limits of their own.
+    pub daily: DailyLimits,
     /// How many event streams one user may have.
     pub streams_per_user: usize,
     /// How many event streams there may be.
@@ -57,7 +63,9 @@ impl Default for ServeLimits {
             uploads: 8,
             uploads_per_user: 2,
             turns_per_user: 12,
-            waiting_messages: 32,
+            waiting_posts: 32,
+            threads_per_user: 10_000,
+            daily: DailyLimits::default(),
             streams_per_user: 64,
             streams: 2048,
             requests_per_second: 100,

@@ -9,7 +9,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 
-use crate::app::{App, lock};
+use crate::app::App;
 
 /// What is counted.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ pub(crate) async fn text(State(app): State<Arc<App>>) -> Response {
     family("prowess_work_total", "counter", "Pieces of work on threads.", &one(get(&metrics.worked)));
     family("prowess_work_failed_total", "counter", "Pieces of work that failed.", &one(get(&metrics.failed)));
     family("prowess_threads_working", "gauge", "Threads that are worked on.", &one(get(&metrics.working)));
-    let streams = lock(&app.streams).values().sum::<usize>() as u64;
+    let streams = app.streams.total() as u64;
     family("prowess_event_streams", "gauge", "Open streams of events.", &one(streams));
     ([("content-type", "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }

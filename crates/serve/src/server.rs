@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tower_http::timeout::RequestBodyTimeoutLayer;
 
-use crate::agents::{BoxError, ServedAgents};
+use crate::agents::ServedAgents;
 use crate::api::{self, ApiError};
 use crate::app::App;
 use crate::limits::ServeLimits;
@@ -39,15 +39,6 @@ impl Server {
     /// A server of these agents, with threads, users and the queue in this database.
     pub fn new(agents: Arc<dyn ServedAgents>, database: &Database, limits: ServeLimits) -> Self {
         Self { app: Arc::new(App::new(agents, database, limits)) }
-    }
-
-    /// The path of a link that signs a user in, once.
-    ///
-    /// # Errors
-    ///
-    /// There is no such user, or the database failed.
-    pub async fn login_link(&self, user: &str) -> Result<String, BoxError> {
-        auth::login_link(&self.app.accounts, user).await
     }
 
     /// The description of the API, in the form `OpenAPI` 3.1.

@@ -1,8 +1,8 @@
 //! Workers: they claim threads with work, take in what was posted, and let the agent work until the thread rests.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -12,16 +12,17 @@ use prowess_agent::model::ModelUsage;
 use prowess_agent::queue::{Claim, Finished, Inbox, InboxEntry, Post, QueueError};
 use prowess_agent::thread::ThreadError;
 use prowess_agent::thread_state::NextStep;
-use prowess_agent::{AgentError, Event, Thread, ThreadId, ThreadStore, TurnStatus};
+use prowess_agent::{AgentError, Thread, ThreadId, ThreadUpdate, TurnStatus, Watcher};
 use prowess_base::text::escaped_start;
-use prowess_store::serve::{AccountError, OwnedThread, OwnedThreadError, Summary};
+use prowess_store::serve::{AccountError, OwnedThread, OwnedThreadError, Summary, User};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::agents::{BoxError, ServedThread};
-use crate::app::App;
-use crate::live::{LiveThread, Piece, ends_response};
+use crate::agents::BoxError;
+use crate::app::{App, lock};
+use crate::live::{LiveThread, Piece};
+use crate::replays::ReadError;
 use crate::view::Replay;
 
 /// How often pieces of text are passed on.
@@ -38,8 +39,8 @@ const PARKED: Duration = Duration::from_secs(3600);
 const SEARCHED: usize = 16 << 10;
 /// The longest title that is made from a message, in characters.
 const MAX_TITLE: usize = 80;
-/// How many events one request to the store reads.
-const PAGE: usize = 1000;
+/// How often a worker checks that the user may still go on.
+const CHECK: Duration = Duration::from_secs(2);
 
 /// Works until the server stops. Then it lets its threads rest for a while.
 pub(crate) async fn run(app: Arc<App>) {
@@ -157,16 +158,17 @@ async fn work_on(app: &App, claim: &Claim, live: &Arc<LiveThread>) -> Result<(),
         return Ok(());
     };
     // What a disabled user posted waits.
-    if app.accounts.user(&owned.owner).await?.is_none_or(|user| user.is_disabled) {
+    let user = app.accounts.user(&owned.owner).await?;
+    let Some(user) = user.filter(|user| !user.is_disabled) else {
         let inbox = app.queue.inbox(claim).await?;
         app.queue.finish(claim, inbox.posted).await?;
         return Ok(());
-    }
+    };
     let Some(_place) = app.working.take(&owned.owner, app.limits.turns_per_user, usize::MAX) else {
         return Err(WorkError::Busy);
     };
-    let log = app.log_of(&owned.owner);
-    Work { app, claim, owned: &owned, log, live }.through().await
+    let meter = Meter { live, spent: Mutex::default() };
+    Work { app, claim, owned: &owned, user: &user, meter, live }.through().await
 }
 
 /// Why the work on a thread broke off.
@@ -190,6 +192,15 @@ enum WorkError {
     Account(#[from] AccountError),
 }
 
+impl From<ReadError> for WorkError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Thread(error) => Self::Agent(error.into()),
+            ReadError::Program(error) => Self::Program(error),
+        }
+    }
+}
+
 impl WorkError {
     /// Whether it is about a database that may answer again soon.
     fn passes(&self) -> bool {
@@ -197,6 +208,8 @@ impl WorkError {
             self,
             Self::Queue(QueueError::Store { .. })
                 | Self::Agent(AgentError::Thread(ThreadError::Store { .. }))
+                | Self::Store(_)
+                | Self::Account(_)
         )
     }
 }
@@ -216,12 +229,37 @@ enum Turn {
     Entry(InboxEntry),
 }
 
+/// Why a turn ends early.
+enum End {
+    /// Somebody cancelled it, with the post of this number.
+    Cancelled(u64),
+    /// Its user may not go on, for this reason.
+    Stopped(String),
+}
+
+/// Passes on what happens in a thread, and adds up what models are paid for it.
+struct Meter<'a> {
+    live: &'a LiveThread,
+    spent: Mutex<ModelUsage>,
+}
+
+impl Watcher for Meter<'_> {
+    fn update(&self, update: ThreadUpdate<'_>) {
+        if let ThreadUpdate::Stored(event) = update
+            && let Some(spent) = event.spent()
+        {
+            *lock(&self.spent) += &spent;
+        }
+        self.live.update(update);
+    }
+}
+
 struct Work<'a> {
     app: &'a App,
     claim: &'a Claim,
     owned: &'a OwnedThread,
-    /// The logs of the owner's threads.
-    log: Arc<dyn ThreadStore>,
+    user: &'a User,
+    meter: Meter<'a>,
     live: &'a Arc<LiveThread>,
 }
 
@@ -234,7 +272,7 @@ impl Work<'_> {
         let owned = self.owned;
         // A thread that was deleted meanwhile must not be made again.
         self.app.queue.inbox(self.claim).await?;
-        self.live.begin(self.ends().await?);
+        self.live.begin(self.app.look_at(owned, |replay| replay.ends).await?);
         let served = self.app.agents.thread(&owned.owner, self.thread()).await?;
         let opened = self.keeping(served.agent.open(self.thread().clone())).await?;
         let mut thread = match opened {
@@ -242,9 +280,8 @@ impl Work<'_> {
             Err(AgentError::Thread(ThreadError::Leased { .. })) => return Err(WorkError::Leased),
             Err(error) => return Err(error.into()),
         };
-        let before = thread.state().spent().clone();
         let worked = self.work_in(&mut thread).await;
-        let summary = self.summarise(owned, &served, &mut thread, &before).await;
+        let summary = self.summarise(&mut thread).await;
         // A lease that cannot be released runs out.
         let closed = thread.close().await;
         let posted = worked?;
@@ -281,7 +318,7 @@ impl Work<'_> {
         // An end comes before everything else.
         if let Some(entry) = entries.iter().find(|entry| matches!(entry.post, Post::Cancel { .. })) {
             let Post::Cancel { turn } = entry.post else { return Ok(Next::Drop(entry.number)) };
-            let is_current = self.turn(thread.id()).await? == Some(turn);
+            let is_current = self.turn().await? == Some(turn);
             return Ok(if is_current {
                 Next::Turn(Turn::Entry(entry.clone()))
             } else {
@@ -303,7 +340,7 @@ impl Work<'_> {
             NextStep::Wait => {}
             NextStep::Ask(_) => return Ok(Next::Rest),
             _ if self.app.failures(thread.id()) >= MAX_FAILURES => {
-                let turn = self.turn(thread.id()).await?.unwrap_or_default();
+                let turn = self.turn().await?.unwrap_or_default();
                 let entry = InboxEntry::new(0, Post::Cancel { turn });
                 return Ok(Next::Turn(Turn::Entry(entry)));
             }
@@ -315,29 +352,32 @@ impl Work<'_> {
             if is_known {
                 return Ok(Next::Drop(entry.number));
             }
+            // It waits, like what a disabled user posted.
+            if self.app.used_up(self.user).await?.is_some() {
+                return Ok(Next::Rest);
+            }
         }
         Ok(Next::Turn(Turn::Entry(entry)))
     }
 
     async fn take(&self, thread: &mut Thread, turn: Turn) -> Result<(), WorkError> {
-        let live: &LiveThread = self.live;
+        let (live, meter): (&LiveThread, _) = (self.live, &self.meter);
         let (number, post) = match turn {
             Turn::GoOn => {
-                return self.drive(thread, None, async |thread| thread.go_on(live).await).await;
+                return self.drive(thread, None, async |thread| thread.go_on(meter).await).await;
             }
             Turn::Entry(entry) => (entry.number, entry.post),
         };
         match post {
             Post::Say { message } => {
-                self.app.waiting.give_back(thread.id().as_str());
-                let say = async move |thread: &mut Thread| thread.say_all(vec![message], live).await;
+                let say = async move |thread: &mut Thread| thread.say_all(vec![message], meter).await;
                 self.drive(thread, Some(number), say).await?;
             }
             Post::Reply { number: asked, reply, .. } => {
                 let waiting = thread.waiting().into_iter().find(|waiting| waiting.number == asked);
                 if let Some(waiting) = waiting {
                     let reply = async move |thread: &mut Thread| {
-                        thread.reply(ReplyTo::from(&waiting), reply, live).await
+                        thread.reply(ReplyTo::from(&waiting), reply, meter).await
                     };
                     self.drive(thread, Some(number), reply).await?;
                 }
@@ -366,12 +406,11 @@ impl Work<'_> {
     where
         F: AsyncFnOnce(&mut Thread) -> Result<TurnStatus, AgentError>,
     {
-        let id = thread.id().clone();
-        self.live.begin(thread.events());
+        self.live.begin(self.app.look_at(self.owned, |replay| replay.ends).await?);
         let mut pieces = tokio::time::interval(PIECES);
         pieces.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let cancelled = {
-            let (working, looking) = (work(&mut *thread), self.look_for_end(&id, own));
+        let end = {
+            let (working, looking) = (work(&mut *thread), self.look_for_end(own));
             tokio::pin!(working, looking);
             loop {
                 tokio::select! {
@@ -387,19 +426,24 @@ impl Work<'_> {
                 }
             }
         };
-        if let Some(number) = cancelled {
-            self.live.restart();
-            let live: &LiveThread = self.live;
-            self.keeping(thread.cancel(live)).await??;
-            self.app.queue.taken(self.claim, number).await?;
+        let Some(end) = end else { return Ok(()) };
+        self.live.restart();
+        let meter = &self.meter;
+        match end {
+            End::Cancelled(number) => {
+                self.keeping(thread.cancel(meter)).await??;
+                self.app.queue.taken(self.claim, number).await?;
+            }
+            // It was about to begin. Its message waits.
+            End::Stopped(_) if self.turn().await?.is_none() => return Err(WorkError::Busy),
+            End::Stopped(reason) => self.keeping(thread.stop(reason, meter)).await??,
         }
         Ok(())
     }
 
-    /// Keeps the claim until somebody wants the turn to end, and returns the number of that post. A queue that fails is an
-    /// error only when the claim has ended.
-    async fn look_for_end(&self, thread: &ThreadId, own: Option<u64>) -> Result<u64, WorkError> {
-        let mut kept = Instant::now();
+    /// Keeps the claim until the turn should end early. A queue that fails is an error only when the claim has ended.
+    async fn look_for_end(&self, own: Option<u64>) -> Result<End, WorkError> {
+        let (mut kept, mut checked) = (Instant::now(), Instant::now());
         loop {
             tokio::time::sleep(LOOK).await;
             let looked = async {
@@ -407,13 +451,20 @@ impl Work<'_> {
                     self.app.queue.keep(self.claim).await?;
                     kept = Instant::now();
                 }
-                self.cancels(thread, own).await
+                if let Some(number) = self.cancels(own).await? {
+                    return Ok(Some(End::Cancelled(number)));
+                }
+                let is_due = checked.elapsed() > CHECK;
+                if is_due {
+                    checked = Instant::now();
+                }
+                Ok(self.forbids(is_due).await?.map(End::Stopped))
             };
             match looked.await {
-                Ok(Some(number)) => return Ok(number),
+                Ok(Some(end)) => return Ok(end),
                 Ok(None) => {}
-                Err(error) if error.passes() && kept.elapsed() < self.claim.lasts => {
-                    tracing::warn!(%thread, %error, "Could not look into the inbox yet");
+                Err(error) if WorkError::passes(&error) && kept.elapsed() < self.claim.lasts => {
+                    tracing::warn!(thread = %self.thread(), %error, "Could not look after the turn yet");
                 }
                 Err(error) => return Err(error),
             }
@@ -421,11 +472,11 @@ impl Work<'_> {
     }
 
     /// The post that ends the turn in progress, if there is one.
-    async fn cancels(&self, thread: &ThreadId, own: Option<u64>) -> Result<Option<u64>, WorkError> {
+    async fn cancels(&self, own: Option<u64>) -> Result<Option<u64>, WorkError> {
         let inbox = self.app.queue.inbox(self.claim).await?;
         for entry in inbox.entries.iter().filter(|entry| Some(entry.number) != own) {
             if let Post::Cancel { turn } = entry.post
-                && self.turn(thread).await? == Some(turn)
+                && self.turn().await? == Some(turn)
             {
                 return Ok(Some(entry.number));
             }
@@ -433,24 +484,20 @@ impl Work<'_> {
         Ok(None)
     }
 
-    /// The number of the event that began the turn in progress.
-    async fn turn(&self, thread: &ThreadId) -> Result<Option<u64>, WorkError> {
-        let (mut turn, mut after) = (None, 0);
-        loop {
-            let page = self.log.events(thread, after, PAGE).await.map_err(AgentError::from)?;
-            let is_last = page.len() < PAGE;
-            for stored in page {
-                after = stored.number;
-                match stored.event {
-                    Event::TurnStarted { .. } => turn = Some(stored.number),
-                    Event::TurnEnded { .. } => turn = None,
-                    _ => {}
-                }
-            }
-            if is_last {
-                return Ok(turn);
-            }
+    /// Why the user may not go on: after each payment, and from time to time.
+    async fn forbids(&self, is_due: bool) -> Result<Option<String>, WorkError> {
+        if !self.note_usage().await? && !is_due {
+            return Ok(None);
         }
+        match self.app.accounts.user(&self.owned.owner).await? {
+            Some(user) if !user.is_disabled => Ok(self.app.used_up(&user).await?),
+            _ => Ok(Some("An administrator disabled this user.".to_owned())),
+        }
+    }
+
+    /// The number of the event that began the turn in progress.
+    async fn turn(&self) -> Result<Option<u64>, WorkError> {
+        Ok(self.app.look_at(self.owned, |replay| replay.turn).await?)
     }
 
     /// Waits for something, and keeps the claim meanwhile.
@@ -473,88 +520,64 @@ impl Work<'_> {
         }
     }
 
-    /// How many events of the log ended what was said before them.
-    async fn ends(&self) -> Result<u64, WorkError> {
-        let (mut ends, mut after) = (0, 0);
-        loop {
-            let page = match self.log.events(self.thread(), after, PAGE).await {
-                Err(ThreadError::NotFound(_)) => Vec::new(),
-                page => page.map_err(AgentError::from)?,
-            };
-            ends += page.iter().filter(|stored| ends_response(&stored.event)).count() as u64;
-            after += page.len() as u64;
-            if page.len() < PAGE {
-                return Ok(ends);
-            }
-        }
-    }
-
     /// Stores what lists and searches show of the thread.
-    async fn summarise(
-        &self,
-        owned: &OwnedThread,
-        served: &ServedThread,
-        thread: &mut Thread,
-        before: &ModelUsage,
-    ) -> Result<(), WorkError> {
-        let mut replay = Replay::new(self.thread().as_str(), served.places.clone());
-        let mut after = 0;
-        loop {
-            let page = self.log.events(self.thread(), after, PAGE).await.map_err(AgentError::from)?;
-            after += page.len() as u64;
-            page.iter().for_each(|stored| drop(replay.read(stored)));
-            if page.len() < PAGE {
-                break;
-            }
-        }
-        let spent = thread.state().spent().clone();
-        let messages = replay.messages();
-        let mut text = String::new();
-        for message in messages.iter().rev() {
-            text.extend(message.text.chars().take(SEARCHED.saturating_sub(text.chars().count())));
-            text.push('\n');
-            if text.len() > SEARCHED {
-                break;
-            }
-        }
-        let waiting =
-            replay.questions().iter().filter_map(|question| serde_json::to_value(question).ok()).collect();
-        let summary = Summary {
-            waiting,
-            tokens: spent.total().total(),
-            cost: self.app.agents.cost(&spent).map(|cost| cost.text),
-            text,
-            events: replay.last,
-        };
+    async fn summarise(&self, thread: &mut Thread) -> Result<(), WorkError> {
+        let owned = self.owned;
+        let spent = thread.state().spent();
+        let cost = self.app.agents.cost(spent).map(|cost| cost.text);
+        let tokens = spent.total().total();
+        let look = |replay: &Replay| (summary_of(replay, tokens, cost), first_words(replay));
+        let (summary, first) = self.app.look_at(owned, look).await?;
         self.app.threads.summarise(self.thread(), &summary).await?;
         if owned.title.is_empty()
-            && let Some(first) =
-                messages.iter().find(|message| message.by.is_none() && !message.text.is_empty())
+            && let Some(first) = first
         {
-            let title = title_of(&first.text);
             // A person may have renamed it while the agent worked.
-            self.app.threads.give_title(&owned.owner, self.thread(), &title).await?;
+            self.app.threads.give_title(&owned.owner, self.thread(), &title_of(&first)).await?;
         }
-        self.note_usage(owned, before, &spent).await?;
+        self.note_usage().await?;
         let used = Summarisation::window_use(thread, false).await;
         if let Ok(used) = used {
-            self.app.note_window(self.thread(), replay.last, &used);
+            self.app.note_window(self.thread(), summary.events, &used);
         }
         Ok(())
     }
 
-    async fn note_usage(
-        &self,
-        owned: &OwnedThread,
-        before: &ModelUsage,
-        now: &ModelUsage,
-    ) -> Result<(), WorkError> {
-        let tokens = now.total().total().saturating_sub(before.total().total());
-        let micros = |spent| self.app.agents.cost(spent).map_or(0, |cost| cost.micros);
-        let cost = micros(now).saturating_sub(micros(before));
-        if tokens > 0 || cost > 0 {
-            self.app.threads.note_usage(&owned.owner, tokens, cost).await?;
+    /// Adds what was paid since the last time to what the user takes today. Returns whether there was anything.
+    async fn note_usage(&self) -> Result<bool, WorkError> {
+        let spent = std::mem::take(&mut *lock(&self.meter.spent));
+        let tokens = spent.total().total();
+        let micros = self.app.agents.cost(&spent).map_or(0, |cost| cost.micros);
+        if tokens == 0 && micros == 0 {
+            return Ok(false);
         }
-        Ok(())
+        let noted = self.app.threads.note_usage(&self.owned.owner, tokens, micros).await;
+        if noted.is_err() {
+            *lock(&self.meter.spent) += &spent;
+        }
+        noted?;
+        Ok(true)
     }
+}
+
+/// What lists and searches show of a thread.
+fn summary_of(replay: &Replay, tokens: u64, cost: Option<String>) -> Summary {
+    let mut text = String::new();
+    for message in replay.messages().iter().rev() {
+        text.extend(message.text.chars().take(SEARCHED.saturating_sub(text.chars().count())));
+        text.push('\n');
+        if text.len() > SEARCHED {
+            break;
+        }
+    }
+    let questions = replay.questions();
+    let waiting = questions.iter().filter_map(|question| serde_json::to_value(question).ok()).collect();
+    Summary { waiting, tokens, cost, text, events: replay.last }
+}
+
+/// What a person said first.
+fn first_words(replay: &Replay) -> Option<String> {
+    let messages = replay.messages();
+    let said = messages.into_iter().find(|message| message.by.is_none() && !message.text.is_empty())?;
+    Some(said.text)
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use hmac_sha256::Hash;
 use prowess_agent::ThreadId;
 use prowess_agent::queue::{
-    Claim, Finished, Inbox, InboxEntry, Post, Posted, QueueError, QueueState, TurnQueue,
+    Claim, Finished, Inbox, InboxEntry, Post, PostIf, Posted, QueueError, QueueState, TurnQueue,
 };
 use uuid::Uuid;
 
@@ -81,20 +81,31 @@ impl Database {
 
 #[async_trait]
 impl TurnQueue for Database {
-    async fn post(&self, thread: &ThreadId, post: &Post) -> Result<Posted, QueueError> {
+    async fn post_if(&self, thread: &ThreadId, post: &Post, condition: PostIf) -> Result<Posted, QueueError> {
+        let failed = |error: DatabaseError| error.in_queue(QueueAction::Post(thread));
         let body = json(post, MAX_POST_DEPTH).map_err(|source| QueueError::Store {
             action: "could not write a post as JSON".to_owned(),
             source,
         })?;
         let id: Cell = thread.as_str().into();
-        let checksum = checksum(&[], &body).into();
-        let statements = vec![
-            Statement::new(sql::QUEUE, [id.clone()]),
-            Statement::required(sql::POST, [id, name(post).into(), checksum, body.into()]),
-        ];
-        let done = self.of_thread(thread).transact(statements).await;
-        let done = done.map_err(|error| error.in_queue(QueueAction::Post(thread)))?;
-        Ok(if done.is_ok() { Posted::New } else { Posted::Known })
+        let checksum: Cell = checksum(&[], &body).into();
+        let most = match condition {
+            PostIf::FewerWait(most) => signed(most),
+            PostIf::Always | PostIf::Rests => i64::MAX,
+        };
+        let queue = match condition {
+            PostIf::Rests => Statement::required(sql::QUEUE_AT_REST, [id.clone()]),
+            PostIf::Always | PostIf::FewerWait(_) => Statement::new(sql::QUEUE, [id.clone()]),
+        };
+        let values: [Cell; 5] = [id.clone(), name(post).into(), checksum, body.into(), most.into()];
+        let database = self.of_thread(thread);
+        let done = database.transact(vec![queue, Statement::required(sql::POST, values)]).await;
+        if done.map_err(failed)?.is_ok() {
+            return Ok(Posted::New);
+        }
+        let known = Statement::new(sql::IS_KNOWN, [id, name(post).into()]);
+        let is_known = !database.query(known).await.map_err(failed)?.is_empty();
+        Ok(if is_known { Posted::Known } else { Posted::Refused })
     }
 
     async fn wake(&self, thread: &ThreadId) -> Result<(), QueueError> {

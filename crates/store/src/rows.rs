@@ -73,6 +73,11 @@ impl Row {
         unsigned(&self.place, self.number(column)?)
     }
 
+    #[cfg(feature = "serve")]
+    pub(crate) fn maybe_count(&self, column: usize) -> Result<Option<u64>, DatabaseError> {
+        self.maybe_number(column)?.map(|number| unsigned(&self.place, number)).transpose()
+    }
+
     pub(crate) fn text(&self, column: usize) -> Result<String, DatabaseError> {
         match self.cells.get(column) {
             Some(Cell::Text(Some(text))) => Ok(text.clone()),

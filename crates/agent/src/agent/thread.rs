@@ -170,12 +170,24 @@ impl Thread {
     ///
     /// No turn is in progress, or the store failed.
     pub async fn cancel(&mut self, watcher: &dyn Watcher) -> Result<(), AgentError> {
+        self.end_early(TurnOutcome::Cancelled, watcher).await
+    }
+
+    /// Ends the turn, whatever it waits for, for a reason that the person can read in the log.
+    ///
+    /// # Errors
+    ///
+    /// No turn is in progress, or the store failed.
+    pub async fn stop(&mut self, reason: impl Into<String>, watcher: &dyn Watcher) -> Result<(), AgentError> {
+        self.end_early(TurnOutcome::Stopped { reason: reason.into() }, watcher).await
+    }
+
+    async fn end_early(&mut self, outcome: TurnOutcome, watcher: &dyn Watcher) -> Result<(), AgentError> {
         self.catch_up_if_ahead().await?;
         if self.state.next() == NextStep::Wait {
-            let ended = Event::TurnEnded { outcome: TurnOutcome::Cancelled };
-            return self.store(vec![ended], watcher).await;
+            return self.store(vec![Event::TurnEnded { outcome }], watcher).await;
         }
-        self.end(TurnOutcome::Cancelled, watcher).await.map(drop)
+        self.end(outcome, watcher).await.map(drop)
     }
 
     /// Waits for something, such as a person's reply, and keeps the thread's lease meanwhile.

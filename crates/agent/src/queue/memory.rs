@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Claim, Finished, Inbox, InboxEntry, Post, Posted, QueueError, QueueState, TurnQueue};
+use super::{Claim, Finished, Inbox, InboxEntry, Post, PostIf, Posted, QueueError, QueueState, TurnQueue};
 use crate::id::ThreadId;
 
 /// The longest claim and the longest delay, as in the databases.
@@ -76,12 +76,21 @@ impl MemoryQueue {
 
 #[async_trait]
 impl TurnQueue for MemoryQueue {
-    async fn post(&self, thread: &ThreadId, post: &Post) -> Result<Posted, QueueError> {
+    async fn post_if(&self, thread: &ThreadId, post: &Post, condition: PostIf) -> Result<Posted, QueueError> {
         let mut threads = self.lock();
         let thread = threads.entry(thread.clone()).or_default();
-        if !thread.keys.insert(post.key()) {
+        if thread.keys.contains(&post.key()) {
             return Ok(Posted::Known);
         }
+        let holds = match condition {
+            PostIf::Always => true,
+            PostIf::Rests => thread.work.is_none(),
+            PostIf::FewerWait(most) => (thread.entries.len() as u64) < most,
+        };
+        if !holds {
+            return Ok(Posted::Refused);
+        }
+        thread.keys.insert(post.key());
         let number = thread.keys.len() as u64;
         thread.entries.push(InboxEntry::new(number, post.clone()));
         thread.work.get_or_insert_with(Work::new).posted += 1;

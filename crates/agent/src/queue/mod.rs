@@ -82,6 +82,20 @@ pub enum Posted {
     New,
     /// The inbox has or had a post of this name. The first one counts.
     Known,
+    /// Its condition does not hold. Nothing changed.
+    Refused,
+}
+
+/// The condition of a post. A queue checks it and takes the post in one step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PostIf {
+    /// There is none.
+    #[default]
+    Always,
+    /// The thread rests: it is not queued, and no worker has it.
+    Rests,
+    /// Fewer posts than this wait in the inbox.
+    FewerWait(u64),
 }
 
 /// A post in an inbox.
@@ -193,7 +207,16 @@ pub trait TurnQueue: Send + Sync + Debug {
     /// # Errors
     ///
     /// The queue failed.
-    async fn post(&self, thread: &ThreadId, post: &Post) -> Result<Posted, QueueError>;
+    async fn post(&self, thread: &ThreadId, post: &Post) -> Result<Posted, QueueError> {
+        self.post_if(thread, post, PostIf::Always).await
+    }
+
+    /// The same, if a condition holds. Of two posts that want a thread to rest, one is refused.
+    ///
+    /// # Errors
+    ///
+    /// The queue failed.
+    async fn post_if(&self, thread: &ThreadId, post: &Post, condition: PostIf) -> Result<Posted, QueueError>;
 
     /// Queues a thread without a post: its turn was cut off, or its state must be looked at again.
     ///

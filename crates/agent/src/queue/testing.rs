@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Claim, Finished, Post, Posted, QueueError, QueueState, TurnQueue};
+use super::{Claim, Finished, Post, PostIf, Posted, QueueError, QueueState, TurnQueue};
 use crate::id::ThreadId;
 use crate::message::Message;
 use crate::thread_state::CallReply;
@@ -28,6 +28,9 @@ const SHORT: Duration = Duration::from_millis(30);
 pub async fn turn_queue_suite(queue: Arc<dyn TurnQueue>) {
     posts_come_back_in_order(&*queue).await;
     a_reply_counts_once(&*queue).await;
+    a_post_for_a_thread_at_rest_is_refused_by_others(&*queue).await;
+    only_so_many_posts_wait(&*queue).await;
+    of_posts_at_the_same_time_one_finds_the_thread_at_rest(Arc::clone(&queue)).await;
     one_worker_at_a_time(&*queue).await;
     a_claim_ends_with_its_time(&*queue).await;
     a_lost_claim_changes_nothing(&*queue).await;
@@ -98,6 +101,71 @@ async fn a_reply_counts_once(queue: &dyn TurnQueue) {
     // Also after it was taken, and that queues nothing.
     assert_eq!(post(queue, &thread, &reply(3, CallReply::Always)).await, Posted::Known);
     none_waits(queue).await;
+}
+
+async fn post_if(queue: &dyn TurnQueue, thread: &ThreadId, post: &Post, condition: PostIf) -> Posted {
+    let posted = queue.post_if(thread, post, condition).await;
+    posted.unwrap_or_else(|error| panic!("not posted: {error}"))
+}
+
+async fn a_post_for_a_thread_at_rest_is_refused_by_others(queue: &dyn TurnQueue) {
+    let thread = ThreadId::new();
+    let first = say("a");
+    assert_eq!(post_if(queue, &thread, &first, PostIf::Rests).await, Posted::New);
+    assert_eq!(post_if(queue, &thread, &say("b"), PostIf::Rests).await, Posted::Refused);
+    // A second time, it is known rather than refused.
+    assert_eq!(post_if(queue, &thread, &first, PostIf::Rests).await, Posted::Known);
+    let claim = claimed(queue, "one", LONG).await;
+    assert_eq!(post_if(queue, &thread, &say("c"), PostIf::Rests).await, Posted::Refused);
+    assert_eq!(settle(queue, &claim).await, std::slice::from_ref(&first));
+    // What is known does not queue the thread, and neither does what is refused.
+    assert_eq!(post_if(queue, &thread, &first, PostIf::Rests).await, Posted::Known);
+    none_waits(queue).await;
+    let last = say("d");
+    assert_eq!(post_if(queue, &thread, &last, PostIf::Rests).await, Posted::New);
+    let claim = claimed(queue, "one", LONG).await;
+    assert_eq!(settle(queue, &claim).await, [last]);
+}
+
+async fn only_so_many_posts_wait(queue: &dyn TurnQueue) {
+    let thread = ThreadId::new();
+    let most = PostIf::FewerWait(2);
+    let (one, two) = (say("1"), say("2"));
+    assert_eq!(post_if(queue, &thread, &one, PostIf::FewerWait(0)).await, Posted::Refused);
+    none_waits(queue).await;
+    assert_eq!(post_if(queue, &thread, &one, most).await, Posted::New);
+    assert_eq!(post_if(queue, &thread, &two, most).await, Posted::New);
+    assert_eq!(post_if(queue, &thread, &say("3"), most).await, Posted::Refused);
+    assert_eq!(post_if(queue, &thread, &two, most).await, Posted::Known);
+    let claim = claimed(queue, "one", LONG).await;
+    let Ok(inbox) = queue.inbox(&claim).await else { panic!("no inbox") };
+    assert!(queue.taken(&claim, inbox.entries[0].number).await.is_ok());
+    // What was taken does not wait any more.
+    let late = say("4");
+    assert_eq!(post_if(queue, &thread, &late, most).await, Posted::New);
+    assert_eq!(settle(queue, &claim).await, [two, late]);
+}
+
+async fn of_posts_at_the_same_time_one_finds_the_thread_at_rest(queue: Arc<dyn TurnQueue>) {
+    const POSTS: usize = 8;
+    let thread = ThreadId::new();
+    let posting: Vec<_> = (0..POSTS)
+        .map(|number| {
+            let (queue, thread) = (Arc::clone(&queue), thread.clone());
+            tokio::spawn(
+                async move { post_if(&*queue, &thread, &say(&number.to_string()), PostIf::Rests).await },
+            )
+        })
+        .collect();
+    let mut posted = Vec::new();
+    for one in posting {
+        posted.extend(one.await.ok());
+    }
+    assert_eq!(posted.len(), POSTS);
+    assert_eq!(posted.iter().filter(|posted| **posted == Posted::New).count(), 1);
+    assert_eq!(posted.iter().filter(|posted| **posted == Posted::Refused).count(), POSTS - 1);
+    let claim = claimed(&*queue, "one", LONG).await;
+    assert_eq!(settle(&*queue, &claim).await.len(), 1);
 }
 
 async fn one_worker_at_a_time(queue: &dyn TurnQueue) {

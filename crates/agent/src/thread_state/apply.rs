@@ -20,6 +20,14 @@ impl ThreadState {
     ///
     /// The event cannot happen here. The state is unchanged.
     pub fn apply(&mut self, event: &Event) -> Result<Vec<StateChange>, MisplacedEvent> {
+        let changes = self.take(event)?;
+        if let Some(spent) = event.spent() {
+            self.pay(&spent);
+        }
+        Ok(changes)
+    }
+
+    fn take(&mut self, event: &Event) -> Result<Vec<StateChange>, MisplacedEvent> {
         match event {
             Event::TurnStarted { messages } => self.start(messages)?,
             Event::Imported { messages } => self.import(messages)?,
@@ -30,7 +38,6 @@ impl ThreadState {
                     let (tokens, messages) = (usage.total(), self.messages.len());
                     self.counted = Some(Counted { model: model.clone(), tokens, messages });
                 }
-                self.pay(&ModelUsage::on(model.clone(), *usage));
             }
             Event::ModelFailed { error } => self.fail(error)?,
             Event::ToolStarted { call } => self.begin(call)?,
@@ -39,10 +46,7 @@ impl ThreadState {
             Event::Asked { call, question, by_tool } => self.ask(call, question, *by_tool)?,
             Event::Replied { call, reply } => return self.reply(call, reply),
             Event::StateChanged { changes } => return Ok(changes.clone()),
-            Event::Compacted { cut, summary, spent } => {
-                self.compact(*cut, summary)?;
-                self.pay(spent);
-            }
+            Event::Compacted { cut, summary, .. } => self.compact(*cut, summary)?,
             Event::Stopped { outcome } => return self.stop("stopped", outcome.clone()),
             Event::MessagesAdded { messages } => self.add_messages(messages)?,
             Event::TurnEnded { outcome } => {
@@ -168,7 +172,6 @@ impl ThreadState {
         }
         pending.status = CallStatus::Answered(pending.result(&answer.text, answer.is_error));
         pending.changes.clone_from(&answer.changes);
-        self.pay(&answer.spent);
         Ok(self.take_answers())
     }
 

@@ -1,5 +1,7 @@
 //! The events of a thread. Its log is a list of them.
 
+use std::borrow::Cow;
+
 use prowess_permission::{Fingerprint, Question};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -123,6 +125,20 @@ pub enum Event {
         /// How it ended.
         outcome: TurnOutcome,
     },
+}
+
+impl Event {
+    /// What models were paid for it, with what sub-agents and summaries took.
+    pub fn spent(&self) -> Option<Cow<'_, ModelUsage>> {
+        match self {
+            Self::ModelResponded { model, usage, .. } => {
+                Some(Cow::Owned(ModelUsage::on(model.clone(), *usage)))
+            }
+            Self::ToolAnswered { answer, .. } => Some(Cow::Borrowed(&answer.spent)),
+            Self::Compacted { spent, .. } => Some(Cow::Borrowed(spent)),
+            _ => None,
+        }
+    }
 }
 
 /// The question that a call waits for.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use prowess_agent::telemetry::Exporter;
-use prowess_serve::{ServeLimits, Server};
+use prowess_serve::{ServeLimits, Server, login_link};
 use prowess_store::Database;
 use prowess_workspace::{Level, Runner};
 use tokio::net::TcpListener;
@@ -70,6 +70,8 @@ pub(crate) struct Options {
     /// How many event streams may be open; one user may have a quarter of them
     #[arg(long, value_name = "N", default_value = "2048", value_parser = clap::value_parser!(u16).range(1..))]
     streams: u16,
+    #[command(flatten)]
+    daily: users::DailyArgs,
     /// After how many seconds another worker takes over the threads of a server that died
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = clap::value_parser!(u16).range(1..=600))]
     lease: u16,
@@ -195,6 +197,7 @@ impl Options {
         limits.turns = self.turns.into();
         // One user leaves some places to others.
         limits.turns_per_user = (limits.turns * 3 / 4).max(1);
+        limits.daily = self.daily.into();
         limits.claim = Duration::from_secs(self.lease.into());
         limits.streams = self.streams.into();
         limits.streams_per_user = (limits.streams / 4).max(limits.streams_per_user);
@@ -244,15 +247,19 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
     for notice in notices {
         writeln!(err, "notice: {notice}")?;
     }
+    let limits = options.limits();
+    if limits.daily.micro_dollars.is_some() && !agents.has_price() {
+        bail!("--daily-cost needs a price for `{model}`: see [price] in docs/configuration.md");
+    }
     raise_open_files();
     let listener = TcpListener::bind(options.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", options.listen))?;
-    let server = Server::new(agents.clone(), &database, options.limits());
+    let server = Server::new(agents.clone(), &database, limits);
     let admin = users::first_user(&database.accounts(), FIRST_USER).await?;
     let url = url(listener.local_addr()?);
     writeln!(err, "prowess {url} · {model} · {count} skills · {}", data.display())?;
     if let Some(admin) = admin {
-        let link = server.login_link(&admin.id).await.map_err(|error| anyhow!(error))?;
+        let link = login_link(&database.accounts(), &admin.id).await.map_err(|error| anyhow!(error))?;
         writeln!(err, "sign in as `{}`, once, within 15 minutes: {url}{link}", admin.name)?;
     }
     let watching = tokio::spawn(agents.watch_skills());

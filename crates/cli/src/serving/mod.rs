@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use async_trait::async_trait;
 use prowess_agent::ThreadId;
-use prowess_agent::model::ModelUsage;
+use prowess_agent::model::{ModelUsage, Usage};
 use prowess_permission::{ApprovalStore, Broker, Decision, RuleSource};
 use prowess_serve::view::Places;
 use prowess_serve::{AgentCard, BoxError, ServedAgents, ServedCost, ServedThread, SkillCard, SkillDetail};
@@ -80,6 +80,14 @@ impl ServerAgents {
             self.root_args.discover_silently(&known, &self.root_args.scan_options())?;
         *self.agents.shared_catalog().lock().unwrap_or_else(PoisonError::into_inner) = catalog;
         Ok(())
+    }
+
+    /// Whether the cost of the model is known.
+    pub(crate) fn has_price(&self) -> bool {
+        let model = self.agents.settings().model.name.to_string();
+        let mut usage = Usage::default();
+        (usage.input, usage.output) = (1, 1);
+        self.cost(&ModelUsage::on(model, usage)).is_some()
     }
 
     /// The directory that is `/project` in a thread.
@@ -197,6 +205,7 @@ impl ServedAgents for ServerAgents {
             }),
             sandbox: format!("{:?}", settings.sandbox.level).to_lowercase(),
             rules: rules.collect(),
+            approvers: "the owner of the thread, with the scope `approve`".to_owned(),
         }
     }
 

@@ -21,7 +21,7 @@ use utoipa_axum::routes;
 
 use self::input::{AgUiMessage, RunAgentInput, derived_thread};
 use self::translate::{Ids, Translator};
-use crate::api::{ApiError, ApiJson, ApiPath, Replied, WhileWorking, answer, replayed, say};
+use crate::api::{ApiError, ApiJson, ApiPath, Replied, WhileWorking, answer, create, replayed, say};
 use crate::app::App;
 use crate::auth::{Approver, Caller, Writer};
 use crate::elsewhere::quoting;
@@ -78,11 +78,12 @@ async fn run(
     for (index, message) in new.iter().enumerate() {
         // Replies let the turn go on, so what is said with them waits.
         let mode = if index == 0 && replies.is_empty() { WhileWorking::Reject } else { WhileWorking::Queue };
-        say(&app, &thread, message.clone(), mode).await?;
+        say(&app, &caller, &thread, message.clone(), mode).await?;
         said.push(MessageView::from(message));
     }
     let awaited = said.last().map(|message| message.id.clone());
-    let following = Following::begin(Arc::clone(&app), &thread, &caller, replay.last, awaited).await?;
+    let following =
+        Following::begin(Arc::clone(&app), &thread, &caller, replay.last, awaited, Replay::fresh).await?;
     let files = files(&app, &thread).await;
     let ids = Ids { thread: input.thread_id, run: input.run_id };
     let mut translator = Translator::new(ids, thread.id.as_str(), &replay, files, &said);
@@ -113,7 +114,7 @@ async fn thread(app: &App, caller: &Caller, id: &str) -> Result<OwnedThread, Api
     let id = derived_thread(user, id);
     match app.threads.get(user, &id).await? {
         Some(thread) => Ok(thread),
-        None => Ok(app.threads.create(user, &id, &app.agents.card().name, "").await?),
+        None => create(app, caller, &id, "").await,
     }
 }
 

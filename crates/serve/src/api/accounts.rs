@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use super::usage::DailyLimitsView;
 use super::{ApiError, ApiJson, ApiPath, ApiQuery, Items, Page};
 use crate::app::App;
 use crate::auth::{AccessSecret, AdminCaller, Caller, Reader, Writer};
@@ -34,6 +35,8 @@ pub(super) struct UserView {
     is_disabled: bool,
     /// When the user was added.
     created: String,
+    /// The user's own limits. Where there are none, those of the server count.
+    daily: DailyLimitsView,
 }
 
 impl From<&User> for UserView {
@@ -44,6 +47,7 @@ impl From<&User> for UserView {
             is_admin: user.is_admin,
             is_disabled: user.is_disabled,
             created: time(user.created),
+            daily: user.daily.into(),
         }
     }
 }
@@ -244,24 +248,34 @@ pub(super) async fn add_user(
 #[serde(deny_unknown_fields)]
 pub(super) struct UserChange {
     /// Whether the user's tokens and sessions are refused.
-    is_disabled: bool,
+    #[serde(default)]
+    is_disabled: Option<bool>,
+    /// The user's own limits. Where there are none, those of the server count.
+    #[serde(default)]
+    daily: Option<DailyLimitsView>,
 }
 
-/// Disables a user, or enables the user again.
+/// Disables a user, enables the user again, or sets limits.
 #[utoipa::path(patch, path = "/users/{user}", tag = "accounts", params(("user" = String, Path)), request_body = UserChange, responses((status = 204)))]
 pub(super) async fn change_user(
     State(app): State<Arc<App>>,
     AdminCaller(caller): AdminCaller,
     ApiPath(id): ApiPath<String>,
-    ApiJson(UserChange { is_disabled }): ApiJson<UserChange>,
+    ApiJson(UserChange { is_disabled, daily }): ApiJson<UserChange>,
 ) -> Result<StatusCode, ApiError> {
-    if id == caller.user.id && is_disabled {
+    if id == caller.user.id && is_disabled == Some(true) {
         return Err(ApiError::conflict("You cannot disable yourself."));
     }
-    if !app.accounts.set_disabled(&id, is_disabled).await? {
-        return Err(ApiError::not_found("such user"));
+    let limits = daily.as_ref().map(DailyLimitsView::limits).transpose()?;
+    let missing = || ApiError::not_found("such user");
+    app.accounts.user(&id).await?.filter(|user| user.id == id).ok_or_else(missing)?;
+    if let Some(is_disabled) = is_disabled {
+        app.accounts.set_disabled(&id, is_disabled).await?;
     }
-    let detail = json!({"user": id, "is_disabled": is_disabled});
+    if let Some(limits) = limits {
+        app.accounts.set_daily(&id, limits).await?;
+    }
+    let detail = json!({"user": id, "is_disabled": is_disabled, "daily": daily});
     app.audit.note(&caller.user.id, "change user", None, &detail).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -19,11 +19,11 @@ use utoipa::IntoParams;
 
 use super::threads::owned;
 use super::{ApiError, ApiPath, ApiQuery};
-use crate::app::{App, lock};
+use crate::app::{App, Counted};
 use crate::auth::{Caller, Reader};
 use crate::live::{LiveThread, Piece, SoFar};
 use crate::token_watch::WatchedToken;
-use crate::view::{LoggedEvent, Places, Replay, ThreadStatus};
+use crate::view::{LoggedEvent, Replay, ThreadStatus};
 use prowess_store::serve::OwnedThread;
 
 /// How many events one request to the store reads.
@@ -105,25 +105,30 @@ pub(crate) struct Watching {
     token: WatchedToken,
     status: Option<ThreadStatus>,
     has_ended: bool,
-    _place: StreamPlace,
+    _place: Counted,
 }
 
 impl Watching {
-    /// Begins to watch. `replay` says how much of the thread is kept: [`Replay::new`] or [`Replay::light`]. With `resumed`, all events after that one come first.
+    /// Begins to watch. With `resumed`, all events after that one come first. `replay` says how much of the thread is read and
+    /// kept: [`Replay::light`] or [`Replay::fresh`].
     pub(crate) async fn begin(
         app: Arc<App>,
         owned: &OwnedThread,
         caller: &Caller,
         resumed: Option<u64>,
-        replay: fn(&str, Places) -> Replay,
+        replay: fn(&Replay, u64) -> Replay,
     ) -> Result<Self, ApiError> {
-        let place = StreamPlace::take(&app, &caller.user.id)?;
-        let served = app.agents.thread(&owned.owner, &owned.id).await?;
+        let limits = &app.limits;
+        let place = app.streams.take(&caller.user.id, limits.streams_per_user, limits.streams);
+        let place =
+            place.ok_or_else(|| ApiError::too_many("There are too many open event streams. Close some."))?;
+        let after = resumed.unwrap_or(u64::MAX);
+        let replay = app.look_at(owned, |known| replay(known, after)).await?;
         let live = app.live.of(&owned.id);
         let mut watching = Self {
             pieces: live.watch().1,
             live,
-            replay: replay(owned.id.as_str(), served.places),
+            replay,
             out: VecDeque::new(),
             stop: app.stop.subscribe(),
             token: app.tokens.watch(caller.digest),
@@ -133,7 +138,6 @@ impl Watching {
             app,
             _place: place,
         };
-        let after = resumed.unwrap_or(u64::MAX);
         // Looked up before the log is read: a thread that rested by then has stored everything.
         let mut queued = watching.app.queue.state(&watching.owned.id).await?;
         // What is said now is valid if no event was stored since the log was read.
@@ -265,36 +269,5 @@ impl Watching {
         };
         self.out.push_back(Streamed::Live(name, data));
         Ok(())
-    }
-}
-
-/// A place among the streams of a user. Dropping it frees it.
-struct StreamPlace {
-    app: Arc<App>,
-    user: String,
-}
-
-impl StreamPlace {
-    fn take(app: &Arc<App>, user: &str) -> Result<Self, ApiError> {
-        let mut streams = lock(&app.streams);
-        let all: usize = streams.values().sum();
-        let own = streams.entry(user.to_owned()).or_default();
-        if *own >= app.limits.streams_per_user || all >= app.limits.streams {
-            return Err(ApiError::too_many("There are too many open event streams. Close some."));
-        }
-        *own += 1;
-        Ok(Self { app: Arc::clone(app), user: user.to_owned() })
-    }
-}
-
-impl Drop for StreamPlace {
-    fn drop(&mut self) {
-        let mut streams = lock(&self.app.streams);
-        if let Some(own) = streams.get_mut(&self.user) {
-            *own -= 1;
-            if *own == 0 {
-                streams.remove(&self.user);
-            }
-        }
     }
 }

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::threads::{owned, replayed};
+use super::threads::owned;
 use super::{ApiError, ApiJson, ApiPath, Items};
 use crate::app::App;
 use crate::auth::{Approver, Caller, Reader};
-use crate::view::{NO_REASON, QuestionView};
+use crate::view::{NO_REASON, QuestionView, Replay};
 
 /// The longest reason, in bytes.
 const MAX_REASON: usize = 16 << 10;
@@ -98,8 +98,7 @@ pub(super) async fn reply(
     ApiJson(new): ApiJson<NewReply>,
 ) -> Result<StatusCode, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
-    let (replay, _) = replayed(&app, &thread).await?;
-    let questions = replay.questions();
+    let questions = app.look_at(&thread, Replay::questions).await?;
     let question = questions.iter().find(|question| question.number == number);
     let already = || ApiError::conflict("This question does not wait: somebody replied, or its turn ended.");
     let question = question.ok_or_else(already)?;

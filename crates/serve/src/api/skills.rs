@@ -12,13 +12,13 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
-use super::threads::{owned, replayed};
-use super::turns::{WhileWorking, say};
+use super::threads::owned;
+use super::turns::{WhileWorking, post_one_more, say};
 use super::{ApiError, ApiPath, ApiQuery, Items, Page};
 use crate::agents::{SkillCard, SkillDetail};
 use crate::app::App;
 use crate::auth::{Reader, Writer};
-use crate::view::LoadedSkillView;
+use crate::view::{LoadedSkillView, Replay};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -63,7 +63,7 @@ pub(super) async fn loaded(
     ApiPath(id): ApiPath<String>,
 ) -> Result<Json<Items<LoadedSkillView>>, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
-    Ok(Json(replayed(&app, &thread).await?.0.skills.into()))
+    Ok(Json(app.look_at(&thread, |replay| replay.skills.clone()).await?.into()))
 }
 
 /// Starts a skill, as `/NAME` in a message does.
@@ -80,7 +80,8 @@ pub(super) async fn load(
             "Only the model can start this skill. Ask it to do the skill's task.",
         ));
     }
-    say(&app, &thread, Message::user(format!("/{}", skill.card.name)), WhileWorking::Queue).await?;
+    let message = Message::user(format!("/{}", skill.card.name));
+    say(&app, &caller, &thread, message, WhileWorking::Queue).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -92,15 +93,14 @@ pub(super) async fn unload(
     ApiPath((id, name)): ApiPath<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
-    let (replay, _) = replayed(&app, &thread).await?;
-    if !replay.skills.iter().any(|skill| skill.name == name) {
+    let is_loaded = |replay: &Replay| replay.skills.iter().any(|skill| skill.name == name);
+    if !app.look_at(&thread, is_loaded).await? {
         return Err(ApiError::not_found(format_args!(
             "loaded skill `{}`",
             prowess_base::text::escaped_start(&name)
         )));
     }
     let post = Post::Change { id: Uuid::now_v7().simple().to_string(), change: Skills::unload(&name) };
-    app.inbox_of(&thread.owner).post(&thread.id, &post).await?;
-    app.posted.notify_one();
+    post_one_more(&app, &thread, &post).await?;
     Ok(StatusCode::ACCEPTED)
 }

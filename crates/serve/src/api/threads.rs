@@ -122,8 +122,22 @@ pub(super) async fn create(
         return Err(ApiError::bad_request(format!("There is no such agent; there is `{}`.", card.name)));
     }
     let title = checked_title(new.title.unwrap_or_default())?;
-    let thread = app.threads.create(&caller.user.id, &ThreadId::new(), &agent, &title).await?;
+    let thread = create_thread(&app, &caller, &ThreadId::new(), &title).await?;
     Ok((StatusCode::CREATED, Json(ThreadView::new(&thread, QueueState::Rests))))
+}
+
+/// Gives a new thread to a caller.
+pub(crate) async fn create_thread(
+    app: &App,
+    caller: &Caller,
+    id: &ThreadId,
+    title: &str,
+) -> Result<OwnedThread, ApiError> {
+    let (user, most) = (&caller.user.id, app.limits.threads_per_user);
+    if app.threads.count(user).await? >= most {
+        return Err(ApiError::conflict(format!("You have {most} threads. Delete some.")));
+    }
+    Ok(app.threads.create(user, id, &app.agents.card().name, title).await?)
 }
 
 fn checked_title(title: String) -> Result<String, ApiError> {
@@ -144,18 +158,20 @@ pub(super) async fn read(
     // A thread that rests has stored everything before.
     let state = app.queue.state(&before.id).await?;
     let owned = owned(&app, &caller, &id).await?;
-    let (replay, _) = replayed(&app, &owned).await?;
-    let questions = replay.questions();
     let mut thread = ThreadView::new(&owned, state);
-    thread.waiting = questions.len();
-    Ok(Json(WholeThread {
-        thread,
-        messages: replay.messages(),
-        questions,
-        last: replay.last,
-        skills: replay.skills,
-        todos: replay.todos,
-    }))
+    let whole = |replay: &Replay| {
+        let questions = replay.questions();
+        thread.waiting = questions.len();
+        WholeThread {
+            thread,
+            messages: replay.messages(),
+            questions,
+            last: replay.last,
+            skills: replay.skills.clone(),
+            todos: replay.todos.clone(),
+        }
+    };
+    Ok(Json(app.look_at(&owned, whole).await?))
 }
 
 /// A change of a thread.
@@ -201,6 +217,7 @@ pub(super) async fn delete(
     })?;
     app.inbox_of(&thread.owner).forget(&thread.id).await?;
     app.threads.delete(&caller.user.id, &thread.id).await?;
+    app.replays.forget(&thread.id);
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -224,21 +241,36 @@ pub(super) async fn fork(
     let from = owned(&app, &caller, &id).await?;
     let (replay, logged) = replayed(&app, &from).await?;
     let through = before_turn(&logged, fork.through.unwrap_or(replay.last).min(replay.last));
-    let to = ThreadId::new();
     let title = if from.title.is_empty() { String::new() } else { format!("{} (fork)", from.title) };
-    let thread = app.threads.create(&caller.user.id, &to, &from.agent, &title).await?;
-    if through > 0 {
-        app.log_of(&from.owner).fork(&from.id, through, &to).await?;
-    }
-    if let Err(error) = app.agents.fork(&caller.user.id, &from.id, &to).await {
-        let _ = app.agents.remove(&caller.user.id, &to).await;
-        app.threads.delete(&caller.user.id, &to).await?;
-        return Err(error.into());
-    }
+    let thread = fork_thread(&app, &caller, &from, through, &title).await?;
     // A worker looks at it, so that lists show what waits in it.
-    app.inbox_of(&caller.user.id).wake(&to).await?;
+    app.inbox_of(&caller.user.id).wake(&thread.id).await?;
     app.posted.notify_one();
     Ok((StatusCode::CREATED, Json(view(&app, &thread).await?)))
+}
+
+/// Makes a thread that has the first events of another one, and its files.
+pub(crate) async fn fork_thread(
+    app: &App,
+    caller: &Caller,
+    from: &OwnedThread,
+    through: u64,
+    title: &str,
+) -> Result<OwnedThread, ApiError> {
+    let user = &caller.user.id;
+    let thread = create_thread(app, caller, &ThreadId::new(), title).await?;
+    let forked = async {
+        if through > 0 {
+            app.log_of(&from.owner).fork(&from.id, through, &thread.id).await?;
+        }
+        Ok::<_, ApiError>(app.agents.fork(user, &from.id, &thread.id).await?)
+    };
+    if let Err(error) = forked.await {
+        let _ = app.agents.remove(user, &thread.id).await;
+        app.threads.delete(user, &thread.id).await?;
+        return Err(error);
+    }
+    Ok(thread)
 }
 
 /// So many events, or fewer: those before the turn that is in progress after them. What a person approved in a turn must

@@ -8,15 +8,16 @@ use axum::extract::State;
 use http::StatusCode;
 use prowess_agent::Message;
 use prowess_agent::id::MessageId;
-use prowess_agent::queue::{Post, Posted, QueueState};
+use prowess_agent::queue::{Post, PostIf, Posted, QueueState};
+use prowess_store::serve::OwnedThread;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
-use super::threads::{owned, replayed};
+use super::threads::owned;
 use super::{ApiError, ApiJson, ApiPath};
 use crate::app::App;
-use crate::auth::Writer;
+use crate::auth::{Caller, Writer};
 
 /// The longest message, in bytes.
 const MAX_TEXT: usize = 256 << 10;
@@ -78,7 +79,7 @@ pub(super) async fn start(
         message.id = MessageId::from(own.as_str());
     }
     let message_id = message.id.as_str().to_owned();
-    say(&app, &thread, message, new.mode).await?;
+    say(&app, &caller, &thread, message, new.mode).await?;
     if thread.title.is_empty() {
         // Lists show it while the agent still works.
         app.threads.give_title(&thread.owner, &thread.id, &crate::worker::title_of(&new.text)).await?;
@@ -101,44 +102,76 @@ fn checked(text: &str) -> Result<&str, ApiError> {
 /// Posts a message to a thread.
 pub(crate) async fn say(
     app: &App,
-    thread: &prowess_store::serve::OwnedThread,
+    caller: &Caller,
+    thread: &OwnedThread,
     message: Message,
     mode: WhileWorking,
 ) -> Result<(), ApiError> {
-    if mode != WhileWorking::Queue {
-        let begun = Instant::now();
-        let (replay, rests) = loop {
-            let rests = app.queue.state(&thread.id).await? == QueueState::Rests;
-            let (replay, _) = replayed(app, thread).await?;
-            // A worker may only look at the thread, or be about to begin a turn.
-            if rests || replay.turn.is_some() || begun.elapsed() > PATIENCE {
-                let rests = rests && replay.turn.is_none();
-                break (replay, rests);
+    if let Some(reason) = app.used_up(&caller.user).await? {
+        return Err(ApiError::too_many(reason));
+    }
+    let id = message.id.as_str().to_owned();
+    let post = Post::Say { message };
+    match mode {
+        WhileWorking::Queue => {}
+        WhileWorking::Reject => return post_at_rest(app, thread, &post, &id).await,
+        WhileWorking::Interrupt => {
+            if let Some(turn) = turn_to_end(app, thread, &id).await? {
+                app.inbox_of(&thread.owner).post(&thread.id, &Post::Cancel { turn }).await?;
             }
-            tokio::time::sleep(LOOK).await;
-        };
-        let is_known = replay.state.messages().iter().any(|known| known.id == message.id);
-        match mode {
-            WhileWorking::Reject if !rests && !is_known => {
-                return Err(ApiError::conflict(
-                    "A turn is in progress. Wait, or use the mode `queue` or `interrupt`.",
-                ));
-            }
-            WhileWorking::Interrupt => {
-                if let Some(turn) = replay.turn.filter(|_| !is_known) {
-                    app.inbox_of(&thread.owner).post(&thread.id, &Post::Cancel { turn }).await?;
-                }
-            }
-            _ => {}
         }
     }
-    let most = app.limits.waiting_messages;
-    let Some(waits) = app.waiting.take(thread.id.as_str(), most, usize::MAX) else {
+    post_one_more(app, thread, &post).await
+}
+
+/// Posts a message to a thread that rests.
+async fn post_at_rest(app: &App, thread: &OwnedThread, post: &Post, id: &str) -> Result<(), ApiError> {
+    let begun = Instant::now();
+    loop {
+        // A turn that waits for a person is in progress too.
+        let is_in_turn = app.look_at(thread, |replay| replay.turn.is_some() && !replay.has(id)).await?;
+        let posted = if is_in_turn {
+            Posted::Refused
+        } else {
+            app.inbox_of(&thread.owner).post_if(&thread.id, post, PostIf::Rests).await?
+        };
+        if posted != Posted::Refused {
+            app.posted.notify_one();
+            return Ok(());
+        }
+        // A worker may only look at the thread.
+        if is_in_turn || begun.elapsed() > PATIENCE {
+            return Err(ApiError::conflict(
+                "A turn is in progress. Wait, or use the mode `queue` or `interrupt`.",
+            ));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// The turn that a message ends. A worker may be about to begin it.
+async fn turn_to_end(app: &App, thread: &OwnedThread, id: &str) -> Result<Option<u64>, ApiError> {
+    let begun = Instant::now();
+    loop {
+        let rests = app.queue.state(&thread.id).await? == QueueState::Rests;
+        let (turn, is_known) = app.look_at(thread, |replay| (replay.turn, replay.has(id))).await?;
+        if is_known {
+            return Ok(None);
+        }
+        if turn.is_some() || rests || begun.elapsed() > PATIENCE {
+            return Ok(turn);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Posts something to a thread unless too much waits there.
+pub(super) async fn post_one_more(app: &App, thread: &OwnedThread, post: &Post) -> Result<(), ApiError> {
+    let most = app.limits.waiting_posts;
+    if app.inbox_of(&thread.owner).post_if(&thread.id, post, PostIf::FewerWait(most)).await?
+        == Posted::Refused
+    {
         return Err(ApiError::too_many(format!("At most {most} messages can wait in a thread.")));
-    };
-    if app.inbox_of(&thread.owner).post(&thread.id, &Post::Say { message }).await? == Posted::New {
-        // The worker that takes it gives the place back.
-        std::mem::forget(waits);
     }
     app.posted.notify_one();
     Ok(())
@@ -152,8 +185,8 @@ pub(super) async fn cancel(
     ApiPath(id): ApiPath<String>,
 ) -> Result<StatusCode, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
-    let (replay, _) = replayed(&app, &thread).await?;
-    let turn = replay.turn.ok_or_else(|| ApiError::conflict("No turn is in progress."))?;
+    let turn = app.look_at(&thread, |replay| replay.turn).await?;
+    let turn = turn.ok_or_else(|| ApiError::conflict("No turn is in progress."))?;
     app.inbox_of(&thread.owner).post(&thread.id, &Post::Cancel { turn }).await?;
     app.posted.notify_one();
     Ok(StatusCode::ACCEPTED)

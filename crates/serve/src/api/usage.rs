@@ -6,15 +6,16 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use prowess_agent::model::ModelUsage;
-use prowess_store::serve::UsageSum;
-use serde::Serialize;
+use prowess_store::serve::{DailyLimits, UsageSum};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::threads::{owned, replayed};
+use super::threads::owned;
 use super::{ApiError, ApiPath};
+use crate::allowance::{dollars, micro_dollars};
 use crate::app::App;
 use crate::auth::Reader;
-use crate::view::UsageView;
+use crate::view::{Replay, UsageView};
 
 /// How long a request waits for a worker to count.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -54,22 +55,22 @@ pub(super) async fn context(
 ) -> Result<Json<ContextView>, ApiError> {
     use prowess_agent::middleware::Counting;
     let thread = owned(&app, &caller, &id).await?;
-    let (replay, _) = replayed(&app, &thread).await?;
-    let mut used = app.window(&thread.id, replay.last);
-    if used.is_none() && replay.last > 0 {
+    let last = app.look_at(&thread, |replay| replay.last).await?;
+    let mut used = app.window(&thread.id, last);
+    if used.is_none() && last > 0 {
         // A worker counts when it has looked at the thread.
         app.inbox_of(&thread.owner).wake(&thread.id).await?;
         app.posted.notify_one();
         let begun = tokio::time::Instant::now();
         while used.is_none() && begun.elapsed() < PATIENCE {
             tokio::time::sleep(Duration::from_millis(50)).await;
-            let (replay, _) = replayed(&app, &thread).await?;
-            used = app.window(&thread.id, replay.last);
+            let last = app.look_at(&thread, |replay| replay.last).await?;
+            used = app.window(&thread.id, last);
         }
     }
     let used = match used {
         Some(used) => used,
-        None if replay.last == 0 => Default::default(),
+        None if last == 0 => Default::default(),
         None => return Err(ApiError::conflict("The agent works. Ask again when it rests.")),
     };
     let counted = match used.counting {
@@ -126,7 +127,6 @@ pub(super) async fn of_thread(
     ApiPath(id): ApiPath<String>,
 ) -> Result<Json<ThreadUsage>, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
-    let (replay, _) = replayed(&app, &thread).await?;
     let cost = |spent: &ModelUsage| app.agents.cost(spent).map(|cost| cost.text);
     let call = |(number, at, model, usage): &(u64, String, String, prowess_agent::Usage)| CallUsage {
         number: *number,
@@ -135,12 +135,15 @@ pub(super) async fn of_thread(
         usage: (*usage).into(),
         cost: cost(&ModelUsage::on(model.clone(), *usage)),
     };
-    let spent = replay.state.spent();
-    Ok(Json(ThreadUsage {
-        turns: replay.responses.iter().map(call).collect(),
-        tokens: spent.total().total(),
-        cost: cost(spent),
-    }))
+    let used = |replay: &Replay| {
+        let spent = replay.state.spent();
+        ThreadUsage {
+            turns: replay.responses.iter().map(call).collect(),
+            tokens: spent.total().total(),
+            cost: cost(spent),
+        }
+    };
+    Ok(Json(app.look_at(&thread, used).await?))
 }
 
 /// What all threads of a user took.
@@ -150,6 +153,32 @@ pub(super) struct UserUsage {
     today: Spent,
     /// In all.
     total: Spent,
+    /// How much you may take in a day.
+    daily: DailyLimitsView,
+}
+
+/// How much a user may take in a day, which begins at midnight in UTC. `null`: there is no limit.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DailyLimitsView {
+    /// Tokens.
+    pub(super) tokens: Option<u64>,
+    /// Dollars, such as `2.50`.
+    pub(super) cost: Option<String>,
+}
+
+impl DailyLimitsView {
+    pub(super) fn limits(&self) -> Result<DailyLimits, ApiError> {
+        let wrong = || ApiError::bad_request("`cost` is an amount of dollars, such as `2.50`.");
+        let micro_dollars = self.cost.as_deref().map(|cost| micro_dollars(cost).ok_or_else(wrong));
+        Ok(DailyLimits { tokens: self.tokens, micro_dollars: micro_dollars.transpose()? })
+    }
+}
+
+impl From<DailyLimits> for DailyLimitsView {
+    fn from(limits: DailyLimits) -> Self {
+        Self { tokens: limits.tokens, cost: limits.micro_dollars.map(dollars) }
+    }
 }
 
 /// Tokens and their cost.
@@ -169,9 +198,6 @@ pub(super) async fn of_user(
 ) -> Result<Json<UserUsage>, ApiError> {
     let usage = app.threads.usage(&caller.user.id).await?;
     let spent = |sum: UsageSum| Spent { tokens: sum.tokens, cost: dollars(sum.micro_dollars) };
-    Ok(Json(UserUsage { today: spent(usage.today), total: spent(usage.total) }))
-}
-
-fn dollars(micros: u64) -> String {
-    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+    let daily = app.daily_limits(&caller.user).into();
+    Ok(Json(UserUsage { today: spent(usage.today), total: spent(usage.total), daily }))
 }

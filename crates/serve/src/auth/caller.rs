@@ -10,7 +10,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method};
 use prowess_store::serve::{Scope, TokenInfo, User};
 
-use super::{AccessSecret, SESSION_COOKIE};
+use super::{AccessSecret, session_cookie};
 use crate::api::ApiError;
 use crate::app::App;
 
@@ -71,7 +71,8 @@ pub(super) fn session_secret(headers: &HeaderMap) -> Option<String> {
     let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut cookies =
         cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    cookies.find(|(name, _)| *name == SESSION_COOKIE).map(|(_, value)| value.to_owned())
+    let own = session_cookie(headers);
+    cookies.find(|(name, _)| *name == own).map(|(_, value)| value.to_owned())
 }
 
 /// Refuses what a page of another site made a browser send.
@@ -185,6 +186,13 @@ mod tests {
         assert_eq!(found(&[("authorization", "Basic a"), ("cookie", "prowess_session=b")]), None);
         let cookie = found(&[("cookie", "other=1; prowess_session=b; more=2")]);
         assert_eq!(cookie, Some(("b".to_owned(), Via::Cookie)));
+        // Browsers send the cookies of all servers on a machine to each of them.
+        let both = ("cookie", "prowess_session=a; prowess_session_8930=b; prowess_session_8931=c");
+        let on = |host| found(&[("host", host), both]).map(|(secret, _)| secret);
+        assert_eq!(on("127.0.0.1:8931").as_deref(), Some("c"));
+        assert_eq!(on("[::1]:8930").as_deref(), Some("b"));
+        assert_eq!(on("agent.example.com").as_deref(), Some("a"));
+        assert_eq!(on("127.0.0.1:8932"), None);
         assert_eq!(found(&[]), None);
     }
 

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use http::header::{CACHE_CONTROL, REFERRER_POLICY, SET_COOKIE};
+use http::header::{CACHE_CONTROL, HOST, REFERRER_POLICY, SET_COOKIE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use prowess_store::serve::{Accounts, NewToken, Scope, Scopes, TokenKind, User};
 use serde::Deserialize;
@@ -18,17 +18,30 @@ use crate::agents::BoxError;
 use crate::api::{ApiError, ApiJson, ApiPath};
 use crate::app::App;
 
-/// The cookie of a session.
-pub(crate) const SESSION_COOKIE: &str = "prowess_session";
 /// The most bytes of a request to sign in. Anybody can send one.
 const MAX_LOGIN_BYTES: usize = 4096;
 /// How long a session lasts.
 const SESSION: Duration = Duration::from_secs(14 * 24 * 3600);
 /// How long a login link works.
-pub(crate) const LOGIN: Duration = Duration::from_secs(15 * 60);
+const LOGIN: Duration = Duration::from_secs(15 * 60);
 
-/// A link path that signs a user in, once.
-pub(crate) async fn login_link(accounts: &Accounts, user: &str) -> Result<String, BoxError> {
+/// The cookie of a session. A browser sends the cookies of a machine to all its ports, so each port has its own.
+pub(crate) fn session_cookie(headers: &HeaderMap) -> String {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    match host.rsplit_once(':') {
+        Some((_, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("prowess_session_{port}")
+        }
+        _ => "prowess_session".to_owned(),
+    }
+}
+
+/// The path of a link that signs a user in. It works once, within 15 minutes.
+///
+/// # Errors
+///
+/// There is no such user, or the database failed.
+pub async fn login_link(accounts: &Accounts, user: &str) -> Result<String, BoxError> {
     let secret = AccessSecret::random()?;
     let token = NewToken {
         kind: TokenKind::Login,
@@ -95,7 +108,7 @@ async fn with_token(
     let mut response = StatusCode::NO_CONTENT.into_response();
     // The cookie is the token itself, so it ends with the token.
     let left = token.expires.map_or(SESSION, |at| at.duration_since(SystemTime::now()).unwrap_or_default());
-    set_cookie(&mut response, secret, left.min(SESSION), is_encrypted(&headers));
+    set_cookie(&mut response, secret, left.min(SESSION), &headers);
     Ok(response)
 }
 
@@ -111,7 +124,7 @@ async fn log_out(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Resp
         }
     }
     let mut response = StatusCode::NO_CONTENT.into_response();
-    set_cookie(&mut response, "", Duration::ZERO, is_encrypted(&headers));
+    set_cookie(&mut response, "", Duration::ZERO, &headers);
     Ok(response)
 }
 
@@ -138,7 +151,7 @@ async fn begin_with(
         expires: Some(SESSION),
     };
     app.accounts.add_token(&user.id, token).await?;
-    set_cookie(response, secret.expose(), SESSION, is_encrypted(headers));
+    set_cookie(response, secret.expose(), SESSION, headers);
     Ok(())
 }
 
@@ -147,12 +160,10 @@ fn is_encrypted(headers: &HeaderMap) -> bool {
     headers.get("x-forwarded-proto").is_some_and(|scheme| scheme.as_bytes().eq_ignore_ascii_case(b"https"))
 }
 
-fn set_cookie(response: &mut Response, secret: &str, lasts: Duration, is_encrypted: bool) {
-    let secure = if is_encrypted { "; Secure" } else { "" };
-    let cookie = format!(
-        "{SESSION_COOKIE}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}{secure}",
-        lasts.as_secs()
-    );
+fn set_cookie(response: &mut Response, secret: &str, lasts: Duration, request: &HeaderMap) {
+    let secure = if is_encrypted(request) { "; Secure" } else { "" };
+    let (name, age) = (session_cookie(request), lasts.as_secs());
+    let cookie = format!("{name}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}{secure}");
     let headers = response.headers_mut();
     // A secret is hexadecimal.
     if let Ok(value) = HeaderValue::from_str(&cookie) {

@@ -6,6 +6,7 @@ mod rate;
 mod secret;
 
 pub(crate) use self::caller::{AdminCaller, Approver, Caller, Reader, Writer, authenticate};
-pub(crate) use self::login::{SESSION_COOKIE, login_link, router};
+pub use self::login::login_link;
+pub(crate) use self::login::{router, session_cookie};
 pub(crate) use self::rate::RateLimits;
 pub use self::secret::AccessSecret;

@@ -16,7 +16,7 @@ use super::error::streamed;
 use super::input::{ChatRequest, said};
 use super::turn::{Said, Turn};
 use super::{checked_agent, events, seconds};
-use crate::api::{ApiError, ApiJson};
+use crate::api::{ApiError, ApiJson, create};
 use crate::app::App;
 use crate::auth::Writer;
 use crate::view::UsageView;
@@ -32,7 +32,7 @@ pub(super) async fn complete(
     request.other.check()?;
     let model = checked_agent(&app, &request.model)?;
     let text = said(None, &request.messages)?;
-    let thread = app.threads.create(&caller.user.id, &ThreadId::new(), &model, "").await?;
+    let thread = create(&app, &caller, &ThreadId::new(), "").await?;
     let (mut turn, _) = Turn::begin(&app, &caller, &thread, text, &headers).await?;
     let completion = Completion { id: format!("chatcmpl-{}", thread.id), created: seconds(), model };
     if request.stream == Some(true) {

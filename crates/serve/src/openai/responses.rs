@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::input::ResponseRequest;
 use super::turn::{Said, Turn};
 use super::{checked_agent, events, seconds};
-use crate::api::{ApiError, ApiJson, owned, replayed};
+use crate::api::{ApiError, ApiJson, create, fork, owned, replayed};
 use crate::app::App;
 use crate::auth::{Caller, Writer};
 use crate::view::{EventView, UsageView};
@@ -36,7 +36,7 @@ pub(super) async fn respond(
     let previous = request.previous_response_id;
     let thread = match &previous {
         Some(id) => thread_of(&app, &caller, id).await?,
-        None => app.threads.create(&caller.user.id, &ThreadId::new(), &model, "").await?,
+        None => create(&app, &caller, &ThreadId::new(), "").await?,
     };
     let (mut turn, message) = Turn::begin(&app, &caller, &thread, text, &headers).await?;
     let response = Responding {
@@ -86,11 +86,7 @@ async fn thread_of(app: &Arc<App>, caller: &Caller, id: &str) -> Result<OwnedThr
         return Err(missing());
     }
     let Some(end) = end.filter(|_| has_later) else { return Ok(thread) };
-    let to = ThreadId::new();
-    let copy = app.threads.create(&caller.user.id, &to, &thread.agent, "").await?;
-    app.log_of(&thread.owner).fork(&thread.id, end, &to).await?;
-    app.agents.fork(&caller.user.id, &thread.id, &to).await?;
-    Ok(copy)
+    fork(app, caller, &thread, end, "").await
 }
 
 /// A response in progress.

@@ -6,11 +6,11 @@ use http::HeaderMap;
 use prowess_agent::Message;
 use prowess_store::serve::OwnedThread;
 
-use crate::api::{ApiError, WhileWorking, replayed, say};
+use crate::api::{ApiError, WhileWorking, say};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::follow::{Followed, Following, Rest};
-use crate::view::{EventView, UsageView};
+use crate::view::{EventView, Replay, UsageView};
 
 /// A turn in progress.
 pub(super) struct Turn {
@@ -48,14 +48,16 @@ impl Turn {
     ) -> Result<(Self, String), ApiError> {
         let message = Message::user(text);
         let id = message.id.as_str().to_owned();
-        let (replay, _) = replayed(app, thread).await?;
+        let look = |replay: &Replay| (!replay.questions().is_empty(), replay.last);
+        let (has_questions, last) = app.look_at(thread, look).await?;
         let link = link(headers, thread.id.as_str());
-        if !replay.questions().is_empty() {
+        if has_questions {
             return Err(ApiError::conflict(format!("A question waits for your reply: {link}")));
         }
-        say(app, thread, message, WhileWorking::Reject).await?;
+        say(app, caller, thread, message, WhileWorking::Reject).await?;
         let awaited = Some(id.clone());
-        let following = Following::begin(Arc::clone(app), thread, caller, replay.last, awaited).await?;
+        let following =
+            Following::begin(Arc::clone(app), thread, caller, last, awaited, Replay::light).await?;
         let (told, usage) = (String::new(), UsageView::default());
         Ok((Self { following, link, told, has_text: false, usage, has_ended: false, has_asked: false }, id))
     }

@@ -32,6 +32,10 @@ pub(crate) struct Replay {
     pub(crate) ends: u64,
     /// The number of the event that began the turn in progress.
     pub(crate) turn: Option<u64>,
+    /// The events that began turns, each with the number of ends before it.
+    turns: Vec<(u64, u64)>,
+    /// About how many bytes the replay takes.
+    pub(crate) bytes: usize,
     /// The model responses, with their numbers.
     pub(crate) responses: Vec<(u64, String, String, prowess_agent::Usage)>,
 }
@@ -51,13 +55,23 @@ impl Replay {
             last: 0,
             ends: 0,
             turn: None,
+            turns: Vec::new(),
+            bytes: 0,
             responses: Vec::new(),
         }
     }
 
-    /// The same for a stream, which keeps no conversation.
-    pub(crate) fn light(thread: &str, places: Places) -> Self {
-        Self { is_light: true, ..Self::new(thread, places) }
+    /// A replay of the same thread that has read nothing yet.
+    pub(crate) fn fresh(&self, _: u64) -> Self {
+        Self::new(&self.thread, self.places.clone())
+    }
+
+    /// A replay for a stream of the events after this one. It keeps no conversation, and begins with the turn of that event:
+    /// no event refers to an earlier turn.
+    pub(crate) fn light(&self, after: u64) -> Self {
+        let begun = self.turns.iter().rev().find(|(number, _)| *number <= after.saturating_add(1));
+        let (number, ends) = begun.copied().unwrap_or((1, 0));
+        Self { is_light: true, last: number - 1, ends, ..self.fresh(after) }
     }
 
     /// Reads the next event.
@@ -65,6 +79,10 @@ impl Replay {
         // An event that does not fit is still shown; the worker reports the damage.
         if !self.is_light {
             let _ = self.state.apply(&stored.event);
+            self.bytes += bytes_of(&stored.event);
+            if matches!(stored.event, Event::TurnStarted { .. }) {
+                self.turns.push((stored.number, self.ends));
+            }
         }
         self.last = stored.number;
         self.ends += u64::from(ends_response(&stored.event));
@@ -85,7 +103,9 @@ impl Replay {
                 for call in message.tool_calls() {
                     self.calls.insert(call.id.as_str().to_owned(), call.clone());
                 }
-                self.responses.push((stored.number, time(stored.at), model.clone(), *usage));
+                if !self.is_light {
+                    self.responses.push((stored.number, time(stored.at), model.clone(), *usage));
+                }
             }
             Event::Asked { call, question: asked, .. } => {
                 question = self.question(stored, call.as_str(), asked);
@@ -98,7 +118,7 @@ impl Replay {
             }
             Event::ToolAnswered { call, answer } => {
                 self.change(&ChangesView::of(&answer.changes));
-                self.answers.push(MessageView {
+                let answer = MessageView {
                     id: String::new(),
                     role: MessageRole::Tool,
                     text: self.places.shown(&answer.text),
@@ -107,7 +127,10 @@ impl Replay {
                     call: Some(call.as_str().to_owned()),
                     is_error: answer.is_error,
                     by: None,
-                });
+                };
+                if !self.is_light {
+                    self.answers.push(answer);
+                }
             }
             Event::StateChanged { changes } => self.change(&ChangesView::of(changes)),
             _ => {}
@@ -175,4 +198,26 @@ impl Replay {
     pub(crate) fn has(&self, message: &str) -> bool {
         self.state.messages().iter().any(|known| known.id.as_str() == message)
     }
+}
+
+/// About how many bytes an event adds to a replay.
+fn bytes_of(event: &Event) -> usize {
+    const LEAST: usize = 256;
+    let of = |messages: &[prowess_agent::Message]| {
+        messages.iter().map(|message| message.text().len()).sum::<usize>()
+    };
+    LEAST
+        + match event {
+            Event::TurnStarted { messages }
+            | Event::Imported { messages }
+            | Event::MessagesAdded { messages } => of(messages),
+            Event::ModelResponded { message, .. } => {
+                let calls: usize = message.tool_calls().map(|call| call.arguments.len()).sum();
+                message.text().len() + 2 * calls
+            }
+            // Until the next response, it is there twice.
+            Event::ToolAnswered { answer, .. } => 2 * answer.text.len(),
+            Event::Compacted { summary, .. } => summary.text().len(),
+            _ => 0,
+        }
 }

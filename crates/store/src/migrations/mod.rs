@@ -12,6 +12,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("3.sql"),
     include_str!("4.sql"),
     include_str!("5.sql"),
+    include_str!("6.sql"),
 ];
 
 /// The database that SQL is for.

@@ -8,6 +8,7 @@ use super::{Scopes, id, is_id, new_id, possible_id};
 use crate::acts_for::ActsFor;
 use crate::database::Database;
 use crate::error::DatabaseError;
+use crate::event::signed;
 use crate::rows::{Cell, Row, Statement, first};
 use crate::sql::serve as sql;
 
@@ -28,6 +29,27 @@ pub struct User {
     pub created: SystemTime,
     /// Whether all tokens of the user are refused.
     pub is_disabled: bool,
+    /// How much the user may take in a day.
+    pub daily: DailyLimits,
+}
+
+/// How much a user may take in a day, which begins at midnight in UTC. `None`: as much as the server allows to everybody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DailyLimits {
+    /// Tokens of models.
+    pub tokens: Option<u64>,
+    /// What they cost, in millionths of a dollar.
+    pub micro_dollars: Option<u64>,
+}
+
+impl DailyLimits {
+    /// These limits, with those of `other` where there are none.
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens.or(other.tokens),
+            micro_dollars: self.micro_dollars.or(other.micro_dollars),
+        }
+    }
 }
 
 /// What an access token is.
@@ -141,7 +163,7 @@ fn failed(action: &'static str) -> impl Fn(DatabaseError) -> AccountError {
 }
 
 /// The columns that a user has in a row.
-const USER_COLUMNS: usize = 5;
+const USER_COLUMNS: usize = 7;
 
 fn user(row: &Row) -> Result<User, DatabaseError> {
     Ok(User {
@@ -150,6 +172,7 @@ fn user(row: &Row) -> Result<User, DatabaseError> {
         is_admin: row.number(2)? != 0,
         is_disabled: row.number(3)? != 0,
         created: row.time(4)?,
+        daily: DailyLimits { tokens: row.maybe_count(5)?, micro_dollars: row.maybe_count(6)? },
     })
 }
 
@@ -235,6 +258,18 @@ impl Accounts {
         let values: [Cell; 2] = [id(user), i64::from(is_disabled).into()];
         let done = self.0.transact(vec![Statement::required(sql::DISABLE, values)]).await;
         Ok(done.map_err(failed("disable a user"))?.is_ok())
+    }
+
+    /// Sets how much the user with this id may take in a day. Returns whether there is one.
+    ///
+    /// # Errors
+    ///
+    /// The database failed.
+    pub async fn set_daily(&self, user: &str, daily: DailyLimits) -> Result<bool, AccountError> {
+        let number = |number: Option<u64>| Cell::Number(number.map(signed));
+        let values = [id(user), number(daily.tokens), number(daily.micro_dollars)];
+        let done = self.0.transact(vec![Statement::required(sql::LIMIT, values)]).await;
+        Ok(done.map_err(failed("limit a user"))?.is_ok())
     }
 
     /// Adds a token for the user with this id, and removes those of this user that have expired.

@@ -35,7 +35,7 @@ mod scopes;
 mod threads;
 mod usage;
 
-pub use self::accounts::{AccountError, Accounts, NewToken, TokenInfo, TokenKind, User};
+pub use self::accounts::{AccountError, Accounts, DailyLimits, NewToken, TokenInfo, TokenKind, User};
 pub use self::audit::{Audit, AuditEntry, AuditError};
 pub use self::scopes::{Scope, ScopeError, Scopes};
 pub use self::threads::{OwnedThread, OwnedThreadError, OwnedThreads, Summary};

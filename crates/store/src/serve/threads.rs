@@ -248,6 +248,17 @@ impl OwnedThreads {
         Ok(found.map_err(failed("find a thread"))?.pop())
     }
 
+    /// How many threads a user has.
+    ///
+    /// # Errors
+    ///
+    /// The database failed.
+    pub async fn count(&self, owner: &str) -> Result<u64, OwnedThreadError> {
+        let failed = failed("count threads");
+        let rows = self.of(owner).query(Statement::new(serve::COUNT, [id(owner)])).await.map_err(&failed)?;
+        rows.first().map_or(Ok(0), |row| row.count(0)).map_err(failed)
+    }
+
     /// A thread, with its owner. Only workers may call it: it does not check who asks.
     ///
     /// # Errors

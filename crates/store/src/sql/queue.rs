@@ -5,12 +5,23 @@ pub(crate) const QUEUE: &str = "\
 INSERT INTO prowess_queue AS queue (thread, posted, attempts, until) VALUES (?1, 1, 0, prowess_now())
 ON CONFLICT (thread) DO UPDATE SET posted = queue.posted + 1";
 
-/// Adds a post to an inbox. No row means that the inbox has or had a post of this name.
+/// The same for a thread that rests. No row means that it does not rest.
+pub(crate) const QUEUE_AT_REST: &str = "\
+INSERT INTO prowess_queue (thread, posted, attempts, until) VALUES (?1, 1, 0, prowess_now())
+ON CONFLICT (thread) DO NOTHING
+RETURNING thread";
+
+/// Adds a post to an inbox in which fewer than `?5` wait. No row means that more wait, or that the inbox has or had a post of
+/// this name.
 pub(crate) const POST: &str = "\
 INSERT INTO prowess_inbox (thread, number, name, checksum, body)
 SELECT ?1, COALESCE(MAX(number), 0) + 1, ?2, ?3, ?4 FROM prowess_inbox WHERE thread = ?1
+HAVING COUNT(body) < ?5
 ON CONFLICT (thread, name) DO NOTHING
 RETURNING number";
+
+/// Whether an inbox has or had a post of this name.
+pub(crate) const IS_KNOWN: &str = "SELECT number FROM prowess_inbox WHERE thread = ?1 AND name = ?2";
 
 /// Whether a thread can be claimed.
 pub(crate) const CAN_CLAIM: &str = concat!(

@@ -21,7 +21,11 @@ macro_rules! user {
             $person,
             "is_disabled, ",
             $person,
-            "created"
+            "created, ",
+            $person,
+            "daily_tokens, ",
+            $person,
+            "daily_micro_dollars"
         )
     };
 }
@@ -93,6 +97,11 @@ pub(crate) const USER: &str = concat!(
 pub(crate) const DISABLE: &str = "\
 UPDATE prowess_users SET is_disabled = ?2 WHERE id = ?1 RETURNING id
 -- postgres instead: SELECT id FROM prowess_disable_user(?1, ?2) AS id";
+
+/// Sets how much a user may take in a day.
+pub(crate) const LIMIT: &str = "\
+UPDATE prowess_users SET daily_tokens = ?2, daily_micro_dollars = ?3 WHERE id = ?1 RETURNING id
+-- postgres instead: SELECT id FROM prowess_limit_user(?1, ?2, ?3) AS id";
 
 /// Whether there is a user.
 pub(crate) const HAS_USER: &str = "SELECT id FROM prowess_users WHERE id = ?1";
@@ -180,6 +189,9 @@ ON CONFLICT (thread) DO NOTHING RETURNING ",
 /// A thread of a user.
 pub(crate) const GET: &str =
     concat!("SELECT ", thread!(), " FROM prowess_owned_threads WHERE owner = ?1 AND thread = ?2");
+
+/// How many threads a user has.
+pub(crate) const COUNT: &str = "SELECT COUNT(*) FROM prowess_owned_threads WHERE owner = ?1";
 
 /// A thread and its owner, for workers.
 pub(crate) const OWNED: &str = concat!("SELECT ", thread!(), " FROM prowess_owned_threads WHERE thread = ?1");

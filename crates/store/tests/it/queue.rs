@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use prowess_agent::queue::{Claim, Finished, Inbox, Post, Posted, QueueError, QueueState, TurnQueue};
+use prowess_agent::queue::{Claim, Finished, Inbox, Post, PostIf, Posted, QueueError, QueueState, TurnQueue};
 use prowess_agent::testing::turn_queue_suite;
 use prowess_agent::thread_state::StateChange;
 use prowess_agent::{CallReply, Message, ThreadId};
@@ -34,8 +34,8 @@ impl InTurn {
 
 #[async_trait]
 impl TurnQueue for InTurn {
-    async fn post(&self, thread: &ThreadId, post: &Post) -> Result<Posted, QueueError> {
-        self.next().post(thread, post).await
+    async fn post_if(&self, thread: &ThreadId, post: &Post, condition: PostIf) -> Result<Posted, QueueError> {
+        self.next().post_if(thread, post, condition).await
     }
     async fn wake(&self, thread: &ThreadId) -> Result<(), QueueError> {
         self.next().wake(thread).await

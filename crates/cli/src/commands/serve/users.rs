@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use clap::Subcommand;
-use prowess_serve::AccessSecret;
-use prowess_store::serve::{Accounts, Audit, NewToken, Scope, Scopes, TokenKind, User};
+use clap::{Args, Subcommand};
+use prowess_serve::{AccessSecret, login_link, micro_dollars};
+use prowess_store::serve::{Accounts, Audit, DailyLimits, NewToken, Scope, Scopes, TokenKind, User};
 
 use serde_json::json;
 
@@ -17,9 +17,6 @@ use crate::threads::ago;
 
 /// Where a change was made, in the audit log.
 const HERE: &str = "command line";
-/// How long a login link works.
-const LOGIN: Duration = Duration::from_secs(15 * 60);
-
 #[derive(Debug, Subcommand)]
 pub(super) enum UserCommand {
     /// Add a user
@@ -42,6 +39,34 @@ pub(super) enum UserCommand {
         /// The name
         name: String,
     },
+    /// Set how much a user may take in a day. What you do not name is limited like everybody's
+    Limit {
+        /// The name
+        name: String,
+        #[command(flatten)]
+        daily: DailyArgs,
+    },
+}
+
+/// How much a user may take in a day.
+#[derive(Args, Clone, Copy, Debug)]
+pub(super) struct DailyArgs {
+    /// The most tokens of models that a user may take in a day, which begins at midnight in UTC
+    #[arg(long, value_name = "N")]
+    daily_tokens: Option<u64>,
+    /// The most dollars that a user may spend on models in a day; needs a price for the model in prowess.toml
+    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
+    daily_cost: Option<u64>,
+}
+
+fn dollars(text: &str) -> Result<u64, &'static str> {
+    micro_dollars(text).ok_or("write an amount such as 2.50")
+}
+
+impl From<DailyArgs> for DailyLimits {
+    fn from(args: DailyArgs) -> Self {
+        Self { tokens: args.daily_tokens, micro_dollars: args.daily_cost }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -100,16 +125,8 @@ pub(super) async fn run(
             if user.is_disabled {
                 bail!("the user `{}` is disabled", printable(name));
             }
-            let secret = AccessSecret::random().map_err(|error| anyhow!("{error}"))?;
-            let token = NewToken {
-                kind: TokenKind::Login,
-                name: "login link".to_owned(),
-                scopes: Scopes::default(),
-                digest: secret.digest(),
-                expires: Some(LOGIN),
-            };
-            accounts.add_token(&user.id, token).await?;
-            writeln!(terminal, "{}/login/{}", url.trim_end_matches('/'), secret.expose())?;
+            let link = login_link(&accounts, &user.id).await.map_err(|error| anyhow!(error))?;
+            writeln!(terminal, "{}{link}", url.trim_end_matches('/'))?;
         }
     }
     database.close().await.map_err(|error| anyhow!("{error}"))?;
@@ -153,6 +170,15 @@ async fn user(
             let detail = json!({"user": user.id, "is_disabled": is_disabled, "from": HERE});
             audit.note(&user.id, "change user", None, &detail).await?;
             let done = if is_disabled { "disabled" } else { "enabled" };
+            writeln!(terminal, "{done} `{}`", printable(&user.name))?;
+        }
+        UserCommand::Limit { name, daily } => {
+            let user = found(accounts, name).await?;
+            let limits = DailyLimits::from(*daily);
+            accounts.set_daily(&user.id, limits).await?;
+            let detail = json!({"user": user.id, "daily_tokens": limits.tokens, "daily_micro_dollars": limits.micro_dollars, "from": HERE});
+            audit.note(&user.id, "change user", None, &detail).await?;
+            let done = if limits == DailyLimits::default() { "removed the limits of" } else { "limited" };
             writeln!(terminal, "{done} `{}`", printable(&user.name))?;
         }
     }

@@ -6,6 +6,7 @@ mod client;
 mod confining;
 mod conversing;
 mod keeping_apart;
+mod limiting;
 mod openai;
 mod postgres;
 mod surviving;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prowess_agent::ThreadId;
 use prowess_store::Database;
-use prowess_store::serve::{AccountError, NewToken, Scope, Scopes, TokenKind};
+use prowess_store::serve::{AccountError, DailyLimits, NewToken, Scope, Scopes, TokenKind};
 
 use super::two_users;
 use crate::support::{LONG, databases, execute, places};
@@ -39,6 +39,26 @@ async fn users_are_found_by_id_and_by_name() {
             assert!(matches!(refused, Err(AccountError::InvalidName)), "{name:?}: {refused:?}");
         }
         assert_eq!(accounts.users().await.unwrap().len(), 3);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_can_have_limits() {
+    let place = tempfile::tempdir().unwrap();
+    for database in databases(&place).await {
+        let accounts = database.accounts();
+        let [anna, ben] = two_users(&database).await;
+        assert_eq!(anna.daily, DailyLimits::default());
+        for daily in [
+            DailyLimits { tokens: Some(0), micro_dollars: None },
+            DailyLimits { tokens: Some(7), micro_dollars: Some(u64::MAX >> 1) },
+            DailyLimits::default(),
+        ] {
+            assert!(accounts.set_daily(&anna.id, daily).await.unwrap());
+            assert_eq!(accounts.user("anna").await.unwrap().unwrap().daily, daily);
+        }
+        assert_eq!(accounts.user("ben").await.unwrap(), Some(ben));
+        assert!(!accounts.set_daily("anna", DailyLimits::default()).await.unwrap(), "a name is no id");
     }
 }
 

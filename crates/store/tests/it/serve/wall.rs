@@ -185,6 +185,7 @@ async fn every_table_and_every_function_is_on_a_list() {
         "prowess_forget_owner",
         "prowess_forget_posts",
         "prowess_last_kept",
+        "prowess_limit_user",
         "prowess_list_audit",
         "prowess_may_use",
         "prowess_own_thread",
