@@ -222,6 +222,8 @@ export interface ThreadUsage {
 export interface TotalUsage {
   today: { tokens: number; cost: string | null };
   total: { tokens: number; cost: string | null };
+  /** The most of a day. */
+  daily: { tokens: number | null; cost: string | null };
 }
 
 export interface ApiToken {

@@ -55,7 +55,8 @@ export function Welcome({ me, menu, onChanged }: { me: Me; menu: ComponentChildr
           )}
           {usage.value && (
             <p class="hint">
-              Today: {short(usage.value.today.tokens)} tokens, {cost(usage.value.today.cost)} ·
+              Today: {short(usage.value.today.tokens)}{of(usage.value.daily.tokens, short)} tokens,{" "}
+              {cost(usage.value.today.cost)}{of(usage.value.daily.cost, cost)} ·{" "}
               In all: {short(usage.value.total.tokens)} tokens, {cost(usage.value.total.cost)}
             </p>
           )}
@@ -63,4 +64,9 @@ export function Welcome({ me, menu, onChanged }: { me: Me; menu: ComponentChildr
       </div>
     </main>
   );
+}
+
+/** The limit after a sum, if there is one. */
+function of<T>(limit: T | null, text: (limit: T) => string): string {
+  return limit === null ? "" : ` of ${text(limit)}`;
 }
