@@ -65,8 +65,8 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let mut terminal = Terminal::new(cli.color);
-    // `chat` starts the log later, because its configuration may name a collector of spans.
-    if !matches!(cli.command, options::Command::Chat(_)) {
+    // These start the log later, because their configuration may name a collector of spans.
+    if !matches!(cli.command, options::Command::Chat(_) | options::Command::Serve(_)) {
         init_log(cli.verbose, &terminal, None);
     }
     let is_check = matches!(cli.command, options::Command::Check(_));

@@ -38,8 +38,9 @@ pub(crate) struct App {
     pub(crate) posted: Notify,
     /// Whether the server stops.
     pub(crate) stop: watch::Sender<bool>,
-    /// The number of uploads that arrive, of workers and of open event streams, by user.
+    /// The number of large bodies that arrive, of files that are read, of workers and of open event streams, by user.
     pub(crate) uploads: Counts,
+    pub(crate) downloads: Counts,
     pub(crate) working: Counts,
     pub(crate) streams: Counts,
     /// The threads that were looked at last.
@@ -67,6 +68,7 @@ impl App {
             posted: Notify::new(),
             stop: watch::Sender::new(false),
             uploads: Counts::default(),
+            downloads: Counts::default(),
             working: Counts::default(),
             streams: Counts::default(),
             replays: Replays::default(),

@@ -58,7 +58,7 @@ impl Following {
         caller: &Caller,
         after: u64,
         awaited: Option<String>,
-        replay: fn(&Replay, u64) -> Replay,
+        replay: impl FnOnce(&Replay) -> Replay,
     ) -> Result<Self, ApiError> {
         let watching = Watching::begin(app, owned, caller, Some(after), replay).await?;
         Ok(Self { watching, awaited, rest: None })

@@ -26,6 +26,7 @@ mod openai;
 mod page;
 mod replays;
 mod server;
+mod stalls;
 mod token_watch;
 pub mod view;
 mod worker;

@@ -23,6 +23,7 @@ use crate::agents::ServedAgents;
 use crate::api::{self, ApiError};
 use crate::app::App;
 use crate::limits::ServeLimits;
+use crate::stalls::Unstalled;
 use crate::{agui, auth, metrics, openai, page, worker};
 
 /// How long the server pauses after the system could not open another connection.
@@ -70,7 +71,6 @@ impl Server {
             .route("/metrics", get(metrics::text))
             .layer(from_fn(private))
             .route("/", get(page::index))
-            .route("/t/{thread}", get(page::index))
             .route("/app.js", get(page::script))
             .route("/app.css", get(page::style))
             .route("/licences.txt", get(page::licences))
@@ -104,6 +104,7 @@ impl Server {
                 }
             };
             let _ = stream.set_nodelay(true);
+            let stream = Unstalled::new(stream, app.limits.stall);
             let service = TowerToHyperService::new(router.clone());
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(app.limits.header_time).max_buf_size(64 << 10);

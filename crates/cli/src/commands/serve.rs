@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use prowess_agent::telemetry::Exporter;
-use prowess_serve::{ServeLimits, Server, login_link};
+use prowess_serve::{ServeLimits, ServedAgents as _, Server, login_link};
 use prowess_store::Database;
 use prowess_workspace::{Level, Runner};
 use tokio::net::TcpListener;
@@ -161,6 +161,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal, verbose: u8) -> Re
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.context("cannot start the server")?;
     if let Some(command) = &options.command {
+        crate::init_log(verbose, terminal, None);
         return runtime.block_on(users::run(command, &options.place, terminal));
     }
     if !options.listen.ip().is_loopback() && !options.allow_remote {
@@ -248,7 +249,7 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
         writeln!(err, "notice: {notice}")?;
     }
     let limits = options.limits();
-    if limits.daily.micro_dollars.is_some() && !agents.has_price() {
+    if limits.daily.micro_dollars.is_some() && !agents.has_price(&model) {
         bail!("--daily-cost needs a price for `{model}`: see [price] in docs/configuration.md");
     }
     raise_open_files();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use async_trait::async_trait;
 use prowess_agent::ThreadId;
-use prowess_agent::model::{ModelUsage, Usage};
+use prowess_agent::model::ModelUsage;
 use prowess_permission::{ApprovalStore, Broker, Decision, RuleSource};
 use prowess_serve::view::Places;
 use prowess_serve::{AgentCard, BoxError, ServedAgents, ServedCost, ServedThread, SkillCard, SkillDetail};
@@ -32,6 +32,8 @@ const LOOK: Duration = Duration::from_secs(5);
 /// The most bytes and files that a fork copies.
 const MAX_COPIED_BYTES: u64 = 512 << 20;
 const MAX_COPIED_FILES: usize = 50_000;
+/// How many directories in each other a fork copies.
+const MAX_COPIED_DEPTH: usize = 64;
 
 /// The agents of a server.
 pub(crate) struct ServerAgents {
@@ -82,14 +84,6 @@ impl ServerAgents {
         Ok(())
     }
 
-    /// Whether the cost of the model is known.
-    pub(crate) fn has_price(&self) -> bool {
-        let model = self.agents.settings().model.name.to_string();
-        let mut usage = Usage::default();
-        (usage.input, usage.output) = (1, 1);
-        self.cost(&ModelUsage::on(model, usage)).is_some()
-    }
-
     /// The directory that is `/project` in a thread.
     fn project(&self, thread: &ThreadId) -> PathBuf {
         self.data.join(PROJECTS).join(thread.as_str())
@@ -133,7 +127,7 @@ impl ServerAgents {
         let copied = tokio::task::spawn_blocking(move || {
             let mut room = (MAX_COPIED_BYTES, MAX_COPIED_FILES);
             for (from, to) in directories {
-                copy_files(&from, &to, &mut room)?;
+                copy_files(&from, &to, &mut room, 0)?;
             }
             // A thread can go on without the files of its commands.
             if let Err(error) = workspaces.copy_files(&one, &other) {
@@ -249,14 +243,17 @@ fn make(path: &Path) -> Result<()> {
 }
 
 /// Copies files and directories, no links, while there is room.
-fn copy_files(from: &Path, to: &Path, room: &mut (u64, usize)) -> Result<()> {
+fn copy_files(from: &Path, to: &Path, room: &mut (u64, usize), depth: usize) -> Result<()> {
+    if depth > MAX_COPIED_DEPTH {
+        return Err(anyhow!("the thread has too many directories in each other for a fork"));
+    }
     let Ok(entries) = std::fs::read_dir(from) else { return Ok(()) };
     make(to)?;
     for entry in entries.flatten() {
         // It may have vanished meanwhile.
         let Ok(metadata) = entry.metadata() else { continue };
         if metadata.is_dir() {
-            copy_files(&entry.path(), &to.join(entry.file_name()), room)?;
+            copy_files(&entry.path(), &to.join(entry.file_name()), room, depth + 1)?;
         } else if metadata.is_file() {
             let (bytes, files) = (room.0.checked_sub(metadata.len()), room.1.checked_sub(1));
             let (Some(bytes), Some(files)) = (bytes, files) else {

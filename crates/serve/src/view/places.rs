@@ -5,6 +5,9 @@
 pub struct Places(Vec<(String, String)>);
 
 impl Places {
+    /// What stands for a real path that has no name in the tree.
+    pub const HIDDEN: &str = "…";
+
     /// Places by their real path and their name, such as `/srv/threads/1/project` and `/project`.
     ///
     /// ```
@@ -22,8 +25,18 @@ impl Places {
 
     /// A text in which the names replace the real paths.
     pub fn shown(&self, text: &str) -> String {
+        self.replaced(text, |_| true)
+    }
+
+    /// The same for what a person approves. A path without a name of its own stays: two different commands must not look the
+    /// same.
+    pub fn exact(&self, text: &str) -> String {
+        self.replaced(text, |name| name != Self::HIDDEN)
+    }
+
+    fn replaced(&self, text: &str, is_used: impl Fn(&str) -> bool) -> String {
         let mut shown = text.to_owned();
-        for (real, name) in &self.0 {
+        for (real, name) in self.0.iter().filter(|(_, name)| is_used(name)) {
             if shown.contains(real.as_str()) {
                 shown = shown.replace(real.as_str(), name);
             }
@@ -31,16 +44,25 @@ impl Places {
         shown
     }
 
+    /// A JSON value for a person who approves it.
+    pub(crate) fn exact_json(&self, value: &serde_json::Value) -> serde_json::Value {
+        json_with(value, &|text| self.exact(text))
+    }
+
     /// A JSON value in which the names replace the real paths.
     pub(crate) fn shown_json(&self, value: &serde_json::Value) -> serde_json::Value {
-        use serde_json::Value;
-        match value {
-            Value::String(text) => Value::String(self.shown(text)),
-            Value::Array(items) => items.iter().map(|item| self.shown_json(item)).collect(),
-            Value::Object(fields) => Value::Object(
-                fields.iter().map(|(key, value)| (self.shown(key), self.shown_json(value))).collect(),
-            ),
-            other => other.clone(),
+        json_with(value, &|text| self.shown(text))
+    }
+}
+
+fn json_with(value: &serde_json::Value, shown: &impl Fn(&str) -> String) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        Value::String(text) => Value::String(shown(text)),
+        Value::Array(items) => items.iter().map(|item| json_with(item, shown)).collect(),
+        Value::Object(fields) => {
+            Value::Object(fields.iter().map(|(key, value)| (shown(key), json_with(value, shown))).collect())
         }
+        other => other.clone(),
     }
 }

@@ -249,7 +249,7 @@ impl Accounts {
         rows.first().map(user).transpose().map_err(failed)
     }
 
-    /// Disables or enables the user with this id. Returns whether there is one.
+    /// Disables or enables the user with this id. Returns whether there is one. What waited for a user who is enabled goes on.
     ///
     /// # Errors
     ///
@@ -257,10 +257,20 @@ impl Accounts {
     pub async fn set_disabled(&self, user: &str, is_disabled: bool) -> Result<bool, AccountError> {
         let values: [Cell; 2] = [id(user), i64::from(is_disabled).into()];
         let done = self.0.transact(vec![Statement::required(sql::DISABLE, values)]).await;
-        Ok(done.map_err(failed("disable a user"))?.is_ok())
+        let is_known = done.map_err(failed("disable a user"))?.is_ok();
+        self.wake(user).await?;
+        Ok(is_known)
     }
 
-    /// Sets how much the user with this id may take in a day. Returns whether there is one.
+    /// Lets threads go on that wait until their user may go on.
+    async fn wake(&self, user: &str) -> Result<(), AccountError> {
+        let wake = Statement::new(sql::WAKE_USER, [id(user)]);
+        let woken = self.0.acting_for(user).transact(vec![wake]).await;
+        woken.map(drop).map_err(failed("wake the threads of a user"))
+    }
+
+    /// Sets how much the user with this id may use in a day. Returns whether there is one. What waited because of a limit goes
+    /// on.
     ///
     /// # Errors
     ///
@@ -269,7 +279,9 @@ impl Accounts {
         let number = |number: Option<u64>| Cell::Number(number.map(signed));
         let values = [id(user), number(daily.tokens), number(daily.micro_dollars)];
         let done = self.0.transact(vec![Statement::required(sql::LIMIT, values)]).await;
-        Ok(done.map_err(failed("limit a user"))?.is_ok())
+        let is_known = done.map_err(failed("limit a user"))?.is_ok();
+        self.wake(user).await?;
+        Ok(is_known)
     }
 
     /// Adds a token for the user with this id, and removes those of this user that have expired.

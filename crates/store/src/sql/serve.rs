@@ -61,6 +61,24 @@ macro_rules! thread {
     };
 }
 
+/// Whether a thread of a list is queued (0) or claimed (1). NULL: it rests.
+macro_rules! queue_state {
+    () => {
+        concat!(
+            "(SELECT CAST(CASE WHEN queue.owner IS NOT NULL AND ",
+            lasts!("queue."),
+            " THEN 1 ELSE 0 END AS BIGINT)
+    FROM prowess_queue AS queue WHERE queue.thread = prowess_owned_threads.thread)"
+        )
+    };
+}
+
+/// Ends the delay of a user's queued threads.
+pub(crate) const WAKE_USER: &str = "\
+UPDATE prowess_queue SET until = prowess_now()
+WHERE owner IS NULL AND until > prowess_now()
+    AND thread IN (SELECT thread FROM prowess_owned_threads AS owned WHERE owned.owner = ?1)";
+
 /// Adds a user. No row means that the name is taken.
 pub(crate) const ADD_USER: &str = concat!(
     "\
@@ -200,6 +218,8 @@ pub(crate) const OWNED: &str = concat!("SELECT ", thread!(), " FROM prowess_owne
 pub(crate) const LIST: &str = concat!(
     "SELECT ",
     thread!(),
+    ", ",
+    queue_state!(),
     " FROM prowess_owned_threads
 WHERE owner = ?1 AND (changed, thread) < (?2, ?3)
 ORDER BY changed DESC, thread DESC LIMIT ?4"
@@ -209,6 +229,8 @@ ORDER BY changed DESC, thread DESC LIMIT ?4"
 pub(crate) const SEARCH: &str = concat!(
     "SELECT ",
     thread!(),
+    ", ",
+    queue_state!(),
     " FROM prowess_owned_threads
 WHERE owner = ?1 AND (changed, thread) < (?2, ?3)
     AND (found_title LIKE ?5 ESCAPE '\\' OR found_text LIKE ?5 ESCAPE '\\')

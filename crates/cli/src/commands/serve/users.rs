@@ -104,7 +104,8 @@ pub(super) async fn first_user(accounts: &Accounts, name: &str) -> Result<Option
     if let Some(user) = accounts.user(name).await? {
         return Ok(Some(user).filter(|user| user.is_admin && !user.is_disabled));
     }
-    if accounts.users().await?.is_empty() {
+    // Others may have been added before the first start.
+    if accounts.users().await?.iter().all(|user| !user.is_admin) {
         return Ok(Some(accounts.add_user(name, true).await?));
     }
     Ok(None)
