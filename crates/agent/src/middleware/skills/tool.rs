@@ -13,6 +13,8 @@ use super::typed_call::TypedCall;
 use crate::middleware::SubAgents;
 use crate::model::ToolDefinition;
 use crate::state::States;
+#[cfg(feature = "run")]
+use crate::tool::ReportedOutput;
 use crate::tool::{
     DEFAULT_TOOL_TIMEOUT, Tool, ToolAnswer, ToolContext, ToolData, ToolKind, ToolOutput, permission,
 };
@@ -50,7 +52,15 @@ impl Tool for SkillTool {
             return self.follow_typed(typed, &view, context).await;
         }
         let skill = self.spec.skill_in(&arguments).map(str::to_owned);
-        let prepared = match self.service.call(&view, self.spec.name, arguments, &replies).await {
+        #[cfg(feature = "run")]
+        let called = {
+            let output = ReportedOutput::default();
+            let call = self.service.call_watched(&view, self.spec.name, arguments, &output, &replies);
+            output.reporting(context.progress, call).await
+        };
+        #[cfg(not(feature = "run"))]
+        let called = self.service.call(&view, self.spec.name, arguments, &replies).await;
+        let prepared = match called {
             Outcome::Done(prepared) => prepared,
             Outcome::Asks(question) => {
                 return ToolOutput::Ask(permission::call_question(*question, context.consultation));

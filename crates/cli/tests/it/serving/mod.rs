@@ -10,6 +10,7 @@ mod limiting;
 mod openai;
 mod postgres;
 mod surviving;
+mod watching;
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
