@@ -2,6 +2,7 @@
 
 mod agui;
 mod approving;
+mod artifacts;
 mod client;
 mod confining;
 mod conversing;
