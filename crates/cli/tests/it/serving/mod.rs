@@ -6,6 +6,7 @@ mod artifacts;
 mod client;
 mod confining;
 mod conversing;
+mod documented;
 mod keeping_apart;
 mod limiting;
 mod openai;
