@@ -1,5 +1,7 @@
 //! The output of a command, while the command runs.
 
+use std::io::BufRead as _;
+
 use serde_json::{Value, json};
 
 use super::Server;
@@ -118,13 +120,17 @@ fn ag_ui_says_it_too() {
     let mut stream = ada.events(&thread, None);
     let input = json!({"threadId": thread, "runId": "r", "state": {}, "tools": [], "context": [], "forwardedProps": {},
         "messages": [{"id": "a", "role": "user", "content": "Look up the tide."}]});
+    let body = input.to_string();
+    let (path, json) = ("/agui/prowess", "content-type: application/json");
     let text = std::thread::scope(|scope| {
-        let run = scope.spawn(|| {
-            let body = input.to_string();
-            let json = "content-type: application/json";
-            ada.request("POST", "/agui/prowess", Some(body.as_bytes()), &[json]).text()
-        });
+        let run = scope.spawn(|| ada.request("POST", path, Some(body.as_bytes()), &[json]).text());
         reported(&mut stream, "begun");
+        // A run that joins now gets what there was.
+        let mut late = ada.send("POST", path, Some(body.as_bytes()), &[json]);
+        let mut told = String::new();
+        while !told.contains("begun\\n") {
+            assert_ne!(late.read_line(&mut told).unwrap(), 0, "{told}");
+        }
         let_go(&world);
         run.join().unwrap()
     });
