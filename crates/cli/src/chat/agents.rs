@@ -491,7 +491,8 @@ impl ChatAgents {
         let (servers, embeddings) = (self.servers.clone(), self.embeddings.clone());
         let overview_tokens = settings.overview_tokens(self.model.limits().context);
         let recent = Arc::clone(&self.recent);
-        let skills = Skills::new(move |_| {
+        let names_skills = self.config.settings.telemetry.names_skills();
+        let mut skills = Skills::new(move |_| {
             let mut options = session_options(&settings);
             options.overview_tokens = overview_tokens;
             options.uses = Some(Arc::clone(&recent) as Arc<dyn SkillUses>);
@@ -514,6 +515,9 @@ impl ChatAgents {
                 None => session,
             }
         });
+        if names_skills {
+            skills = skills.in_spans();
+        }
         skills.models(self.skill_models.clone())
     }
 

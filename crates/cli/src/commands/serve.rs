@@ -10,8 +10,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, Subcommand};
+<<<<<<< HEAD
 use prowess_agent::telemetry::Exporter;
 use prowess_serve::{ServeLimits, ServedAgents as _, Server, login_link};
+=======
+use prowess_serve::{ServeLimits, Server, login_link};
+>>>>>>> live
 use prowess_store::Database;
 use prowess_workspace::{Level, Runner};
 use tokio::net::TcpListener;
@@ -28,6 +32,7 @@ use crate::recent_skills::{Order, RecentSkills};
 use crate::sandbox_level::level_parser;
 use crate::serving::ServerAgents;
 use crate::signals::Signals;
+use crate::telemetry;
 use crate::terminal::{Terminal, printable};
 use crate::visibility::ChatSkills;
 use crate::workspace_dir::WorkspaceDir;
@@ -172,15 +177,13 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal, verbose: u8) -> Re
     }
     let skills = options.root_args.discover()?;
     let config = Config::load(&OfProject::Nothing, &options.flags())?;
-    let exporter = super::chat::exporter(&config)?;
+    let exporter = telemetry::exporter(&config.settings.telemetry)?;
     // A server always says what went wrong.
     crate::init_server_log(verbose, terminal, exporter.as_ref());
     let ended = runtime.block_on(serve(options, skills, config));
     // This also ends commands that still run in a sandbox.
     runtime.shutdown_timeout(LAST);
-    if let Some(Err(error)) = exporter.map(Exporter::shutdown) {
-        writeln!(anstream::stderr(), "telemetry: {}", printable(&error.to_string()))?;
-    }
+    telemetry::send_last_spans(exporter);
     ended
 }
 

@@ -63,6 +63,7 @@ pub(crate) use self::settings::Settings;
 pub(crate) use self::skill_modes::NO_KIT;
 pub(crate) use self::skills::{Inherited, SkillSettings};
 pub(crate) use self::source::{FILE_NAME, OfProject, Source, user_path};
+pub(crate) use self::telemetry::TelemetrySettings;
 pub(crate) use self::value::{Origin, key};
 pub(crate) use self::web_source::SourceSettings;
 use crate::terminal::printable;

@@ -138,7 +138,7 @@ export const uploadFile = async (name: string, path: string, body: Blob) => {
   await request("PUT", `${thread(name)}/files/content`, { query: { path }, body });
 };
 
-export const artifacts = (name: string) => get<List<Artifact>>(`${thread(name)}/artifacts`);
+export const artifacts = (name: string) => get<List<Artifact>>(`${thread(name)}/artifacts?versions=all`);
 export const artifactUrl = (name: string, artifact: Artifact, download = false) =>
   url(`${thread(name)}/artifacts/content`, {
     name: artifact.name, version: artifact.version, download: download ? 1 : null,

@@ -1,6 +1,6 @@
 //! The events of a thread as they happen: server-sent events.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -180,6 +180,8 @@ impl Watching {
         // What a stored event has replaced comes no more.
         let SoFar { text, reasoning, progress, .. } =
             if so_far.ends < self.replay.ends { &nothing } else { so_far };
+        let shown = |(call, text): (&String, &String)| (call.clone(), self.replay.shown_lines(text));
+        let progress: BTreeMap<String, String> = progress.iter().map(shown).collect();
         let data = json!({"text": text, "reasoning": reasoning, "progress": progress, "status": status});
         self.out.push_back(Streamed::Live("live", data));
     }
@@ -274,7 +276,7 @@ impl Watching {
             Piece::Text(_, text) => ("text", json!({"text": text})),
             Piece::Reasoning(_, text) => ("reasoning", json!({"text": text})),
             Piece::Progress(_, call, text) => {
-                ("progress", json!({"call": call, "text": self.replay.shown(&text)}))
+                ("progress", json!({"call": call, "text": self.replay.shown_lines(&text)}))
             }
             Piece::Notice(text) => ("notice", json!({"text": self.replay.shown(&text)})),
             Piece::Again => {

@@ -17,7 +17,7 @@ use prowess_agent::queue::QueueState;
 use prowess_backend::{BackendError, EntryKind, VirtualPath, WriteMode};
 use prowess_workspace::artifact::ArtifactRecord;
 use prowess_workspace::tree::PROJECT;
-use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore as _};
+use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore as _, Artifacts};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -29,10 +29,15 @@ use crate::view::time;
 
 /// The most files and directories of one listing.
 const MAX_LISTED: usize = 2000;
+<<<<<<< HEAD
 /// The most parts of a path that a person may change.
 const MAX_DEPTH: usize = 48;
 /// How many bytes of a file are sent at a time.
 const CHUNK: usize = 64 << 10;
+=======
+/// The most versions of artifacts of one listing.
+const MAX_VERSIONS: usize = 1000;
+>>>>>>> live
 /// What a browser may do with the content of a file: show it, and nothing else.
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'self'";
 
@@ -257,7 +262,7 @@ fn percent_encoded(name: &str) -> String {
 pub(super) struct ArtifactView {
     /// Its name.
     name: String,
-    /// Its latest version.
+    /// Its version.
     version: u64,
     /// Its size.
     bytes: u64,
@@ -265,16 +270,39 @@ pub(super) struct ArtifactView {
     mime: String,
 }
 
-/// Lists the artifacts that runs in a thread saved.
-#[utoipa::path(get, path = "/threads/{thread}/artifacts", tag = "files", params(("thread" = String, Path)), responses((status = 200, body = Items<ArtifactView>)))]
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(super) struct WhichVersions {
+    /// Which versions to list. By default the latest one of each artifact.
+    versions: Versions,
+}
+
+/// Which versions of artifacts are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Versions {
+    /// The latest one of each.
+    #[default]
+    Latest,
+    /// The newest ones of each, at most 1,000 together.
+    All,
+}
+
+/// Lists the artifacts that runs in a thread saved, by name, the newest version of each first.
+#[utoipa::path(get, path = "/threads/{thread}/artifacts", tag = "files", params(("thread" = String, Path), WhichVersions), responses((status = 200, body = Items<ArtifactView>)))]
 pub(super) async fn artifacts(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
     ApiPath(id): ApiPath<String>,
+    ApiQuery(WhichVersions { versions }): ApiQuery<WhichVersions>,
 ) -> Result<Json<Items<ArtifactView>>, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     let served = app.agents.thread(&thread.owner, &thread.id).await?;
-    let list = served.artifacts.list().await.map_err(|error| ApiError::internal(&error))?;
+    let mut list = served.artifacts.list().await.map_err(|error| ApiError::internal(&error))?;
+    if versions == Versions::All {
+        list = all_versions(&served.artifacts, &list).await.map_err(|error| ApiError::internal(&error))?;
+    }
     let view = |record: &ArtifactRecord| ArtifactView {
         name: record.name.clone(),
         version: record.version,
@@ -282,6 +310,29 @@ pub(super) async fn artifacts(
         mime: record.mime_type.clone(),
     };
     Ok(Json(list.iter().map(view).collect::<Vec<_>>().into()))
+}
+
+/// The newest versions of these artifacts. If there are too many, the latest ones come before older ones.
+async fn all_versions(
+    artifacts: &Artifacts,
+    latest: &[ArtifactRecord],
+) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+    let mut room = MAX_VERSIONS.saturating_sub(latest.len());
+    let mut listed = Vec::new();
+    for record in latest {
+        listed.push(record.clone());
+        // The first version has the number 0. Without earlier ones, there is nothing to look up.
+        let Some(name) = ArtifactName::parse(&record.name).ok().filter(|_| room > 0 && record.version > 0)
+        else {
+            continue;
+        };
+        let records = artifacts.version_records(&name).await?;
+        let earlier = records.into_iter().rev().filter(|earlier| earlier.version < record.version);
+        let before = listed.len();
+        listed.extend(earlier.take(room));
+        room -= listed.len() - before;
+    }
+    Ok(listed)
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -328,6 +379,27 @@ mod tests {
         }
         assert_eq!(safe_mime(b"\0<html>"), "application/octet-stream");
         assert_eq!(safe_mime(b"GIF89a<script>"), "image/gif");
+    }
+
+    #[tokio::test]
+    async fn the_newest_versions_are_listed_and_latest_ones_first_of_all() {
+        let artifacts = Artifacts::in_memory();
+        for (name, versions) in [("a.txt", MAX_VERSIONS + 5), ("b.txt", 3), ("c.txt", 1)] {
+            let name = ArtifactName::parse(name).unwrap();
+            for _ in 0..versions {
+                artifacts.save(&name, "x".into(), "text/plain").await.unwrap();
+            }
+        }
+        let latest = artifacts.list().await.unwrap();
+        let listed = |records: &[ArtifactRecord]| -> Vec<String> {
+            records.iter().map(|record| format!("{}@{}", record.name, record.version)).collect()
+        };
+        let all = listed(&all_versions(&artifacts, &latest).await.unwrap());
+        assert_eq!(all.len(), MAX_VERSIONS);
+        assert_eq!(all[..2], ["a.txt@1004", "a.txt@1003"]);
+        assert_eq!(all[MAX_VERSIONS - 2..], ["b.txt@2", "c.txt@0"]);
+        let few = listed(&all_versions(&artifacts, &latest[1..]).await.unwrap());
+        assert_eq!(few, ["b.txt@2", "b.txt@1", "b.txt@0", "c.txt@0"]);
     }
 
     #[test]

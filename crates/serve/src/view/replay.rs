@@ -209,6 +209,11 @@ impl Replay {
         self.places.shown(text)
     }
 
+    /// Lines of a command's output without paths of the server.
+    pub(crate) fn shown_lines(&self, text: &str) -> String {
+        self.places.shown_lines(text)
+    }
+
     /// The conversation.
     pub(crate) fn messages(&self) -> Vec<MessageView> {
         let view = |message: &prowess_agent::Message| {

@@ -56,7 +56,13 @@ impl Client {
         client
     }
 
-    fn send(&self, method: &str, path: &str, body: Option<&[u8]>, more: &[&str]) -> BufReader<TcpStream> {
+    pub(super) fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&[u8]>,
+        more: &[&str],
+    ) -> BufReader<TcpStream> {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n", self.address);

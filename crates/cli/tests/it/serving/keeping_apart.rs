@@ -45,6 +45,7 @@ fn case_136_another_users_data_is_behind_no_door() {
         ("PUT", file.clone(), Some(json!("mine"))),
         ("DELETE", file.clone(), None),
         ("GET", format!("/threads/{thread}/artifacts"), None),
+        ("GET", format!("/threads/{thread}/artifacts?versions=all"), None),
         ("GET", format!("/threads/{thread}/artifacts/content?name=tide.txt"), None),
         ("GET", format!("/threads/{thread}/context"), None),
         ("GET", format!("/threads/{thread}/usage"), None),

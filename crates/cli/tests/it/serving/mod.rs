@@ -2,6 +2,7 @@
 
 mod agui;
 mod approving;
+mod artifacts;
 mod client;
 mod confining;
 mod conversing;
@@ -11,6 +12,7 @@ mod limiting;
 mod openai;
 mod postgres;
 mod surviving;
+mod watching;
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
