@@ -5,8 +5,12 @@ mod approving;
 mod client;
 mod confining;
 mod conversing;
+#[cfg(feature = "oidc")]
+mod issuer;
 mod keeping_apart;
 mod limiting;
+#[cfg(feature = "oidc")]
+mod oidc;
 mod openai;
 mod postgres;
 mod surviving;
