@@ -139,7 +139,7 @@ if run oidc; then
   wait_for "$base/second-server" "sign in as .admin., once, within 15 minutes: " >/dev/null
   clean PROWESS_CHROMIUM="$chromium" PROWESS_PICTURES="${PROWESS_PICTURES:-}" \
     timeout 120 node "$here/clients/oidc.mjs" "$directory" "$own" "$issuer" || {
-    tail -20 "$base/second-server" "$base/issuer-errors" >&2
+    tail -n 20 "$base/second-server" "$base/issuer-errors" >&2
     fail "signing in with oidc-provider failed"
   }
 fi

@@ -65,7 +65,7 @@ assert.equal(cancelled.page.url(), `${url}/`);
 if (process.env.PROWESS_PICTURES) await cancelled.page.screenshot({ path: `${process.env.PROWESS_PICTURES}/oidc-refused.png` });
 await cancelled.page.reload();
 await cancelled.page.getByRole("link", { name: "Sign in with Example" }).waitFor();
-assert.equal(await cancelled.page.getByRole("alert").count(), 0);
+assert.equal(await cancelled.page.getByText("Example refused").count(), 0);
 if (process.env.PROWESS_PICTURES) await cancelled.page.screenshot({ path: `${process.env.PROWESS_PICTURES}/oidc-sign-in.png` });
 
 await browser.close();
