@@ -22,6 +22,8 @@ use crate::app::App;
 const MAX_LOGIN_BYTES: usize = 4096;
 /// How long a session lasts.
 const SESSION: Duration = Duration::from_secs(14 * 24 * 3600);
+/// The most sessions of one user. The oldest one ends if another one begins.
+const MAX_SESSIONS: usize = 50;
 /// How long a login link works.
 const LOGIN: Duration = Duration::from_secs(15 * 60);
 
@@ -158,6 +160,11 @@ async fn begin_with(
     headers: &HeaderMap,
     response: &mut Response,
 ) -> Result<(), ApiError> {
+    let mut sessions = app.accounts.tokens(&user.id).await?;
+    sessions.retain(|token| token.kind == TokenKind::Session);
+    for oldest in sessions.iter().rev().skip(MAX_SESSIONS - 1) {
+        app.accounts.revoke(&user.id, &oldest.id).await?;
+    }
     let secret = AccessSecret::random().map_err(|error| ApiError::internal(&error))?;
     let token = NewToken {
         kind: TokenKind::Session,

@@ -15,7 +15,7 @@ use openidconnect::{
     ClientId, ClientSecret, CsrfToken, DiscoveryError, EmptyExtraTokenFields, EndpointMaybeSet,
     EndpointNotSet, EndpointSet, IdTokenFields, IdTokenVerifier, IssuerUrl, Nonce, OAuth2TokenResponse as _,
     PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope, SignatureVerificationError,
-    StandardErrorResponse, StandardTokenResponse, TokenResponse as _, UserInfoClaims,
+    StandardErrorResponse, StandardTokenResponse, TokenResponse as _, TokenUrl, UserInfoClaims, UserInfoUrl,
 };
 use secrecy::ExposeSecret as _;
 use serde::{Deserialize, Serialize};
@@ -157,8 +157,8 @@ impl Issuer {
         let found = CoreProviderMetadata::discover_async(self.url.clone(), &self.http).await;
         let metadata = found.map_err(|error| why(&error))?;
         let others = [
-            metadata.token_endpoint().map(|url| url.url()),
-            metadata.userinfo_endpoint().map(|url| url.url()),
+            metadata.token_endpoint().map(TokenUrl::url),
+            metadata.userinfo_endpoint().map(UserInfoUrl::url),
         ];
         let own = [metadata.authorization_endpoint().url(), metadata.jwks_uri().url()];
         let unsafe_one = own.into_iter().chain(others.into_iter().flatten()).find(|url| !self.may_use(url));

@@ -127,9 +127,9 @@ impl Oidc {
             return refused("Too many people sign in. Try again in a moment.".to_owned());
         }
         let person = self.issuer.person(code, attempt, &self.needed(attempt)).await;
-        let person = person.or_else(|why| {
+        let person = person.map_err(|why| {
             tracing::warn!(issuer = self.options.issuer, error = why, "A sign-in failed");
-            Err(NotIn::Refused(self.unusable(&cut(&why, MAX_SAID))))
+            NotIn::Refused(self.unusable(&cut(&why, MAX_SAID)))
         })?;
         let user = account::user(app, &self.options, &person, attempt.link.as_ref()).await?;
         let mut response = leading_to("/");
