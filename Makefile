@@ -31,6 +31,8 @@ components: linker
 	@$(call install,zsh)
 	@$(call install,fish)
 	@$(call install,systemd-analyze,systemd)
+	@$(call install,curl)
+	@$(call install,jq)
 
 linker:
 	@command -v $(CARGO) >/dev/null || { echo "a Rust toolchain is missing: 1.95 or later" >&2; exit 1; }
@@ -120,10 +122,11 @@ test-clients: components
 	$(CARGO) build --locked -p prowess
 	sh crates/mcp/tests/clients/clients.sh $(or $(CARGO_TARGET_DIR),target)/clients $(abspath $(PROWESS))
 
-# Tests `prowess serve` with clients that other people wrote: @ag-ui/client, openai for Node and for Python, schemathesis on
-# /openapi.json, and the OpenID Connect issuer oidc-provider, in Chromium. It takes 300 MB below target/, and three minutes, two
-# of them for schemathesis.
+# Tests `prowess serve` with programs that other people wrote: @ag-ui/client, openai for Node and for Python, the proxies Caddy
+# and nginx, the OpenID Connect issuer oidc-provider in Chromium, and schemathesis on /openapi.json. It takes 300 MB below
+# target/, and three minutes, two of them for schemathesis.
 serve-clients: components
+	@PATH="$$PATH:/usr/sbin"; $(call install,caddy); $(call install,nginx,nginx-light); $(call install,openssl)
 	@python3 -c 'import ensurepip, venv' 2>/dev/null || { test "$$(id -u)" = 0 && apt-get update -q && apt-get install -qy python3-venv; } || { echo "python3 cannot make virtual environments: apt-get install python3-venv" >&2; exit 1; }
 	@$(call install,chromium)
 	$(CARGO) build --locked -p prowess --features oidc

@@ -1,11 +1,12 @@
 #!/bin/sh
-# Uses `PROGRAM serve` with clients that others wrote: clients.sh DIRECTORY PROGRAM [agui|openai|oidc|schemathesis]
-# @ag-ui/client, openai for Node, oidc-provider and playwright-core are installed from npm into DIRECTORY, openai for Python and schemathesis from PyPI. The
-# model is clients/model.py. The server and the model are on this machine, and end with this script.
+# Uses `PROGRAM serve` with clients that others wrote: clients.sh DIRECTORY PROGRAM [agui|openai|oidc|proxies|schemathesis]
+# @ag-ui/client, openai for Node, oidc-provider and playwright-core are installed from npm into DIRECTORY, openai for Python and
+# schemathesis from PyPI. Caddy, nginx and Chromium must be installed. The model is clients/model.py. The server and the model
+# are on this machine, and end with this script. PROGRAM needs the feature `oidc`.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 [ $# -ge 2 ] || {
-  echo "clients.sh DIRECTORY PROGRAM [agui|openai|oidc|schemathesis]" >&2
+  echo "clients.sh DIRECTORY PROGRAM [agui|openai|oidc|proxies|schemathesis]" >&2
   exit 1
 }
 mkdir -p "$1"
@@ -48,9 +49,9 @@ fi
 
 base=$(mktemp -d)
 base=$(cd "$base" && pwd -P)
-server='' second=''
+server='' with_issuer=''
 end() {
-  for process in $server $second; do
+  for process in $server $with_issuer; do
     kill "$process" 2>/dev/null || true
   done
   rm -rf "$base"
@@ -135,13 +136,21 @@ if run oidc; then
     PROWESS_SERVE_OIDC_CLIENT_SECRET_ENV=AGENT_SECRET PROWESS_SERVE_OIDC_LABEL=Example PROWESS_SERVE_OIDC_USERS=create \
     PROWESS_SERVE_OIDC_EMAIL_DOMAINS=example.com \
     "$program" serve --listen "127.0.0.1:$free" --data "$base/second" >"$base/second-server" 2>&1 8>&- 9>&-) &
-  second=$!
+  with_issuer=$!
   wait_for "$base/second-server" "sign in as .admin., once, within 15 minutes: " >/dev/null
   clean PROWESS_CHROMIUM="$chromium" PROWESS_PICTURES="${PROWESS_PICTURES:-}" \
     timeout 120 node "$here/clients/oidc.mjs" "$directory" "$own" "$issuer" || {
     tail -n 20 "$base/second-server" "$base/issuer-errors" >&2
     fail "signing in with oidc-provider failed"
   }
+fi
+if run proxies; then
+  mkdir "$base/proxies"
+  first=$(clean "$program" serve login admin --url "$url" 2>/dev/null)
+  second=$(clean "$program" serve login admin --url "$url" 2>/dev/null)
+  # nginx may be where only root looks for programs.
+  PATH="$PATH:/usr/sbin" clean timeout 120 python3 "$here/clients/proxies.py" "$base/proxies" "$url" "$first" "$second" ||
+    fail "a proxy of docs/serving.md failed"
 fi
 if run schemathesis; then
   # An administrator's token, and a thread that has something of everything. One operation deletes its thread, so that one

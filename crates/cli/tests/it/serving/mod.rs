@@ -5,6 +5,7 @@ mod approving;
 mod client;
 mod confining;
 mod conversing;
+mod documented;
 #[cfg(feature = "oidc")]
 mod issuer;
 mod keeping_apart;
