@@ -34,6 +34,9 @@ pub(crate) struct App {
     pub(crate) rates: RateLimits,
     pub(crate) tokens: TokenWatch,
     pub(crate) metrics: Metrics,
+    /// Signing in with OpenID Connect, if it is set up.
+    #[cfg(feature = "oidc")]
+    pub(crate) oidc: crate::auth::OidcPart,
     /// Something was posted.
     pub(crate) posted: Notify,
     /// Whether the server stops.
@@ -65,6 +68,8 @@ impl App {
             limits,
             tokens: TokenWatch::default(),
             metrics: Metrics::default(),
+            #[cfg(feature = "oidc")]
+            oidc: crate::auth::OidcPart::new(),
             posted: Notify::new(),
             stop: watch::Sender::new(false),
             uploads: Counts::default(),

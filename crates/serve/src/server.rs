@@ -42,6 +42,14 @@ impl Server {
         Self { app: Arc::new(App::new(agents, database, limits)) }
     }
 
+    /// Lets people sign in with OpenID Connect, too. The first call counts.
+    #[cfg(feature = "oidc")]
+    pub fn sign_in_with(self, oidc: Arc<crate::Oidc>) -> Self {
+        // A second one has no effect.
+        let _ = self.app.oidc.set(oidc);
+        self
+    }
+
     /// The description of the API, in the form `OpenAPI` 3.1.
     pub fn openapi(&self) -> String {
         let (_, document) = api::router(&self.app);

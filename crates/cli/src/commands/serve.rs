@@ -247,6 +247,10 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
         config,
         database: DatabaseArgs::default(),
     };
+    #[cfg(feature = "oidc")]
+    let oidc = crate::serving::oidc(&setup.config.settings.serve.oidc)?;
+    #[cfg(not(feature = "oidc"))]
+    crate::serving::check_oidc(&setup.config.settings.serve.oidc)?;
     let (agents, notices) = ServerAgents::new(setup, &database).await?;
     for notice in notices {
         writeln!(err, "notice: {notice}")?;
@@ -259,6 +263,11 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
     let listener = TcpListener::bind(options.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", options.listen))?;
     let server = Server::new(agents.clone(), &database, limits);
+    #[cfg(feature = "oidc")]
+    let server = match &oidc {
+        Some(oidc) => server.sign_in_with(std::sync::Arc::clone(oidc)),
+        None => server,
+    };
     let admin = users::first_user(&database.accounts(), FIRST_USER).await?;
     let url = url(listener.local_addr()?);
     writeln!(err, "prowess {url} · {model} · {count} skills · {}", data.display())?;
@@ -266,6 +275,8 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
         let link = login_link(&database.accounts(), &admin.id).await.map_err(|error| anyhow!(error))?;
         writeln!(err, "sign in as `{}`, once, within 15 minutes: {url}{link}", admin.name)?;
     }
+    #[cfg(feature = "oidc")]
+    oidc.map(|oidc| tokio::spawn(ask_issuer(oidc)));
     let watching = tokio::spawn(agents.watch_skills());
     let (stopping, code) = tokio::sync::oneshot::channel();
     server
@@ -276,6 +287,20 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
     watching.abort();
     database.close().await.map_err(|error| anyhow!("{error}"))?;
     Ok(CommandOutcome::Code(code.await.unwrap_or_default()))
+}
+
+/// Says at the start if nobody can sign in with OpenID Connect. Everything else works.
+#[cfg(feature = "oidc")]
+async fn ask_issuer(oidc: std::sync::Arc<prowess_serve::Oidc>) {
+    if let Err(why) = oidc.check().await {
+        // Nobody can be told about an error stream that is closed.
+        let _ = writeln!(
+            anstream::stderr(),
+            "warning: nobody can sign in with OpenID Connect now: the issuer cannot be used: {}; prowess tries again when \
+             somebody signs in",
+            printable(&why)
+        );
+    }
 }
 
 /// The address as a browser on this machine writes it.

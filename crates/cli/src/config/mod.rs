@@ -25,6 +25,7 @@ mod renamed;
 mod run;
 mod sandbox;
 mod search;
+mod serve;
 mod setting;
 mod settings;
 mod skill_modes;
@@ -58,6 +59,9 @@ pub(crate) use self::read::Row;
 pub(crate) use self::reference::{reference, written};
 pub(crate) use self::sandbox::{ExecutorWord, SandboxSettings};
 pub(crate) use self::search::EmbeddingModel;
+pub(crate) use self::serve::OidcSettings;
+#[cfg(feature = "oidc")]
+pub(crate) use self::serve::OidcUsers;
 pub(crate) use self::setting::{Amount, CommandLine};
 pub(crate) use self::settings::Settings;
 pub(crate) use self::skill_modes::NO_KIT;

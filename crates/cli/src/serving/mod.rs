@@ -1,5 +1,7 @@
 //! The agents of `prowess serve`: those of a chat, with a directory of its own for each thread.
 
+#[cfg(feature = "oidc")]
+mod oidc;
 mod skills;
 
 use std::collections::HashMap;
@@ -24,6 +26,21 @@ use crate::chat::{AgentSetup, ChatAgents};
 use crate::config::Amount;
 use crate::options::RootArgs;
 use crate::skills::Skills;
+
+#[cfg(feature = "oidc")]
+pub(crate) use self::oidc::configured as oidc;
+
+/// Refuses settings that this build cannot follow.
+#[cfg(not(feature = "oidc"))]
+pub(crate) fn check_oidc(settings: &crate::config::OidcSettings) -> Result<()> {
+    if settings.issuer.is_some() {
+        anyhow::bail!(
+            "[serve.oidc] is set, but this prowess was built without OpenID Connect: build it with `cargo install --locked \
+             --path crates/cli --features oidc`, or remove the table"
+        );
+    }
+    Ok(())
+}
 
 /// The directory with the projects of threads, in the server's directory.
 const PROJECTS: &str = "projects";

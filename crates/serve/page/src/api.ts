@@ -1,7 +1,7 @@
 // The HTTP API. Each function is one request.
 import type {
   Agent, ApiToken, Artifact, AuditEntry, ContextUse, FileEntry, List, LoadedSkill, LoggedEvent, Me, Question, Reply,
-  Skill, SkillDetail, Thread, ThreadDetail, ThreadUsage, TotalUsage, User,
+  Skill, SkillDetail, Thread, ThreadDetail, ThreadUsage, TotalUsage, User, Ways,
 } from "./types";
 
 export const ROOT = "/api/v1";
@@ -90,6 +90,7 @@ const thread = (name: string) => `/threads/${id(name)}`;
 
 export const me = () => get<Me>("/me");
 export const logout = () => send<void>("POST", "/logout");
+export const ways = () => get<Ways>("/ways");
 export const agents = () => get<List<Agent>>("/agents");
 export const totalUsage = () => get<TotalUsage>("/usage");
 

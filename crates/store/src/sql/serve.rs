@@ -149,19 +149,56 @@ WHERE token.digest = ?1 AND token.kind IN ('token', 'session') AND person.is_dis
     is_valid!("token.")
 );
 
-/// Whose login this is.
+/// Whose login or link this is. `?2` is its kind.
 pub(crate) const LOGIN: &str = concat!(
     "SELECT ",
     user!("person."),
     "
 FROM prowess_tokens AS token JOIN prowess_users AS person ON person.id = token.owner
-WHERE token.digest = ?1 AND token.kind = 'login' AND person.is_disabled = 0 AND ",
+WHERE token.digest = ?1 AND token.kind = ?2 AND person.is_disabled = 0 AND ",
     is_valid!("token.")
 );
 
-/// Uses a login up. No row means that somebody used it.
+/// Uses a login or a link up. No row means that somebody used it.
 pub(crate) const USE_UP_LOGIN: &str =
-    "DELETE FROM prowess_tokens WHERE digest = ?1 AND kind = 'login' RETURNING id";
+    "DELETE FROM prowess_tokens WHERE digest = ?1 AND kind = ?2 RETURNING id";
+
+/// The columns of an identity.
+macro_rules! identity {
+    () => {
+        "id, owner, issuer, subject, created, used"
+    };
+}
+
+/// Links a person of an issuer to a user. No row means that the person is linked already.
+pub(crate) const ADD_IDENTITY: &str = concat!(
+    "\
+INSERT INTO prowess_identities (id, owner, issuer, subject, created)
+VALUES (?1, ?2, ?3, ?4, prowess_now())
+ON CONFLICT (issuer, subject) DO NOTHING RETURNING ",
+    identity!()
+);
+
+/// To whom a person of an issuer is linked.
+pub(crate) const IDENTITY: &str = concat!(
+    "SELECT ",
+    user!("person."),
+    "
+FROM prowess_identities AS identity JOIN prowess_users AS person ON person.id = identity.owner
+WHERE identity.issuer = ?1 AND identity.subject = ?2"
+);
+
+/// Notes that a person of an issuer signed in.
+pub(crate) const USE_IDENTITY: &str =
+    "UPDATE prowess_identities SET used = prowess_now() WHERE issuer = ?1 AND subject = ?2";
+
+/// The identities of a user.
+pub(crate) const IDENTITIES: &str =
+    concat!("SELECT ", identity!(), " FROM prowess_identities WHERE owner = ?1 ORDER BY id");
+
+/// Removes an identity of a user.
+pub(crate) const REMOVE_IDENTITY: &str =
+    "DELETE FROM prowess_identities WHERE owner = ?1 AND id = ?2 RETURNING id";
 
 /// The tokens and sessions of a user.
 pub(crate) const TOKENS: &str = concat!(

@@ -35,6 +35,13 @@ impl Answered {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
+    /// The value and the flags of a cookie that it sets.
+    #[cfg(feature = "oidc")]
+    pub(super) fn cookie(&self, name: &str) -> Option<&str> {
+        let mut set = self.headers.iter().filter(|(header, _)| header == "set-cookie");
+        set.find_map(|(_, cookie)| cookie.strip_prefix(name)?.strip_prefix('='))
+    }
+
     pub(super) fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }

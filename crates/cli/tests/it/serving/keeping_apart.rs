@@ -133,6 +133,25 @@ fn case_138_browsers_are_safe_from_other_sites() {
 }
 
 #[test]
+fn a_user_has_a_bounded_number_of_sessions() {
+    let model = FakeModel::start(Vec::new());
+    let world = world(&model);
+    let server = Server::start(&world);
+    let nobody = Client::anonymous(&server.address);
+    let browsers: Vec<Client> = (0..52)
+        .map(|_| {
+            let link = world.stdout(&["serve", "login", "admin", "--url", ""]);
+            let entered = nobody.request("GET", link.trim(), None, &[]);
+            let cookie = entered.header("set-cookie").split(';').next().unwrap().to_owned();
+            nobody.and(&format!("cookie: {cookie}"))
+        })
+        .collect();
+    let status = |browser: &Client| browser.ask("GET", "/me", None).status;
+    let all: Vec<u16> = browsers.iter().map(status).collect();
+    assert_eq!((&all[..2], &all[2..]), (&[401, 401][..], &[200; 50][..]));
+}
+
+#[test]
 fn case_139_a_revoked_token_stops() {
     let model = FakeModel::start(Vec::new());
     let world = world(&model);

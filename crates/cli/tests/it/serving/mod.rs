@@ -7,8 +7,12 @@ mod client;
 mod confining;
 mod conversing;
 mod documented;
+#[cfg(feature = "oidc")]
+mod issuer;
 mod keeping_apart;
 mod limiting;
+#[cfg(feature = "oidc")]
+mod oidc;
 mod openai;
 mod postgres;
 mod surviving;
