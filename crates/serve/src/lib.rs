@@ -23,6 +23,7 @@ mod limits;
 mod live;
 mod metrics;
 mod openai;
+mod own_skills;
 mod page;
 mod replays;
 mod server;
@@ -36,4 +37,8 @@ pub use agents::{
 pub use allowance::micro_dollars;
 pub use auth::{AccessSecret, login_link};
 pub use limits::ServeLimits;
+pub use own_skills::{
+    OwnSkillCard, OwnSkillHook, OwnSkillLook, OwnSkillRefusal, OwnSkillRequirement, OwnSkillState, OwnSkills,
+    OwnSkillsDecider,
+};
 pub use server::Server;

@@ -190,11 +190,12 @@ impl ChatAgents {
         Self::at_home(found, Home { surface: Surface::Server, directory, store, broker }).await
     }
 
-    /// The same agents for a thread of a server's user, with the user's threads and a directory of the thread.
+    /// The same agents for a thread of a server's user, with the user's threads and skills, and a directory of the thread.
     pub(crate) fn for_thread(
         &self,
         store: Arc<dyn ThreadStore>,
         broker: &Arc<Broker>,
+        catalog: Arc<Mutex<Catalog>>,
         directory: PathBuf,
     ) -> Self {
         let policy = policy(&self.config, &self.workspace_dir);
@@ -211,7 +212,7 @@ impl ChatAgents {
             directory,
             state: self.state.clone(),
             root_args: self.root_args.clone(),
-            catalog: Arc::clone(&self.catalog),
+            catalog,
             sub_agents: self.sub_agents.clone(),
             configuration: self.configuration.clone(),
             memory: ChatMemory::default(),
@@ -320,7 +321,12 @@ impl ChatAgents {
 
     /// The skills that the model sees.
     pub(crate) fn visible_skills(&self) -> ChatSkills {
-        ChatSkills::new(&self.catalog(), &self.config)
+        self.visible_in(&self.catalog())
+    }
+
+    /// The skills of a catalog that the model would see.
+    pub(crate) fn visible_in(&self, catalog: &Catalog) -> ChatSkills {
+        ChatSkills::new(catalog, &self.config)
     }
 
     /// The workspace of a thread, whether it exists or not.
@@ -540,7 +546,12 @@ impl ChatAgents {
         policy(&self.config, &self.workspace_dir)
     }
 
-    /// The current catalog, which all threads share.
+    /// All artifacts. Each thread has its own.
+    pub(crate) fn artifacts(&self) -> &Artifacts {
+        &self.artifacts
+    }
+
+    /// The current catalog of the server, which has no skill of a user.
     pub(crate) fn shared_catalog(&self) -> &Arc<Mutex<Catalog>> {
         &self.catalog
     }

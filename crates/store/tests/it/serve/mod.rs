@@ -2,6 +2,7 @@
 
 mod accounts;
 mod audit;
+mod own_skills;
 mod owned_threads;
 mod wall;
 
