@@ -25,6 +25,7 @@ use prowess_serve::{
 use prowess_store::serve::{
     NewOwnSkill, OwnSkill, OwnSkillError, OwnSkillLimits, OwnSkills as Rows, SkillDigest,
 };
+use prowess_workspace::dir::remove_tree;
 use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore as _, Artifacts, Scope};
 
 use super::rule_names;
@@ -38,6 +39,8 @@ const LIMITS: OwnSkillLimits = OwnSkillLimits { skills: 50, bytes: 100 << 20 };
 const MAX_CATALOGS: usize = 256;
 /// The directory with the unpacked skills of users, in the server's directory.
 const TREES: &str = "own-skills";
+/// The directory beside them in which archives are looked at.
+const LOOKED_AT: &str = "looked-at";
 /// The label of the root of a user's skill.
 pub(super) const LABEL: &str = "Yours";
 
@@ -108,6 +111,11 @@ impl UsersSkills {
         policy: Policy,
     ) -> Self {
         let decider = option.into();
+        // A server that was killed leaves what it looked at.
+        let looked_at = data.join(TREES).join(LOOKED_AT);
+        if let Err(error) = remove_tree(&looked_at) {
+            tracing::warn!(%error, directory = %looked_at.display(), "Could not remove old files");
+        }
         Self { decider, rows, artifacts, data: data.to_owned(), server, policy, users: Mutex::default() }
     }
 
@@ -508,8 +516,9 @@ fn candidate(store: &Store, archive: &[u8]) -> Result<Candidate, OwnSkillRefusal
 }
 
 fn look_at(data: &Path, archive: &[u8]) -> Result<LookedAt, OwnSkillRefusal> {
-    let directory = tempfile::Builder::new().prefix("look-").tempdir_in(data);
-    let directory = directory.map_err(|error| failed(error.into()))?;
+    let looked_at = data.join(TREES).join(LOOKED_AT);
+    super::make(&looked_at).map_err(failed)?;
+    let directory = tempfile::tempdir_in(looked_at).map_err(|error| failed(error.into()))?;
     let store = Store::open(directory.path()).map_err(|error| failed(error.into()))?;
     let candidate = candidate(&store, archive)?;
     let name = candidate.found.name().as_str();

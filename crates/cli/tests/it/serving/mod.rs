@@ -8,6 +8,7 @@ mod conversing;
 mod keeping_apart;
 mod limiting;
 mod openai;
+mod own_skills;
 mod postgres;
 mod surviving;
 
