@@ -41,6 +41,8 @@ const MAX_CATALOGS: usize = 256;
 const TREES: &str = "own-skills";
 /// The directory beside them in which archives are looked at.
 const LOOKED_AT: &str = "looked-at";
+/// The model of a skill that uses the one of its thread.
+const INHERIT: &str = "inherit";
 /// The label of the root of a user's skill.
 pub(super) const LABEL: &str = "Yours";
 
@@ -521,6 +523,13 @@ fn look_at(data: &Path, archive: &[u8]) -> Result<LookedAt, OwnSkillRefusal> {
     let directory = tempfile::tempdir_in(looked_at).map_err(|error| failed(error.into()))?;
     let store = Store::open(directory.path()).map_err(|error| failed(error.into()))?;
     let candidate = candidate(&store, archive)?;
+    // Another model of the provider may have no price, and so pass by the limits of cost.
+    if let Some(model) = candidate.found.skill.extensions.model.as_deref().filter(|model| *model != INHERIT) {
+        return Err(OwnSkillRefusal::Unusable(format!(
+            "Its SKILL.md chooses the model `{}`, and skills of users cannot. Remove the field `model`.",
+            printable(model)
+        )));
+    }
     let name = candidate.found.name().as_str();
     let catalog = Catalog::discover(&[root(candidate.stored.path.clone())], &ScanOptions::default());
     let read = catalog.get(name).map(|entry| entry.read_text());

@@ -12,7 +12,7 @@ use crate::model::{Answer, FakeModel};
 use crate::world::World;
 
 /// An archive with a skill that has a script.
-fn skill(name: &str, description: &str, says: &str) -> Vec<u8> {
+pub(super) fn skill(name: &str, description: &str, says: &str) -> Vec<u8> {
     let manifest = format!("---\nname: {name}\ndescription: {description}\n---\n\nRun scripts/say.sh.\n");
     let script = format!("echo {says}\n");
     zip(&[
@@ -26,7 +26,7 @@ fn upload(client: &Client, archive: &[u8]) -> Answered {
 }
 
 /// Uploads a skill, and gives what a person sees of it.
-fn added(client: &Client, archive: &[u8]) -> Value {
+pub(super) fn added(client: &Client, archive: &[u8]) -> Value {
     let answered = upload(client, archive);
     assert_eq!(answered.status, 201, "{}", answered.text());
     answered.json()
@@ -36,7 +36,7 @@ fn at(skill: &Value) -> String {
     format!("/own-skills/{}", skill["digest"].as_str().unwrap())
 }
 
-fn trust(client: &Client, skill: &Value) -> Value {
+pub(super) fn trust(client: &Client, skill: &Value) -> Value {
     let answered = client.ask("PUT", &format!("{}/trust", at(skill)), None);
     assert_eq!(answered.status, 200, "{}", answered.text());
     answered.json()
@@ -273,6 +273,11 @@ fn archives_that_could_do_harm_are_refused() {
         ("a name that leads out", zip(&[("SKILL.md", bytes), ("../../x", b"x")]), "`..`"),
         ("case twins", zip(&[("SKILL.md", bytes), ("a.md", b"1"), ("A.md", b"2")]), "one file"),
         ("no skill", zip(&[("README.md", b"Hello.")]), "has no skill"),
+        (
+            "a model",
+            zip(&[("SKILL.md", b"---\nname: knots\ndescription: d\nmodel: gpt-9-pro\n---\n")]),
+            "chooses the model `gpt-9-pro`",
+        ),
         ("no name", zip(&[("SKILL.md", b"# Knots\n")]), "has no skill"),
         (
             "two skills",
