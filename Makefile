@@ -31,6 +31,8 @@ components: linker
 	@$(call install,zsh)
 	@$(call install,fish)
 	@$(call install,systemd-analyze,systemd)
+	@$(call install,curl)
+	@$(call install,jq)
 
 linker:
 	@command -v $(CARGO) >/dev/null || { echo "a Rust toolchain is missing: 1.95 or later" >&2; exit 1; }
@@ -120,9 +122,10 @@ test-clients: components
 	$(CARGO) build --locked -p prowess
 	sh crates/mcp/tests/clients/clients.sh $(or $(CARGO_TARGET_DIR),target)/clients $(abspath $(PROWESS))
 
-# Tests `prowess serve` with clients that other people wrote: @ag-ui/client, openai for Node and for Python, and schemathesis
-# on /openapi.json. It takes 250 MB below target/, and three minutes, two of them for schemathesis.
+# Tests `prowess serve` with programs that other people wrote: @ag-ui/client, openai for Node and for Python, the proxies Caddy
+# and nginx, and schemathesis on /openapi.json. It takes 250 MB below target/, and three minutes, two of them for schemathesis.
 serve-clients: components
+	@PATH="$$PATH:/usr/sbin"; $(call install,caddy); $(call install,nginx,nginx-light); $(call install,openssl)
 	@python3 -c 'import ensurepip, venv' 2>/dev/null || { test "$$(id -u)" = 0 && apt-get update -q && apt-get install -qy python3-venv; } || { echo "python3 cannot make virtual environments: apt-get install python3-venv" >&2; exit 1; }
 	$(CARGO) build --locked -p prowess
 	sh crates/serve/tests/clients.sh $(or $(CARGO_TARGET_DIR),target)/serve-clients $(abspath $(PROWESS))

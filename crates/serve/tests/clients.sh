@@ -1,11 +1,11 @@
 #!/bin/sh
-# Uses `PROGRAM serve` with clients that others wrote: clients.sh DIRECTORY PROGRAM [agui|openai|schemathesis]
-# @ag-ui/client and openai for Node are installed from npm into DIRECTORY, openai for Python and schemathesis from PyPI. The
-# model is clients/model.py. The server and the model are on this machine, and end with this script.
+# Uses `PROGRAM serve` with clients that others wrote: clients.sh DIRECTORY PROGRAM [agui|openai|proxies|schemathesis]
+# @ag-ui/client and openai for Node are installed from npm into DIRECTORY, openai for Python and schemathesis from PyPI. Caddy and
+# nginx must be installed. The model is clients/model.py. The server and the model are on this machine, and end with this script.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 [ $# -ge 2 ] || {
-  echo "clients.sh DIRECTORY PROGRAM [agui|openai|schemathesis]" >&2
+  echo "clients.sh DIRECTORY PROGRAM [agui|openai|proxies|schemathesis]" >&2
   exit 1
 }
 mkdir -p "$1"
@@ -115,6 +115,14 @@ fi
 if run openai; then
   clean timeout 60 node "$here/clients/openai.mjs" "$directory" "$url" "$token" || fail "openai for Node failed"
   clean timeout 120 "$python" "$here/clients/openai_client.py" "$url" "$token" || fail "openai for Python failed"
+fi
+if run proxies; then
+  mkdir "$base/proxies"
+  first=$(clean "$program" serve login admin --url "$url" 2>/dev/null)
+  second=$(clean "$program" serve login admin --url "$url" 2>/dev/null)
+  # nginx may be where only root looks for programs.
+  PATH="$PATH:/usr/sbin" clean timeout 120 python3 "$here/clients/proxies.py" "$base/proxies" "$url" "$first" "$second" ||
+    fail "a proxy of docs/serving.md failed"
 fi
 if run schemathesis; then
   # An administrator's token, and a thread that has something of everything. One operation deletes its thread, so that one

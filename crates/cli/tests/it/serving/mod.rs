@@ -5,6 +5,7 @@ mod approving;
 mod client;
 mod confining;
 mod conversing;
+mod documented;
 mod keeping_apart;
 mod limiting;
 mod openai;

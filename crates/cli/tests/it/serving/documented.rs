@@ -1,0 +1,57 @@
+//! The commands of docs/serving.md, as somebody types them.
+
+use std::process::Command;
+
+use super::Server;
+use crate::world::World;
+
+/// The commands of the page, each on a line. Those of root are left out: another test checks the unit.
+fn commands() -> Vec<String> {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serving.md")).unwrap();
+    let blocks = page.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned());
+    let commands = blocks.filter(|block| !block.contains("sudo ")).map(|block| block.replace("\\\n", " "));
+    commands.flat_map(|block| block.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+/// The options of a command that starts a server.
+fn starts(command: &str) -> Option<Vec<&str>> {
+    let words = command.split(" #").next()?.trim().strip_prefix("prowess serve")?;
+    let words: Vec<&str> = words.split_whitespace().collect();
+    words.first().is_none_or(|first| first.starts_with("--")).then_some(words)
+}
+
+#[test]
+fn every_command_of_the_page_works() {
+    let world = World::new();
+    let price = "[price.\"offline\"]\ninput = 1.0\noutput = 2.0\n";
+    world.file("home/.config/prowess/prowess.toml", price);
+    let all = commands();
+    let (servers, typed): (Vec<_>, Vec<_>) = all.iter().partition(|command| starts(command).is_some());
+    assert!(servers.len() >= 2 && typed.len() >= 10, "{all:#?}");
+    for command in servers {
+        let options = starts(command).unwrap();
+        drop(Server::start_with(&world, &options));
+    }
+    let server = Server::start(&world);
+    let mut script = String::from("set -euo pipefail\n");
+    for command in typed {
+        // Its output says which token it is.
+        let command =
+            command.replace(" ID", " \"$(prowess serve token list bob | grep laptop | grep -oE '[0-9a-f]{32}')\"");
+        let command = command.replace("127.0.0.1:8930", &server.address);
+        // A stream ends only when nobody reads it any more.
+        let is_stream = command.contains("/events?");
+        let command = if is_stream { format!("{{ {command} || true; }} | head -n 6") } else { command };
+        script.push_str(&format!("{command}\n"));
+    }
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_prowess"));
+    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let mut bash = Command::new("bash");
+    bash.args(["-x", "-c", &script]).current_dir(world.path("project")).env_clear();
+    let ran = bash.env("HOME", world.path("home")).env("PATH", path).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success(), "{out}\n{err}");
+    // An error of the API has its own form, and curl does not fail with it.
+    assert!(!out.contains("\"error\":{"), "{out}");
+    assert!(out.contains("event: live") && out.contains("\"object\":\"response\""), "{out}");
+}
