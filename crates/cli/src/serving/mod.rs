@@ -15,15 +15,17 @@ use prowess_agent::ThreadId;
 use prowess_agent::model::{ModelUsage, Usage};
 use prowess_permission::{ApprovalStore, Broker, Decision, RuleSource};
 use prowess_serve::view::Places;
-use prowess_serve::{AgentCard, BoxError, OwnSkills, ServedAgents, ServedCost, ServedThread, SkillCard, SkillDetail};
+use prowess_serve::{
+    AgentCard, BoxError, OwnSkills, ServedAgents, ServedCost, ServedThread, SkillCard, SkillDetail,
+};
 use prowess_store::Database;
 use prowess_workspace::dir::remove_tree;
 use prowess_workspace::workspace::Removed;
 use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore as _};
 use serde_json::json;
 
-use self::own_skills::UsersSkills;
 pub(crate) use self::own_skills::OwnSkillsOption;
+use self::own_skills::UsersSkills;
 use crate::chat::{AgentSetup, ChatAgents};
 use crate::config::Amount;
 use crate::options::RootArgs;

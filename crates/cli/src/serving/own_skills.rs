@@ -37,6 +37,8 @@ use crate::trust;
 const LIMITS: OwnSkillLimits = OwnSkillLimits { skills: 50, bytes: 100 << 20 };
 /// How many users' catalogs stay in memory, besides those that threads use.
 const MAX_CATALOGS: usize = 256;
+/// How many findings about a skill are listed.
+const MAX_FINDINGS: usize = 200;
 /// The directory with the unpacked skills of users, in the server's directory.
 const TREES: &str = "own-skills";
 /// The directory beside them in which archives are looked at.
@@ -171,8 +173,9 @@ impl UsersSkills {
             OwnSkillsDecider::Off => Vec::new(),
             _ => {
                 let rows = self.rows.list(owner).await?;
-                let is_in_use =
-                    |skill: &OwnSkill| self.is_trusted(skill) && !rule_names::names(&self.policy, &skill.name);
+                let is_in_use = |skill: &OwnSkill| {
+                    self.is_trusted(skill) && !rule_names::names(&self.policy, &skill.name)
+                };
                 rows.iter().filter(|skill| is_in_use(skill)).map(|skill| skill.digest).collect()
             }
         };
@@ -324,7 +327,8 @@ impl UsersSkills {
     async fn look_of(&self, skill: &OwnSkill, looked: &LookedAt) -> Result<OwnSkillLook, OwnSkillRefusal> {
         let candidate = &looked.candidate;
         let manifest = &candidate.found.skill;
-        let file = |file: &CandidateFile<'_>| SkillFile { path: file.path.to_owned(), bytes: Some(file.bytes) };
+        let file =
+            |file: &CandidateFile<'_>| SkillFile { path: file.path.to_owned(), bytes: Some(file.bytes) };
         let (scripts, others): (Vec<_>, Vec<_>) =
             installing::candidate_files(candidate).into_iter().partition(|file| file.is_script);
         let hooks = match trust::hooks(manifest) {
@@ -344,7 +348,7 @@ impl UsersSkills {
             scripts: scripts.iter().map(file).collect(),
             other_files: others.iter().map(file).collect(),
             left_out: candidate.stored.left_out.clone(),
-            findings: installing::findings(candidate).all(),
+            findings: first(installing::findings(candidate).all()),
             instructions: looked.instructions.clone(),
         })
     }
@@ -458,6 +462,14 @@ impl OwnSkills for UsersSkills {
     }
 }
 
+/// The first findings, which are the gravest, and how many more there are.
+fn first(mut findings: Vec<String>) -> Vec<String> {
+    let more = findings.len().saturating_sub(MAX_FINDINGS);
+    findings.truncate(MAX_FINDINGS);
+    findings.extend((more > 0).then(|| format!("{more} more findings")));
+    findings
+}
+
 /// Whether a thread uses the catalog.
 fn is_used(user: &UserCatalog) -> bool {
     Arc::strong_count(&user.catalog) > 1
@@ -542,7 +554,10 @@ fn look_at(data: &Path, archive: &[u8]) -> Result<LookedAt, OwnSkillRefusal> {
         None => {
             let grave = catalog.diagnostics().filter(|found| found.severity == Severity::Error);
             let why: Vec<String> = grave.map(|found| printable(&found.message)).collect();
-            return Err(OwnSkillRefusal::Unusable(format!("Its SKILL.md cannot be used: {}.", why.join("; "))));
+            return Err(OwnSkillRefusal::Unusable(format!(
+                "Its SKILL.md cannot be used: {}.",
+                why.join("; ")
+            )));
         }
     };
     Ok(LookedAt { instructions, catalog, candidate, _directory: directory })

@@ -34,9 +34,8 @@ fn singles_out(rule: &Rule, name: &str) -> bool {
     let subject = owned_subject(name, "");
     let plain = Pattern::parse(&owner.to_lowercase());
     // A name with blanks is written with backslashes in a rule for runs, and without in a rule for loads.
-    plain.is_ok_and(|plain| {
-        [name, subject.trim_end()].iter().any(|name| plain.matches(&name.to_lowercase()))
-    }) || rule.pattern.only_subject().is_some_and(|only| only.to_lowercase() == name.to_lowercase())
+    plain.is_ok_and(|plain| [name, subject.trim_end()].iter().any(|name| plain.matches(&name.to_lowercase())))
+        || rule.pattern.only_subject().is_some_and(|only| only.to_lowercase() == name.to_lowercase())
 }
 
 /// The text before the first blank without a backslash.

@@ -12,7 +12,7 @@ use serde_json::json;
 use utoipa::ToSchema;
 
 use super::{ApiBytes, ApiError, ApiPath, ApiQuery, Items, Page};
-use crate::app::App;
+use crate::app::{App, Counted};
 use crate::auth::{AdminCaller, Approver, Caller, Reader, Writer};
 use crate::own_skills::{OwnSkillCard, OwnSkillLook, OwnSkillRefusal, OwnSkills, OwnSkillsDecider};
 
@@ -62,6 +62,12 @@ fn decided_by_admins(app: &App) -> Result<Arc<dyn OwnSkills>, ApiError> {
     Ok(skills)
 }
 
+/// A place among the archives that are in memory. Each is unpacked there.
+fn place(app: &App, caller: &Caller) -> Result<Counted, ApiError> {
+    let place = app.uploads.take(&caller.user.id, app.limits.uploads_per_user, app.limits.uploads);
+    place.ok_or_else(|| ApiError::too_many("Too many files are looked at or arrive at once. Try again."))
+}
+
 async fn note(
     app: &App,
     caller: &Caller,
@@ -97,8 +103,7 @@ pub(super) async fn add(
 ) -> Result<(StatusCode, Json<OwnSkillLook>), ApiError> {
     let skills = own_skills(&app)?;
     // Before the body is read: it is held in memory.
-    let place = app.uploads.take(&caller.user.id, app.limits.uploads_per_user, app.limits.uploads);
-    let _place = place.ok_or_else(|| ApiError::too_many("Too many files arrive at once. Try again."))?;
+    let _place = place(&app, &caller)?;
     let ApiBytes(body) = ApiBytes::from_request(request, &app).await?;
     let look = skills.add(&caller.user.id, body).await?;
     note(&app, &caller, "add skill", &caller.user.id, &look.card).await?;
@@ -112,6 +117,7 @@ pub(super) async fn look(
     Reader(caller): Reader,
     ApiPath(digest): ApiPath<String>,
 ) -> Result<Json<OwnSkillLook>, ApiError> {
+    let _place = place(&app, &caller)?;
     Ok(Json(own_skills(&app)?.look(&caller.user.id, &digest).await?))
 }
 
@@ -138,6 +144,7 @@ pub(super) async fn trust(
     if skills.decider() != OwnSkillsDecider::User {
         return Err(ApiError::forbidden("On this server, an administrator decides about skills of users."));
     }
+    let _place = place(&app, &caller)?;
     let card = skills.trust(&caller.user.id, &digest, &caller.user.id, false).await?;
     note(&app, &caller, "trust skill", &caller.user.id, &card).await?;
     Ok(Json(card))
@@ -185,9 +192,10 @@ fn not_of_user(user: &str) -> impl Fn(OwnSkillRefusal) -> ApiError + use<'_> {
 #[utoipa::path(get, path = "/users/{user}/own-skills/{digest}", tag = "skills", params(("user" = String, Path), ("digest" = String, Path)), responses((status = 200, body = OwnSkillLook)))]
 pub(super) async fn look_as_admin(
     State(app): State<Arc<App>>,
-    _: AdminCaller,
+    AdminCaller(caller): AdminCaller,
     ApiPath((user, digest)): ApiPath<(String, String)>,
 ) -> Result<Json<OwnSkillLook>, ApiError> {
+    let _place = place(&app, &caller)?;
     let look = decided_by_admins(&app)?.look(&user, &digest).await;
     look.map(Json).map_err(not_of_user(&user))
 }
@@ -200,6 +208,7 @@ pub(super) async fn trust_as_admin(
     ApiPath((user, digest)): ApiPath<(String, String)>,
 ) -> Result<Json<OwnSkillCard>, ApiError> {
     let skills = decided_by_admins(&app)?;
+    let _place = place(&app, &caller)?;
     let card = skills.trust(&user, &digest, &caller.user.id, true).await.map_err(not_of_user(&user))?;
     note(&app, &caller, "trust skill", &user, &card).await?;
     Ok(Json(card))

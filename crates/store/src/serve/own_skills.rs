@@ -188,8 +188,10 @@ impl OwnSkills {
             signed(limits.skills).into(),
             signed(limits.bytes).into(),
         ];
-        let statements =
-            vec![Statement::new(sql::REPLACE_OWN_SKILL, replace), Statement::required(sql::ADD_OWN_SKILL, add)];
+        let statements = vec![
+            Statement::new(sql::REPLACE_OWN_SKILL, replace),
+            Statement::required(sql::ADD_OWN_SKILL, add),
+        ];
         match self.of(owner).transact(statements).await.map_err(&failed)? {
             Ok(rows) => {
                 first(&rows, 1).map_err(&failed)?;
@@ -206,7 +208,8 @@ impl OwnSkills {
     /// The database failed.
     pub async fn list(&self, owner: &str) -> Result<Vec<OwnSkill>, OwnSkillError> {
         let failed = failed("list skills");
-        let rows = self.of(owner).query(Statement::new(sql::OWN_SKILLS, [id(owner)])).await.map_err(&failed)?;
+        let rows =
+            self.of(owner).query(Statement::new(sql::OWN_SKILLS, [id(owner)])).await.map_err(&failed)?;
         rows.iter().map(own_skill).collect::<Result<_, _>>().map_err(failed)
     }
 

@@ -285,8 +285,11 @@ ON CONFLICT (owner, digest) DO UPDATE SET name = excluded.name RETURNING ",
 );
 
 /// The own skills of a user.
-pub(crate) const OWN_SKILLS: &str =
-    concat!("SELECT ", own_skill!(), " FROM prowess_own_skills WHERE owner = ?1 ORDER BY name, uploaded, digest");
+pub(crate) const OWN_SKILLS: &str = concat!(
+    "SELECT ",
+    own_skill!(),
+    " FROM prowess_own_skills WHERE owner = ?1 ORDER BY name, uploaded, digest"
+);
 
 /// The own skills of all users that wait for an administrator, for administrators.
 pub(crate) const WAITING_SKILLS: &str = concat!(

@@ -230,6 +230,7 @@ mod tests {
         for id in ["", ".", "..", "../x", "a/b", "a\\b", "a b", "a\0", "a\n", "ä", "a:b", &"x".repeat(65)] {
             assert!(Scope::thread(id).is_err(), "{id:?}");
             assert!(Scope::session(id).is_err(), "{id:?}");
+            assert!(Scope::owner(id).is_err(), "{id:?}");
         }
         for text in ["", "thread", "thread:", "user:x", "Shared", "project:", "project:x", "project:/a\nb"] {
             assert!(text.parse::<Scope>().is_err(), "{text:?}");

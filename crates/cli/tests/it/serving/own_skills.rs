@@ -120,7 +120,10 @@ fn a_skill_is_seen_once_its_owner_trusts_it() {
 
     let audit = server.client_with("admin", &["--scope", "read", "--scope", "admin"]).get("/audit");
     let actions: Vec<_> = audit["items"].as_array().unwrap().iter().map(|entry| &entry["action"]).collect();
-    assert!(actions.contains(&&json!("trust skill")) && actions.contains(&&json!("add skill")), "{actions:?}");
+    assert!(
+        actions.contains(&&json!("trust skill")) && actions.contains(&&json!("add skill")),
+        "{actions:?}"
+    );
 }
 
 #[test]
@@ -313,7 +316,8 @@ fn archives_that_could_do_harm_are_refused() {
 
 #[test]
 fn a_removed_skill_is_gone_with_its_bytes() {
-    let model = FakeModel::start(vec![Answer::call("skill_load", json!({"skill": "knots"})), Answer::text("No.")]);
+    let model =
+        FakeModel::start(vec![Answer::call("skill_load", json!({"skill": "knots"})), Answer::text("No.")]);
     let world = world(&model);
     let mut server = Server::start(&world);
     let ada = server.client("admin");

@@ -18,7 +18,10 @@ async fn trust_is_for_one_digest_and_a_new_version_waits() {
     for database in databases(&place).await {
         let [anna, ben] = two_users(&database).await;
         let skills = database.own_skills();
-        assert_eq!(skills.add(&anna.id, &skill("tides", 1, 10), LIMITS).await.unwrap(), Vec::<[u8; 32]>::new());
+        assert_eq!(
+            skills.add(&anna.id, &skill("tides", 1, 10), LIMITS).await.unwrap(),
+            Vec::<[u8; 32]>::new()
+        );
         // An upload that nobody trusts is replaced.
         assert_eq!(skills.add(&anna.id, &skill("tides", 2, 10), LIMITS).await.unwrap(), [[1; 32]]);
         assert_eq!(skills.trust(&anna.id, &[2; 32], &anna.id, false).await.unwrap(), Vec::<[u8; 32]>::new());
