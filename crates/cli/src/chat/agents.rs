@@ -579,8 +579,19 @@ impl ChatAgents {
         places.extend(thread_files);
         // Commands can see where things of theirs are mounted from.
         places.extend(own_workspace.ancestors().nth(1).map(|all| (all.to_owned(), "…".to_owned())));
+        let skills = self.skills_of_user();
+        places.extend(skills.map(|(path, name)| (path, format!("{}/{name}", tree::SKILLS))));
         places.push((self.state.clone(), "…".to_owned()));
         places
+    }
+
+    /// The directories and names of the skills of a server's user. They are in the server's directory.
+    pub(super) fn skills_of_user(&self) -> impl Iterator<Item = (PathBuf, String)> + use<> {
+        let is_served = self.surface == Surface::Server;
+        let entries = self.catalog().entries().to_vec();
+        let state = self.state.clone();
+        let own = entries.into_iter().filter(move |entry| is_served && entry.root.path.starts_with(&state));
+        own.map(|entry| (entry.root.path.clone(), entry.skill.name.as_str().to_owned()))
     }
 
     /// Where the paths that the model of a thread sees really are.

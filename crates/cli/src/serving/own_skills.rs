@@ -594,3 +594,75 @@ fn refused(error: OwnSkillError) -> OwnSkillRefusal {
         error => failed(error.into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Cursor, Write as _};
+
+    use prowess_store::{Database, SqliteStore};
+
+    use super::*;
+
+    fn archive(name: &str, text: &str) -> Bytes {
+        let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        zip.start_file("SKILL.md", zip::write::SimpleFileOptions::default()).unwrap();
+        write!(zip, "---\nname: {name}\ndescription: {text}\n---\n{text}\n").unwrap();
+        zip.finish().unwrap().into_inner().into()
+    }
+
+    fn described(catalog: &Mutex<Catalog>) -> Vec<String> {
+        let catalog = lock(catalog).clone();
+        catalog.entries().iter().map(|entry| entry.skill.description.clone()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_catalog_that_is_held_hears_of_changes_and_of_nobody_elses() {
+        let data = tempfile::tempdir().unwrap();
+        let database = Database::from(SqliteStore::in_memory().unwrap());
+        let server = Arc::new(Mutex::new(Catalog::empty()));
+        let (artifacts, policy) = (Artifacts::in_memory(), Policy::new());
+        let skills = UsersSkills::new(
+            OwnSkillsOption::User,
+            database.own_skills(),
+            artifacts.clone(),
+            data.path(),
+            Arc::clone(&server),
+            policy,
+        );
+        let mut users = Vec::new();
+        for name in ["anna", "ben"] {
+            let user = database.accounts().add_user(name, false).await.unwrap().id;
+            let look = skills.add(&user, archive("knots", name)).await.unwrap();
+            assert_eq!(look.card.state, OwnSkillState::Waiting);
+            assert_eq!(described(&*skills.catalog_of(&user).await.unwrap()), Vec::<String>::new());
+            skills.trust(&user, &look.card.digest, &user, false).await.unwrap();
+            users.push((user, look.card.digest));
+        }
+        let [(anna, hers), (ben, _)] = &users[..] else { panic!() };
+        let (of_anna, of_ben) =
+            (skills.catalog_of(anna).await.unwrap(), skills.catalog_of(ben).await.unwrap());
+        assert_eq!(described(&of_anna), ["anna"]);
+        assert_eq!(described(&of_ben), ["ben"]);
+        // Idle catalogs of others make room. These are held, and still hear of changes.
+        for number in 0..2 * MAX_CATALOGS {
+            skills.catalog_of(&format!("idle{number}")).await.unwrap();
+        }
+        assert!(lock(&skills.users).len() <= MAX_CATALOGS);
+        assert!(Arc::ptr_eq(&of_anna, &skills.catalog_of(anna).await.unwrap()));
+        // Another process changes the row, and the server finds a skill of its own.
+        let digest: Digest = hers.parse().unwrap();
+        database.own_skills().distrust(anna, digest.as_bytes()).await.unwrap();
+        let own = data.path().join("server");
+        std::fs::create_dir_all(own.join("knots")).unwrap();
+        std::fs::write(own.join("knots/SKILL.md"), "---\nname: Knots\ndescription: server\n---\n").unwrap();
+        *lock(&server) = Catalog::discover(&[Root::explicit(own)], &ScanOptions::default());
+        skills.renew_all().await;
+        assert_eq!(described(&of_anna), ["server"]);
+        assert_eq!(described(&of_ben), ["server"]);
+        assert_eq!(skills.list(ben).await.unwrap()[0].state, OwnSkillState::Hidden);
+        assert_eq!(skills.list(anna).await.unwrap()[0].state, OwnSkillState::Waiting);
+        // Every skill that is removed frees its bytes.
+        skills.remove(anna, hers).await.unwrap();
+        assert_eq!(artifacts.scopes().await.unwrap(), [Scope::owner(ben).unwrap()]);
+    }
+}

@@ -8,7 +8,7 @@ use super::client::{Answered, Client};
 use super::conversing::settled;
 use crate::chat::world;
 use crate::installing::archives::{gzip, tar, tar_files, zip};
-use crate::model::{Answer, FakeModel};
+use crate::model::{Answer, FakeModel, Gate};
 use crate::world::World;
 
 /// An archive with a skill that has a script.
@@ -168,10 +168,14 @@ fn an_approval_is_for_one_version_and_a_new_version_waits() {
 
 #[test]
 fn case_136_a_skill_of_another_user_is_behind_no_door() {
+    let read = || Answer::call("read_file", json!({"file_path": "/skills/secret-knots/SKILL.md"}));
+    let gate = Gate::default();
     let model = FakeModel::start(vec![
+        read(),
+        Answer::text("Yes."),
         Answer::call("skill_load", json!({"skill": "secret-knots"})),
         Answer::text("No."),
-        Answer::call("read_file", json!({"path": "/skills/secret-knots/SKILL.md"})),
+        read().held(&gate),
         Answer::text("No."),
     ]);
     let world = world(&model);
@@ -179,6 +183,12 @@ fn case_136_a_skill_of_another_user_is_behind_no_door() {
     let (ada, bob) = (server.client("admin"), server.new_user("bob"));
     let hers = added(&ada, &skill("secret-knots", "Ties sextants.", "sextant"));
     trust(&ada, &hers);
+    let own = ada.thread();
+    // Files of her own skill need no question.
+    ada.say(&own, "Read it.");
+    settled(&ada, &own);
+    assert!(ada.get(&format!("/threads/{own}/log")).to_string().contains("Ties sextants."));
+    let of_ada = model.requests().len();
     let thread = bob.thread();
     let doors = [
         ("GET", at(&hers)),
@@ -203,15 +213,23 @@ fn case_136_a_skill_of_another_user_is_behind_no_door() {
     for list in ["/own-skills", "/skills", "/skills?search=sextants"] {
         assert!(!bob.get(list).to_string().contains("secret-knots"), "{list}");
     }
-    for text in ["Load it.", "Read it.", "/secret-knots"] {
-        if text.starts_with('/') {
-            model.then(vec![Answer::text("No.")]);
-        }
-        bob.say(&thread, text);
-        settled(&bob, &thread);
-    }
+    bob.say(&thread, "Load it.");
+    settled(&bob, &thread);
+    // While he works, she uses hers.
+    let mut stream = bob.events(&thread, None);
+    bob.post(&format!("/threads/{thread}/turns"), json!({"text": "Read it."}), 202);
+    model.wait_for_requests(of_ada + 3);
+    assert_eq!(ada.get("/skills/secret-knots")["name"], "secret-knots");
+    gate.open();
+    let events = stream.until("turn_ended");
+    let answered = events.iter().find(|event| event.name == "tool_answered").unwrap();
+    assert_eq!(answered.data["is_error"], true, "{:#}", answered.data);
+    settled(&bob, &thread);
+    model.then(vec![Answer::text("No.")]);
+    bob.say(&thread, "/secret-knots");
+    settled(&bob, &thread);
     assert!(!bob.get(&format!("/threads/{thread}/log")).to_string().contains("sextant"));
-    assert!(!model.requests().iter().any(|request| request.to_string().contains("extant")));
+    assert!(!model.requests()[of_ada..].iter().any(|request| request.to_string().contains("extant")));
     // Bob can have a skill of the same name. It is his own.
     let his = added(&bob, &skill("secret-knots", "Ties nothing.", "nothing"));
     trust(&bob, &his);
