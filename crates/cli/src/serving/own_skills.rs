@@ -634,7 +634,7 @@ mod tests {
             let user = database.accounts().add_user(name, false).await.unwrap().id;
             let look = skills.add(&user, archive("knots", name)).await.unwrap();
             assert_eq!(look.card.state, OwnSkillState::Waiting);
-            assert_eq!(described(&*skills.catalog_of(&user).await.unwrap()), Vec::<String>::new());
+            assert_eq!(described(&skills.catalog_of(&user).await.unwrap()), Vec::<String>::new());
             skills.trust(&user, &look.card.digest, &user, false).await.unwrap();
             users.push((user, look.card.digest));
         }
