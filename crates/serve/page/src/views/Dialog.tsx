@@ -50,12 +50,14 @@ interface ConfirmProps {
   title: string;
   text: ComponentChildren;
   verb: string;
+  /** The button that does nothing. */
+  keep?: string;
   onConfirm: () => Promise<unknown>;
   onClose: () => void;
 }
 
 /** Asks before something that cannot be undone. */
-export function Confirm({ title, text, verb, onConfirm, onClose }: ConfirmProps) {
+export function Confirm({ title, text, verb, keep = "Keep", onConfirm, onClose }: ConfirmProps) {
   const [isBusy, setBusy] = useState(false);
   const confirm = async () => {
     setBusy(true);
@@ -66,7 +68,7 @@ export function Confirm({ title, text, verb, onConfirm, onClose }: ConfirmProps)
     <Dialog title={title} onClose={onClose}>
       <p dir="auto">{text}</p>
       <div class="buttons end">
-        <button type="button" onClick={onClose}>Keep</button>
+        <button type="button" onClick={onClose}>{keep}</button>
         <button type="button" class="danger" disabled={isBusy} onClick={confirm}>{verb}</button>
       </div>
     </Dialog>

@@ -17,10 +17,12 @@ interface Props {
   questions: Question[];
   changes: number;
   onChanged: () => void;
+  /** Says whether the agent works on a thread of the list. */
+  onLively: (isLively: boolean) => void;
   onSignOut: () => void;
 }
 
-export function Sidebar({ me, current, questions, changes, onChanged, onSignOut }: Props) {
+export function Sidebar({ me, current, questions, changes, onChanged, onLively, onSignOut }: Props) {
   const [search, setSearch] = useState("");
   const settled = useSettled(search.trim(), 250);
   const list = useLoaded(() => api.threads(settled), settled);
@@ -36,6 +38,7 @@ export function Sidebar({ me, current, questions, changes, onChanged, onSignOut 
   useEffect(() => setMore([]), [settled]);
   useEffect(() => {
     if (more.length === 0) setNext(list.value?.next ?? null);
+    onLively((list.value?.items ?? []).some(({ status }) => status === "working" || status === "queued"));
   }, [list.value]);
 
   const showMore = () => attempt(async () => {
