@@ -242,13 +242,13 @@ export const tests = {
     await question(page).getByText("“Always” would allow").click();
     await question(page).getByText(FAILS_ERROR).last().waitFor();
     await question(page).getByRole("button", { name: "Edit…" }).click();
-    const inView = (element) => {
+    const isInView = async (element) => page.waitForFunction((element) => {
       const { top, bottom } = element.getBoundingClientRect();
-      return bottom > top && bottom <= innerHeight;
-    };
-    assert.ok(await page.getByRole("button", { name: "Run with these arguments" }).evaluate(inView));
+      return bottom > top && bottom <= document.querySelector(".bottom").getBoundingClientRect().top;
+    }, await element.elementHandle());
+    await isInView(page.getByRole("button", { name: "Run with these arguments" }));
     await question(page).getByRole("button", { name: "No, with a reason" }).click();
-    assert.ok(await page.getByLabel("Reason, for the model").evaluate(inView));
+    await isInView(page.getByLabel("Reason, for the model"));
     await isAccessible(page, "question with a long command");
     await question(page).getByRole("button", { name: "Once" }).click();
     await answer(page).getByText("It failed.").waitFor();
@@ -293,7 +293,7 @@ export const tests = {
     const secret = page.locator(".secret");
     await secret.getByText("/login/").waitFor();
     const row = page.getByRole("row", { name });
-    await row.getByText("as the server").waitFor();
+    await row.getByText("the server’s").waitFor();
     await row.getByRole("button", { name: `Limits of ${name}` }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByLabel("Tokens in a day").fill("many");
@@ -302,11 +302,17 @@ export const tests = {
     await dialog.getByLabel("Tokens in a day").fill("2000000");
     await dialog.getByLabel("Cost in a day, in dollars").fill("2.50");
     await isAccessible(page, "limits");
-    await dialog.getByRole("button", { name: "Save" }).click();
+    const save = async (daily) => {
+      const request = page.waitForRequest((request) => request.method() === "PATCH");
+      await dialog.getByRole("button", { name: "Save" }).click();
+      assert.deepEqual((await request).postDataJSON(), { daily });
+      await dialog.waitFor({ state: "detached" });
+    };
+    await save({ tokens: 2000000, cost: "2.50" });
     await row.getByText("2M tokens, $2.5").waitFor();
     await row.getByRole("button", { name: `Limits of ${name}` }).click();
     await dialog.getByLabel("Tokens in a day").fill("");
-    await dialog.getByRole("button", { name: "Save" }).click();
+    await save({ tokens: null, cost: "2.50" });
     await row.getByText("2M tokens").waitFor({ state: "detached" });
     await row.getByText("$2.5").waitFor();
     await row.getByRole("button", { name: `Disable ${name}` }).click();

@@ -82,7 +82,7 @@ export function useSettled<T>(value: T, milliseconds: number): T {
 
 /** How long a poll waits while something happens, and at most while nothing does. */
 const OFTEN = 5_000;
-const RARELY = 60_000;
+const RARELY = 30_000;
 
 /** How long a poll waits after it waited this long. */
 export function nextWait(before: number, isLively: boolean): number {

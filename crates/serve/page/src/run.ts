@@ -6,7 +6,7 @@ export interface Run {
   timedOut: boolean;
   stdout: string;
   stderr: string;
-  /** Files of the workspace that it returned, by their paths in the tree. */
+  /** Files of the workspace that it returned, by their paths in the tree, except those that are artifacts. */
   files: string[];
   artifacts: { name: string; version: number }[];
   warnings: string[];
@@ -31,15 +31,17 @@ export function runOf(text: string, data: Json): Run | null {
   if (typeof exitCode !== "number") return null;
   const saved = list(ran?.["artifacts"] ?? told?.["artifact_files"]);
   const returned = list(ran?.["files"] ?? told?.["output_files"]);
+  const artifacts = saved.flatMap(({ name, version }) =>
+    typeof name === "string" && typeof version === "number" ? [{ name, version }] : []);
+  const kept = new Set(artifacts.map(({ name }) => name));
   return {
     exitCode,
     timedOut: (ran?.["timed_out"] ?? told?.["timed_out"]) === true,
     // A run whose answer is no report, such as one in a terminal, has its text.
     stdout: looksLikeRun ? string(told["stdout"]) : text,
     stderr: string(told?.["stderr"]),
-    files: returned.map(({ name }) => string(name)).filter((name) => name !== "").map((name) => `/work/${name}`),
-    artifacts: saved.flatMap(({ name, version }) =>
-      typeof name === "string" && typeof version === "number" ? [{ name, version }] : []),
+    files: returned.map(({ name }) => string(name)).filter((name) => name !== "" && !kept.has(name)).map((name) => `/work/${name}`),
+    artifacts,
     warnings: Array.isArray(told?.["warnings"]) ? told["warnings"].filter((text) => typeof text === "string") : [],
   };
 }

@@ -1,4 +1,5 @@
 // What the page knows about a thread: a pure function of the thread's events, and of what this page sent.
+import { plainSpaces } from "./text";
 import type {
   Json, LoadedSkill, LoggedEvent, Message, Question, QueuedMessage, ReplyKind, Status, StreamEvent, ThreadDetail, Todo, Tokens,
 } from "./types";
@@ -165,7 +166,7 @@ export function reduce(state: ThreadState, action: Action): ThreadState {
       const question = state.questions.find(({ number }) => number === action.number);
       if (question) {
         next.questions = state.questions.filter((other) => other !== question);
-        notice(next, `“${question.title}” was answered elsewhere.`);
+        notice(next, `“${plainSpaces(question.title)}” was answered elsewhere.`);
       }
       return next;
     }
@@ -252,7 +253,7 @@ function applyLogged(next: ThreadState, event: LoggedEvent, isHistory: boolean) 
         ?? next.questions.find(({ call }) => call === event.call);
       next.questions = next.questions.filter((other) => other !== question);
       if (question && !question.isReplying && !isHistory) {
-        notice(next, `“${question.title}” was answered elsewhere: ${replyText(event.reply)}.`);
+        notice(next, `“${plainSpaces(question.title)}” was answered elsewhere: ${replyText(event.reply)}.`);
       }
       const isNo = event.reply === "reject" || event.reply === "reject_all";
       change(next, event.call, {

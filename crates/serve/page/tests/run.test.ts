@@ -3,14 +3,14 @@ import { runOf } from "../src/run";
 
 const report = {
   stdout: "a\nb\n", stderr: "no", exit_code: 3, timed_out: false, truncated: false,
-  output_files: [{ name: "out/log.txt", path: "/work/out/log.txt", content: "x" }],
+  output_files: [{ name: "out/log.txt", path: "/work/out/log.txt", content: "x" }, { name: "out/a.txt", path: "/work/out/a.txt" }],
   artifact_files: [{ name: "out/log.txt", version: 0 }], warnings: ["one was left out"],
 };
 
 test("the answer of a run", () => {
-  const data = { kind: "ran", exit_code: 3, timed_out: false, files: [{ name: "out/log.txt", bytes: 1 }], artifacts: [{ name: "out/log.txt", version: 0 }] };
+  const data = { kind: "ran", exit_code: 3, timed_out: false, files: [{ name: "out/log.txt", bytes: 1 }, { name: "out/a.txt", bytes: 2 }], artifacts: [{ name: "out/log.txt", version: 0 }] };
   const run = {
-    exitCode: 3, timedOut: false, stdout: "a\nb\n", stderr: "no", files: ["/work/out/log.txt"],
+    exitCode: 3, timedOut: false, stdout: "a\nb\n", stderr: "no", files: ["/work/out/a.txt"],
     artifacts: [{ name: "out/log.txt", version: 0 }], warnings: ["one was left out"],
   };
   expect(runOf(JSON.stringify(report), data)).toEqual(run);

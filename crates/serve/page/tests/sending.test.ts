@@ -32,7 +32,7 @@ test("a message that may have arrived keeps its id, and another text gets anothe
 test("the page asks less and less often while nothing happens", () => {
   let wait = 5_000;
   for (let n = 0; n < 10; n += 1) wait = nextWait(wait, false);
-  expect(wait).toBe(60_000);
+  expect(wait).toBe(30_000);
   expect(nextWait(wait, true)).toBe(5_000);
 });
 

@@ -4,7 +4,7 @@ import * as api from "../api";
 import { errorMessage, useMedia, usePoll, useThread } from "../hooks";
 import type { Links } from "../markdown";
 import { announce, attempt, say } from "../say";
-import { count, line, prose, start } from "../text";
+import { count, line, plainSpaces, prose, start } from "../text";
 import { isLoggedMessage, waitingMessages } from "../thread";
 import type { Artifact, Me } from "../types";
 import { threadHash } from "./App";
@@ -187,7 +187,7 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
           )}
           {state.questions.length > 0 && (
             <button type="button" class="to-question" onClick={goToQuestion}>
-              <Icon name="question" /><span class="cut" dir="auto">{count(state.questions.length, "open question")}: {start(line(state.questions[0]?.title ?? ""), 200)}</span>
+              <Icon name="question" /><span class="cut" dir="auto">{count(state.questions.length, "open question")}: {start(line(plainSpaces(state.questions[0]?.title ?? "")), 200)}</span>
             </button>
           )}
           <Todos todos={state.todos} />
@@ -285,7 +285,7 @@ function useAnnouncements(state: ReturnType<typeof useThread>["state"], isLoadin
     const before = known.current;
     known.current = now;
     if (!before) return;
-    if (question && now.question > before.question) announce(`Question: ${line(question.title)}`);
+    if (question && now.question > before.question) announce(`Question: ${line(plainSpaces(question.title))}`);
     else if (now.notice > before.notice) announce(line(state.notices.at(-1)?.text ?? ""));
     else if (item?.kind === "assistant" && now.last > before.last && item.message.text) {
       announce(`The agent says: ${start(prose(item.message.text), 600)}`);

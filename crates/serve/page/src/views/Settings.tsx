@@ -232,7 +232,7 @@ function Users({ me }: { me: Me }) {
 function limitsText(daily: DailyLimits | undefined): string {
   const tokens = daily?.tokens ?? null;
   const own = [tokens === null ? null : `${short(tokens)} tokens`, daily?.cost ? cost(daily.cost) : null];
-  return own.filter((limit) => limit !== null).join(", ") || "as the server";
+  return own.filter((limit) => limit !== null).join(", ") || "the server’s";
 }
 
 /** Sets what a user may use in a day. */
@@ -251,7 +251,7 @@ function Limits({ user, onDone, onClose }: { user: User; onDone: () => void; onC
     <>
       <label for={`${id}-${name}`}>{label}</label>
       <input
-        id={`${id}-${name}`} inputMode="decimal" value={value} placeholder="as the server" autocomplete="off" maxLength={20}
+        id={`${id}-${name}`} inputMode="decimal" value={value} placeholder="the server’s" autocomplete="off" maxLength={20}
         aria-invalid={problem !== null} aria-describedby={problem ? `${id}-${name}-problem` : undefined}
         onInput={(event) => set(event.currentTarget.value)}
       />
