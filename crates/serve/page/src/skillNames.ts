@@ -3,7 +3,7 @@ import * as api from "./api";
 import type { Skill } from "./types";
 
 /** How long the list counts as new. */
-const FRESH = 5 * 60_000;
+const FRESH = 60_000;
 /** The most parts of the list that are read. */
 const MAX_PARTS = 25;
 

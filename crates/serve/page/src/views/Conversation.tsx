@@ -59,7 +59,8 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
   }, [state.turnsEnded, state.status, isLoading]);
   // No event tells that somebody else sent a message that has to wait.
   usePoll(() => state.status !== "idle" && readAgain(), state.status === "working" || state.status === "queued");
-  useAnnouncements(state, isLoading);
+  const [isBegun] = useState(() => firstMessages.has(name));
+  useAnnouncements(state, isLoading, isBegun);
 
   const send = async (text: string, mode: api.Mode, id: string) => {
     dispatch({ type: "sending", key: id, text });
@@ -271,9 +272,14 @@ function useFollow(state: unknown, isLoading: boolean) {
   return { scroller, isAtEnd, toEnd };
 }
 
-/** Tells screen readers what happened: whole responses and questions, not every piece. */
-function useAnnouncements(state: ReturnType<typeof useThread>["state"], isLoading: boolean) {
-  const known = useRef<{ last: number; question: number; notice: number; status: string } | null>(null);
+/**
+ * Tells screen readers what happened: whole responses and questions, not every piece. `isBegun`: the person has just begun the
+ * thread, so that all of it is new.
+ */
+function useAnnouncements(state: ReturnType<typeof useThread>["state"], isLoading: boolean, isBegun: boolean) {
+  const known = useRef<{ last: number; question: number; notice: number; status: string } | null>(
+    isBegun ? { last: -1, question: -1, notice: 0, status: "idle" } : null,
+  );
   useEffect(() => {
     if (isLoading) return;
     const question = state.questions.at(-1);

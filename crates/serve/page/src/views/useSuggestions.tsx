@@ -30,21 +30,19 @@ export function useSuggestions(text: string, choose: (text: string) => void) {
   useEffect(() => {
     if (settled === null) return setSkills([]);
     let isLast = true;
-    const show = (skills: Skill[], at: number) => {
-      if (!isLast) return;
-      setSkills(skills.slice(0, MAX));
-      setMade(settled);
-      setAt(at);
-    };
+    const show = (skills: Skill[]) => isLast && setSkills(skills.slice(0, MAX));
     const suggest = async () => {
       const byName = named(await allSkills(), settled).filter(({ startable }) => startable);
-      show(byName, byName.length > 0 ? 0 : NONE);
+      if (!isLast) return;
+      show(byName);
+      setMade(settled);
+      setAt(byName.length > 0 ? 0 : NONE);
       // A message that begins with a path names no skill.
       if (byName.length >= MAX || settled.length < MIN_WORD || settled.includes("/")) return;
       const known = new Set(byName.map(({ name }) => name));
       const { items } = await api.skills(settled);
       const rest = items.filter(({ name, startable }) => startable && !known.has(name));
-      if (rest.length > 0) show([...byName, ...rest], byName.length > 0 ? 0 : NONE);
+      show([...byName, ...rest]);
     };
     suggest().catch(() => {});
     return () => {
