@@ -29,6 +29,7 @@ mod serving;
 mod shell;
 mod signals;
 mod skills;
+mod telemetry;
 mod terminal;
 mod threads;
 mod trust;
@@ -65,8 +66,13 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let mut terminal = Terminal::new(cli.color);
-    // `chat` starts the log later, because its configuration may name a collector of spans.
-    if !matches!(cli.command, options::Command::Chat(_)) {
+<<<<<<< HEAD
+    // These start the log later, because their configuration may name a collector of spans.
+    if !matches!(cli.command, options::Command::Chat(_) | options::Command::Serve(_)) {
+=======
+    // These commands start the log later, because their configuration may name a collector of spans.
+    if !matches!(cli.command, options::Command::Chat(_) | options::Command::Run(_)) {
+>>>>>>> live
         init_log(cli.verbose, &terminal, None);
     }
     let is_check = matches!(cli.command, options::Command::Check(_));

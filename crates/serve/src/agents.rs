@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use prowess_agent::model::ModelUsage;
-use prowess_agent::{Agent, ThreadId};
+use prowess_agent::{Agent, ThreadId, Usage};
 use prowess_backend::Backend;
 use prowess_workspace::Artifacts;
 use serde::Serialize;
@@ -49,8 +49,13 @@ pub trait ServedAgents: Send + Sync + 'static {
     /// One of these skills.
     async fn skill(&self, owner: &str, name: &str) -> Option<SkillDetail>;
 
-    /// What model calls cost.
+    /// What model calls cost. `None` if a price is not known.
     fn cost(&self, spent: &ModelUsage) -> Option<ServedCost>;
+
+    /// Whether the price of a model is known.
+    fn has_price(&self, model: &str) -> bool {
+        self.cost(&ModelUsage::on(model, Usage::new(1, 1))).is_some()
+    }
 }
 
 /// What model calls cost.

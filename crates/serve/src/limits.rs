@@ -30,6 +30,12 @@ pub struct ServeLimits {
     pub uploads: usize,
     /// See [`ServeLimits::uploads`].
     pub uploads_per_user: usize,
+    /// How many files are read at the same time, of all users and of one.
+    pub downloads: usize,
+    /// See [`ServeLimits::downloads`].
+    pub downloads_per_user: usize,
+    /// After what time a connection ends whose client reads nothing.
+    pub stall: Duration,
     /// How many threads of one user are worked on at the same time.
     pub turns_per_user: usize,
     /// How many messages and changes may wait in one thread.
@@ -62,6 +68,9 @@ impl Default for ServeLimits {
             upload_bytes: 64 << 20,
             uploads: 8,
             uploads_per_user: 2,
+            downloads: 32,
+            downloads_per_user: 8,
+            stall: Duration::from_secs(30),
             turns_per_user: 12,
             waiting_posts: 32,
             threads_per_user: 10_000,

@@ -10,8 +10,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, Subcommand};
+<<<<<<< HEAD
 use prowess_agent::telemetry::Exporter;
+use prowess_serve::{ServeLimits, ServedAgents as _, Server, login_link};
+=======
 use prowess_serve::{ServeLimits, Server, login_link};
+>>>>>>> live
 use prowess_store::Database;
 use prowess_workspace::{Level, Runner};
 use tokio::net::TcpListener;
@@ -28,6 +32,7 @@ use crate::recent_skills::{Order, RecentSkills};
 use crate::sandbox_level::level_parser;
 use crate::serving::ServerAgents;
 use crate::signals::Signals;
+use crate::telemetry;
 use crate::terminal::{Terminal, printable};
 use crate::visibility::ChatSkills;
 use crate::workspace_dir::WorkspaceDir;
@@ -161,6 +166,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal, verbose: u8) -> Re
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.context("cannot start the server")?;
     if let Some(command) = &options.command {
+        crate::init_log(verbose, terminal, None);
         return runtime.block_on(users::run(command, &options.place, terminal));
     }
     if !options.listen.ip().is_loopback() && !options.allow_remote {
@@ -171,15 +177,13 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal, verbose: u8) -> Re
     }
     let skills = options.root_args.discover()?;
     let config = Config::load(&OfProject::Nothing, &options.flags())?;
-    let exporter = super::chat::exporter(&config)?;
+    let exporter = telemetry::exporter(&config.settings.telemetry)?;
     // A server always says what went wrong.
     crate::init_server_log(verbose, terminal, exporter.as_ref());
     let ended = runtime.block_on(serve(options, skills, config));
     // This also ends commands that still run in a sandbox.
     runtime.shutdown_timeout(LAST);
-    if let Some(Err(error)) = exporter.map(Exporter::shutdown) {
-        writeln!(anstream::stderr(), "telemetry: {}", printable(&error.to_string()))?;
-    }
+    telemetry::send_last_spans(exporter);
     ended
 }
 
@@ -243,18 +247,27 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
         config,
         database: DatabaseArgs::default(),
     };
+    #[cfg(feature = "oidc")]
+    let oidc = crate::serving::oidc(&setup.config.settings.serve.oidc)?;
+    #[cfg(not(feature = "oidc"))]
+    crate::serving::check_oidc(&setup.config.settings.serve.oidc)?;
     let (agents, notices) = ServerAgents::new(setup, &database).await?;
     for notice in notices {
         writeln!(err, "notice: {notice}")?;
     }
     let limits = options.limits();
-    if limits.daily.micro_dollars.is_some() && !agents.has_price() {
+    if limits.daily.micro_dollars.is_some() && !agents.has_price(&model) {
         bail!("--daily-cost needs a price for `{model}`: see [price] in docs/configuration.md");
     }
     raise_open_files();
     let listener = TcpListener::bind(options.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", options.listen))?;
     let server = Server::new(agents.clone(), &database, limits);
+    #[cfg(feature = "oidc")]
+    let server = match &oidc {
+        Some(oidc) => server.sign_in_with(std::sync::Arc::clone(oidc)),
+        None => server,
+    };
     let admin = users::first_user(&database.accounts(), FIRST_USER).await?;
     let url = url(listener.local_addr()?);
     writeln!(err, "prowess {url} · {model} · {count} skills · {}", data.display())?;
@@ -262,6 +275,8 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
         let link = login_link(&database.accounts(), &admin.id).await.map_err(|error| anyhow!(error))?;
         writeln!(err, "sign in as `{}`, once, within 15 minutes: {url}{link}", admin.name)?;
     }
+    #[cfg(feature = "oidc")]
+    oidc.map(|oidc| tokio::spawn(ask_issuer(oidc)));
     let watching = tokio::spawn(agents.watch_skills());
     let (stopping, code) = tokio::sync::oneshot::channel();
     server
@@ -272,6 +287,20 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
     watching.abort();
     database.close().await.map_err(|error| anyhow!("{error}"))?;
     Ok(CommandOutcome::Code(code.await.unwrap_or_default()))
+}
+
+/// Says at the start if nobody can sign in with OpenID Connect. Everything else works.
+#[cfg(feature = "oidc")]
+async fn ask_issuer(oidc: std::sync::Arc<prowess_serve::Oidc>) {
+    if let Err(why) = oidc.check().await {
+        // Nobody can be told about an error stream that is closed.
+        let _ = writeln!(
+            anstream::stderr(),
+            "warning: nobody can sign in with OpenID Connect now: the issuer cannot be used: {}; prowess tries again when \
+             somebody signs in",
+            printable(&why)
+        );
+    }
 }
 
 /// The address as a browser on this machine writes it.

@@ -1,5 +1,7 @@
 //! The agents of `prowess serve`: those of a chat, with a directory of its own for each thread.
 
+#[cfg(feature = "oidc")]
+mod oidc;
 mod skills;
 
 use std::collections::HashMap;
@@ -10,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use async_trait::async_trait;
 use prowess_agent::ThreadId;
-use prowess_agent::model::{ModelUsage, Usage};
+use prowess_agent::model::ModelUsage;
 use prowess_permission::{ApprovalStore, Broker, Decision, RuleSource};
 use prowess_serve::view::Places;
 use prowess_serve::{AgentCard, BoxError, ServedAgents, ServedCost, ServedThread, SkillCard, SkillDetail};
@@ -25,6 +27,21 @@ use crate::config::Amount;
 use crate::options::RootArgs;
 use crate::skills::Skills;
 
+#[cfg(feature = "oidc")]
+pub(crate) use self::oidc::configured as oidc;
+
+/// Refuses settings that this build cannot follow.
+#[cfg(not(feature = "oidc"))]
+pub(crate) fn check_oidc(settings: &crate::config::OidcSettings) -> Result<()> {
+    if settings.issuer.is_some() {
+        anyhow::bail!(
+            "[serve.oidc] is set, but this prowess was built without OpenID Connect: build it with `cargo install --locked \
+             --path crates/cli --features oidc`, or remove the table"
+        );
+    }
+    Ok(())
+}
+
 /// The directory with the projects of threads, in the server's directory.
 const PROJECTS: &str = "projects";
 /// How often the server looks for changed skills.
@@ -32,6 +49,8 @@ const LOOK: Duration = Duration::from_secs(5);
 /// The most bytes and files that a fork copies.
 const MAX_COPIED_BYTES: u64 = 512 << 20;
 const MAX_COPIED_FILES: usize = 50_000;
+/// How many directories in each other a fork copies.
+const MAX_COPIED_DEPTH: usize = 64;
 
 /// The agents of a server.
 pub(crate) struct ServerAgents {
@@ -82,14 +101,6 @@ impl ServerAgents {
         Ok(())
     }
 
-    /// Whether the cost of the model is known.
-    pub(crate) fn has_price(&self) -> bool {
-        let model = self.agents.settings().model.name.to_string();
-        let mut usage = Usage::default();
-        (usage.input, usage.output) = (1, 1);
-        self.cost(&ModelUsage::on(model, usage)).is_some()
-    }
-
     /// The directory that is `/project` in a thread.
     fn project(&self, thread: &ThreadId) -> PathBuf {
         self.data.join(PROJECTS).join(thread.as_str())
@@ -133,7 +144,7 @@ impl ServerAgents {
         let copied = tokio::task::spawn_blocking(move || {
             let mut room = (MAX_COPIED_BYTES, MAX_COPIED_FILES);
             for (from, to) in directories {
-                copy_files(&from, &to, &mut room)?;
+                copy_files(&from, &to, &mut room, 0)?;
             }
             // A thread can go on without the files of its commands.
             if let Err(error) = workspaces.copy_files(&one, &other) {
@@ -249,14 +260,17 @@ fn make(path: &Path) -> Result<()> {
 }
 
 /// Copies files and directories, no links, while there is room.
-fn copy_files(from: &Path, to: &Path, room: &mut (u64, usize)) -> Result<()> {
+fn copy_files(from: &Path, to: &Path, room: &mut (u64, usize), depth: usize) -> Result<()> {
+    if depth > MAX_COPIED_DEPTH {
+        return Err(anyhow!("the thread has too many directories in each other for a fork"));
+    }
     let Ok(entries) = std::fs::read_dir(from) else { return Ok(()) };
     make(to)?;
     for entry in entries.flatten() {
         // It may have vanished meanwhile.
         let Ok(metadata) = entry.metadata() else { continue };
         if metadata.is_dir() {
-            copy_files(&entry.path(), &to.join(entry.file_name()), room)?;
+            copy_files(&entry.path(), &to.join(entry.file_name()), room, depth + 1)?;
         } else if metadata.is_file() {
             let (bytes, files) = (room.0.checked_sub(metadata.len()), room.1.checked_sub(1));
             let (Some(bytes), Some(files)) = (bytes, files) else {

@@ -4,8 +4,8 @@ import {
   answer, begin, field, idle, isAccessible, isUnharmed, LOGIN, panel, profile, question, send, signIn, stop, TOKEN, URL_,
 } from "./browser.js";
 import {
-  ANYTHING, ATTACK, FAILS, FAILS_CODE, FAILS_ERROR, HELLO, HELLO_HEADING, HOSTILE, HOSTILE_NAME, REPEAT, REVERSES, SLOW, SLOW_END, SLOW_WORD, TOOL_DONE, TOOL_REFUSED, USE_TOOL,
-  WORK, WORK_DONE,
+  ANYTHING, ATTACK, FAILS, FAILS_CODE, FAILS_ERROR, HELLO, HELLO_HEADING, HOSTILE, HOSTILE_NAME, REPEAT, REVERSES, SLOW, SLOW_END,
+  SLOW_WORD, TOOL_DONE, TOOL_REFUSED, USE_TOOL, WATCH, WATCHED_LINE, WORK, WORK_DONE,
 } from "./script.js";
 
 const within = (text) => new RegExp(text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
@@ -409,6 +409,21 @@ export const tests = {
     await page.getByRole("article", { name: "Agent, stopped" }).getByText(within(SLOW_WORD)).waitFor();
     await send(page, HELLO);
     await answer(page).getByRole("heading", { name: HELLO_HEADING }).waitFor();
+  },
+
+  async "output of a command while it runs"({ page }) {
+    await begin(page, WATCH);
+    await question(page).getByRole("button", { name: "Once" }).click();
+    const output = page.getByRole("group", { name: "Output so far" });
+    await output.getByText(within(WATCHED_LINE)).waitFor();
+    await isHarmless(page);
+    // Somebody who comes later sees it too.
+    await page.reload();
+    await output.getByText(within(WATCHED_LINE)).waitFor();
+    assert.equal(times(await output.innerText(), WATCHED_LINE), 1);
+    await stop(page).click();
+    await page.locator("[data-outcome=cancelled]").waitFor();
+    assert.equal(await output.count(), 0);
   },
 
   async "cancel while a question is open"({ page }) {

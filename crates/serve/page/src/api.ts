@@ -1,7 +1,7 @@
 // The HTTP API. Each function is one request.
 import type {
   Agent, ApiToken, Artifact, AuditEntry, ContextUse, DailyLimits, FileEntry, List, LoadedSkill, LoggedEvent, Me, Question, Reply,
-  Skill, SkillDetail, Thread, ThreadDetail, ThreadUsage, TotalUsage, User,
+  Skill, SkillDetail, Thread, ThreadDetail, ThreadUsage, TotalUsage, User, Ways,
 } from "./types";
 
 export const ROOT = "/api/v1";
@@ -90,6 +90,7 @@ const thread = (name: string) => `/threads/${id(name)}`;
 
 export const me = () => get<Me>("/me");
 export const logout = () => send<void>("POST", "/logout");
+export const ways = () => get<Ways>("/ways");
 export const agents = () => get<List<Agent>>("/agents");
 export const totalUsage = () => get<TotalUsage>("/usage");
 
@@ -141,7 +142,7 @@ export const uploadFile = async (name: string, path: string, body: Blob) => {
 /** The most bytes that the server takes as one file. */
 export const MAX_UPLOAD = 64 << 20;
 
-export const artifacts = (name: string) => get<List<Artifact>>(`${thread(name)}/artifacts`);
+export const artifacts = (name: string) => get<List<Artifact>>(`${thread(name)}/artifacts?versions=all`);
 export const artifactUrl = (name: string, artifact: Pick<Artifact, "name" | "version">, download = false) =>
   url(`${thread(name)}/artifacts/content`, {
     name: artifact.name, version: artifact.version, download: download ? 1 : null,

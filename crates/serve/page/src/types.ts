@@ -30,6 +30,13 @@ export interface Me {
   version: string;
 }
 
+/** How somebody can sign in, besides a token and a one-time link. */
+export interface Ways {
+  oidc: { label: string; url: string } | null;
+  /** Why the last attempt of this browser failed. */
+  refused: string | null;
+}
+
 export interface Agent {
   name: string;
   model: string;

@@ -1,4 +1,4 @@
-//! What a server for several people keeps: users and their access tokens, whose each thread is, and the audit log.
+//! What a server for several people keeps: users, their access tokens and who they are elsewhere, whose each thread is, and the audit log.
 //!
 //! [`Database::accounts`](crate::Database::accounts), [`Database::owned_threads`](crate::Database::owned_threads) and
 //! [`Database::audit`](crate::Database::audit) return the three parts. Each works on SQLite and on PostgreSQL.
@@ -31,12 +31,14 @@
 
 mod accounts;
 mod audit;
+mod identities;
 mod scopes;
 mod threads;
 mod usage;
 
 pub use self::accounts::{AccountError, Accounts, DailyLimits, NewToken, TokenInfo, TokenKind, User};
 pub use self::audit::{Audit, AuditEntry, AuditError};
+pub use self::identities::{Identity, IdentityInfo};
 pub use self::scopes::{Scope, ScopeError, Scopes};
 pub use self::threads::{OwnedThread, OwnedThreadError, OwnedThreads, Summary};
 pub use self::usage::{Usage, UsageSum};

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod audit;
+mod identities;
 mod owned_threads;
 mod wall;
 
