@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::own_skills::OwnSkills;
 use crate::view::Places;
 
 /// Any error of the program.
@@ -48,6 +49,11 @@ pub trait ServedAgents: Send + Sync + 'static {
 
     /// One of these skills.
     async fn skill(&self, owner: &str, name: &str) -> Option<SkillDetail>;
+
+    /// The skills that users uploaded. `None`: users cannot upload skills.
+    fn own_skills(&self) -> Option<Arc<dyn OwnSkills>> {
+        None
+    }
 
     /// What model calls cost. `None` if a price is not known.
     fn cost(&self, spent: &ModelUsage) -> Option<ServedCost>;

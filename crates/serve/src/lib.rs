@@ -25,6 +25,7 @@ mod limits;
 mod live;
 mod metrics;
 mod openai;
+mod own_skills;
 mod page;
 mod replays;
 mod server;
@@ -41,4 +42,8 @@ pub use auth::{AccessSecret, login_link};
 #[cfg(feature = "oidc")]
 pub use auth::{Admits, Oidc, OidcError, OidcOptions, identity_link};
 pub use limits::ServeLimits;
+pub use own_skills::{
+    OwnSkillCard, OwnSkillHook, OwnSkillLook, OwnSkillRefusal, OwnSkillRequirement, OwnSkillState, OwnSkills,
+    OwnSkillsDecider,
+};
 pub use server::Server;

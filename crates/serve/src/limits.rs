@@ -26,6 +26,8 @@ pub struct ServeLimits {
     pub conversation_bytes: usize,
     /// The most bytes of an uploaded file.
     pub upload_bytes: usize,
+    /// The most bytes of an uploaded archive with a skill.
+    pub skill_bytes: usize,
     /// How many uploads may arrive at the same time, of all users and of one.
     pub uploads: usize,
     /// See [`ServeLimits::uploads`].
@@ -66,6 +68,7 @@ impl Default for ServeLimits {
             body_bytes: 1 << 20,
             conversation_bytes: 16 << 20,
             upload_bytes: 64 << 20,
+            skill_bytes: 10 << 20,
             uploads: 8,
             uploads_per_user: 2,
             downloads: 32,

@@ -192,11 +192,12 @@ impl ChatAgents {
         Self::at_home(found, Home { surface: Surface::Server, directory, store, broker }).await
     }
 
-    /// The same agents for a thread of a server's user, with the user's threads and a directory of the thread.
+    /// The same agents for a thread of a server's user, with the user's threads and skills, and a directory of the thread.
     pub(crate) fn for_thread(
         &self,
         store: Arc<dyn ThreadStore>,
         broker: &Arc<Broker>,
+        catalog: Arc<Mutex<Catalog>>,
         directory: PathBuf,
     ) -> Self {
         Self {
@@ -212,7 +213,7 @@ impl ChatAgents {
             directory,
             state: self.state.clone(),
             root_args: self.root_args.clone(),
-            catalog: Arc::clone(&self.catalog),
+            catalog,
             sub_agents: self.sub_agents.clone(),
             configuration: self.configuration.clone(),
             memory: ChatMemory::default(),
@@ -324,7 +325,12 @@ impl ChatAgents {
 
     /// The skills that the model sees.
     pub(crate) fn visible_skills(&self) -> ChatSkills {
-        ChatSkills::new(&self.catalog(), &self.config)
+        self.visible_in(&self.catalog())
+    }
+
+    /// The skills of a catalog that the model would see.
+    pub(crate) fn visible_in(&self, catalog: &Catalog) -> ChatSkills {
+        ChatSkills::new(catalog, &self.config)
     }
 
     /// The workspace of a thread, whether it exists or not.
@@ -546,7 +552,12 @@ impl ChatAgents {
         self.base_rules.policy()
     }
 
-    /// The current catalog, which all threads share.
+    /// All artifacts. Each thread has its own.
+    pub(crate) fn artifacts(&self) -> &Artifacts {
+        &self.artifacts
+    }
+
+    /// The current catalog of the server, which has no skill of a user.
     pub(crate) fn shared_catalog(&self) -> &Arc<Mutex<Catalog>> {
         &self.catalog
     }
@@ -575,8 +586,19 @@ impl ChatAgents {
         // Commands can see where things of theirs are mounted from.
         places
             .extend(own_workspace.ancestors().nth(1).map(|all| (all.to_owned(), Places::HIDDEN.to_owned())));
+        let skills = self.skills_of_user();
+        places.extend(skills.map(|(path, name)| (path, format!("{}/{name}", tree::SKILLS))));
         places.push((self.state.clone(), Places::HIDDEN.to_owned()));
         places
+    }
+
+    /// The directories and names of the skills of a server's user. They are in the server's directory.
+    pub(super) fn skills_of_user(&self) -> impl Iterator<Item = (PathBuf, String)> + use<> {
+        let is_served = self.surface == Surface::Server;
+        let entries = self.catalog().entries().to_vec();
+        let state = self.state.clone();
+        let own = entries.into_iter().filter(move |entry| is_served && entry.root.path.starts_with(&state));
+        own.map(|entry| (entry.root.path.clone(), entry.skill.name.as_str().to_owned()))
     }
 
     /// Where the paths that the model of a thread sees really are.

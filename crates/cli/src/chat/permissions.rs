@@ -66,13 +66,17 @@ impl ChatAgents {
         Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy)
     }
 
-    /// On a server, the directory of a thread lies among the files of prowess, which are asked about. The agent may read it all
-    /// the same, except for secret files.
+    /// On a server, the directory of a thread and the skills of its user lie among the files of prowess, which are asked about.
+    /// The agent may read them all the same, except for secret files.
     fn rules_of_server(&self) -> impl Iterator<Item = Rule> + use<> {
         let is_served = self.surface() == Surface::Server;
-        let here = real_path(&self.directory);
-        let here = Pattern::literal(&here.to_string_lossy()).as_str().to_owned();
-        let rules = [&here, &format!("{here}/*")].map(|pattern| Rule::new("read", pattern, Decision::Allow));
+        let places = [self.directory.clone()].into_iter().chain(self.skills_of_user().map(|(path, _)| path));
+        let rules = places.flat_map(|place| {
+            let here = real_path(&place);
+            let here = Pattern::literal(&here.to_string_lossy()).as_str().to_owned();
+            [&here, &format!("{here}/*")].map(|pattern| Rule::new("read", pattern, Decision::Allow))
+        });
+        let rules: Vec<Rule> = rules.collect();
         rules.into_iter().chain(secret_files()).filter(move |_| is_served)
     }
 

@@ -10,12 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, Subcommand};
-<<<<<<< HEAD
-use prowess_agent::telemetry::Exporter;
 use prowess_serve::{ServeLimits, ServedAgents as _, Server, login_link};
-=======
-use prowess_serve::{ServeLimits, Server, login_link};
->>>>>>> live
 use prowess_store::Database;
 use prowess_workspace::{Level, Runner};
 use tokio::net::TcpListener;
@@ -30,7 +25,7 @@ use crate::executor::ExecutorArgs;
 use crate::options::{KitArgs, RootArgs};
 use crate::recent_skills::{Order, RecentSkills};
 use crate::sandbox_level::level_parser;
-use crate::serving::ServerAgents;
+use crate::serving::{OwnSkillsOption, ServerAgents};
 use crate::signals::Signals;
 use crate::telemetry;
 use crate::terminal::{Terminal, printable};
@@ -77,6 +72,9 @@ pub(crate) struct Options {
     streams: u16,
     #[command(flatten)]
     daily: users::DailyArgs,
+    /// Who decides whether models see the skills that users upload
+    #[arg(long, value_name = "WHO", default_value = "user")]
+    own_skills: OwnSkillsOption,
     /// After how many seconds another worker takes over the threads of a server that died
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = clap::value_parser!(u16).range(1..=600))]
     lease: u16,
@@ -251,7 +249,7 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
     let oidc = crate::serving::oidc(&setup.config.settings.serve.oidc)?;
     #[cfg(not(feature = "oidc"))]
     crate::serving::check_oidc(&setup.config.settings.serve.oidc)?;
-    let (agents, notices) = ServerAgents::new(setup, &database).await?;
+    let (agents, notices) = ServerAgents::new(setup, options.own_skills, &database).await?;
     for notice in notices {
         writeln!(err, "notice: {notice}")?;
     }

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "oidc")]
 mod oidc;
+mod own_skills;
+mod rule_names;
 mod skills;
 
 use std::collections::HashMap;
@@ -15,17 +17,22 @@ use prowess_agent::ThreadId;
 use prowess_agent::model::ModelUsage;
 use prowess_permission::{ApprovalStore, Broker, Decision, RuleSource};
 use prowess_serve::view::Places;
-use prowess_serve::{AgentCard, BoxError, ServedAgents, ServedCost, ServedThread, SkillCard, SkillDetail};
+use prowess_serve::{
+    AgentCard, BoxError, OwnSkills, ServedAgents, ServedCost, ServedThread, SkillCard, SkillDetail,
+};
 use prowess_store::Database;
 use prowess_workspace::dir::remove_tree;
 use prowess_workspace::workspace::Removed;
 use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore as _};
 use serde_json::json;
 
+pub(crate) use self::own_skills::OwnSkillsOption;
+use self::own_skills::UsersSkills;
 use crate::chat::{AgentSetup, ChatAgents};
 use crate::config::Amount;
 use crate::options::RootArgs;
 use crate::skills::Skills;
+use crate::visibility::ChatSkills;
 
 #[cfg(feature = "oidc")]
 pub(crate) use self::oidc::configured as oidc;
@@ -55,6 +62,7 @@ const MAX_COPIED_DEPTH: usize = 64;
 /// The agents of a server.
 pub(crate) struct ServerAgents {
     agents: ChatAgents,
+    own_skills: Arc<UsersSkills>,
     database: Database,
     approvals: Arc<dyn ApprovalStore>,
     /// What each user approved for good.
@@ -66,12 +74,25 @@ pub(crate) struct ServerAgents {
 
 impl ServerAgents {
     /// The agents, and notices for the person who starts the server.
-    pub(crate) async fn new(setup: AgentSetup, database: &Database) -> Result<(Arc<Self>, Vec<String>)> {
+    pub(crate) async fn new(
+        setup: AgentSetup,
+        own_skills: OwnSkillsOption,
+        database: &Database,
+    ) -> Result<(Arc<Self>, Vec<String>)> {
         let (data, root_args) = (setup.state.clone(), setup.root_args.clone());
         let (agents, notices) = ChatAgents::of_server(setup, database).await?;
         let approvals = database.approvals();
+        let own_skills = UsersSkills::new(
+            own_skills,
+            database.own_skills(),
+            agents.artifacts().clone(),
+            &data,
+            Arc::clone(agents.shared_catalog()),
+            agents.rules(),
+        );
         let server = Self {
             agents,
+            own_skills: Arc::new(own_skills),
             database: database.clone(),
             approvals,
             brokers: Mutex::default(),
@@ -90,6 +111,7 @@ impl ServerAgents {
             if let Ok(Err(error)) = looked {
                 tracing::warn!(%error, "Could not look for skills");
             }
+            self.own_skills.renew_all().await;
         }
     }
 
@@ -120,7 +142,8 @@ impl ServerAgents {
         let project = self.project(thread);
         make(&project)?;
         let store = self.database.acting_for(owner).threads();
-        Ok(self.agents.for_thread(store, &self.broker(owner).await?, project))
+        let catalog = self.own_skills.catalog_of(owner).await?;
+        Ok(self.agents.for_thread(store, &self.broker(owner).await?, catalog, project))
     }
 
     async fn served(&self, owner: &str, thread: &ThreadId) -> Result<ServedThread> {
@@ -132,6 +155,20 @@ impl ServerAgents {
             places: Places::new(agents.places_of(thread).into_iter().map(|(real, name)| (text(real), name))),
             files: agents.files_of(thread)?,
         })
+    }
+
+    /// The skills that the agents of a user may see.
+    async fn skills_of(&self, owner: &str) -> Option<ChatSkills> {
+        match self.own_skills.catalog_of(owner).await {
+            Ok(catalog) => {
+                let catalog = catalog.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                Some(self.agents.visible_in(&catalog))
+            }
+            Err(error) => {
+                tracing::error!(error = format!("{error:#}"), "The skills of a user cannot be found");
+                None
+            }
+        }
     }
 
     async fn copy(&self, owner: &str, from: &ThreadId, to: &ThreadId) -> Result<()> {
@@ -232,12 +269,16 @@ impl ServedAgents for ServerAgents {
         Ok(self.removed(owner, thread).await?)
     }
 
-    async fn skills(&self, _: &str, search: Option<&str>, limit: usize) -> Vec<SkillCard> {
-        skills::list(&self.agents.visible_skills(), search, limit)
+    async fn skills(&self, owner: &str, search: Option<&str>, limit: usize) -> Vec<SkillCard> {
+        self.skills_of(owner).await.map(|found| skills::list(&found, search, limit)).unwrap_or_default()
     }
 
-    async fn skill(&self, _: &str, name: &str) -> Option<SkillDetail> {
-        skills::detail(&self.agents.visible_skills(), name)
+    async fn skill(&self, owner: &str, name: &str) -> Option<SkillDetail> {
+        skills::detail(&self.skills_of(owner).await?, name)
+    }
+
+    fn own_skills(&self) -> Option<Arc<dyn OwnSkills>> {
+        Some(Arc::clone(&self.own_skills) as Arc<dyn OwnSkills>)
     }
 
     fn cost(&self, spent: &ModelUsage) -> Option<ServedCost> {

@@ -1,7 +1,7 @@
 // The HTTP API. Each function is one request.
 import type {
-  Agent, ApiToken, Artifact, AuditEntry, ContextUse, DailyLimits, FileEntry, List, LoadedSkill, LoggedEvent, Me, Question, Reply,
-  Skill, SkillDetail, Thread, ThreadDetail, ThreadUsage, TotalUsage, User, Ways,
+  Agent, ApiToken, Artifact, AuditEntry, ContextUse, DailyLimits, FileEntry, List, LoadedSkill, LoggedEvent, Me, OwnSkillList,
+  OwnSkillLook, Question, Reply, Skill, SkillDetail, Thread, ThreadDetail, ThreadUsage, TotalUsage, User, WaitingSkill, Ways,
 } from "./types";
 
 export const ROOT = "/api/v1";
@@ -128,6 +128,19 @@ export const loadedSkills = (name: string) => get<List<LoadedSkill>>(`${thread(n
 export const loadSkill = (name: string, skill: string) => send<void>("POST", `${thread(name)}/skills/${id(skill)}`);
 export const unloadSkill = (name: string, skill: string) =>
   send<void>("DELETE", `${thread(name)}/skills/${id(skill)}`);
+
+/** A skill that somebody uploaded: the user, or another user for an administrator. */
+const ownSkillPath = (digest: string, owner?: string) =>
+  `${owner ? `/users/${id(owner)}` : ""}/own-skills/${id(digest)}`;
+export const ownSkills = () => get<OwnSkillList>("/own-skills");
+export const waitingSkills = () => get<List<WaitingSkill>>("/waiting-skills", { limit: 200 });
+export const addOwnSkill = async (body: Blob): Promise<OwnSkillLook> =>
+  (await request("POST", "/own-skills", { body })).json();
+export const ownSkill = (digest: string, owner?: string) => get<OwnSkillLook>(ownSkillPath(digest, owner));
+export const trustOwnSkill = (digest: string, owner?: string) =>
+  send<void>("PUT", `${ownSkillPath(digest, owner)}/trust`);
+export const distrustOwnSkill = (digest: string) => send<void>("DELETE", `${ownSkillPath(digest)}/trust`);
+export const removeOwnSkill = (digest: string, owner?: string) => send<void>("DELETE", ownSkillPath(digest, owner));
 
 export const files = (name: string, path: string) =>
   get<List<FileEntry> & { path: string }>(`${thread(name)}/files`, { path });

@@ -9,6 +9,11 @@ const MAX_PARTS = 25;
 
 let known: { at: number; skills: Promise<Skill[]> } | null = null;
 
+/** Reads the list again when it is needed next: the user's own skills changed. */
+export function forgetSkills() {
+  known = null;
+}
+
 /** All skills, read once. */
 export function allSkills(): Promise<Skill[]> {
   if (!known || Date.now() - known.at > FRESH) {

@@ -200,9 +200,52 @@ export interface Skill {
 
 export interface SkillDetail extends Skill {
   instructions: string;
-  files: { path: string; bytes: number | null }[];
+  files: SkillFile[];
   digest: string;
   allowed_tools: string[];
+}
+
+export interface SkillFile {
+  path: string;
+  bytes: number | null;
+}
+
+/** A skill that a user uploaded. */
+export interface OwnSkill {
+  digest: string;
+  name: string;
+  description: string;
+  files: number;
+  bytes: number;
+  uploaded: string;
+  state: "waiting" | "in_use" | "hidden";
+  /** What hides it. */
+  hidden_by: string | null;
+  trusted: string | null;
+}
+
+export interface OwnSkillList {
+  decider: "off" | "admin" | "user";
+  items: OwnSkill[];
+}
+
+export interface OwnSkillLook extends OwnSkill {
+  license: string | null;
+  allowed_tools: string[];
+  hooks: { event: string; does: string[] }[];
+  needs: string | null;
+  requirements: { field: string; value: string }[];
+  scripts: SkillFile[];
+  other_files: SkillFile[];
+  left_out: string[];
+  findings: string[];
+  instructions: string;
+}
+
+export interface WaitingSkill extends OwnSkill {
+  /** The id of a user. */
+  owner: string;
+  owner_name: string;
 }
 
 export interface FileEntry {

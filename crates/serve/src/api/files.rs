@@ -29,15 +29,12 @@ use crate::view::time;
 
 /// The most files and directories of one listing.
 const MAX_LISTED: usize = 2000;
-<<<<<<< HEAD
 /// The most parts of a path that a person may change.
 const MAX_DEPTH: usize = 48;
 /// How many bytes of a file are sent at a time.
 const CHUNK: usize = 64 << 10;
-=======
 /// The most versions of artifacts of one listing.
 const MAX_VERSIONS: usize = 1000;
->>>>>>> live
 /// What a browser may do with the content of a file: show it, and nothing else.
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'self'";
 

@@ -320,6 +320,67 @@ SELECT
     CAST(COALESCE(SUM(micro_dollars), 0) AS BIGINT)
 FROM prowess_usage WHERE owner = ?1";
 
+/// The columns of a user's own skill.
+macro_rules! own_skill {
+    () => {
+        "owner, digest, name, description, files, bytes, uploaded, trusted, trusted_by, by_admin"
+    };
+}
+
+/// Removes the uploads of a name that nobody trusts, except one digest.
+pub(crate) const REPLACE_OWN_SKILL: &str = "\
+DELETE FROM prowess_own_skills WHERE owner = ?1 AND name = ?2 AND digest <> ?3 AND trusted IS NULL RETURNING digest";
+
+/// Adds an own skill, which nobody trusts yet. No row means that the user has too many, or that there is no such user.
+pub(crate) const ADD_OWN_SKILL: &str = concat!(
+    "\
+INSERT INTO prowess_own_skills (owner, digest, name, description, files, bytes, uploaded, by_admin)
+SELECT person.id, ?2, ?3, ?4, ?5, ?6, prowess_now(), 0 FROM prowess_users AS person
+WHERE person.id = ?1
+    AND (SELECT COUNT(*) FROM prowess_own_skills WHERE owner = ?1) < ?7
+    AND (SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM prowess_own_skills WHERE owner = ?1) + ?6 <= ?8
+ON CONFLICT (owner, digest) DO UPDATE SET name = excluded.name RETURNING ",
+    own_skill!()
+);
+
+/// The own skills of a user.
+pub(crate) const OWN_SKILLS: &str = concat!(
+    "SELECT ",
+    own_skill!(),
+    " FROM prowess_own_skills WHERE owner = ?1 ORDER BY name, uploaded, digest"
+);
+
+/// The own skills of all users that wait for an administrator, for administrators.
+pub(crate) const WAITING_SKILLS: &str = concat!(
+    "SELECT ",
+    own_skill!(),
+    " FROM prowess_own_skills WHERE trusted IS NULL OR by_admin = 0 ORDER BY uploaded, owner, digest LIMIT ?1
+-- postgres instead: SELECT ",
+    own_skill!(),
+    " FROM prowess_waiting_skills(?1)"
+);
+
+/// Trusts a digest of a user. No row means that the user has no such skill.
+pub(crate) const TRUST_OWN_SKILL: &str = "\
+UPDATE prowess_own_skills SET trusted = prowess_now(), trusted_by = ?3, by_admin = ?4
+WHERE owner = ?1 AND digest = ?2 RETURNING digest";
+
+/// Removes the trusted versions that a newly trusted one replaces.
+pub(crate) const REPLACE_TRUSTED: &str = "\
+DELETE FROM prowess_own_skills
+WHERE owner = ?1 AND digest <> ?2 AND trusted IS NOT NULL
+    AND name = (SELECT name FROM prowess_own_skills WHERE owner = ?1 AND digest = ?2)
+RETURNING digest";
+
+/// Trusts a digest no more.
+pub(crate) const DISTRUST_OWN_SKILL: &str = "\
+UPDATE prowess_own_skills SET trusted = NULL, trusted_by = NULL, by_admin = 0
+WHERE owner = ?1 AND digest = ?2 RETURNING digest";
+
+/// Removes an own skill.
+pub(crate) const REMOVE_OWN_SKILL: &str =
+    "DELETE FROM prowess_own_skills WHERE owner = ?1 AND digest = ?2 RETURNING digest";
+
 /// Adds an entry to the audit log.
 pub(crate) const NOTE: &str = "\
 INSERT INTO prowess_audit (noted, person, action, thread, detail) VALUES (prowess_now(), ?1, ?2, ?3, ?4)";

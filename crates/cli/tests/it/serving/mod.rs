@@ -14,6 +14,7 @@ mod limiting;
 #[cfg(feature = "oidc")]
 mod oidc;
 mod openai;
+mod own_skills;
 mod postgres;
 mod surviving;
 mod watching;

@@ -3,14 +3,15 @@ import * as api from "../api";
 import { useLoaded, useSettled } from "../hooks";
 import { Markdown } from "../markdown";
 import { attempt } from "../say";
-import { findSkills } from "../skillNames";
+import { findSkills, forgetSkills } from "../skillNames";
 import { bytes, count, line, short } from "../text";
 import type { List, Skill } from "../types";
 import { Dialog } from "./Dialog";
 import { Icon } from "./Icon";
+import { OwnSkills } from "./OwnSkills";
 import type { PanelProps } from "./Panel";
 
-export function Skills({ name, state, mayWrite }: PanelProps) {
+export function Skills({ name, state, mayWrite, mayApprove }: PanelProps) {
   const [search, setSearch] = useState("");
   const settled = useSettled(search.trim(), 250);
   const found = useLoaded<List<Skill>>(() => (settled ? findSkills(settled) : api.skills("")), settled);
@@ -46,6 +47,12 @@ export function Skills({ name, state, mayWrite }: PanelProps) {
           ))}
         </ul>
       </section>
+      <OwnSkills
+        mayWrite={mayWrite} mayApprove={mayApprove} onChanged={() => {
+          forgetSkills();
+          found.again();
+        }}
+      />
       <section>
         <h2 class="panel-title">All skills</h2>
         <div class="search">

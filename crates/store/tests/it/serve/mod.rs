@@ -3,6 +3,7 @@
 mod accounts;
 mod audit;
 mod identities;
+mod own_skills;
 mod owned_threads;
 mod wall;
 
