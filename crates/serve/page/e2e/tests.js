@@ -457,7 +457,9 @@ export const tests = {
     const file = (name, type, text) => ({ name, mimeType: type, buffer: Buffer.from(text) });
     await page.getByRole("tabpanel").getByLabel("Upload files").setInputFiles([
       file("table.csv", "text/csv", 'region,revenue\n"EMEA, all",12\n'),
-      file("page.html", "text/html", "<h1>A heading</h1><script>parent.__pwned = 1; window.__pwned = 1</script>"),
+      file("page.html", "text/html", `<h1>A heading</h1><script>parent.__pwned = 1; window.__pwned = 1</script><iframe src="http://exfil.example/"></iframe>
+        <object data="http://exfil.example/"></object><link rel="preconnect" href="http://exfil.example/"><svg><iframe src="http://exfil.example/"></iframe></svg>
+        <template><iframe src="http://exfil.example/"></iframe></template>`),
       file("notes.md", "text/markdown", `# Notes\n\n${HOSTILE}`),
       file("drawing.svg", "image/svg+xml", '<svg xmlns="http://www.w3.org/2000/svg"><script>parent.__pwned = 1</script><rect width="9" height="9"/></svg>'),
       file("<img src=x onerror=window.__pwned=1>.txt", "text/plain", "plain"),
@@ -482,13 +484,16 @@ export const tests = {
     const frame = shown.locator("iframe");
     assert.equal(await frame.getAttribute("sandbox"), "");
     await frame.contentFrame().getByRole("heading", { name: "A heading" }).waitFor();
+    // A browser would connect before the policy forbids the request.
+    assert.equal(await frame.contentFrame().locator("iframe, object, link, template").count(), 0);
     await isUnharmed(page);
     await close();
     shown = await open("notes.md");
     await shown.getByRole("heading", { name: "Notes", exact: true }).waitFor();
     await close();
     shown = await open("drawing.svg");
-    assert.equal(await shown.locator("iframe").getAttribute("sandbox"), "");
+    assert.equal(await shown.locator("iframe").count(), 0);
+    await page.waitForFunction(() => document.querySelector("img.preview-image")?.naturalWidth > 0);
     await close();
     shown = await open("<img src=x onerror=window.__pwned=1>.txt");
     await shown.getByText("plain").waitFor();

@@ -88,7 +88,13 @@ async function send<T>(method: string, path: string, json?: unknown): Promise<T>
 const id = encodeURIComponent;
 const thread = (name: string) => `/threads/${id(name)}`;
 
-export const me = () => get<Me>("/me");
+/** The most bytes of an uploaded file. */
+export let uploadLimit = 64 << 20;
+export async function me(): Promise<Me> {
+  const me = await get<Me>("/me");
+  uploadLimit = me.upload_bytes;
+  return me;
+}
 export const logout = () => send<void>("POST", "/logout");
 export const ways = () => get<Ways>("/ways");
 export const agents = () => get<List<Agent>>("/agents");
@@ -152,8 +158,6 @@ export const deleteFile = async (name: string, path: string) => {
 export const uploadFile = async (name: string, path: string, body: Blob) => {
   await request("PUT", `${thread(name)}/files/content`, { query: { path }, body });
 };
-/** The most bytes that the server takes as one file. */
-export const MAX_UPLOAD = 64 << 20;
 
 export const artifacts = (name: string) => get<List<Artifact>>(`${thread(name)}/artifacts?versions=all`);
 export const artifactUrl = (name: string, artifact: Pick<Artifact, "name" | "version">, download = false) =>
@@ -176,6 +180,7 @@ export const revokeToken = (token: string) => send<void>("DELETE", `/tokens/${id
 export const users = () => get<List<User>>("/users");
 export const createUser = (name: string, is_admin: boolean) =>
   send<User & { login: string }>("POST", "/users", { name, is_admin });
+export const createLogin = (user: string) => send<{ login: string }>("POST", `/users/${id(user)}/login`);
 export const disableUser = (user: string, is_disabled: boolean) =>
   send<void>("PATCH", `/users/${id(user)}`, { is_disabled });
 /** A limit of `null` stands for the server's. */

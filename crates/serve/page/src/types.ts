@@ -28,6 +28,8 @@ export interface Me {
   user: User;
   scopes: string[];
   version: string;
+  /** The most bytes of an uploaded file. */
+  upload_bytes: number;
 }
 
 /** How somebody can sign in, besides a token and a one-time link. */
@@ -108,6 +110,7 @@ export interface Question {
   arguments: Json;
   via: string | null;
   can_always: boolean;
+  can_edit: boolean;
   /** What the reply "always" would allow. */
   always: string[];
   /** When that ends, such as "until the skill changes". */
@@ -301,6 +304,8 @@ export interface ApiToken {
   created?: string;
   expires?: string | null;
   used?: string | null;
+  /** Whether it is the session of this browser. */
+  is_current?: boolean;
   token?: string;
 }
 

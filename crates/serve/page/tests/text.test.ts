@@ -45,8 +45,8 @@ test("comma-separated values", () => {
 });
 
 test("the name of a file decides how it is shown", () => {
-  expect(["a.PNG", "a.html", "a.svg", "a.csv", "a.pdf", "a.md", "a.rs", "a", "a.png.html"].map(kindOf))
-    .toEqual(["image", "active", "active", "table", "pdf", "markdown", "unknown", "unknown", "active"]);
+  expect(["a.PNG", "a.html", "a.svg", "a.csv", "a.pdf", "a.md", "a.rs", "a", "a.png.html", "a.xml"].map(kindOf))
+    .toEqual(["image", "active", "image", "table", "pdf", "markdown", "unknown", "unknown", "active", "unknown"]);
 });
 
 test("an upload stays in its directory", () => {

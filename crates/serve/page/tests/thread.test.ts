@@ -8,7 +8,7 @@ const says = (id: string, text: string, calls: Message["calls"] = []): Message =
 const call = { id: "c1", name: "execute", arguments: { command: "make" } };
 const question = (number: number, id = "c1"): Question & { type: "asked" } => ({
   type: "asked", thread: "t", number, call: id, tool: "execute", title: `Run ${number}`, details: [], arguments: null, via: null,
-  can_always: true, always: [], always_ends: null, note: null, at: at(number),
+  can_always: true, can_edit: false, always: [], always_ends: null, note: null, at: at(number),
 });
 
 type Bare = LoggedEvent extends infer E ? (E extends LoggedEvent ? Omit<E, "number" | "at"> : never) : never;

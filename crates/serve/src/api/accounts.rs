@@ -65,14 +65,17 @@ pub(super) struct Me {
     scopes: Vec<String>,
     /// The version of the server.
     version: &'static str,
+    /// The most bytes of an uploaded file.
+    upload_bytes: usize,
 }
 
 /// Says who you are.
 #[utoipa::path(get, path = "/me", tag = "accounts", responses((status = 200, body = Me), (status = 401, description = "Not signed in", body = super::error::ApiErrorBody)))]
-pub(super) async fn me(Reader(caller): Reader) -> Json<Me> {
+pub(super) async fn me(State(app): State<Arc<App>>, Reader(caller): Reader) -> Json<Me> {
     let Caller { user, token, .. } = &caller;
     let scopes = token.scopes.iter().map(|scope| scope.to_string()).collect();
-    Json(Me { user: user.into(), scopes, version: env!("CARGO_PKG_VERSION") })
+    let (version, upload_bytes) = (env!("CARGO_PKG_VERSION"), app.limits.upload_bytes);
+    Json(Me { user: user.into(), scopes, version, upload_bytes })
 }
 
 /// A token, without its secret.
@@ -92,6 +95,8 @@ pub(super) struct TokenView {
     expires: Option<String>,
     /// When it was last used.
     used: Option<String>,
+    /// Whether it is the one of this request.
+    is_current: bool,
 }
 
 impl From<&TokenInfo> for TokenView {
@@ -104,6 +109,7 @@ impl From<&TokenInfo> for TokenView {
             created: time(token.created),
             expires: token.expires.map(time),
             used: token.used.map(time),
+            is_current: false,
         }
     }
 }
@@ -115,7 +121,8 @@ pub(super) async fn tokens(
     Reader(caller): Reader,
 ) -> Result<Json<Items<TokenView>>, ApiError> {
     let tokens = app.accounts.tokens(&caller.user.id).await?;
-    Ok(Json(tokens.iter().map(TokenView::from).collect::<Vec<_>>().into()))
+    let view = |token: &TokenInfo| TokenView { is_current: token.id == caller.token.id, ..token.into() };
+    Ok(Json(tokens.iter().map(view).collect::<Vec<_>>().into()))
 }
 
 /// A new token.
@@ -248,6 +255,31 @@ pub(super) async fn add_user(
     let detail = json!({"user": user.id, "name": user.name, "is_admin": user.is_admin});
     app.audit.note(&caller.user.id, "add user", None, &detail).await?;
     Ok((StatusCode::CREATED, Json(NewUserView { user: (&user).into(), login })))
+}
+
+/// A link to sign in.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct LoginLinkView {
+    /// The path of a link that signs the user in, once, within 15 minutes.
+    login: String,
+}
+
+/// Makes a link that signs a user in.
+#[utoipa::path(post, path = "/users/{user}/login", tag = "accounts", params(("user" = String, Path)), responses((status = 201, body = LoginLinkView)))]
+pub(super) async fn add_login(
+    State(app): State<Arc<App>>,
+    AdminCaller(caller): AdminCaller,
+    ApiPath(id): ApiPath<String>,
+) -> Result<(StatusCode, Json<LoginLinkView>), ApiError> {
+    let user = app.accounts.user(&id).await?.filter(|user| user.id == id);
+    let user = user.ok_or_else(|| ApiError::not_found("such user"))?;
+    if user.is_disabled {
+        return Err(ApiError::conflict("This user is disabled."));
+    }
+    let login = crate::auth::login_link(&app.accounts, &user.id).await?;
+    let detail = json!({"user": user.id, "name": user.name});
+    app.audit.note(&caller.user.id, "make login link", None, &detail).await?;
+    Ok((StatusCode::CREATED, Json(LoginLinkView { login })))
 }
 
 /// A change of a user.

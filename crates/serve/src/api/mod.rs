@@ -81,6 +81,7 @@ pub(crate) fn router(app: &Arc<App>) -> (Router<Arc<App>>, utoipa::openapi::Open
         .routes(routes!(accounts::revoke))
         .routes(routes!(accounts::users, accounts::add_user))
         .routes(routes!(accounts::change_user))
+        .routes(routes!(accounts::add_login))
         .routes(routes!(accounts::audit))
         .routes(routes!(agents::list))
         .routes(routes!(threads::list, threads::create))

@@ -19,10 +19,13 @@ export type Kind = "text" | "markdown" | "table" | "image" | "pdf" | "active" | 
 const IMAGES: Record<string, string> = {
   png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp", avif: "image/avif",
   bmp: "image/bmp", ico: "image/x-icon",
+  // As an image, a drawing runs no scripts and loads nothing.
+  svg: "image/svg+xml",
 };
-const ACTIVE: Record<string, string> = {
-  html: "text/html", htm: "text/html", xhtml: "application/xhtml+xml", svg: "image/svg+xml", xml: "application/xml",
-};
+/** Shown in a frame in which nothing runs. */
+const ACTIVE: Record<string, string> = { html: "text/html", htm: "text/html" };
+/** Elements for which a browser connects to other servers before it knows that the page's policy forbids that. */
+const CONNECTS = "iframe, frame, frameset, object, embed, applet, link, meta, base, portal, fencedframe";
 
 /** How a file is shown. Its name decides, never a type that someone else stated. */
 export function kindOf(name: string): Kind {
@@ -131,12 +134,22 @@ async function read(name: string, address: string, signal: AbortSignal): Promise
   const kind = kindOf(name);
   if (blob.size > MAX_BYTES) return { kind: "unknown", size: blob.size };
   if (kind === "image" || kind === "pdf" || kind === "active") {
-    const text = kind === "active" ? await blob.slice(0, MAX_TEXT).text() : "";
-    return { kind, text, address: URL.createObjectURL(new Blob([blob], { type: typeOf(name) })) };
+    if (kind !== "active") return { kind, text: "", address: URL.createObjectURL(new Blob([blob], { type: typeOf(name) })) };
+    const text = await blob.slice(0, MAX_TEXT).text();
+    return { kind, text, address: URL.createObjectURL(new Blob([quiet(text)], { type: typeOf(name) })) };
   }
   const text = await textOf(blob.slice(0, MAX_TEXT), blob.size > MAX_TEXT);
   if (text === null) return { kind: "unknown", size: blob.size };
   return { kind: kind === "unknown" ? "text" : kind, text, isCut: blob.size > MAX_TEXT };
+}
+
+/** A document without what makes a browser connect to other servers. Nothing of it runs meanwhile. */
+export function quiet(text: string): string {
+  const document = new DOMParser().parseFromString(text, "text/html");
+  for (const element of document.querySelectorAll(CONNECTS)) element.remove();
+  // Templates keep their content apart.
+  for (const template of document.querySelectorAll("template")) template.remove();
+  return `<!doctype html>\n${document.documentElement.outerHTML}`;
 }
 
 /** The text of a file, or null if it is something else. */

@@ -112,7 +112,7 @@ export function QuestionCard({ question, hasOthers, dispatch, mayApprove }: Prop
         <button type="button" class="quiet" disabled={!mayApprove} aria-expanded={asks === "reason"} onClick={() => setAsks(asks === "reason" ? null : "reason")}>
           No, with a reason…
         </button>
-        {question.arguments !== null && (
+        {question.can_edit && (
           <button type="button" class="quiet" disabled={!mayApprove} aria-expanded={asks === "edit"} onClick={() => setAsks(asks === "edit" ? null : "edit")}>
             Edit…
           </button>

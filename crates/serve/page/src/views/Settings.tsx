@@ -52,8 +52,6 @@ function Tokens({ me }: { me: Me }) {
   const [scopes, setScopes] = useState<string[]>(["read", "write", "approve"].filter((scope) => me.scopes.includes(scope)));
   const id = useId();
   const items = value?.items ?? [];
-  // The server does not say which session is this one. If there is only one, it is.
-  const sessions = items.filter(({ kind }) => kind === "session");
   const create = (event: Event) => {
     event.preventDefault();
     void attempt(async () => {
@@ -75,7 +73,7 @@ function Tokens({ me }: { me: Me }) {
             {items.map((token) => (
               <tr key={token.id}>
                 <th scope="row" dir="auto">
-                  {line(token.name)}{token.kind === "session" && <> <span class="tag">{sessions.length === 1 ? "this browser" : "signed-in browser"}</span></>}
+                  {line(token.name)}{token.kind === "session" && <> <span class="tag">{token.is_current ? "this browser" : "signed-in browser"}</span></>}
                 </th>
                 <td data-label="Scopes">{token.scopes.map(line).join(", ")}</td>
                 <td data-label="Created">{fullTime(token.created ?? "")}</td>
@@ -107,7 +105,7 @@ function Tokens({ me }: { me: Me }) {
       </form>
       {revoking && (
         <Confirm
-          title="Revoke the token?" text={revoking.kind === "session" ? "The browser of this session is signed out at once. It may be this one." : `Programs that use “${line(revoking.name)}” lose access at once.`} verb="Revoke"
+          title="Revoke the token?" text={revoking.kind === "session" ? (revoking.is_current ? "You are signed out at once." : "The browser of this session is signed out at once.") : `Programs that use “${line(revoking.name)}” lose access at once.`} verb="Revoke"
           onClose={() => setRevoking(null)}
           onConfirm={() => attempt(async () => {
             await api.revokeToken(revoking.id);
@@ -146,7 +144,7 @@ function Users({ me }: { me: Me }) {
   const { value, error, again } = useLoaded(() => api.users(), "users");
   const [name, setName] = useState("");
   const [isAdmin, setAdmin] = useState(false);
-  const [made, setMade] = useState<(User & { login: string }) | null>(null);
+  const [made, setMade] = useState<{ id: string; name: string; login: string } | null>(null);
   const [disabling, setDisabling] = useState<User | null>(null);
   const [limiting, setLimiting] = useState<User | null>(null);
   const id = useId();
@@ -159,6 +157,7 @@ function Users({ me }: { me: Me }) {
       again();
     }, "The user was created.");
   };
+  const invite = ({ id, name }: User) => attempt(async () => setMade({ id, name, ...await api.createLogin(id) }));
   const disable = (user: User, isDisabled: boolean) => attempt(async () => {
     await api.disableUser(user.id, isDisabled);
     // The link of a disabled user does not work.
@@ -187,6 +186,9 @@ function Users({ me }: { me: Me }) {
                 <td data-label="Limits of a day">{limitsText(user.daily)}</td>
                 <td class="end">
                   <div class="row-buttons">
+                    {!user.is_disabled && (
+                      <button type="button" class="small" aria-label={`New sign-in link for ${line(user.name)}`} onClick={() => invite(user)}>Sign-in link</button>
+                    )}
                     <button type="button" class="small" aria-label={`Limits of ${line(user.name)}`} onClick={() => setLimiting(user)}>Limits…</button>
                     {user.id !== me.user.id && (
                       <button

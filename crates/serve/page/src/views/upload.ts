@@ -21,7 +21,7 @@ export function fileName(name: string): string {
 
 /** Why a file cannot be uploaded because of its size. */
 export function tooLarge(size: number): string | null {
-  return size > api.MAX_UPLOAD ? `it has ${bytes(size)}, and the server takes files of up to ${bytes(api.MAX_UPLOAD)}.` : null;
+  return size > api.uploadLimit ? `it has ${bytes(size)}, and the server takes files of up to ${bytes(api.uploadLimit)}.` : null;
 }
 
 /** Uploads files into a directory, one after the other. An error of one does not stop the others. Returns how many arrived. */
