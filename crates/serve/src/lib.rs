@@ -33,7 +33,7 @@ mod worker;
 pub use agents::{
     AgentCard, BoxError, ServedAgents, ServedCost, ServedThread, SkillCard, SkillDetail, SkillFile,
 };
-pub use allowance::micro_dollars;
+pub use allowance::{dollars, micro_dollars};
 pub use auth::{AccessSecret, login_link};
 pub use limits::ServeLimits;
 pub use server::Server;
