@@ -7,7 +7,8 @@ use crate::world::World;
 
 /// The commands of the page, each on a line. Those of root are left out: another test checks the unit.
 fn commands() -> Vec<String> {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serving.md")).unwrap();
+    let page =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serving.md")).unwrap();
     let blocks = page.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned());
     let commands = blocks.filter(|block| !block.contains("sudo ")).map(|block| block.replace("\\\n", " "));
     commands.flat_map(|block| block.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
@@ -36,12 +37,13 @@ fn every_command_of_the_page_works() {
     let mut script = String::from("set -euo pipefail\n");
     for command in typed {
         // Its output says which token it is.
-        let command =
-            command.replace(" ID", " \"$(prowess serve token list bob | grep laptop | grep -oE '[0-9a-f]{32}')\"");
+        let command = command
+            .replace(" ID", " \"$(prowess serve token list bob | grep laptop | grep -oE '[0-9a-f]{32}')\"");
         let command = command.replace("127.0.0.1:8930", &server.address);
         // A stream ends only when nobody reads it any more.
         let is_stream = command.contains("/events?");
-        let command = if is_stream { format!("{{ {command} || true; }} | head -n 6") } else { command };
+        let command =
+            if is_stream { format!("{{ {command} || true; }} | sed '/^event: live/q'") } else { command };
         script.push_str(&format!("{command}\n"));
     }
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_prowess"));

@@ -10,6 +10,7 @@ mod keeping_apart;
 mod limiting;
 mod openai;
 mod postgres;
+mod setting_up;
 mod surviving;
 
 use std::io::{BufRead as _, BufReader};
@@ -31,6 +32,8 @@ pub(super) struct Server<'a> {
     address: String,
     /// The path of the link by which the first user signs in.
     login: String,
+    /// The lines before that.
+    said: Vec<String>,
 }
 
 impl<'a> Server<'a> {
@@ -51,7 +54,8 @@ impl<'a> Server<'a> {
                 }
             }
         });
-        let mut server = Self { world, child, lines, address: String::new(), login: String::new() };
+        let mut server =
+            Self { world, child, lines, address: String::new(), login: String::new(), said: Vec::new() };
         let link = server.line("sign in as `admin`, once, within 15 minutes: http://");
         let (address, path) = link.split_once('/').unwrap();
         (server.address, server.login) = (address.to_owned(), format!("/{path}"));
@@ -65,7 +69,10 @@ impl<'a> Server<'a> {
             match self.lines.recv_timeout(PATIENCE) {
                 Ok(line) => match line.strip_prefix(words) {
                     Some(rest) => return rest.to_owned(),
-                    None => before.push(line),
+                    None => {
+                        self.said.push(line.clone());
+                        before.push(line);
+                    }
                 },
                 Err(_) => panic!("the server never said {words:?}: {before:#?}"),
             }
