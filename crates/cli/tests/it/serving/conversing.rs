@@ -151,6 +151,7 @@ fn a_message_during_a_turn_waits_interrupts_or_is_refused() {
     model.wait_for_requests(1);
     let refused = ada.post(&turns, json!({"text": "Second?"}), 409);
     assert_eq!(refused["error"]["code"], "conflict");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("A turn is in progress"), "{refused}");
     // The same message again is not said twice, whatever the mode.
     ada.post(&turns, json!({"text": "First?", "id": "mine"}), 202);
     ada.post(&turns, json!({"text": "Third?", "mode": "queue"}), 202);
