@@ -5,7 +5,7 @@
 # make test-clients whole conversations in Codex and opencode, which take a gigabyte
 # make page         the page of `prowess serve` in Chromium, in every view
 # make test-skills  one project with prowess and the installer `skills`, from npm, in turn
-# make serve-clients  the server with clients of AG-UI and OpenAI, and requests that schemathesis makes up
+# make serve-clients  the server with clients of AG-UI and OpenAI, an OpenID Connect issuer, and requests that schemathesis makes up
 # make workflows    whole work flows with skills of strangers, in WILD_SKILLS=DIRECTORY
 # make small-window a conversation with thousands of skills, in SKILLS=DIRECTORY, in a window of 16,000 tokens
 
@@ -123,11 +123,13 @@ test-clients: components
 	sh crates/mcp/tests/clients/clients.sh $(or $(CARGO_TARGET_DIR),target)/clients $(abspath $(PROWESS))
 
 # Tests `prowess serve` with programs that other people wrote: @ag-ui/client, openai for Node and for Python, the proxies Caddy
-# and nginx, and schemathesis on /openapi.json. It takes 250 MB below target/, and three minutes, two of them for schemathesis.
+# and nginx, the OpenID Connect issuer oidc-provider in Chromium, and schemathesis on /openapi.json. It takes 300 MB below
+# target/, and three minutes, two of them for schemathesis.
 serve-clients: components
 	@PATH="$$PATH:/usr/sbin"; $(call install,caddy); $(call install,nginx,nginx-light); $(call install,openssl)
 	@python3 -c 'import ensurepip, venv' 2>/dev/null || { test "$$(id -u)" = 0 && apt-get update -q && apt-get install -qy python3-venv; } || { echo "python3 cannot make virtual environments: apt-get install python3-venv" >&2; exit 1; }
-	$(CARGO) build --locked -p prowess
+	@$(call install,chromium)
+	$(CARGO) build --locked -p prowess --features oidc
 	sh crates/serve/tests/clients.sh $(or $(CARGO_TARGET_DIR),target)/serve-clients $(abspath $(PROWESS))
 
 # Whole work flows in a chat with skills that strangers wrote. They are not part of this project:

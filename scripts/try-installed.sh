@@ -31,3 +31,14 @@ cmp "$scratch/prowess.1" "$scratch/man1/prowess.1" || fail "man prints another p
 prowess completions bash >"$scratch/completions"
 bash -n "$scratch/completions" || fail "bash does not understand its completions"
 test -z "$(ls -A "$scratch/home")" || fail "it leaves files in the home"
+
+# What needs another build says so.
+mkdir -p "$scratch/home/.config/prowess"
+cat >"$scratch/home/.config/prowess/prowess.toml" <<END
+[serve.oidc]
+issuer = "https://login.example.com"
+client_id = "prowess"
+public_url = "https://agent.example.com"
+END
+! prowess serve --listen 127.0.0.1:0 >"$scratch/serve" 2>&1 || fail "it serves without OpenID Connect, which is configured"
+grep -q -- "--features oidc" "$scratch/serve" || fail "it does not say how to get OpenID Connect: $(cat "$scratch/serve")"

@@ -224,6 +224,30 @@ impl Catalog {
         self.assembled(scans)
     }
 
+    /// This catalog with the roots of another one, which get the least precedence: if both have a skill of one name, this
+    /// catalog's wins. Skills are shared, not copied. The search index is in memory only.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use prowess_catalog::{Catalog, Root, ScanOptions, scan_given};
+    ///
+    /// let catalog = |root: &str, name: &str| {
+    ///     let manifest = format!("---\nname: {name}\ndescription: Says hello.\n---\n");
+    ///     let root = Arc::new(Root::explicit(root).in_backend());
+    ///     Catalog::empty().assembled([scan_given(&root, [("SKILL.md", manifest)], &ScanOptions::default(), None)])
+    /// };
+    /// let (shared, own) = (catalog("/shared", "greet"), catalog("/own", "Greet"));
+    /// assert_eq!(shared.over(&own).entries()[0].skill.name.as_str(), "greet");
+    /// assert_eq!(shared.over(&own).shadowed().len(), 1);
+    /// assert_eq!(shared.over(&catalog("/own", "wave")).entries().len(), 2);
+    /// ```
+    #[must_use]
+    pub fn over(&self, lower: &Self) -> Self {
+        let scans = lower.0.scans.iter().chain(&self.0.scans).cloned().collect();
+        let inner = CatalogInner::assemble(&self.0, scans, self.0.trusted.clone());
+        Self(Arc::new(CatalogInner { index_cache: None, ..inner }))
+    }
+
     /// The skills that win their names, sorted by name.
     pub fn entries(&self) -> &[Arc<SkillEntry>] {
         &self.0.entries

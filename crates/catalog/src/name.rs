@@ -90,6 +90,19 @@ impl SkillName {
         &self.0
     }
 
+    /// Whether a catalog has room for only one of both names: they differ in letter case at most.
+    ///
+    /// ```
+    /// use prowess_catalog::SkillName;
+    ///
+    /// let [one, other] = ["pdf", "PDF"].map(|name| SkillName::parse(name).unwrap());
+    /// assert!(one.collides_with(&other));
+    /// ```
+    pub fn collides_with(&self, other: &Self) -> bool {
+        let key = |name: &Self| name.collision_key().unwrap_or_else(|| name.0.as_ref().into());
+        key(self) == key(other)
+    }
+
     /// The key that colliding names share: names that differ only in letter case. `None` if it is the name itself.
     pub(crate) fn collision_key(&self) -> Option<Box<str>> {
         let is_folded = self.0.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());

@@ -30,6 +30,7 @@ mod serving;
 mod shell;
 mod signals;
 mod skills;
+mod telemetry;
 mod terminal;
 mod threads;
 mod trust;
@@ -66,8 +67,12 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let mut terminal = Terminal::new(cli.color);
-    // `chat` starts the log later, because its configuration may name a collector of spans.
-    if !matches!(cli.command, options::Command::Chat(_)) {
+    // These commands start the log later, because their configuration may name a collector of spans.
+    let is_later = |command: &options::Command| {
+        use options::Command::{Chat, Run, Serve};
+        matches!(command, Chat(_) | Run(_) | Serve(_))
+    };
+    if !is_later(&cli.command) {
         init_log(cli.verbose, &terminal, None);
     }
     let is_check = matches!(cli.command, options::Command::Check(_));

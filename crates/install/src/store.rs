@@ -166,6 +166,15 @@ impl Store {
         Some(Stored { tree, digest: *digest, path: self.path.join(name), left_out: Vec::new() })
     }
 
+    /// Removes the files with this digest, if they are there.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be removed.
+    pub fn forget(&self, digest: &Digest) -> Result<(), StoreError> {
+        self.remove(&hex::encode(digest.as_bytes()))
+    }
+
     /// Removes the entries that were unused for longest until the rest have at most `most` bytes. Returns how many.
     ///
     /// # Errors

@@ -38,7 +38,8 @@ pub const MAX_WILDCARDS: usize = 64;
 #[serde(try_from = "String", into = "String")]
 pub struct Pattern {
     text: Arc<str>,
-    matcher: Matcher,
+    /// Rules are copied more often than they are parsed.
+    matcher: Arc<Matcher>,
 }
 
 impl Pattern {
@@ -77,7 +78,7 @@ impl Pattern {
     }
 
     pub(crate) fn compile(text: &str) -> Self {
-        Self { text: text.into(), matcher: Matcher::of(text) }
+        Self { text: text.into(), matcher: Arc::new(Matcher::of(text)) }
     }
 
     /// Whether the pattern matches the whole `subject`. Does not allocate.
@@ -89,7 +90,7 @@ impl Pattern {
     /// The only subject that the pattern matches, if it has no wildcards.
     #[must_use]
     pub fn only_subject(&self) -> Option<&str> {
-        match &self.matcher {
+        match &*self.matcher {
             Matcher::Exact(text) => Some(text),
             Matcher::Any | Matcher::Wild { .. } => None,
         }

@@ -1,6 +1,8 @@
 //! Secret files: files that usually hold secrets, in any directory. File tools, searches and inputs of runs all use this
 //! list.
 
+use std::sync::LazyLock;
+
 use crate::{Kind, Rule};
 
 /// Files that hold private keys or public certificates. Their names tell which.
@@ -268,10 +270,14 @@ pub const SECRET_FILES: &[&str] = &[
 /// assert!(policy.decide(&Kind::READ, "/home/ada/notes.md").rule.is_none());
 /// ```
 pub fn secret_files() -> impl Iterator<Item = Rule> {
-    SECRET_FILES.iter().map(|pattern| match *pattern {
-        KEYS_AND_CERTIFICATES => Rule::key_guard(&Kind::READ, pattern),
-        pattern => Rule::guard(&Kind::READ, pattern),
-    })
+    static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
+        let rules = SECRET_FILES.iter().map(|pattern| match *pattern {
+            KEYS_AND_CERTIFICATES => Rule::key_guard(&Kind::READ, pattern),
+            pattern => Rule::guard(&Kind::READ, pattern),
+        });
+        rules.collect()
+    });
+    RULES.iter().cloned()
 }
 
 #[cfg(test)]

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use prowess_agent::model::ModelUsage;
-use prowess_agent::{Agent, ThreadId};
+use prowess_agent::{Agent, ThreadId, Usage};
 use prowess_backend::Backend;
 use prowess_workspace::Artifacts;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::own_skills::OwnSkills;
 use crate::view::Places;
 
 /// Any error of the program.
@@ -49,8 +50,18 @@ pub trait ServedAgents: Send + Sync + 'static {
     /// One of these skills.
     async fn skill(&self, owner: &str, name: &str) -> Option<SkillDetail>;
 
-    /// What model calls cost.
+    /// The skills that users uploaded. `None`: users cannot upload skills.
+    fn own_skills(&self) -> Option<Arc<dyn OwnSkills>> {
+        None
+    }
+
+    /// What model calls cost. `None` if a price is not known.
     fn cost(&self, spent: &ModelUsage) -> Option<ServedCost>;
+
+    /// Whether the price of a model is known.
+    fn has_price(&self, model: &str) -> bool {
+        self.cost(&ModelUsage::on(model, Usage::new(1, 1))).is_some()
+    }
 }
 
 /// What model calls cost.

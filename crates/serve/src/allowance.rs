@@ -1,6 +1,5 @@
 //! How much a user may still take today.
 
-use prowess_agent::model::{ModelUsage, Usage};
 use prowess_store::serve::{DailyLimits, OwnedThreadError, User};
 
 use crate::app::App;
@@ -11,8 +10,13 @@ impl App {
         user.daily.or(self.limits.daily)
     }
 
-    /// Why a user may take no more today. `None` if there is something left.
-    pub(crate) async fn used_up(&self, user: &User) -> Result<Option<String>, OwnedThreadError> {
+    /// Why a user may take no more today. `None` if there is something left. `is_unpriced`: the price of a model that was just
+    /// called is not known.
+    pub(crate) async fn used_up(
+        &self,
+        user: &User,
+        is_unpriced: bool,
+    ) -> Result<Option<String>, OwnedThreadError> {
         let limits = self.daily_limits(user);
         if limits == DailyLimits::default() {
             return Ok(None);
@@ -27,11 +31,9 @@ impl App {
             return Ok(Some(format!("You have reached your limit of ${most} for today. {TOMORROW}")));
         }
         // Without a price, nobody would notice when the limit is reached.
-        let mut usage = Usage::default();
-        (usage.input, usage.output) = (1, 1);
-        let is_priced = self.agents.cost(&ModelUsage::on(self.agents.card().model, usage)).is_some();
+        let is_priced = !is_unpriced && self.agents.has_price(&self.agents.card().model);
         Ok((!is_priced).then(|| {
-            "You have a limit of cost, but the server does not know the price of its model. Tell your administrator."
+            "You have a limit of cost, but the server does not know the price of a model. Tell your administrator."
                 .to_owned()
         }))
     }

@@ -34,12 +34,16 @@ pub(crate) struct App {
     pub(crate) rates: RateLimits,
     pub(crate) tokens: TokenWatch,
     pub(crate) metrics: Metrics,
+    /// Signing in with OpenID Connect, if it is set up.
+    #[cfg(feature = "oidc")]
+    pub(crate) oidc: crate::auth::OidcPart,
     /// Something was posted.
     pub(crate) posted: Notify,
     /// Whether the server stops.
     pub(crate) stop: watch::Sender<bool>,
-    /// The number of uploads that arrive, of workers and of open event streams, by user.
+    /// The number of large bodies that arrive, of files that are read, of workers and of open event streams, by user.
     pub(crate) uploads: Counts,
+    pub(crate) downloads: Counts,
     pub(crate) working: Counts,
     pub(crate) streams: Counts,
     /// The threads that were looked at last.
@@ -64,9 +68,12 @@ impl App {
             limits,
             tokens: TokenWatch::default(),
             metrics: Metrics::default(),
+            #[cfg(feature = "oidc")]
+            oidc: crate::auth::OidcPart::new(),
             posted: Notify::new(),
             stop: watch::Sender::new(false),
             uploads: Counts::default(),
+            downloads: Counts::default(),
             working: Counts::default(),
             streams: Counts::default(),
             replays: Replays::default(),

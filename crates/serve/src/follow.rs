@@ -20,8 +20,8 @@ pub(crate) struct Following {
 
 /// What happens in a turn.
 pub(crate) enum Followed {
-    /// What was said so far in the response in progress. It replaces all pieces before.
-    SoFar { text: String, reasoning: String },
+    /// What was said so far in the response in progress, and the progress of calls. It replaces all pieces before.
+    SoFar { text: String, reasoning: String, progress: Vec<(String, String)> },
     /// A piece of the response.
     Text(String),
     /// A piece of the model's reasoning.
@@ -58,7 +58,7 @@ impl Following {
         caller: &Caller,
         after: u64,
         awaited: Option<String>,
-        replay: fn(&Replay, u64) -> Replay,
+        replay: impl FnOnce(&Replay) -> Replay,
     ) -> Result<Self, ApiError> {
         let watching = Watching::begin(app, owned, caller, Some(after), replay).await?;
         Ok(Self { watching, awaited, rest: None })
@@ -118,7 +118,11 @@ impl Following {
         match name {
             "live" => {
                 self.rest = rests;
-                Some(Followed::SoFar { text: text("text"), reasoning: text("reasoning") })
+                let calls = data["progress"].as_object().into_iter().flatten();
+                let reported =
+                    |(call, text): (&String, &Value)| Some((call.clone(), text.as_str()?.to_owned()));
+                let progress = calls.filter_map(reported).collect();
+                Some(Followed::SoFar { text: text("text"), reasoning: text("reasoning"), progress })
             }
             "status" => {
                 self.rest = rests;

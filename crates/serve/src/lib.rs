@@ -9,6 +9,8 @@
 //! - Everything about a thread is looked up with its owner. What belongs to somebody else does not exist.
 //! - What clients see has its own stable form, in [`view`], without paths of the server.
 //!
+//! With its feature `oidc`, people can also sign in with OpenID Connect, by [`Server::sign_in_with`].
+//!
 //! The five types to know: [`Server`], [`ServedAgents`], [`ServedThread`], [`ServeLimits`] and [`AccessSecret`].
 
 mod agents;
@@ -23,9 +25,11 @@ mod limits;
 mod live;
 mod metrics;
 mod openai;
+mod own_skills;
 mod page;
 mod replays;
 mod server;
+mod stalls;
 mod token_watch;
 pub mod view;
 mod worker;
@@ -35,5 +39,11 @@ pub use agents::{
 };
 pub use allowance::{dollars, micro_dollars};
 pub use auth::{AccessSecret, login_link};
+#[cfg(feature = "oidc")]
+pub use auth::{Admits, Oidc, OidcError, OidcOptions, identity_link};
 pub use limits::ServeLimits;
+pub use own_skills::{
+    OwnSkillCard, OwnSkillHook, OwnSkillLook, OwnSkillRefusal, OwnSkillRequirement, OwnSkillState, OwnSkills,
+    OwnSkillsDecider,
+};
 pub use server::Server;

@@ -26,10 +26,18 @@ pub struct ServeLimits {
     pub conversation_bytes: usize,
     /// The most bytes of an uploaded file.
     pub upload_bytes: usize,
+    /// The most bytes of an uploaded archive with a skill.
+    pub skill_bytes: usize,
     /// How many uploads may arrive at the same time, of all users and of one.
     pub uploads: usize,
     /// See [`ServeLimits::uploads`].
     pub uploads_per_user: usize,
+    /// How many files are read at the same time, of all users and of one.
+    pub downloads: usize,
+    /// See [`ServeLimits::downloads`].
+    pub downloads_per_user: usize,
+    /// After what time a connection ends whose client reads nothing.
+    pub stall: Duration,
     /// How many threads of one user run at the same time.
     pub turns_per_user: usize,
     /// How many messages and changes may wait in one thread.
@@ -60,8 +68,12 @@ impl Default for ServeLimits {
             body_bytes: 1 << 20,
             conversation_bytes: 16 << 20,
             upload_bytes: 64 << 20,
+            skill_bytes: 10 << 20,
             uploads: 8,
             uploads_per_user: 2,
+            downloads: 32,
+            downloads_per_user: 8,
+            stall: Duration::from_secs(30),
             turns_per_user: 12,
             waiting_posts: 32,
             threads_per_user: 10_000,

@@ -13,7 +13,7 @@ use tokio::sync::broadcast;
 const ROOM: usize = 128;
 /// The most bytes of text that a newcomer gets at once.
 const MAX_SO_FAR: usize = 4 << 20;
-/// The most bytes of a call's progress that are kept.
+/// The most bytes of a call's progress that are kept: its last lines.
 const MAX_PROGRESS: usize = 64 << 10;
 
 /// The threads that somebody watches or works on.
@@ -105,7 +105,7 @@ impl LiveThread {
             let _ = self.pieces.send(Piece::Text(said.so_far.ends, fresh.text));
         }
         for (call, text) in fresh.progress {
-            push(said.so_far.progress.entry(call.clone()).or_default(), &text, MAX_PROGRESS);
+            push_lines(said.so_far.progress.entry(call.clone()).or_default(), &text, MAX_PROGRESS);
             let _ = self.pieces.send(Piece::Progress(said.so_far.ends, call, text));
         }
     }
@@ -163,8 +163,8 @@ impl Watcher for LiveThread {
             ThreadUpdate::Progress(call, text) => {
                 let mut said = lock(&self.said);
                 let progress = said.fresh.progress.entry(call.as_str().to_owned()).or_default();
-                // Each report is a line of its own.
-                push(progress, &format!("{}\n", text.trim_end_matches('\n')), MAX_PROGRESS);
+                // A report has whole lines.
+                push_lines(progress, &format!("{}\n", text.trim_end_matches('\n')), MAX_PROGRESS);
             }
             ThreadUpdate::Notice(text) => self.tell(Piece::Notice(text.to_owned())),
             _ => {}
@@ -184,12 +184,23 @@ fn push(text: &mut String, more: &str, most: usize) {
     }
 }
 
+/// Appends lines, and drops the first ones if that makes the text too long.
+fn push_lines(text: &mut String, more: &str, most: usize) {
+    text.push_str(more);
+    if text.len() > most {
+        let surplus = text.ceil_char_boundary(text.len() - most);
+        let kept = text[surplus..].find('\n').map_or(text.len(), |at| surplus + at + 1);
+        text.drain(..kept);
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
+    use prowess_agent::id::CallId;
     use prowess_agent::thread_state::TurnOutcome;
 
     use super::*;
@@ -229,6 +240,31 @@ mod tests {
             live.flush();
         }
         assert!(matches!(pieces.try_recv(), Err(broadcast::error::TryRecvError::Lagged(_))));
+    }
+
+    #[test]
+    fn the_last_lines_of_a_calls_output_are_kept() {
+        let live = LiveThread::default();
+        let call = CallId::from("c1");
+        live.update(ThreadUpdate::Progress(&call, "one\ntwo"));
+        live.update(ThreadUpdate::Progress(&call, "three"));
+        live.flush();
+        let (so_far, mut pieces) = live.watch();
+        assert_eq!(so_far.progress["c1"], "one\ntwo\nthree\n");
+        for number in 0..20_000 {
+            live.update(ThreadUpdate::Progress(&call, &format!("é {number}")));
+            if number == 10_000 {
+                live.flush();
+            }
+        }
+        live.flush();
+        let progress = live.watch().0.progress.remove("c1").unwrap();
+        assert!(progress.starts_with("é 1") && progress.ends_with("\né 19999\n"), "{progress:.20}");
+        assert!(progress.len() <= MAX_PROGRESS && progress.len() > MAX_PROGRESS - 10);
+        for _ in 0..2 {
+            let Ok(Piece::Progress(_, _, text)) = pieces.try_recv() else { panic!("a piece is missing") };
+            assert!(text.starts_with("é ") && text.len() <= MAX_PROGRESS);
+        }
     }
 
     #[test]

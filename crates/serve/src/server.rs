@@ -23,6 +23,7 @@ use crate::agents::ServedAgents;
 use crate::api::{self, ApiError};
 use crate::app::App;
 use crate::limits::ServeLimits;
+use crate::stalls::Unstalled;
 use crate::{agui, auth, metrics, openai, page, worker};
 
 /// How long the server pauses after the system could not open another connection.
@@ -39,6 +40,14 @@ impl Server {
     /// A server of these agents, with threads, users and the queue in this database.
     pub fn new(agents: Arc<dyn ServedAgents>, database: &Database, limits: ServeLimits) -> Self {
         Self { app: Arc::new(App::new(agents, database, limits)) }
+    }
+
+    /// Lets people sign in with OpenID Connect, too. The first call counts.
+    #[cfg(feature = "oidc")]
+    pub fn sign_in_with(self, oidc: Arc<crate::Oidc>) -> Self {
+        // A second one has no effect.
+        let _ = self.app.oidc.set(oidc);
+        self
     }
 
     /// The description of the API, in the form `OpenAPI` 3.1.
@@ -70,7 +79,6 @@ impl Server {
             .route("/metrics", get(metrics::text))
             .layer(from_fn(private))
             .route("/", get(page::index))
-            .route("/t/{thread}", get(page::index))
             .route("/app.js", get(page::script))
             .route("/app.css", get(page::style))
             .route("/licences.txt", get(page::licences))
@@ -104,6 +112,7 @@ impl Server {
                 }
             };
             let _ = stream.set_nodelay(true);
+            let stream = Unstalled::new(stream, app.limits.stall);
             let service = TowerToHyperService::new(router.clone());
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(app.limits.header_time).max_buf_size(64 << 10);

@@ -1,9 +1,9 @@
 //! Workers: they claim threads with work, take in what was posted, and let the agent work until the thread rests.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt as _;
 use prowess_agent::agent::ReplyTo;
@@ -12,10 +12,10 @@ use prowess_agent::model::ModelUsage;
 use prowess_agent::queue::{Claim, Finished, Inbox, InboxEntry, Post, QueueError};
 use prowess_agent::thread::ThreadError;
 use prowess_agent::thread_state::NextStep;
-use prowess_agent::{AgentError, Thread, ThreadId, ThreadUpdate, TurnStatus, Watcher};
+use prowess_agent::{AgentError, Thread, ThreadId, ThreadUpdate, TurnStatus, Usage, Watcher};
 use prowess_base::text::escaped_start;
-use prowess_store::serve::{AccountError, OwnedThread, OwnedThreadError, Summary, User};
-use tokio::sync::Semaphore;
+use prowess_store::serve::{AccountError, OwnedThread, OwnedThreadError, OwnedThreads, Summary};
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -35,12 +35,18 @@ const RETRY: Duration = Duration::from_secs(2);
 const MAX_FAILURES: u32 = 5;
 /// How long a thread waits whose inbox cannot be read.
 const PARKED: Duration = Duration::from_secs(3600);
-/// How much of a conversation the search of threads looks in, in characters.
-const SEARCHED: usize = 16 << 10;
+/// How much of a conversation the search of threads looks in, in bytes: half of it for the beginning, the rest for the end.
+const SEARCHED: usize = OwnedThreads::SEARCHED_BYTES;
 /// The longest title that is made from a message, in characters.
 const MAX_TITLE: usize = 80;
 /// How often a worker checks that the user may still go on.
 const CHECK: Duration = Duration::from_secs(2);
+/// How many times [`LOOK`] a thread of a busy user waits at most.
+const MOST_LOOKS: u32 = 4;
+/// How many bytes a token has, roughly.
+const BYTES_PER_TOKEN: u64 = 4;
+/// After what time a thread is looked at again whose user may not go on, if nobody wakes it before.
+const FORBIDDEN: Duration = Duration::from_secs(3600);
 
 /// Works until the server stops. Then it lets its threads rest for a while.
 pub(crate) async fn run(app: Arc<App>) {
@@ -93,16 +99,17 @@ async fn work(app: &App, claim: Claim) {
     let thread = claim.thread.clone();
     let live = app.live.of(&thread);
     live.tell(Piece::Status);
-    app.metrics.worked.fetch_add(1, Ordering::Relaxed);
     app.metrics.working.fetch_add(1, Ordering::Relaxed);
     let worked = AssertUnwindSafe(work_on(app, &claim, &live)).catch_unwind().await;
     app.metrics.working.fetch_sub(1, Ordering::Relaxed);
-    match worked.unwrap_or(Err(WorkError::Panicked)) {
+    let worked = worked.unwrap_or(Err(WorkError::Panicked));
+    if !matches!(worked, Err(WorkError::Busy | WorkError::Leased)) {
+        app.metrics.worked.fetch_add(1, Ordering::Relaxed);
+        app.metrics.failed.fetch_add(worked.is_err().into(), Ordering::Relaxed);
+    }
+    match worked {
         Ok(()) => app.forget_failures(&thread),
         Err(error) => {
-            if !matches!(error, WorkError::Busy | WorkError::Leased) {
-                app.metrics.failed.fetch_add(1, Ordering::Relaxed);
-            }
             live.restart();
             give_up(app, &claim, &live, &error).await;
         }
@@ -119,8 +126,10 @@ async fn give_up(app: &App, claim: &Claim, live: &LiveThread, error: &WorkError)
             tracing::warn!(%thread, "Another worker took over the thread");
             return;
         }
-        // A process that died keeps its lease for some seconds. A busy user waits, so that others need not.
-        WorkError::Leased | WorkError::Busy => LOOK,
+        // A process that died keeps its lease for some seconds.
+        WorkError::Leased => LOOK,
+        // A busy user waits, so that others need not.
+        WorkError::Busy => LOOK * claim.attempt.min(MOST_LOOKS),
         error => {
             let failures = app.note_failure(thread);
             tracing::error!(%thread, %error, failures, "Could not work on the thread");
@@ -157,18 +166,10 @@ async fn work_on(app: &App, claim: &Claim, live: &Arc<LiveThread>) -> Result<(),
         app.queue.forget(&claim.thread).await?;
         return Ok(());
     };
-    // What a disabled user posted waits.
-    let user = app.accounts.user(&owned.owner).await?;
-    let Some(user) = user.filter(|user| !user.is_disabled) else {
-        let inbox = app.queue.inbox(claim).await?;
-        app.queue.finish(claim, inbox.posted).await?;
-        return Ok(());
-    };
     let Some(_place) = app.working.take(&owned.owner, app.limits.turns_per_user, usize::MAX) else {
         return Err(WorkError::Busy);
     };
-    let meter = Meter { live, spent: Mutex::default() };
-    Work { app, claim, owned: &owned, user: &user, meter, live }.through().await
+    Work { app, claim, owned: &owned, meter: Meter::new(live), live }.through().await
 }
 
 /// Why the work on a thread broke off.
@@ -222,11 +223,40 @@ enum Next {
     Drop(u64),
     /// Nothing: the thread rests.
     Rest,
+    /// Nothing until the user may go on. What was posted waits.
+    Wait,
 }
 
 enum Turn {
     GoOn,
     Entry(InboxEntry),
+    /// Ends the turn, for this reason.
+    Stop(String),
+}
+
+/// How the work on a thread ended.
+enum Worked {
+    /// It rests, after so many posts.
+    Rests(u64),
+    /// Posts wait until the user may go on.
+    Waits,
+}
+
+/// Why a user may not go on.
+enum Forbidden {
+    /// An administrator disabled the user.
+    Disabled,
+    /// A limit of the day.
+    UsedUp(String),
+}
+
+impl Forbidden {
+    fn reason(self) -> String {
+        match self {
+            Self::Disabled => "An administrator disabled this user.".to_owned(),
+            Self::UsedUp(reason) => reason,
+        }
+    }
 }
 
 /// Why a turn ends early.
@@ -241,6 +271,16 @@ enum End {
 struct Meter<'a> {
     live: &'a LiveThread,
     spent: Mutex<ModelUsage>,
+    /// Something was paid.
+    paid: Notify,
+    /// Whether the price of something that was paid is not known.
+    is_unpriced: AtomicBool,
+}
+
+impl<'a> Meter<'a> {
+    fn new(live: &'a LiveThread) -> Self {
+        Self { live, spent: Mutex::default(), paid: Notify::new(), is_unpriced: AtomicBool::new(false) }
+    }
 }
 
 impl Watcher for Meter<'_> {
@@ -249,6 +289,7 @@ impl Watcher for Meter<'_> {
             && let Some(spent) = event.spent()
         {
             *lock(&self.spent) += &spent;
+            self.paid.notify_one();
         }
         self.live.update(update);
     }
@@ -258,7 +299,6 @@ struct Work<'a> {
     app: &'a App,
     claim: &'a Claim,
     owned: &'a OwnedThread,
-    user: &'a User,
     meter: Meter<'a>,
     live: &'a Arc<LiveThread>,
 }
@@ -284,31 +324,45 @@ impl Work<'_> {
         let summary = self.summarise(&mut thread).await;
         // A lease that cannot be released runs out.
         let closed = thread.close().await;
-        let posted = worked?;
+        let worked = worked?;
         // A list that is not up to date is no reason to work again.
         if let Err(error) = summary {
             tracing::error!(thread = %self.thread(), %error, "Could not store what lists show of the thread");
         }
         closed?;
-        if self.app.queue.finish(self.claim, posted).await? == Finished::Queued {
-            self.app.posted.notify_one();
+        match worked {
+            Worked::Rests(posted) => {
+                if self.app.queue.finish(self.claim, posted).await? == Finished::Queued {
+                    self.app.posted.notify_one();
+                }
+            }
+            Worked::Waits => {
+                let delay = FORBIDDEN.min(until_midnight(SystemTime::now()));
+                self.app.queue.give_back(self.claim, delay).await?;
+            }
         }
         Ok(())
     }
 
-    /// Works until the thread rests. Returns the number of posts that this took into account.
-    async fn work_in(&self, thread: &mut Thread) -> Result<u64, WorkError> {
+    /// Works until the thread rests.
+    async fn work_in(&self, thread: &mut Thread) -> Result<Worked, WorkError> {
         loop {
             let inbox = self.app.queue.inbox(self.claim).await?;
             let posted = inbox.posted;
             match self.next(thread, inbox).await? {
-                Next::Rest => return Ok(posted),
+                Next::Rest => return Ok(Worked::Rests(posted)),
+                Next::Wait => return Ok(Worked::Waits),
                 Next::Drop(number) => self.app.queue.taken(self.claim, number).await?,
-                Next::Turn(turn) => self.take(thread, turn).await?,
+                Next::Turn(turn) => {
+                    let taken = self.take(thread, turn).await;
+                    // Before anybody asks whether the user may go on.
+                    self.note_usage().await?;
+                    taken?;
+                }
             }
             // A server that stops leaves what waits to the next one.
             if *self.app.stop.borrow() && thread.state().next() == NextStep::Wait {
-                return Ok(0);
+                return Ok(Worked::Rests(0));
             }
         }
     }
@@ -325,10 +379,26 @@ impl Work<'_> {
                 Next::Drop(entry.number)
             });
         }
+        let (forbidden, step) = (self.forbidden().await?, thread.state().next());
+        let is_in_turn = !matches!(step, NextStep::Wait | NextStep::Ask(_));
+        match &forbidden {
+            Some(forbidden) if is_in_turn => {
+                let reason = match forbidden {
+                    Forbidden::Disabled => Forbidden::Disabled.reason(),
+                    Forbidden::UsedUp(reason) => reason.clone(),
+                };
+                return Ok(Next::Turn(Turn::Stop(reason)));
+            }
+            Some(Forbidden::Disabled) => return Ok(if entries.is_empty() { Next::Rest } else { Next::Wait }),
+            _ => {}
+        }
         let waiting = thread.waiting();
         for entry in &entries {
             if let Post::Reply { number, .. } = &entry.post {
                 let is_asked = waiting.iter().any(|waiting| waiting.number == *number);
+                if is_asked && forbidden.is_some() {
+                    return Ok(Next::Wait);
+                }
                 return Ok(if is_asked {
                     Next::Turn(Turn::Entry(entry.clone()))
                 } else {
@@ -336,7 +406,7 @@ impl Work<'_> {
                 });
             }
         }
-        match thread.state().next() {
+        match step {
             NextStep::Wait => {}
             NextStep::Ask(_) => return Ok(Next::Rest),
             _ if self.app.failures(thread.id()) >= MAX_FAILURES => {
@@ -352,9 +422,8 @@ impl Work<'_> {
             if is_known {
                 return Ok(Next::Drop(entry.number));
             }
-            // It waits, like what a disabled user posted.
-            if self.app.used_up(self.user).await?.is_some() {
-                return Ok(Next::Rest);
+            if forbidden.is_some() {
+                return Ok(Next::Wait);
             }
         }
         Ok(Next::Turn(Turn::Entry(entry)))
@@ -365,6 +434,10 @@ impl Work<'_> {
         let (number, post) = match turn {
             Turn::GoOn => {
                 return self.drive(thread, None, async |thread| thread.go_on(meter).await).await;
+            }
+            Turn::Stop(reason) => {
+                self.keeping(thread.stop(reason, meter)).await??;
+                return Ok(());
             }
             Turn::Entry(entry) => (entry.number, entry.post),
         };
@@ -427,6 +500,9 @@ impl Work<'_> {
             }
         };
         let Some(end) = end else { return Ok(()) };
+        if thread.state().next() == NextStep::CallModel {
+            self.note_cut_off(thread).await;
+        }
         self.live.restart();
         let meter = &self.meter;
         match end {
@@ -435,7 +511,7 @@ impl Work<'_> {
                 self.app.queue.taken(self.claim, number).await?;
             }
             // It was about to begin. Its message waits.
-            End::Stopped(_) if self.turn().await?.is_none() => return Err(WorkError::Busy),
+            End::Stopped(_) if self.turn().await?.is_none() => {}
             End::Stopped(reason) => self.keeping(thread.stop(reason, meter)).await??,
         }
         Ok(())
@@ -445,7 +521,10 @@ impl Work<'_> {
     async fn look_for_end(&self, own: Option<u64>) -> Result<End, WorkError> {
         let (mut kept, mut checked) = (Instant::now(), Instant::now());
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                () = self.meter.paid.notified() => {}
+            }
             let looked = async {
                 if kept.elapsed() > self.claim.lasts / 3 {
                     self.app.queue.keep(self.claim).await?;
@@ -473,26 +552,25 @@ impl Work<'_> {
 
     /// The post that ends the turn in progress, if there is one.
     async fn cancels(&self, own: Option<u64>) -> Result<Option<u64>, WorkError> {
-        let inbox = self.app.queue.inbox(self.claim).await?;
-        for entry in inbox.entries.iter().filter(|entry| Some(entry.number) != own) {
-            if let Post::Cancel { turn } = entry.post
-                && self.turn().await? == Some(turn)
-            {
-                return Ok(Some(entry.number));
-            }
-        }
-        Ok(None)
+        let Some(turn) = self.turn().await? else { return Ok(None) };
+        let waits = self.app.queue.waits(self.claim, &Post::Cancel { turn }.key()).await?;
+        Ok(waits.filter(|number| Some(*number) != own))
     }
 
-    /// Why the user may not go on: after each payment, and from time to time.
+    /// Why the turn may not go on: after each payment, and from time to time.
     async fn forbids(&self, is_due: bool) -> Result<Option<String>, WorkError> {
         if !self.note_usage().await? && !is_due {
             return Ok(None);
         }
-        match self.app.accounts.user(&self.owned.owner).await? {
-            Some(user) if !user.is_disabled => Ok(self.app.used_up(&user).await?),
-            _ => Ok(Some("An administrator disabled this user.".to_owned())),
-        }
+        Ok(self.forbidden().await?.map(Forbidden::reason))
+    }
+
+    /// Why the user may not go on.
+    async fn forbidden(&self) -> Result<Option<Forbidden>, WorkError> {
+        let user = self.app.accounts.user(&self.owned.owner).await?;
+        let Some(user) = user.filter(|user| !user.is_disabled) else { return Ok(Some(Forbidden::Disabled)) };
+        let is_unpriced = self.meter.is_unpriced.load(Ordering::Relaxed);
+        Ok(self.app.used_up(&user, is_unpriced).await?.map(Forbidden::UsedUp))
     }
 
     /// The number of the event that began the turn in progress.
@@ -523,6 +601,7 @@ impl Work<'_> {
     /// Stores what lists and searches show of the thread.
     async fn summarise(&self, thread: &mut Thread) -> Result<(), WorkError> {
         let owned = self.owned;
+        self.note_usage().await?;
         let spent = thread.state().spent();
         let cost = self.app.agents.cost(spent).map(|cost| cost.text);
         let tokens = spent.total().total();
@@ -535,7 +614,6 @@ impl Work<'_> {
             // A person may have renamed it while the agent worked.
             self.app.threads.give_title(&owned.owner, self.thread(), &title_of(&first)).await?;
         }
-        self.note_usage().await?;
         let used = Summarisation::window_use(thread, false).await;
         if let Ok(used) = used {
             self.app.note_window(self.thread(), summary.events, &used);
@@ -543,13 +621,34 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// Estimates what a model call cost that is cut off: a provider bills it, and says nothing of it any more.
+    async fn note_cut_off(&self, thread: &mut Thread) {
+        let said = self.live.watch().0;
+        let output = (said.text.len() + said.reasoning.len()) as u64 / BYTES_PER_TOKEN;
+        let input = match Summarisation::window_use(thread, false).await {
+            Ok(used) => used.total(),
+            Err(error) => {
+                tracing::warn!(thread = %self.thread(), %error, "Could not estimate a model call");
+                0
+            }
+        };
+        let model = self.app.agents.card().model;
+        *lock(&self.meter.spent) += &ModelUsage::on(model, Usage::new(input, output));
+    }
+
     /// Adds what was paid since the last time to what the user takes today. Returns whether there was anything.
     async fn note_usage(&self) -> Result<bool, WorkError> {
         let spent = std::mem::take(&mut *lock(&self.meter.spent));
         let tokens = spent.total().total();
-        let micros = self.app.agents.cost(&spent).map_or(0, |cost| cost.micros);
-        if tokens == 0 && micros == 0 {
+        if tokens == 0 {
             return Ok(false);
+        }
+        let mut micros = 0;
+        for (model, usage) in spent.iter().filter(|(_, usage)| usage.total() > 0) {
+            match self.app.agents.cost(&ModelUsage::on(model, usage)) {
+                Some(cost) => micros += cost.micros,
+                None => self.meter.is_unpriced.store(true, Ordering::Relaxed),
+            }
         }
         let noted = self.app.threads.note_usage(&self.owned.owner, tokens, micros).await;
         if noted.is_err() {
@@ -562,22 +661,68 @@ impl Work<'_> {
 
 /// What lists and searches show of a thread.
 fn summary_of(replay: &Replay, tokens: u64, cost: Option<String>) -> Summary {
-    let mut text = String::new();
-    for message in replay.messages().iter().rev() {
-        text.extend(message.text.chars().take(SEARCHED.saturating_sub(text.chars().count())));
-        text.push('\n');
-        if text.len() > SEARCHED {
-            break;
-        }
-    }
+    let text = searched(replay.texts());
     let questions = replay.questions();
     let waiting = questions.iter().filter_map(|question| serde_json::to_value(question).ok()).collect();
     Summary { waiting, tokens, cost, text, events: replay.last }
 }
 
+/// What searches look in: the beginning and the end of the conversation.
+fn searched(mut texts: impl DoubleEndedIterator<Item = String>) -> String {
+    const HALF: usize = SEARCHED / 2;
+    let mut first = String::new();
+    while first.len() < HALF {
+        let Some(text) = texts.next() else { return first };
+        first.push_str(&text[..text.floor_char_boundary(HALF - first.len())]);
+        first.push('\n');
+    }
+    let (mut last, mut room) = (Vec::new(), HALF);
+    while room > 0
+        && let Some(mut text) = texts.next_back()
+    {
+        text.truncate(text.floor_char_boundary(room));
+        room = room.saturating_sub(text.len() + 1);
+        last.push(text);
+    }
+    last.reverse();
+    first + &last.join("\n")
+}
+
+/// The time until a day begins, in UTC.
+fn until_midnight(now: SystemTime) -> Duration {
+    const DAY: u64 = 24 * 3600;
+    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    Duration::from_secs(DAY - since % DAY)
+}
+
 /// What a person said first.
 fn first_words(replay: &Replay) -> Option<String> {
-    let messages = replay.messages();
-    let said = messages.into_iter().find(|message| message.by.is_none() && !message.text.is_empty())?;
-    Some(said.text)
+    let mut said = replay.state.messages().iter().filter(|message| message.is_by_person());
+    said.find_map(|message| Some(message.text()).filter(|text| !text.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_looks_at_the_beginning_and_the_end() {
+        let texts = |count: usize| (0..count).map(|number| format!("message {number} é"));
+        assert_eq!(searched(texts(2)), "message 0 é\nmessage 1 é\n");
+        let long = searched(texts(100_000));
+        assert!(long.len() <= SEARCHED + 1, "{}", long.len());
+        for found in ["message 0 ", "message 1000 ", "message 99999 ", "message 99000 "] {
+            assert!(long.contains(found), "{found}");
+        }
+        assert!(!long.contains("message 50000 "));
+        // In the order of the conversation.
+        assert!(long.find("message 99000 ") < long.find("message 99999 "));
+        assert!(searched(["é".repeat(SEARCHED), "é".repeat(SEARCHED)].into_iter()).len() <= SEARCHED + 1);
+    }
+
+    #[test]
+    fn a_day_ends_at_midnight() {
+        let at = |seconds| until_midnight(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).as_secs();
+        assert_eq!((at(0), at(1), at(86_399), at(86_400)), (86_400, 86_399, 1, 86_400));
+    }
 }

@@ -1,11 +1,12 @@
 #!/bin/sh
-# Uses `PROGRAM serve` with clients that others wrote: clients.sh DIRECTORY PROGRAM [agui|openai|proxies|schemathesis]
-# @ag-ui/client and openai for Node are installed from npm into DIRECTORY, openai for Python and schemathesis from PyPI. Caddy and
-# nginx must be installed. The model is clients/model.py. The server and the model are on this machine, and end with this script.
+# Uses `PROGRAM serve` with clients that others wrote: clients.sh DIRECTORY PROGRAM [agui|openai|oidc|proxies|schemathesis]
+# @ag-ui/client, openai for Node, oidc-provider and playwright-core are installed from npm into DIRECTORY, openai for Python and
+# schemathesis from PyPI. Caddy, nginx and Chromium must be installed. The model is clients/model.py. The server and the model
+# are on this machine, and end with this script. PROGRAM needs the feature `oidc`.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 [ $# -ge 2 ] || {
-  echo "clients.sh DIRECTORY PROGRAM [agui|openai|proxies|schemathesis]" >&2
+  echo "clients.sh DIRECTORY PROGRAM [agui|openai|oidc|proxies|schemathesis]" >&2
   exit 1
 }
 mkdir -p "$1"
@@ -33,7 +34,8 @@ esac
 
 . "$here/../../../scripts/npm.sh"
 find_platform
-install_packages "node-$platform@$its_node" "@ag-ui/client@1.0.0" "@ag-ui/core@1.0.0" "openai@7.53.0"
+install_packages "node-$platform@$its_node" "@ag-ui/client@1.0.0" "@ag-ui/core@1.0.0" "openai@7.53.0" \
+  "oidc-provider@9.13.3" "playwright-core@1.65.0"
 modules="$directory/node_modules"
 python="$directory/venv/bin/python"
 wanted="assert (m.version('openai'), m.version('schemathesis')) == ('$openai_python', '$schemathesis')"
@@ -47,9 +49,11 @@ fi
 
 base=$(mktemp -d)
 base=$(cd "$base" && pwd -P)
-server=
+server='' with_issuer=''
 end() {
-  [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  for process in $server $with_issuer; do
+    kill "$process" 2>/dev/null || true
+  done
   rm -rf "$base"
 }
 trap end EXIT
@@ -115,6 +119,30 @@ fi
 if run openai; then
   clean timeout 60 node "$here/clients/openai.mjs" "$directory" "$url" "$token" || fail "openai for Node failed"
   clean timeout 120 "$python" "$here/clients/openai_client.py" "$url" "$token" || fail "openai for Python failed"
+fi
+if run oidc; then
+  # A server of its own, whose issuer has to know its port before.
+  chromium=${PROWESS_CHROMIUM:-$(command -v chromium)} || fail "chromium is missing: apt-get install chromium"
+  free=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  own="http://127.0.0.1:$free"
+  secret=not-a-secret-outside-of-this-test
+  mkfifo "$base/issuer-life"
+  clean node "$here/clients/oidc-issuer.mjs" "$directory" "$own/oidc/callback" "$secret" \
+    <"$base/issuer-life" >"$base/issuer" 2>"$base/issuer-errors" 9>&- &
+  exec 8>"$base/issuer-life"
+  issuer=$(wait_for "$base/issuer" "http:" | sed 's|^|http:|')
+  (exec env -i HOME="$base/home" TMPDIR="$base" LANG=C.UTF-8 NO_COLOR=1 PATH="$PATH" AGENT_SECRET="$secret" \
+    PROWESS_SERVE_OIDC_ISSUER="$issuer" PROWESS_SERVE_OIDC_CLIENT_ID=prowess PROWESS_SERVE_OIDC_PUBLIC_URL="$own" \
+    PROWESS_SERVE_OIDC_CLIENT_SECRET_ENV=AGENT_SECRET PROWESS_SERVE_OIDC_LABEL=Example PROWESS_SERVE_OIDC_USERS=create \
+    PROWESS_SERVE_OIDC_EMAIL_DOMAINS=example.com \
+    "$program" serve --listen "127.0.0.1:$free" --data "$base/second" >"$base/second-server" 2>&1 8>&- 9>&-) &
+  with_issuer=$!
+  wait_for "$base/second-server" "sign in as .admin., once, within 15 minutes: " >/dev/null
+  clean PROWESS_CHROMIUM="$chromium" PROWESS_PICTURES="${PROWESS_PICTURES:-}" \
+    timeout 120 node "$here/clients/oidc.mjs" "$directory" "$own" "$issuer" || {
+    tail -n 20 "$base/second-server" "$base/issuer-errors" >&2
+    fail "signing in with oidc-provider failed"
+  }
 fi
 if run proxies; then
   mkdir "$base/proxies"

@@ -1,6 +1,8 @@
 //! Calls of the tools for skills.
 
 use prowess_permission::Asker;
+#[cfg(feature = "run")]
+use prowess_workspace::executor::OutputSink;
 use serde_json::Value;
 
 use crate::answer::{SkillAnswer, SkillToolAnswer};
@@ -8,9 +10,12 @@ use crate::delta::SkillDelta;
 use crate::dialect::{self, ParsedCall, SkillToolKind, ToolSpec};
 use crate::documents::PreparedSelection;
 use crate::engine::SkillEngine;
+use crate::error::SkillError;
 use crate::files::on_blocking_thread;
 use crate::load::PreparedLoad;
 use crate::operation::Outcome;
+#[cfg(feature = "run")]
+use crate::run::RunDriver;
 use crate::service::SkillService;
 use crate::state::SkillState;
 use crate::view::SkillView;
@@ -99,6 +104,13 @@ impl PreparedCall {
     }
 }
 
+fn prepared_call(tool: &str, prepared: Outcome<Prepared>) -> Outcome<PreparedCall> {
+    if let Outcome::Refused(_) = &prepared {
+        log_answer(tool, true, 0);
+    }
+    prepared.map(|prepared| PreparedCall { tool: tool.to_owned(), prepared })
+}
+
 /// Logs the answer of a call.
 fn log_answer(tool: &str, is_error: bool, changes: usize) {
     tracing::info!(name: "tool.response", tool, is_error, changes, "Tool '{tool}' answered");
@@ -138,25 +150,41 @@ impl SkillService {
         arguments: Value,
         asker: &dyn Asker,
     ) -> Outcome<PreparedCall> {
-        let prepared = self.prepare(view, tool, arguments, asker).await;
-        if let Outcome::Refused(_) = &prepared {
-            log_answer(tool, true, 0);
-        }
-        prepared.map(|prepared| PreparedCall { tool: tool.to_owned(), prepared })
+        let prepared = match self.parse(view, tool, arguments) {
+            Ok(call) => self.prepare(view, call, asker).await,
+            Err(error) => Outcome::Refused(error),
+        };
+        prepared_call(tool, prepared)
     }
 
-    async fn prepare(
+    /// [`SkillService::call`] that shows the output of a command while the command runs. Secrets in it are replaced. `output`
+    /// must not block.
+    #[cfg(feature = "run")]
+    pub async fn call_watched(
         &self,
         view: &SkillView,
         tool: &str,
         arguments: Value,
+        output: &dyn OutputSink,
         asker: &dyn Asker,
-    ) -> Outcome<Prepared> {
-        let can_run = self.run_tool_info().is_some();
-        let call = match dialect::parse_call(view.engine().options(), can_run, tool, arguments) {
-            Ok(call) => call,
-            Err(error) => return Outcome::Refused(error),
+    ) -> Outcome<PreparedCall> {
+        let prepared = match self.parse(view, tool, arguments) {
+            Ok(ParsedCall::Run(call)) => {
+                let driver = RunDriver { output, ..self.run_driver(view, asker) };
+                Outcome::from(driver.call(call).await).map(Prepared::Answer)
+            }
+            Ok(call) => self.prepare(view, call, asker).await,
+            Err(error) => Outcome::Refused(error),
         };
+        prepared_call(tool, prepared)
+    }
+
+    fn parse(&self, view: &SkillView, tool: &str, arguments: Value) -> Result<ParsedCall, SkillError> {
+        let can_run = self.run_tool_info().is_some();
+        dialect::parse_call(view.engine().options(), can_run, tool, arguments)
+    }
+
+    async fn prepare(&self, view: &SkillView, call: ParsedCall, asker: &dyn Asker) -> Outcome<Prepared> {
         let files = self.files();
         match call {
             ParsedCall::Load { name, arguments, documents } => {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use prowess_permission::Asker;
-use prowess_workspace::executor::{NoSink, OutputSink};
+use prowess_workspace::executor::OutputSink;
 use prowess_workspace::live::LiveError;
 use prowess_workspace::tree::Tree;
 use prowess_workspace::writable::WritablePath;
@@ -181,6 +181,8 @@ pub(crate) struct RunDriver<'a> {
     pub(crate) runner: Option<&'a SkillRunner>,
     pub(crate) asker: &'a dyn Asker,
     pub(crate) caller: Caller,
+    /// Sees the output of a command while the command runs.
+    pub(crate) output: &'a dyn OutputSink,
 }
 
 impl<'a> RunDriver<'a> {
@@ -197,7 +199,7 @@ impl<'a> RunDriver<'a> {
     /// Runs a command to its end.
     pub(crate) async fn run(self, request: RunRequest) -> Result<SkillAnswer, Halt> {
         let name = request.skill.clone();
-        let (report, preapproved_by) = self.run_to_end(request, None, &NoSink).await?;
+        let (report, preapproved_by) = self.run_to_end(request, None).await?;
         let mut data = serde_json::to_value(&report).unwrap_or_default();
         let has_tree = self.view.engine().options().skill_paths != SkillPaths::Real;
         if let Some(runner) = self.runner.filter(|_| has_tree) {
@@ -227,9 +229,8 @@ impl<'a> RunDriver<'a> {
         self,
         request: RunRequest,
         stdin: Option<Bytes>,
-        output: &dyn OutputSink,
     ) -> Result<RunReport, Halt> {
-        Ok(self.run_to_end(request, stdin, output).await?.0)
+        Ok(self.run_to_end(request, stdin).await?.0)
     }
 
     /// Runs a command to its end. Also returns the skill whose `allowed-tools` settled a question.
@@ -237,13 +238,12 @@ impl<'a> RunDriver<'a> {
         self,
         request: RunRequest,
         stdin: Option<Bytes>,
-        output: &dyn OutputSink,
     ) -> Result<(RunReport, Option<String>), Halt> {
         let approved = self.pass_gates(&request, None).await?;
         let find = approved.skills();
         let input_gate = approved.input_gate(self, &request);
         let mut context = approved.context(&find, &input_gate);
-        (context.output, context.stdin) = (output, stdin);
+        (context.output, context.stdin) = (self.output, stdin);
         let setup = &approved.runner.setup;
         let ran = setup.runner.run(&setup.workspace, approved.request.clone(), context).await;
         let report = ran.map_err(|error| SkillError::Run { name: request.skill.clone(), error })?;

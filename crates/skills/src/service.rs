@@ -7,7 +7,11 @@ use prowess_catalog::Catalog;
 use prowess_permission::Asker;
 use prowess_permission::NoAsker;
 #[cfg(feature = "run")]
-use prowess_workspace::{RunReport, RunRequest, executor::OutputSink, stage::StageSource};
+use prowess_workspace::{
+    RunReport, RunRequest,
+    executor::{NoSink, OutputSink},
+    stage::StageSource,
+};
 
 #[cfg(feature = "run")]
 use crate::answer::SkillAnswer;
@@ -146,7 +150,8 @@ impl SkillService {
 
     #[cfg(feature = "run")]
     pub(crate) fn run_driver<'a>(&'a self, view: &'a SkillView, asker: &'a dyn Asker) -> RunDriver<'a> {
-        RunDriver { view, files: &*self.files, runner: self.runner.as_ref(), asker, caller: Caller::Model }
+        let (files, runner) = (&*self.files, self.runner.as_ref());
+        RunDriver { view, files, runner, asker, caller: Caller::Model, output: &NoSink }
     }
 
     /// The command line of an interactive run, if there is one with this id.
@@ -200,7 +205,7 @@ impl SkillService {
         output: &dyn OutputSink,
         asker: &dyn Asker,
     ) -> Outcome<RunReport> {
-        self.run_driver(view, asker).run_watched(request, None, output).await.into()
+        RunDriver { output, ..self.run_driver(view, asker) }.run_watched(request, None).await.into()
     }
 
     /// [`SkillService::run_watched`] for a command that a person typed, with any bytes as standard input.
@@ -217,7 +222,7 @@ impl SkillService {
         output: &dyn OutputSink,
         asker: &dyn Asker,
     ) -> Outcome<RunReport> {
-        let driver = RunDriver { caller: Caller::Person, ..self.run_driver(view, asker) };
-        driver.run_watched(request, stdin, output).await.into()
+        let driver = RunDriver { caller: Caller::Person, output, ..self.run_driver(view, asker) };
+        driver.run_watched(request, stdin).await.into()
     }
 }

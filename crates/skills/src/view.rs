@@ -124,6 +124,11 @@ impl SkillView {
         })
     }
 
+    /// The name of the skill that a model means by `name`, if the model may use that skill.
+    pub fn name_of(&self, name: &str) -> Option<&str> {
+        Some(self.found_by_model(name)?.skill.name.as_str())
+    }
+
     /// The skill called `name`, if the model may load it, or a person has loaded it.
     pub(crate) fn found_by_model(&self, name: &str) -> Option<&Arc<SkillEntry>> {
         let is_found =

@@ -17,6 +17,11 @@ pub(crate) enum ActsFor {
     TokenOwner(Vec<u8>),
     /// The owner of the token with this id.
     TokenIdOwner(String),
+    /// The user to whom this person of an issuer is linked: it is not known yet who signs in.
+    IdentityOwner {
+        issuer: Vec<u8>,
+        subject: Vec<u8>,
+    },
 }
 
 #[cfg(feature = "postgres")]
@@ -31,6 +36,10 @@ impl ActsFor {
             Self::User(id) => Some(Statement::new(sql::USER, [id.as_str().into()])),
             Self::ThreadOwner(thread) => Some(Statement::new(sql::THREAD_OWNER, [thread.as_str().into()])),
             Self::TokenOwner(digest) => Some(Statement::new(sql::TOKEN_OWNER, [digest.as_slice().into()])),
+            Self::IdentityOwner { issuer, subject } => Some(Statement::new(
+                sql::IDENTITY_OWNER,
+                [issuer.as_slice().into(), subject.as_slice().into()],
+            )),
             Self::TokenIdOwner(id) => Some(Statement::new(sql::TOKEN_ID_OWNER, [id.as_str().into()])),
         }
     }

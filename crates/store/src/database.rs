@@ -122,6 +122,12 @@ impl Database {
         crate::serve::OwnedThreads::new(self.clone())
     }
 
+    /// The skills that users uploaded.
+    #[cfg(feature = "serve")]
+    pub fn own_skills(&self) -> crate::serve::OwnSkills {
+        crate::serve::OwnSkills::new(self.clone())
+    }
+
     /// The same database for one user: its threads and its queue.
     ///
     /// In PostgreSQL, row-level security then hides what belongs to others, if [`separates_users`](Self::separates_users).

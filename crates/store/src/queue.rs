@@ -23,8 +23,8 @@ use crate::sql::queue as sql;
 const MAX_POST_DEPTH: usize = 120;
 
 /// The digest of a post's name. A name can be longer than what an index holds.
-fn name(post: &Post) -> Vec<u8> {
-    Hash::hash(post.key().as_bytes()).to_vec()
+fn name(key: &str) -> Vec<u8> {
+    Hash::hash(key.as_bytes()).to_vec()
 }
 
 /// The thread and the owner of a claim, which all statements about a claim begin with.
@@ -51,7 +51,7 @@ fn entry(thread: &ThreadId, row: &Row) -> Result<InboxEntry, QueueError> {
         return Err(damaged("its checksum is wrong".to_owned()));
     }
     let post: Post = serde_json::from_slice(&body).map_err(|error| damaged(error.to_string()))?;
-    if name(&post) != row.bytes(2).map_err(failed)? {
+    if name(&post.key()) != row.bytes(2).map_err(failed)? {
         return Err(damaged("it has the name of another post".to_owned()));
     }
     Ok(InboxEntry::new(number, post))
@@ -89,6 +89,7 @@ impl TurnQueue for Database {
         })?;
         let id: Cell = thread.as_str().into();
         let checksum: Cell = checksum(&[], &body).into();
+        let name: Cell = name(&post.key()).into();
         let most = match condition {
             PostIf::FewerWait(most) => signed(most),
             PostIf::Always | PostIf::Rests => i64::MAX,
@@ -97,13 +98,13 @@ impl TurnQueue for Database {
             PostIf::Rests => Statement::required(sql::QUEUE_AT_REST, [id.clone()]),
             PostIf::Always | PostIf::FewerWait(_) => Statement::new(sql::QUEUE, [id.clone()]),
         };
-        let values: [Cell; 5] = [id.clone(), name(post).into(), checksum, body.into(), most.into()];
+        let values: [Cell; 5] = [id.clone(), name.clone(), checksum, body.into(), most.into()];
         let database = self.of_thread(thread);
         let done = database.transact(vec![queue, Statement::required(sql::POST, values)]).await;
         if done.map_err(failed)?.is_ok() {
             return Ok(Posted::New);
         }
-        let known = Statement::new(sql::IS_KNOWN, [id, name(post).into()]);
+        let known = Statement::new(sql::IS_KNOWN, [id, name]);
         let is_known = !database.query(known).await.map_err(failed)?.is_empty();
         Ok(if is_known { Posted::Known } else { Posted::Refused })
     }
@@ -131,6 +132,23 @@ impl TurnQueue for Database {
         Ok(Some(Claim::new(thread, owner, lasts, attempt)))
     }
 
+    async fn claim_thread(
+        &self,
+        thread: &ThreadId,
+        worker: &str,
+        lasts: Duration,
+    ) -> Result<Option<Claim>, QueueError> {
+        let failed = |error: DatabaseError| error.in_queue(QueueAction::ClaimThread(thread));
+        let owner = format!("{worker}/{}", Uuid::now_v7().simple());
+        let values: [Cell; 3] = [thread.as_str().into(), owner.as_bytes().into(), micros(lasts).into()];
+        let claim = Statement::required(sql::CLAIM_THREAD, values);
+        let done = self.of_thread(thread).transact(vec![claim]).await.map_err(failed)?;
+        let Ok(rows) = done else { return Ok(None) };
+        let attempt = first(&rows, 0).and_then(|row| row.count(1)).map_err(failed)?;
+        let attempt = u32::try_from(attempt).unwrap_or(u32::MAX);
+        Ok(Some(Claim::new(thread.clone(), owner, lasts, attempt)))
+    }
+
     async fn keep(&self, claim: &Claim) -> Result<(), QueueError> {
         let keep = Statement::required(sql::KEEP, held_with(claim, micros(claim.lasts)));
         self.of_claim(claim, QueueAction::Keep(&claim.thread), vec![keep]).await
@@ -149,6 +167,23 @@ impl TurnQueue for Database {
             }
         }
         Ok(Inbox::new(entries, posted))
+    }
+
+    async fn waits(&self, claim: &Claim, key: &str) -> Result<Option<u64>, QueueError> {
+        let failed = |error: DatabaseError| error.in_queue(QueueAction::Read(&claim.thread));
+        let [thread, owner] = held(claim);
+        let waits = Statement::new(sql::WAITS, [thread, owner, name(key).into()]);
+        let rows = self.of_thread(&claim.thread).query(waits).await.map_err(failed)?;
+        let row = rows.first().ok_or_else(|| lost(claim))?;
+        let number = row.maybe_number(0).map_err(failed)?;
+        Ok(number.and_then(|number| u64::try_from(number).ok()))
+    }
+
+    async fn waiting(&self, thread: &ThreadId) -> Result<Vec<InboxEntry>, QueueError> {
+        let waiting = Statement::new(sql::WAITING, [thread.as_str().into()]);
+        let rows = self.of_thread(thread).query(waiting).await;
+        let rows = rows.map_err(|error| error.in_queue(QueueAction::Read(thread)))?;
+        rows.iter().map(|row| entry(thread, row)).collect()
     }
 
     async fn taken(&self, claim: &Claim, number: u64) -> Result<(), QueueError> {

@@ -42,7 +42,8 @@ pub enum ThreadUpdate<'a> {
     Text(&'a str),
     /// A piece of the model's reasoning.
     Reasoning(&'a str),
-    /// A tool reports its progress.
+    /// A tool reports its progress, such as the output of a command: one or more lines, without the last line break. They
+    /// are not stored, and can have control characters.
     Progress(&'a CallId, &'a str),
     /// A middleware or a tool tells the person something. It is not stored.
     Notice(&'a str),

@@ -42,9 +42,24 @@ struct Work {
     held: Option<(String, Instant)>,
 }
 
+impl QueuedThread {
+    fn queue(&mut self) {
+        let work = self.work.get_or_insert_with(Work::new);
+        work.posted += 1;
+        work.since = work.since.min(Instant::now());
+    }
+}
+
 impl Work {
     fn new() -> Self {
         Self { since: Instant::now(), posted: 0, attempts: 0, held: None }
+    }
+
+    fn claim(&mut self, thread: &ThreadId, worker: &str, lasts: Duration) -> Claim {
+        let owner = format!("{worker}/{}", Uuid::now_v7().simple());
+        self.attempts = self.attempts.saturating_add(1);
+        self.held = Some((owner.clone(), after(lasts)));
+        Claim::new(thread.clone(), owner, lasts, self.attempts)
     }
 
     fn is_held(&self) -> bool {
@@ -93,12 +108,12 @@ impl TurnQueue for MemoryQueue {
         thread.keys.insert(post.key());
         let number = thread.keys.len() as u64;
         thread.entries.push(InboxEntry::new(number, post.clone()));
-        thread.work.get_or_insert_with(Work::new).posted += 1;
+        thread.queue();
         Ok(Posted::New)
     }
 
     async fn wake(&self, thread: &ThreadId) -> Result<(), QueueError> {
-        self.lock().entry(thread.clone()).or_default().work.get_or_insert_with(Work::new).posted += 1;
+        self.lock().entry(thread.clone()).or_default().queue();
         Ok(())
     }
 
@@ -110,10 +125,18 @@ impl TurnQueue for MemoryQueue {
             (!work.is_held() && work.since <= now).then_some((id, work))
         });
         let Some((id, work)) = waits.min_by_key(|(_, work)| work.since) else { return Ok(None) };
-        let owner = format!("{worker}/{}", Uuid::now_v7().simple());
-        work.attempts = work.attempts.saturating_add(1);
-        work.held = Some((owner.clone(), after(lasts)));
-        Ok(Some(Claim::new(id.clone(), owner, lasts, work.attempts)))
+        Ok(Some(work.claim(id, worker, lasts)))
+    }
+
+    async fn claim_thread(
+        &self,
+        thread: &ThreadId,
+        worker: &str,
+        lasts: Duration,
+    ) -> Result<Option<Claim>, QueueError> {
+        let mut threads = self.lock();
+        let work = threads.entry(thread.clone()).or_default().work.get_or_insert_with(Work::new);
+        Ok((!work.is_held()).then(|| work.claim(thread, worker, lasts)))
     }
 
     async fn keep(&self, claim: &Claim) -> Result<(), QueueError> {
@@ -128,6 +151,16 @@ impl TurnQueue for MemoryQueue {
         self.with(claim, |thread| {
             Inbox::new(thread.entries.clone(), thread.work.as_ref().map_or(0, |work| work.posted))
         })
+    }
+
+    async fn waits(&self, claim: &Claim, key: &str) -> Result<Option<u64>, QueueError> {
+        self.with(claim, |thread| {
+            thread.entries.iter().find(|entry| entry.post.key() == key).map(|entry| entry.number)
+        })
+    }
+
+    async fn waiting(&self, thread: &ThreadId) -> Result<Vec<InboxEntry>, QueueError> {
+        Ok(self.lock().get(thread).map(|thread| thread.entries.clone()).unwrap_or_default())
     }
 
     async fn taken(&self, claim: &Claim, number: u64) -> Result<(), QueueError> {

@@ -201,8 +201,8 @@ pub enum QueueState {
 /// ```
 #[async_trait]
 pub trait TurnQueue: Send + Sync + Debug {
-    /// Puts a post into the inbox of a thread, and queues the thread unless it is queued. A post whose name is known changes
-    /// nothing.
+    /// Puts a post into the inbox of a thread, and queues the thread unless it is queued. This ends the delay of a thread that
+    /// was given back. A post whose name is known changes nothing.
     ///
     /// # Errors
     ///
@@ -233,6 +233,18 @@ pub trait TurnQueue: Send + Sync + Debug {
     /// The queue failed.
     async fn claim(&self, worker: &str, lasts: Duration) -> Result<Option<Claim>, QueueError>;
 
+    /// Claims this thread, whether it is queued, waits after a delay, or rests. `None` if another worker has it.
+    ///
+    /// # Errors
+    ///
+    /// The queue failed.
+    async fn claim_thread(
+        &self,
+        thread: &ThreadId,
+        worker: &str,
+        lasts: Duration,
+    ) -> Result<Option<Claim>, QueueError>;
+
     /// Extends a claim by its full duration.
     ///
     /// # Errors
@@ -246,6 +258,20 @@ pub trait TurnQueue: Send + Sync + Debug {
     ///
     /// [`QueueError::ClaimLost`] if another worker has claimed the thread.
     async fn inbox(&self, claim: &Claim) -> Result<Inbox, QueueError>;
+
+    /// The number of the post of this name ([`Post::key`]), if it waits. Cheaper than [`TurnQueue::inbox`].
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::ClaimLost`] if another worker has claimed the thread.
+    async fn waits(&self, claim: &Claim, key: &str) -> Result<Option<u64>, QueueError>;
+
+    /// The posts that were not taken yet, for somebody without a claim.
+    ///
+    /// # Errors
+    ///
+    /// The queue failed.
+    async fn waiting(&self, thread: &ThreadId) -> Result<Vec<InboxEntry>, QueueError>;
 
     /// Notes that the thread has a post now, or needs it no more.
     ///
@@ -261,8 +287,8 @@ pub trait TurnQueue: Send + Sync + Debug {
     /// [`QueueError::ClaimLost`] if another worker has claimed the thread.
     async fn finish(&self, claim: &Claim, posted: u64) -> Result<Finished, QueueError>;
 
-    /// Ends a claim, and queues the thread behind the others: another worker may have more luck with it, after `delay`. No
-    /// delay is longer than a day.
+    /// Ends a claim, and queues the thread behind the others: another worker may have more luck with it, after `delay` or the
+    /// next post. No delay is longer than a day.
     ///
     /// # Errors
     ///

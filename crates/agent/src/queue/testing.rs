@@ -33,6 +33,8 @@ pub async fn turn_queue_suite(queue: Arc<dyn TurnQueue>) {
     of_posts_at_the_same_time_one_finds_the_thread_at_rest(Arc::clone(&queue)).await;
     one_worker_at_a_time(&*queue).await;
     a_claim_ends_with_its_time(&*queue).await;
+    a_named_thread_can_be_claimed(&*queue).await;
+    a_post_is_found_by_its_name(&*queue).await;
     a_lost_claim_changes_nothing(&*queue).await;
     a_post_during_the_work_queues_again(&*queue).await;
     what_is_given_back_waits(&*queue).await;
@@ -125,6 +127,53 @@ async fn a_post_for_a_thread_at_rest_is_refused_by_others(queue: &dyn TurnQueue)
     assert_eq!(post_if(queue, &thread, &last, PostIf::Rests).await, Posted::New);
     let claim = claimed(queue, "one", LONG).await;
     assert_eq!(settle(queue, &claim).await, [last]);
+}
+
+async fn a_named_thread_can_be_claimed(queue: &dyn TurnQueue) {
+    let thread = ThreadId::new();
+    let claim =
+        async || queue.claim_thread(&thread, "one", LONG).await.unwrap_or_else(|error| panic!("{error}"));
+    // It rests.
+    let first = claim().await.unwrap_or_else(|| panic!("not claimed"));
+    assert_eq!(claim().await, None);
+    assert_eq!(queue.state(&thread).await.ok(), Some(QueueState::Claimed));
+    none_waits(queue).await;
+    assert_eq!(post(queue, &thread, &say("a")).await, Posted::New);
+    assert_eq!(queue.finish(&first, 0).await.ok(), Some(Finished::Queued));
+    // It is queued.
+    let second = claim().await.unwrap_or_else(|| panic!("not claimed"));
+    assert!(matches!(queue.keep(&first).await, Err(QueueError::ClaimLost(_))));
+    assert!(queue.give_back(&second, LONG).await.is_ok());
+    // It waits after a delay, which a post ends.
+    let third = claim().await.unwrap_or_else(|| panic!("not claimed"));
+    assert!(queue.give_back(&third, LONG).await.is_ok());
+    none_waits(queue).await;
+    assert_eq!(post(queue, &thread, &say("b")).await, Posted::New);
+    let last = claimed(queue, "two", LONG).await;
+    assert_eq!(last.thread, thread);
+    assert_eq!(settle(queue, &last).await.len(), 2);
+}
+
+async fn a_post_is_found_by_its_name(queue: &dyn TurnQueue) {
+    let thread = ThreadId::new();
+    let cancel = Post::Cancel { turn: 4 };
+    let posts = [say("a"), cancel.clone()];
+    for one in &posts {
+        assert_eq!(post(queue, &thread, one).await, Posted::New);
+    }
+    let waiting = async || queue.waiting(&thread).await.unwrap_or_else(|error| panic!("{error}"));
+    let told: Vec<Post> = waiting().await.into_iter().map(|entry| entry.post).collect();
+    assert_eq!(told, posts);
+    let claim = claimed(queue, "one", LONG).await;
+    let number = queue.waits(&claim, &cancel.key()).await.ok().flatten();
+    let number = number.unwrap_or_else(|| panic!("the post does not wait"));
+    assert_eq!(queue.waits(&claim, "cancel-5").await.ok(), Some(None));
+    assert!(queue.taken(&claim, number).await.is_ok());
+    assert_eq!(queue.waits(&claim, &cancel.key()).await.ok(), Some(None));
+    assert_eq!(waiting().await.len(), 1);
+    settle(queue, &claim).await;
+    assert!(waiting().await.is_empty());
+    assert!(matches!(queue.waits(&claim, "cancel-4").await, Err(QueueError::ClaimLost(_))));
 }
 
 async fn only_so_many_posts_wait(queue: &dyn TurnQueue) {

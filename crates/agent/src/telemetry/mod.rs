@@ -1,13 +1,15 @@
 //! Telemetry: a span for every turn, every model call and every tool call.
 //!
 //! Names and attributes follow OpenTelemetry's semantic conventions for generative AI. Attributes that the conventions lack
-//! begin with `prowess.`. Spans contain no messages, no reasoning, and no arguments or answers of tools.
+//! begin with `prowess.`. Spans contain no messages, no reasoning, and no arguments or answers of tools. They name skills only
+//! if [`Skills::in_spans`](crate::middleware::Skills::in_spans) says so.
 
 #[cfg(feature = "otel")]
 mod export;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use prowess_skills::SkillToolKind;
 use tracing::Span;
 use tracing::field::Empty;
 
@@ -151,9 +153,39 @@ pub(crate) fn tool_call(thread: &ThreadId, call: &ToolCall) -> Span {
         gen_ai.tool.name = call.name,
         gen_ai.tool.type = "function",
         gen_ai.tool.call.id = shorten(call.id.as_str()),
+        gen_ai.skill.name = Empty,
+        gen_ai.skill.operation = Empty,
+        gen_ai.skill.digest = Empty,
         gen_ai.conversation.id = thread.as_str(),
         prowess.outcome = Empty,
     )
+}
+
+/// Records in the span of the current tool call what it does with a skill. OpenTelemetry has not settled on these names.
+pub(crate) fn record_skill(kind: SkillToolKind, skill: Option<&str>) {
+    let operation = match kind {
+        SkillToolKind::Load => "load",
+        SkillToolKind::Unload => "unload",
+        SkillToolKind::Search => "search",
+        SkillToolKind::ListDocuments => "list_documents",
+        SkillToolKind::SelectDocuments => "select_documents",
+        SkillToolKind::Run => "run",
+        SkillToolKind::Start => "start",
+        SkillToolKind::Write => "write",
+        SkillToolKind::Poll => "poll",
+        SkillToolKind::End => "end",
+        _ => return,
+    };
+    let span = Span::current();
+    span.record("gen_ai.skill.operation", operation);
+    if let Some(skill) = skill {
+        span.record("gen_ai.skill.name", shorten(skill));
+    }
+}
+
+/// Records in the span of the current tool call which version of a skill was loaded: the digest of its manifest.
+pub(crate) fn record_loaded_skill(digest: &str) {
+    Span::current().record("gen_ai.skill.digest", digest);
 }
 
 /// Records the outcome of a tool call. If the call is finished later, that happens in the same span. `crashed` is the

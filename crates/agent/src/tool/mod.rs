@@ -5,6 +5,8 @@ mod data;
 mod function;
 mod kind;
 pub(crate) mod permission;
+#[cfg(feature = "run")]
+mod reported_output;
 mod selection;
 mod tools;
 
@@ -20,6 +22,8 @@ pub use self::data::{ChangeKind, ChangedFile, RefusedBy, ToolData};
 pub use self::function::{FunctionTool, ToolFailure};
 pub(crate) use self::function::{parsed, schema};
 pub use self::kind::ToolKind;
+#[cfg(feature = "run")]
+pub(crate) use self::reported_output::ReportedOutput;
 pub use self::selection::ToolSelection;
 pub use self::tools::{DuplicateTool, Tools};
 use crate::agent::{ThreadUpdate, Watcher};
@@ -110,7 +114,7 @@ pub struct ToolContext<'a> {
     pub states: &'a States,
     /// The question that this tool asked a person about this call, and the reply.
     pub consultation: Option<&'a Consultation>,
-    /// Reports progress to the watcher.
+    /// Reports progress to the watcher: one or more lines, without the last line break.
     pub progress: &'a (dyn Fn(&str) + Send + Sync),
     pub(crate) watcher: &'a dyn Watcher,
     pub(crate) middleware: MiddlewareContext<'a>,

@@ -14,6 +14,7 @@ use prowess_catalog::Catalog;
 use prowess_mcp::client::{Patience, ServerFiles, ServerTools, Servers};
 use prowess_permission::real_path::real_path;
 use prowess_permission::{ApprovalStore, Broker, FileApprovals, Permissions};
+use prowess_serve::view::Places;
 use prowess_skills::embeddings::Embeddings;
 use prowess_skills::options::{SkillPaths, UnloadedText};
 use prowess_skills::uses::{SkillUses, UsedSkill};
@@ -29,7 +30,7 @@ use super::memory::ChatMemory;
 use super::model::{self, ModelDefaults};
 use super::old_approvals;
 use super::open_thread::check_own;
-use super::permissions::policy;
+use super::permissions::BaseRules;
 use super::prompt::prompt;
 use super::questions::UnseenChanges;
 use super::run_files::RunFiles;
@@ -120,6 +121,7 @@ pub(crate) struct ChatAgents {
     /// The last notice about untrusted items.
     notice: Option<String>,
     pub(super) permissions: Permissions,
+    pub(super) base_rules: BaseRules,
     /// Runs commands. Each thread gets its own artifacts.
     pub(super) runner: Runner,
     artifacts: Artifacts,
@@ -191,14 +193,14 @@ impl ChatAgents {
         Self::at_home(found, Home { surface: Surface::Server, directory, store, broker }).await
     }
 
-    /// The same agents for a thread of a server's user, with the user's threads and a directory of the thread.
+    /// The same agents for a thread of a server's user, with the user's threads and skills, and a directory of the thread.
     pub(crate) fn for_thread(
         &self,
         store: Arc<dyn ThreadStore>,
         broker: &Arc<Broker>,
+        catalog: Arc<Mutex<Catalog>>,
         directory: PathBuf,
     ) -> Self {
-        let policy = policy(&self.config, &self.workspace_dir);
         Self {
             surface: self.surface,
             lease: self.lease,
@@ -212,14 +214,15 @@ impl ChatAgents {
             directory,
             state: self.state.clone(),
             root_args: self.root_args.clone(),
-            catalog: Arc::clone(&self.catalog),
+            catalog,
             sub_agents: self.sub_agents.clone(),
             configuration: self.configuration.clone(),
             memory: ChatMemory::default(),
             approver: self.approver,
             unseen: UnseenChanges::default(),
             notice: None,
-            permissions: Permissions::new(Arc::clone(broker), NAME, policy),
+            permissions: Permissions::new(Arc::clone(broker), NAME, self.base_rules.policy()),
+            base_rules: self.base_rules.clone(),
             runner: self.runner.clone(),
             artifacts: self.artifacts.clone(),
             workspace_dir: self.workspace_dir.clone(),
@@ -247,7 +250,8 @@ impl ChatAgents {
         } = found;
         let Home { surface, directory, store, broker } = home;
         let model = model::configured(&config.settings)?;
-        let permissions = Permissions::new(broker, NAME, policy(&config, &workspace_dir));
+        let base_rules = BaseRules::new(&config, &workspace_dir);
+        let permissions = Permissions::new(broker, NAME, base_rules.policy());
         let mut notices = Vec::new();
         let mut servers = None;
         if let Some(connected) = servers::connect(&config.settings, None, &skills.roots).await? {
@@ -291,6 +295,7 @@ impl ChatAgents {
             lease,
             catalog: Arc::new(Mutex::new(skills.catalog)),
             permissions,
+            base_rules,
             runner,
             artifacts,
             workspace_dir,
@@ -321,7 +326,12 @@ impl ChatAgents {
 
     /// The skills that the model sees.
     pub(crate) fn visible_skills(&self) -> ChatSkills {
-        ChatSkills::new(&self.catalog(), &self.config)
+        self.visible_in(&self.catalog())
+    }
+
+    /// The skills of a catalog that the model would see.
+    pub(crate) fn visible_in(&self, catalog: &Catalog) -> ChatSkills {
+        ChatSkills::new(catalog, &self.config)
     }
 
     /// The workspace of a thread, whether it exists or not.
@@ -358,11 +368,9 @@ impl ChatAgents {
             // The project's settings are used only while they are trusted; its restrictions stay.
             let mut config = Config::load_silently(&configuration, &self.flags)?;
             config.settings.model.name = self.config.settings.model.name.clone();
-            self.permissions = Permissions::new(
-                Arc::clone(self.permissions.broker()),
-                NAME,
-                policy(&config, &self.workspace_dir),
-            );
+            self.base_rules = BaseRules::new(&config, &self.workspace_dir);
+            let broker = Arc::clone(self.permissions.broker());
+            self.permissions = Permissions::new(broker, NAME, self.base_rules.policy());
             (self.config, self.configuration) = (config, configuration);
             self.forget_skill_models();
         }
@@ -495,7 +503,8 @@ impl ChatAgents {
         let (servers, embeddings) = (self.servers.clone(), self.embeddings.clone());
         let overview_tokens = settings.overview_tokens(self.model.limits().context);
         let recent = Arc::clone(&self.recent);
-        let skills = Skills::new(move |_| {
+        let names_skills = self.config.settings.telemetry.names_skills();
+        let mut skills = Skills::new(move |_| {
             let mut options = session_options(&settings);
             options.overview_tokens = overview_tokens;
             options.uses = Some(Arc::clone(&recent) as Arc<dyn SkillUses>);
@@ -518,6 +527,9 @@ impl ChatAgents {
                 None => session,
             }
         });
+        if names_skills {
+            skills = skills.in_spans();
+        }
         skills.models(self.skill_models.clone())
     }
 
@@ -543,10 +555,15 @@ impl ChatAgents {
 
     /// The rules.
     pub(crate) fn rules(&self) -> prowess_permission::Policy {
-        policy(&self.config, &self.workspace_dir)
+        self.base_rules.policy()
     }
 
-    /// The current catalog, which all threads share.
+    /// All artifacts. Each thread has its own.
+    pub(crate) fn artifacts(&self) -> &Artifacts {
+        &self.artifacts
+    }
+
+    /// The current catalog of the server, which has no skill of a user.
     pub(crate) fn shared_catalog(&self) -> &Arc<Mutex<Catalog>> {
         &self.catalog
     }
@@ -573,9 +590,21 @@ impl ChatAgents {
         let thread_files = THREAD_FILES.map(|name| (tree.thread_files.join(name), format!("{WORK}/{name}")));
         places.extend(thread_files);
         // Commands can see where things of theirs are mounted from.
-        places.extend(own_workspace.ancestors().nth(1).map(|all| (all.to_owned(), "…".to_owned())));
-        places.push((self.state.clone(), "…".to_owned()));
         places
+            .extend(own_workspace.ancestors().nth(1).map(|all| (all.to_owned(), Places::HIDDEN.to_owned())));
+        let skills = self.skills_of_user();
+        places.extend(skills.map(|(path, name)| (path, format!("{}/{name}", tree::SKILLS))));
+        places.push((self.state.clone(), Places::HIDDEN.to_owned()));
+        places
+    }
+
+    /// The directories and names of the skills of a server's user. They are in the server's directory.
+    pub(super) fn skills_of_user(&self) -> impl Iterator<Item = (PathBuf, String)> + use<> {
+        let is_served = self.surface == Surface::Server;
+        let entries = self.catalog().entries().to_vec();
+        let state = self.state.clone();
+        let own = entries.into_iter().filter(move |entry| is_served && entry.root.path.starts_with(&state));
+        own.map(|entry| (entry.root.path.clone(), entry.skill.name.as_str().to_owned()))
     }
 
     /// Where the paths that the model of a thread sees really are.

@@ -22,10 +22,28 @@ const RULES: [(&str, &str, Decision); 4] = [
     ("run", "*", Decision::Ask),
 ];
 
-/// The built-in rules, and then those of the configuration.
-pub(super) fn policy(config: &Config, workspace_dir: &WorkspaceDir) -> Policy {
-    let rules = RULES.iter().map(|(kind, pattern, decision)| Rule::new(kind, pattern, *decision));
-    config.policy(NAME, workspace_dir).rules(RuleSource::BuiltInAgent, rules)
+/// The rules that all threads of a chat or a server have. Patterns are compiled once.
+#[derive(Clone, Debug)]
+pub(super) struct BaseRules {
+    /// Those of the configuration, with the guards.
+    configured: Policy,
+    /// The built-in rules, and then those of the configuration.
+    all: Policy,
+    guards: Arc<[Rule]>,
+}
+
+impl BaseRules {
+    pub(super) fn new(config: &Config, workspace_dir: &WorkspaceDir) -> Self {
+        let rules = RULES.iter().map(|(kind, pattern, decision)| Rule::new(kind, pattern, *decision));
+        let configured = config.policy(NAME, workspace_dir);
+        let all = configured.clone().rules(RuleSource::BuiltInAgent, rules);
+        Self { configured, all, guards: guards(workspace_dir).into() }
+    }
+
+    /// The built-in rules, and then those of the configuration.
+    pub(super) fn policy(&self) -> Policy {
+        self.all.clone()
+    }
 }
 
 impl ChatAgents {
@@ -40,21 +58,25 @@ impl ChatAgents {
             Rule::new("read", here.as_str(), Decision::Allow),
             Rule::new("read", &below, Decision::Allow),
         ];
-        let policy = self.config.policy(NAME, &self.workspace_dir);
+        let BaseRules { configured, guards, .. } = &self.base_rules;
         // The working directory may be the home directory, or contain secrets.
-        let rules = rules.into_iter().chain(guards(&self.workspace_dir)).chain(kept_rules(thread_files));
+        let rules = rules.into_iter().chain(guards.iter().cloned()).chain(kept_rules(thread_files));
         let rules = rules.chain(self.rules_of_server());
-        let policy = self.confined(policy.rules(RuleSource::BuiltInAgent, rules), thread_files);
+        let policy = self.confined(configured.clone().rules(RuleSource::BuiltInAgent, rules), thread_files);
         Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy)
     }
 
-    /// On a server, the directory of a thread lies among the files of prowess, which are asked about. The agent may read it all
-    /// the same, except for secret files.
+    /// On a server, the directory of a thread and the skills of its user lie among the files of prowess, which are asked about.
+    /// The agent may read them all the same, except for secret files.
     fn rules_of_server(&self) -> impl Iterator<Item = Rule> + use<> {
         let is_served = self.surface() == Surface::Server;
-        let here = real_path(&self.directory);
-        let here = Pattern::literal(&here.to_string_lossy()).as_str().to_owned();
-        let rules = [&here, &format!("{here}/*")].map(|pattern| Rule::new("read", pattern, Decision::Allow));
+        let places = [self.directory.clone()].into_iter().chain(self.skills_of_user().map(|(path, _)| path));
+        let rules = places.flat_map(|place| {
+            let here = real_path(&place);
+            let here = Pattern::literal(&here.to_string_lossy()).as_str().to_owned();
+            [&here, &format!("{here}/*")].map(|pattern| Rule::new("read", pattern, Decision::Allow))
+        });
+        let rules: Vec<Rule> = rules.collect();
         rules.into_iter().chain(secret_files()).filter(move |_| is_served)
     }
 
@@ -91,7 +113,7 @@ impl ChatAgents {
         let outside =
             self.memory.outside().map(|path| Rule::guard(&Kind::WRITE, Pattern::literal(&path).as_str()));
         let rules = kept.chain(outside).chain(self.workspace_rules(thread)).chain(self.rules_of_server());
-        let policy = policy(&self.config, &self.workspace_dir).rules(RuleSource::BuiltInAgent, rules);
+        let policy = self.base_rules.policy().rules(RuleSource::BuiltInAgent, rules);
         let policy = self.confined(policy, &self.thread_files(thread));
         Permissions::new(Arc::clone(self.permissions.broker()), NAME, policy)
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use prowess_agent::telemetry::Exporter;
 use prowess_workspace::{Level, Runner};
 
 use crate::chat::{self, AgentSetup, Approver, End, JsonView, PipeView, ScreenView, Start, View};
@@ -18,6 +17,7 @@ use crate::executor::ExecutorArgs;
 use crate::options::{KitArgs, RootArgs};
 use crate::recent_skills::{Order, RecentSkills};
 use crate::sandbox_level::{self, SandboxCheck, level_parser};
+use crate::telemetry;
 use crate::terminal::{Style, Terminal, count, printable, screen_width, styled};
 use crate::trust::{ReviewScope, TrustReview, ask_to_trust};
 use crate::visibility::ChatSkills;
@@ -83,7 +83,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
         skills = options.trusted(skills)?;
     }
     let config = Config::load(&skills.configuration()?, &options.flags())?;
-    let exporter = exporter(&config)?;
+    let exporter = telemetry::exporter(&config.settings.telemetry)?;
     crate::init_log(verbose, terminal, exporter.as_ref());
     let start = options.start(prompt, skills, config, terminal)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -93,9 +93,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal, verbose: u8) -> Result
     recent.flush();
     // This also ends commands that still run in a sandbox.
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));
-    if let Some(Err(error)) = exporter.map(Exporter::shutdown) {
-        writeln!(anstream::stderr(), "telemetry: {}", printable(&error.to_string()))?;
-    }
+    telemetry::send_last_spans(exporter);
     Ok(match ended? {
         End::Well => CommandOutcome::Done,
         End::NoResponse | End::Waiting => CommandOutcome::Findings,
@@ -271,13 +269,4 @@ fn greeting(config: &Config, visible_skills: &ChatSkills) -> Vec<String> {
         lines.extend(text.map(|line| styled(line, Style::Faint)));
     }
     lines
-}
-
-/// The exporter that sends spans to a collector, if one is configured.
-pub(crate) fn exporter(config: &Config) -> Result<Option<Exporter>> {
-    let made = match &config.settings.telemetry.endpoint {
-        Some(endpoint) => Exporter::new(endpoint, "prowess").map(Some),
-        None => Exporter::from_env(),
-    };
-    made.map_err(|error| anyhow::anyhow!("telemetry: {error}"))
 }

@@ -66,7 +66,7 @@ pub(crate) fn run(command: Command, verbose: u8, terminal: &mut Terminal) -> Res
         Command::Mcp(options) => mcp::run(&options, terminal),
         Command::Serve(options) => serve::run(&options, terminal, verbose),
         Command::Servers(options) => servers::run(&options, terminal),
-        Command::Run(options) => run::run(&options, terminal),
+        Command::Run(options) => run::run(&options, terminal, verbose),
         Command::Artifacts(options) => artifacts::run(&options, terminal),
         Command::Threads(options) => threads::run(&options, terminal),
         Command::Uninstall(options) => uninstall::run(&options, terminal),

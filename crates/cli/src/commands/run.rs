@@ -24,6 +24,8 @@ use prowess_workspace::{
     Scope,
 };
 use tokio::runtime::Runtime;
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
 
 use self::inputs::{input, stdin};
 use self::output::OutputPrinter;
@@ -31,7 +33,7 @@ use self::permission::{CommandLineAsker, NAME};
 use self::report::{JsonReport, copy_out, print_summary};
 use crate::artifacts::{self, ScopeArgs};
 use crate::commands::CommandOutcome;
-use crate::config::Config;
+use crate::config::{Config, TelemetrySettings};
 use crate::directories::real_path;
 use crate::executor::ExecutorArgs;
 use crate::options::RootArgs;
@@ -39,6 +41,7 @@ use crate::sandbox_level::level_parser;
 use crate::shell::quote;
 use crate::signals::Signals;
 use crate::skills::Skills;
+use crate::telemetry;
 use crate::terminal::{Terminal, printable};
 use crate::workspace_dir::{OpenWorkspaces, WORKSPACE_LIFETIME, WorkspaceDir, new_workspace_id};
 
@@ -141,15 +144,36 @@ struct RunInvocation {
     scope: Option<Scope>,
     /// Artifacts whose unused data is removed first.
     to_sweep: Option<Artifacts>,
+    telemetry: TelemetrySettings,
 }
 
-pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandOutcome> {
+pub(crate) fn run(options: &Options, terminal: &mut Terminal, verbose: u8) -> Result<CommandOutcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the run")?;
     let prepared = options.prepare(&runtime)?;
+    let exporter = telemetry::exporter_if_possible(&prepared.telemetry);
+    crate::init_log(verbose, terminal, exporter.as_ref());
+    let ended = run_prepared(options, terminal, runtime, prepared);
+    if exporter.is_some() {
+        // A slow collector keeps nobody from reading the report.
+        terminal.flush()?;
+    }
+    telemetry::send_last_spans(exporter);
+    ended
+}
+
+fn run_prepared(
+    options: &Options,
+    terminal: &mut Terminal,
+    runtime: Runtime,
+    prepared: RunInvocation,
+) -> Result<CommandOutcome> {
     let (workspace, scope) = (prepared.workspace.clone(), prepared.scope.clone());
     let printer = OutputPrinter::new(options.json);
-    let ran = runtime.block_on(execute(prepared, &printer));
+    let span = span(&prepared);
+    let ran = runtime.block_on(execute(prepared, &printer).instrument(span.clone()));
+    record(&span, &ran);
+    drop(span);
     // A name lookup that nobody answers is not waited for.
     runtime.shutdown_background();
     let mut report = match ran? {
@@ -164,6 +188,35 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     }
     options.print(&mut report, &printer, &workspace, scope.as_ref(), terminal)?;
     Ok(CommandOutcome::Code(u8::try_from(report.exit_code).unwrap_or(u8::MAX)))
+}
+
+/// The span of the command, around the steps of the run.
+fn span(prepared: &RunInvocation) -> Span {
+    let skill = prepared.telemetry.names_skills().then_some(prepared.request.skill.as_str());
+    tracing::info_span!(
+        "prowess.run",
+        otel.name = "prowess run",
+        otel.kind = "internal",
+        otel.status_code = Empty,
+        error.type = Empty,
+        exit_code = Empty,
+        gen_ai.skill.name = skill,
+        gen_ai.skill.operation = skill.map(|_| "run"),
+    )
+}
+
+/// Records how the command ended.
+fn record(span: &Span, ran: &Result<Result<RunReport, u8>>) {
+    let error = match ran {
+        Ok(Ok(report)) => {
+            span.record("exit_code", report.exit_code);
+            return;
+        }
+        Ok(Err(_)) => "stopped",
+        Err(_) => "nothing_ran",
+    };
+    span.record("otel.status_code", "ERROR");
+    span.record("error.type", error);
 }
 
 /// Runs the command. The error is the exit code if a signal or a closed pipe ended it.
@@ -239,6 +292,7 @@ impl Options {
             workspace: workspace.path().to_owned(),
             scope: artifacts.as_ref().map(|artifacts| artifacts.scope().clone()),
             to_sweep: artifacts.filter(|_| self.workspace_dir.is_sweep_due()),
+            telemetry: config.settings.telemetry.clone(),
         })
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use prowess_agent::telemetry::Exporter;
-use prowess_serve::{ServeLimits, Server, login_link};
+use prowess_serve::{ServeLimits, ServedAgents as _, Server, login_link};
 use prowess_workspace::{Level, Runner};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -30,8 +30,9 @@ use crate::options::{KitArgs, RootArgs};
 use crate::recent_skills::{Order, RecentSkills};
 use crate::sandbox_level::level_parser;
 use crate::server_lock;
-use crate::serving::ServerAgents;
+use crate::serving::{OwnSkillsOption, ServerAgents};
 use crate::signals::Signals;
+use crate::telemetry;
 use crate::terminal::{Terminal, printable};
 use crate::visibility::ChatSkills;
 use crate::workspace_dir::WorkspaceDir;
@@ -76,6 +77,9 @@ pub(crate) struct Options {
     streams: u16,
     #[command(flatten)]
     daily: users::DailyArgs,
+    /// Who decides whether models see the skills that users upload
+    #[arg(long, value_name = "WHO", default_value = "user")]
+    own_skills: OwnSkillsOption,
     /// After how many seconds another worker takes over the threads of a server that died
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = clap::value_parser!(u16).range(1..=600))]
     lease: u16,
@@ -134,6 +138,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal, verbose: u8) -> Re
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.context("cannot start the server")?;
     if let Some(command) = &options.command {
+        crate::init_log(verbose, terminal, None);
         return runtime.block_on(users::run(command, &options.place, terminal));
     }
     if !options.listen.ip().is_loopback() && !options.allow_remote {
@@ -144,15 +149,13 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal, verbose: u8) -> Re
     }
     let skills = options.root_args.discover()?;
     let config = Config::load(&OfProject::Nothing, &options.flags())?;
-    let exporter = super::chat::exporter(&config)?;
+    let exporter = telemetry::exporter(&config.settings.telemetry)?;
     // A server always says what went wrong.
     crate::init_server_log(verbose, terminal, exporter.as_ref());
     let ended = runtime.block_on(serve(options, skills, config));
     // This also ends commands that still run in a sandbox.
     runtime.shutdown_timeout(LAST);
-    if let Some(Err(error)) = exporter.map(Exporter::shutdown) {
-        writeln!(anstream::stderr(), "telemetry: {}", printable(&error.to_string()))?;
-    }
+    telemetry::send_last_spans(exporter);
     ended
 }
 
@@ -218,18 +221,27 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
         config,
         database: DatabaseArgs::default(),
     };
-    let (agents, notices) = ServerAgents::new(setup, &database).await?;
+    #[cfg(feature = "oidc")]
+    let oidc = crate::serving::oidc(&setup.config.settings.serve.oidc)?;
+    #[cfg(not(feature = "oidc"))]
+    crate::serving::check_oidc(&setup.config.settings.serve.oidc)?;
+    let (agents, notices) = ServerAgents::new(setup, options.own_skills, &database).await?;
     for notice in notices {
         writeln!(err, "notice: {notice}")?;
     }
     let limits = options.limits();
-    if limits.daily.micro_dollars.is_some() && !agents.has_price() {
+    if limits.daily.micro_dollars.is_some() && !agents.has_price(&model) {
         bail!("--daily-cost needs a price for `{model}`: see [price] in docs/configuration.md");
     }
     raise_open_files();
     let listener = TcpListener::bind(options.listen).await;
     let listener = listener.with_context(|| cannot_listen(options.listen))?;
     let server = Server::new(agents.clone(), &database, limits);
+    #[cfg(feature = "oidc")]
+    let server = match &oidc {
+        Some(oidc) => server.sign_in_with(std::sync::Arc::clone(oidc)),
+        None => server,
+    };
     let admin = users::first_user(&database.accounts(), FIRST_USER).await?;
     let listening = url(listener.local_addr()?);
     let (url, listens) = match &options.url {
@@ -250,6 +262,8 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
         users::note(&database.audit(), "make login link", &admin, json!({})).await?;
         writeln!(err, "sign in as `{}`, once, within 15 minutes: {url}{link}", admin.name)?;
     }
+    #[cfg(feature = "oidc")]
+    oidc.map(|oidc| tokio::spawn(ask_issuer(oidc)));
     let watching = tokio::spawn(agents.watch_skills());
     let (stopping, code) = tokio::sync::oneshot::channel();
     server
@@ -268,6 +282,20 @@ fn cannot_listen(address: SocketAddr) -> String {
         "cannot listen on {address}: another program may use the port; name a free one with --listen {}:PORT",
         address.ip()
     )
+}
+
+/// Says at the start if nobody can sign in with OpenID Connect. Everything else works.
+#[cfg(feature = "oidc")]
+async fn ask_issuer(oidc: std::sync::Arc<prowess_serve::Oidc>) {
+    if let Err(why) = oidc.check().await {
+        // Nobody can be told about an error stream that is closed.
+        let _ = writeln!(
+            anstream::stderr(),
+            "warning: nobody can sign in with OpenID Connect now: the issuer cannot be used: {}; prowess tries again when \
+             somebody signs in",
+            printable(&why)
+        );
+    }
 }
 
 /// The address as a browser on this machine writes it.

@@ -19,7 +19,7 @@ const MAX_SHOWN: usize = 60;
 /// The longest text that can be a number, in bytes.
 const MAX_NUMBER: usize = 20;
 /// Keys that somebody may have given a secret: no message shows their values.
-const SECRET: [&str; 4] = ["key_env", "key_command", "token_env", "env"];
+const SECRET: [&str; 5] = ["key_env", "key_command", "token_env", "env", "client_secret_env"];
 
 /// Who may set something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,19 +102,20 @@ macro_rules! section {
     (
         $(#[doc = $about:literal])+
         pub(crate) struct $name:ident {
-            $($(#[doc = $text:literal])+ $by:ident $key:ident: $type:ty $(= $default:expr)?,)+
+            $($(#[doc = $text:literal])+ $by:ident $key:ident: $type:ty $(= $default:expr)?,)*
         }
         $(tables { $($table:ident: $section:ty,)+ })?
     ) => {
         $(#[doc = $about])+
         #[derive(Clone, Debug)]
         pub(crate) struct $name {
-            $($(#[doc = $text])+ pub(crate) $key: $type,)+
+            $($(#[doc = $text])+ pub(crate) $key: $type,)*
             $($(pub(crate) $table: $section,)+)?
         }
 
         impl $name {
-            fn keys() -> [$crate::config::read::Key; [$(stringify!($key)),+].len()] {
+            fn keys() -> [$crate::config::read::Key; <[&str]>::len(&[$(stringify!($key)),*])] {
+                #[allow(unused_imports, reason = "a table may have nothing but tables")]
                 use $crate::config::{read::{Key, SetBy}, setting::expected};
                 [$(Key {
                     name: stringify!($key),
@@ -122,7 +123,7 @@ macro_rules! section {
                     expected: expected::<$type>(),
                     default: None$(.or(Some(serde_json::json!($default))))?,
                     text: &[$($text),+],
-                }),+]
+                }),*]
             }
         }
 
@@ -137,9 +138,9 @@ macro_rules! section {
             }
 
             fn read(reader: &mut $crate::config::read::Reader<'_>, table: &[&str]) -> anyhow::Result<Self> {
-                let [$($key),+] = Self::keys();
+                let [$($key),*] = Self::keys();
                 Ok(Self {
-                    $($key: reader.value(table, $key)?,)+
+                    $($key: reader.value(table, $key)?,)*
                     $($($table: $crate::config::read::Section::read(
                         reader,
                         &[table, &[stringify!($table)]].concat(),

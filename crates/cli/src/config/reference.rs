@@ -10,7 +10,8 @@ use super::settings::tables;
 
 /// The reference of all keys, as Markdown.
 pub(crate) fn reference() -> String {
-    tables().into_iter().map(section).collect::<String>() + OTHERS
+    // A table that has nothing but tables needs no section.
+    tables().into_iter().filter(|table| !table.keys.is_empty()).map(section).collect::<String>() + OTHERS
 }
 
 const OTHERS: &str = "\

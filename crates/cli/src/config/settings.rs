@@ -19,7 +19,7 @@ use super::setting::Parsed;
 use super::value::{Origin, Values, put};
 use super::{
     agent, alias, artifacts, compaction, limits, mcp, memory, model, price, provider, run, sandbox, search,
-    skills, telemetry, web_source,
+    serve, skills, telemetry, web_source,
 };
 use crate::terminal::printable;
 
@@ -62,6 +62,7 @@ settings! {
     mcp: BTreeMap<Parsed<ServerLabel>, mcp::McpSettings>,
     source: BTreeMap<Parsed<web_source::SourceHost>, web_source::SourceSettings>,
     price: BTreeMap<Parsed<ModelPattern>, price::PriceSettings>,
+    serve: serve::ServeSettings,
     telemetry: telemetry::TelemetrySettings,
 }
 
@@ -97,6 +98,7 @@ impl Settings {
         for (host, source) in &self.source {
             source.check(host, |key| reader.origin(&["source", host, key]))?;
         }
+        self.serve.oidc.check(|key| reader.origin(&["serve", "oidc", key]))?;
         self.check_embeddings(reader)?;
         let aliases =
             self.alias.iter().map(|(name, alias)| (["alias", name, "model"].to_vec(), &alias.model));

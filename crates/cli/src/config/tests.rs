@@ -194,6 +194,14 @@ fn every_mistake_in_a_file_is_one_line_with_its_place() {
         "[[hooks.Stop]]\n\nhooks = [{ type = \"comand\" }]",
         "hooks = 1",
         "[telemetry]\nendpoint = \"localhost\"",
+        "[serve]\nport = 1",
+        "[serve.oidc]\nissuer = \"http://login.example\"",
+        "[serve.oidc]\nissuer = \"https://login.example\"\npublic_url = \"https://a.example\"",
+        "[serve.oidc]\nclient_secret_env = \"sk-1234\"",
+        "[serve.oidc]\nclient_secret = \"sk-1234\"",
+        "[serve.oidc]\nclient_secret_env = \"A\"\nclient_secret_file = \"/a\"",
+        "[serve.oidc]\nusers = \"everybody\"",
+        "[serve.oidc]\nemail_domains = [\"example.com\"]",
     ];
     let told: Vec<String> = mistakes
         .iter()
@@ -215,6 +223,7 @@ fn a_project_cannot_set_what_is_the_user_s() {
         ("[memory]\nfiles = [\"/etc/passwd\"]", "memory.files"),
         ("[price.a]\ninput = 0\noutput = 0", "price.a.input"),
         ("[telemetry]\nendpoint = \"https://evil.example\"", "telemetry.endpoint"),
+        ("[serve.oidc]\nissuer = \"https://evil.example\"", "serve.oidc.issuer"),
     ] {
         let error = load("", text, &[], &[]).err().unwrap().to_string();
         assert!(error.starts_with("/project/prowess.toml:"), "{error}");

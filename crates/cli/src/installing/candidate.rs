@@ -27,17 +27,12 @@ pub(crate) fn candidate_text(looked: &Looked, candidate: &Candidate, change: &Ch
     let _ = writeln!(text, "    from: {}", origin(looked, candidate));
     let tree = &candidate.stored.tree;
     let _ = writeln!(text, "    {}, {}", count(tree.files.len(), "file"), size(tree.bytes()));
-    let files = candidate.stored.open().ok();
-    let is_script = |path: &str| {
-        let judged = files.as_ref().and_then(|files| is_script(path, tree.files.get(path)?, files).ok());
-        // A file that cannot be read may be one.
-        judged.unwrap_or(true)
-    };
-    let named = |path: &String| format!("{} {}", printable(path), size(tree.files[path].size));
-    let scripts: Vec<String> = tree.files.keys().filter(|path| is_script(path)).map(named).collect();
-    let plain = || tree.files.keys().filter(|path| !is_script(path));
-    let mut others: Vec<String> = plain().take(MAX_FILES).map(named).collect();
-    let more = plain().count().saturating_sub(MAX_FILES);
+    let named = |file: &CandidateFile<'_>| format!("{} {}", printable(file.path), size(file.bytes));
+    let (scripts, plain): (Vec<_>, Vec<_>) =
+        candidate_files(candidate).into_iter().partition(|file| file.is_script);
+    let scripts: Vec<String> = scripts.iter().map(named).collect();
+    let mut others: Vec<String> = plain.iter().take(MAX_FILES).map(named).collect();
+    let more = plain.len().saturating_sub(MAX_FILES);
     others.extend((more > 0).then(|| format!("{more} more")));
     for (what, names) in [("scripts", scripts), ("files", others)] {
         if !names.is_empty() {
@@ -48,11 +43,8 @@ pub(crate) fn candidate_text(looked: &Looked, candidate: &Candidate, change: &Ch
     if let Some(needs) = &skill.compatibility {
         let _ = writeln!(text, "    needs: {}", printable_start(needs, MAX_FIELD));
     }
-    for key in ["requires", "needs", "hosts", "network"] {
-        let of_key = skill.metadata.iter().chain(&skill.extra).find(|(name, _)| name == key);
-        if let Some((_, value)) = of_key {
-            let _ = writeln!(text, "    {key}: {}", printable_start(&shown(value), MAX_FIELD));
-        }
+    for (key, value) in requirements(candidate) {
+        let _ = writeln!(text, "    {key}: {}", printable_start(&value, MAX_FIELD));
     }
     for line in findings(candidate).lines() {
         let _ = writeln!(text, "    {}", styled(line, Style::Bad));
@@ -61,6 +53,34 @@ pub(crate) fn candidate_text(looked: &Looked, candidate: &Candidate, change: &Ch
         let _ = writeln!(text, "    left out: {}", printable(path));
     }
     text
+}
+
+/// A file of a skill.
+pub(crate) struct CandidateFile<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) bytes: u64,
+    pub(crate) is_script: bool,
+}
+
+/// The files of a skill by path.
+pub(crate) fn candidate_files(candidate: &Candidate) -> Vec<CandidateFile<'_>> {
+    let opened = candidate.stored.open().ok();
+    let files = candidate.stored.tree.files.iter().map(|(path, file)| {
+        let judged = opened.as_ref().and_then(|opened| is_script(path, file, opened).ok());
+        // A file that cannot be read may be one.
+        CandidateFile { path, bytes: file.size, is_script: judged.unwrap_or(true) }
+    });
+    files.collect()
+}
+
+/// What a skill says that it needs from the network and other programs, as JSON by field.
+pub(crate) fn requirements(candidate: &Candidate) -> Vec<(&'static str, String)> {
+    let skill = &candidate.found.skill;
+    let fields = ["requires", "needs", "hosts", "network"].into_iter().filter_map(|key| {
+        let mut all = skill.metadata.iter().chain(&skill.extra);
+        all.find(|(name, _)| name == key).map(|(_, value)| (key, shown(value)))
+    });
+    fields.collect()
 }
 
 /// A value of the frontmatter as one line of JSON.
@@ -124,6 +144,7 @@ fn word(change: &Change) -> &'static str {
     }
 }
 
-fn findings(candidate: &Candidate) -> Findings<'_> {
+/// What is found in its files.
+pub(crate) fn findings(candidate: &Candidate) -> Findings<'_> {
     Findings::of(candidate.directory_name(), &candidate.stored, &candidate.hidden)
 }

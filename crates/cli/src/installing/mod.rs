@@ -24,7 +24,9 @@ use prowess_install::source::{LocalSource, Source, SourceEnvironment};
 use prowess_install::store::Store;
 use prowess_skills::secret::Secret;
 
-pub(crate) use self::candidate::{candidate_json, candidate_text, listed_json};
+pub(crate) use self::candidate::{
+    CandidateFile, candidate_files, candidate_json, candidate_text, findings, listed_json, requirements,
+};
 pub(crate) use self::changes::difference_text;
 pub(crate) use self::findings::Findings;
 pub(crate) use self::origins::{Origin, origins};

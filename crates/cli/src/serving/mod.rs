@@ -1,5 +1,9 @@
 //! The agents of `prowess serve`: those of a chat, with a directory of its own for each thread.
 
+#[cfg(feature = "oidc")]
+mod oidc;
+mod own_skills;
+mod rule_names;
 mod skills;
 
 use std::collections::HashMap;
@@ -10,20 +14,40 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use async_trait::async_trait;
 use prowess_agent::ThreadId;
-use prowess_agent::model::{ModelUsage, Usage};
+use prowess_agent::model::ModelUsage;
 use prowess_permission::{ApprovalStore, Broker, Decision, RuleSource};
 use prowess_serve::view::Places;
-use prowess_serve::{AgentCard, BoxError, ServedAgents, ServedCost, ServedThread, SkillCard, SkillDetail};
+use prowess_serve::{
+    AgentCard, BoxError, OwnSkills, ServedAgents, ServedCost, ServedThread, SkillCard, SkillDetail,
+};
 use prowess_store::Database;
 use prowess_workspace::dir::remove_tree;
 use prowess_workspace::workspace::Removed;
 use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore as _};
 use serde_json::json;
 
+pub(crate) use self::own_skills::OwnSkillsOption;
+use self::own_skills::UsersSkills;
 use crate::chat::{AgentSetup, ChatAgents};
 use crate::config::Amount;
 use crate::options::RootArgs;
 use crate::skills::Skills;
+use crate::visibility::ChatSkills;
+
+#[cfg(feature = "oidc")]
+pub(crate) use self::oidc::configured as oidc;
+
+/// Refuses settings that this build cannot follow.
+#[cfg(not(feature = "oidc"))]
+pub(crate) fn check_oidc(settings: &crate::config::OidcSettings) -> Result<()> {
+    if settings.issuer.is_some() {
+        anyhow::bail!(
+            "[serve.oidc] is set, but this prowess was built without OpenID Connect: build it with `cargo install --locked \
+             --path crates/cli --features oidc`, or remove the table"
+        );
+    }
+    Ok(())
+}
 
 /// The directory with the projects of threads, in the server's directory.
 const PROJECTS: &str = "projects";
@@ -32,10 +56,13 @@ const LOOK: Duration = Duration::from_secs(5);
 /// The most bytes and files that a fork copies.
 const MAX_COPIED_BYTES: u64 = 512 << 20;
 const MAX_COPIED_FILES: usize = 50_000;
+/// How many directories in each other a fork copies.
+const MAX_COPIED_DEPTH: usize = 64;
 
 /// The agents of a server.
 pub(crate) struct ServerAgents {
     agents: ChatAgents,
+    own_skills: Arc<UsersSkills>,
     database: Database,
     approvals: Arc<dyn ApprovalStore>,
     /// What each user approved for good.
@@ -47,12 +74,25 @@ pub(crate) struct ServerAgents {
 
 impl ServerAgents {
     /// The agents, and notices for the person who starts the server.
-    pub(crate) async fn new(setup: AgentSetup, database: &Database) -> Result<(Arc<Self>, Vec<String>)> {
+    pub(crate) async fn new(
+        setup: AgentSetup,
+        own_skills: OwnSkillsOption,
+        database: &Database,
+    ) -> Result<(Arc<Self>, Vec<String>)> {
         let (data, root_args) = (setup.state.clone(), setup.root_args.clone());
         let (agents, notices) = ChatAgents::of_server(setup, database).await?;
         let approvals = database.approvals();
+        let own_skills = UsersSkills::new(
+            own_skills,
+            database.own_skills(),
+            agents.artifacts().clone(),
+            &data,
+            Arc::clone(agents.shared_catalog()),
+            agents.rules(),
+        );
         let server = Self {
             agents,
+            own_skills: Arc::new(own_skills),
             database: database.clone(),
             approvals,
             brokers: Mutex::default(),
@@ -71,6 +111,7 @@ impl ServerAgents {
             if let Ok(Err(error)) = looked {
                 tracing::warn!(%error, "Could not look for skills");
             }
+            self.own_skills.renew_all().await;
         }
     }
 
@@ -80,14 +121,6 @@ impl ServerAgents {
             self.root_args.discover_silently(&known, &self.root_args.scan_options())?;
         *self.agents.shared_catalog().lock().unwrap_or_else(PoisonError::into_inner) = catalog;
         Ok(())
-    }
-
-    /// Whether the cost of the model is known.
-    pub(crate) fn has_price(&self) -> bool {
-        let model = self.agents.settings().model.name.to_string();
-        let mut usage = Usage::default();
-        (usage.input, usage.output) = (1, 1);
-        self.cost(&ModelUsage::on(model, usage)).is_some()
     }
 
     /// The directory that is `/project` in a thread.
@@ -109,7 +142,8 @@ impl ServerAgents {
         let project = self.project(thread);
         make(&project)?;
         let store = self.database.acting_for(owner).threads();
-        Ok(self.agents.for_thread(store, &self.broker(owner).await?, project))
+        let catalog = self.own_skills.catalog_of(owner).await?;
+        Ok(self.agents.for_thread(store, &self.broker(owner).await?, catalog, project))
     }
 
     async fn served(&self, owner: &str, thread: &ThreadId) -> Result<ServedThread> {
@@ -123,6 +157,20 @@ impl ServerAgents {
         })
     }
 
+    /// The skills that the agents of a user may see.
+    async fn skills_of(&self, owner: &str) -> Option<ChatSkills> {
+        match self.own_skills.catalog_of(owner).await {
+            Ok(catalog) => {
+                let catalog = catalog.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                Some(self.agents.visible_in(&catalog))
+            }
+            Err(error) => {
+                tracing::error!(error = format!("{error:#}"), "The skills of a user cannot be found");
+                None
+            }
+        }
+    }
+
     async fn copy(&self, owner: &str, from: &ThreadId, to: &ThreadId) -> Result<()> {
         let (source, target) = (self.of_thread(owner, from).await?, self.of_thread(owner, to).await?);
         source.artifacts_of(from)?.copy_all(target.artifacts_of(to)?.scope()).await?;
@@ -133,7 +181,7 @@ impl ServerAgents {
         let copied = tokio::task::spawn_blocking(move || {
             let mut room = (MAX_COPIED_BYTES, MAX_COPIED_FILES);
             for (from, to) in directories {
-                copy_files(&from, &to, &mut room)?;
+                copy_files(&from, &to, &mut room, 0)?;
             }
             // A thread can go on without the files of its commands.
             if let Err(error) = workspaces.copy_files(&one, &other) {
@@ -221,12 +269,16 @@ impl ServedAgents for ServerAgents {
         Ok(self.removed(owner, thread).await?)
     }
 
-    async fn skills(&self, _: &str, search: Option<&str>, limit: usize) -> Vec<SkillCard> {
-        skills::list(&self.agents.visible_skills(), search, limit)
+    async fn skills(&self, owner: &str, search: Option<&str>, limit: usize) -> Vec<SkillCard> {
+        self.skills_of(owner).await.map(|found| skills::list(&found, search, limit)).unwrap_or_default()
     }
 
-    async fn skill(&self, _: &str, name: &str) -> Option<SkillDetail> {
-        skills::detail(&self.agents.visible_skills(), name)
+    async fn skill(&self, owner: &str, name: &str) -> Option<SkillDetail> {
+        skills::detail(&self.skills_of(owner).await?, name)
+    }
+
+    fn own_skills(&self) -> Option<Arc<dyn OwnSkills>> {
+        Some(Arc::clone(&self.own_skills) as Arc<dyn OwnSkills>)
     }
 
     fn cost(&self, spent: &ModelUsage) -> Option<ServedCost> {
@@ -249,14 +301,17 @@ fn make(path: &Path) -> Result<()> {
 }
 
 /// Copies files and directories, no links, while there is room.
-fn copy_files(from: &Path, to: &Path, room: &mut (u64, usize)) -> Result<()> {
+fn copy_files(from: &Path, to: &Path, room: &mut (u64, usize), depth: usize) -> Result<()> {
+    if depth > MAX_COPIED_DEPTH {
+        return Err(anyhow!("the thread has too many directories in each other for a fork"));
+    }
     let Ok(entries) = std::fs::read_dir(from) else { return Ok(()) };
     make(to)?;
     for entry in entries.flatten() {
         // It may have vanished meanwhile.
         let Ok(metadata) = entry.metadata() else { continue };
         if metadata.is_dir() {
-            copy_files(&entry.path(), &to.join(entry.file_name()), room)?;
+            copy_files(&entry.path(), &to.join(entry.file_name()), room, depth + 1)?;
         } else if metadata.is_file() {
             let (bytes, files) = (room.0.checked_sub(metadata.len()), room.1.checked_sub(1));
             let (Some(bytes), Some(files)) = (bytes, files) else {

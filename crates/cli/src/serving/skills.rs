@@ -3,6 +3,7 @@
 use prowess_catalog::{SkillEntry, Trust};
 use prowess_serve::{SkillCard, SkillDetail, SkillFile};
 
+use super::own_skills::LABEL;
 use crate::visibility::{ChatSkills, chosen_mode};
 
 /// The skills that the model may know: all, or the best matches of a search.
@@ -26,6 +27,7 @@ fn card(skills: &ChatSkills, entry: &SkillEntry) -> SkillCard {
     let skill = &entry.skill;
     let origin = match entry.published() {
         Some(published) => format!("MCP server {}", published.server),
+        None if entry.root.label == LABEL => "yours".to_owned(),
         None => entry.root.kind.as_str().to_owned(),
     };
     SkillCard {

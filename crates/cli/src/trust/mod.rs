@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) use self::approved_change::{ApprovedChange, NewItems};
 pub(crate) use self::review::{ReviewScope, TrustReview, ask_to_trust};
 pub(crate) use self::status::{TrustStatus, status};
-pub(crate) use self::summary::skill_text;
+pub(crate) use self::summary::{hooks, skill_text};
 pub(crate) use self::trust_file::TrustFile;
 
 /// The kind of an item.

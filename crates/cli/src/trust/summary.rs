@@ -231,19 +231,33 @@ pub(crate) fn skill_text(skill: &Skill, text: &mut String) {
     if !skill.allowed_tools.is_empty() {
         let _ = writeln!(text, "    allowed-tools: {}", printable(&skill.allowed_tools.join(" ")));
     }
-    if let Some(hooks) = &skill.extensions.hooks {
-        match hooks {
-            Value::Map(events) => {
-                for (event, groups) in events {
-                    let mut does = Vec::new();
-                    texts(groups, &mut does);
-                    let _ = writeln!(text, "    hook {}: {}", printable(event), does.join(" "));
-                }
-            }
-            _ => {
-                let _ = writeln!(text, "    hooks: in an unknown form");
+    match hooks(skill) {
+        Some(hooks) => {
+            for (event, does) in hooks {
+                let does: Vec<String> = does.iter().map(|text| printable(text)).collect();
+                let _ = writeln!(text, "    hook {}: {}", printable(&event), does.join(" "));
             }
         }
+        None => {
+            let _ = writeln!(text, "    hooks: in an unknown form");
+        }
+    }
+}
+
+/// The hooks of a skill: each event, and all texts of what happens then, such as commands and prompts. `None` if they are in
+/// an unknown form.
+pub(crate) fn hooks(skill: &Skill) -> Option<Vec<(String, Vec<String>)>> {
+    match &skill.extensions.hooks {
+        None => Some(Vec::new()),
+        Some(Value::Map(events)) => {
+            let of_event = |(event, groups): &(_, Value)| {
+                let mut does = Vec::new();
+                texts(groups, &mut does);
+                (String::clone(event), does)
+            };
+            Some(events.iter().map(of_event).collect())
+        }
+        Some(_) => None,
     }
 }
 
@@ -252,7 +266,7 @@ fn texts(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Map(fields) => fields.iter().for_each(|(_, value)| texts(value, found)),
         Value::List(values) => values.iter().for_each(|value| texts(value, found)),
-        Value::Text(text) => found.push(printable(text)),
+        Value::Text(text) => found.push(text.clone()),
         _ => {}
     }
 }

@@ -34,6 +34,7 @@ mod serving;
 mod session;
 mod shipping;
 mod showing;
+mod telemetry;
 mod threads;
 mod trust;
 mod trust_entries;

@@ -149,32 +149,45 @@ impl Installer {
         fetched: Fetched,
         options: &LookOptions,
     ) -> Result<Looked, InstallError> {
-        let mut fetched = fetched;
-        let Listed { commit, skills, mut refused, available, missing, notices } =
-            list(source, &mut fetched, options)?;
-        // Counted before anything is written.
-        let bytes = skills.iter().map(|skill| skill.selection.all_bytes);
-        if bytes.fold(0, u64::saturating_add) > MAX_SOURCE_BYTES {
-            return Err(InstallError::SourceTooLarge { name: source.to_string(), most: MAX_SOURCE_BYTES });
-        }
-        let Fetched { mut snapshot, site } = fetched;
-        let mut candidates = Vec::new();
-        for ListedSkill { found, .. } in skills {
-            let stored = match self.store.stage(&mut *snapshot, &found.directory) {
-                Ok(stored) => stored,
-                Err(error) if error.is_about_the_skill() => {
-                    refused.push((found.name().to_string(), error.to_string()));
-                    continue;
-                }
-                Err(error) => return Err(error.into()),
-            };
-            let folder_sha1 = snapshot.folder_sha1(&found.directory);
-            let site_digest = site.as_ref().and_then(|site| digest_of(site, &found.directory));
-            let left_out = Store::left_out_files(&mut *snapshot, &found.directory)?;
-            candidates.push(candidate(found, stored, left_out, folder_sha1, site_digest)?);
-        }
-        Ok(Looked { source: source.clone(), commit, candidates, refused, available, missing, notices })
+        look_in(&self.store, source, fetched, options)
     }
+}
+
+/// Finds the skills of a fetched source, and copies them to a content cache.
+///
+/// # Errors
+///
+/// The source has no such directory, its skills have more than [`MAX_SOURCE_BYTES`], or the cache cannot be written.
+pub fn look_in(
+    store: &Store,
+    source: &Source,
+    mut fetched: Fetched,
+    options: &LookOptions,
+) -> Result<Looked, InstallError> {
+    let Listed { commit, skills, mut refused, available, missing, notices } =
+        list(source, &mut fetched, options)?;
+    // Counted before anything is written.
+    let bytes = skills.iter().map(|skill| skill.selection.all_bytes);
+    if bytes.fold(0, u64::saturating_add) > MAX_SOURCE_BYTES {
+        return Err(InstallError::SourceTooLarge { name: source.to_string(), most: MAX_SOURCE_BYTES });
+    }
+    let Fetched { mut snapshot, site } = fetched;
+    let mut candidates = Vec::new();
+    for ListedSkill { found, .. } in skills {
+        let stored = match store.stage(&mut *snapshot, &found.directory) {
+            Ok(stored) => stored,
+            Err(error) if error.is_about_the_skill() => {
+                refused.push((found.name().to_string(), error.to_string()));
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let folder_sha1 = snapshot.folder_sha1(&found.directory);
+        let site_digest = site.as_ref().and_then(|site| digest_of(site, &found.directory));
+        let left_out = Store::left_out_files(&mut *snapshot, &found.directory)?;
+        candidates.push(candidate(found, stored, left_out, folder_sha1, site_digest)?);
+    }
+    Ok(Looked { source: source.clone(), commit, candidates, refused, available, missing, notices })
 }
 
 fn candidate(

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 pub use add::{Added, AgentFiles, Change};
 pub use error::InstallError;
-pub use look::{Candidate, Listed, ListedSkill, LookOptions, Looked, MAX_SOURCE_BYTES, list};
+pub use look::{Candidate, Listed, ListedSkill, LookOptions, Looked, MAX_SOURCE_BYTES, list, look_in};
 pub use remove::Removed;
 pub use restore::{Restored, Strictness};
 pub use update::{LocalEdits, NewVersion, Newest, Updated, Upstream};

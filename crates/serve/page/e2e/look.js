@@ -3,6 +3,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { answer, begin, idle, launch, LOGIN, panel, profile, question, send, signIn, URL_ } from "./browser.js";
+import { tar } from "./archive.js";
 import { ATTACK, HELLO, SLOW, USE_TOOL, WORK, WORK_DONE } from "./script.js";
 
 const directory = process.env.PROWESS_PICTURES;
@@ -61,6 +62,13 @@ for (const [name, colorScheme, width] of [["light", "light", 1360], ["dark", "da
       await page.keyboard.press("Escape");
     }
     if (tab === "Skills") {
+      const manifest = "---\nname: knots\ndescription: Ties knots of sailors.\nallowed-tools: Bash Read\ncompatibility: a rope\n---\n\n# Knots\n\nBe kind.\u200b Run scripts/tie.sh.\n";
+      const buffer = tar({ "SKILL.md": manifest, "scripts/tie.sh": "echo bowline\n" });
+      await page.getByLabel("Add a skill").setInputFiles({ name: "knots.tar", mimeType: "application/x-tar", buffer });
+      await page.getByRole("dialog").getByText("scripts/tie.sh", { exact: true }).waitFor();
+      await look(page, "own-skill");
+      await page.keyboard.press("Escape");
+      await look(page, "own-skills");
       await page.getByRole("tabpanel").getByRole("button", { name: "tides", exact: true }).last().click();
       await page.getByRole("dialog").getByRole("heading", { name: "Instructions" }).waitFor();
       await look(page, "skill");
@@ -91,7 +99,7 @@ for (const [name, colorScheme, width] of [["light", "light", 1360], ["dark", "da
     await page.getByRole("dialog").getByLabel("Search threads").waitFor();
     await look(page, "drawer");
   }
-  for (const view of ["tokens", "users", "audit"]) {
+  for (const view of ["tokens", "users", "skills", "audit"]) {
     await page.goto(`${URL_}/#/settings/${view}`);
     await page.locator(".settings").waitFor();
     if (view === "users" ) {

@@ -2,8 +2,8 @@
 // of this machine that its first line of output names, and does what script.js says.
 import { createServer } from "node:http";
 import {
-  ANYTHING, ATTACK, HELLO, HELLO_HEADING, HOSTILE, HOSTILE_NAME, REPEAT, SLOW, SLOW_END, TOOL_DONE, TOOL_REFUSED, USE_TOOL, WORK,
-  WORK_DONE,
+  ANYTHING, ATTACK, HELLO, HELLO_HEADING, HOSTILE, HOSTILE_NAME, REPEAT, SLOW, SLOW_END, TOOL_DONE, TOOL_REFUSED, USE_TOOL,
+  WATCH, WATCHED_LINE, WORK, WORK_DONE,
 } from "./script.js";
 
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
@@ -41,6 +41,7 @@ const SCRIPT = {
     calls("I look up the tide.", run("sh scripts/tides.sh")),
     (answers) => says(answers.at(-1).includes("high at 12:20") ? TOOL_DONE : `${TOOL_REFUSED} ${answers.at(-1)}`),
   ],
+  [WATCH]: [calls("I run it.", run(`echo '${WATCHED_LINE}'; echo '${HOSTILE}'; sleep 59`)), says("It took too long.")],
   [WORK]: [
     {
       reasoning: "The person wants to sail. I need the tides of the day, and a place for the plan. ",

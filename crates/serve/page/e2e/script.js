@@ -22,6 +22,12 @@ export const SLOW = "Speak slowly.";
 export const SLOW_WORD = "word 3";
 export const SLOW_END = "the last word";
 
+/**
+ * Runs a command that needs approval. It prints WATCHED_LINE and a line with HOSTILE, and then takes far longer than any test.
+ */
+export const WATCH = "Run the slow command.";
+export const WATCHED_LINE = "the gauge is warming up";
+
 /** The text of the response to anything else does not matter. */
 export const ANYTHING = "Thank you.";
 

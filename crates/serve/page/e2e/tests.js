@@ -3,9 +3,10 @@ import assert from "node:assert/strict";
 import {
   answer, begin, field, idle, isAccessible, isUnharmed, LOGIN, panel, profile, question, send, signIn, stop, TOKEN, URL_,
 } from "./browser.js";
+import { tar } from "./archive.js";
 import {
   ANYTHING, ATTACK, HELLO, HELLO_HEADING, HOSTILE, HOSTILE_NAME, REPEAT, REVERSES, SLOW, SLOW_END, SLOW_WORD, TOOL_DONE, TOOL_REFUSED, USE_TOOL,
-  WORK, WORK_DONE,
+  WATCH, WATCHED_LINE, WORK, WORK_DONE,
 } from "./script.js";
 
 const within = (text) => new RegExp(text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
@@ -178,6 +179,21 @@ export const tests = {
     assert.equal(await page.locator("[data-live]").count(), 0);
     await send(page, HELLO);
     await answer(page).getByRole("heading", { name: HELLO_HEADING }).waitFor();
+  },
+
+  async "output of a command while it runs"({ page }) {
+    await begin(page, WATCH);
+    await question(page).getByRole("button", { name: "Once" }).click();
+    const output = page.getByRole("group", { name: "Output so far" });
+    await output.getByText(within(WATCHED_LINE)).waitFor();
+    await isHarmless(page);
+    // Somebody who comes later sees it too.
+    await page.reload();
+    await output.getByText(within(WATCHED_LINE)).waitFor();
+    assert.equal(times(await output.innerText(), WATCHED_LINE), 1);
+    await stop(page).click();
+    await page.locator("[data-outcome=cancelled]").waitFor();
+    assert.equal(await output.count(), 0);
   },
 
   async "cancel while a question is open"({ page }) {
@@ -368,6 +384,18 @@ export const tests = {
       await page.waitForTimeout(300);
       await isHarmless(page);
     }
+    // A skill that somebody made the user upload.
+    const hostile = `---\nname: uploaded-stranger\ndescription: ${JSON.stringify(HOSTILE)}\nlicense: ${JSON.stringify(HOSTILE)}\nallowed-tools: ${JSON.stringify(HOSTILE)}\ncompatibility: ${JSON.stringify(HOSTILE)}\nhooks:\n  Stop:\n    - hooks:\n        - type: command\n          command: ${JSON.stringify(HOSTILE)}\n---\n\n${HOSTILE}\n`;
+    const file = HOSTILE_NAME.replace(REVERSES, "");
+    await panel(page, "Skills");
+    await page.getByLabel("Add a skill").setInputFiles({ name: HOSTILE_NAME, mimeType: "application/x-tar", buffer: tar({ "SKILL.md": hostile, [file]: HOSTILE }) });
+    await page.getByRole("dialog").getByRole("heading", { name: "Instructions" }).waitFor();
+    await page.getByRole("dialog").locator("details").evaluateAll((all) => all.forEach((details) => (details.open = true)));
+    await isHarmless(page);
+    await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Remove" }).last().click();
+    await page.getByRole("dialog").first().waitFor({ state: "detached" });
+    await panel(page, "Files");
     // Files that the model wrote.
     for (const name of ["page.html", printed(HOSTILE_NAME)]) {
       await page.getByRole("tabpanel").getByRole("button", { name, exact: true }).click();
@@ -410,6 +438,44 @@ export const tests = {
     await page.getByRole("menuitem", { name: "Delete" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
     await page.getByRole("heading", { name: "New thread" }).waitFor();
+  },
+
+  async "a skill of one's own"({ page }) {
+    await begin(page, HELLO);
+    await idle(page);
+    await panel(page, "Skills");
+    const tab = page.getByRole("tabpanel");
+    const manifest = "---\nname: knots\ndescription: Ties knots of sailors.\n---\n\n# Knots\n\nRun scripts/tie.sh.\n";
+    const add = (files) => page.getByLabel("Add a skill").setInputFiles({ name: "knots.tar", mimeType: "application/x-tar", buffer: tar(files) });
+    const dialog = page.getByRole("dialog");
+    await add({ "SKILL.md": manifest, "scripts/tie.sh": "echo bowline\n" });
+    await dialog.getByText("scripts/tie.sh", { exact: true }).waitFor();
+    await dialog.getByText("not trusted").waitFor();
+    await isAccessible(page, "own skill");
+    await page.keyboard.press("Escape");
+    await tab.getByText("not trusted").waitFor();
+    assert.equal(await tab.getByRole("button", { name: "Load knots" }).count(), 0);
+    // With the keyboard.
+    await tab.getByRole("button", { name: "Review knots" }).focus();
+    await page.keyboard.press("Enter");
+    await dialog.getByRole("button", { name: "Trust", exact: true }).focus();
+    await page.keyboard.press("Enter");
+    await dialog.getByRole("button", { name: "Do not trust" }).waitFor();
+    await page.keyboard.press("Escape");
+    await tab.getByRole("button", { name: "Load knots" }).click();
+    await tab.getByRole("button", { name: "Unload knots" }).first().waitFor();
+    await idle(page);
+    // A refusal is said, and a name of the server cannot be taken.
+    await add({ "SKILL.md": manifest.replace("knots", "tides") });
+    await page.getByText("This server has a skill").first().waitFor();
+    await add({ "README.md": "x" });
+    await page.getByText("has no skill that can be used").first().waitFor();
+    await isAccessible(page, "own skills");
+    await tab.getByRole("list", { name: "Your skills" }).getByRole("button", { name: "knots", exact: true }).click();
+    await dialog.getByRole("button", { name: "Remove" }).click();
+    await dialog.getByRole("button", { name: "Remove" }).last().click();
+    await dialog.first().waitFor({ state: "detached" });
+    await tab.getByText("Only you have these skills.").waitFor();
   },
 
   async "keyboard alone"({ page }) {
@@ -462,7 +528,7 @@ export const tests = {
           await page.getByRole("dialog").getByLabel("Search threads").waitFor();
           await isAccessible(page, name("drawer"));
         }
-        for (const view of ["tokens", "users", "audit"]) {
+        for (const view of ["tokens", "users", "skills", "audit"]) {
           await page.goto(`${URL_}/#/settings/${view}`);
           await page.locator(".settings").waitFor();
           await isAccessible(page, name(view));

@@ -1,7 +1,7 @@
 // The HTTP API. Each function is one request.
 import type {
-  Agent, ApiToken, Artifact, AuditEntry, ContextUse, FileEntry, List, LoadedSkill, LoggedEvent, Me, Question, Reply,
-  Skill, SkillDetail, Thread, ThreadDetail, ThreadUsage, TotalUsage, User,
+  Agent, ApiToken, Artifact, AuditEntry, ContextUse, FileEntry, List, LoadedSkill, LoggedEvent, Me, OwnSkillList, OwnSkillLook,
+  Question, Reply, Skill, SkillDetail, Thread, ThreadDetail, ThreadUsage, TotalUsage, User, WaitingSkill, Ways,
 } from "./types";
 
 export const ROOT = "/api/v1";
@@ -90,6 +90,7 @@ const thread = (name: string) => `/threads/${id(name)}`;
 
 export const me = () => get<Me>("/me");
 export const logout = () => send<void>("POST", "/logout");
+export const ways = () => get<Ways>("/ways");
 export const agents = () => get<List<Agent>>("/agents");
 export const totalUsage = () => get<TotalUsage>("/usage");
 
@@ -127,6 +128,19 @@ export const loadSkill = (name: string, skill: string) => send<void>("POST", `${
 export const unloadSkill = (name: string, skill: string) =>
   send<void>("DELETE", `${thread(name)}/skills/${id(skill)}`);
 
+/** A skill that somebody uploaded: the user, or another user for an administrator. */
+const ownSkillPath = (digest: string, owner?: string) =>
+  `${owner ? `/users/${id(owner)}` : ""}/own-skills/${id(digest)}`;
+export const ownSkills = () => get<OwnSkillList>("/own-skills");
+export const waitingSkills = () => get<List<WaitingSkill>>("/waiting-skills", { limit: 200 });
+export const addOwnSkill = async (body: Blob): Promise<OwnSkillLook> =>
+  (await request("POST", "/own-skills", { body })).json();
+export const ownSkill = (digest: string, owner?: string) => get<OwnSkillLook>(ownSkillPath(digest, owner));
+export const trustOwnSkill = (digest: string, owner?: string) =>
+  send<void>("PUT", `${ownSkillPath(digest, owner)}/trust`);
+export const distrustOwnSkill = (digest: string) => send<void>("DELETE", `${ownSkillPath(digest)}/trust`);
+export const removeOwnSkill = (digest: string, owner?: string) => send<void>("DELETE", ownSkillPath(digest, owner));
+
 export const files = (name: string, path: string) =>
   get<List<FileEntry> & { path: string }>(`${thread(name)}/files`, { path });
 export const fileUrl = (name: string, path: string, download = false) =>
@@ -138,7 +152,7 @@ export const uploadFile = async (name: string, path: string, body: Blob) => {
   await request("PUT", `${thread(name)}/files/content`, { query: { path }, body });
 };
 
-export const artifacts = (name: string) => get<List<Artifact>>(`${thread(name)}/artifacts`);
+export const artifacts = (name: string) => get<List<Artifact>>(`${thread(name)}/artifacts?versions=all`);
 export const artifactUrl = (name: string, artifact: Artifact, download = false) =>
   url(`${thread(name)}/artifacts/content`, {
     name: artifact.name, version: artifact.version, download: download ? 1 : null,

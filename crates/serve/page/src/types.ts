@@ -22,6 +22,13 @@ export interface Me {
   version: string;
 }
 
+/** How somebody can sign in, besides a token and a one-time link. */
+export interface Ways {
+  oidc: { label: string; url: string } | null;
+  /** Why the last attempt of this browser failed. */
+  refused: string | null;
+}
+
 export interface Agent {
   name: string;
   model: string;
@@ -176,9 +183,52 @@ export interface Skill {
 
 export interface SkillDetail extends Skill {
   instructions: string;
-  files: { path: string; bytes: number | null }[];
+  files: SkillFile[];
   digest: string;
   allowed_tools: string[];
+}
+
+export interface SkillFile {
+  path: string;
+  bytes: number | null;
+}
+
+/** A skill that a user uploaded. */
+export interface OwnSkill {
+  digest: string;
+  name: string;
+  description: string;
+  files: number;
+  bytes: number;
+  uploaded: string;
+  state: "waiting" | "in_use" | "hidden";
+  /** What hides it. */
+  hidden_by: string | null;
+  trusted: string | null;
+}
+
+export interface OwnSkillList {
+  decider: "off" | "admin" | "user";
+  items: OwnSkill[];
+}
+
+export interface OwnSkillLook extends OwnSkill {
+  license: string | null;
+  allowed_tools: string[];
+  hooks: { event: string; does: string[] }[];
+  needs: string | null;
+  requirements: { field: string; value: string }[];
+  scripts: SkillFile[];
+  other_files: SkillFile[];
+  left_out: string[];
+  findings: string[];
+  instructions: string;
+}
+
+export interface WaitingSkill extends OwnSkill {
+  /** The id of a user. */
+  owner: string;
+  owner_name: string;
 }
 
 export interface FileEntry {

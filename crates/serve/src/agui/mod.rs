@@ -21,9 +21,9 @@ use utoipa_axum::routes;
 
 use self::input::{AgUiMessage, RunAgentInput, derived_thread};
 use self::translate::{Ids, Translator};
-use crate::api::{ApiError, ApiJson, ApiPath, Replied, WhileWorking, answer, create, replayed, say};
+use crate::api::{ApiError, ApiJson, ApiPath, Replied, WhileWorking, answer, check_allowance, create, say};
 use crate::app::App;
-use crate::auth::{Approver, Caller, Writer};
+use crate::auth::{Approver, Caller, Reader, Writer};
 use crate::elsewhere::quoting;
 use crate::follow::{Followed, Following};
 use crate::view::{EventView, MessageView, Replay};
@@ -44,6 +44,7 @@ pub(crate) fn router() -> OpenApiRouter<Arc<App>> {
 async fn run(
     State(app): State<Arc<App>>,
     Writer(caller): Writer,
+    _: Reader,
     approver: Result<Approver, ApiError>,
     ApiPath(agent): ApiPath<String>,
     ApiJson(input): ApiJson<RunAgentInput>,
@@ -60,7 +61,7 @@ async fn run(
         )));
     }
     let thread = thread(&app, &caller, &input.thread_id).await?;
-    let (replay, _) = replayed(&app, &thread).await?;
+    let replay = app.look_at(&thread, Replay::clone).await?;
     let new = new_messages(&replay, &thread, &input.messages)?;
     let mut notices = Vec::new();
     let ignored = [(&input.tools, "call tools of the client"), (&input.context, "read `context`")];
@@ -69,24 +70,26 @@ async fn run(
             notices.push(format!("The agent does not {what}."));
         }
     }
-    let replies = input.resume.as_deref().unwrap_or_default();
+    let (replies, mut has_replied) = (input.resume.as_deref().unwrap_or_default(), false);
     if !replies.is_empty() {
         let Approver(caller) = approver?;
-        notices.extend(resume(&app, &caller, &thread, &replay, replies).await?);
+        let resumed = resume(&app, &caller, &thread, &replay, replies).await?;
+        has_replied = resumed.has_replied;
+        notices.extend(resumed.notices);
     }
     let mut said = Vec::new();
     for (index, message) in new.iter().enumerate() {
         // Replies let the turn go on, so what is said with them waits.
-        let mode = if index == 0 && replies.is_empty() { WhileWorking::Reject } else { WhileWorking::Queue };
+        let mode = if index == 0 && !has_replied { WhileWorking::Reject } else { WhileWorking::Queue };
         say(&app, &caller, &thread, message.clone(), mode).await?;
         said.push(MessageView::from(message));
     }
     let awaited = said.last().map(|message| message.id.clone());
-    let following =
-        Following::begin(Arc::clone(&app), &thread, &caller, replay.last, awaited, Replay::fresh).await?;
     let files = files(&app, &thread).await;
     let ids = Ids { thread: input.thread_id, run: input.run_id };
     let mut translator = Translator::new(ids, thread.id.as_str(), &replay, files, &said);
+    let last = replay.last;
+    let following = Following::begin(Arc::clone(&app), &thread, &caller, last, awaited, |_| replay).await?;
     for notice in notices {
         translator.notice(&notice);
     }
@@ -114,7 +117,10 @@ async fn thread(app: &App, caller: &Caller, id: &str) -> Result<OwnedThread, Api
     let id = derived_thread(user, id);
     match app.threads.get(user, &id).await? {
         Some(thread) => Ok(thread),
-        None => create(app, caller, &id, "").await,
+        None => {
+            check_allowance(app, caller).await?;
+            create(app, caller, &id, "").await
+        }
     }
 }
 
@@ -150,14 +156,22 @@ fn new_messages(
     new.map(|message| Ok(user(message, &message.said()?))).collect()
 }
 
-/// Replies to questions. Returns notices about replies that had no effect.
+/// What became of replies to questions.
+struct Resumed {
+    /// About replies that had no effect.
+    notices: Vec<String>,
+    /// Whether one had an effect.
+    has_replied: bool,
+}
+
+/// Replies to questions.
 async fn resume(
     app: &App,
     caller: &Caller,
     thread: &OwnedThread,
     replay: &Replay,
     entries: &[input::ResumeEntry],
-) -> Result<Vec<String>, ApiError> {
+) -> Result<Resumed, ApiError> {
     let questions = replay.questions();
     let too_late = |id: &str| {
         let id = prowess_base::text::escaped_start(id);
@@ -176,12 +190,14 @@ async fn resume(
             None => notices.push(too_late(id)),
         }
     }
+    let mut has_replied = false;
     for (id, question, kind, reply) in replies {
-        if answer(app, caller, thread, question, kind, reply).await? == Replied::TooLate {
-            notices.push(too_late(id));
+        match answer(app, caller, thread, question, kind, reply).await? {
+            Replied::First => has_replied = true,
+            Replied::TooLate => notices.push(too_late(id)),
         }
     }
-    Ok(notices)
+    Ok(Resumed { notices, has_replied })
 }
 
 /// The files at the top of the project. A run goes on without them.

@@ -154,6 +154,12 @@ impl Translator {
         self.push(json!({"type": "CUSTOM", "name": "prowess.notice", "value": {"text": text}}));
     }
 
+    /// Progress of a tool call.
+    fn progress(&mut self, call: &str, text: &str) {
+        let value = json!({"toolCallId": call, "text": text});
+        self.push(json!({"type": "CUSTOM", "name": "prowess.progress", "value": value}));
+    }
+
     /// The files as they are now.
     pub(crate) fn files(&mut self, files: Vec<Value>) {
         let mut state = self.state.clone();
@@ -164,13 +170,13 @@ impl Translator {
     /// What happened. `replay` is the thread after it.
     pub(crate) fn take(&mut self, followed: &Followed, replay: &Replay) {
         match followed {
-            Followed::SoFar { text, reasoning } => self.begin_again(text, reasoning),
+            Followed::SoFar { text, reasoning, progress } => {
+                self.begin_again(text, reasoning);
+                progress.iter().for_each(|(call, text)| self.progress(call, text));
+            }
             Followed::Text(text) => self.text(text),
             Followed::Reasoning(text) => self.reasoning(text),
-            Followed::Progress { call, text } => {
-                let value = json!({"toolCallId": call, "text": text});
-                self.push(json!({"type": "CUSTOM", "name": "prowess.progress", "value": value}));
-            }
+            Followed::Progress { call, text } => self.progress(call, text),
             Followed::Notice(text) => self.notice(text),
             Followed::Logged(logged) => self.logged(logged),
             Followed::Rested(rest) => self.end(rest, replay),

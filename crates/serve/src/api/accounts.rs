@@ -6,13 +6,14 @@ use std::time::{Duration, SystemTime};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use prowess_store::serve::{Audit, AuditEntry, NewToken, Scope, TokenInfo, TokenKind, User};
-use serde::{Deserialize, Serialize};
+use prowess_store::serve::{Audit, AuditEntry, DailyLimits, NewToken, Scope, TokenInfo, TokenKind, User};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::usage::DailyLimitsView;
 use super::{ApiError, ApiJson, ApiPath, ApiQuery, Items, Page};
+use crate::allowance::micro_dollars;
 use crate::app::App;
 use crate::auth::{AccessSecret, AdminCaller, Caller, Reader, Writer};
 use crate::view::time;
@@ -21,6 +22,9 @@ use crate::view::time;
 const MAX_TOKENS: usize = 100;
 /// The longest name of a user or a token, in bytes.
 const MAX_NAME: usize = 100;
+
+/// The most days of a token that ends.
+const MAX_DAYS: u32 = 3650;
 
 /// A user.
 #[derive(Debug, Serialize, ToSchema)]
@@ -154,10 +158,8 @@ pub(super) async fn add_token(
         }
         scopes.push(scope);
     }
-    if wish.days == Some(0) {
-        return Err(ApiError::bad_request(
-            "`days` is at least 1. Leave it out for a token that does not end.",
-        ));
+    if wish.days.is_some_and(|days| days == 0 || days > MAX_DAYS) {
+        return Err(ApiError::bad_request(format!("A token ends after 1 to {MAX_DAYS} days.")));
     }
     if app.accounts.tokens(&caller.user.id).await?.len() >= MAX_TOKENS {
         return Err(ApiError::conflict(format!("You have {MAX_TOKENS} tokens and sessions. Revoke some.")));
@@ -256,9 +258,42 @@ pub(super) struct UserChange {
     /// Whether the user's tokens and sessions are refused.
     #[serde(default)]
     is_disabled: Option<bool>,
-    /// The user's own limits. Where there are none, those of the server count.
+    /// The user's own limits.
     #[serde(default)]
-    daily: Option<DailyLimitsView>,
+    daily: Option<DailyChange>,
+}
+
+/// A change of a user's limits. What is absent stays; `null` stands for the server's limit.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DailyChange {
+    /// Tokens.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    tokens: Option<Option<u64>>,
+    /// Dollars, such as `2.50`.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    cost: Option<Option<String>>,
+}
+
+impl DailyChange {
+    fn changed(&self, mut limits: DailyLimits) -> Result<DailyLimits, ApiError> {
+        let wrong = || ApiError::bad_request("`cost` is an amount of dollars, such as `2.50`.");
+        if let Some(tokens) = self.tokens {
+            limits.tokens = tokens;
+        }
+        if let Some(cost) = &self.cost {
+            let cost = cost.as_deref().map(|cost| micro_dollars(cost).ok_or_else(wrong));
+            limits.micro_dollars = cost.transpose()?;
+        }
+        Ok(limits)
+    }
+}
+
+/// A field that is there, even if it is `null`.
+fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(field: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(field).map(Some)
 }
 
 /// Disables a user, enables the user again, or sets limits.
@@ -272,15 +307,16 @@ pub(super) async fn change_user(
     if id == caller.user.id && is_disabled == Some(true) {
         return Err(ApiError::conflict("You cannot disable yourself."));
     }
-    let limits = daily.as_ref().map(DailyLimitsView::limits).transpose()?;
     let missing = || ApiError::not_found("such user");
-    app.accounts.user(&id).await?.filter(|user| user.id == id).ok_or_else(missing)?;
+    let user = app.accounts.user(&id).await?.filter(|user| user.id == id).ok_or_else(missing)?;
+    let limits = daily.as_ref().map(|daily| daily.changed(user.daily)).transpose()?;
     if let Some(is_disabled) = is_disabled {
         app.accounts.set_disabled(&id, is_disabled).await?;
     }
     if let Some(limits) = limits {
         app.accounts.set_daily(&id, limits).await?;
     }
+    app.posted.notify_one();
     let detail = json!({"user": id, "is_disabled": is_disabled, "daily": daily});
     app.audit.note(&caller.user.id, "change user", None, &detail).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -1,6 +1,6 @@
 //! The events of a thread as they happen: server-sent events.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +26,8 @@ use crate::token_watch::WatchedToken;
 use crate::view::{LoggedEvent, Replay, ThreadStatus};
 use prowess_store::serve::OwnedThread;
 
-/// How many events one request to the store reads.
-const PAGE: usize = 200;
+/// How many events one request to the store reads. A stream holds no more of them.
+const PAGE: usize = 64;
 /// How often a stream looks for events that another process stored.
 const LOOK: Duration = Duration::from_secs(3);
 
@@ -59,7 +59,8 @@ pub(super) async fn stream(
         None => after,
     };
     let keep_alive = KeepAlive::new().interval(app.limits.keep_alive);
-    let watching = Watching::begin(app, &owned, &caller, resumed, Replay::light).await?;
+    let light = |known: &Replay| known.light(resumed.unwrap_or(u64::MAX));
+    let watching = Watching::begin(app, &owned, &caller, resumed, light).await?;
     let events = stream::unfold(watching, |mut watching| async move {
         let event = watching.next().await?;
         Some((Ok::<_, Infallible>(event.sse()), watching))
@@ -104,28 +105,43 @@ pub(crate) struct Watching {
     stop: watch::Receiver<bool>,
     token: WatchedToken,
     status: Option<ThreadStatus>,
-    has_ended: bool,
+    /// Events after this one are passed on.
+    after: u64,
+    phase: Phase,
     _place: Counted,
 }
 
+/// How far a stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// It reads what was stored before it began.
+    CatchesUp,
+    /// It waits for what happens.
+    Follows,
+    /// It has ended.
+    Ended,
+}
+
 impl Watching {
-    /// Begins to watch. With `resumed`, all events after that one come first. `replay` says how much of the thread is read and
-    /// kept: [`Replay::light`] or [`Replay::fresh`].
+    /// Begins to watch. With `resumed`, all events after that one come first. `replay` is where the stream begins to read, and
+    /// says how much it keeps.
     pub(crate) async fn begin(
         app: Arc<App>,
         owned: &OwnedThread,
         caller: &Caller,
         resumed: Option<u64>,
-        replay: fn(&Replay, u64) -> Replay,
+        replay: impl FnOnce(&Replay) -> Replay,
     ) -> Result<Self, ApiError> {
         let limits = &app.limits;
         let place = app.streams.take(&caller.user.id, limits.streams_per_user, limits.streams);
         let place =
             place.ok_or_else(|| ApiError::too_many("There are too many open event streams. Close some."))?;
-        let after = resumed.unwrap_or(u64::MAX);
-        let replay = app.look_at(owned, |known| replay(known, after)).await?;
+        let (replay, last) = app.look_at(owned, |known| (replay(known), known.last)).await?;
+        if resumed.is_some_and(|resumed| resumed > last) {
+            return Err(ApiError::bad_request("This thread has no event with this number yet."));
+        }
         let live = app.live.of(&owned.id);
-        let mut watching = Self {
+        Ok(Self {
             pieces: live.watch().1,
             live,
             replay,
@@ -133,30 +149,30 @@ impl Watching {
             stop: app.stop.subscribe(),
             token: app.tokens.watch(caller.digest),
             status: None,
-            has_ended: false,
+            // Without `resumed`, the events that are stored already do not come.
+            after: resumed.unwrap_or(u64::MAX),
+            phase: Phase::CatchesUp,
             owned: owned.clone(),
             app,
             _place: place,
-        };
+        })
+    }
+
+    /// Reads one page of what was stored before. When there is no more, says what was said so far.
+    async fn catch_up(&mut self) -> Result<(), ApiError> {
         // Looked up before the log is read: a thread that rested by then has stored everything.
-        let mut queued = watching.app.queue.state(&watching.owned.id).await?;
+        let queued = self.app.queue.state(&self.owned.id).await?;
+        let (so_far, pieces) = self.live.watch();
         // What is said now is valid if no event was stored since the log was read.
-        let so_far = loop {
-            watching.read_log(after).await?;
-            let (so_far, pieces) = watching.live.watch();
-            watching.pieces = pieces;
-            if !watching.read_log(after).await? {
-                break so_far;
-            }
-            queued = watching.app.queue.state(&watching.owned.id).await?;
-        };
-        if resumed.is_some_and(|resumed| resumed > watching.replay.last) {
-            return Err(ApiError::bad_request("This thread has no event with this number yet."));
+        if self.read_page().await? > 0 {
+            return Ok(());
         }
-        let status = watching.status_of(queued);
-        watching.status = Some(status);
-        watching.push_so_far(&so_far, status);
-        Ok(watching)
+        self.pieces = pieces;
+        let status = self.status_of(queued);
+        self.status = Some(status);
+        self.push_so_far(&so_far, status);
+        (self.phase, self.after) = (Phase::Follows, 0);
+        Ok(())
     }
 
     fn push_so_far(&mut self, so_far: &SoFar, status: ThreadStatus) {
@@ -164,30 +180,26 @@ impl Watching {
         // What a stored event has replaced comes no more.
         let SoFar { text, reasoning, progress, .. } =
             if so_far.ends < self.replay.ends { &nothing } else { so_far };
+        let shown = |(call, text): (&String, &String)| (call.clone(), self.replay.shown_lines(text));
+        let progress: BTreeMap<String, String> = progress.iter().map(shown).collect();
         let data = json!({"text": text, "reasoning": reasoning, "progress": progress, "status": status});
         self.out.push_back(Streamed::Live("live", data));
     }
 
-    /// Reads what was stored since, and passes on what comes after `after`. Returns whether there was anything.
-    async fn read_log(&mut self, after: u64) -> Result<bool, ApiError> {
-        let before = self.replay.last;
-        loop {
-            let page =
-                match self.app.log_of(&self.owned.owner).events(&self.owned.id, self.replay.last, PAGE).await
-                {
-                    Err(ThreadError::NotFound(_)) if self.replay.last == 0 => Vec::new(),
-                    page => page?,
-                };
-            for stored in &page {
-                let logged = self.replay.read(stored);
-                if logged.number > after {
-                    self.out.push_back(Streamed::Logged(Box::new(logged)));
-                }
-            }
-            if page.len() < PAGE {
-                return Ok(self.replay.last > before);
+    /// Reads a page of what was stored since. Returns how many events there were.
+    async fn read_page(&mut self) -> Result<usize, ApiError> {
+        let log = self.app.log_of(&self.owned.owner);
+        let page = match log.events(&self.owned.id, self.replay.last, PAGE).await {
+            Err(ThreadError::NotFound(_)) if self.replay.last == 0 => Vec::new(),
+            page => page?,
+        };
+        for stored in &page {
+            let logged = self.replay.read(stored);
+            if logged.number > self.after {
+                self.out.push_back(Streamed::Logged(Box::new(logged)));
             }
         }
+        Ok(page.len())
     }
 
     fn status_of(&self, queued: QueueState) -> ThreadStatus {
@@ -206,7 +218,11 @@ impl Watching {
 
     async fn look(&mut self) -> Result<(), ApiError> {
         let queued = self.app.queue.state(&self.owned.id).await?;
-        self.read_log(0).await?;
+        if self.read_page().await? == PAGE {
+            // There are more. What happened in between comes after them.
+            self.phase = Phase::CatchesUp;
+            return Ok(());
+        }
         let status = self.status_of(queued);
         if self.status != Some(status) {
             self.status = Some(status);
@@ -221,18 +237,20 @@ impl Watching {
             if let Some(event) = self.out.pop_front() {
                 return Some(event);
             }
-            if self.has_ended {
+            if self.phase == Phase::Ended {
                 return None;
             }
             let happened = tokio::select! {
                 biased;
                 _ = self.stop.wait_for(|stops| *stops) => None,
                 () = self.token.revoked() => None,
+                () = std::future::ready(()), if self.phase == Phase::CatchesUp => Some(Piece::Stored),
                 // A stream that was too slow, or whose thread nobody keeps, begins again.
                 piece = self.pieces.recv() => piece.ok(),
                 () = tokio::time::sleep(LOOK) => Some(Piece::Stored),
             };
             let told = match happened {
+                Some(_) if self.phase == Phase::CatchesUp => self.catch_up().await.map_err(Some),
                 Some(piece) => self.tell(piece).await,
                 None => Err(None),
             };
@@ -240,7 +258,7 @@ impl Watching {
                 if let Some(error) = error {
                     tracing::warn!(thread = %self.owned.id, error = error.message(), "A stream of events ended");
                 }
-                self.has_ended = true;
+                self.phase = Phase::Ended;
                 self.out.push_back(Streamed::Live("resume", json!({})));
             }
         }
@@ -258,7 +276,7 @@ impl Watching {
             Piece::Text(_, text) => ("text", json!({"text": text})),
             Piece::Reasoning(_, text) => ("reasoning", json!({"text": text})),
             Piece::Progress(_, call, text) => {
-                ("progress", json!({"call": call, "text": self.replay.shown(&text)}))
+                ("progress", json!({"call": call, "text": self.replay.shown_lines(&text)}))
             }
             Piece::Notice(text) => ("notice", json!({"text": self.replay.shown(&text)})),
             Piece::Again => {

@@ -1,15 +1,32 @@
 //! What handlers take from requests. A request that does not fit gets the API's own kind of error.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::Json;
-use axum::extract::rejection::{BytesRejection, JsonRejection};
+use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::response::IntoResponse;
 use bytes::Bytes;
-use http::StatusCode;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
+use http::{HeaderMap, StatusCode};
+use prowess_agent::json::MODEL_JSON;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use super::ApiError;
+use crate::app::{App, Counted};
+use crate::auth::Caller;
+
+/// How long the body of a request may take: as JSON, as a file, and if nobody knows who sends it.
+const JSON_TIME: Duration = Duration::from_secs(60);
+const UPLOAD_TIME: Duration = Duration::from_secs(15 * 60);
+const STRANGERS_TIME: Duration = Duration::from_secs(5);
+/// After what time a token is checked again.
+const SLOW: Duration = Duration::from_millis(500);
+/// The size of a body that counts as an upload.
+const LARGE: u64 = 1 << 20;
 
 /// The body of a request, as JSON.
 #[derive(Debug)]
@@ -24,26 +41,80 @@ pub(crate) struct ApiQuery<T>(pub(crate) T);
 #[derive(Debug)]
 pub(crate) struct ApiPath<T>(pub(crate) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for ApiJson<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for ApiJson<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        match Json::from_request(request, state).await {
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+        if !is_json(request.headers()) {
+            return Err(ApiError::unsupported(
+                "The body must be JSON, with `Content-Type: application/json`.",
+            ));
+        }
+        let Body { bytes, _place } = Body::read(request, app, JSON_TIME).await?;
+        // Millions of tiny values take much more memory than their text.
+        MODEL_JSON.check(&bytes).map_err(|costly| {
+            ApiError::too_large(format!("The body has too many values: {}.", costly.values))
+        })?;
+        let parse = move || Json::<T>::from_bytes(&bytes);
+        let parsed = if _place.is_some() {
+            // Others must not wait for it.
+            tokio::task::spawn_blocking(parse).await.map_err(|error| ApiError::internal(&error))?
+        } else {
+            parse()
+        };
+        match parsed {
             Ok(Json(value)) => Ok(Self(value)),
-            Err(JsonRejection::MissingJsonContentType(_)) => {
-                Err(ApiError::unsupported("The body must be JSON, with `Content-Type: application/json`."))
-            }
-            Err(JsonRejection::BytesRejection(rejection)) => Err(unread(rejection)),
             Err(rejection) => Err(ApiError::bad_request(rejection.body_text())),
         }
     }
 }
 
-impl<S: Send + Sync> FromRequest<S> for ApiBytes {
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
+impl FromRequest<Arc<App>> for ApiBytes {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        Bytes::from_request(request, state).await.map(Self).map_err(unread)
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+        Ok(Self(Body::read(request, app, UPLOAD_TIME).await?.bytes))
+    }
+}
+
+/// The body of a request.
+struct Body {
+    bytes: Bytes,
+    /// Large bodies are counted as long as they are in memory.
+    _place: Option<Counted>,
+}
+
+impl Body {
+    async fn read(request: Request, app: &Arc<App>, time: Duration) -> Result<Self, ApiError> {
+        let begun = Instant::now();
+        let caller = request.extensions().get::<Caller>().cloned();
+        let length =
+            request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let is_large = length.is_none_or(|length: u64| length > LARGE);
+        let place = match &caller {
+            Some(caller) if is_large => {
+                let place =
+                    app.uploads.take(&caller.user.id, app.limits.uploads_per_user, app.limits.uploads);
+                let busy = || ApiError::too_many("Too many large bodies arrive at once. Try again.");
+                Some(place.ok_or_else(busy)?)
+            }
+            _ => None,
+        };
+        // Anybody can send a body without a token.
+        let time = if caller.is_some() { time } else { time.min(STRANGERS_TIME) };
+        let read = tokio::time::timeout(time, Bytes::from_request(request, app)).await;
+        let bytes = read.map_err(|_| ApiError::bad_request("The body took too long."))?.map_err(unread)?;
+        if let Some(caller) = caller.filter(|_| begun.elapsed() > SLOW) {
+            // The token may have been revoked meanwhile.
+            app.accounts.who(&caller.digest).await?.ok_or_else(ApiError::unauthorized)?;
+        }
+        Ok(Self { bytes, _place: place })
     }
 }
 

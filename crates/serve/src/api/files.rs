@@ -1,5 +1,6 @@
 //! Files of a thread: those of its tree, and artifacts.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Json;
@@ -7,24 +8,33 @@ use axum::body::Body;
 use axum::extract::{FromRequest as _, Request, State};
 use axum::response::Response;
 use bytes::Bytes;
-use http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use futures_util::stream;
+use http::header::{
+    CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{HeaderValue, StatusCode};
 use prowess_agent::queue::QueueState;
 use prowess_backend::{BackendError, EntryKind, VirtualPath, WriteMode};
 use prowess_workspace::artifact::ArtifactRecord;
 use prowess_workspace::tree::PROJECT;
-use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore as _};
+use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore as _, Artifacts};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::threads::owned;
 use super::{ApiBytes, ApiError, ApiPath, ApiQuery, Items};
-use crate::app::App;
-use crate::auth::{Reader, Writer};
+use crate::app::{App, Counted};
+use crate::auth::{Caller, Reader, Writer};
 use crate::view::time;
 
 /// The most files and directories of one listing.
 const MAX_LISTED: usize = 2000;
+/// The most parts of a path that a person may change.
+const MAX_DEPTH: usize = 48;
+/// How many bytes of a file are sent at a time.
+const CHUNK: usize = 64 << 10;
+/// The most versions of artifacts of one listing.
+const MAX_VERSIONS: usize = 1000;
 /// What a browser may do with the content of a file: show it, and nothing else.
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'self'";
 
@@ -116,6 +126,7 @@ pub(super) async fn read(
     ApiQuery(FileAt { path, download }): ApiQuery<FileAt>,
 ) -> Result<Response, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
+    let place = download_place(&app, &caller)?;
     let served = app.agents.thread(&thread.owner, &thread.id).await?;
     let path = parsed(&path)?;
     let entry = served.files.stat(&path).await.map_err(|error| refused(&error))?;
@@ -128,7 +139,14 @@ pub(super) async fn read(
     let read = served.files.download(std::slice::from_ref(&path)).await.into_iter().next();
     let bytes = read.unwrap_or(Ok(Bytes::new())).map_err(|error| refused(&error))?;
     let name = path.as_str().rsplit('/').next().unwrap_or_default();
-    Ok(content(bytes, name, download.is_some()))
+    Ok(content(bytes, name, download.is_some(), place))
+}
+
+/// A place for a download. Its bytes are in memory until the client has them.
+fn download_place(app: &App, caller: &Caller) -> Result<Counted, ApiError> {
+    let limits = &app.limits;
+    let place = app.downloads.take(&caller.user.id, limits.downloads_per_user, limits.downloads);
+    place.ok_or_else(|| ApiError::too_many("Too many files are read at once. Try again."))
 }
 
 /// Writes a file below `/project`. The body is the file.
@@ -141,9 +159,6 @@ pub(super) async fn write(
     request: Request,
 ) -> Result<StatusCode, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
-    // Before the body is read: it is held in memory.
-    let place = app.uploads.take(&caller.user.id, app.limits.uploads_per_user, app.limits.uploads);
-    let _place = place.ok_or_else(|| ApiError::too_many("Too many files arrive at once. Try again."))?;
     let ApiBytes(body) = ApiBytes::from_request(request, &app).await?;
     let served = app.agents.thread(&thread.owner, &thread.id).await?;
     let path = own_path(&path)?;
@@ -172,6 +187,9 @@ pub(super) async fn delete(
 /// A path that a person may change.
 fn own_path(path: &str) -> Result<VirtualPath, ApiError> {
     let path = parsed(path)?;
+    if path.as_str().split('/').count() > MAX_DEPTH {
+        return Err(ApiError::bad_request(format!("A path has at most {MAX_DEPTH} parts.")));
+    }
     let below =
         path.as_str().strip_prefix(PROJECT).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1);
     if below {
@@ -183,12 +201,18 @@ fn own_path(path: &str) -> Result<VirtualPath, ApiError> {
 
 /// The response with the content of a file. Its type follows from its bytes, never from its name or a stored type, and no
 /// type that a browser would run is sent.
-fn content(bytes: Bytes, name: &str, download: bool) -> Response {
+fn content(bytes: Bytes, name: &str, download: bool, place: Counted) -> Response {
     let mime = safe_mime(&bytes);
     let shown = if download || mime == "application/octet-stream" { "attachment" } else { "inline" };
     let disposition = format!("{shown}; filename*=UTF-8''{}", percent_encoded(name));
-    let mut response = Response::new(Body::from(bytes));
+    let length = bytes.len();
+    let chunks = stream::unfold((bytes, place), async |(mut bytes, place)| {
+        let chunk = bytes.split_to(CHUNK.min(bytes.len()));
+        (!chunk.is_empty()).then_some((Ok::<_, Infallible>(chunk), (bytes, place)))
+    });
+    let mut response = Response::new(Body::from_stream(chunks));
     let headers = response.headers_mut();
+    headers.insert(CONTENT_LENGTH, length.into());
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(mime));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_POLICY));
@@ -235,7 +259,7 @@ fn percent_encoded(name: &str) -> String {
 pub(super) struct ArtifactView {
     /// Its name.
     name: String,
-    /// Its latest version.
+    /// Its version.
     version: u64,
     /// Its size.
     bytes: u64,
@@ -243,16 +267,39 @@ pub(super) struct ArtifactView {
     mime: String,
 }
 
-/// Lists the artifacts that runs in a thread saved.
-#[utoipa::path(get, path = "/threads/{thread}/artifacts", tag = "files", params(("thread" = String, Path)), responses((status = 200, body = Items<ArtifactView>)))]
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(super) struct WhichVersions {
+    /// Which versions to list. By default the latest one of each artifact.
+    versions: Versions,
+}
+
+/// Which versions of artifacts are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Versions {
+    /// The latest one of each.
+    #[default]
+    Latest,
+    /// The newest ones of each, at most 1,000 together.
+    All,
+}
+
+/// Lists the artifacts that runs in a thread saved, by name, the newest version of each first.
+#[utoipa::path(get, path = "/threads/{thread}/artifacts", tag = "files", params(("thread" = String, Path), WhichVersions), responses((status = 200, body = Items<ArtifactView>)))]
 pub(super) async fn artifacts(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
     ApiPath(id): ApiPath<String>,
+    ApiQuery(WhichVersions { versions }): ApiQuery<WhichVersions>,
 ) -> Result<Json<Items<ArtifactView>>, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     let served = app.agents.thread(&thread.owner, &thread.id).await?;
-    let list = served.artifacts.list().await.map_err(|error| ApiError::internal(&error))?;
+    let mut list = served.artifacts.list().await.map_err(|error| ApiError::internal(&error))?;
+    if versions == Versions::All {
+        list = all_versions(&served.artifacts, &list).await.map_err(|error| ApiError::internal(&error))?;
+    }
     let view = |record: &ArtifactRecord| ArtifactView {
         name: record.name.clone(),
         version: record.version,
@@ -260,6 +307,29 @@ pub(super) async fn artifacts(
         mime: record.mime_type.clone(),
     };
     Ok(Json(list.iter().map(view).collect::<Vec<_>>().into()))
+}
+
+/// The newest versions of these artifacts. If there are too many, the latest ones come before older ones.
+async fn all_versions(
+    artifacts: &Artifacts,
+    latest: &[ArtifactRecord],
+) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+    let mut room = MAX_VERSIONS.saturating_sub(latest.len());
+    let mut listed = Vec::new();
+    for record in latest {
+        listed.push(record.clone());
+        // The first version has the number 0. Without earlier ones, there is nothing to look up.
+        let Some(name) = ArtifactName::parse(&record.name).ok().filter(|_| room > 0 && record.version > 0)
+        else {
+            continue;
+        };
+        let records = artifacts.version_records(&name).await?;
+        let earlier = records.into_iter().rev().filter(|earlier| earlier.version < record.version);
+        let before = listed.len();
+        listed.extend(earlier.take(room));
+        room -= listed.len() - before;
+    }
+    Ok(listed)
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -281,6 +351,7 @@ pub(super) async fn artifact(
     ApiQuery(ArtifactAt { name, version }): ApiQuery<ArtifactAt>,
 ) -> Result<Response, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
+    let place = download_place(&app, &caller)?;
     let served = app.agents.thread(&thread.owner, &thread.id).await?;
     let parsed =
         ArtifactName::parse(&name).map_err(|_| ApiError::bad_request("This is no name of an artifact."))?;
@@ -291,7 +362,7 @@ pub(super) async fn artifact(
         error => ApiError::internal(&error),
     })?;
     let name = name.rsplit('/').next().unwrap_or_default();
-    Ok(content(loaded.bytes, name, false))
+    Ok(content(loaded.bytes, name, false, place))
 }
 
 #[cfg(test)]
@@ -305,6 +376,27 @@ mod tests {
         }
         assert_eq!(safe_mime(b"\0<html>"), "application/octet-stream");
         assert_eq!(safe_mime(b"GIF89a<script>"), "image/gif");
+    }
+
+    #[tokio::test]
+    async fn the_newest_versions_are_listed_and_latest_ones_first_of_all() {
+        let artifacts = Artifacts::in_memory();
+        for (name, versions) in [("a.txt", MAX_VERSIONS + 5), ("b.txt", 3), ("c.txt", 1)] {
+            let name = ArtifactName::parse(name).unwrap();
+            for _ in 0..versions {
+                artifacts.save(&name, "x".into(), "text/plain").await.unwrap();
+            }
+        }
+        let latest = artifacts.list().await.unwrap();
+        let listed = |records: &[ArtifactRecord]| -> Vec<String> {
+            records.iter().map(|record| format!("{}@{}", record.name, record.version)).collect()
+        };
+        let all = listed(&all_versions(&artifacts, &latest).await.unwrap());
+        assert_eq!(all.len(), MAX_VERSIONS);
+        assert_eq!(all[..2], ["a.txt@1004", "a.txt@1003"]);
+        assert_eq!(all[MAX_VERSIONS - 2..], ["b.txt@2", "c.txt@0"]);
+        let few = listed(&all_versions(&artifacts, &latest[1..]).await.unwrap());
+        assert_eq!(few, ["b.txt@2", "b.txt@1", "b.txt@0", "c.txt@0"]);
     }
 
     #[test]

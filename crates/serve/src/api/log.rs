@@ -7,7 +7,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::threads::{owned, replayed};
+use super::threads::owned;
 use super::{ApiError, ApiPath, ApiQuery};
 use crate::app::App;
 use crate::auth::Reader;
@@ -43,8 +43,17 @@ pub(super) async fn page(
     ApiQuery(LogPage { after, limit }): ApiQuery<LogPage>,
 ) -> Result<Json<LogPart>, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
-    let (replay, logged) = replayed(&app, &thread).await?;
+    let (mut replay, last) = app.look_at(&thread, |known| (known.light(after), known.last)).await?;
     let limit = limit.unwrap_or(MOST).clamp(1, MOST);
-    let items = logged.into_iter().filter(|event| event.number > after).take(limit).collect();
-    Ok(Json(LogPart { items, last: replay.last }))
+    let mut items = Vec::new();
+    while items.len() < limit && replay.last < last {
+        let page = app.log_of(&thread.owner).events(&thread.id, replay.last, limit).await?;
+        if page.is_empty() {
+            break;
+        }
+        let logged = page.iter().map(|stored| replay.read(stored)).filter(|event| event.number > after);
+        items.extend(logged);
+    }
+    items.truncate(limit);
+    Ok(Json(LogPart { items, last }))
 }

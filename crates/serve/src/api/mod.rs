@@ -8,6 +8,7 @@ mod events;
 mod extract;
 mod files;
 mod log;
+mod own_skills;
 mod page_of;
 mod questions;
 mod skills;
@@ -30,8 +31,8 @@ pub(crate) use self::events::{Streamed, Watching};
 pub(crate) use self::extract::{ApiBytes, ApiJson, ApiPath, ApiQuery};
 pub(crate) use self::page_of::{Items, Page};
 pub(crate) use self::questions::{NewReply, Replied, ReplyKind, answer};
-pub(crate) use self::threads::{create_thread as create, fork_thread as fork, owned, replayed};
-pub(crate) use self::turns::{WhileWorking, say};
+pub(crate) use self::threads::{create_thread as create, fork_thread as fork, owned};
+pub(crate) use self::turns::{WhileWorking, check_allowance, say};
 use crate::app::App;
 
 #[derive(OpenApi)]
@@ -69,6 +70,11 @@ pub(crate) fn router(app: &Arc<App>) -> (Router<Arc<App>>, utoipa::openapi::Open
         .routes(routes!(files::read, files::write, files::delete))
         .layer(DefaultBodyLimit::max(app.limits.upload_bytes))
         .split_for_parts();
+    let (archives, more) = OpenApiRouter::new()
+        .routes(routes!(own_skills::list, own_skills::add))
+        .layer(DefaultBodyLimit::max(app.limits.skill_bytes))
+        .split_for_parts();
+    document.merge(more);
     let (rest, more) = OpenApiRouter::new()
         .routes(routes!(accounts::me))
         .routes(routes!(accounts::tokens, accounts::add_token))
@@ -91,6 +97,11 @@ pub(crate) fn router(app: &Arc<App>) -> (Router<Arc<App>>, utoipa::openapi::Open
         .routes(routes!(skills::read))
         .routes(routes!(skills::loaded))
         .routes(routes!(skills::load, skills::unload))
+        .routes(routes!(own_skills::look, own_skills::remove))
+        .routes(routes!(own_skills::trust, own_skills::distrust))
+        .routes(routes!(own_skills::waiting))
+        .routes(routes!(own_skills::look_as_admin, own_skills::refuse_as_admin))
+        .routes(routes!(own_skills::trust_as_admin))
         .routes(routes!(files::list))
         .routes(routes!(files::artifacts))
         .routes(routes!(files::artifact))
@@ -100,5 +111,5 @@ pub(crate) fn router(app: &Arc<App>) -> (Router<Arc<App>>, utoipa::openapi::Open
         .layer(DefaultBodyLimit::max(app.limits.body_bytes))
         .split_for_parts();
     document.merge(more);
-    (files.merge(rest), document)
+    (files.merge(archives).merge(rest), document)
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::threads::owned;
+use super::turns::check_allowance;
 use super::{ApiError, ApiJson, ApiPath, Items};
 use crate::app::App;
 use crate::auth::{Approver, Caller, Reader};
@@ -76,6 +77,9 @@ impl NewReply {
                 return Err(ApiError::bad_request("This question has no reply `always`."));
             }
             ReplyKind::Always => CallReply::Always,
+            ReplyKind::Edit if !question.can_edit => {
+                return Err(ApiError::bad_request("This call has begun: its arguments cannot change."));
+            }
             ReplyKind::Reject => CallReply::Reject { message },
             ReplyKind::RejectAll => CallReply::RejectAll { message },
             ReplyKind::Edit => {
@@ -119,7 +123,7 @@ pub(crate) enum Replied {
     TooLate,
 }
 
-/// Posts a reply to a question, and notes it in the audit log.
+/// Notes a reply to a question in the audit log, and posts it.
 pub(crate) async fn answer(
     app: &App,
     caller: &Caller,
@@ -128,13 +132,20 @@ pub(crate) async fn answer(
     kind: ReplyKind,
     reply: CallReply,
 ) -> Result<Replied, ApiError> {
+    // The turn would go on. A rejection waits.
+    if matches!(kind, ReplyKind::Approve | ReplyKind::Always | ReplyKind::Edit) {
+        check_allowance(app, caller).await?;
+    }
     let number = question.number;
     let post = Post::Reply { call: question.call.as_str().into(), number, reply };
+    let detail = json!({"number": number, "reply": kind, "tool": question.tool, "title": question.title});
+    let note = async |what| app.audit.note(&caller.user.id, what, Some(&thread.id), &detail).await;
+    // Before it has an effect: no approval is without an entry.
+    note("reply").await?;
     if app.inbox_of(&thread.owner).post(&thread.id, &post).await? == Posted::Known {
+        note("reply without effect").await?;
         return Ok(Replied::TooLate);
     }
     app.posted.notify_one();
-    let detail = json!({"number": number, "reply": kind, "tool": question.tool, "title": question.title});
-    app.audit.note(&caller.user.id, "reply", Some(&thread.id), &detail).await?;
     Ok(Replied::First)
 }

@@ -1,14 +1,16 @@
 //! Threads: create, list, search, read, rename, fork, delete and export.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
-use prowess_agent::ThreadId;
-use prowess_agent::queue::QueueState;
+use prowess_agent::queue::{Post, QueueState};
+use prowess_agent::thread::ThreadError;
+use prowess_agent::{AgentError, ThreadId};
 use prowess_store::serve::OwnedThread;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -17,14 +19,15 @@ use super::{ApiError, ApiJson, ApiPath, ApiQuery, Items, Page};
 use crate::app::App;
 use crate::auth::{Caller, Reader, Writer};
 use crate::view::{
-    EventView, LoadedSkillView, LoggedEvent, MessageRole, MessageView, QuestionView, Replay, ThreadView,
-    TodoView,
+    LoadedSkillView, LoggedEvent, MessageRole, MessageView, QuestionView, Replay, ThreadView, TodoView,
 };
 
 /// How many events one request to the store reads.
 const PAGE: usize = 1000;
 /// The longest title, in bytes.
 const MAX_TITLE: usize = 400;
+/// How long a deletion has a thread for itself.
+const DELETION: Duration = Duration::from_secs(60);
 
 /// A thread with its conversation.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -32,7 +35,10 @@ pub(super) struct WholeThread {
     #[serde(flatten)]
     thread: ThreadView,
     /// The conversation.
-    messages: Vec<MessageView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages: Option<Vec<MessageView>>,
+    /// Messages that wait until the agent can take them.
+    queued: Vec<QueuedMessage>,
     /// The questions that wait.
     questions: Vec<QuestionView>,
     /// The skills that are loaded.
@@ -41,6 +47,29 @@ pub(super) struct WholeThread {
     todos: Vec<TodoView>,
     /// The number of the last event.
     last: u64,
+}
+
+/// A message that waits.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct QueuedMessage {
+    /// Its id.
+    id: String,
+    /// Its text.
+    text: String,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(super) struct PartsOf {
+    /// Whether the answer has the conversation, by default `true`.
+    messages: bool,
+}
+
+impl Default for PartsOf {
+    fn default() -> Self {
+        Self { messages: true }
+    }
 }
 
 /// A new thread.
@@ -57,7 +86,7 @@ pub(super) struct NewThread {
 #[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(super) struct Search {
-    /// Words that the title or the conversation contains.
+    /// Words that the title or the conversation contains. Of a long conversation, the beginning and the end count.
     search: Option<String>,
 }
 
@@ -68,22 +97,18 @@ pub(crate) async fn owned(app: &App, caller: &Caller, id: &str) -> Result<OwnedT
     app.threads.get(&caller.user.id, &thread).await?.ok_or_else(missing)
 }
 
-/// The log of an owned thread, read from its beginning.
-pub(crate) async fn replayed(app: &App, owned: &OwnedThread) -> Result<(Replay, Vec<LoggedEvent>), ApiError> {
-    let served = app.agents.thread(&owned.owner, &owned.id).await?;
-    let mut replay = Replay::new(owned.id.as_str(), served.places);
+/// All events of a thread.
+async fn all_events(app: &App, owned: &OwnedThread) -> Result<Vec<LoggedEvent>, ApiError> {
+    let (mut replay, last) = app.look_at(owned, |known| (known.light(0), known.last)).await?;
     let mut logged = Vec::new();
-    loop {
-        // A thread without a message has no log yet.
-        let page = match app.log_of(&owned.owner).events(&owned.id, replay.last, PAGE).await {
-            Err(prowess_agent::thread::ThreadError::NotFound(_)) if replay.last == 0 => Vec::new(),
-            page => page?,
-        };
-        logged.extend(page.iter().map(|stored| replay.read(stored)));
-        if page.len() < PAGE {
-            return Ok((replay, logged));
+    while replay.last < last {
+        let page = app.log_of(&owned.owner).events(&owned.id, replay.last, PAGE).await?;
+        if page.is_empty() {
+            break;
         }
+        logged.extend(page.iter().map(|stored| replay.read(stored)));
     }
+    Ok(logged)
 }
 
 /// A thread as lists show it. Its summary may be older than the state of the queue, but not newer.
@@ -102,10 +127,7 @@ pub(super) async fn list(
     let search = search.as_deref().map(str::trim).filter(|search| !search.is_empty());
     let (threads, next) =
         app.threads.list(&caller.user.id, search, page.after.as_deref(), page.limit()).await?;
-    let mut items = Vec::with_capacity(threads.len());
-    for thread in &threads {
-        items.push(view(&app, thread).await?);
-    }
+    let items = threads.iter().map(|(thread, state)| ThreadView::new(thread, *state)).collect();
     Ok(Json(Items { items, next }))
 }
 
@@ -148,23 +170,33 @@ fn checked_title(title: String) -> Result<String, ApiError> {
 }
 
 /// Reads a thread with its conversation.
-#[utoipa::path(get, path = "/threads/{thread}", tag = "threads", params(("thread" = String, Path)), responses((status = 200, body = WholeThread)))]
+#[utoipa::path(get, path = "/threads/{thread}", tag = "threads", params(("thread" = String, Path), PartsOf), responses((status = 200, body = WholeThread)))]
 pub(super) async fn read(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
     ApiPath(id): ApiPath<String>,
+    ApiQuery(parts): ApiQuery<PartsOf>,
 ) -> Result<Json<WholeThread>, ApiError> {
     let before = owned(&app, &caller, &id).await?;
     // A thread that rests has stored everything before.
     let state = app.queue.state(&before.id).await?;
+    let waiting = app.inbox_of(&before.owner).waiting(&before.id).await?;
     let owned = owned(&app, &caller, &id).await?;
     let mut thread = ThreadView::new(&owned, state);
     let whole = |replay: &Replay| {
         let questions = replay.questions();
         thread.waiting = questions.len();
+        let queued = waiting.into_iter().filter_map(|entry| match entry.post {
+            // The worker may have stored it since.
+            Post::Say { message } if !replay.has(message.id.as_str()) => {
+                Some(QueuedMessage { id: message.id.as_str().to_owned(), text: message.text() })
+            }
+            _ => None,
+        });
         WholeThread {
             thread,
-            messages: replay.messages(),
+            messages: parts.messages.then(|| replay.messages()),
+            queued: queued.collect(),
             questions,
             last: replay.last,
             skills: replay.skills.clone(),
@@ -204,21 +236,33 @@ pub(super) async fn delete(
     ApiPath(id): ApiPath<String>,
 ) -> Result<StatusCode, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
-    let served = app.agents.thread(&thread.owner, &thread.id).await?;
-    if app.queue.state(&thread.id).await? == QueueState::Claimed {
-        return Err(ApiError::conflict("The agent works on the thread. Cancel its turn first."));
+    // No worker takes the thread meanwhile.
+    let queue = app.inbox_of(&thread.owner);
+    let claim = queue.claim_thread(&thread.id, "deletion", DELETION).await?;
+    let claim =
+        claim.ok_or_else(|| ApiError::conflict("The agent works on the thread. Cancel its turn first."))?;
+    if let Err(error) = delete_claimed(&app, &thread).await {
+        // It was queued, or can rest.
+        queue.give_back(&claim, Duration::ZERO).await?;
+        return Err(error);
     }
-    // The log goes last: as long as it is there, the deletion can be repeated.
-    app.agents.remove(&thread.owner, &thread.id).await?;
-    // A thread that a worker has cannot be deleted.
-    served.agent.delete(&thread.id).await.map_err(|error| match error {
-        prowess_agent::AgentError::Thread(error) => ApiError::from(error),
-        error => ApiError::internal(&error),
-    })?;
-    app.inbox_of(&thread.owner).forget(&thread.id).await?;
-    app.threads.delete(&caller.user.id, &thread.id).await?;
-    app.replays.forget(&thread.id);
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Deletes a thread that no worker has. The owner's entry goes last: as long as it is there, the deletion can be repeated.
+async fn delete_claimed(app: &App, thread: &OwnedThread) -> Result<(), ApiError> {
+    let served = app.agents.thread(&thread.owner, &thread.id).await?;
+    // The log goes first: a process that died may still have its lease.
+    match served.agent.delete(&thread.id).await {
+        Ok(()) | Err(AgentError::Thread(ThreadError::NotFound(_))) => {}
+        Err(AgentError::Thread(error)) => return Err(error.into()),
+        Err(error) => return Err(ApiError::internal(&error)),
+    }
+    app.replays.forget(&thread.id);
+    app.agents.remove(&thread.owner, &thread.id).await?;
+    app.threads.delete(&thread.owner, &thread.id).await?;
+    app.inbox_of(&thread.owner).forget(&thread.id).await?;
+    Ok(())
 }
 
 /// How much of a thread a fork has.
@@ -239,8 +283,9 @@ pub(super) async fn fork(
     ApiJson(fork): ApiJson<ForkOf>,
 ) -> Result<(StatusCode, Json<ThreadView>), ApiError> {
     let from = owned(&app, &caller, &id).await?;
-    let (replay, logged) = replayed(&app, &from).await?;
-    let through = before_turn(&logged, fork.through.unwrap_or(replay.last).min(replay.last));
+    // What a person approved in a turn must happen once, and a turn goes on in one thread only.
+    let through = fork.through.unwrap_or(u64::MAX);
+    let through = app.look_at(&from, |replay| replay.before_turn(through.min(replay.last))).await?;
     let title = if from.title.is_empty() { String::new() } else { format!("{} (fork)", from.title) };
     let thread = fork_thread(&app, &caller, &from, through, &title).await?;
     // A worker looks at it, so that lists show what waits in it.
@@ -273,20 +318,6 @@ pub(crate) async fn fork_thread(
     Ok(thread)
 }
 
-/// So many events, or fewer: those before the turn that is in progress after them. What a person approved in a turn must
-/// happen once, and a turn goes on in one thread only.
-fn before_turn(logged: &[LoggedEvent], through: u64) -> u64 {
-    let mut turn = None;
-    for event in logged.iter().take_while(|event| event.number <= through) {
-        match event.event {
-            EventView::TurnStarted { .. } => turn = Some(event.number),
-            EventView::TurnEnded { .. } => turn = None,
-            _ => {}
-        }
-    }
-    turn.map_or(through, |turn| turn - 1)
-}
-
 /// The form of an export.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -315,14 +346,14 @@ pub(super) async fn export(
     ApiQuery(ExportOf { format }): ApiQuery<ExportOf>,
 ) -> Result<Response, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
-    let (replay, logged) = replayed(&app, &thread).await?;
     let (mut response, mime, ending) = match format {
-        ExportFormat::Json => (Json(&logged).into_response(), "application/json", "json"),
-        ExportFormat::Markdown => (
-            markdown(&thread.title, &replay.messages()).into_response(),
-            "text/markdown; charset=utf-8",
-            "md",
-        ),
+        ExportFormat::Json => {
+            (Json(all_events(&app, &thread).await?).into_response(), "application/json", "json")
+        }
+        ExportFormat::Markdown => {
+            let messages = app.look_at(&thread, Replay::messages).await?;
+            (markdown(&thread.title, &messages).into_response(), "text/markdown; charset=utf-8", "md")
+        }
     };
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(mime));
@@ -351,7 +382,7 @@ fn markdown(title: &str, messages: &[MessageView]) -> String {
             let fence = "`".repeat(longest_run(&message.text, '`').max(2) + 1);
             let _ = writeln!(text, "{fence}\n{}\n{fence}\n", message.text);
         } else if !message.text.is_empty() {
-            let _ = writeln!(text, "{}\n", message.text);
+            let _ = writeln!(text, "{}\n", without_headings(&message.text));
         }
         for call in &message.calls {
             let fence = "`".repeat(longest_run(&call.arguments.to_string(), '`').max(2) + 1);
@@ -359,6 +390,15 @@ fn markdown(title: &str, messages: &[MessageView]) -> String {
         }
     }
     text
+}
+
+/// A text that cannot pass for the beginning of another message.
+fn without_headings(text: &str) -> String {
+    let line = |line: &str| match line.trim_start() {
+        heading if heading.starts_with("# ") || heading.starts_with("## ") => format!("\\{heading}"),
+        _ => line.to_owned(),
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn longest_run(text: &str, of: char) -> usize {

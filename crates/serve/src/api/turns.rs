@@ -36,7 +36,7 @@ pub(crate) enum WhileWorking {
     Reject,
     /// The message waits until the turn ends.
     Queue,
-    /// The turn ends, and the message begins the next one.
+    /// The turn ends. What waits begins the next ones, and the message is the last of them.
     Interrupt,
 }
 
@@ -70,7 +70,7 @@ pub(super) async fn start(
     ApiJson(new): ApiJson<NewTurn>,
 ) -> Result<(StatusCode, Json<StartedTurn>), ApiError> {
     let thread = owned(&app, &caller, &id).await?;
-    let mut message = Message::user(checked(&new.text)?);
+    let mut message = Message::user(&new.text);
     if let Some(own) = &new.id {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         if own.is_empty() || own.len() > MAX_ID || !own.chars().all(is_plain) {
@@ -87,7 +87,7 @@ pub(super) async fn start(
     Ok((StatusCode::ACCEPTED, Json(StartedTurn { message: message_id })))
 }
 
-fn checked(text: &str) -> Result<&str, ApiError> {
+fn check(text: &str) -> Result<(), ApiError> {
     if text.len() > MAX_TEXT {
         return Err(ApiError::too_large(format!(
             "A message has at most {MAX_TEXT} bytes. Upload a file instead."
@@ -96,7 +96,12 @@ fn checked(text: &str) -> Result<&str, ApiError> {
     if text.trim().is_empty() {
         return Err(ApiError::bad_request("The text is empty."));
     }
-    Ok(text)
+    Ok(())
+}
+
+/// Refuses a caller who may use no more today.
+pub(crate) async fn check_allowance(app: &App, caller: &Caller) -> Result<(), ApiError> {
+    app.used_up(&caller.user, false).await?.map_or(Ok(()), |reason| Err(ApiError::too_many(reason)))
 }
 
 /// Posts a message to a thread.
@@ -107,18 +112,22 @@ pub(crate) async fn say(
     message: Message,
     mode: WhileWorking,
 ) -> Result<(), ApiError> {
-    if let Some(reason) = app.used_up(&caller.user).await? {
-        return Err(ApiError::too_many(reason));
-    }
+    check(&message.text())?;
+    check_allowance(app, caller).await?;
     let id = message.id.as_str().to_owned();
     let post = Post::Say { message };
     match mode {
         WhileWorking::Queue => {}
         WhileWorking::Reject => return post_at_rest(app, thread, &post, &id).await,
         WhileWorking::Interrupt => {
-            if let Some(turn) = turn_to_end(app, thread, &id).await? {
+            // The message comes first: if it is refused, the turn goes on.
+            let turn = turn_to_end(app, thread, &id).await?;
+            post_one_more(app, thread, &post).await?;
+            if let Some(turn) = turn {
                 app.inbox_of(&thread.owner).post(&thread.id, &Post::Cancel { turn }).await?;
+                app.posted.notify_one();
             }
+            return Ok(());
         }
     }
     post_one_more(app, thread, &post).await

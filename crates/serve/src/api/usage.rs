@@ -7,12 +7,12 @@ use axum::Json;
 use axum::extract::State;
 use prowess_agent::model::ModelUsage;
 use prowess_store::serve::{DailyLimits, UsageSum};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::threads::owned;
 use super::{ApiError, ApiPath};
-use crate::allowance::{dollars, micro_dollars};
+use crate::allowance::dollars;
 use crate::app::App;
 use crate::auth::Reader;
 use crate::view::{Replay, UsageView};
@@ -158,21 +158,12 @@ pub(super) struct UserUsage {
 }
 
 /// How much a user may use in a day. The limit resets at midnight UTC. `null`: there is no limit.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub(super) struct DailyLimitsView {
     /// Tokens.
     pub(super) tokens: Option<u64>,
     /// Dollars, such as `2.50`.
     pub(super) cost: Option<String>,
-}
-
-impl DailyLimitsView {
-    pub(super) fn limits(&self) -> Result<DailyLimits, ApiError> {
-        let wrong = || ApiError::bad_request("`cost` is an amount of dollars, such as `2.50`.");
-        let micro_dollars = self.cost.as_deref().map(|cost| micro_dollars(cost).ok_or_else(wrong));
-        Ok(DailyLimits { tokens: self.tokens, micro_dollars: micro_dollars.transpose()? })
-    }
 }
 
 impl From<DailyLimits> for DailyLimitsView {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
+use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method};
 use prowess_store::serve::{Scope, TokenInfo, User};
 
-use super::{AccessSecret, session_cookie};
+use super::{AccessSecret, cookies, session_cookie};
 use crate::api::ApiError;
 use crate::app::App;
 
@@ -68,11 +68,7 @@ fn presented(headers: &HeaderMap) -> Option<(String, Via)> {
 
 /// The secret in the cookie of a session.
 pub(super) fn session_secret(headers: &HeaderMap) -> Option<String> {
-    let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut cookies =
-        cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let own = session_cookie(headers);
-    cookies.find(|(name, _)| *name == own).map(|(_, value)| value.to_owned())
+    cookies::value(&session_cookie(headers), headers)
 }
 
 /// Refuses what a page of another site made a browser send.

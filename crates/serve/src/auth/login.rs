@@ -9,15 +9,15 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use http::header::{CACHE_CONTROL, HOST, ORIGIN, REFERRER_POLICY, SET_COOKIE};
+use http::header::{CACHE_CONTROL, ORIGIN, REFERRER_POLICY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use prowess_base::text::escape_unprintable;
 use prowess_store::serve::{Accounts, NewToken, Scope, Scopes, TokenKind, User};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::AccessSecret;
 use super::caller::{SameSite, check_same_site, is_own_origin, session_secret};
+use super::{AccessSecret, cookies, ways};
 use crate::agents::BoxError;
 use crate::api::{ApiError, ApiJson, ApiPath};
 use crate::app::App;
@@ -27,18 +27,14 @@ use crate::page::html;
 const MAX_LOGIN_BYTES: usize = 4096;
 /// How long a session lasts.
 const SESSION: Duration = Duration::from_secs(14 * 24 * 3600);
+/// The most sessions of one user. The oldest one ends if another one begins.
+const MAX_SESSIONS: usize = 50;
 /// How long a login link works.
 const LOGIN: Duration = Duration::from_secs(15 * 60);
 
-/// The cookie of a session. A browser sends the cookies of a machine to all its ports, so each port has its own.
+/// The name of the cookie of a session.
 pub(crate) fn session_cookie(headers: &HeaderMap) -> String {
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    match host.rsplit_once(':') {
-        Some((_, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {
-            format!("prowess_session_{port}")
-        }
-        _ => "prowess_session".to_owned(),
-    }
+    cookies::name("prowess_session", headers)
 }
 
 /// The path of a link that signs a user in. It works once, within 15 minutes.
@@ -47,25 +43,54 @@ pub(crate) fn session_cookie(headers: &HeaderMap) -> String {
 ///
 /// There is no such user, or the database failed.
 pub async fn login_link(accounts: &Accounts, user: &str) -> Result<String, BoxError> {
-    let secret = AccessSecret::random()?;
-    let token = NewToken {
-        kind: TokenKind::Login,
-        name: "login link".to_owned(),
-        scopes: Scopes::default(),
-        digest: secret.digest(),
-        expires: Some(LOGIN),
-    };
-    accounts.add_token(user, token).await?;
+    let secret = one_time(accounts, user, TokenKind::Login, "login link", LOGIN).await?;
     Ok(format!("/login/{}", secret.expose()))
+}
+
+/// The secret of a link that works once.
+pub(super) async fn one_time(
+    accounts: &Accounts,
+    user: &str,
+    kind: TokenKind,
+    name: &str,
+    lasts: Duration,
+) -> Result<AccessSecret, BoxError> {
+    let secret = AccessSecret::random()?;
+    let (name, scopes, digest) = (name.to_owned(), Scopes::default(), secret.digest());
+    accounts.add_token(user, NewToken { kind, name, scopes, digest, expires: Some(lasts) }).await?;
+    Ok(secret)
 }
 
 /// The routes.
 pub(crate) fn router() -> Router<Arc<App>> {
-    Router::new()
+    let router = Router::new();
+    #[cfg(feature = "oidc")]
+    let router = router.merge(super::oidc::router());
+    router
         .route("/login/{code}", get(show_link).post(follow_link))
         .route("/api/v1/login", post(with_token))
         .route("/api/v1/logout", post(log_out))
+        .route("/api/v1/ways", get(ways::list))
         .layer(DefaultBodyLimit::max(MAX_LOGIN_BYTES))
+}
+
+/// Refuses a one-time link that no person opened. The link to an identity is used up by opening it.
+#[cfg(feature = "oidc")]
+pub(super) fn check_opened(method: &http::Method, headers: &HeaderMap) -> Result<(), ApiError> {
+    // Programs that look at links in mail must not use the link up.
+    if *method != http::Method::GET {
+        return Err(ApiError::bad_request("Open the link in a browser."));
+    }
+    // Another site must not sign a person in as somebody else.
+    if headers.get("sec-fetch-site").is_some_and(|site| !matches!(site.as_bytes(), b"none" | b"same-origin"))
+    {
+        return Err(ApiError::bad_request("Copy the link into the address bar of your browser."));
+    }
+    // A page that is loaded ahead of a click must not use the link up.
+    if headers.get("sec-purpose").is_some_and(|purpose| purpose.as_bytes().starts_with(b"prefetch")) {
+        return Err(ApiError::bad_request("A login link cannot be loaded ahead."));
+    }
+    Ok(())
 }
 
 /// Shows a page with a button. It uses nothing up, so anybody may open it, from anywhere.
@@ -185,7 +210,13 @@ async fn log_out(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Resp
     Ok(response)
 }
 
-async fn begin(app: &App, user: &User, headers: &HeaderMap, response: &mut Response) -> Result<(), ApiError> {
+/// Begins a session with all rights of a user.
+pub(super) async fn begin(
+    app: &App,
+    user: &User,
+    headers: &HeaderMap,
+    response: &mut Response,
+) -> Result<(), ApiError> {
     let scopes =
         if user.is_admin { Scopes::all() } else { Scopes::from([Scope::Read, Scope::Write, Scope::Approve]) };
     begin_with(app, user, scopes, headers, response).await
@@ -199,6 +230,11 @@ async fn begin_with(
     headers: &HeaderMap,
     response: &mut Response,
 ) -> Result<(), ApiError> {
+    let mut sessions = app.accounts.tokens(&user.id).await?;
+    sessions.retain(|token| token.kind == TokenKind::Session);
+    for oldest in sessions.iter().rev().skip(MAX_SESSIONS - 1) {
+        app.accounts.revoke(&user.id, &oldest.id).await?;
+    }
     let secret = AccessSecret::random().map_err(|error| ApiError::internal(&error))?;
     let token = NewToken {
         kind: TokenKind::Session,
@@ -212,20 +248,12 @@ async fn begin_with(
     Ok(())
 }
 
-/// Whether the browser speaks https: to a proxy, which says so.
-fn is_encrypted(headers: &HeaderMap) -> bool {
-    headers.get("x-forwarded-proto").is_some_and(|scheme| scheme.as_bytes().eq_ignore_ascii_case(b"https"))
-}
-
 fn set_cookie(response: &mut Response, secret: &str, lasts: Duration, request: &HeaderMap) {
-    let secure = if is_encrypted(request) { "; Secure" } else { "" };
+    let secure = if cookies::is_encrypted(request) { "; Secure" } else { "" };
     let (name, age) = (session_cookie(request), lasts.as_secs());
     let cookie = format!("{name}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}{secure}");
     let headers = response.headers_mut();
-    // A secret is hexadecimal.
-    if let Ok(value) = HeaderValue::from_str(&cookie) {
-        headers.insert(SET_COOKIE, value);
-    }
+    cookies::add(headers, &cookie);
     keep_secret(headers);
 }
 

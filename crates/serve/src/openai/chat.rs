@@ -16,9 +16,9 @@ use super::error::streamed;
 use super::input::{ChatRequest, said};
 use super::turn::{Said, Turn};
 use super::{checked_agent, events, seconds};
-use crate::api::{ApiError, ApiJson, create};
+use crate::api::{ApiError, ApiJson, check_allowance, create};
 use crate::app::App;
-use crate::auth::Writer;
+use crate::auth::{Reader, Writer};
 use crate::view::UsageView;
 
 /// Asks the agent in a new thread. Its answer is the text of the whole turn. A question ends the answer with a link to it.
@@ -26,12 +26,14 @@ use crate::view::UsageView;
 pub(super) async fn complete(
     State(app): State<Arc<App>>,
     Writer(caller): Writer,
+    _: Reader,
     headers: HeaderMap,
     ApiJson(request): ApiJson<ChatRequest>,
 ) -> Result<Response, ApiError> {
     request.other.check()?;
     let model = checked_agent(&app, &request.model)?;
     let text = said(None, &request.messages)?;
+    check_allowance(&app, &caller).await?;
     let thread = create(&app, &caller, &ThreadId::new(), "").await?;
     let (mut turn, _) = Turn::begin(&app, &caller, &thread, text, &headers).await?;
     let completion = Completion { id: format!("chatcmpl-{}", thread.id), created: seconds(), model };

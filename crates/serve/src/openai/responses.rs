@@ -17,22 +17,24 @@ use serde_json::{Value, json};
 use super::input::ResponseRequest;
 use super::turn::{Said, Turn};
 use super::{checked_agent, events, seconds};
-use crate::api::{ApiError, ApiJson, create, fork, owned, replayed};
+use crate::api::{ApiError, ApiJson, check_allowance, create, fork, owned};
 use crate::app::App;
-use crate::auth::{Caller, Writer};
-use crate::view::{EventView, UsageView};
+use crate::auth::{Caller, Reader, Writer};
+use crate::view::UsageView;
 
 /// Asks the agent in a new thread, or in that of an earlier response. A question ends the response with a link to it.
 #[utoipa::path(post, path = "/v1/responses", tag = "openai", request_body = ResponseRequest, responses((status = 200, description = "A response, or a stream of its events", content((Object = "application/json"), (String = "text/event-stream"))), (status = 404, description = "There is no such response or agent", body = super::error::OpenAiErrorBody), (status = 409, description = "A turn is in progress, or a question waits", body = super::error::OpenAiErrorBody)))]
 pub(super) async fn respond(
     State(app): State<Arc<App>>,
     Writer(caller): Writer,
+    _: Reader,
     headers: HeaderMap,
     ApiJson(request): ApiJson<ResponseRequest>,
 ) -> Result<Response, ApiError> {
     request.other.check()?;
     let model = checked_agent(&app, &request.model)?;
     let text = request.input.said(request.instructions.as_deref())?;
+    check_allowance(&app, &caller).await?;
     let previous = request.previous_response_id;
     let thread = match &previous {
         Some(id) => thread_of(&app, &caller, id).await?,
@@ -70,23 +72,11 @@ async fn thread_of(app: &Arc<App>, caller: &Caller, id: &str) -> Result<OwnedThr
     let (thread, message) =
         id.strip_prefix("resp_").and_then(|id| id.rsplit_once('_')).ok_or_else(missing)?;
     let thread = owned(app, caller, thread).await.map_err(|_| missing())?;
-    let (_, logged) = replayed(app, &thread).await?;
-    let (mut own, mut end, mut has_later) = (false, None, false);
-    for event in &logged {
-        match &event.event {
-            EventView::TurnStarted { messages } => {
-                has_later |= end.is_some();
-                own = own || messages.iter().any(|known| known.id == message);
-            }
-            EventView::TurnEnded { .. } if own && end.is_none() => end = Some(event.number),
-            _ => {}
-        }
+    let turn = app.look_at(&thread, |replay| replay.turn_of(message)).await?;
+    match turn.ok_or_else(missing)? {
+        (Some(ended), true) => fork(app, caller, &thread, ended, "").await,
+        _ => Ok(thread),
     }
-    if !own {
-        return Err(missing());
-    }
-    let Some(end) = end.filter(|_| has_later) else { return Ok(thread) };
-    fork(app, caller, &thread, end, "").await
 }
 
 /// A response in progress.

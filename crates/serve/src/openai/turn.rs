@@ -57,7 +57,8 @@ impl Turn {
         say(app, caller, thread, message, WhileWorking::Reject).await?;
         let awaited = Some(id.clone());
         let following =
-            Following::begin(Arc::clone(app), thread, caller, last, awaited, Replay::light).await?;
+            Following::begin(Arc::clone(app), thread, caller, last, awaited, |known| known.light(last))
+                .await?;
         let (told, usage) = (String::new(), UsageView::default());
         Ok((Self { following, link, told, has_text: false, usage, has_ended: false, has_asked: false }, id))
     }

@@ -19,6 +19,6 @@ pub use self::thread::{LoadedSkillView, ThreadStatus, ThreadView, TodoView};
 use std::time::SystemTime;
 
 /// A time as clients read it.
-pub(crate) fn time(at: SystemTime) -> String {
+pub fn time(at: SystemTime) -> String {
     jiff::Timestamp::try_from(at).unwrap_or_default().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
 }

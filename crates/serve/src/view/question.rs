@@ -31,6 +31,8 @@ pub struct QuestionView {
     pub via: Option<String>,
     /// Whether the reply `always` is possible.
     pub can_always: bool,
+    /// Whether the reply `edit` is possible: the call has not begun.
+    pub can_edit: bool,
     /// What `always` would allow.
     pub always: Vec<String>,
     /// When `always` ends, such as `until the skill changes`, if it ends by itself.
@@ -60,12 +62,13 @@ impl QuestionView {
         at: SystemTime,
         call: &ToolCall,
         asked: &CallQuestion,
+        can_edit: bool,
         places: &Places,
     ) -> Self {
         let wording = asked.question.wording();
         let detail = |detail: &prowess_permission::wording::Detail| DetailView {
             name: detail.name.clone(),
-            text: places.shown(&detail.text),
+            text: places.exact(&detail.text),
             look: serde_json::to_value(detail.style).unwrap_or_default(),
         };
         let arguments = call.parsed().unwrap_or_else(|_| Value::String(call.arguments.clone()));
@@ -74,12 +77,13 @@ impl QuestionView {
             number,
             call: call.id.as_str().to_owned(),
             tool: call.name.clone(),
-            title: places.shown(&wording.title),
+            title: places.exact(&wording.title),
             details: wording.details.iter().map(detail).collect(),
-            arguments: places.shown_json(&arguments),
+            arguments: places.exact_json(&arguments),
             via: asked.via.as_ref().map(|via| via.name.clone()),
+            can_edit,
             can_always: !wording.always.is_empty(),
-            always: wording.always.iter().map(|rule| places.shown(rule)).collect(),
+            always: wording.always.iter().map(|rule| places.exact(rule)).collect(),
             always_ends: wording.always_ends.map(str::to_owned),
             note: wording.note.clone(),
             at: time(at),

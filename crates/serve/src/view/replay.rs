@@ -1,7 +1,8 @@
 //! Reads a log into its public form.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use prowess_agent::id::MessageId;
 use prowess_agent::thread::StoredEvent;
 use prowess_agent::thread_state::{CallQuestion, ThreadState};
 use prowess_agent::{Event, ToolCall, TurnLimits};
@@ -12,13 +13,29 @@ use super::{
 use crate::live::ends_response;
 use crate::view::event::ChangesView;
 
+/// A turn in a log.
+#[derive(Clone, Debug)]
+struct TurnRange {
+    /// The event that began it.
+    number: u64,
+    /// How many events before it ended what was said before them.
+    ends: u64,
+    /// The event that ended it.
+    ended: Option<u64>,
+    /// The messages that began it.
+    said: Vec<MessageId>,
+}
+
 /// A log that is read from its beginning: what its events say to clients, and what the thread is like after them.
+#[derive(Clone)]
 pub(crate) struct Replay {
     thread: String,
     places: Places,
     /// Whether only what a stream needs is kept: no messages.
     is_light: bool,
     calls: BTreeMap<String, ToolCall>,
+    /// The calls of this turn that have begun.
+    begun: BTreeSet<String>,
     /// The questions that wait, by their call.
     questions: BTreeMap<String, QuestionView>,
     /// The answers to the calls of the last response.
@@ -32,8 +49,7 @@ pub(crate) struct Replay {
     pub(crate) ends: u64,
     /// The number of the event that began the turn in progress.
     pub(crate) turn: Option<u64>,
-    /// The events that began turns, each with the number of ends before it.
-    turns: Vec<(u64, u64)>,
+    turns: Vec<TurnRange>,
     /// About how many bytes the replay takes.
     pub(crate) bytes: usize,
     /// The model responses, with their numbers.
@@ -47,6 +63,7 @@ impl Replay {
             places,
             is_light: false,
             calls: BTreeMap::new(),
+            begun: BTreeSet::new(),
             questions: BTreeMap::new(),
             answers: Vec::new(),
             state: ThreadState::new(TurnLimits::default()),
@@ -61,17 +78,28 @@ impl Replay {
         }
     }
 
-    /// A replay of the same thread that has read nothing yet.
-    pub(crate) fn fresh(&self, _: u64) -> Self {
-        Self::new(&self.thread, self.places.clone())
-    }
-
     /// A replay for a stream of the events after this one. It keeps no conversation, and begins with the turn of that event:
     /// no event refers to an earlier turn.
     pub(crate) fn light(&self, after: u64) -> Self {
-        let begun = self.turns.iter().rev().find(|(number, _)| *number <= after.saturating_add(1));
-        let (number, ends) = begun.copied().unwrap_or((1, 0));
-        Self { is_light: true, last: number - 1, ends, ..self.fresh(after) }
+        let begun = self.turns.iter().rev().find(|turn| turn.number <= after.saturating_add(1));
+        let (number, ends) = begun.map_or((1, 0), |turn| (turn.number, turn.ends));
+        let new = Self::new(&self.thread, self.places.clone());
+        Self { is_light: true, last: number - 1, ends, ..new }
+    }
+
+    /// The event that ended the turn of a message, and whether another turn followed. `None` without such a turn.
+    pub(crate) fn turn_of(&self, message: &str) -> Option<(Option<u64>, bool)> {
+        let mut turns = self.turns.iter();
+        let turn = turns.find(|turn| turn.said.iter().any(|said| said.as_str() == message))?;
+        Some((turn.ended, turns.next().is_some()))
+    }
+
+    /// The number of the last event up to this one after which no turn is in progress.
+    pub(crate) fn before_turn(&self, through: u64) -> u64 {
+        let begun = self.turns.iter().rev().find(|turn| turn.number <= through);
+        begun
+            .filter(|turn| turn.ended.is_none_or(|ended| ended > through))
+            .map_or(through, |turn| turn.number - 1)
     }
 
     /// Reads the next event.
@@ -80,8 +108,14 @@ impl Replay {
         if !self.is_light {
             let _ = self.state.apply(&stored.event);
             self.bytes += bytes_of(&stored.event);
-            if matches!(stored.event, Event::TurnStarted { .. }) {
-                self.turns.push((stored.number, self.ends));
+            if let Event::TurnStarted { messages: said } = &stored.event {
+                let said = said.iter().map(|message| message.id.clone()).collect();
+                self.turns.push(TurnRange { number: stored.number, ends: self.ends, ended: None, said });
+            }
+            if matches!(stored.event, Event::TurnEnded { .. })
+                && let Some(turn) = self.turns.last_mut()
+            {
+                turn.ended = Some(stored.number);
             }
         }
         self.last = stored.number;
@@ -92,6 +126,7 @@ impl Replay {
                 self.turn = Some(stored.number);
                 // Calls of earlier turns ask nothing any more.
                 self.calls.clear();
+                self.begun.clear();
                 self.questions.clear();
             }
             Event::TurnEnded { .. } => {
@@ -106,6 +141,9 @@ impl Replay {
                 if !self.is_light {
                     self.responses.push((stored.number, time(stored.at), model.clone(), *usage));
                 }
+            }
+            Event::ToolStarted { call, .. } => {
+                self.begun.insert(call.as_str().to_owned());
             }
             Event::Asked { call, question: asked, .. } => {
                 question = self.question(stored, call.as_str(), asked);
@@ -143,8 +181,9 @@ impl Replay {
     }
 
     fn question(&self, stored: &StoredEvent, call: &str, asked: &CallQuestion) -> Option<QuestionView> {
+        let can_edit = !self.begun.contains(call);
         let call = self.calls.get(call)?;
-        Some(QuestionView::new(&self.thread, stored.number, stored.at, call, asked, &self.places))
+        Some(QuestionView::new(&self.thread, stored.number, stored.at, call, asked, can_edit, &self.places))
     }
 
     fn change(&mut self, changes: &ChangesView) {
@@ -170,6 +209,11 @@ impl Replay {
         self.places.shown(text)
     }
 
+    /// Lines of a command's output without paths of the server.
+    pub(crate) fn shown_lines(&self, text: &str) -> String {
+        self.places.shown_lines(text)
+    }
+
     /// The conversation.
     pub(crate) fn messages(&self) -> Vec<MessageView> {
         let view = |message: &prowess_agent::Message| {
@@ -180,6 +224,11 @@ impl Replay {
             view
         };
         self.state.messages().iter().map(|message| view(message)).collect()
+    }
+
+    /// The texts of the conversation.
+    pub(crate) fn texts(&self) -> impl DoubleEndedIterator<Item = String> {
+        self.state.messages().iter().map(|message| self.places.shown(&message.text()))
     }
 
     /// The conversation, with the answers that the model does not have yet because other calls of its response wait.
@@ -203,21 +252,25 @@ impl Replay {
 /// About how many bytes an event adds to a replay.
 fn bytes_of(event: &Event) -> usize {
     const LEAST: usize = 256;
-    let of = |messages: &[prowess_agent::Message]| {
-        messages.iter().map(|message| message.text().len()).sum::<usize>()
-    };
-    LEAST
-        + match event {
-            Event::TurnStarted { messages }
-            | Event::Imported { messages }
-            | Event::MessagesAdded { messages } => of(messages),
-            Event::ModelResponded { message, .. } => {
-                let calls: usize = message.tool_calls().map(|call| call.arguments.len()).sum();
-                message.text().len() + 2 * calls
-            }
-            // Until the next response, it is there twice.
-            Event::ToolAnswered { answer, .. } => 2 * answer.text.len(),
-            Event::Compacted { summary, .. } => summary.text().len(),
-            _ => 0,
-        }
+    let mut counted = CountedBytes(0);
+    let _ = serde_json::to_writer(&mut counted, event);
+    match event {
+        // Until the next response, an answer is there twice, as calls and their arguments.
+        Event::ToolAnswered { .. } | Event::ModelResponded { .. } => LEAST + 2 * counted.0,
+        _ => LEAST + counted.0,
+    }
+}
+
+/// Counts what is written.
+struct CountedBytes(usize);
+
+impl std::io::Write for CountedBytes {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }

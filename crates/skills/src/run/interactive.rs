@@ -122,7 +122,8 @@ impl RunDriver<'_> {
         from: Option<u64>,
         wait: Duration,
     ) -> Result<SkillAnswer, SkillError> {
-        let output: Result<LiveOutput, LiveError> = self.live(run_id)?.read(run_id, from, wait).await;
+        let live = self.live(run_id)?;
+        let output: Result<LiveOutput, LiveError> = live.read_watched(run_id, from, wait, self.output).await;
         Ok(answer(&output.map_err(SkillError::Live)?))
     }
 }

@@ -13,6 +13,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("4.sql"),
     include_str!("5.sql"),
     include_str!("6.sql"),
+    include_str!("7.sql"),
+    include_str!("8.sql"),
 ];
 
 /// The database that SQL is for.

@@ -63,6 +63,8 @@ pub enum TokenKind {
     Session,
     /// A login link, which works once.
     Login,
+    /// A link by which a person of an OpenID Connect issuer becomes an identity of the user. It works once.
+    Identity,
 }
 
 impl TokenKind {
@@ -72,6 +74,7 @@ impl TokenKind {
             Self::Token => "token",
             Self::Session => "session",
             Self::Login => "login",
+            Self::Identity => "identity",
         }
     }
 }
@@ -128,6 +131,12 @@ pub enum AccountError {
     /// There is no such user.
     #[error("there is no user `{0}`")]
     NoUser(String),
+    /// The person of an issuer is linked to a user already.
+    #[error("this person of the issuer is linked to a user already")]
+    IdentityTaken,
+    /// The issuer or the subject cannot be used.
+    #[error("the issuer or the subject of an identity is empty, or too long")]
+    InvalidIdentity,
     /// Another token has the digest.
     #[error("another token has this digest")]
     DigestTaken,
@@ -156,16 +165,16 @@ pub enum AccountError {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Accounts(Database);
+pub struct Accounts(pub(super) Database);
 
-fn failed(action: &'static str) -> impl Fn(DatabaseError) -> AccountError {
+pub(super) fn failed(action: &'static str) -> impl Fn(DatabaseError) -> AccountError {
     move |source| AccountError::Database { action, source }
 }
 
 /// The columns that a user has in a row.
 const USER_COLUMNS: usize = 7;
 
-fn user(row: &Row) -> Result<User, DatabaseError> {
+pub(super) fn user(row: &Row) -> Result<User, DatabaseError> {
     Ok(User {
         id: row.text(0)?,
         name: row.chosen_text(1)?,
@@ -182,6 +191,7 @@ fn token(row: &Row, first: usize) -> Result<TokenInfo, DatabaseError> {
         "token" => TokenKind::Token,
         "session" => TokenKind::Session,
         "login" => TokenKind::Login,
+        "identity" => TokenKind::Identity,
         other => return Err(row.damaged(format!("{other:?} is not a kind of token"))),
     };
     Ok(TokenInfo {
@@ -197,7 +207,7 @@ fn token(row: &Row, first: usize) -> Result<TokenInfo, DatabaseError> {
 }
 
 /// Checks a name that somebody chose.
-fn check_name(name: &str) -> Result<(), AccountError> {
+pub(super) fn check_name(name: &str) -> Result<(), AccountError> {
     let fits = (1..=MAX_NAME).contains(&name.chars().count());
     if fits && !name.chars().any(char::is_control) && name.trim() == name && !is_id(name) {
         Ok(())
@@ -254,7 +264,7 @@ impl Accounts {
         rows.first().map(user).transpose().map_err(failed)
     }
 
-    /// Disables or enables the user with this id. Returns whether there is one.
+    /// Disables or enables the user with this id. Returns whether there is one. What waited for a user who is enabled goes on.
     ///
     /// # Errors
     ///
@@ -262,10 +272,20 @@ impl Accounts {
     pub async fn set_disabled(&self, user: &str, is_disabled: bool) -> Result<bool, AccountError> {
         let values: [Cell; 2] = [id(user), i64::from(is_disabled).into()];
         let done = self.0.transact(vec![Statement::required(sql::DISABLE, values)]).await;
-        Ok(done.map_err(failed("disable a user"))?.is_ok())
+        let is_known = done.map_err(failed("disable a user"))?.is_ok();
+        self.wake(user).await?;
+        Ok(is_known)
     }
 
-    /// Sets how much the user with this id may use in a day. Returns whether there is one.
+    /// Lets threads go on that wait until their user may go on.
+    async fn wake(&self, user: &str) -> Result<(), AccountError> {
+        let wake = Statement::new(sql::WAKE_USER, [id(user)]);
+        let woken = self.0.acting_for(user).transact(vec![wake]).await;
+        woken.map(drop).map_err(failed("wake the threads of a user"))
+    }
+
+    /// Sets how much the user with this id may use in a day. Returns whether there is one. What waited because of a limit goes
+    /// on.
     ///
     /// # Errors
     ///
@@ -274,7 +294,9 @@ impl Accounts {
         let number = |number: Option<u64>| Cell::Number(number.map(signed));
         let values = [id(user), number(daily.tokens), number(daily.micro_dollars)];
         let done = self.0.transact(vec![Statement::required(sql::LIMIT, values)]).await;
-        Ok(done.map_err(failed("limit a user"))?.is_ok())
+        let is_known = done.map_err(failed("limit a user"))?.is_ok();
+        self.wake(user).await?;
+        Ok(is_known)
     }
 
     /// Adds a token for the user with this id, and removes those of this user that have expired.
@@ -330,7 +352,8 @@ impl Accounts {
     /// The database failed.
     pub async fn use_login(&self, digest: &[u8; 32]) -> Result<Option<User>, AccountError> {
         let failed = failed("use a login");
-        let of_digest = |sql| Statement::required(sql, [digest.as_slice().into()]);
+        let kind = TokenKind::Login.as_str();
+        let of_digest = |sql| Statement::required(sql, [digest.as_slice().into(), kind.into()]);
         let database = self.0.acting(ActsFor::TokenOwner(digest.to_vec()));
         let done = database.transact(vec![of_digest(sql::LOGIN), of_digest(sql::USE_UP_LOGIN)]).await;
         match done.map_err(&failed)? {

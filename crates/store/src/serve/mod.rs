@@ -1,7 +1,9 @@
-//! What a server for several people keeps: users and their access tokens, whose each thread is, and the audit log.
+//! What a server for several people keeps: users, their access tokens and who they are elsewhere, whose each thread is, the
+//! skills that users uploaded, and the audit log.
 //!
-//! [`Database::accounts`](crate::Database::accounts), [`Database::owned_threads`](crate::Database::owned_threads) and
-//! [`Database::audit`](crate::Database::audit) return the three parts. Each works on SQLite and on PostgreSQL.
+//! [`Database::accounts`](crate::Database::accounts), [`Database::owned_threads`](crate::Database::owned_threads),
+//! [`Database::own_skills`](crate::Database::own_skills) and [`Database::audit`](crate::Database::audit) return the parts. Each
+//! works on SQLite and on PostgreSQL.
 //!
 //! ```
 //! use prowess_agent::ThreadId;
@@ -31,12 +33,18 @@
 
 mod accounts;
 mod audit;
+mod identities;
+mod own_skills;
 mod scopes;
 mod threads;
 mod usage;
 
 pub use self::accounts::{AccountError, Accounts, DailyLimits, NewToken, TokenInfo, TokenKind, User};
 pub use self::audit::{Audit, AuditEntry, AuditError};
+pub use self::identities::{Identity, IdentityInfo};
+pub use self::own_skills::{
+    NewOwnSkill, OwnSkill, OwnSkillError, OwnSkillLimits, OwnSkillTrust, OwnSkills, SkillDigest,
+};
 pub use self::scopes::{Scope, ScopeError, Scopes};
 pub use self::threads::{OwnedThread, OwnedThreadError, OwnedThreads, Summary};
 pub use self::usage::{Usage, UsageSum};

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use prowess_agent::ThreadId;
+use prowess_agent::queue::QueueState;
 use serde_json::Value;
 
 use super::usage::{Usage, note_usage, usage};
@@ -16,8 +17,6 @@ use crate::sql::{self, queue, serve};
 
 /// How many characters of a search count.
 const MAX_SEARCH: usize = 500;
-/// How many bytes of a thread's text a search looks in.
-const MAX_TEXT: usize = 64 << 10;
 
 /// A thread of a user.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +47,7 @@ pub struct Summary {
     pub tokens: u64,
     /// What the thread has cost, as a decimal number of dollars. `None` if a price is unknown.
     pub cost: Option<String>,
-    /// What a search looks in: the first 64 KiB count.
+    /// What a search looks in: the first [`OwnedThreads::SEARCHED_BYTES`] count.
     pub text: String,
     /// How many events it covers. A summary of fewer events than the stored one is late, and dropped.
     pub events: u64,
@@ -131,6 +130,15 @@ fn owned(row: &Row) -> Result<OwnedThread, DatabaseError> {
     })
 }
 
+/// The last column of a list.
+fn queue_state(row: &Row) -> Result<QueueState, DatabaseError> {
+    Ok(match row.maybe_number(10)? {
+        None => QueueState::Rests,
+        Some(0) => QueueState::Queued,
+        Some(_) => QueueState::Claimed,
+    })
+}
+
 fn all(rows: Result<Vec<Row>, DatabaseError>) -> Result<Vec<OwnedThread>, DatabaseError> {
     rows?.iter().map(owned).collect()
 }
@@ -154,7 +162,7 @@ fn pattern(search: &str) -> String {
 
 /// The text that a search looks in.
 fn found_text(text: &str) -> String {
-    lower(&text[..text.floor_char_boundary(MAX_TEXT)])
+    lower(&text[..text.floor_char_boundary(OwnedThreads::SEARCHED_BYTES)])
 }
 
 /// Where a list goes on: after the thread with this change and id.
@@ -188,6 +196,9 @@ impl Place {
 }
 
 impl OwnedThreads {
+    /// How many bytes of a thread's text a search looks in.
+    pub const SEARCHED_BYTES: usize = 64 << 10;
+
     pub(crate) fn new(database: Database) -> Self {
         Self(database)
     }
@@ -284,7 +295,7 @@ impl OwnedThreads {
         search: Option<&str>,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<(Vec<OwnedThread>, Option<String>), OwnedThreadError> {
+    ) -> Result<(Vec<(OwnedThread, QueueState)>, Option<String>), OwnedThreadError> {
         let failed = failed("list threads");
         let place = after.map_or_else(|| Ok(Place::first()), Place::parse)?;
         let limit = limit.max(1);
@@ -296,7 +307,8 @@ impl OwnedThreads {
         let sql = if search.is_some() { serve::SEARCH } else { serve::LIST };
         let rows = self.of(owner).query(Statement::new(sql, values)).await.map_err(&failed)?;
         let shown = &rows[..rows.len().min(limit)];
-        let threads = shown.iter().map(owned).collect::<Result<_, _>>().map_err(&failed)?;
+        let threads = shown.iter().map(|row| Ok((owned(row)?, queue_state(row)?)));
+        let threads = threads.collect::<Result<_, _>>().map_err(&failed)?;
         let next = match shown.last() {
             Some(last) if rows.len() > limit => Some(Place::of(last).map_err(failed)?.into_text()),
             _ => None,
@@ -430,8 +442,11 @@ mod tests {
 
     #[test]
     fn a_long_text_is_cut_between_letters() {
-        assert_eq!(found_text(&"ä".repeat(MAX_TEXT)).len(), MAX_TEXT);
-        assert!(found_text(&("a".to_owned() + &"ä".repeat(MAX_TEXT))).len() < MAX_TEXT);
+        assert_eq!(found_text(&"ä".repeat(OwnedThreads::SEARCHED_BYTES)).len(), OwnedThreads::SEARCHED_BYTES);
+        assert!(
+            found_text(&("a".to_owned() + &"ä".repeat(OwnedThreads::SEARCHED_BYTES))).len()
+                < OwnedThreads::SEARCHED_BYTES
+        );
     }
 
     #[test]

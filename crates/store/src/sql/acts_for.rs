@@ -15,5 +15,9 @@ pub(crate) const TOKEN_OWNER: &str =
 pub(crate) const TOKEN_ID_OWNER: &str =
     "SELECT set_config('prowess.user', COALESCE(prowess_token_id_owner(?1), ''), true)";
 
+/// It runs for the user to whom a person of an issuer is linked.
+pub(crate) const IDENTITY_OWNER: &str =
+    "SELECT set_config('prowess.user', COALESCE(prowess_identity_owner(?1, ?2), ''), true)";
+
 /// Whether row-level security binds this connection.
 pub(crate) const IS_WALLED: &str = "SELECT row_security_active('prowess_threads')";

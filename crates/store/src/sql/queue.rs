@@ -1,9 +1,12 @@
 //! The SQL of the queue of turns.
 
-/// Notes that somebody posted to a thread, and queues it unless it is queued. Posts to one thread wait for each other here.
+/// Notes that somebody posted to a thread, and queues it unless it is queued. A delay ends. Posts to one thread wait for each
+/// other here.
 pub(crate) const QUEUE: &str = "\
 INSERT INTO prowess_queue AS queue (thread, posted, attempts, until) VALUES (?1, 1, 0, prowess_now())
-ON CONFLICT (thread) DO UPDATE SET posted = queue.posted + 1";
+ON CONFLICT (thread) DO UPDATE SET
+    posted = queue.posted + 1,
+    until = CASE WHEN queue.owner IS NULL AND queue.until > prowess_now() THEN prowess_now() ELSE queue.until END";
 
 /// The same for a thread that rests. No row means that it does not rest.
 pub(crate) const QUEUE_AT_REST: &str = "\
@@ -42,6 +45,18 @@ RETURNING thread, attempts
 -- postgres instead: SELECT thread, attempts FROM prowess_claim(?1, ?2)"
 );
 
+/// Claims one thread, whether it is queued or rests. No row means that another worker has it.
+pub(crate) const CLAIM_THREAD: &str = concat!(
+    "\
+INSERT INTO prowess_queue AS queue (thread, posted, attempts, owner, until)
+VALUES (?1, 0, 1, ?2, prowess_now() + ?3)
+ON CONFLICT (thread) DO UPDATE SET owner = excluded.owner, until = excluded.until, attempts = queue.attempts + 1
+WHERE ",
+    is_free!("queue."),
+    "
+RETURNING thread, attempts"
+);
+
 /// Extends a claim. No row means that it is lost.
 pub(crate) const KEEP: &str = "\
 UPDATE prowess_queue SET until = prowess_now() + ?3 WHERE thread = ?1 AND owner = ?2 RETURNING thread";
@@ -54,6 +69,18 @@ FROM prowess_queue AS queue
 LEFT JOIN prowess_inbox AS inbox ON inbox.thread = queue.thread AND inbox.body IS NOT NULL
 WHERE queue.thread = ?1 AND queue.owner = ?2
 ORDER BY inbox.number";
+
+/// The number of the post of a name, if it waits in a claimed thread. One row without a number means that it does not; no row
+/// means that the claim is lost.
+pub(crate) const WAITS: &str = "\
+SELECT inbox.number
+FROM prowess_queue AS queue
+LEFT JOIN prowess_inbox AS inbox ON inbox.thread = queue.thread AND inbox.name = ?3 AND inbox.body IS NOT NULL
+WHERE queue.thread = ?1 AND queue.owner = ?2";
+
+/// The posts that wait in a thread, in the columns of [`INBOX`].
+pub(crate) const WAITING: &str = "\
+SELECT number, number, name, checksum, body FROM prowess_inbox WHERE thread = ?1 AND body IS NOT NULL ORDER BY number";
 
 /// A claim, which nobody takes before the transaction ends. No row means that it is lost.
 pub(crate) const HOLD: &str = "\

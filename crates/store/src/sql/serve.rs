@@ -61,6 +61,24 @@ macro_rules! thread {
     };
 }
 
+/// Whether a thread of a list is queued (0) or claimed (1). NULL: it rests.
+macro_rules! queue_state {
+    () => {
+        concat!(
+            "(SELECT CAST(CASE WHEN queue.owner IS NOT NULL AND ",
+            lasts!("queue."),
+            " THEN 1 ELSE 0 END AS BIGINT)
+    FROM prowess_queue AS queue WHERE queue.thread = prowess_owned_threads.thread)"
+        )
+    };
+}
+
+/// Ends the delay of a user's queued threads.
+pub(crate) const WAKE_USER: &str = "\
+UPDATE prowess_queue SET until = prowess_now()
+WHERE owner IS NULL AND until > prowess_now()
+    AND thread IN (SELECT thread FROM prowess_owned_threads AS owned WHERE owned.owner = ?1)";
+
 /// Adds a user. No row means that the name is taken.
 pub(crate) const ADD_USER: &str = concat!(
     "\
@@ -131,19 +149,56 @@ WHERE token.digest = ?1 AND token.kind IN ('token', 'session') AND person.is_dis
     is_valid!("token.")
 );
 
-/// Whose login this is.
+/// Whose login or link this is. `?2` is its kind.
 pub(crate) const LOGIN: &str = concat!(
     "SELECT ",
     user!("person."),
     "
 FROM prowess_tokens AS token JOIN prowess_users AS person ON person.id = token.owner
-WHERE token.digest = ?1 AND token.kind = 'login' AND person.is_disabled = 0 AND ",
+WHERE token.digest = ?1 AND token.kind = ?2 AND person.is_disabled = 0 AND ",
     is_valid!("token.")
 );
 
-/// Uses a login up. No row means that somebody used it.
+/// Uses a login or a link up. No row means that somebody used it.
 pub(crate) const USE_UP_LOGIN: &str =
-    "DELETE FROM prowess_tokens WHERE digest = ?1 AND kind = 'login' RETURNING id";
+    "DELETE FROM prowess_tokens WHERE digest = ?1 AND kind = ?2 RETURNING id";
+
+/// The columns of an identity.
+macro_rules! identity {
+    () => {
+        "id, owner, issuer, subject, created, used"
+    };
+}
+
+/// Links a person of an issuer to a user. No row means that the person is linked already.
+pub(crate) const ADD_IDENTITY: &str = concat!(
+    "\
+INSERT INTO prowess_identities (id, owner, issuer, subject, created)
+VALUES (?1, ?2, ?3, ?4, prowess_now())
+ON CONFLICT (issuer, subject) DO NOTHING RETURNING ",
+    identity!()
+);
+
+/// To whom a person of an issuer is linked.
+pub(crate) const IDENTITY: &str = concat!(
+    "SELECT ",
+    user!("person."),
+    "
+FROM prowess_identities AS identity JOIN prowess_users AS person ON person.id = identity.owner
+WHERE identity.issuer = ?1 AND identity.subject = ?2"
+);
+
+/// Notes that a person of an issuer signed in.
+pub(crate) const USE_IDENTITY: &str =
+    "UPDATE prowess_identities SET used = prowess_now() WHERE issuer = ?1 AND subject = ?2";
+
+/// The identities of a user.
+pub(crate) const IDENTITIES: &str =
+    concat!("SELECT ", identity!(), " FROM prowess_identities WHERE owner = ?1 ORDER BY id");
+
+/// Removes an identity of a user.
+pub(crate) const REMOVE_IDENTITY: &str =
+    "DELETE FROM prowess_identities WHERE owner = ?1 AND id = ?2 RETURNING id";
 
 /// The tokens and sessions of a user.
 pub(crate) const TOKENS: &str = concat!(
@@ -200,6 +255,8 @@ pub(crate) const OWNED: &str = concat!("SELECT ", thread!(), " FROM prowess_owne
 pub(crate) const LIST: &str = concat!(
     "SELECT ",
     thread!(),
+    ", ",
+    queue_state!(),
     " FROM prowess_owned_threads
 WHERE owner = ?1 AND (changed, thread) < (?2, ?3)
 ORDER BY changed DESC, thread DESC LIMIT ?4"
@@ -209,6 +266,8 @@ ORDER BY changed DESC, thread DESC LIMIT ?4"
 pub(crate) const SEARCH: &str = concat!(
     "SELECT ",
     thread!(),
+    ", ",
+    queue_state!(),
     " FROM prowess_owned_threads
 WHERE owner = ?1 AND (changed, thread) < (?2, ?3)
     AND (found_title LIKE ?5 ESCAPE '\\' OR found_text LIKE ?5 ESCAPE '\\')
@@ -260,6 +319,67 @@ SELECT
     CAST(COALESCE(SUM(tokens), 0) AS BIGINT),
     CAST(COALESCE(SUM(micro_dollars), 0) AS BIGINT)
 FROM prowess_usage WHERE owner = ?1";
+
+/// The columns of a user's own skill.
+macro_rules! own_skill {
+    () => {
+        "owner, digest, name, description, files, bytes, uploaded, trusted, trusted_by, by_admin"
+    };
+}
+
+/// Removes the uploads of a name that nobody trusts, except one digest.
+pub(crate) const REPLACE_OWN_SKILL: &str = "\
+DELETE FROM prowess_own_skills WHERE owner = ?1 AND name = ?2 AND digest <> ?3 AND trusted IS NULL RETURNING digest";
+
+/// Adds an own skill, which nobody trusts yet. No row means that the user has too many, or that there is no such user.
+pub(crate) const ADD_OWN_SKILL: &str = concat!(
+    "\
+INSERT INTO prowess_own_skills (owner, digest, name, description, files, bytes, uploaded, by_admin)
+SELECT person.id, ?2, ?3, ?4, ?5, ?6, prowess_now(), 0 FROM prowess_users AS person
+WHERE person.id = ?1
+    AND (SELECT COUNT(*) FROM prowess_own_skills WHERE owner = ?1) < ?7
+    AND (SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM prowess_own_skills WHERE owner = ?1) + ?6 <= ?8
+ON CONFLICT (owner, digest) DO UPDATE SET name = excluded.name RETURNING ",
+    own_skill!()
+);
+
+/// The own skills of a user.
+pub(crate) const OWN_SKILLS: &str = concat!(
+    "SELECT ",
+    own_skill!(),
+    " FROM prowess_own_skills WHERE owner = ?1 ORDER BY name, uploaded, digest"
+);
+
+/// The own skills of all users that wait for an administrator, for administrators.
+pub(crate) const WAITING_SKILLS: &str = concat!(
+    "SELECT ",
+    own_skill!(),
+    " FROM prowess_own_skills WHERE trusted IS NULL OR by_admin = 0 ORDER BY uploaded, owner, digest LIMIT ?1
+-- postgres instead: SELECT ",
+    own_skill!(),
+    " FROM prowess_waiting_skills(?1)"
+);
+
+/// Trusts a digest of a user. No row means that the user has no such skill.
+pub(crate) const TRUST_OWN_SKILL: &str = "\
+UPDATE prowess_own_skills SET trusted = prowess_now(), trusted_by = ?3, by_admin = ?4
+WHERE owner = ?1 AND digest = ?2 RETURNING digest";
+
+/// Removes the trusted versions that a newly trusted one replaces.
+pub(crate) const REPLACE_TRUSTED: &str = "\
+DELETE FROM prowess_own_skills
+WHERE owner = ?1 AND digest <> ?2 AND trusted IS NOT NULL
+    AND name = (SELECT name FROM prowess_own_skills WHERE owner = ?1 AND digest = ?2)
+RETURNING digest";
+
+/// Trusts a digest no more.
+pub(crate) const DISTRUST_OWN_SKILL: &str = "\
+UPDATE prowess_own_skills SET trusted = NULL, trusted_by = NULL, by_admin = 0
+WHERE owner = ?1 AND digest = ?2 RETURNING digest";
+
+/// Removes an own skill.
+pub(crate) const REMOVE_OWN_SKILL: &str =
+    "DELETE FROM prowess_own_skills WHERE owner = ?1 AND digest = ?2 RETURNING digest";
 
 /// Adds an entry to the audit log.
 pub(crate) const NOTE: &str = "\

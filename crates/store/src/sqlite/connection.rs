@@ -67,6 +67,8 @@ pub(super) fn in_memory(place: &str) -> Result<Connection, DatabaseError> {
 fn set_up(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY)?;
     // A database in memory has no log.
+    // Else SQLite compiles a statement again whenever a parameter of its LIMIT or LIKE has another value.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     connection.pragma_update_and_check(None, "journal_size_limit", MAX_IDLE_LOG, |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "full")?;

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use prowess_agent::queue::{Claim, Finished, Inbox, Post, PostIf, Posted, QueueError, QueueState, TurnQueue};
+use prowess_agent::queue::{
+    Claim, Finished, Inbox, InboxEntry, Post, PostIf, Posted, QueueError, QueueState, TurnQueue,
+};
 use prowess_agent::testing::turn_queue_suite;
 use prowess_agent::thread_state::StateChange;
 use prowess_agent::{CallReply, Message, ThreadId};
@@ -42,6 +44,20 @@ impl TurnQueue for InTurn {
     }
     async fn claim(&self, worker: &str, lasts: Duration) -> Result<Option<Claim>, QueueError> {
         self.next().claim(worker, lasts).await
+    }
+    async fn claim_thread(
+        &self,
+        thread: &ThreadId,
+        worker: &str,
+        lasts: Duration,
+    ) -> Result<Option<Claim>, QueueError> {
+        self.next().claim_thread(thread, worker, lasts).await
+    }
+    async fn waits(&self, claim: &Claim, key: &str) -> Result<Option<u64>, QueueError> {
+        self.next().waits(claim, key).await
+    }
+    async fn waiting(&self, thread: &ThreadId) -> Result<Vec<InboxEntry>, QueueError> {
+        self.next().waiting(thread).await
     }
     async fn keep(&self, claim: &Claim) -> Result<(), QueueError> {
         self.next().keep(claim).await

@@ -184,13 +184,22 @@ impl Artifacts {
         found.map(|record| record.size).ok_or_else(missing)
     }
 
+    /// The records of all versions of a name, oldest first; empty if there is no such artifact.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn version_records(&self, name: &ArtifactName) -> Result<Vec<ArtifactRecord>, ArtifactError> {
+        self.index.versions(&self.key(name)).await
+    }
+
     /// All versions of all artifacts in this scope; the versions of a name oldest first.
     async fn records(&self) -> Result<Vec<ArtifactRecord>, ArtifactError> {
         let mut records = Vec::new();
         for latest in self.index.list(&self.scope).await? {
             let name = ArtifactName::parse(&latest.name);
             let name = name.map_err(|problem| ArtifactError::store("reading the index", problem))?;
-            records.extend(self.index.versions(&self.key(&name)).await?);
+            records.extend(self.version_records(&name).await?);
         }
         Ok(records)
     }
@@ -311,7 +320,7 @@ impl ArtifactStore for Artifacts {
     }
 
     async fn versions(&self, name: &ArtifactName) -> Result<Vec<u64>, ArtifactError> {
-        Ok(self.index.versions(&self.key(name)).await?.iter().map(|record| record.version).collect())
+        Ok(self.version_records(name).await?.iter().map(|record| record.version).collect())
     }
 
     async fn delete(&self, name: &ArtifactName) -> Result<(), ArtifactError> {

@@ -18,11 +18,12 @@ const SHARED: &str = "shared";
 const USER: &str = "user";
 const THREAD: &str = "thread:";
 const SESSION: &str = "session:";
+const OWNER: &str = "owner:";
 const PROJECT: &str = "project:";
 
 /// A scope of artifacts. The same name in two scopes means two artifacts, and no scope sees those of another.
 ///
-/// A scope is written `thread:ID`, `session:ID`, `project:/PATH`, `user` or `shared`. It is never used as a path.
+/// A scope is written `thread:ID`, `session:ID`, `owner:ID`, `project:/PATH`, `user` or `shared`. It is never used as a path.
 ///
 /// ```
 /// use prowess_workspace::Scope;
@@ -73,6 +74,15 @@ impl Scope {
     /// The id is too long, or has characters other than letters, digits, `-` and `_`.
     pub fn session(id: &str) -> Result<Self, ScopeProblem> {
         format!("{SESSION}{id}").parse()
+    }
+
+    /// The scope of a user of a server. No thread sees it.
+    ///
+    /// # Errors
+    ///
+    /// The id is too long, or has characters other than letters, digits, `-` and `_`.
+    pub fn owner(id: &str) -> Result<Self, ScopeProblem> {
+        format!("{OWNER}{id}").parse()
     }
 
     /// The scope of a new session with an unguessable id: 128 random bits in hexadecimal.
@@ -152,7 +162,7 @@ impl FromStr for Scope {
             "it is longer than 1024 bytes"
         } else if matches!(text, SHARED | USER) {
             return Ok(Self(text.to_owned()));
-        } else if let Some(given) = text.strip_prefix(THREAD).or_else(|| text.strip_prefix(SESSION)) {
+        } else if let Some(given) = [THREAD, SESSION, OWNER].iter().find_map(|kind| text.strip_prefix(kind)) {
             if id(given) {
                 return Ok(Self(text.to_owned()));
             }
@@ -163,7 +173,7 @@ impl FromStr for Scope {
             }
             "a project is named by its absolute path"
         } else {
-            "write thread:ID, session:ID, project:/PATH, user or shared"
+            "write thread:ID, session:ID, owner:ID, project:/PATH, user or shared"
         };
         let shown = crate::path::escaped_name(text.as_ref());
         Err(ScopeProblem { scope: shown.chars().take(MAX_ID).collect(), problem })
@@ -220,6 +230,7 @@ mod tests {
         for id in ["", ".", "..", "../x", "a/b", "a\\b", "a b", "a\0", "a\n", "ä", "a:b", &"x".repeat(65)] {
             assert!(Scope::thread(id).is_err(), "{id:?}");
             assert!(Scope::session(id).is_err(), "{id:?}");
+            assert!(Scope::owner(id).is_err(), "{id:?}");
         }
         for text in ["", "thread", "thread:", "user:x", "Shared", "project:", "project:x", "project:/a\nb"] {
             assert!(text.parse::<Scope>().is_err(), "{text:?}");

@@ -28,7 +28,7 @@ pub use self::prompt::{Prompt as LivePrompt, PromptKind};
 use self::run::{LiveRun, OutputLog, SETTLED};
 use self::transcript::Transcript;
 use crate::command::{Command, Input};
-use crate::executor::ExecuteError;
+use crate::executor::{ExecuteError, NoSink, OutputSink, Stream};
 use crate::request::RunRequest;
 use crate::runner::{PreparedRun, RunContext, RunError, Runner};
 
@@ -181,7 +181,23 @@ impl LiveRuns {
     ///
     /// There is no such run, or the command could not be started.
     pub async fn read(&self, id: &str, from: Option<u64>, wait: Duration) -> Result<LiveOutput, LiveError> {
+        self.read_watched(id, from, wait, &NoSink).await
+    }
+
+    /// [`LiveRuns::read`] that also passes on the output while it waits. Both output streams come as standard output.
+    ///
+    /// # Errors
+    ///
+    /// As for [`LiveRuns::read`].
+    pub async fn read_watched(
+        &self,
+        id: &str,
+        from: Option<u64>,
+        wait: Duration,
+        output: &dyn OutputSink,
+    ) -> Result<LiveOutput, LiveError> {
         let live = self.get(id)?;
+        let mut shown = from.unwrap_or_else(|| live.log().read_to);
         let most = self.0.options.read_bytes;
         let until = Instant::now() + wait.min(MAX_WAIT);
         // A reader that waits counts as a user for all that time.
@@ -192,6 +208,11 @@ impl LiveRuns {
             changed.as_mut().enable();
             let (settled, much) = {
                 let log = live.log();
+                let new = log.transcript.bytes_from(shown);
+                if !new.is_empty() {
+                    output.piece(Stream::Stdout, &new);
+                }
+                shown = log.transcript.end().max(shown);
                 let new = log.transcript.end().saturating_sub(from.unwrap_or(log.read_to));
                 (log.last_write + SETTLED, new >= most as u64)
             };

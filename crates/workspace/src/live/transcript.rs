@@ -40,6 +40,13 @@ impl Transcript {
         self.begin + self.bytes.len() as u64
     }
 
+    /// The bytes from a position on, as far as they are kept.
+    pub(super) fn bytes_from(&self, from: u64) -> Vec<u8> {
+        let from = from.clamp(self.begin, self.end());
+        let skipped = usize::try_from(from - self.begin).unwrap_or(usize::MAX);
+        self.bytes.range(skipped.min(self.bytes.len())..).copied().collect()
+    }
+
     /// About `most` bytes from a position on, in whole characters. Bytes that are not UTF-8 become replacement characters.
     /// An unfinished character at the end is left for the next excerpt.
     pub(super) fn excerpt(&self, from: u64, most: usize, over: bool) -> Excerpt {

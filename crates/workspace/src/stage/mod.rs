@@ -89,7 +89,7 @@ impl Workspace {
     /// [`MAX_SKILL_FILES`], [`MAX_SKILL_BYTES`], [`MAX_SKILL_ENTRIES`] or [`MAX_SKILL_PATHS`] allow.
     pub async fn stage(&self, name: &str, source: &StageSource) -> Result<StagedSkill, WorkspaceError> {
         check_name(name)?;
-        let span = tracing::info_span!("workspace.stage.skill", skill = name, otel.status_code = Empty);
+        let span = tracing::info_span!("workspace.stage.skill", otel.status_code = Empty);
         let (workspace, skill) = (self.clone(), name.to_owned());
         let staged = async {
             match source {

@@ -42,6 +42,8 @@ pub(crate) struct ThreadSkills {
     pub(super) service: SkillService,
     pub(super) models: Option<SkillModels>,
     pub(super) forks: Option<SubAgents>,
+    /// Whether spans of tool calls name skills.
+    pub(super) are_in_spans: bool,
     /// The secret of the conversation's frames.
     pub(super) secret: [u8; 16],
     /// Whether the conversation lacked the text of a loaded skill when the thread was opened.
@@ -139,7 +141,8 @@ impl Middleware for ThreadSkills {
             let ToolSpec { description, parameters, .. } = spec.clone();
             let definition = ToolDefinition { name: spec.name.to_owned(), description, parameters };
             let (service, forks) = (self.service.clone(), self.forks.clone());
-            Arc::new(SkillTool { service, spec: spec.clone(), definition: Arc::new(definition), forks })
+            let (spec, definition) = (spec.clone(), Arc::new(definition));
+            Arc::new(SkillTool { service, spec, definition, forks, are_in_spans: self.are_in_spans })
         };
         let tools: Vec<Arc<dyn Tool>> = specs.iter().map(|spec| tool(spec) as Arc<dyn Tool>).collect();
         *made = Some((specs, tools.clone()));

@@ -50,6 +50,7 @@ pub struct Skills {
     models: Option<SkillModels>,
     forks: Option<SubAgents>,
     permissions: Option<Permissions>,
+    are_in_spans: bool,
 }
 
 impl Skills {
@@ -58,7 +59,7 @@ impl Skills {
     ///
     /// If the session has nobody to ask, its questions wait in the thread, like those of [`ToolPermissions`](super::ToolPermissions).
     pub fn new(builder: impl Fn(&ThreadId) -> SkillSessionBuilder + Send + Sync + 'static) -> Self {
-        Self { builder: Arc::new(builder), models: None, forks: None, permissions: None }
+        Self { builder: Arc::new(builder), models: None, forks: None, permissions: None, are_in_spans: false }
     }
 
     /// A person's request to unload a skill, for [`Thread::change`](crate::Thread::change). It does nothing if the skill is
@@ -95,6 +96,14 @@ impl Skills {
     #[must_use]
     pub fn models(mut self, models: SkillModels) -> Self {
         self.models = Some(models);
+        self
+    }
+
+    /// Adds attributes about skills to the spans of tool calls: `gen_ai.skill.name`, `gen_ai.skill.operation` and
+    /// `gen_ai.skill.digest`. OpenTelemetry has not settled on these names, so they can change.
+    #[must_use]
+    pub fn in_spans(mut self) -> Self {
+        self.are_in_spans = true;
         self
     }
 
@@ -147,6 +156,7 @@ impl MiddlewareFactory for Skills {
             service,
             models: self.models.clone(),
             forks: self.forks.clone(),
+            are_in_spans: self.are_in_spans,
             secret: *secret.as_bytes(),
             is_elsewhere: OnceLock::new(),
             tools: Mutex::default(),

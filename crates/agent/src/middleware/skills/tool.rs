@@ -13,6 +13,9 @@ use super::typed_call::TypedCall;
 use crate::middleware::SubAgents;
 use crate::model::ToolDefinition;
 use crate::state::States;
+use crate::telemetry;
+#[cfg(feature = "run")]
+use crate::tool::ReportedOutput;
 use crate::tool::{
     DEFAULT_TOOL_TIMEOUT, Tool, ToolAnswer, ToolContext, ToolData, ToolKind, ToolOutput, permission,
 };
@@ -24,6 +27,8 @@ pub(super) struct SkillTool {
     pub(super) spec: ToolSpec,
     pub(super) definition: Arc<ToolDefinition>,
     pub(super) forks: Option<SubAgents>,
+    /// Whether spans of tool calls name skills.
+    pub(super) are_in_spans: bool,
 }
 
 #[async_trait]
@@ -50,7 +55,21 @@ impl Tool for SkillTool {
             return self.follow_typed(typed, &view, context).await;
         }
         let skill = self.spec.skill_in(&arguments).map(str::to_owned);
-        let prepared = match self.service.call(&view, self.spec.name, arguments, &replies).await {
+        let are_in_spans = self.are_in_spans;
+        if are_in_spans {
+            // A model can name anything. Only names of skills are recorded.
+            let known = skill.as_deref().and_then(|name| view.name_of(name));
+            telemetry::record_skill(self.spec.kind, known);
+        }
+        #[cfg(feature = "run")]
+        let called = {
+            let output = ReportedOutput::default();
+            let call = self.service.call_watched(&view, self.spec.name, arguments, &output, &replies);
+            output.reporting(context.progress, call).await
+        };
+        #[cfg(not(feature = "run"))]
+        let called = self.service.call(&view, self.spec.name, arguments, &replies).await;
+        let prepared = match called {
             Outcome::Done(prepared) => prepared,
             Outcome::Asks(question) => {
                 return ToolOutput::Ask(permission::call_question(*question, context.consultation));
@@ -65,10 +84,10 @@ impl Tool for SkillTool {
             return fork(forks, forked, context).await;
         }
         if self.spec.is_idempotent() {
-            return ToolOutput::InOrder(Box::new(move |states| answer(prepared, states)));
+            return ToolOutput::InOrder(Box::new(move |states| answer(prepared, states, are_in_spans)));
         }
         // The command has run already, so the answer need not wait for other calls.
-        let answer = answer(prepared, context.states);
+        let answer = answer(prepared, context.states, are_in_spans);
         match skill.filter(|_| !answer.is_error) {
             Some(skill) => answer.change(SkillsDelta::Ran { skill }.change()).into(),
             None => answer.into(),
@@ -91,8 +110,15 @@ fn state(states: &States) -> Arc<SkillState> {
     SkillsState::of(states).map(|state| Arc::clone(&state.state)).unwrap_or_default()
 }
 
-fn answer(prepared: PreparedCall, states: &States) -> ToolAnswer {
+fn answer(prepared: PreparedCall, states: &States, is_in_span: bool) -> ToolAnswer {
     let answer = prepared.finish(&state(states));
+    if is_in_span {
+        for delta in &answer.deltas {
+            if let SkillDelta::Loaded { skill, .. } = delta {
+                telemetry::record_loaded_skill(&skill.digest.to_string());
+            }
+        }
+    }
     let refused = answer.refusal.as_ref().map(ToolData::from);
     let data = answer.ran.map(ToolData::Ran).or(refused);
     let changes = answer.deltas.into_iter().map(|delta| SkillsDelta::Skill(delta).change()).collect();

@@ -92,6 +92,8 @@ impl ChildTask<'_> {
             ThreadUpdate::SubAgentTool(_, answer) => {
                 self.context.watcher.update(ThreadUpdate::SubAgentTool(self.context.call, answer));
             }
+            // The output of its commands.
+            ThreadUpdate::Progress(_, text) => progress(text),
             ThreadUpdate::Notice(text) => self.context.notice(&format!("{}: {text}", self.name)),
             _ => {}
         };

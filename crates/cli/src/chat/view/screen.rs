@@ -13,7 +13,7 @@ use crate::chat::input_display::{self, InputDisplay, InputRows};
 use crate::markdown::Markdown;
 use crate::rows::{cut, folded};
 use crate::screen::{Cursor, Screen};
-use crate::terminal::{Style, columns, count, printable, styled};
+use crate::terminal::{Style, columns, count, printable, printable_start, styled};
 
 /// Shows a conversation on a screen: text as it arrives, calls with their times, and the input below.
 pub(crate) struct ScreenView<W: Write + Send> {
@@ -21,7 +21,7 @@ pub(crate) struct ScreenView<W: Write + Send> {
     size: (usize, usize),
     markdown: Option<Markdown>,
     /// The calls that run now.
-    calls: Vec<(CallId, String, std::time::Instant)>,
+    calls: Vec<RunningCall>,
     typing: InputRows,
     ticks: usize,
     is_thinking: bool,
@@ -32,6 +32,18 @@ pub(crate) struct ScreenView<W: Write + Send> {
     /// Final lines that are not drawn yet.
     done: Vec<String>,
     is_styled: bool,
+}
+
+/// How much of the last line of a call's output is kept, in characters.
+const MAX_OUTPUT_LINE: usize = 500;
+
+/// A call that runs now.
+struct RunningCall {
+    id: CallId,
+    label: String,
+    begun: std::time::Instant,
+    /// The last line of its output.
+    output: Option<String>,
 }
 
 /// The frames of the spinner.
@@ -84,10 +96,13 @@ impl<W: Write + Send> ScreenView<W> {
     fn draw(&mut self) -> io::Result<()> {
         let mut lines = self.markdown.as_ref().map(Markdown::live).unwrap_or_default();
         let turning = SPINNER[self.ticks % SPINNER.len()];
-        for (_, label, begun) in &self.calls {
+        for RunningCall { label, begun, output, .. } in &self.calls {
             let seconds = begun.elapsed().as_secs_f64();
             let time = styled(format!("{seconds:.1} s"), Style::Faint);
             lines.push(format!("{} {label}  {time}", styled(turning, Style::Name)));
+            // A command may write much, so one row must do.
+            let row = output.as_ref().map(|output| cut(&format!("  {output}"), self.size.0));
+            lines.extend(row.map(|row| styled(row, Style::Faint)));
         }
         if self.is_thinking && self.calls.is_empty() && self.markdown.is_none() {
             lines.push(styled(format!("{turning} thinking"), Style::Faint));
@@ -119,8 +134,8 @@ impl<W: Write + Send> ScreenView<W> {
         else {
             return;
         };
-        let at = self.calls.iter().position(|(known, ..)| known == call);
-        let label = at.map_or_else(|| printable(tool), |at| self.calls.remove(at).1);
+        let at = self.calls.iter().position(|running| running.id == *call);
+        let label = at.map_or_else(|| printable(tool), |at| self.calls.remove(at).label);
         if self.has_just_loaded && !is_error && Dialect::tool_kind(tool) == Some(SkillToolKind::Load) {
             return;
         }
@@ -156,7 +171,7 @@ impl<W: Write + Send> ScreenView<W> {
     /// The turn is over: calls that still run were stopped.
     fn ended(&mut self, outcome: &TurnOutcome) {
         self.end_text();
-        for (_, label, begun) in std::mem::take(&mut self.calls) {
+        for RunningCall { label, begun, .. } in std::mem::take(&mut self.calls) {
             let note = format!("stopped after {:.1} s", begun.elapsed().as_secs_f64());
             self.line("✗", Style::Bad, &label, &note);
         }
@@ -175,16 +190,24 @@ impl<W: Write + Send> View for ScreenView<W> {
                 self.done.extend(markdown.push(text));
             }
             ChatEvent::Reasoning { .. }
-            | ChatEvent::Progress { .. }
             | ChatEvent::Replied { .. }
             // The end of the turn lists it.
             | ChatEvent::File { .. } => {}
+            ChatEvent::Progress { call, text } => {
+                let line = text.lines().rfind(|line| !line.trim().is_empty());
+                let running = self.calls.iter_mut().find(|running| running.id == *call);
+                if let (Some(line), Some(running)) = (line, running) {
+                    let line = anstream::adapter::strip_str(line).to_string();
+                    running.output = Some(printable_start(&line, MAX_OUTPUT_LINE));
+                }
+            }
             ChatEvent::Said { model, .. } => self.said(model),
             ChatEvent::Call { call, tool, for_person, .. } => {
                 self.end_text();
                 // A call that waited for a reply starts again.
-                self.calls.retain(|(known, ..)| known != call);
-                self.calls.push((call.clone(), describe::call(tool, for_person), std::time::Instant::now()));
+                self.calls.retain(|running| running.id != *call);
+                let (label, begun) = (describe::call(tool, for_person), std::time::Instant::now());
+                self.calls.push(RunningCall { id: call.clone(), label, begun, output: None });
             }
             ChatEvent::Result { .. } => self.result(event),
             ChatEvent::Made { .. } => self.made(event),
@@ -210,7 +233,7 @@ impl<W: Write + Send> View for ScreenView<W> {
             ChatEvent::Note { text } => self.line("·", Style::Faint, &printable(text), ""),
             ChatEvent::Thread { model, .. } => self.model = Some(model.clone()),
             // The call waits until the person replies.
-            ChatEvent::Question { call, .. } => self.calls.retain(|(known, ..)| known != call),
+            ChatEvent::Question { call, .. } => self.calls.retain(|running| running.id != *call),
         }
         self.has_just_loaded = matches!(event, ChatEvent::Loaded { .. });
         self.draw()

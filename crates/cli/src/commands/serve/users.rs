@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::place::ServerPlace;
 use super::{Command, system_user};
 use crate::commands::CommandOutcome;
+use crate::config::{Config, OfProject};
 use crate::shell::quote_if_needed;
 use crate::terminal::{Terminal, printable};
 use crate::threads::ago;
@@ -40,6 +41,23 @@ pub(super) enum UserCommand {
     Enable {
         /// The name
         name: String,
+    },
+    /// Print a link, which works once within a day: whoever opens it and signs in with OpenID Connect is this user from then on
+    Link {
+        /// The name
+        name: String,
+    },
+    /// List the people of OpenID Connect issuers who are linked to users
+    Links {
+        /// The name of one user
+        name: Option<String>,
+    },
+    /// Remove a link, and end the user's sessions in browsers
+    Unlink {
+        /// The name
+        name: String,
+        /// The id of the link
+        link: String,
     },
     /// Set how much a user may use in a day. The server's limits apply to anything you leave out
     Limit {
@@ -106,7 +124,8 @@ pub(super) async fn first_user(accounts: &Accounts, name: &str) -> Result<Option
     if let Some(user) = accounts.user(name).await? {
         return Ok(Some(user).filter(|user| user.is_admin && !user.is_disabled));
     }
-    if accounts.users().await?.is_empty() {
+    // Others may have been added before the first start.
+    if accounts.users().await?.iter().all(|user| !user.is_admin) {
         return Ok(Some(accounts.add_user(name, true).await?));
     }
     Ok(None)
@@ -177,6 +196,53 @@ async fn user(
             note(audit, "change user", &user, json!({"is_disabled": is_disabled})).await?;
             let done = if is_disabled { "disabled" } else { "enabled" };
             writeln!(terminal, "{done} `{}`", printable(&user.name))?;
+        }
+        UserCommand::Link { name } => {
+            let user = found(accounts, name).await?;
+            if user.is_disabled {
+                bail!("the user `{}` is disabled", printable(name));
+            }
+            let link = identity_link(accounts, &user).await?;
+            note(audit, "add identity link", &user, json!({})).await?;
+            writeln!(terminal, "{link}")?;
+        }
+        UserCommand::Links { name } => {
+            let users = match name {
+                Some(name) => vec![found(accounts, name).await?],
+                None => accounts.users().await?,
+            };
+            let mut rows = Vec::new();
+            for user in users {
+                rows.extend(accounts.identities(&user.id).await?.into_iter().map(|link| {
+                    let used = link.used.map_or_else(|| "never".to_owned(), ago);
+                    vec![
+                        printable(&user.name),
+                        printable(&link.issuer),
+                        printable(&link.subject),
+                        ago(link.created),
+                        used,
+                        link.id,
+                    ]
+                }));
+            }
+            terminal.table(&["USER", "ISSUER", "SUBJECT", "ADDED", "USED", "ID"], &rows)?;
+        }
+        UserCommand::Unlink { name, link } => {
+            let user = found(accounts, name).await?;
+            if !accounts.remove_identity(&user.id, link).await? {
+                bail!(
+                    "`{}` has no link with this id; `prowess serve user links` shows them",
+                    printable(&user.name)
+                );
+            }
+            note(audit, "unlink identity", &user, json!({"link": link})).await?;
+            // They may have begun by this link.
+            for token in accounts.tokens(&user.id).await? {
+                if token.kind == TokenKind::Session {
+                    accounts.revoke(&user.id, &token.id).await?;
+                }
+            }
+            writeln!(terminal, "removed the link, and ended the sessions of `{}`", printable(&user.name))?;
         }
         UserCommand::Limit { name, daily } => {
             let user = found(accounts, name).await?;
@@ -271,6 +337,26 @@ fn limits(daily: DailyLimits) -> Option<String> {
 fn day(at: SystemTime) -> String {
     jiff::Timestamp::try_from(at)
         .map_or_else(|_| "never".to_owned(), |at| at.strftime("%Y-%m-%d").to_string())
+}
+
+/// The address by which a person of the configured issuer is linked to a user.
+async fn identity_link(accounts: &Accounts, user: &User) -> Result<String> {
+    let config = Config::load(&OfProject::Nothing, &[])?;
+    let settings = &config.settings.serve.oidc;
+    let Some(url) = &settings.public_url else {
+        bail!("OpenID Connect is not set up: add [serve.oidc] to your prowess.toml; docs/serving.md says how")
+    };
+    #[cfg(feature = "oidc")]
+    {
+        let path = prowess_serve::identity_link(accounts, &user.id).await.map_err(|error| anyhow!(error))?;
+        Ok(format!("{}{path}", url.trim_end_matches('/')))
+    }
+    #[cfg(not(feature = "oidc"))]
+    {
+        let _ = (accounts, user, url);
+        crate::serving::check_oidc(settings)?;
+        bail!("OpenID Connect is not set up")
+    }
 }
 
 async fn found(accounts: &Accounts, name: &str) -> Result<User> {

@@ -23,6 +23,7 @@ mod kept_trust;
 mod killed;
 mod levels;
 mod limits;
+mod live_output;
 mod long_conversation;
 mod many_skills;
 mod modes;

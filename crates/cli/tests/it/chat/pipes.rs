@@ -89,7 +89,7 @@ fn json_is_an_object_a_line() {
         once,
         [
             "thread", "said", "call", "loaded", "result", "said", "call", "question", "note", "replied",
-            "call", "result", "file", "text", "said", "made", "ended", "context"
+            "call", "progress", "result", "file", "text", "said", "made", "ended", "context"
         ]
     );
     let said: String = all

@@ -6,7 +6,7 @@ use tar::EntryType;
 use zip::write::SimpleFileOptions;
 
 /// A zip with these files.
-pub(super) fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {
+pub(crate) fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
     for (path, bytes) in files {
         let options = SimpleFileOptions::default()
@@ -19,7 +19,7 @@ pub(super) fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 /// A tar with these entries. A link leads to the text.
-pub(super) fn tar(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
+pub(crate) fn tar(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     for (path, kind, text) in entries {
         let mut header = tar::Header::new_ustar();
@@ -39,12 +39,12 @@ pub(super) fn tar(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
 }
 
 /// A tar with these regular files.
-pub(super) fn tar_files(files: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn tar_files(files: &[(&str, &str)]) -> Vec<u8> {
     let entries: Vec<_> = files.iter().map(|(path, text)| (*path, EntryType::Regular, *text)).collect();
     tar(&entries)
 }
 
-pub(super) fn gzip(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()

@@ -1,7 +1,7 @@
 //! Installing skills: `add`, `install`, `verify`, `outdated`, `update` and `remove`, as a person runs them.
 
 mod agents;
-mod archives;
+pub(crate) mod archives;
 mod failures;
 mod hostile;
 mod killed;

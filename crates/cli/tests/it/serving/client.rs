@@ -35,6 +35,13 @@ impl Answered {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
+    /// The value and the flags of a cookie that it sets.
+    #[cfg(feature = "oidc")]
+    pub(super) fn cookie(&self, name: &str) -> Option<&str> {
+        let mut set = self.headers.iter().filter(|(header, _)| header == "set-cookie");
+        set.find_map(|(_, cookie)| cookie.strip_prefix(name)?.strip_prefix('='))
+    }
+
     pub(super) fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
@@ -56,7 +63,13 @@ impl Client {
         client
     }
 
-    fn send(&self, method: &str, path: &str, body: Option<&[u8]>, more: &[&str]) -> BufReader<TcpStream> {
+    pub(super) fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&[u8]>,
+        more: &[&str],
+    ) -> BufReader<TcpStream> {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n", self.address);

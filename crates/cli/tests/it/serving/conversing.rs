@@ -90,8 +90,8 @@ pub(super) fn settled(client: &super::client::Client, thread: &str) -> Value {
             return whole;
         }
         assert!(begun.elapsed() < super::PATIENCE, "the thread never came to rest: {whole:#}");
-        // A user may make only so many requests in a second.
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        // The server limits how often a user asks.
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

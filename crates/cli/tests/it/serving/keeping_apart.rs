@@ -45,6 +45,7 @@ fn case_136_another_users_data_is_behind_no_door() {
         ("PUT", file.clone(), Some(json!("mine"))),
         ("DELETE", file.clone(), None),
         ("GET", format!("/threads/{thread}/artifacts"), None),
+        ("GET", format!("/threads/{thread}/artifacts?versions=all"), None),
         ("GET", format!("/threads/{thread}/artifacts/content?name=tide.txt"), None),
         ("GET", format!("/threads/{thread}/context"), None),
         ("GET", format!("/threads/{thread}/usage"), None),
@@ -165,6 +166,25 @@ fn case_138_browsers_are_safe_from_other_sites() {
 
     assert_eq!(browser.request("POST", "/api/v1/logout", None, &[&own, "x-prowess: 1"]).status, 204);
     assert_eq!(browser.ask("GET", "/me", None).status, 401);
+}
+
+#[test]
+fn a_user_has_a_bounded_number_of_sessions() {
+    let model = FakeModel::start(Vec::new());
+    let world = world(&model);
+    let server = Server::start(&world);
+    let nobody = Client::anonymous(&server.address);
+    let browsers: Vec<Client> = (0..52)
+        .map(|_| {
+            let link = world.stdout(&["serve", "login", "admin", "--url", ""]);
+            let entered = nobody.request("GET", link.trim(), None, &[]);
+            let cookie = entered.header("set-cookie").split(';').next().unwrap().to_owned();
+            nobody.and(&format!("cookie: {cookie}"))
+        })
+        .collect();
+    let status = |browser: &Client| browser.ask("GET", "/me", None).status;
+    let all: Vec<u16> = browsers.iter().map(status).collect();
+    assert_eq!((&all[..2], &all[2..]), (&[401, 401][..], &[200; 50][..]));
 }
 
 #[test]

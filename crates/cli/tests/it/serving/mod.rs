@@ -2,16 +2,23 @@
 
 mod agui;
 mod approving;
+mod artifacts;
 mod client;
 mod confining;
 mod conversing;
 mod documented;
+#[cfg(feature = "oidc")]
+mod issuer;
 mod keeping_apart;
 mod limiting;
+#[cfg(feature = "oidc")]
+mod oidc;
 mod openai;
+mod own_skills;
 mod postgres;
 mod setting_up;
 mod surviving;
+mod watching;
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};

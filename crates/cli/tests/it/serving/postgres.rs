@@ -63,6 +63,13 @@ fn converse(url: &str, is_walled: bool) {
     // The conversations of users are nobody else's, if the database keeps users apart.
     let listed = world.stdout(&["threads", "list"]);
     assert_eq!(listed.contains(&thread), !is_walled, "{listed}");
+    // A skill of hers is hers alone.
+    let archive = super::own_skills::skill("knots", "Ties knots.", "bowline");
+    let look = super::own_skills::added(&ada, &archive);
+    super::own_skills::trust(&ada, &look);
+    assert_eq!(ada.get("/skills/knots")["origin"], "yours");
+    assert_eq!(bob.ask("GET", "/skills/knots", None).status, 404);
+    assert_eq!(bob.get("/own-skills")["items"], json!([]));
     server.kill();
 
     // Another process takes the reply.

@@ -111,7 +111,7 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
   }
   const panel = (
     <Panel
-      name={name} tab={tab} onTab={setTab} state={state} mayWrite={mayWrite} onPreview={setPreview}
+      name={name} tab={tab} onTab={setTab} state={state} mayWrite={mayWrite} mayApprove={mayApprove} onPreview={setPreview}
     />
   );
   return (

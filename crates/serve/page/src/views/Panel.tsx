@@ -16,6 +16,7 @@ export interface PanelProps {
   name: string;
   state: ThreadState;
   mayWrite: boolean;
+  mayApprove: boolean;
   onPreview: (path: string) => void;
 }
 

@@ -7,10 +7,11 @@ import { fullTime, line, printable } from "../text";
 import type { ApiToken, AuditEntry, Json, Me, User } from "../types";
 import { copy } from "./Code";
 import { Confirm } from "./Dialog";
+import { WaitingSkills } from "./WaitingSkills";
 
 export function Settings({ me, page, menu }: { me: Me; page: string; menu: ComponentChildren }) {
   const isAdmin = me.user.is_admin && me.scopes.includes("admin");
-  const pages = [["tokens", "Tokens"], ...(isAdmin ? [["users", "Users"], ["audit", "Audit log"]] : [])] as const;
+  const pages = [["tokens", "Tokens"], ...(isAdmin ? [["users", "Users"], ["skills", "Skills"], ["audit", "Audit log"]] : [])] as const;
   const shown = pages.some(([name]) => name === page) ? page : "tokens";
   useEffect(() => {
     document.title = "Settings · prowess";
@@ -27,6 +28,7 @@ export function Settings({ me, page, menu }: { me: Me; page: string; menu: Compo
           </nav>
           {shown === "tokens" && <Tokens me={me} />}
           {shown === "users" && <Users me={me} />}
+          {shown === "skills" && <WaitingSkills />}
           {shown === "audit" && <Audit />}
           <p class="hint">
             prowess {line(me.version)} · <a href="/openapi.json">API</a> · <a href="/licences.txt">Licences of this page</a>

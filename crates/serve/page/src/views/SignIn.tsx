@@ -1,6 +1,7 @@
 import { useId, useState } from "preact/hooks";
 import * as api from "../api";
-import { errorMessage } from "../hooks";
+import { errorMessage, useLoaded } from "../hooks";
+import { line, prose } from "../text";
 
 export function SignIn({ onSignedIn }: { onSignedIn: () => void }) {
   const [token, setToken] = useState("");
@@ -8,6 +9,8 @@ export function SignIn({ onSignedIn }: { onSignedIn: () => void }) {
   const [isBusy, setBusy] = useState(false);
   // The server leads here from a one-time link that does not work any more.
   const [wasUsed] = useState(() => new URLSearchParams(location.search).get("login") === "used");
+  // Without an answer, the other ways are still there.
+  const { oidc, refused } = useLoaded(api.ways, "ways").value ?? {};
   const id = useId();
   const submit = async (event: Event) => {
     event.preventDefault();
@@ -30,6 +33,13 @@ export function SignIn({ onSignedIn }: { onSignedIn: () => void }) {
       <form class="sign-in" onSubmit={submit} aria-labelledby={`${id}-title`}>
         <h1 id={`${id}-title`}>prowess</h1>
         {wasUsed && <p class="question-note" role="status">This link was used before, or it is too old. Ask for another one, or use a token.</p>}
+        {refused && <p class="error-text" role="alert" dir="auto">{prose(refused)}</p>}
+        {oidc && (
+          <>
+            <a class="button primary" href={oidc.url} dir="auto">Sign in with {line(oidc.label)}</a>
+            <p class="divider">or</p>
+          </>
+        )}
         <p class="muted">Sign in with a token of this server.</p>
         <label for={`${id}-token`}>Token</label>
         <input

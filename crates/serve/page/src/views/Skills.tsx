@@ -7,9 +7,10 @@ import { bytes, count, line, short } from "../text";
 import type { Skill } from "../types";
 import { Dialog } from "./Dialog";
 import { Icon } from "./Icon";
+import { OwnSkills } from "./OwnSkills";
 import type { PanelProps } from "./Panel";
 
-export function Skills({ name, state, mayWrite }: PanelProps) {
+export function Skills({ name, state, mayWrite, mayApprove }: PanelProps) {
   const [search, setSearch] = useState("");
   const settled = useSettled(search.trim(), 250);
   const found = useLoaded(() => api.skills(settled), settled);
@@ -45,6 +46,7 @@ export function Skills({ name, state, mayWrite }: PanelProps) {
           ))}
         </ul>
       </section>
+      <OwnSkills mayWrite={mayWrite} mayApprove={mayApprove} onChanged={found.again} />
       <section>
         <h2 class="panel-title">All skills</h2>
         <div class="search">

@@ -2,6 +2,8 @@
 
 mod accounts;
 mod audit;
+mod identities;
+mod own_skills;
 mod owned_threads;
 mod wall;
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use prowess_agent::queue::Post;
+use prowess_agent::queue::{Post, QueueState};
 use prowess_agent::{Message, ThreadId};
 use prowess_store::Database;
-use prowess_store::serve::{OwnedThread, OwnedThreadError, Summary, User};
+use prowess_store::serve::{DailyLimits, OwnedThread, OwnedThreadError, Summary, User};
 use serde_json::json;
 
 use super::{summary, thread, two_users};
@@ -19,7 +19,7 @@ fn ids(threads: &[OwnedThread]) -> Vec<&ThreadId> {
 async fn found(database: &Database, user: &User, search: &str) -> Vec<ThreadId> {
     let (threads, next) = database.owned_threads().list(&user.id, Some(search), None, 99).await.unwrap();
     assert_eq!(next, None);
-    threads.into_iter().map(|thread| thread.id).collect()
+    threads.into_iter().map(|(thread, _)| thread.id).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -110,6 +110,7 @@ async fn lists_show_summaries() {
         };
         threads.summarise(&own.id, &told).await.unwrap();
         let (listed, _) = threads.list(&anna.id, None, None, 9).await.unwrap();
+        let listed: Vec<OwnedThread> = listed.into_iter().map(|(thread, _)| thread).collect();
         assert_eq!(ids(&listed), [&own.id, &later.id], "the last change comes first");
         assert_eq!(listed[0].summary, Summary { text: String::new(), ..told.clone() });
         assert!(listed[0].changed > own.changed && listed[0].created == own.created);
@@ -175,9 +176,9 @@ async fn a_list_repeats_nothing_while_threads_change() {
         let (mut seen, mut next) = (Vec::new(), None);
         loop {
             let page = threads.list(&anna.id, Some("thread"), next.as_deref(), 3).await.unwrap();
-            seen.extend(page.0.iter().map(|thread| thread.id.clone()));
+            seen.extend(page.0.iter().map(|(thread, _)| thread.id.clone()));
             // One that was listed changes, and one is new.
-            threads.summarise(&page.0[0].id, &summary("changed", 1)).await.unwrap();
+            threads.summarise(&page.0[0].0.id, &summary("changed", 1)).await.unwrap();
             thread(&database, &anna, "thread that is new").await;
             next = page.1;
             if next.is_none() {
@@ -206,7 +207,7 @@ async fn threads_that_changed_together_are_listed_each_once() {
         let (mut seen, mut next) = (BTreeSet::new(), None);
         for _ in 0..5 {
             let page = database.owned_threads().list(&anna.id, None, next.as_deref(), 1).await.unwrap();
-            seen.insert(page.0[0].id.clone());
+            seen.insert(page.0[0].0.id.clone());
             next = page.1;
         }
         assert_eq!((seen.len(), next), (5, None));
@@ -294,5 +295,35 @@ async fn usage_is_summed_by_user_and_day() {
         for other in [ben.id.as_str(), "nobody"] {
             assert_eq!(threads.usage(other).await.unwrap().total.tokens, 0);
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_says_which_threads_have_work_to_do() {
+    let place = tempfile::tempdir().unwrap();
+    for database in databases(&place).await {
+        let [anna, ben] = two_users(&database).await;
+        let own = thread(&database, &anna, "Tides").await;
+        let states = async |user: &User| {
+            let (listed, _) = database.owned_threads().list(&user.id, None, None, 9).await.unwrap();
+            listed.into_iter().map(|(_, state)| state).collect::<Vec<_>>()
+        };
+        assert_eq!(states(&anna).await, [QueueState::Rests]);
+        database.queue().wake(&own.id).await.unwrap();
+        assert_eq!(states(&anna).await, [QueueState::Queued]);
+        let claim = database.queue().claim("worker", LONG).await.unwrap().unwrap();
+        assert_eq!(states(&anna).await, [QueueState::Claimed]);
+
+        // A user who may not go on waits, until an administrator changes that.
+        database.queue().give_back(&claim, LONG).await.unwrap();
+        let claimed = async || database.queue().claim("worker", LONG).await.unwrap();
+        assert_eq!(claimed().await, None);
+        database.accounts().set_disabled(&ben.id, false).await.unwrap();
+        assert_eq!(claimed().await, None, "another user");
+        database.accounts().set_disabled(&anna.id, false).await.unwrap();
+        let claim = claimed().await.unwrap();
+        database.queue().give_back(&claim, LONG).await.unwrap();
+        database.accounts().set_daily(&anna.id, DailyLimits::default()).await.unwrap();
+        assert_eq!(claimed().await.unwrap().thread, own.id);
     }
 }

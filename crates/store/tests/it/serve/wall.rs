@@ -7,7 +7,9 @@ use prowess_agent::queue::Post;
 use prowess_agent::testing::{thread_store_suite, turn_queue_suite};
 use prowess_agent::thread::ThreadError;
 use prowess_agent::{Message, ThreadId};
-use prowess_store::serve::{NewToken, OwnedThreadError, Scopes, TokenKind, User};
+use prowess_store::serve::{
+    AccountError, Identity, NewOwnSkill, NewToken, OwnSkillLimits, OwnedThreadError, Scopes, TokenKind, User,
+};
 use prowess_store::{Database, DatabaseError, PostgresStore, Retention};
 use serde_json::json;
 use tokio_postgres::error::SqlState;
@@ -17,10 +19,12 @@ use super::{thread, two_users};
 use crate::support::{LONG, client, postgres_url, runtime_url, said, super_url};
 
 /// The tables that have something of a user.
-const WALLED: [&str; 9] = [
+const WALLED: [&str; 11] = [
     "prowess_audit",
     "prowess_events",
+    "prowess_identities",
     "prowess_inbox",
+    "prowess_own_skills",
     "prowess_owned_threads",
     "prowess_queue",
     "prowess_threads",
@@ -45,7 +49,21 @@ async fn fill(database: &Database, user: &User, digest: u8) -> ThreadId {
         digest: [digest; 32],
         expires: None,
     };
-    database.accounts().add_token(&user.id, token).await.unwrap();
+    database.accounts().add_token(&user.id, token.clone()).await.unwrap();
+    // A token that is used up when it links somebody.
+    let link = NewToken { kind: TokenKind::Identity, digest: [digest + 100; 32], ..token };
+    database.accounts().add_token(&user.id, link).await.unwrap();
+    let subject = digest.to_string();
+    let identity = Identity { issuer: "https://login.example.com", subject: &subject };
+    assert!(database.accounts().link(&[digest + 100; 32], identity).await.unwrap().is_some());
+    let skill = NewOwnSkill {
+        digest: [digest; 32],
+        name: "tides".to_owned(),
+        description: "a secret".to_owned(),
+        files: 1,
+        bytes: 1,
+    };
+    database.own_skills().add(&user.id, &skill, OwnSkillLimits { skills: 1, bytes: 1 }).await.unwrap();
     database.owned_threads().note_usage(&user.id, 10, 10).await.unwrap();
     database.audit().note(&user.id, "approved", Some(&own), &json!({})).await.unwrap();
     own
@@ -98,8 +116,8 @@ async fn case_136_a_statement_without_conditions_finds_nothing_of_others() {
         set_user(&direct, &user.id).await;
         assert!(seen(&direct).await.iter().all(|(_, rows)| *rows == 1), "{:?}", seen(&direct).await);
         let owners = "SELECT owner FROM prowess_owned_threads UNION SELECT owner FROM prowess_tokens
-            UNION SELECT owner FROM prowess_usage UNION SELECT id FROM prowess_users
-            UNION SELECT belongs_to FROM prowess_threads";
+            UNION SELECT owner FROM prowess_usage UNION SELECT owner FROM prowess_own_skills UNION SELECT id FROM prowess_users
+            UNION SELECT belongs_to FROM prowess_threads UNION SELECT owner FROM prowess_identities";
         let owners = direct.query(owners, &[]).await.unwrap();
         let owners: Vec<String> = owners.iter().map(|row| row.get(0)).collect();
         assert_eq!(owners, std::slice::from_ref(&user.id));
@@ -122,6 +140,10 @@ async fn case_136_a_statement_without_conditions_finds_nothing_of_others() {
     for refused in [
         "UPDATE prowess_owned_threads SET owner = $1",
         "UPDATE prowess_tokens SET owner = $1",
+        "UPDATE prowess_identities SET owner = $1",
+        "INSERT INTO prowess_identities VALUES ('issuer', 'forged', 'id', $1, 0, NULL)",
+        "UPDATE prowess_own_skills SET owner = $1",
+        "INSERT INTO prowess_own_skills VALUES ($1, '', '', '', 0, 0, 0, NULL, NULL, 0)",
         "UPDATE prowess_threads SET belongs_to = $1",
         "INSERT INTO prowess_usage VALUES ($1, 7, 0, 0)",
         "INSERT INTO prowess_audit (noted, person, action, detail) VALUES (0, $1, '', '')",
@@ -140,6 +162,22 @@ async fn case_136_a_statement_without_conditions_finds_nothing_of_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn somebody_who_signs_in_is_found_and_added_behind_the_wall() {
+    let (_url, database, [anna, ben], _) = filled().await;
+    let accounts = database.accounts();
+    let person = |subject| Identity { issuer: "https://login.example.com", subject };
+    assert_eq!(accounts.user_of(person("1")).await.unwrap(), Some(anna.clone()));
+    accounts.note_sign_in(person("1")).await.unwrap();
+    let own = accounts.identities(&anna.id).await.unwrap();
+    assert!(own.len() == 1 && own[0].used.is_some(), "{own:?}");
+    let carl = accounts.add_user_of(person("3"), "carl").await.unwrap();
+    assert_eq!(accounts.user_of(person("3")).await.unwrap(), Some(carl));
+    assert!(matches!(accounts.add_user_of(person("1"), "eve").await, Err(AccountError::IdentityTaken)));
+    assert!(!accounts.remove_identity(&ben.id, &own[0].id).await.unwrap());
+    assert!(accounts.remove_identity(&anna.id, &own[0].id).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_role_that_serves_changes_no_tables_and_no_users() {
     let (url, _database, [anna, _], _) = filled().await;
     let direct = client(&url).await;
@@ -150,6 +188,7 @@ async fn the_role_that_serves_changes_no_tables_and_no_users() {
         "DROP POLICY prowess_own ON prowess_threads",
         "UPDATE prowess_schema SET version = 0",
         "SELECT prowess_serve_grant(current_user)",
+        "SELECT prowess_serve_grant_before_8(current_user)",
         "CREATE TABLE mine ()",
     ] {
         let error = direct.batch_execute(refused).await.unwrap_err();
@@ -184,6 +223,7 @@ async fn every_table_and_every_function_is_on_a_list() {
         "prowess_disable_user",
         "prowess_forget_owner",
         "prowess_forget_posts",
+        "prowess_identity_owner",
         "prowess_last_kept",
         "prowess_limit_user",
         "prowess_list_audit",
@@ -193,6 +233,7 @@ async fn every_table_and_every_function_is_on_a_list() {
         "prowess_thread_owner",
         "prowess_token_id_owner",
         "prowess_token_owner",
+        "prowess_waiting_skills",
     ];
     let definers = BTreeSet::from(definers.map(str::to_owned));
     assert_eq!(names(&format!("{functions} prosecdef")).await, definers);
