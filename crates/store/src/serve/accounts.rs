@@ -228,17 +228,23 @@ impl Accounts {
     /// [`AccountError::NameTaken`], [`AccountError::InvalidName`], or the database failed.
     pub async fn add_user(&self, name: &str, is_admin: bool) -> Result<User, AccountError> {
         check_name(name)?;
-        let folded = name.to_lowercase();
-        let is_taken = |taken: &str| taken.to_lowercase() == folded;
-        if is_taken(Audit::COMMAND_LINE) || self.users().await?.iter().any(|user| is_taken(&user.name)) {
-            return Err(AccountError::NameTaken(name.to_owned()));
-        }
+        self.check_free(name).await?;
         let values: [Cell; 3] =
             [new_id().as_str().into(), name.as_bytes().into(), i64::from(is_admin).into()];
         let failed = failed("add a user");
         let done = self.0.transact(vec![Statement::required(sql::ADD_USER, values)]).await;
         let Ok(rows) = done.map_err(&failed)? else { return Err(AccountError::NameTaken(name.to_owned())) };
         first(&rows, 0).and_then(user).map_err(failed)
+    }
+
+    /// Checks that no user has the name, in whatever case, and that it does not stand for the command line.
+    pub(super) async fn check_free(&self, name: &str) -> Result<(), AccountError> {
+        let folded = name.to_lowercase();
+        let is_taken = |taken: &str| taken.to_lowercase() == folded;
+        if is_taken(Audit::COMMAND_LINE) || self.users().await?.iter().any(|user| is_taken(&user.name)) {
+            return Err(AccountError::NameTaken(name.to_owned()));
+        }
+        Ok(())
     }
 
     /// All users, in the order in which they were added.
@@ -369,7 +375,8 @@ impl Accounts {
     /// The database failed.
     pub async fn whose_login(&self, digest: &[u8; 32]) -> Result<Option<User>, AccountError> {
         let failed = failed("look up a login");
-        let found = Statement::new(sql::LOGIN, [digest.as_slice().into()]);
+        let kind = TokenKind::Login.as_str();
+        let found = Statement::new(sql::LOGIN, [digest.as_slice().into(), kind.into()]);
         let database = self.0.acting(ActsFor::TokenOwner(digest.to_vec()));
         let rows = database.query(found).await.map_err(&failed)?;
         rows.first().map(user).transpose().map_err(failed)
