@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, Subcommand};
-use prowess_agent::telemetry::Exporter;
 use prowess_serve::{ServeLimits, ServedAgents as _, Server, login_link};
 use prowess_workspace::{Level, Runner};
 use serde_json::json;
