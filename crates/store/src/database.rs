@@ -195,8 +195,10 @@ impl Database {
     ///
     /// [`DatabaseError::Replaced`], or the database does not answer.
     pub async fn ping(&self) -> Result<(), DatabaseError> {
-        if let Self::Sqlite(store) = self {
-            store.check_in_place().await?;
+        match self {
+            Self::Sqlite(store) => store.check_in_place().await?,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => {}
         }
         self.query(Statement::new(crate::sql::PING, [])).await.map(drop)
     }
