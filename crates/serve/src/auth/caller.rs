@@ -76,10 +76,8 @@ pub(super) fn check_same_site(headers: &HeaderMap) -> Result<(), ApiError> {
     if !headers.contains_key(OWN_HEADER) {
         return Err(ApiError::forbidden("Requests with a cookie need the header `X-Prowess: 1`."));
     }
-    if let Some(origin) = headers.get(ORIGIN) {
-        if !is_own_origin(origin, headers) {
-            return Err(ApiError::forbidden("This request comes from another site."));
-        }
+    if headers.get(ORIGIN).is_some_and(|origin| !is_own_origin(origin, headers)) {
+        return Err(ApiError::forbidden("This request comes from another site."));
     }
     Ok(())
 }
