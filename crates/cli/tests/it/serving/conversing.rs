@@ -82,6 +82,7 @@ fn a_person_converses_and_reads_everything_again() {
 }
 
 /// The thread when no worker has it any more.
+#[expect(clippy::disallowed_methods, reason = "the server limits how often a user asks")]
 pub(super) fn settled(client: &super::client::Client, thread: &str) -> Value {
     let begun = std::time::Instant::now();
     loop {
@@ -90,7 +91,6 @@ pub(super) fn settled(client: &super::client::Client, thread: &str) -> Value {
             return whole;
         }
         assert!(begun.elapsed() < super::PATIENCE, "the thread never came to rest: {whole:#}");
-        // The server limits how often a user asks.
         std::thread::sleep(Duration::from_millis(20));
     }
 }
