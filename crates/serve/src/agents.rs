@@ -45,7 +45,7 @@ pub trait ServedAgents: Send + Sync + 'static {
     async fn remove(&self, owner: &str, thread: &ThreadId) -> Result<(), BoxError>;
 
     /// The skills that a user's agents may see: all, or the best matches of a search.
-    async fn skills(&self, owner: &str, search: Option<&str>, limit: usize) -> Vec<SkillCard>;
+    async fn skills(&self, owner: &str, search: Option<&str>, part: SkillsPart<'_>) -> SkillList;
 
     /// One of these skills.
     async fn skill(&self, owner: &str, name: &str) -> Option<SkillDetail>;
@@ -62,6 +62,24 @@ pub trait ServedAgents: Send + Sync + 'static {
     fn has_price(&self, model: &str) -> bool {
         self.cost(&ModelUsage::on(model, Usage::new(1, 1))).is_some()
     }
+}
+
+/// Which part of a list of skills is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SkillsPart<'a> {
+    /// The name of the skill before the first one.
+    pub after: Option<&'a str>,
+    /// The most skills.
+    pub limit: usize,
+}
+
+/// A part of a list of skills.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SkillList {
+    /// The skills.
+    pub skills: Vec<SkillCard>,
+    /// Whether there are more.
+    pub has_more: bool,
 }
 
 /// What model calls cost.

@@ -36,6 +36,7 @@ mod worker;
 
 pub use agents::{
     AgentCard, BoxError, ServedAgents, ServedCost, ServedThread, SkillCard, SkillDetail, SkillFile,
+    SkillList, SkillsPart,
 };
 pub use allowance::{dollars, micro_dollars};
 pub use auth::{AccessSecret, login_link};

@@ -645,10 +645,11 @@ impl Work<'_> {
         }
         let mut micros = 0;
         for (model, usage) in spent.iter().filter(|(_, usage)| usage.total() > 0) {
-            match self.app.agents.cost(&ModelUsage::on(model, usage)) {
-                Some(cost) => micros += cost.micros,
-                None => self.meter.is_unpriced.store(true, Ordering::Relaxed),
-            }
+            let cost = |model: &str| self.app.agents.cost(&ModelUsage::on(model, usage));
+            let known = cost(model);
+            self.meter.is_unpriced.fetch_or(known.is_none(), Ordering::Relaxed);
+            // Without a price, a model counts like the agent's own. That is better than nothing.
+            micros += known.or_else(|| cost(&self.app.agents.card().model)).map_or(0, |cost| cost.micros);
         }
         let noted = self.app.threads.note_usage(&self.owned.owner, tokens, micros).await;
         if noted.is_err() {

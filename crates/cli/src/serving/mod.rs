@@ -18,7 +18,8 @@ use prowess_agent::model::ModelUsage;
 use prowess_permission::{ApprovalStore, Broker, Decision, RuleSource};
 use prowess_serve::view::Places;
 use prowess_serve::{
-    AgentCard, BoxError, OwnSkills, ServedAgents, ServedCost, ServedThread, SkillCard, SkillDetail,
+    AgentCard, BoxError, OwnSkills, ServedAgents, ServedCost, ServedThread, SkillDetail, SkillList,
+    SkillsPart,
 };
 use prowess_store::Database;
 use prowess_workspace::dir::remove_tree;
@@ -269,8 +270,8 @@ impl ServedAgents for ServerAgents {
         Ok(self.removed(owner, thread).await?)
     }
 
-    async fn skills(&self, owner: &str, search: Option<&str>, limit: usize) -> Vec<SkillCard> {
-        self.skills_of(owner).await.map(|found| skills::list(&found, search, limit)).unwrap_or_default()
+    async fn skills(&self, owner: &str, search: Option<&str>, part: SkillsPart<'_>) -> SkillList {
+        self.skills_of(owner).await.map(|found| skills::list(&found, search, part)).unwrap_or_default()
     }
 
     async fn skill(&self, owner: &str, name: &str) -> Option<SkillDetail> {

@@ -1,26 +1,27 @@
 //! Skills, as clients of the server see them.
 
 use prowess_catalog::{SkillEntry, Trust};
-use prowess_serve::{SkillCard, SkillDetail, SkillFile};
+use prowess_serve::{SkillCard, SkillDetail, SkillFile, SkillList, SkillsPart};
 
 use super::own_skills::LABEL;
 use crate::visibility::{ChatSkills, chosen_mode};
 
 /// The skills that the model may know: all, or the best matches of a search.
-pub(super) fn list(skills: &ChatSkills, search: Option<&str>, limit: usize) -> Vec<SkillCard> {
+pub(super) fn list(skills: &ChatSkills, search: Option<&str>, part: SkillsPart<'_>) -> SkillList {
     let view = skills.view();
-    let is_in_use = |entry: &SkillEntry| !skills.is_outside_kits(entry.skill.name.as_str());
-    match search {
-        Some(search) => {
-            let hits = view.search(search);
-            let entries = hits.iter().map(|hit| &*hit.entry).filter(|entry| is_in_use(entry));
-            entries.take(limit).map(|entry| card(skills, entry)).collect()
-        }
-        None => {
-            let entries = view.entries().iter().map(|entry| &**entry).filter(|entry| is_in_use(entry));
-            entries.take(limit).map(|entry| card(skills, entry)).collect()
-        }
-    }
+    let hits = search.map(|search| view.search(search));
+    let entries: Vec<&SkillEntry> = match &hits {
+        Some(hits) => hits.iter().map(|hit| &*hit.entry).collect(),
+        None => view.entries().iter().map(|entry| &**entry).collect(),
+    };
+    let name = |entry: &SkillEntry| entry.skill.name.as_str().to_owned();
+    // A skill that is gone ends the list: the client begins again.
+    let first = part.after.map_or(0, |after| {
+        entries.iter().position(|entry| name(entry) == after).map_or(entries.len(), |at| at + 1)
+    });
+    let mut rest = entries[first..].iter().filter(|entry| !skills.is_outside_kits(&name(entry)));
+    let cards = rest.by_ref().take(part.limit).map(|entry| card(skills, entry)).collect();
+    SkillList { skills: cards, has_more: rest.next().is_some() }
 }
 
 fn card(skills: &ChatSkills, entry: &SkillEntry) -> SkillCard {

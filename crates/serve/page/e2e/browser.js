@@ -2,12 +2,15 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { join } from "node:path";
 import { chromium } from "playwright-core";
 
 export const URL_ = process.env.PROWESS_URL ?? "http://127.0.0.1:4173";
 export const TOKEN = process.env.PROWESS_TOKEN;
 /** A one-time link. Its test is left out if there is none. */
 export const LOGIN = process.env.PROWESS_LOGIN;
+/** A directory with a page that was built just now, in place of the one in the program. */
+const ASSETS = process.env.PROWESS_ASSETS;
 /** How long a step of the page may take. */
 export const PATIENCE = 20_000;
 
@@ -32,6 +35,13 @@ export async function profile(browser, options = {}) {
     problems.push(`a request to ${route.request().url()}`);
     return route.abort();
   });
+  if (ASSETS) {
+    await context.route(new RegExp(`^${URL_}/(\\?.*|app\\.js|app\\.css)?$`), async (route) => {
+      const name = new URL(route.request().url()).pathname.slice(1) || "index.html";
+      // The policy stays that of the server.
+      await route.fulfill({ response: await route.fetch(), path: join(ASSETS, name) });
+    });
+  }
   context.on("page", (page) => {
     page.on("pageerror", (error) => problems.push(`an exception: ${error.message}`));
     page.on("console", (message) => {

@@ -4,12 +4,12 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { answer, begin, idle, launch, LOGIN, panel, profile, question, send, signIn, URL_ } from "./browser.js";
 import { tar } from "./archive.js";
-import { ATTACK, HELLO, SLOW, USE_TOOL, WORK, WORK_DONE } from "./script.js";
+import { ATTACK, FAILS, HELLO, REPEAT, SLOW, USE_TOOL, WORK, WORK_DONE } from "./script.js";
 
 const directory = process.env.PROWESS_PICTURES;
 mkdirSync(directory, { recursive: true });
 const browser = await launch();
-for (const [name, colorScheme, width] of [["light", "light", 1360], ["dark", "dark", 1360], ["phone", "light", 390], ["phone-dark", "dark", 390]]) {
+for (const [name, colorScheme, width] of [["light", "light", 1280], ["dark", "dark", 1280], ["phone", "light", 390], ["phone-dark", "dark", 390]]) {
   const { context, problems } = await profile(browser, { colorScheme, viewport: { width, height: 850 } });
   const isPhone = width < 700;
   const look = async (page, view) => {
@@ -91,6 +91,26 @@ for (const [name, colorScheme, width] of [["light", "light", 1360], ["dark", "da
   await look(page, "question-reason");
   await question(page).getByRole("button", { name: "Edit" }).click();
   await look(page, "question-edit");
+  await begin(page, FAILS);
+  await question(page).waitFor();
+  await look(page, "question-long");
+  await once();
+  await answer(page).getByText("It failed.").waitFor();
+  await idle(page);
+  await page.locator(".tool-head").first().click();
+  await look(page, "run-failed");
+  await begin(page, `${REPEAT}\n| Pressure | Before noon | After noon | At night | Temperature | Wind | Remarks |\n| --- | --- | ---: | --- | --- | --- | --- |\n| 120/080 | 1,013.25 | 1,009.75 | 998/1002 | -12.5 | 14/22 | fair with a breeze that turns |\n`);
+  await idle(page);
+  await look(page, "table");
+  await send(page, "/tides");
+  await page.getByRole("article", { name: "Added by the agent" }).waitFor();
+  await idle(page);
+  await look(page, "started-skill");
+  await page.locator(".topbar").getByRole("button", { name: /^Actions for/ }).click();
+  await page.getByRole("menuitem", { name: "Rename" }).click();
+  await page.getByLabel("Title").waitFor();
+  await look(page, "rename");
+  await page.keyboard.press("Escape");
   await begin(page, ATTACK);
   await question(page).waitFor();
   await look(page, "hostile-question");
@@ -108,6 +128,12 @@ for (const [name, colorScheme, width] of [["light", "light", 1360], ["dark", "da
       await page.locator(".secret").waitFor();
     }
     await look(page, view);
+    if (view === "users") {
+      await page.getByRole("button", { name: "Limits of" }).last().click();
+      await page.getByLabel("Tokens in a day").waitFor();
+      await look(page, "limits");
+      await page.keyboard.press("Escape");
+    }
   }
   if (problems.length > 0) console.log(`${name}:\n${problems.join("\n")}`);
   await context.close();

@@ -2,8 +2,8 @@
 // of this machine that its first line of output names, and does what script.js says.
 import { createServer } from "node:http";
 import {
-  ANYTHING, ATTACK, HELLO, HELLO_HEADING, HOSTILE, HOSTILE_NAME, REPEAT, SLOW, SLOW_END, TOOL_DONE, TOOL_REFUSED, USE_TOOL,
-  WATCH, WATCHED_LINE, WORK, WORK_DONE,
+  ANYTHING, ATTACK, FAILS, FAILS_CODE, FAILS_ERROR, HELLO, HELLO_HEADING, HOSTILE, HOSTILE_NAME, REPEAT, SLOW, SLOW_END,
+  TOOL_DONE, TOOL_REFUSED, USE_TOOL, WATCH, WATCHED_LINE, WORK, WORK_DONE,
 } from "./script.js";
 
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
@@ -40,6 +40,14 @@ const SCRIPT = {
   [USE_TOOL]: [
     calls("I look up the tide.", run("sh scripts/tides.sh")),
     (answers) => says(answers.at(-1).includes("high at 12:20") ? TOOL_DONE : `${TOOL_REFUSED} ${answers.at(-1)}`),
+  ],
+  [FAILS]: [
+    calls("I try it.", run(
+      `for name in north east south west; do\n    echo "looking at the harbour in the $name of the coast, where boats lie" >/dev/null\ndone\n`
+        + `echo "sum:  $((20 + 22))"; echo "${FAILS_ERROR}" >&2; mkdir -p out; echo x >out/log.txt; exit ${FAILS_CODE}`,
+      { output_files: ["out/*"], save_as_artifacts: true },
+    )),
+    says("It failed."),
   ],
   [WATCH]: [calls("I run it.", run(`echo '${WATCHED_LINE}'; echo '${HOSTILE}'; sleep 59`)), says("It took too long.")],
   [WORK]: [

@@ -2,7 +2,8 @@
 # Runs the tests of the page against `prowess serve`: real.sh TARGETDIR PROWESS-BINARY [NAME…]
 # Starts a server with a scripted model, both on ports of their own and with a home of their own, and stops them afterwards.
 # A NAME selects the tests that contain it. Node.js 22 and the packages are installed below TARGETDIR. After a failure there
-# is a picture of each page in TARGETDIR/pictures.
+# is a picture of each page in TARGETDIR/pictures. PROWESS_ASSETS is a directory with a built page to test in place of the
+# program's.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 fail() {

@@ -31,6 +31,14 @@ export const WATCHED_LINE = "the gauge is warming up";
 /** The text of the response to anything else does not matter. */
 export const ANYTHING = "Thank you.";
 
+/**
+ * Runs a command that fails with FAILS_CODE after it printed a line with a sum to its output, and FAILS_ERROR to its error
+ * output. Both have several blanks in a row.
+ */
+export const FAILS = "Run the command that fails.";
+export const FAILS_CODE = 3;
+export const FAILS_ERROR = "no   harbour";
+
 /** Answers with the text that follows, as it is. */
 export const REPEAT = "Repeat this text: ";
 

@@ -5,8 +5,8 @@ import {
 } from "./browser.js";
 import { tar } from "./archive.js";
 import {
-  ANYTHING, ATTACK, HELLO, HELLO_HEADING, HOSTILE, HOSTILE_NAME, REPEAT, REVERSES, SLOW, SLOW_END, SLOW_WORD, TOOL_DONE, TOOL_REFUSED, USE_TOOL,
-  WATCH, WATCHED_LINE, WORK, WORK_DONE,
+  ANYTHING, ATTACK, FAILS, FAILS_CODE, FAILS_ERROR, HELLO, HELLO_HEADING, HOSTILE, HOSTILE_NAME, REPEAT, REVERSES, SLOW, SLOW_END,
+  SLOW_WORD, TOOL_DONE, TOOL_REFUSED, USE_TOOL, WATCH, WATCHED_LINE, WORK, WORK_DONE,
 } from "./script.js";
 
 const within = (text) => new RegExp(text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
@@ -63,8 +63,10 @@ export const tests = {
     await page.getByRole("button", { name: "Account" }).click();
     await page.getByRole("menuitem", { name: "Sign out" }).click();
     await page.getByRole("button", { name: "Sign in" }).waitFor();
+    await page.getByText("You signed out.").waitFor();
     await page.goto(URL_);
     await page.getByRole("button", { name: "Sign in" }).waitFor();
+    assert.equal(await page.getByText("You signed out.").count(), 0);
   },
 
   async "log in by a one-time link, once"({ context, browser, skip }) {
@@ -100,6 +102,239 @@ export const tests = {
     await page.getByRole("article", { name: "You" }).nth(1).waitFor();
     await idle(page);
     assert.equal(await page.getByRole("article", { name: "You" }).count(), 2);
+  },
+
+  async "a page over plain HTTP, and an answer that is lost"({ page, context }) {
+    // What a browser has only for pages over TLS and of this machine.
+    await context.addInitScript(() => delete Crypto.prototype.randomUUID);
+    await page.reload();
+    assert.equal(await page.evaluate(() => typeof crypto.randomUUID), "undefined");
+    await begin(page, HELLO);
+    await answer(page).getByRole("heading", { name: HELLO_HEADING }).waitFor();
+    await idle(page);
+    const said = page.getByRole("article", { name: "You" });
+    const ids = [];
+    // One request is lost on its way, and the next one's answer.
+    await page.route("**/turns", async (route) => {
+      ids.push(route.request().postDataJSON().id);
+      if (ids.length === 2) await route.fetch();
+      if (ids.length <= 2) await route.abort();
+      else await route.continue();
+    });
+    await send(page, ANYTHING);
+    await page.locator(".toast.error").first().waitFor();
+    assert.equal(await field(page).inputValue(), ANYTHING);
+    await field(page).press("Enter");
+    await said.nth(1).waitFor();
+    await idle(page);
+    assert.equal(ids.length, 2);
+    assert.equal(ids[0], ids[1]);
+    // The message arrived, so it does not wait in the field.
+    await page.waitForFunction(() => document.querySelector("[data-composer]").value === "");
+    // The same text is another message now.
+    await send(page, ANYTHING);
+    await said.nth(2).waitFor();
+    assert.notEqual(ids[2], ids[1]);
+    await idle(page);
+  },
+
+  async "a first message that is refused leaves nothing"({ page }) {
+    const threads = () => page.evaluate(async () => (await (await fetch("/api/v1/threads?limit=200")).json()).items.map(({ id }) => id));
+    const before = await threads();
+    let refuses = true;
+    await page.route("**/turns", (route) => refuses
+      ? route.fulfill({ status: 429, json: { error: { code: "too_many", message: "You have reached your limit." } } })
+      : route.continue());
+    await page.getByLabel("Upload files to /project").setInputFiles([
+      { name: "log.txt", mimeType: "text/plain", buffer: Buffer.from("a log") },
+      { name: "other.txt", mimeType: "text/plain", buffer: Buffer.from("another") },
+    ]);
+    await page.getByRole("button", { name: "Leave out other.txt" }).click();
+    await isAccessible(page, "start with a file");
+    await send(page, HELLO);
+    await page.locator(".toast.error").getByText("You have reached your limit.").waitFor();
+    await page.waitForFunction((text) => document.querySelector("[data-composer]").value === text, HELLO);
+    await page.getByRole("heading", { name: "New thread" }).waitFor();
+    assert.deepEqual(await threads(), before);
+    // The file and the text wait for the next attempt.
+    refuses = false;
+    await field(page).press("Enter");
+    await answer(page).getByRole("heading", { name: HELLO_HEADING }).waitFor();
+    await idle(page);
+    await panel(page, "Files");
+    await page.getByRole("tabpanel").getByRole("button", { name: "log.txt", exact: true }).waitFor();
+    assert.equal(await page.getByRole("tabpanel").getByRole("button", { name: "other.txt", exact: true }).count(), 0);
+  },
+
+  async "skills are suggested by parts of their names"({ page }) {
+    const names = async () => (await page.getByRole("option").allInnerTexts()).map((text) => text.split("\n")[0]);
+    await field(page).fill("/t");
+    await page.getByRole("option", { name: "/tides" }).waitFor();
+    assert.equal((await names())[0], "/tides");
+    await field(page).fill("/art");
+    await page.getByRole("option", { name: "/charts" }).waitFor();
+    // What only its description has comes without being chosen: Enter sends what was typed.
+    await field(page).fill("/harbour");
+    await page.getByRole("option", { name: "/tides", selected: false }).waitFor();
+    await page.locator("[role=option][aria-selected=true]").waitFor({ state: "detached" });
+    await field(page).fill("/tid");
+    await page.getByRole("option", { name: "/tides", selected: true }).waitFor();
+    await field(page).press("Enter");
+    assert.equal(await field(page).inputValue(), "/tides ");
+  },
+
+  async "start a skill"({ page }) {
+    await begin(page, HELLO);
+    await idle(page);
+    await panel(page, "Skills");
+    const tab = page.getByRole("tabpanel");
+    await tab.getByLabel("Search skills").fill("ide");
+    await tab.getByRole("button", { name: "charts", exact: true }).waitFor({ state: "detached" });
+    await tab.getByRole("button", { name: "Start tides" }).click();
+    await tab.getByRole("button", { name: "Unload tides" }).first().waitFor();
+    await idle(page);
+    const added = page.getByRole("article", { name: "Added by the agent" });
+    await added.getByText("Loaded tides").waitFor();
+    assert.equal(await added.getByText("scripts/tides.sh").isVisible(), false);
+    await added.locator("summary").click();
+    await added.getByText("scripts/tides.sh").first().waitFor();
+    await page.getByRole("article", { name: "You" }).last().getByText("/tides", { exact: true }).waitFor();
+  },
+
+  async "the conversation is read once"({ page }) {
+    const reads = [];
+    page.on("request", (request) => {
+      const { pathname, search } = new URL(request.url());
+      if (request.method() === "GET" && /^\/api\/v1\/threads\/[^/]+$/.test(pathname)) reads.push(search);
+    });
+    await begin(page, HELLO);
+    await idle(page);
+    await send(page, ANYTHING);
+    await page.getByRole("article", { name: "You" }).nth(1).waitFor();
+    await idle(page);
+    await page.locator(".topbar h1", { hasText: HELLO }).waitFor();
+    assert.ok(reads.length > 0);
+    assert.deepEqual(reads.filter((search) => search !== "?messages=false"), []);
+  },
+
+  async "messages that wait are shown after a reload, and in another tab"({ page, context }) {
+    await begin(page, SLOW);
+    await isSpeaking(page);
+    const other = await context.newPage();
+    await other.goto(page.url());
+    await isSpeaking(other);
+    await send(page, HELLO);
+    const waits = (tab) => tab.locator(".unlogged").getByText(HELLO);
+    await waits(page).waitFor();
+    await waits(other).waitFor();
+    await page.reload();
+    await waits(page).waitFor();
+    for (const tab of [page, other]) {
+      await answer(tab).getByRole("heading", { name: HELLO_HEADING }).waitFor({ timeout: 60_000 });
+      await waits(tab).waitFor({ state: "detached" });
+      assert.equal(await tab.getByRole("article", { name: "You" }).count(), 2);
+    }
+  },
+
+  async "a command that fails"({ page }) {
+    await page.setViewportSize({ width: 390, height: 844 });
+    await begin(page, FAILS);
+    await question(page).waitFor();
+    // The title has two lines, and the replies are in reach.
+    const title = question(page).locator(".question-title > span");
+    const lines = await title.evaluate((title) => title.clientHeight / parseFloat(getComputedStyle(title).lineHeight));
+    assert.ok(lines < 2.5, `the title has ${lines} lines`);
+    assert.doesNotMatch(await question(page).innerText(), /\\u\{20/);
+    assert.equal(await field(page).getAttribute("placeholder"), "Reply to the question above, or send a message");
+    await question(page).getByText("“Always” would allow").click();
+    await question(page).getByText(FAILS_ERROR).last().waitFor();
+    await question(page).getByRole("button", { name: "Edit…" }).click();
+    const isInView = async (element) => page.waitForFunction((element) => {
+      const { top, bottom } = element.getBoundingClientRect();
+      return bottom > top && bottom <= document.querySelector(".bottom").getBoundingClientRect().top;
+    }, await element.elementHandle());
+    await isInView(page.getByRole("button", { name: "Run with these arguments" }));
+    await question(page).getByRole("button", { name: "No, with a reason" }).click();
+    await isInView(page.getByLabel("Reason, for the model"));
+    await isAccessible(page, "question with a long command");
+    await question(page).getByRole("button", { name: "Once" }).click();
+    await answer(page).getByText("It failed.").waitFor();
+    await idle(page);
+    const head = page.locator(".tool-head").first();
+    await head.getByText(`exit code ${FAILS_CODE}`).waitFor();
+    assert.match(await head.innerText(), /Failed/);
+    await head.click();
+    const card = page.locator(".tool").first();
+    await card.getByText("sum:  42", { exact: true }).waitFor();
+    await card.locator(".code.error").getByText(FAILS_ERROR).waitFor();
+    await isAccessible(page, "failed run");
+    await card.getByRole("button", { name: "out/log.txt, version 0" }).click();
+    await page.getByRole("dialog").getByText("x", { exact: true }).waitFor();
+    await page.keyboard.press("Escape");
+  },
+
+  async "numbers in tables stay whole"({ page }) {
+    await page.setViewportSize({ width: 390, height: 844 });
+    const row = (cells) => `| ${cells.join(" | ")} |`;
+    const columns = ["Pressure", "Before noon", "After noon", "At night", "Temperature", "Wind in knots", "Remarks"];
+    const table = [row(columns), row(columns.map(() => "---")), row(["120/080", "1,013.25", "1,009.75", "998/1002", "-12.5", "14/22", "fair"])];
+    await begin(page, `${REPEAT}\n${table.join("\n")}\n`);
+    const box = answer(page).getByRole("group", { name: "Table" });
+    await box.waitFor();
+    await idle(page);
+    const broken = await box.locator("td").evaluateAll((cells) => cells.filter((cell) => {
+      const range = document.createRange();
+      range.selectNodeContents(cell);
+      return range.getClientRects().length !== 1;
+    }).map((cell) => cell.textContent));
+    assert.deepEqual(broken, []);
+    assert.ok(await box.evaluate((box) => box.scrollWidth > box.clientWidth), "the table scrolls in its box");
+    await isAccessible(page, "a wide table");
+  },
+
+  async "set up a user"({ page }) {
+    const name = `Bo <b>${Date.now()}</b>`;
+    await page.goto(`${URL_}/#/settings/users`);
+    await page.getByLabel("Name").fill(name);
+    await page.getByRole("button", { name: "Create" }).click();
+    const secret = page.locator(".secret");
+    await secret.getByText("/login/").waitFor();
+    const row = page.getByRole("row", { name });
+    await row.getByText("the server’s").waitFor();
+    await row.getByRole("button", { name: `Limits of ${name}` }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Tokens in a day").fill("many");
+    await dialog.getByText("digits only").waitFor();
+    assert.equal(await dialog.getByRole("button", { name: "Save" }).isDisabled(), true);
+    await dialog.getByLabel("Tokens in a day").fill("2000000");
+    await dialog.getByLabel("Cost in a day, in dollars").fill("2.50");
+    await isAccessible(page, "limits");
+    const save = async (daily) => {
+      const request = page.waitForRequest((request) => request.method() === "PATCH");
+      await dialog.getByRole("button", { name: "Save" }).click();
+      assert.deepEqual((await request).postDataJSON(), { daily });
+      await dialog.waitFor({ state: "detached" });
+    };
+    await save({ tokens: 2000000, cost: "2.50" });
+    await row.getByText("2M tokens, $2.5").waitFor();
+    await row.getByRole("button", { name: `Limits of ${name}` }).click();
+    await dialog.getByLabel("Tokens in a day").fill("");
+    await save({ tokens: null, cost: "2.50" });
+    await row.getByText("2M tokens").waitFor({ state: "detached" });
+    await row.getByText("$2.5").waitFor();
+    await row.getByRole("button", { name: `Disable ${name}` }).click();
+    await dialog.getByRole("button", { name: "Cancel" }).click();
+    await row.getByText("active").waitFor();
+    await row.getByRole("button", { name: `Disable ${name}` }).click();
+    await dialog.getByRole("button", { name: "Disable", exact: true }).click();
+    await row.getByText("disabled").waitFor();
+    // A link that does not work is not shown.
+    await secret.waitFor({ state: "detached" });
+    await row.getByRole("button", { name: `Enable ${name}` }).click();
+    await row.getByText("active").waitFor();
+    // On a phone, each user is a card.
+    await page.setViewportSize({ width: 390, height: 844 });
+    await isAccessible(page, "users as cards");
   },
 
   async "a conversation from beginning to end"({ page }) {
@@ -177,6 +412,8 @@ export const tests = {
     await page.locator("[data-outcome=cancelled]").waitFor();
     await stop(page).waitFor({ state: "detached" });
     assert.equal(await page.locator("[data-live]").count(), 0);
+    // What was said so far stays.
+    await page.getByRole("article", { name: "Agent, stopped" }).getByText(within(SLOW_WORD)).waitFor();
     await send(page, HELLO);
     await answer(page).getByRole("heading", { name: HELLO_HEADING }).waitFor();
   },
@@ -375,9 +612,11 @@ export const tests = {
     await page.getByRole("dialog").locator("details").evaluateAll((all) => all.forEach((details) => (details.open = true)));
     await isHarmless(page);
     await page.keyboard.press("Escape");
-    await page.getByRole("button", { name: "Load stranger" }).click();
+    await page.getByRole("button", { name: "Start stranger" }).click();
     await page.getByRole("button", { name: "Unload stranger" }).first().waitFor();
     await idle(page);
+    await page.locator("#main details").evaluateAll((all) => all.forEach((details) => (details.open = true)));
+    await isHarmless(page);
     for (const tab of ["Context", "Artifacts", "Usage", "Files"]) {
       await panel(page, tab);
       await page.getByRole("tabpanel").locator("details").evaluateAll((all) => all.forEach((details) => (details.open = true)));
@@ -454,7 +693,7 @@ export const tests = {
     await isAccessible(page, "own skill");
     await page.keyboard.press("Escape");
     await tab.getByText("not trusted").waitFor();
-    assert.equal(await tab.getByRole("button", { name: "Load knots" }).count(), 0);
+    assert.equal(await tab.getByRole("button", { name: "Start knots" }).count(), 0);
     // With the keyboard.
     await tab.getByRole("button", { name: "Review knots" }).focus();
     await page.keyboard.press("Enter");
@@ -462,7 +701,7 @@ export const tests = {
     await page.keyboard.press("Enter");
     await dialog.getByRole("button", { name: "Do not trust" }).waitFor();
     await page.keyboard.press("Escape");
-    await tab.getByRole("button", { name: "Load knots" }).click();
+    await tab.getByRole("button", { name: "Start knots" }).click();
     await tab.getByRole("button", { name: "Unload knots" }).first().waitFor();
     await idle(page);
     // A refusal is said, and a name of the server cannot be taken.

@@ -1,7 +1,7 @@
 // The HTTP API. Each function is one request.
 import type {
-  Agent, ApiToken, Artifact, AuditEntry, ContextUse, FileEntry, List, LoadedSkill, LoggedEvent, Me, OwnSkillList, OwnSkillLook,
-  Question, Reply, Skill, SkillDetail, Thread, ThreadDetail, ThreadUsage, TotalUsage, User, WaitingSkill, Ways,
+  Agent, ApiToken, Artifact, AuditEntry, ContextUse, DailyLimits, FileEntry, List, LoadedSkill, LoggedEvent, Me, OwnSkillList,
+  OwnSkillLook, Question, Reply, Skill, SkillDetail, Thread, ThreadDetail, ThreadUsage, TotalUsage, User, WaitingSkill, Ways,
 } from "./types";
 
 export const ROOT = "/api/v1";
@@ -101,7 +101,8 @@ export async function login(token: string): Promise<void> {
 export const threads = (search: string, after?: string | null) =>
   get<List<Thread>>("/threads", { search, after, limit: 50 });
 export const createThread = (agent?: string) => send<Thread>("POST", "/threads", agent ? { agent } : {});
-export const readThread = (name: string) => get<ThreadDetail>(thread(name));
+/** A thread without its messages: they are in its log. */
+export const readThread = (name: string) => get<ThreadDetail>(thread(name), { messages: "false" });
 export const renameThread = (name: string, title: string) => send<Thread>("PATCH", thread(name), { title });
 export const deleteThread = (name: string) => send<void>("DELETE", thread(name));
 export const forkThread = (name: string, through?: number) =>
@@ -120,8 +121,8 @@ export const questions = () => get<List<Question>>("/questions");
 export const reply = (name: string, number: number, answer: Reply) =>
   send<void>("POST", `${thread(name)}/questions/${number}`, answer);
 
-export const skills = (search: string, after?: string | null) =>
-  get<List<Skill>>("/skills", { search, after, limit: 50 });
+export const skills = (search: string, after?: string | null, limit = 50) =>
+  get<List<Skill>>("/skills", { search, after, limit });
 export const skill = (name: string) => get<SkillDetail>(`/skills/${id(name)}`);
 export const loadedSkills = (name: string) => get<List<LoadedSkill>>(`${thread(name)}/skills`);
 export const loadSkill = (name: string, skill: string) => send<void>("POST", `${thread(name)}/skills/${id(skill)}`);
@@ -151,9 +152,11 @@ export const deleteFile = async (name: string, path: string) => {
 export const uploadFile = async (name: string, path: string, body: Blob) => {
   await request("PUT", `${thread(name)}/files/content`, { query: { path }, body });
 };
+/** The most bytes that the server takes as one file. */
+export const MAX_UPLOAD = 64 << 20;
 
 export const artifacts = (name: string) => get<List<Artifact>>(`${thread(name)}/artifacts?versions=all`);
-export const artifactUrl = (name: string, artifact: Artifact, download = false) =>
+export const artifactUrl = (name: string, artifact: Pick<Artifact, "name" | "version">, download = false) =>
   url(`${thread(name)}/artifacts/content`, {
     name: artifact.name, version: artifact.version, download: download ? 1 : null,
   });
@@ -175,4 +178,6 @@ export const createUser = (name: string, is_admin: boolean) =>
   send<User & { login: string }>("POST", "/users", { name, is_admin });
 export const disableUser = (user: string, is_disabled: boolean) =>
   send<void>("PATCH", `/users/${id(user)}`, { is_disabled });
+/** A limit of `null` stands for the server's. */
+export const limitUser = (user: string, daily: DailyLimits) => send<void>("PATCH", `/users/${id(user)}`, { daily });
 export const audit = (after?: string | null) => get<List<AuditEntry>>("/audit", { after, limit: 100 });

@@ -80,21 +80,63 @@ export function useSettled<T>(value: T, milliseconds: number): T {
   return settled;
 }
 
-/** Calls a function at intervals while the page is visible, and when it becomes visible. */
-export function usePoll(call: () => void, milliseconds: number) {
-  const last = useRef(call);
-  last.current = call;
+/** How long a poll waits while something happens, and at most while nothing does. */
+const OFTEN = 5_000;
+const RARELY = 30_000;
+
+/** How long a poll waits after it waited this long. */
+export function nextWait(before: number, isLively: boolean): number {
+  return isLively ? OFTEN : Math.min(RARELY, before * 1.5);
+}
+
+/**
+ * Calls a function again and again while the page is visible, and when it becomes visible: often while something happens
+ * or the person does something, and less and less often otherwise.
+ */
+export function usePoll(call: () => void, isLively: boolean) {
+  const last = useRef({ call, isLively });
+  last.current = { call, isLively };
+  const woken = useRef(() => {});
   useEffect(() => {
-    const run = () => document.visibilityState === "visible" && last.current();
-    const timer = setInterval(run, milliseconds);
-    document.addEventListener("visibilitychange", run);
-    window.addEventListener("online", run);
-    return () => {
-      clearInterval(timer);
-      document.removeEventListener("visibilitychange", run);
-      window.removeEventListener("online", run);
+    let wait = OFTEN;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const isVisible = () => document.visibilityState === "visible";
+    const schedule = () => {
+      clearTimeout(timer);
+      if (isVisible()) timer = setTimeout(run, wait);
     };
-  }, [milliseconds]);
+    const run = () => {
+      last.current.call();
+      wait = nextWait(wait, last.current.isLively);
+      schedule();
+    };
+    const touched = () => {
+      if (wait === OFTEN) return;
+      wait = OFTEN;
+      schedule();
+    };
+    const seen = () => {
+      wait = OFTEN;
+      if (isVisible()) run();
+      else clearTimeout(timer);
+    };
+    woken.current = touched;
+    schedule();
+    document.addEventListener("visibilitychange", seen);
+    window.addEventListener("online", seen);
+    window.addEventListener("pointerdown", touched);
+    window.addEventListener("keydown", touched);
+    return () => {
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", seen);
+      window.removeEventListener("online", seen);
+      window.removeEventListener("pointerdown", touched);
+      window.removeEventListener("keydown", touched);
+    };
+  }, []);
+  useEffect(() => {
+    if (isLively) woken.current();
+  }, [isLively]);
 }
 
 export interface OpenThread {
@@ -106,6 +148,8 @@ export interface OpenThread {
   error: string | null;
   isLoading: boolean;
   setThread: (thread: Thread) => void;
+  /** Reads the thread again, without its messages. */
+  readAgain: () => void;
 }
 
 /** Reads a thread's log, then follows its events. */
@@ -140,6 +184,7 @@ export function useThread(name: string): OpenThread {
       const detail = await patient(() => api.readThread(name), signal, setLink);
       if (!detail) return;
       setThread(detail);
+      dispatch({ type: "queued", queued: detail.queued ?? [] });
       const last = await readLog(name, detail, dispatch, signal, setLink);
       setLoading(false);
       await follow(name, last, watcher, signal);
@@ -151,7 +196,21 @@ export function useThread(name: string): OpenThread {
     };
   }, [name]);
 
-  return { thread, state, dispatch, link, error, isLoading, setThread };
+  const changes = useRef(0);
+  const change = useCallback((thread: Thread) => {
+    changes.current += 1;
+    setThread(thread);
+  }, []);
+  const readAgain = useCallback(() => {
+    const before = (changes.current += 1);
+    api.readThread(name).then((detail) => {
+      // A title that the person gives meanwhile is newer than this answer, and so is a later answer.
+      if (changes.current !== before) return;
+      setThread(detail);
+      dispatch({ type: "queued", queued: detail.queued ?? [] });
+    }, () => {});
+  }, [name]);
+  return { thread, state, dispatch, link, error, isLoading, setThread: change, readAgain };
 }
 
 type LogPage = Awaited<ReturnType<typeof api.log>>;

@@ -51,6 +51,8 @@ export function filePath(address: string): string | null {
 export interface Links {
   /** Shows a file of the thread. Without it, a link to a file is text. */
   openFile?: (path: string) => void;
+  /** Shows a version of an artifact. */
+  openArtifact?: (name: string, version: number) => void;
 }
 
 /** The blocks of a text. A parser that fails leaves the text as it is. */

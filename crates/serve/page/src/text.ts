@@ -9,6 +9,17 @@ export function printable(text: string): string {
   return text.replace(DECEPTIVE, (character) => `\\u{${character.charCodeAt(0).toString(16)}}`);
 }
 
+/** The most blanks that one escape stands for here. */
+const MAX_BLANKS = 200;
+
+/** The server writes several blanks on one line as `\u{20×4}`. A page can show the blanks. */
+export function plainSpaces(text: string): string {
+  return text.replace(/(?<!\\)\\u\{20(?:×(\d{1,3}))?\}/g, (whole, number: string | undefined) => {
+    const blanks = Number(number ?? 1);
+    return blanks <= MAX_BLANKS ? " ".repeat(blanks) : whole;
+  });
+}
+
 /** Characters that turn or hide the text around them. Prose in some scripts needs the other invisible ones. */
 const OVERRIDES = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2060-\u206f\ufff9-\ufffb]/g;
 

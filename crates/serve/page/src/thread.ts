@@ -1,6 +1,7 @@
 // What the page knows about a thread: a pure function of the thread's events, and of what this page sent.
+import { plainSpaces } from "./text";
 import type {
-  Json, LoadedSkill, LoggedEvent, Message, Question, ReplyKind, Status, StreamEvent, ThreadDetail, Todo, Tokens,
+  Json, LoadedSkill, LoggedEvent, Message, Question, QueuedMessage, ReplyKind, Status, StreamEvent, ThreadDetail, Todo, Tokens,
 } from "./types";
 
 /** How much of a call's live output is kept. */
@@ -72,9 +73,13 @@ export interface ThreadState {
   status: Status;
   /** What the model says right now. */
   live: { text: string; reasoning: string };
+  /** What the model said last in this turn, if it is not in the log. A turn that ends early leaves it. */
+  partial: string;
   /** When the turn under way began. */
   turnStarted: string | null;
   unlogged: Unlogged[];
+  /** Messages that wait on the server, as it said last. */
+  queued: QueuedMessage[];
   notices: Notice[];
   noticesSeen: number;
   /** How many turns ended: views read their data again when it changes. */
@@ -84,6 +89,7 @@ export interface ThreadState {
 
 export type Action =
   | { type: "opened"; detail: ThreadDetail }
+  | { type: "queued"; queued: QueuedMessage[] }
   /** `isHistory`: what happened before the page looked. */
   | { type: "events"; events: StreamEvent[]; isHistory?: boolean }
   | { type: "sending"; key: string; text: string }
@@ -98,7 +104,7 @@ export type Action =
 
 export const EMPTY: ThreadState = {
   last: -1, items: [], calls: new Map(), questions: [], skills: [], todos: [], status: "idle",
-  live: { text: "", reasoning: "" }, turnStarted: null, unlogged: [], notices: [], noticesSeen: 0, turnsEnded: 0,
+  live: { text: "", reasoning: "" }, partial: "", turnStarted: null, unlogged: [], queued: [], notices: [], noticesSeen: 0, turnsEnded: 0,
   filesChanged: 0,
 };
 
@@ -115,6 +121,10 @@ export function reduce(state: ThreadState, action: Action): ThreadState {
         ...question,
         isReplying: state.questions.some((known) => known.number === question.number && known.isReplying),
       }));
+      return next;
+    case "queued":
+      // The log can be faster than the answer.
+      next.queued = action.queued.filter(({ id }) => !isLoggedMessage(state, id));
       return next;
     case "events":
       next.items = [...state.items];
@@ -136,7 +146,7 @@ export function reduce(state: ThreadState, action: Action): ThreadState {
       return next;
     case "sent":
       // The event of the log can be faster than the answer.
-      next.unlogged = state.items.some((item) => item.kind === "user" && item.message.id === action.id)
+      next.unlogged = isLoggedMessage(state, action.id)
         ? state.unlogged.filter(({ key }) => key !== action.key)
         : state.unlogged.map((sent) => (sent.key === action.key ? { ...sent, id: action.id } : sent));
       return next;
@@ -156,7 +166,7 @@ export function reduce(state: ThreadState, action: Action): ThreadState {
       const question = state.questions.find(({ number }) => number === action.number);
       if (question) {
         next.questions = state.questions.filter((other) => other !== question);
-        notice(next, `“${question.title}” was answered elsewhere.`);
+        notice(next, `“${plainSpaces(question.title)}” was answered elsewhere.`);
       }
       return next;
     }
@@ -169,6 +179,18 @@ export function reduce(state: ThreadState, action: Action): ThreadState {
   }
 }
 
+/** Whether a message of a person is in the log. */
+export function isLoggedMessage(state: ThreadState, id: string): boolean {
+  return state.items.some((item) => item.kind === "user" && item.message.id === id);
+}
+
+/** The messages that are not in the log yet: those of this page, and those that wait on the server. */
+export function waitingMessages({ unlogged, queued }: ThreadState): Unlogged[] {
+  const mine = new Set(unlogged.flatMap(({ key, id }) => [key, id]));
+  const others = queued.filter(({ id }) => !mine.has(id)).map(({ id, text }) => ({ key: id, id, text, error: null }));
+  return [...others, ...unlogged];
+}
+
 function isLogged(event: StreamEvent): event is LoggedEvent {
   return "number" in event && typeof event.number === "number";
 }
@@ -179,6 +201,7 @@ function applyLogged(next: ThreadState, event: LoggedEvent, isHistory: boolean) 
     case "turn_started":
       next.status = "working";
       next.turnStarted = event.at;
+      next.partial = "";
       addMessages(next, event.messages, place);
       break;
     case "imported":
@@ -190,6 +213,7 @@ function applyLogged(next: ThreadState, event: LoggedEvent, isHistory: boolean) 
       break;
     case "responded":
       next.live = { text: "", reasoning: "" };
+      next.partial = "";
       addResponse(next, event.message, place, event.model, event.usage ?? null, event.finish ?? null);
       break;
     case "model_failed":
@@ -229,7 +253,7 @@ function applyLogged(next: ThreadState, event: LoggedEvent, isHistory: boolean) 
         ?? next.questions.find(({ call }) => call === event.call);
       next.questions = next.questions.filter((other) => other !== question);
       if (question && !question.isReplying && !isHistory) {
-        notice(next, `“${question.title}” was answered elsewhere: ${replyText(event.reply)}.`);
+        notice(next, `“${plainSpaces(question.title)}” was answered elsewhere: ${replyText(event.reply)}.`);
       }
       const isNo = event.reply === "reject" || event.reply === "reject_all";
       change(next, event.call, {
@@ -258,6 +282,7 @@ function applyTransient(next: ThreadState, event: Exclude<StreamEvent, LoggedEve
   switch (event.type) {
     case "text":
       next.live = { ...next.live, text: next.live.text + event.text };
+      next.partial = next.live.text;
       break;
     case "reasoning":
       next.live = { ...next.live, reasoning: next.live.reasoning + event.text };
@@ -275,6 +300,7 @@ function applyTransient(next: ThreadState, event: Exclude<StreamEvent, LoggedEve
       break;
     case "live":
       next.live = { text: event.text ?? "", reasoning: event.reasoning ?? "" };
+      next.partial = next.live.text || next.partial;
       if (event.status) next.status = event.status;
       for (const call of next.calls.values()) {
         const progress = tail(event.progress?.[call.id] ?? "");
@@ -297,6 +323,7 @@ function addMessages(next: ThreadState, messages: Message[], place: Place) {
       const mine = next.unlogged.find(({ id, key }) => id === message.id || key === message.id)
         ?? next.unlogged.find(({ text, error }) => error === null && text === message.text);
       if (mine) next.unlogged = next.unlogged.filter((sent) => sent !== mine);
+      next.queued = next.queued.filter(({ id }) => id !== message.id);
     } else if (message.role === "assistant") {
       addResponse(next, message, here, null, null, null);
     } else if (message.call) {
@@ -318,7 +345,8 @@ function addResponse(
 }
 
 function endTurn(next: ThreadState, event: LoggedEvent & { type: "turn_ended" }, place: Place) {
-  const unfinished = next.live.text;
+  const unfinished = next.live.text || next.partial;
+  next.partial = "";
   next.status = "idle";
   next.live = { text: "", reasoning: "" };
   next.turnStarted = null;
@@ -379,6 +407,12 @@ export function replyText(reply: ReplyKind): string {
     case "reject_all": return "no, and no to all other questions";
     default: return reply;
   }
+}
+
+/** What a message that the agent added is about: the skill that it loads, or its first line. */
+export function addedTitle(text: string): string {
+  const skill = /^<skill name="([^"]+)"/.exec(text)?.[1];
+  return skill ? `Loaded ${skill}` : text.trim().split("\n", 1)[0] || "Added for the model";
 }
 
 /** Why a turn ended without a normal answer, and what a person can do. The server's reason is more exact. */

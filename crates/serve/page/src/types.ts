@@ -14,6 +14,14 @@ export interface User {
   is_admin: boolean;
   is_disabled: boolean;
   created?: string;
+  /** The user's own limits. */
+  daily?: DailyLimits;
+}
+
+/** The most of a day. */
+export interface DailyLimits {
+  tokens: number | null;
+  cost: string | null;
 }
 
 export interface Me {
@@ -53,6 +61,15 @@ export interface ThreadDetail extends Thread {
   skills: LoadedSkill[];
   todos: Todo[];
   last: number;
+  /** The conversation. The page reads it from the log instead. */
+  messages?: Message[];
+  /** Messages that wait until the agent can take them. */
+  queued?: QueuedMessage[];
+}
+
+export interface QueuedMessage {
+  id: string;
+  text: string;
 }
 
 export interface ToolCall {
@@ -272,15 +289,17 @@ export interface ThreadUsage {
 export interface TotalUsage {
   today: { tokens: number; cost: string | null };
   total: { tokens: number; cost: string | null };
-  /** The most of a day. */
-  daily: { tokens: number | null; cost: string | null };
+  daily: DailyLimits;
 }
 
 export interface ApiToken {
   id: string;
   name: string;
   scopes: string[];
+  /** `token`, or `session` of a browser. */
+  kind?: string;
   created?: string;
+  expires?: string | null;
   used?: string | null;
   token?: string;
 }

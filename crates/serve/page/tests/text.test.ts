@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { parseCsv } from "../src/csv";
-import { bytes, cost, duration, line, printable, short, start } from "../src/text";
+import { bytes, cost, duration, line, plainSpaces, printable, short, start } from "../src/text";
 import { firstPart } from "../src/views/Code";
+import { summedUp } from "../src/views/Context";
 import { kindOf } from "../src/views/Preview";
 import { fileName } from "../src/views/upload";
 import { roundUp } from "../src/views/Usage";
@@ -12,6 +13,17 @@ test("deceptive characters are spelled out", () => {
   expect(printable("שלום 👩‍💻 é")).toBe("שלום 👩‍💻 é");
   expect(line("a\nb\tc")).toBe("a b c");
   expect(start("a😀b", 2)).toBe("a…");
+});
+
+test("blanks that the server spells out are blanks again", () => {
+  expect(plainSpaces("if x:⏎\\u{20×4}go\\u{20}")).toBe("if x:⏎    go ");
+  // The text itself had this, or it would fill the page.
+  expect(plainSpaces("\\\\u{20×4} \\u{5c}u{20} \\u{20×999}")).toBe("\\\\u{20×4} \\u{5c}u{20} \\u{20×999}");
+});
+
+test("parts of the same name are one part", () => {
+  const part = (name: string, tokens: number) => ({ kind: "message", name, tokens });
+  expect(summedUp([part("a", 1), part("b", 5), part("a", 2)])).toEqual([{ name: "a", tokens: 3 }, { name: "b", tokens: 5 }]);
 });
 
 test("numbers are short", () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EMPTY, MAX_PROGRESS, outcomeText, reduce, type Action, type ThreadState } from "../src/thread";
+import { addedTitle, EMPTY, MAX_PROGRESS, outcomeText, reduce, waitingMessages, type Action, type ThreadState } from "../src/thread";
 import type { LoggedEvent, Message, Question, StreamEvent, ThreadDetail } from "../src/types";
 
 const at = (number: number) => new Date(Date.UTC(2026, 0, 1, 12, 0, number)).toISOString();
@@ -110,6 +110,16 @@ test("the end of a turn closes what is open", () => {
   expect(state.items.at(-1)).toMatchObject({ kind: "outcome", outcome: "cancelled", unfinished: "half" });
 });
 
+test("what was said stays at the end of a turn, also if the stream forgets it before", () => {
+  const end = { number: 5, at: at(5), type: "turn_ended", outcome: "cancelled" } as LoggedEvent;
+  const state = after(EMPTY, events(...asked, { type: "text", text: "ha" }, { type: "text", text: "lf" }), events({ type: "live" }, end));
+  expect(state.items.at(-1)).toMatchObject({ kind: "outcome", unfinished: "half" });
+  // A response that is in the log is not said twice.
+  const whole = { number: 5, at: at(5), type: "responded", model: "m", message: says("a2", "half") } as LoggedEvent;
+  const later = after(EMPTY, events(...asked, { type: "text", text: "half" }, whole, { ...end, number: 6 }));
+  expect(later.items.at(-1)).toMatchObject({ kind: "outcome", unfinished: "" });
+});
+
 test("a failed model call is told once", () => {
   const state = after(EMPTY, events(...log(
     { type: "turn_started", messages: [user("u", "x")] },
@@ -127,6 +137,28 @@ test("a message that was sent is shown until it is in the log", () => {
   state = after(state, { type: "sending", key: "l", text: "And test it." }, events(...asked));
   expect(state.unlogged.map(({ key }) => key)).toEqual(["l"]);
   expect(after(state, { type: "forget_unsent", key: "l" }).unlogged).toEqual([]);
+});
+
+test("messages that wait on the server are shown until they are in the log", () => {
+  const queued = [{ id: "u1", text: "Build it." }, { id: "u2", text: "Test it." }];
+  const ids = (state: ThreadState) => waitingMessages(state).map(({ id }) => id);
+  let state = after(EMPTY, { type: "queued", queued });
+  expect(ids(state)).toEqual(["u1", "u2"]);
+  // One of them is that of this page, before and after the server gave it an id.
+  state = after(state, { type: "sending", key: "u2", text: "Test it." });
+  expect(ids(state)).toEqual(["u1", null]);
+  state = after(state, { type: "sent", key: "u2", id: "u2" });
+  expect(ids(state)).toEqual(["u1", "u2"]);
+  state = after(state, events(...asked));
+  expect(ids(state)).toEqual(["u2"]);
+  // An answer that is older than the event.
+  expect(ids(after(state, { type: "queued", queued }))).toEqual(["u2"]);
+});
+
+test("what the agent adds has a title", () => {
+  expect(addedTitle('<skill name="tides" origin="user" nonce="x">\n# Tides')).toBe("Loaded tides");
+  expect(addedTitle("\nThe user started it again.\nReally.")).toBe("The user started it again.");
+  expect(addedTitle(" ")).toBe("Added for the model");
 });
 
 test("what was read of the thread stands over the log", () => {

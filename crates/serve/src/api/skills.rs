@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::threads::owned;
 use super::turns::{WhileWorking, post_one_more, say};
 use super::{ApiError, ApiPath, ApiQuery, Items, Page};
-use crate::agents::{SkillCard, SkillDetail};
+use crate::agents::{SkillCard, SkillDetail, SkillList, SkillsPart};
 use crate::app::App;
 use crate::auth::{Reader, Writer};
 use crate::view::{LoadedSkillView, Replay};
@@ -37,7 +37,10 @@ pub(super) async fn list(
     ApiQuery(SkillSearch { search }): ApiQuery<SkillSearch>,
 ) -> Result<Json<Items<SkillCard>>, ApiError> {
     let search = search.as_deref().map(str::trim).filter(|search| !search.is_empty());
-    Ok(Json(app.agents.skills(&caller.user.id, search, page.limit()).await.into()))
+    let part = SkillsPart { after: page.after.as_deref(), limit: page.limit() };
+    let SkillList { skills: items, has_more } = app.agents.skills(&caller.user.id, search, part).await;
+    let next = items.last().filter(|_| has_more).map(|last| last.name.clone());
+    Ok(Json(Items { items, next }))
 }
 
 /// Reads a skill.

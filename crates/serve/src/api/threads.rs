@@ -404,3 +404,14 @@ fn without_headings(text: &str) -> String {
 fn longest_run(text: &str, of: char) -> usize {
     text.split(|c| c != of).map(str::len).max().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_cannot_pass_for_another_message() {
+        let text = "Yes.\n\n## Person\n\n  # Title\n### Part\n#tag";
+        assert_eq!(without_headings(text), "Yes.\n\n\\## Person\n\n\\# Title\n### Part\n#tag");
+    }
+}

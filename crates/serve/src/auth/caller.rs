@@ -191,6 +191,11 @@ mod tests {
         assert_eq!(on("agent.example.com").as_deref(), Some("a"));
         assert_eq!(on("127.0.0.1:8932"), None);
         assert_eq!(found(&[]), None);
+        // Another server on the same machine can set a second one.
+        assert_eq!(found(&[("cookie", "prowess_session=a; prowess_session=b")]), None);
+        let encrypted = ("x-forwarded-proto", "https");
+        let cookies = ("cookie", "prowess_session=a; __Host-prowess_session=b");
+        assert_eq!(found(&[encrypted, cookies]).map(|(secret, _)| secret).as_deref(), Some("b"));
     }
 
     #[test]

@@ -14,12 +14,14 @@ pub(crate) fn name(word: &str, headers: &HeaderMap) -> String {
     }
 }
 
-/// The value of a cookie in a request.
+/// The value of a cookie in a request. Of two with the same name, another server on this machine may have set one: neither
+/// counts.
 pub(crate) fn value(name: &str, headers: &HeaderMap) -> Option<String> {
     let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut cookies =
         cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    cookies.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
+    let (_, found) = cookies.find(|(known, _)| *known == name)?;
+    cookies.all(|(known, _)| known != name).then(|| found.to_owned())
 }
 
 /// Whether the browser speaks https: to a proxy, which says so.

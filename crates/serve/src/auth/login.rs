@@ -34,7 +34,9 @@ const LOGIN: Duration = Duration::from_secs(15 * 60);
 
 /// The name of the cookie of a session.
 pub(crate) fn session_cookie(headers: &HeaderMap) -> String {
-    cookies::name("prowess_session", headers)
+    // A browser lets nobody else on the same domain set a cookie with this prefix, but only with TLS.
+    let prefix = if cookies::is_encrypted(headers) { "__Host-" } else { "" };
+    cookies::name(&format!("{prefix}prowess_session"), headers)
 }
 
 /// The path of a link that signs a user in. It works once, within 15 minutes.

@@ -36,6 +36,9 @@ fn a_question_is_asked_once_and_the_first_reply_counts() {
     let question = asked(&ada, &thread, "Look up the tide.");
     assert!(question["title"].as_str().unwrap().contains("tides"), "{question:#}");
     assert_eq!(question["tool"], RUN);
+    // The call has begun: its arguments are what the person sees.
+    assert_eq!(question["can_edit"], false);
+    reply(&ada, &question, json!({"reply": "edit", "arguments": {"skill": "tides", "command": "true"}}), 400);
     assert_eq!(settled(&ada, &thread)["status"], "waiting");
     let waiting = &ada.get("/questions")["items"];
     assert_eq!((&waiting[0]["number"], &waiting[0]["title"]), (&question["number"], &question["title"]));

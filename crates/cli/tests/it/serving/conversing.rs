@@ -96,6 +96,49 @@ pub(super) fn settled(client: &super::client::Client, thread: &str) -> Value {
 }
 
 #[test]
+fn lists_of_skills_and_events_come_in_parts() {
+    let model = FakeModel::start(vec![Answer::text("One."), Answer::text("Two.")]);
+    let world = world(&model);
+    for name in ["one", "two", "three"] {
+        world.skill("home/.prowess/skills", name, "Counts. Use to count.");
+    }
+    let server = Server::start(&world);
+    let ada = server.client("admin");
+    for search in ["", "&search=count"] {
+        let (mut names, mut after) = (Vec::new(), String::new());
+        loop {
+            let part = ada.get(&format!("/skills?limit=1{search}{after}"));
+            let items = part["items"].as_array().unwrap();
+            assert_eq!(items.len(), 1, "{part}");
+            names.push(items[0]["name"].as_str().unwrap().to_owned());
+            let Some(next) = part["next"].as_str() else { break };
+            after = format!("&after={next}");
+        }
+        let all = ada.get(&format!("/skills?limit=200{search}"));
+        let all: Vec<&str> =
+            all["items"].as_array().unwrap().iter().map(|skill| skill["name"].as_str().unwrap()).collect();
+        assert!(names.len() >= 3);
+        assert_eq!(names, all);
+    }
+    let thread = ada.thread();
+    for text in ["First.", "Second."] {
+        ada.say(&thread, text);
+    }
+    settled(&ada, &thread);
+    let path = format!("/threads/{thread}/log");
+    let whole = ada.get(&path);
+    let mut items = Vec::new();
+    while (items.len() as u64) < whole["last"].as_u64().unwrap() {
+        let part = ada.get(&format!("{path}?limit=3&after={}", items.len()));
+        assert!(part["items"].as_array().unwrap().len() <= 3);
+        items.extend(part["items"].as_array().unwrap().clone());
+    }
+    assert_eq!(json!(items), whole["items"]);
+    let exported = ada.request("GET", &format!("/api/v1/threads/{thread}/export?format=json"), None, &[]);
+    assert_eq!(exported.json(), whole["items"]);
+}
+
+#[test]
 fn a_stream_that_is_resumed_misses_and_repeats_nothing() {
     let model = FakeModel::start(vec![
         Answer::call("write_todos", json!({"todos": [{"content": "Look", "status": "in_progress"}]})),

@@ -1,13 +1,29 @@
 //! Limits of a user: over the wire, with the program's own options.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::thread::scope;
+use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Server;
 use super::conversing::settled;
 use crate::chat::world;
-use crate::model::{Answer, FakeModel};
+use crate::model::{Answer, FakeModel, Gate};
+
+/// What `look` sees once it is so.
+fn until<T: std::fmt::Debug>(look: impl Fn() -> T, is_so: impl Fn(&T) -> bool) -> T {
+    let begun = Instant::now();
+    loop {
+        let seen = look();
+        if is_so(&seen) {
+            return seen;
+        }
+        assert!(begun.elapsed() < super::PATIENCE, "{seen:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
 
 const PRICE: &str = "[price.\"fake:*\"]\ninput = 1000\noutput = 1000\n";
 
@@ -17,7 +33,9 @@ fn a_user_who_used_the_day_up_waits_until_tomorrow() {
     let model = FakeModel::start(vec![
         Answer::text("One.").usage(600, 10),
         Answer::call("write_todos", todos).usage(600, 10),
-        Answer::hang(),
+        // Whether the next call begins before the turn ends is open.
+        Answer::hang()
+            .when(|request| request["messages"].as_array().unwrap().last().unwrap()["role"] == "tool"),
     ]);
     let world = world(&model);
     let server = Server::start_with(&world, &["--daily-tokens", "1000"]);
@@ -134,4 +152,171 @@ fn of_messages_at_the_same_time_one_begins_a_turn() {
     let accepted = (0..40).map(|_| waits()).take_while(|status| *status == 202).count();
     assert!((31..=32).contains(&accepted), "{accepted}");
     assert_eq!(waits(), 429);
+    // A message that is refused interrupts nothing.
+    assert_eq!(ada.ask("POST", &turns, Some(json!({"text": "Stop.", "mode": "interrupt"}))).status, 429);
+    let thread = ada.get(turns.trim_end_matches("/turns"));
+    assert_eq!(
+        (&thread["status"], thread["queued"].as_array().unwrap().len()),
+        (&json!("working"), accepted)
+    );
+}
+
+#[test]
+fn queued_messages_wait_at_a_limit() {
+    let gate = Gate::default();
+    let mut answers: Vec<Answer> = (0..6).map(|_| Answer::text("Yes.").usage(600, 10)).collect();
+    answers[0] = Answer::text("Yes.").usage(600, 10).held(&gate);
+    let model = FakeModel::start(answers);
+    let world = world(&model);
+    let server = Server::start_with(&world, &["--daily-tokens", "1000"]);
+    let bob = server.new_user("bob");
+    let thread = bob.thread();
+    let turns = format!("/threads/{thread}/turns");
+    bob.post(&turns, json!({"text": "Number 0."}), 202);
+    model.wait_for_requests(1);
+    for number in 1..6 {
+        bob.post(&turns, json!({"text": format!("Number {number}."), "mode": "queue"}), 202);
+    }
+    gate.open();
+    let path = format!("/threads/{thread}?messages=false");
+    // Two turns fit. The other messages can be seen, and wait.
+    let waiting = until(
+        || bob.get(&path),
+        |whole| whole["queued"].as_array().unwrap().len() == 4 && whole["status"] == "queued",
+    );
+    assert_eq!(waiting["queued"][0]["text"], "Number 2.");
+    assert_eq!(waiting["messages"], Value::Null);
+    assert_eq!(bob.get("/usage")["today"]["tokens"], 1220);
+    world.stdout(&["serve", "user", "limit", "bob", "--daily-tokens", "1000000"]);
+    let whole = settled(&bob, &thread);
+    assert_eq!(whole["queued"], json!([]));
+    let said = whole["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "assistant");
+    assert_eq!(said.count(), 6);
+}
+
+#[test]
+fn what_a_disabled_user_said_waits() {
+    let model = FakeModel::start(vec![Answer::hang(), Answer::text("One."), Answer::text("Two.")]);
+    let world = world(&model);
+    let server = Server::start(&world);
+    let bob = server.new_user("bob");
+    let thread = bob.thread();
+    let turns = format!("/threads/{thread}/turns");
+    bob.post(&turns, json!({"text": "Begin."}), 202);
+    model.wait_for_requests(1);
+    for text in ["First.", "Second."] {
+        bob.post(&turns, json!({"text": text, "mode": "queue"}), 202);
+    }
+    world.stdout(&["serve", "user", "disable", "bob"]);
+    model.wait_for_ends(1);
+    world.stdout(&["serve", "user", "enable", "bob"]);
+    settled(&bob, &thread);
+    let log = bob.get(&format!("/threads/{thread}/log"));
+    let ends = log["items"].as_array().unwrap().iter().filter(|event| event["type"] == "turn_ended");
+    let ends: Vec<&str> = ends.map(|event| event["outcome"].as_str().unwrap()).collect();
+    assert_eq!(ends, ["stopped", "answered", "answered"]);
+}
+
+#[test]
+fn a_model_without_a_price_ends_the_turn_of_a_user_with_a_limit_of_cost() {
+    let todos = json!({"todos": [{"content": "Look", "status": "in_progress"}]});
+    let model = FakeModel::start(vec![
+        Answer::call("write_todos", todos).usage(600, 10),
+        Answer::hang()
+            .when(|request| request["messages"].as_array().unwrap().last().unwrap()["role"] == "tool"),
+    ]);
+    let world = world(&model);
+    let path = "home/.config/prowess/prowess.toml";
+    let settings = std::fs::read_to_string(world.path(path)).unwrap();
+    world.file(path, &format!("{settings}\n[price.\"fake:m\"]\ninput = 1000\noutput = 1000\n"));
+    let other = "---\nname: other\ndescription: Uses another model.\nmodel: fake:n\n---\nLook.\n";
+    world.file("home/.prowess/skills/other/SKILL.md", other);
+    let server = Server::start_with(&world, &["--daily-cost", "5000"]);
+    let bob = server.new_user("bob");
+    let thread = bob.thread();
+    let events = bob.say(&thread, "/other");
+    let ended = events.last().unwrap();
+    assert_eq!(ended.data["outcome"], "stopped", "{ended:?}");
+    assert!(ended.data["reason"].as_str().unwrap().contains("does not know the price"), "{ended:?}");
+    settled(&bob, &thread);
+    // It counts like the agent's own model.
+    assert_eq!(bob.get("/usage")["today"]["cost"], "0.61");
+}
+
+#[test]
+fn case_139_a_revoked_token_does_not_finish_a_request_that_it_began() {
+    let model = FakeModel::start(vec![]);
+    let world = world(&model);
+    let server = Server::start(&world);
+    let bob = server.new_user("bob");
+    let wish = json!({"name": "mine", "scopes": ["read", "write", "approve"]}).to_string();
+    let head = format!(
+        "POST /api/v1/tokens HTTP/1.1\r\nhost: {}\r\n{}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{}",
+        bob.address,
+        bob.headers[0],
+        wish.len(),
+        &wish[..5]
+    );
+    let mut stream = TcpStream::connect(&bob.address).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    let tokens = world.stdout(&["serve", "token", "list", "bob"]);
+    let id = tokens.lines().flat_map(str::split_whitespace).rfind(|word| word.len() == 32).unwrap();
+    world.stdout(&["serve", "token", "revoke", "bob", id]);
+    until(|| bob.ask("GET", "/me", None).status, |status| *status == 401);
+    // Only slow requests are checked twice.
+    std::thread::sleep(Duration::from_millis(700));
+    stream.write_all(&wish.as_bytes()[5..]).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+    let left = world.stdout(&["serve", "token", "list", "bob"]);
+    assert!(!left.contains("mine"), "{left}");
+}
+
+#[test]
+fn a_message_that_is_too_large_is_refused_at_every_door() {
+    let model = FakeModel::start(vec![]);
+    let world = world(&model);
+    let server = Server::start(&world);
+    let ada = server.client("admin");
+    let text = "x".repeat(300 << 10);
+    let thread = ada.thread();
+    ada.post(&format!("/threads/{thread}/turns"), json!({"text": text}), 413);
+    let input = json!({"threadId": thread, "runId": "r", "messages": [{"id": "m", "role": "user", "content": text}], "tools": [], "context": [], "state": {}, "forwardedProps": {}});
+    let chat = json!({"model": "prowess", "messages": [{"role": "user", "content": text}]});
+    let response = json!({"model": "prowess", "input": text});
+    let json = &["content-type: application/json"];
+    for (path, body) in
+        [("/agui/prowess", input), ("/v1/chat/completions", chat), ("/v1/responses", response)]
+    {
+        let answered = ada.request("POST", path, Some(body.to_string().as_bytes()), json);
+        assert_eq!(answered.status, 413, "{path}: {}", answered.text());
+    }
+    // Many tiny values take more memory than their text.
+    let tiny =
+        format!("{{\"threadId\": \"t\", \"runId\": \"r\", \"messages\": [{}{{}}]}}", "{},".repeat(400_000));
+    assert_eq!(ada.request("POST", "/agui/prowess", Some(tiny.as_bytes()), json).status, 413);
+}
+
+#[test]
+fn a_deletion_that_is_refused_removes_nothing() {
+    let model = FakeModel::start(vec![Answer::hang(), Answer::text("Done.")]);
+    let world = world(&model);
+    let server = Server::start_with(&world, &["-v"]);
+    let ada = server.client("admin");
+    let thread = ada.thread();
+    let path = format!("/threads/{thread}");
+    let file = format!("/api/v1{path}/files/content?path=/project/plan.md");
+    assert_eq!(ada.request("PUT", &file, Some(b"The plan."), &[]).status, 201);
+    let mut stream = ada.events(&thread, None);
+    ada.post(&format!("{path}/turns"), json!({"text": "Begin."}), 202);
+    stream.until("model_called");
+    assert_eq!(ada.ask("DELETE", &path, None).status, 409);
+    assert_eq!(ada.request("GET", &file, None, &[]).text(), "The plan.");
+    ada.post(&format!("{path}/cancel"), json!({}), 202);
+    settled(&ada, &thread);
+    // What a call that was cut off cost is estimated.
+    assert!(ada.get("/usage")["today"]["tokens"].as_u64().unwrap() > 100);
+    assert_eq!(ada.ask("DELETE", &path, None).status, 204);
+    assert_eq!(ada.ask("GET", &path, None).status, 404);
 }

@@ -13,6 +13,25 @@ import { Welcome } from "./Welcome";
 
 export const threadHash = (name: string) => `#/thread/${encodeURIComponent(name)}`;
 
+/** The page loads again at the end of a session, so that nothing of it stays. The reason outlives that. */
+const REASON = "prowess-signed-out";
+function keepReason(reason: string) {
+  try {
+    sessionStorage.setItem(REASON, reason);
+  } catch {
+    // The browser keeps nothing for this page.
+  }
+}
+function takeReason(): string | null {
+  try {
+    const reason = sessionStorage.getItem(REASON);
+    sessionStorage.removeItem(REASON);
+    return reason;
+  } catch {
+    return null;
+  }
+}
+
 /** What the address shows: a thread, the settings, or the start. */
 function route(hash: string): { view: "start" } | { view: "thread"; name: string } | { view: "settings"; page: string } {
   const [, view, name] = hash.replace(/^#/, "").split("/");
@@ -28,10 +47,15 @@ export function App() {
   const [me, setMe] = useState<Me | null>(null);
   const [state, setState] = useState<"starting" | "signed-out" | "ready">("starting");
   const [problem, setProblem] = useState<string | null>(null);
+  /** Why the person has to sign in again. */
+  const [reason, setReason] = useState(takeReason);
+  const wasSignedIn = useRef(false);
 
   const start = useCallback(async () => {
     try {
       setMe(await api.me());
+      wasSignedIn.current = true;
+      setReason(null);
       setState("ready");
       setProblem(null);
     } catch (error) {
@@ -42,6 +66,8 @@ export function App() {
   useEffect(() => {
     api.whenSignedOut(() => {
       setMe(null);
+      if (wasSignedIn.current) setReason("You were signed out: your session ended, or it was revoked.");
+      wasSignedIn.current = false;
       setState("signed-out");
     });
     void start();
@@ -59,7 +85,7 @@ export function App() {
           <p role="status">{problem ? `${problem} Trying again…` : "Loading…"}</p>
         </main>
       )}
-      {state === "signed-out" && <SignIn onSignedIn={start} />}
+      {state === "signed-out" && <SignIn reason={reason} onSignedIn={start} />}
       {state === "ready" && me && <Page me={me} />}
       <Toasts />
       <Announcer />
@@ -79,12 +105,15 @@ function Page({ me }: { me: Me }) {
   const readQuestions = useCallback(() => {
     api.questions().then(({ items }) => setQuestions(items), () => {});
   }, []);
+  const [isLively, setLively] = useState(false);
+  // A hidden page asks when it becomes visible.
   const changed = useCallback(() => {
+    if (document.visibilityState !== "visible") return;
     setChanges((n) => n + 1);
     readQuestions();
   }, []);
   useEffect(readQuestions, []);
-  usePoll(changed, 5000);
+  usePoll(changed, isLively);
   useEffect(() => setDrawerOpen(false), [location.hash, isNarrow]);
   // If the element that had the focus is gone, the new view gets it.
   useEffect(() => {
@@ -95,6 +124,7 @@ function Page({ me }: { me: Me }) {
   const signOut = async () => {
     try {
       await api.logout();
+      keepReason("You signed out.");
       location.hash = "";
       location.reload();
     } catch (error) {
@@ -105,7 +135,7 @@ function Page({ me }: { me: Me }) {
   const sidebar = (
     <Sidebar
       me={me} current={current} questions={questions.filter(({ thread }) => thread !== current)} changes={changes}
-      onChanged={changed} onSignOut={signOut}
+      onChanged={changed} onLively={setLively} onSignOut={signOut}
     />
   );
   const openMenu = isNarrow

@@ -1,23 +1,27 @@
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Mode } from "../api";
+import { draftOf, idToSend, keepDraft, triedId, wasSent } from "../drafts";
 import { Icon } from "./Icon";
 import { useSuggestions } from "./useSuggestions";
-
-/** What was typed and not sent, for each thread, until the page is closed. */
-const drafts = new Map<string, string>();
 
 interface Props {
   draftKey: string;
   isWorking: boolean;
   isDisabled: boolean;
+  /** Whether a question waits for a reply. */
+  isAsked?: boolean;
   hasFocus?: boolean;
-  onSend: (text: string, mode: Mode) => Promise<boolean>;
+  /** Sends a message with an id of our own, and says whether it arrived. */
+  onSend: (text: string, mode: Mode, id: string) => Promise<boolean>;
+  /** Whether the thread has a message with this id. */
+  hasMessage?: (id: string) => boolean;
   onStop?: () => void;
   onFiles?: (files: File[]) => void;
 }
 
-export function Composer({ draftKey, isWorking, isDisabled, hasFocus = false, onSend, onStop, onFiles }: Props) {
-  const [text, setText] = useState(drafts.get(draftKey) ?? "");
+export function Composer(props: Props) {
+  const { draftKey, isWorking, isDisabled, isAsked = false, hasFocus = false, onSend, hasMessage, onStop, onFiles } = props;
+  const [text, setText] = useState(draftOf(draftKey));
   const [mode, setMode] = useState<Mode>("queue");
   const [isBusy, setBusy] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
@@ -27,16 +31,25 @@ export function Composer({ draftKey, isWorking, isDisabled, hasFocus = false, on
   }, []);
   const change = (text: string) => {
     setText(text);
-    drafts.set(draftKey, text);
+    keepDraft(draftKey, text);
   };
+  // A message whose answer was lost may have arrived.
+  useEffect(() => {
+    const tried = isBusy ? null : triedId(draftKey);
+    if (!tried || !hasMessage?.(tried)) return;
+    wasSent(draftKey, tried);
+    change("");
+  });
   const suggestions = useSuggestions(text, change);
   const send = async () => {
     const message = text.trim();
     if (message === "" || isBusy || isDisabled) return;
     setBusy(true);
+    const sent = idToSend(draftKey, message);
     change("");
     // A message that was not sent stays where it can be sent again.
-    if (!(await onSend(message, isWorking ? mode : "queue"))) change(message);
+    if (await onSend(message, isWorking ? mode : "queue", sent)) wasSent(draftKey, sent);
+    else change(message);
     setBusy(false);
     field.current?.focus();
   };
@@ -58,7 +71,7 @@ export function Composer({ draftKey, isWorking, isDisabled, hasFocus = false, on
       {suggestions.list}
       <textarea
         ref={field} {...suggestions.attributes} id={`${id}-text`} class="composer-text" rows={1} value={text} dir="auto" aria-label="Message"
-        placeholder={isWorking ? "Send a message while the agent works…" : "Send a message, or /skill to start a skill"}
+        placeholder={placeholder(isWorking, isAsked)}
         aria-describedby={`${id}-hint`} data-composer=""
         onInput={(event) => change(event.currentTarget.value)} onKeyDown={keys}
         onPaste={(event) => {
@@ -95,7 +108,7 @@ export function Composer({ draftKey, isWorking, isDisabled, hasFocus = false, on
             </fieldset>
           )
           : null}
-        <span id={`${id}-hint`} class="hint composer-hint">Enter sends, Shift+Enter starts a new line</span>
+        <span id={`${id}-hint`} class={isWorking ? "unseen" : "hint composer-hint"}>Enter sends, Shift+Enter starts a new line</span>
         <span class="spring" />
         {isWorking && onStop && (
           <button type="button" class="stop" aria-label="Stop" onClick={onStop}><Icon name="stop" /><span class="wide-only">Stop</span></button>
@@ -106,4 +119,9 @@ export function Composer({ draftKey, isWorking, isDisabled, hasFocus = false, on
       </div>
     </form>
   );
+}
+
+function placeholder(isWorking: boolean, isAsked: boolean): string {
+  if (isAsked) return "Reply to the question above, or send a message";
+  return isWorking ? "Send a message while the agent works…" : "Send a message, or /skill to start a skill";
 }

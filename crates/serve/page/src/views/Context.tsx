@@ -16,6 +16,11 @@ const COUNTED: Record<string, string> = {
 };
 const MAX_NAMES = 12;
 
+interface Part {
+  name: string;
+  tokens: number;
+}
+
 /** How full the model's context window is. */
 export function Context({ name, state }: PanelProps) {
   const { value, error, again, isLoading } = useLoaded(() => api.context(name), name);
@@ -27,7 +32,7 @@ export function Context({ name, state }: PanelProps) {
 
   const known = new Set(KINDS.map(([kind]) => kind));
   const groups = KINDS.map(([kind, title]) => {
-    const parts = value.parts.filter((part) => part.kind === kind || (kind === "other" && !known.has(part.kind)));
+    const parts = summedUp(value.parts.filter((part) => part.kind === kind || (kind === "other" && !known.has(part.kind))));
     return { kind, title, parts, tokens: parts.reduce((sum, { tokens }) => sum + tokens, 0) };
   }).filter(({ tokens }) => tokens > 0);
   const whole = value.window ?? value.tokens;
@@ -73,13 +78,20 @@ export function Context({ name, state }: PanelProps) {
   );
 }
 
+/** Parts of the same name as one part. */
+export function summedUp(parts: Part[]): Part[] {
+  const byName = new Map<string, number>();
+  for (const { name, tokens } of parts) byName.set(name, (byName.get(name) ?? 0) + tokens);
+  return [...byName].map(([name, tokens]) => ({ name, tokens }));
+}
+
 /** The server says what a part is, as in "the text of skill `tides`". Below a title, the name is enough. */
 function shortName(kind: string, name: string): string {
   const own = kind === "prompt" ? /\(([^()]+)\)$/ : kind === "tool" || kind === "skill" ? /`([^`]+)`$/ : null;
   return own?.exec(name)?.[1] ?? name;
 }
 
-function Names({ kind, parts }: { kind: string; parts: { name: string; tokens: number }[] }) {
+function Names({ kind, parts }: { kind: string; parts: Part[] }) {
   const sorted = [...parts].sort((a, b) => b.tokens - a.tokens);
   return (
     <details class="names">

@@ -1,10 +1,12 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import * as api from "../api";
-import { errorMessage, useMedia, useThread } from "../hooks";
+import { errorMessage, useMedia, usePoll, useThread } from "../hooks";
+import type { Links } from "../markdown";
 import { announce, attempt, say } from "../say";
-import { count, line, prose, start } from "../text";
-import type { Me, Thread } from "../types";
+import { count, line, plainSpaces, prose, start } from "../text";
+import { isLoggedMessage, waitingMessages } from "../thread";
+import type { Artifact, Me } from "../types";
 import { threadHash } from "./App";
 import { Composer } from "./Composer";
 import { Dialog } from "./Dialog";
@@ -15,8 +17,9 @@ import { QuestionCard } from "./QuestionCard";
 import { StatusMark, ThreadMenu } from "./Sidebar";
 import { Running } from "./ToolCard";
 import { upload } from "./upload";
+import { useDrop } from "./useDrop";
 import { firstMessages } from "./Welcome";
-import { FilePreview } from "./Preview";
+import { ArtifactPreview, FilePreview } from "./Preview";
 
 /** How many items of a long thread are shown at first, and with each click. */
 const SHOWN = 120;
@@ -31,18 +34,13 @@ interface Props {
 }
 
 export function Conversation({ name, me, menu, onChanged }: Props) {
-  const { thread, state, dispatch, link, error, isLoading, setThread } = useThread(name);
+  const { thread, state, dispatch, link, error, isLoading, setThread, readAgain } = useThread(name);
   const isWide = useMedia("(min-width: 1180px)");
   const [isPanelOpen, setPanelOpen] = useState(isWide);
   const [tab, setTab] = useState<Tab>("skills");
   const [shown, setShown] = useState(SHOWN);
   const [preview, setPreview] = useState<string | null>(null);
-  const [isDropping, setDropping] = useState(false);
-  const renames = useRef(0);
-  const renamed = (thread: Thread) => {
-    renames.current += 1;
-    setThread(thread);
-  };
+  const [artifact, setArtifact] = useState<Pick<Artifact, "name" | "version"> | null>(null);
   const mayWrite = me.scopes.includes("write");
   const mayApprove = me.scopes.includes("approve");
 
@@ -50,25 +48,28 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
   useEffect(() => {
     document.title = thread ? `${line(thread.title) || "Untitled"} · prowess` : "prowess";
   }, [thread?.title]);
-  // The list of threads and a title that the server gave.
+  // The list of threads and a title that the server gave. What was read when the thread was opened is new enough.
+  const turnsRead = useRef<number | null>(null);
   useEffect(() => {
     if (isLoading) return;
     onChanged();
-    const before = renames.current;
-    // A title that the person gives meanwhile is newer than this answer.
-    api.readThread(name).then((read) => renames.current === before && setThread(read), () => {});
+    const isNew = turnsRead.current !== null && turnsRead.current !== state.turnsEnded;
+    turnsRead.current = state.turnsEnded;
+    if (isNew || thread?.title === "") readAgain();
   }, [state.turnsEnded, state.status, isLoading]);
-  useAnnouncements(state, isLoading);
+  // No event tells that somebody else sent a message that has to wait.
+  usePoll(() => state.status !== "idle" && readAgain(), state.status === "working" || state.status === "queued");
+  const [isBegun] = useState(() => firstMessages.has(name));
+  useAnnouncements(state, isLoading, isBegun);
 
-  const send = async (text: string, mode: api.Mode) => {
-    const key = crypto.randomUUID?.() ?? String(Math.random());
-    dispatch({ type: "sending", key, text });
+  const send = async (text: string, mode: api.Mode, id: string) => {
+    dispatch({ type: "sending", key: id, text });
     try {
-      const { message } = await api.startTurn(name, text, mode, key);
-      dispatch({ type: "sent", key, id: message });
+      const { message } = await api.startTurn(name, text, mode, id);
+      dispatch({ type: "sent", key: id, id: message });
       return true;
     } catch (error) {
-      dispatch({ type: "forget_unsent", key });
+      dispatch({ type: "forget_unsent", key: id });
       say(errorMessage(error), true);
       return false;
     }
@@ -76,7 +77,9 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
   useEffect(() => {
     const first = firstMessages.get(name);
     firstMessages.delete(name);
-    if (first) void send(first, "queue");
+    if (!first) return;
+    dispatch({ type: "sending", key: first.id, text: first.text });
+    dispatch({ type: "sent", key: first.id, id: first.id });
   }, [name]);
 
   const stop = () => attempt(() => api.cancelTurn(name));
@@ -89,7 +92,9 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
     location.hash = threadHash(copy.id);
   }, "Forked: this is the copy.");
 
+  const { isDropping, drop } = useDrop(mayWrite ? addFiles : null);
   const isWorking = state.status !== "idle";
+  const waiting = waitingMessages(state);
   const hidden = Math.max(0, state.items.length - shown);
   const items = state.items.slice(hidden);
   const shownCalls = new Set(items.flatMap((item) => item.kind === "assistant" ? (item.message.calls ?? []).map(({ id }) => id) : []));
@@ -99,7 +104,7 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
     />
   );
   const { scroller, isAtEnd, toEnd } = useFollow(state, isLoading);
-  const links = { openFile: setPreview };
+  const links: Links = { openFile: setPreview, openArtifact: (name, version) => setArtifact({ name, version }) };
 
   if (error) {
     return (
@@ -117,20 +122,7 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
   return (
     <>
       <main
-        id="main" class={isDropping ? "main dropping" : "main"} tabIndex={-1}
-        onDragOver={(event) => {
-          if (!event.dataTransfer?.types.includes("Files")) return;
-          event.preventDefault();
-          setDropping(true);
-        }}
-        onDragLeave={(event) => event.relatedTarget instanceof Node && event.currentTarget.contains(event.relatedTarget) || setDropping(false)}
-        onDrop={(event) => {
-          setDropping(false);
-          const files = [...(event.dataTransfer?.files ?? [])];
-          if (files.length === 0) return;
-          event.preventDefault();
-          if (mayWrite) void addFiles(files);
-        }}
+        id="main" class={isDropping ? "main dropping" : "main"} tabIndex={-1} {...drop}
       >
         <header class="topbar">
           {menu}
@@ -138,7 +130,7 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
           <StatusMark status={state.status} />
           <span class="spring" />
           {thread && <span class="hint agent-name" dir="auto">{line(thread.agent)}</span>}
-          {thread && <ThreadMenu thread={thread} isCurrent onChanged={onChanged} onRenamed={renamed} />}
+          {thread && <ThreadMenu thread={thread} isCurrent onChanged={onChanged} onRenamed={setThread} />}
           <button
             type="button" class="icon-button" aria-label="Panel" title="Skills, context, files, artifacts, usage"
             aria-expanded={isPanelOpen} onClick={() => setPanelOpen(!isPanelOpen)}
@@ -150,7 +142,7 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
         <div class="scroller" ref={scroller} tabIndex={0} role="region" aria-label="Conversation">
           <div class="conversation">
             {isLoading && <p class="hint" role="status">Loading…</p>}
-            {!isLoading && state.items.length === 0 && state.unlogged.length === 0 && (
+            {!isLoading && state.items.length === 0 && waiting.length === 0 && (
               <p class="hint empty">This thread has no messages yet.</p>
             )}
             {hidden > 0 && (
@@ -170,7 +162,7 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
               <p class="working"><span class="pulse" aria-hidden="true" />Working <Running since={state.turnStarted} /></p>
             )}
             {state.status === "queued" && <p class="working">The turn is queued. It starts when the server has room.</p>}
-            {state.unlogged.map((sent) => (
+            {waiting.map((sent) => (
               <div key={sent.key} class="message user unlogged">
                 <div class="bubble" dir="auto">{prose(sent.text)}</div>
                 <span class="hint">{sent.id === null ? "Sending…" : isWorking ? "Sent. The agent reads it as soon as it can." : "Sent."}</span>
@@ -196,15 +188,16 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
           )}
           {state.questions.length > 0 && (
             <button type="button" class="to-question" onClick={goToQuestion}>
-              <Icon name="question" /><span class="cut" dir="auto">{count(state.questions.length, "open question")}: {start(line(state.questions[0]?.title ?? ""), 200)}</span>
+              <Icon name="question" /><span class="cut" dir="auto">{count(state.questions.length, "open question")}: {start(line(plainSpaces(state.questions[0]?.title ?? "")), 200)}</span>
             </button>
           )}
           <Todos todos={state.todos} />
           {mayWrite
             ? (
               <Composer
-                draftKey={name} isWorking={isWorking} isDisabled={isLoading} hasFocus onSend={send} onStop={stop}
-                onFiles={addFiles}
+                draftKey={name} isWorking={isWorking} isDisabled={isLoading} isAsked={state.questions.length > 0} hasFocus
+                onSend={send} onStop={stop} onFiles={addFiles}
+                hasMessage={(id) => isLoggedMessage(state, id) || state.queued.some((queued) => queued.id === id)}
               />
             )
             : <p class="hint">Your token may only read.</p>}
@@ -214,6 +207,7 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
         ? <aside class="panel" aria-label="Panel">{panel}</aside>
         : <Dialog title="Panel" kind="right" onClose={() => setPanelOpen(false)}>{panel}</Dialog>)}
       {preview && <FilePreview name={name} path={preview} onClose={() => setPreview(null)} />}
+      {artifact && <ArtifactPreview name={name} artifact={artifact} onClose={() => setArtifact(null)} />}
     </>
   );
 }
@@ -278,9 +272,14 @@ function useFollow(state: unknown, isLoading: boolean) {
   return { scroller, isAtEnd, toEnd };
 }
 
-/** Tells screen readers what happened: whole responses and questions, not every piece. */
-function useAnnouncements(state: ReturnType<typeof useThread>["state"], isLoading: boolean) {
-  const known = useRef<{ last: number; question: number; notice: number; status: string } | null>(null);
+/**
+ * Tells screen readers what happened: whole responses and questions, not every piece. `isBegun`: the person has just begun the
+ * thread, so that all of it is new.
+ */
+function useAnnouncements(state: ReturnType<typeof useThread>["state"], isLoading: boolean, isBegun: boolean) {
+  const known = useRef<{ last: number; question: number; notice: number; status: string } | null>(
+    isBegun ? { last: -1, question: -1, notice: 0, status: "idle" } : null,
+  );
   useEffect(() => {
     if (isLoading) return;
     const question = state.questions.at(-1);
@@ -292,7 +291,7 @@ function useAnnouncements(state: ReturnType<typeof useThread>["state"], isLoadin
     const before = known.current;
     known.current = now;
     if (!before) return;
-    if (question && now.question > before.question) announce(`Question: ${line(question.title)}`);
+    if (question && now.question > before.question) announce(`Question: ${line(plainSpaces(question.title))}`);
     else if (now.notice > before.notice) announce(line(state.notices.at(-1)?.text ?? ""));
     else if (item?.kind === "assistant" && now.last > before.last && item.message.text) {
       announce(`The agent says: ${start(prose(item.message.text), 600)}`);

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Icon } from "./Icon";
 
 interface Props {
@@ -14,7 +14,8 @@ interface Props {
 export function Dialog({ title, onClose, children, kind = "box", actions }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
-  useEffect(() => {
+  // Before the browser draws: a key that is pressed now belongs to the dialog.
+  useLayoutEffect(() => {
     const element = dialog.current;
     const before = document.activeElement;
     element?.showModal();
@@ -50,12 +51,14 @@ interface ConfirmProps {
   title: string;
   text: ComponentChildren;
   verb: string;
+  /** The button that does nothing. */
+  keep?: string;
   onConfirm: () => Promise<unknown>;
   onClose: () => void;
 }
 
 /** Asks before something that cannot be undone. */
-export function Confirm({ title, text, verb, onConfirm, onClose }: ConfirmProps) {
+export function Confirm({ title, text, verb, keep = "Keep", onConfirm, onClose }: ConfirmProps) {
   const [isBusy, setBusy] = useState(false);
   const confirm = async () => {
     setBusy(true);
@@ -66,7 +69,7 @@ export function Confirm({ title, text, verb, onConfirm, onClose }: ConfirmProps)
     <Dialog title={title} onClose={onClose}>
       <p dir="auto">{text}</p>
       <div class="buttons end">
-        <button type="button" onClick={onClose}>Keep</button>
+        <button type="button" onClick={onClose}>{keep}</button>
         <button type="button" class="danger" disabled={isBusy} onClick={confirm}>{verb}</button>
       </div>
     </Dialog>

@@ -1,8 +1,8 @@
 import { Component, type ComponentChildren, type VNode } from "preact";
 import { Markdown, type Links } from "../markdown";
-import { count, fullTime, line, prose, short, when } from "../text";
-import { outcomeText, type Call, type Item, type OpenQuestion } from "../thread";
-import { copy } from "./Code";
+import { count, fullTime, line, printable, prose, short, start, when } from "../text";
+import { addedTitle, outcomeText, type Call, type Item, type OpenQuestion } from "../thread";
+import { Code, copy } from "./Code";
 import { Icon } from "./Icon";
 import { ToolCard } from "./ToolCard";
 
@@ -33,10 +33,10 @@ export class ItemView extends Component<Props> {
 function show({ item, calls, questions, card, links, onFork }: Props) {
   switch (item.kind) {
     case "user":
+      if (item.message.by === "agent") return <Added text={item.message.text} />;
       return (
-        <article class={item.message.by === "agent" ? "message user by-agent" : "message user"} aria-label={item.message.by === "agent" ? "Added by the agent" : "You"}>
-          <h2 class="unseen">{item.message.by === "agent" ? "Added by the agent" : "You"}</h2>
-          {item.message.by === "agent" && <span class="hint" aria-hidden="true">Added for the model</span>}
+        <article class="message user" aria-label="You">
+          <h2 class="unseen">You</h2>
           <div class="bubble" dir="auto">{prose(item.message.text)}</div>
         </article>
       );
@@ -49,7 +49,7 @@ function show({ item, calls, questions, card, links, onFork }: Props) {
           {(item.message.calls ?? []).map(({ id }) => {
             const call = calls.get(id);
             return call && (
-              <ToolCard key={id} call={call}>
+              <ToolCard key={id} call={call} links={links}>
                 {questions.filter((question) => question.call === id).map(card)}
               </ToolCard>
             );
@@ -80,20 +80,35 @@ function show({ item, calls, questions, card, links, onFork }: Props) {
     case "outcome": {
       const { title, advice } = outcomeText(item.outcome, line(item.reason));
       return (
-        <div class={item.outcome === "cancelled" ? "outcome" : "outcome warning"} data-outcome={item.outcome}>
-          <strong dir="auto">{title}</strong> {advice}
+        <>
           {item.unfinished !== "" && (
-            <details class="fold">
-              <summary>The unfinished response, which the model does not see</summary>
+            <article class="message assistant" aria-label="Agent, stopped">
+              <h2 class="unseen">Agent, stopped</h2>
               <Markdown text={item.unfinished} links={links} />
-            </details>
+              <footer class="message-foot"><span class="badge">stopped</span>The thread does not keep this unfinished response.</footer>
+            </article>
           )}
-        </div>
+          <div class={item.outcome === "cancelled" ? "outcome" : "outcome warning"} data-outcome={item.outcome}>
+            <strong dir="auto">{title}</strong> {advice}
+          </div>
+        </>
       );
     }
     case "failure":
       return <div class="outcome warning" dir="auto"><strong>A model call failed.</strong> {line(item.text)}</div>;
   }
+}
+
+/** What the agent added for the model, on one line. */
+function Added({ text }: { text: string }) {
+  return (
+    <article class="message by-agent" aria-label="Added by the agent">
+      <details class="fold added">
+        <summary><h2 dir="auto">{start(line(addedTitle(text)), 120)}</h2></summary>
+        <Code text={printable(text)} />
+      </details>
+    </article>
+  );
 }
 
 function Separator({ title, children }: { title: string; children: ComponentChildren }) {

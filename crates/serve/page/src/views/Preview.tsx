@@ -49,15 +49,17 @@ export function FilePreview({ name, path, onClose }: { name: string; path: strin
   return <Preview title={path} address={api.fileUrl(name, path)} download={api.fileUrl(name, path, true)} onClose={onClose} />;
 }
 
-export function ArtifactPreview({ name, artifact, onClose }: { name: string; artifact: Artifact; onClose: () => void }) {
+export function ArtifactPreview({ name, artifact, onClose }: { name: string; artifact: Pick<Artifact, "name" | "version">; onClose: () => void }) {
   return (
     <Preview
-      title={artifact.name} address={api.artifactUrl(name, artifact)} download={api.artifactUrl(name, artifact, true)} onClose={onClose}
+      title={artifact.name} version={artifact.version} address={api.artifactUrl(name, artifact)} download={api.artifactUrl(name, artifact, true)} onClose={onClose}
     />
   );
 }
 
-function Preview({ title, address, download, onClose }: { title: string; address: string; download: string; onClose: () => void }) {
+function Preview({ title, version, address, download, onClose }: {
+  title: string; version?: number; address: string; download: string; onClose: () => void;
+}) {
   const [content, setContent] = useState<Content | null>(null);
   const [error, setError] = useState<string | null>(null);
   const [isSource, setSource] = useState(false);
@@ -88,7 +90,7 @@ function Preview({ title, address, download, onClose }: { title: string; address
     </>
   );
   return (
-    <Dialog title={name} kind="large" onClose={onClose} actions={actions}>
+    <Dialog title={version === undefined ? name : `${name}, version ${version}`} kind="large" onClose={onClose} actions={actions}>
       <div class="preview">
         {error && <p class="error-text" role="alert">{error}</p>}
         {!content && !error && <p class="hint" role="status">Loading…</p>}

@@ -2,7 +2,7 @@ import { useEffect, useId, useRef, useState } from "preact/hooks";
 import * as api from "../api";
 import { errorMessage } from "../hooks";
 import { say } from "../say";
-import { line, printable, start } from "../text";
+import { line, plainSpaces, printable, start } from "../text";
 import type { OpenQuestion, Action } from "../thread";
 import type { Detail, Json, Reply } from "../types";
 import { Icon } from "./Icon";
@@ -22,11 +22,13 @@ export function QuestionCard({ question, hasOthers, dispatch, mayApprove }: Prop
   const [text, setText] = useState(() => JSON.stringify(question.arguments, null, 2));
   const [problem, setProblem] = useState<string | null>(null);
   const card = useRef<HTMLElement>(null);
-  const reasonField = useRef<HTMLInputElement>(null);
   const id = useId();
 
+  const form = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    if (asks === "reason") reasonField.current?.focus();
+    if (asks === null) return;
+    form.current?.querySelector<HTMLElement>("input, textarea")?.focus({ preventScroll: true });
+    form.current?.scrollIntoView({ block: "nearest" });
   }, [asks]);
   // The card leaves when the question is answered. The focus must not go with it: the next question or the message gets it.
   const hasFocus = useRef(false);
@@ -67,6 +69,8 @@ export function QuestionCard({ question, hasOthers, dispatch, mayApprove }: Prop
     void send({ reply: "edit", arguments: changed });
   };
   const isBusy = question.isReplying;
+  const title = printable(plainSpaces(question.title));
+  const rules = question.always.map((rule) => printable(plainSpaces(rule)));
 
   return (
     <section
@@ -74,7 +78,7 @@ export function QuestionCard({ question, hasOthers, dispatch, mayApprove }: Prop
       onFocusIn={() => (hasFocus.current = true)}
       onFocusOut={(event) => (hasFocus.current = event.relatedTarget === null)}
     >
-      <h3 id={`${id}-title`} class="question-title" dir="auto"><Icon name="question" /><span>{printable(question.title)}</span></h3>
+      <h3 id={`${id}-title`} class="question-title" dir="auto"><Icon name="question" /><span class="two-lines">{title}</span></h3>
       <p class="hint" dir="auto">
         {question.via ? `The sub-agent ${line(question.via)} wants to use ` : "The agent wants to use "}
         <code>{line(question.tool)}</code>.
@@ -91,12 +95,13 @@ export function QuestionCard({ question, hasOthers, dispatch, mayApprove }: Prop
           <Values value={question.arguments} />
         </details>
       )}
-      {question.can_always && (
-        <div class="exact">
-          <span class="hint">“Always” would allow{question.always_ends && `, ${line(question.always_ends)}`}:</span>
-          <ul>{question.always.map((rule, index) => <li key={index}><code dir="auto">{printable(rule)}</code></li>)}</ul>
-        </div>
+      {isLong([title]) && (
+        <details class="fold">
+          <summary>Whole title</summary>
+          <pre class="whole" dir="auto">{title}</pre>
+        </details>
       )}
+      {question.can_always && <Always rules={rules} ends={question.always_ends} />}
       {!mayApprove && <p class="question-note">Your token may not answer questions.</p>}
       <div class="buttons" role="group" aria-label="Reply">
         <button type="button" class="primary" disabled={isBusy || !mayApprove} onClick={() => send({ reply: "approve" })}>Once</button>
@@ -114,42 +119,63 @@ export function QuestionCard({ question, hasOthers, dispatch, mayApprove }: Prop
         )}
         {isBusy && <span class="hint" role="status">Sending…</span>}
       </div>
-      {asks === "reason" && (
-        <form
-          class="reply-form"
-          onSubmit={(event) => {
-            event.preventDefault();
-            void refuse("reject");
-          }}
-        >
-          <label for={`${id}-reason`}>Reason, for the model</label>
-          <input id={`${id}-reason`} ref={reasonField} value={reason} dir="auto" maxLength={4000} onInput={(event) => setReason(event.currentTarget.value)} />
-          <div class="buttons">
-            <button type="submit" disabled={isBusy}>Send the refusal</button>
-            {hasOthers && (
-              <button type="button" class="quiet" disabled={isBusy} onClick={() => refuse("reject_all")}>No to all open questions</button>
-            )}
-          </div>
-        </form>
-      )}
-      {asks === "edit" && (
-        <div class="reply-form">
-          <label for={`${id}-edit`}>Arguments, as JSON</label>
-          <textarea
-            id={`${id}-edit`} class="mono" rows={Math.min(16, text.split("\n").length + 1)} value={text} spellcheck={false}
-            aria-invalid={problem !== null} aria-describedby={problem ? `${id}-problem` : undefined}
-            onInput={(event) => {
-              setText(event.currentTarget.value);
-              setProblem(null);
+      <div ref={form}>
+        {asks === "reason" && (
+          <form
+            class="reply-form"
+            onSubmit={(event) => {
+              event.preventDefault();
+              void refuse("reject");
             }}
-          />
-          {problem && <p id={`${id}-problem`} class="error-text" role="alert">{start(problem, 300)}</p>}
-          <div class="buttons">
-            <button type="button" disabled={isBusy} onClick={edit}>Run with these arguments</button>
+          >
+            <label for={`${id}-reason`}>Reason, for the model</label>
+            <input id={`${id}-reason`} value={reason} dir="auto" maxLength={4000} onInput={(event) => setReason(event.currentTarget.value)} />
+            <div class="buttons">
+              <button type="submit" disabled={isBusy}>Send the refusal</button>
+              {hasOthers && (
+                <button type="button" class="quiet" disabled={isBusy} onClick={() => refuse("reject_all")}>No to all open questions</button>
+              )}
+            </div>
+          </form>
+        )}
+        {asks === "edit" && (
+          <div class="reply-form">
+            <label for={`${id}-edit`}>Arguments, as JSON</label>
+            <textarea
+              id={`${id}-edit`} class="mono" rows={Math.min(16, text.split("\n").length + 1)} value={text} spellcheck={false}
+              aria-invalid={problem !== null} aria-describedby={problem ? `${id}-problem` : undefined}
+              onInput={(event) => {
+                setText(event.currentTarget.value);
+                setProblem(null);
+              }}
+            />
+            {problem && <p id={`${id}-problem`} class="error-text" role="alert">{start(problem, 300)}</p>}
+            <div class="buttons">
+              <button type="button" disabled={isBusy} onClick={edit}>Run with these arguments</button>
+            </div>
           </div>
-        </div>
-      )}
+        )}
+      </div>
     </section>
+  );
+}
+
+/** Whether texts take more than two lines, as far as one can tell without drawing them. */
+function isLong(texts: string[]): boolean {
+  return texts.length > 2 || texts.some((text) => text.length > 120 || text.includes("\n"));
+}
+
+/** What the reply "always" would allow. Of long rules, the first line is shown until somebody wants to see them. */
+function Always({ rules, ends }: { rules: string[]; ends: string | null }) {
+  const intro = `“Always” would allow${ends ? `, ${line(ends)}` : ""}:`;
+  const list = <ul>{rules.map((rule, index) => <li key={index}><code dir="auto">{rule}</code></li>)}</ul>;
+  if (!isLong(rules)) return <div class="exact"><span class="hint">{intro}</span>{list}</div>;
+  const more = rules.length > 1 ? ` (and ${rules.length - 1} more)` : "";
+  return (
+    <details class="exact fold">
+      <summary>{intro} <code dir="auto">{start(line(rules[0] ?? ""), 60)}</code>{more}</summary>
+      {list}
+    </details>
   );
 }
 

@@ -3,10 +3,10 @@ import { useEffect, useId, useState } from "preact/hooks";
 import * as api from "../api";
 import { useLoaded } from "../hooks";
 import { attempt } from "../say";
-import { fullTime, line, printable } from "../text";
-import type { ApiToken, AuditEntry, Json, Me, User } from "../types";
+import { cost, fullTime, line, printable, short } from "../text";
+import type { ApiToken, AuditEntry, DailyLimits, Json, Me, User } from "../types";
 import { copy } from "./Code";
-import { Confirm } from "./Dialog";
+import { Confirm, Dialog } from "./Dialog";
 import { WaitingSkills } from "./WaitingSkills";
 
 export function Settings({ me, page, menu }: { me: Me; page: string; menu: ComponentChildren }) {
@@ -40,7 +40,7 @@ export function Settings({ me, page, menu }: { me: Me; page: string; menu: Compo
 }
 
 const SCOPES = [
-  ["read", "Read threads, files and skills"], ["write", "Send messages, upload files, load skills"],
+  ["read", "Read threads, files and skills"], ["write", "Send messages, upload files, start skills"],
   ["approve", "Answer questions"], ["admin", "Manage users, read the audit log"],
 ] as const;
 
@@ -51,6 +51,9 @@ function Tokens({ me }: { me: Me }) {
   const [name, setName] = useState("");
   const [scopes, setScopes] = useState<string[]>(["read", "write", "approve"].filter((scope) => me.scopes.includes(scope)));
   const id = useId();
+  const items = value?.items ?? [];
+  // The server does not say which session is this one. If there is only one, it is.
+  const sessions = items.filter(({ kind }) => kind === "session");
   const create = (event: Event) => {
     event.preventDefault();
     void attempt(async () => {
@@ -67,14 +70,17 @@ function Tokens({ me }: { me: Me }) {
       {made?.token && <Secret title={`The token “${line(made.name)}”. Copy it now: it is not shown again.`} text={made.token} />}
       <div class="scroll-x" tabIndex={0} role="group" aria-label="Tokens">
         <table>
-          <thead><tr><th scope="col">Name</th><th scope="col">Scopes</th><th scope="col">Created</th><th scope="col">Last used</th><th><span class="unseen">Actions</span></th></tr></thead>
+          <thead><tr><th scope="col">Name</th><th scope="col">Scopes</th><th scope="col">Created</th><th scope="col">Last used</th><th scope="col">Ends</th><th><span class="unseen">Actions</span></th></tr></thead>
           <tbody>
-            {(value?.items ?? []).map((token) => (
+            {items.map((token) => (
               <tr key={token.id}>
-                <th scope="row" dir="auto">{line(token.name)}</th>
-                <td>{token.scopes.map(line).join(", ")}</td>
-                <td>{fullTime(token.created ?? "")}</td>
-                <td>{fullTime(token.used ?? "") || "–"}</td>
+                <th scope="row" dir="auto">
+                  {line(token.name)}{token.kind === "session" && <> <span class="tag">{sessions.length === 1 ? "this browser" : "signed-in browser"}</span></>}
+                </th>
+                <td data-label="Scopes">{token.scopes.map(line).join(", ")}</td>
+                <td data-label="Created">{fullTime(token.created ?? "")}</td>
+                <td data-label="Last used">{fullTime(token.used ?? "") || "–"}</td>
+                <td data-label="Ends">{fullTime(token.expires ?? "") || "never"}</td>
                 <td class="end"><button type="button" class="small" aria-label={`Revoke ${line(token.name)}`} onClick={() => setRevoking(token)}>Revoke</button></td>
               </tr>
             ))}
@@ -101,7 +107,7 @@ function Tokens({ me }: { me: Me }) {
       </form>
       {revoking && (
         <Confirm
-          title="Revoke the token?" text={`Programs that use “${line(revoking.name)}” lose access at once.`} verb="Revoke"
+          title="Revoke the token?" text={revoking.kind === "session" ? "The browser of this session is signed out at once. It may be this one." : `Programs that use “${line(revoking.name)}” lose access at once.`} verb="Revoke"
           onClose={() => setRevoking(null)}
           onConfirm={() => attempt(async () => {
             await api.revokeToken(revoking.id);
@@ -141,6 +147,8 @@ function Users({ me }: { me: Me }) {
   const [name, setName] = useState("");
   const [isAdmin, setAdmin] = useState(false);
   const [made, setMade] = useState<(User & { login: string }) | null>(null);
+  const [disabling, setDisabling] = useState<User | null>(null);
+  const [limiting, setLimiting] = useState<User | null>(null);
   const id = useId();
   const create = (event: Event) => {
     event.preventDefault();
@@ -151,6 +159,12 @@ function Users({ me }: { me: Me }) {
       again();
     }, "The user was created.");
   };
+  const disable = (user: User, isDisabled: boolean) => attempt(async () => {
+    await api.disableUser(user.id, isDisabled);
+    // The link of a disabled user does not work.
+    if (isDisabled && made?.id === user.id) setMade(null);
+    again();
+  });
   return (
     <>
       <h2>Users</h2>
@@ -163,25 +177,26 @@ function Users({ me }: { me: Me }) {
       )}
       <div class="scroll-x" tabIndex={0} role="group" aria-label="Users">
         <table>
-          <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">State</th><th><span class="unseen">Actions</span></th></tr></thead>
+          <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">State</th><th scope="col">Limits of a day</th><th><span class="unseen">Actions</span></th></tr></thead>
           <tbody>
             {(value?.items ?? []).map((user) => (
               <tr key={user.id}>
                 <th scope="row" dir="auto">{line(user.name)}</th>
-                <td>{user.is_admin ? "admin" : "user"}</td>
-                <td>{user.is_disabled ? "disabled" : "active"}</td>
+                <td data-label="Role">{user.is_admin ? "admin" : "user"}</td>
+                <td data-label="State">{user.is_disabled ? "disabled" : "active"}</td>
+                <td data-label="Limits of a day">{limitsText(user.daily)}</td>
                 <td class="end">
-                  {user.id !== me.user.id && (
-                    <button
-                      type="button" class="small" aria-label={`${user.is_disabled ? "Enable" : "Disable"} ${line(user.name)}`}
-                      onClick={() => attempt(async () => {
-                        await api.disableUser(user.id, !user.is_disabled);
-                        again();
-                      })}
-                    >
-                      {user.is_disabled ? "Enable" : "Disable"}
-                    </button>
-                  )}
+                  <div class="row-buttons">
+                    <button type="button" class="small" aria-label={`Limits of ${line(user.name)}`} onClick={() => setLimiting(user)}>Limits…</button>
+                    {user.id !== me.user.id && (
+                      <button
+                        type="button" class="small" aria-label={`${user.is_disabled ? "Enable" : "Disable"} ${line(user.name)}`}
+                        onClick={() => (user.is_disabled ? disable(user, false) : setDisabling(user))}
+                      >
+                        {user.is_disabled ? "Enable" : "Disable…"}
+                      </button>
+                    )}
+                  </div>
                 </td>
               </tr>
             ))}
@@ -195,7 +210,68 @@ function Users({ me }: { me: Me }) {
         <label class="check"><input type="checkbox" checked={isAdmin} onChange={(event) => setAdmin(event.currentTarget.checked)} /><span>Admin</span></label>
         <button type="submit" class="primary" disabled={name.trim() === ""}>Create</button>
       </form>
+      {disabling && (
+        <Confirm
+          title={`Disable ${line(disabling.name)}?`} verb="Disable" keep="Cancel" onClose={() => setDisabling(null)}
+          text={`${line(disabling.name)} is signed out everywhere, tokens stop working, and turns in progress end. You can enable the user again.`}
+          onConfirm={() => disable(disabling, true)}
+        />
+      )}
+      {limiting && (
+        <Limits
+          user={limiting} onClose={() => setLimiting(null)}
+          onDone={() => {
+            setLimiting(null);
+            again();
+          }}
+        />
+      )}
     </>
+  );
+}
+
+/** The user's own limits. Where there is none, the server's counts. */
+function limitsText(daily: DailyLimits | undefined): string {
+  const tokens = daily?.tokens ?? null;
+  const own = [tokens === null ? null : `${short(tokens)} tokens`, daily?.cost ? cost(daily.cost) : null];
+  return own.filter((limit) => limit !== null).join(", ") || "the server’s";
+}
+
+/** Sets what a user may use in a day. */
+function Limits({ user, onDone, onClose }: { user: User; onDone: () => void; onClose: () => void }) {
+  const [tokens, setTokens] = useState(String(user.daily?.tokens ?? ""));
+  const [dollars, setDollars] = useState(user.daily?.cost ?? "");
+  const id = useId();
+  const problem = /^\d{0,15}$/.test(tokens.trim()) ? null : "A number of tokens has digits only.";
+  const costProblem = /^(\d{1,12}(\.\d{1,6})?)?$/.test(dollars.trim()) ? null : "A cost is an amount of dollars, such as 2.50.";
+  const save = (event: Event) => {
+    event.preventDefault();
+    const daily = { tokens: tokens.trim() === "" ? null : Number(tokens.trim()), cost: dollars.trim() || null };
+    void attempt(() => api.limitUser(user.id, daily), "The limits were changed.").then((done) => done && onDone());
+  };
+  const field = (name: string, label: string, value: string, set: (text: string) => void, problem: string | null) => (
+    <>
+      <label for={`${id}-${name}`}>{label}</label>
+      <input
+        id={`${id}-${name}`} inputMode="decimal" value={value} placeholder="the server’s" autocomplete="off" maxLength={20}
+        aria-invalid={problem !== null} aria-describedby={problem ? `${id}-${name}-problem` : undefined}
+        onInput={(event) => set(event.currentTarget.value)}
+      />
+      {problem && <p id={`${id}-${name}-problem`} class="error-text" role="alert">{problem}</p>}
+    </>
+  );
+  return (
+    <Dialog title={`Limits of ${line(user.name)}`} onClose={onClose}>
+      <form class="limits" onSubmit={save}>
+        <p class="hint">How much the user may use in a day, which begins at midnight in UTC. An empty field stands for the server’s limit.</p>
+        {field("tokens", "Tokens in a day", tokens, setTokens, problem)}
+        {field("cost", "Cost in a day, in dollars", dollars, setDollars, costProblem)}
+        <div class="buttons end">
+          <button type="button" onClick={onClose}>Cancel</button>
+          <button type="submit" class="primary" disabled={problem !== null || costProblem !== null}>Save</button>
+        </div>
+      </form>
+    </Dialog>
   );
 }
 

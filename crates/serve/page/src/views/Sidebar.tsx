@@ -2,7 +2,7 @@ import { useEffect, useId, useRef, useState } from "preact/hooks";
 import * as api from "../api";
 import { useLoaded, useSettled } from "../hooks";
 import { attempt, say } from "../say";
-import { count, fullTime, line, when } from "../text";
+import { count, fullTime, line, plainSpaces, when } from "../text";
 import { nextTheme, setTheme, theme } from "../theme";
 import type { Me, Question, Status, Thread } from "../types";
 import { threadHash } from "./App";
@@ -17,10 +17,12 @@ interface Props {
   questions: Question[];
   changes: number;
   onChanged: () => void;
+  /** Says whether the agent works on a thread of the list. */
+  onLively: (isLively: boolean) => void;
   onSignOut: () => void;
 }
 
-export function Sidebar({ me, current, questions, changes, onChanged, onSignOut }: Props) {
+export function Sidebar({ me, current, questions, changes, onChanged, onLively, onSignOut }: Props) {
   const [search, setSearch] = useState("");
   const settled = useSettled(search.trim(), 250);
   const list = useLoaded(() => api.threads(settled), settled);
@@ -36,6 +38,7 @@ export function Sidebar({ me, current, questions, changes, onChanged, onSignOut 
   useEffect(() => setMore([]), [settled]);
   useEffect(() => {
     if (more.length === 0) setNext(list.value?.next ?? null);
+    onLively((list.value?.items ?? []).some(({ status }) => status === "working" || status === "queued"));
   }, [list.value]);
 
   const showMore = () => attempt(async () => {
@@ -66,7 +69,7 @@ export function Sidebar({ me, current, questions, changes, onChanged, onSignOut 
           <ul>
             {questions.slice(0, 5).map((question) => (
               <li key={`${question.thread}/${question.number}`}>
-                <a href={threadHash(question.thread)}><Icon name="question" /><span class="two-lines" dir="auto">{line(question.title)}</span></a>
+                <a href={threadHash(question.thread)}><Icon name="question" /><span class="two-lines" dir="auto">{line(plainSpaces(question.title))}</span></a>
               </li>
             ))}
             {questions.length > 5 && <li class="hint">and {questions.length - 5} more</li>}

@@ -3,7 +3,7 @@ import * as api from "../api";
 import { errorMessage, useLoaded } from "../hooks";
 import { line, prose } from "../text";
 
-export function SignIn({ onSignedIn }: { onSignedIn: () => void }) {
+export function SignIn({ reason, onSignedIn }: { reason: string | null; onSignedIn: () => void }) {
   const [token, setToken] = useState("");
   const [error, setError] = useState<string | null>(null);
   const [isBusy, setBusy] = useState(false);
@@ -32,7 +32,8 @@ export function SignIn({ onSignedIn }: { onSignedIn: () => void }) {
     <main class="centre">
       <form class="sign-in" onSubmit={submit} aria-labelledby={`${id}-title`}>
         <h1 id={`${id}-title`}>prowess</h1>
-        {wasUsed && <p class="question-note" role="status">This link was used before, or it is too old. Ask for another one, or use a token.</p>}
+        {reason && !wasUsed && <p class="question-note" role="status">{reason}</p>}
+        {wasUsed && <p class="question-note" role="status">This link was used before, or it is too old. Ask your administrator for another one.</p>}
         {refused && <p class="error-text" role="alert" dir="auto">{prose(refused)}</p>}
         {oidc && (
           <>
@@ -50,7 +51,7 @@ export function SignIn({ onSignedIn }: { onSignedIn: () => void }) {
         {error && <p id={`${id}-error`} class="error-text" role="alert">{error}</p>}
         <button type="submit" class="primary" disabled={isBusy || token.trim() === ""}>Sign in</button>
         <p id={`${id}-hint`} class="hint">
-          Or open the one-time link that <code>prowess serve</code> prints when it starts. It works once.
+          No token? Ask your administrator for a sign-in link. It works once.
         </p>
       </form>
     </main>

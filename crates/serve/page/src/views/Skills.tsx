@@ -3,8 +3,9 @@ import * as api from "../api";
 import { useLoaded, useSettled } from "../hooks";
 import { Markdown } from "../markdown";
 import { attempt } from "../say";
+import { findSkills, forgetSkills } from "../skillNames";
 import { bytes, count, line, short } from "../text";
-import type { Skill } from "../types";
+import type { List, Skill } from "../types";
 import { Dialog } from "./Dialog";
 import { Icon } from "./Icon";
 import { OwnSkills } from "./OwnSkills";
@@ -13,7 +14,7 @@ import type { PanelProps } from "./Panel";
 export function Skills({ name, state, mayWrite, mayApprove }: PanelProps) {
   const [search, setSearch] = useState("");
   const settled = useSettled(search.trim(), 250);
-  const found = useLoaded(() => api.skills(settled), settled);
+  const found = useLoaded<List<Skill>>(() => (settled ? findSkills(settled) : api.skills("")), settled);
   const [more, setMore] = useState<Skill[]>([]);
   const [next, setNext] = useState<string | null>(null);
   const [shown, setShown] = useState<string | null>(null);
@@ -33,7 +34,7 @@ export function Skills({ name, state, mayWrite, mayApprove }: PanelProps) {
     <>
       <section>
         <h2 class="panel-title">Loaded <span class="muted">{state.skills.length > 0 && `${count(state.skills.length, "skill")}, ${short(total)} tokens`}</span></h2>
-        {state.skills.length === 0 && <p class="hint">No skill is loaded. The agent loads what it needs, or you do.</p>}
+        {state.skills.length === 0 && <p class="hint">No skill is loaded. The agent loads what it needs, or you start one.</p>}
         <ul class="rows">
           {state.skills.map((skill) => (
             <li key={skill.name} class="row">
@@ -41,12 +42,17 @@ export function Skills({ name, state, mayWrite, mayApprove }: PanelProps) {
                 <Icon name="skill" /><span class="cut" dir="auto">{line(skill.name)}</span>
               </button>
               <span class="muted number">{short(skill.tokens)}</span>
-              {mayWrite && <Load thread={name} skill={skill.name} isLoaded />}
+              {mayWrite && <Start thread={name} skill={skill.name} isLoaded />}
             </li>
           ))}
         </ul>
       </section>
-      <OwnSkills mayWrite={mayWrite} mayApprove={mayApprove} onChanged={found.again} />
+      <OwnSkills
+        mayWrite={mayWrite} mayApprove={mayApprove} onChanged={() => {
+          forgetSkills();
+          found.again();
+        }}
+      />
       <section>
         <h2 class="panel-title">All skills</h2>
         <div class="search">
@@ -62,7 +68,7 @@ export function Skills({ name, state, mayWrite, mayApprove }: PanelProps) {
                 <button type="button" class="row-main link" onClick={() => setShown(skill.name)}><span class="cut" dir="auto">{line(skill.name)}</span></button>
                 {!skill.trusted && <span class="tag warning">not trusted</span>}
                 {mayWrite && (skill.startable || loaded.has(skill.name)
-                  ? <Load thread={name} skill={skill.name} isLoaded={loaded.has(skill.name)} />
+                  ? <Start thread={name} skill={skill.name} isLoaded={loaded.has(skill.name)} />
                   : <span class="tag" title="Ask the agent to do the skill’s task.">agent only</span>)}
               </div>
               <p class="skill-text" dir="auto">{line(skill.description)}</p>
@@ -76,7 +82,8 @@ export function Skills({ name, state, mayWrite, mayApprove }: PanelProps) {
   );
 }
 
-function Load({ thread, skill, isLoaded }: { thread: string; skill: string; isLoaded: boolean }) {
+/** Starts a skill: the agent works with it at once. A loaded skill can be unloaded instead. */
+function Start({ thread, skill, isLoaded }: { thread: string; skill: string; isLoaded: boolean }) {
   const [isBusy, setBusy] = useState(false);
   // The stream says when it happened.
   useEffect(() => setBusy(false), [isLoaded]);
@@ -87,8 +94,11 @@ function Load({ thread, skill, isLoaded }: { thread: string; skill: string; isLo
     else setTimeout(() => setBusy(false), 3000);
   };
   return (
-    <button type="button" class="small" disabled={isBusy} aria-label={`${isLoaded ? "Unload" : "Load"} ${line(skill)}`} onClick={change}>
-      {isLoaded ? "Unload" : "Load"}
+    <button
+      type="button" class="small" disabled={isBusy} aria-label={`${isLoaded ? "Unload" : "Start"} ${line(skill)}`} onClick={change}
+      title={isLoaded ? "Takes the skill’s text out of the conversation" : `Sends “/${line(skill)}” as your message: the agent starts to work with the skill`}
+    >
+      {isLoaded ? "Unload" : "Start"}
     </button>
   );
 }

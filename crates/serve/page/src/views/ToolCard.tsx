@@ -1,5 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import type { Links } from "../markdown";
 import { duration, line, printable, start } from "../text";
+import { runOf, type Run } from "../run";
 import { replyText, type Call, type CallState } from "../thread";
 import type { ComponentChildren } from "preact";
 import { Code } from "./Code";
@@ -17,18 +19,21 @@ const STATES: Record<CallState, { text: string; icon: IconName }> = {
 };
 
 /** A tool call: what was called, its live output, its answer. `children` is the question about it. */
-export function ToolCard({ call, children }: { call: Call; children?: ComponentChildren }) {
+export function ToolCard({ call, links, children }: { call: Call; links: Links; children?: ComponentChildren }) {
   const [chosen, setChosen] = useState<boolean | null>(null);
   const isOpen = chosen ?? (call.state === "running" && call.progress !== "");
-  const { text, icon } = STATES[call.state];
+  const run = call.state === "done" || call.state === "failed" ? runOf(call.text, call.data) : null;
+  const hasFailed = run !== null && run.exitCode !== 0;
+  const { text, icon } = STATES[hasFailed ? "failed" : call.state];
   const told = line(summary(call.arguments));
   const names = [...call.loaded.map((name) => `Loaded ${line(name)}`), ...call.unloaded.map((name) => `Unloaded ${line(name)}`)];
   return (
-    <div class={`tool ${call.state}`} data-call={call.id} data-state={call.state}>
+    <div class={`tool ${hasFailed ? "failed" : call.state}`} data-call={call.id} data-state={call.state}>
       <button type="button" class="tool-head" aria-expanded={isOpen} onClick={() => setChosen(!isOpen)}>
         <span class="tool-state"><Icon name={icon} /><span class="unseen">{text}: </span></span>
         <span class="tool-name">{line(call.name)}</span>
         <span class="tool-told" dir="auto">{start(told, 200)}</span>
+        {run && <ExitCode run={run} />}
         <span class="tool-time">
           {call.state === "running" ? <Running since={call.started} /> : call.milliseconds !== null ? duration(call.milliseconds) : ""}
         </span>
@@ -39,13 +44,15 @@ export function ToolCard({ call, children }: { call: Call; children?: ComponentC
           <p class="label">Arguments</p>
           <Values value={call.arguments} />
           {call.progress !== "" && <Progress text={call.progress} />}
-          {call.text !== "" && (
+          {run && <RunOutput run={run} links={links} />}
+          {run && <details class="fold"><summary>What the model reads</summary><Code text={printable(call.text)} name="json" /></details>}
+          {!run && call.text !== "" && (
             <>
               <p class="label">{call.state === "failed" ? "Error" : call.state === "refused" ? "What the model reads" : "Answer"}</p>
               <Code text={printable(call.text)} {...(call.state === "failed" && { tone: "error" as const })} />
             </>
           )}
-          {call.data !== null && (
+          {!run && call.data !== null && (
             <details class="fold"><summary>Data</summary><Code text={printable(JSON.stringify(call.data, null, 2))} name="json" /></details>
           )}
         </div>
@@ -59,6 +66,43 @@ export function ToolCard({ call, children }: { call: Call; children?: ComponentC
       )}
       {children}
     </div>
+  );
+}
+
+function ExitCode({ run }: { run: Run }) {
+  const text = run.timedOut ? "timed out" : `exit code ${run.exitCode}`;
+  return <span class={run.exitCode === 0 ? "badge good" : "badge bad"}>{text}</span>;
+}
+
+/** How many saved files are listed. */
+const MAX_SAVED = 100;
+
+/** What a run printed and saved. */
+function RunOutput({ run, links }: { run: Run; links: Links }) {
+  const { openFile, openArtifact } = links;
+  const saved = [
+    ...run.artifacts.map(({ name, version }) => ({ text: `${name}, version ${version}`, open: openArtifact && (() => openArtifact(name, version)) })),
+    ...run.files.map((path) => ({ text: path, open: openFile && (() => openFile(path)) })),
+  ];
+  const hasOutput = run.stdout !== "" || run.stderr !== "";
+  return (
+    <>
+      {run.stdout !== "" && <><p class="label">Output</p><Code text={printable(run.stdout)} /></>}
+      {run.stderr !== "" && <><p class="label">Error output</p><Code text={printable(run.stderr)} {...(run.exitCode !== 0 && { tone: "error" as const })} /></>}
+      {!hasOutput && <p class="hint">The command printed nothing.</p>}
+      {saved.length > 0 && (
+        <>
+          <p class="label">Saved files</p>
+          <ul class="plain-list">
+            {saved.slice(0, MAX_SAVED).map(({ text, open }, index) => (
+              <li key={index}>{open ? <button type="button" class="link" onClick={open}>{line(text)}</button> : line(text)}</li>
+            ))}
+            {saved.length > MAX_SAVED && <li class="hint">and {saved.length - MAX_SAVED} more</li>}
+          </ul>
+        </>
+      )}
+      {run.warnings.map((warning, index) => <p key={index} class="hint" dir="auto">{line(warning)}</p>)}
+    </>
   );
 }
 

@@ -34,8 +34,8 @@ function Waiting() {
               {value.items.map((skill) => (
                 <tr key={`${skill.owner}${skill.digest}`}>
                   <th scope="row" dir="auto">{line(skill.name)}</th>
-                  <td dir="auto">{line(skill.owner_name || skill.owner)}</td>
-                  <td>{fullTime(skill.uploaded)}</td>
+                  <td dir="auto" data-label="User">{line(skill.owner_name || skill.owner)}</td>
+                  <td data-label="Uploaded">{fullTime(skill.uploaded)}</td>
                   <td class="end"><button type="button" class="small" aria-label={`Review ${line(skill.name)}`} onClick={() => setShown(skill)}>Review</button></td>
                 </tr>
               ))}

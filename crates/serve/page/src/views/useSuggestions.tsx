@@ -1,10 +1,16 @@
 import { useEffect, useId, useState } from "preact/hooks";
 import * as api from "../api";
 import { useSettled } from "../hooks";
+import { allSkills, named } from "../skillNames";
 import { line, start } from "../text";
 import type { Skill } from "../types";
 
 const MAX = 6;
+/** The server searches words, so it gets no shorter text. */
+const MIN_WORD = 3;
+
+/** No suggestion is chosen: those that only fit by their descriptions wait for a person to choose one. */
+const NONE = -1;
 
 /** The beginning of a skill's name, if that is all that the message has. */
 export function typedSkill(text: string): string | null {
@@ -16,24 +22,29 @@ export function useSuggestions(text: string, choose: (text: string) => void) {
   const typed = typedSkill(text);
   const settled = useSettled(typed, 120);
   const [skills, setSkills] = useState<Skill[]>([]);
+  /** What was typed when the list was made. */
+  const [made, setMade] = useState<string | null>(null);
   const [at, setAt] = useState(0);
   const [closed, setClosed] = useState<string | null>(null);
   const id = useId();
   useEffect(() => {
     if (settled === null) return setSkills([]);
     let isLast = true;
-    api.skills(settled).then(
-      ({ items }) => {
-        if (!isLast) return;
-        // The server also finds skills by their descriptions. A message that begins with a path is none of them.
-        const part = settled.toLowerCase();
-        const place = (skill: Skill) => skill.name.toLowerCase().indexOf(part);
-        const named = items.filter((skill) => place(skill) >= 0);
-        setSkills(named.sort((a, b) => Number(place(a) > 0) - Number(place(b) > 0)).slice(0, MAX));
-        setAt(0);
-      },
-      () => {},
-    );
+    const show = (skills: Skill[]) => isLast && setSkills(skills.slice(0, MAX));
+    const suggest = async () => {
+      const byName = named(await allSkills(), settled).filter(({ startable }) => startable);
+      if (!isLast) return;
+      show(byName);
+      setMade(settled);
+      setAt(byName.length > 0 ? 0 : NONE);
+      // A message that begins with a path names no skill.
+      if (byName.length >= MAX || settled.length < MIN_WORD || settled.includes("/")) return;
+      const known = new Set(byName.map(({ name }) => name));
+      const { items } = await api.skills(settled);
+      const rest = items.filter(({ name, startable }) => startable && !known.has(name));
+      show([...byName, ...rest]);
+    };
+    suggest().catch(() => {});
     return () => {
       isLast = false;
     };
@@ -45,9 +56,10 @@ export function useSuggestions(text: string, choose: (text: string) => void) {
   const onKey = (event: KeyboardEvent): boolean => {
     if (!isOpen || event.isComposing) return false;
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
-      setAt((at + (event.key === "ArrowDown" ? 1 : skills.length - 1)) % skills.length);
-    } else if (event.key === "Tab" || (event.key === "Enter" && !event.shiftKey && skills[at]?.name !== typed)) {
-      accept(skills[at]);
+      const from = at === NONE && event.key === "ArrowUp" ? 0 : at;
+      setAt((from + (event.key === "ArrowDown" ? 1 : skills.length - 1)) % skills.length);
+    } else if (event.key === "Tab" || (event.key === "Enter" && !event.shiftKey && at !== NONE && made === typed && skills[at]?.name !== typed)) {
+      accept(skills[at === NONE ? 0 : at]);
     } else if (event.key === "Escape") {
       setClosed(text);
     } else return false;
@@ -69,7 +81,7 @@ export function useSuggestions(text: string, choose: (text: string) => void) {
     </ul>
   );
   const attributes = isOpen
-    ? { "aria-autocomplete": "list" as const, "aria-controls": id, "aria-activedescendant": `${id}-${at}` }
+    ? { "aria-autocomplete": "list" as const, "aria-controls": id, ...(at !== NONE && { "aria-activedescendant": `${id}-${at}` }) }
     : {};
   return { list, attributes, onKey };
 }
