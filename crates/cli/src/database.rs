@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
-use prowess_store::Database;
+use prowess_store::{Database, DatabaseError};
 
 /// The database that is used instead of files of this user.
 #[derive(Args, Clone, Debug, Default)]
@@ -21,6 +21,13 @@ impl DatabaseArgs {
         if !url.contains("://") {
             bail!("--database needs a URL: postgres://USER:PASSWORD@HOST/NAME");
         }
-        Ok(Some(Database::open(url).await.map_err(|error| anyhow!("{error}"))?))
+        Ok(Some(Database::open(url).await.map_err(|error| match &error {
+            DatabaseError::Unreachable { .. } => {
+                anyhow!(
+                    "{error}\ncheck that PostgreSQL runs there, and the URL in --database or PROWESS_DATABASE"
+                )
+            }
+            error => anyhow!("{error}"),
+        })?))
     }
 }

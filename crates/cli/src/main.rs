@@ -24,6 +24,7 @@ mod rows;
 mod run_tools;
 mod sandbox_level;
 mod screen;
+mod server_lock;
 mod servers;
 mod serving;
 mod shell;

@@ -5,7 +5,7 @@ use prowess_store::serve::{DailyLimits, OwnedThreadError, User};
 use crate::app::App;
 
 impl App {
-    /// How much a user may take in a day: the user's own limits, or those of the server.
+    /// How much a user may use in a day: the user's own limits, or those of the server.
     pub(crate) fn daily_limits(&self, user: &User) -> DailyLimits {
         user.daily.or(self.limits.daily)
     }
@@ -40,10 +40,14 @@ impl App {
 }
 
 /// When a limit begins again.
-const TOMORROW: &str = "It begins again at midnight in UTC.";
+const TOMORROW: &str = "The limit resets at midnight UTC.";
 
 /// An amount in dollars, with cents at least.
-pub(crate) fn dollars(micros: u64) -> String {
+///
+/// ```
+/// assert_eq!(prowess_serve::dollars(2_500_000), "2.50");
+/// ```
+pub fn dollars(micros: u64) -> String {
     let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
     let needed = text.trim_end_matches('0').len().max(text.len() - 4);
     text[..needed].to_owned()

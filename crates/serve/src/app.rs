@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use prowess_agent::middleware::WindowUse;
 use prowess_agent::queue::TurnQueue;
 use prowess_agent::{ThreadId, ThreadStore};
-use prowess_store::Database;
 use prowess_store::serve::{Accounts, Audit, OwnedThreads};
+use prowess_store::{Database, DatabaseError};
 use tokio::sync::{Notify, watch};
 
 use crate::agents::ServedAgents;
@@ -80,6 +80,11 @@ impl App {
             windows: Mutex::default(),
             failures: Mutex::default(),
         }
+    }
+
+    /// Whether the database answers, and what is written now is found after a restart.
+    pub(crate) async fn ping(&self) -> Result<(), DatabaseError> {
+        self.database.ping().await
     }
 
     /// The logs of a user's threads. If the database keeps users apart, it shows no others.

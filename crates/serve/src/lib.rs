@@ -38,7 +38,7 @@ pub use agents::{
     AgentCard, BoxError, ServedAgents, ServedCost, ServedThread, SkillCard, SkillDetail, SkillFile,
     SkillList, SkillsPart,
 };
-pub use allowance::micro_dollars;
+pub use allowance::{dollars, micro_dollars};
 pub use auth::{AccessSecret, login_link};
 #[cfg(feature = "oidc")]
 pub use auth::{Admits, Oidc, OidcError, OidcOptions, identity_link};

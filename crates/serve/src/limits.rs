@@ -8,7 +8,7 @@ use prowess_store::serve::DailyLimits;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServeLimits {
-    /// How many threads are worked on at the same time.
+    /// How many threads run at the same time.
     pub turns: usize,
     /// How long a claim on a thread lasts when its worker dies.
     pub claim: Duration,
@@ -38,13 +38,13 @@ pub struct ServeLimits {
     pub downloads_per_user: usize,
     /// After what time a connection ends whose client reads nothing.
     pub stall: Duration,
-    /// How many threads of one user are worked on at the same time.
+    /// How many threads of one user run at the same time.
     pub turns_per_user: usize,
     /// How many messages and changes may wait in one thread.
     pub waiting_posts: u64,
     /// How many threads one user may have.
     pub threads_per_user: u64,
-    /// How much one user may take in a day, unless the user has limits of their own.
+    /// How much one user may use in a day, unless the user has limits of their own.
     pub daily: DailyLimits,
     /// How many event streams one user may have.
     pub streams_per_user: usize,

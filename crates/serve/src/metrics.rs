@@ -8,6 +8,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use prowess_store::DatabaseError;
 
 use crate::app::App;
 
@@ -66,8 +67,16 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     if *app.stop.borrow() {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
     }
-    match app.accounts.users().await {
-        Ok(_) => "ready\n".into_response(),
+    match app.ping().await {
+        Ok(()) => "ready\n".into_response(),
+        Err(error @ DatabaseError::Replaced { .. }) => {
+            tracing::error!(%error, "The database is gone");
+            (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the file of the database was removed or replaced: restart the server\n",
+            )
+                .into_response()
+        }
         Err(error) => {
             tracing::warn!(%error, "The database does not answer");
             (StatusCode::SERVICE_UNAVAILABLE, "the database does not answer\n").into_response()

@@ -41,17 +41,29 @@ pub(crate) async fn licences(headers: HeaderMap) -> Response {
     asset(&LICENCES, &headers)
 }
 
+/// A page that the server writes, with the policy of the page.
+pub(crate) fn html(text: String) -> Response {
+    let mut response = text.into_response();
+    guard(response.headers_mut(), INDEX.0);
+    response
+}
+
+/// What a browser may do with a file of the page.
+fn guard(headers: &mut HeaderMap, mime: &'static str) {
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(mime));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+}
+
 fn asset((mime, bytes): &Asset, headers: &HeaderMap) -> Response {
     let tag = format!("\"{}\"", hex::encode(&hmac_sha256::Hash::hash(bytes)[..16]));
     let is_known = headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
     let mut response =
         if is_known { StatusCode::NOT_MODIFIED.into_response() } else { (*bytes).into_response() };
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(mime));
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
-    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    guard(headers, mime);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     if let Ok(tag) = tag.parse() {
         headers.insert(ETAG, tag);

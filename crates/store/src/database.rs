@@ -174,6 +174,35 @@ impl Database {
         crate::serve::Audit::new(self.clone())
     }
 
+    /// Checks that the database answers. For SQLite, also that its file is still the one that was opened.
+    ///
+    /// ```
+    /// use prowess_store::{Database, DatabaseError};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let directory = tempfile::tempdir()?;
+    /// let file = directory.path().join("threads.db");
+    /// let database = Database::open(&file.to_string_lossy()).await?;
+    /// database.ping().await?;
+    /// std::fs::remove_file(&file)?;
+    /// assert!(matches!(database.ping().await, Err(DatabaseError::Replaced { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::Replaced`], or the database does not answer.
+    pub async fn ping(&self) -> Result<(), DatabaseError> {
+        match self {
+            Self::Sqlite(store) => store.check_in_place().await?,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => {}
+        }
+        self.query(Statement::new(crate::sql::PING, [])).await.map(drop)
+    }
+
     /// Closes this handle; see [`SqliteStore::close`].
     ///
     /// # Errors

@@ -83,6 +83,14 @@ pub enum DatabaseError {
         /// How long this caller waited.
         seconds: u64,
     },
+    /// Its file was removed or replaced while it was open.
+    #[error(
+        "{place} was removed or replaced while it was open: what is written now is lost when this process ends. Put the file back, or restart"
+    )]
+    Replaced {
+        /// The database.
+        place: String,
+    },
     /// It is open.
     #[error("{place} is open in this or another process: close it first")]
     InUse {

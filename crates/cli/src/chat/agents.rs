@@ -21,6 +21,7 @@ use prowess_skills::uses::{SkillUses, UsedSkill};
 use prowess_skills::{Capabilities, Dialect, Lifetime, RunSetup, SessionOptions, SkillSession};
 use prowess_store::{Database, SqliteStore};
 use prowess_workspace::tree::{self, WORK};
+use prowess_workspace::writable::WritablePath;
 use prowess_workspace::{Artifacts, Network, Runner, Scope};
 
 use super::changes::{Changes, are_same};
@@ -441,7 +442,7 @@ impl ChatAgents {
         };
         let mut agent = Agent::deep_builder(Arc::clone(&self.model))
             .name(NAME)
-            .prompt(prompt(&tree.tree(), &ToolSelection::default()))
+            .prompt(prompt(self.surface, &tree.tree(), &ToolSelection::default()))
             .middleware(ThreadDirectory(self.directory.clone()))
             .middleware(OwnArtifacts)
             .middleware(manner)
@@ -485,15 +486,20 @@ impl ChatAgents {
         Ok(self.artifacts.in_scope(scope))
     }
 
+    /// The directories of the project that commands may write.
+    pub(super) fn writable_paths(&self) -> Vec<WritablePath> {
+        match self.surface {
+            Surface::Terminal => self.config.settings.run.writable_paths(),
+            // The paths are those of the person who started the server.
+            Surface::Server => Vec::new(),
+        }
+    }
+
     pub(super) fn skills(&self, tree: &ChatTree, permissions: Permissions) -> Skills {
         let settings = self.config.settings.skills.clone();
         let (catalog, tree) = (Arc::clone(&self.catalog), tree.clone());
         let hosts: Vec<_> = self.config.settings.sandbox.host_rules().collect();
-        let writable = match self.surface {
-            Surface::Terminal => self.config.settings.run.writable_paths(),
-            // The paths are those of the person who started the server.
-            Surface::Server => Default::default(),
-        };
+        let writable = self.writable_paths();
         let (servers, embeddings) = (self.servers.clone(), self.embeddings.clone());
         let overview_tokens = settings.overview_tokens(self.model.limits().context);
         let recent = Arc::clone(&self.recent);

@@ -52,7 +52,7 @@ impl ChatAgents {
 
     /// The system prompt for an agent with skills and these tools.
     fn prompt(&self, tree: &ChatTree, tools: &ToolSelection) -> String {
-        prompt_with_writable(&tree.tree(), tools, &self.config.settings.run.writable_paths())
+        prompt_with_writable(self.surface(), &tree.tree(), tools, &self.writable_paths())
     }
 
     fn sub_agent(
@@ -66,7 +66,7 @@ impl ChatAgents {
         let prompt = if definition.tools.has_skills() {
             self.prompt(tree, &definition.tools)
         } else {
-            prompt_without_skills(&tree.tree())
+            prompt_without_skills(self.surface(), &tree.tree())
         };
         let prompt = match definition.prompt.as_str() {
             "" => prompt,

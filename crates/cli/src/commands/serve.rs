@@ -1,30 +1,34 @@
 //! `prowess serve`
 
+mod place;
 mod print_unit;
+mod public_url;
+mod system_user;
 mod users;
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use prowess_serve::{ServeLimits, ServedAgents as _, Server, login_link};
-use prowess_store::Database;
 use prowess_workspace::{Level, Runner};
+use serde_json::json;
 use tokio::net::TcpListener;
 
+use self::place::{NotedDatabase, ServerNotes, ServerPlace};
+use self::public_url::public_url;
 use super::mcp::{address, raise_open_files};
 use crate::chat::{AgentSetup, Approver};
 use crate::commands::CommandOutcome;
 use crate::config::{Config, Flag, OfProject};
 use crate::database::DatabaseArgs;
-use crate::directories;
 use crate::executor::ExecutorArgs;
 use crate::options::{KitArgs, RootArgs};
 use crate::recent_skills::{Order, RecentSkills};
 use crate::sandbox_level::level_parser;
+use crate::server_lock;
 use crate::serving::{OwnSkillsOption, ServerAgents};
 use crate::signals::Signals;
 use crate::telemetry;
@@ -32,10 +36,6 @@ use crate::terminal::{Terminal, printable};
 use crate::visibility::ChatSkills;
 use crate::workspace_dir::WorkspaceDir;
 
-/// The directory of a server, below the state directory.
-const DATA: &str = "serve";
-/// The database in that directory, unless another one is named.
-const DATABASE: &str = "server.db";
 /// The user that the first start makes.
 const FIRST_USER: &str = "admin";
 /// How long running work may take to end after the server has stopped.
@@ -43,7 +43,8 @@ const LAST: Duration = Duration::from_secs(2);
 
 const AFTER_HELP: &str = "\
 The first start makes the user `admin`. Each start prints a link with which `admin` signs in, once. Other users get theirs by \
-`prowess serve login NAME`, and programs get tokens by `prowess serve token add NAME`.
+`prowess serve login NAME`, and programs get tokens by `prowess serve token add NAME`. These commands need the same --data and \
+--database as the server.
 
 The server speaks plain HTTP. For other machines, put a proxy with TLS in front: see docs/serving.md.
 
@@ -58,13 +59,16 @@ pub(crate) struct Options {
     /// Listen on an address that other machines can reach. Traffic is not encrypted: put a proxy with TLS in front
     #[arg(long)]
     allow_remote: bool,
+    /// The address at which browsers reach the server, for links; if it is behind a proxy, that of the proxy
+    #[arg(long, value_name = "URL", value_parser = public_url)]
+    url: Option<String>,
     /// The model: PROVIDER:NAME, or offline, which needs no API key and no network
     #[arg(long, value_name = "MODEL", add = crate::complete::models())]
     model: Option<String>,
     /// The most that a thread and its sub-agents may cost, in dollars; needs a price for the model in prowess.toml
     #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true)]
     max_cost: Option<String>,
-    /// How many threads are worked on at the same time
+    /// How many threads run at the same time
     #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(1..))]
     turns: u16,
     /// How many event streams may be open; one user may have a quarter of them
@@ -98,16 +102,6 @@ pub(crate) struct Options {
     command: Option<Command>,
 }
 
-/// Where a server keeps threads, users and files.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct ServerPlace {
-    /// The directory with the server's files, and the database unless --database names one [default: ~/.local/state/prowess/serve]
-    #[arg(long, value_name = "DIR", global = true)]
-    pub(super) data: Option<PathBuf>,
-    #[command(flatten)]
-    database: DatabaseArgs,
-}
-
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Add, list or disable users
@@ -124,41 +118,20 @@ enum Command {
     Login {
         /// The user
         name: String,
-        /// The address of the server, as the user's browser reaches it
-        #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8930")]
-        url: String,
+        /// The address of the server, as the user's browser reaches it [default: the address with which the server started]
+        #[arg(long, value_name = "URL", value_parser = public_url)]
+        url: Option<String>,
     },
-}
-
-impl ServerPlace {
-    /// The directory, which only this user can read.
-    fn directory(&self) -> Result<PathBuf> {
-        let directory = match &self.data {
-            Some(data) => std::path::absolute(data)?,
-            None => directories::state()
-                .context("there is no home directory: set HOME, or use --data")?
-                .join(DATA),
-        };
-        directories::make_directory(&directory)
-            .with_context(|| format!("cannot create {}", directory.display()))?;
-        directories::check_owned(&directory)?;
-        Ok(directory)
-    }
-
-    async fn open(&self, directory: &Path) -> Result<Database> {
-        match self.database.open().await? {
-            Some(database) => Ok(database),
-            None => {
-                let database = Database::open(&directory.join(DATABASE).to_string_lossy()).await;
-                database.map_err(|error| anyhow!("{error}"))
-            }
-        }
-    }
 }
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal, verbose: u8) -> Result<CommandOutcome> {
     if options.print_unit {
-        write!(terminal, "{}", print_unit::unit(options)?)?;
+        let unit = print_unit::unit(options)?;
+        write!(terminal, "{}", unit.text)?;
+        if let Some(warning) = unit.warning {
+            terminal.flush()?;
+            writeln!(anstream::stderr(), "warning: {}", printable(&warning))?;
+        }
         return Ok(CommandOutcome::Done);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -211,7 +184,9 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
     let mut signals = Signals::catch().context("signals cannot be caught")?;
     let mut err = anstream::stderr();
     let data = options.place.directory()?;
-    let database = options.place.open(&data).await?;
+    // Until this process ends.
+    let _running = server_lock::hold()?;
+    let (database, noted) = options.place.open(&data).await?;
     let opened = options.workspace_dir.workspaces()?;
     if let Some(moved) = &opened.moved {
         writeln!(err, "{}; workspaces are in {} instead", printable(moved), opened.path.display())?;
@@ -259,7 +234,7 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
     }
     raise_open_files();
     let listener = TcpListener::bind(options.listen).await;
-    let listener = listener.with_context(|| format!("cannot listen on {}", options.listen))?;
+    let listener = listener.with_context(|| cannot_listen(options.listen))?;
     let server = Server::new(agents.clone(), &database, limits);
     #[cfg(feature = "oidc")]
     let server = match &oidc {
@@ -267,10 +242,23 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
         None => server,
     };
     let admin = users::first_user(&database.accounts(), FIRST_USER).await?;
-    let url = url(listener.local_addr()?);
-    writeln!(err, "prowess {url} · {model} · {count} skills · {}", data.display())?;
+    let listening = url(listener.local_addr()?);
+    let (url, listens) = match &options.url {
+        Some(url) => (url.clone(), format!(" · listens on {listening}")),
+        None => (listening, String::new()),
+    };
+    ServerNotes { url: url.clone(), database: noted }.write(&data)?;
+    let walls = match noted {
+        NotedDatabase::File => "",
+        NotedDatabase::Postgres if database.separates_users() => {
+            " · PostgreSQL, row-level security keeps users apart"
+        }
+        NotedDatabase::Postgres => " · PostgreSQL, without row-level security (see docs/storage.md)",
+    };
+    writeln!(err, "prowess {url} · {model} · {count} skills · {}{walls}{listens}", data.display())?;
     if let Some(admin) = admin {
         let link = login_link(&database.accounts(), &admin.id).await.map_err(|error| anyhow!(error))?;
+        users::note(&database.audit(), "make login link", &admin, json!({})).await?;
         writeln!(err, "sign in as `{}`, once, within 15 minutes: {url}{link}", admin.name)?;
     }
     #[cfg(feature = "oidc")]
@@ -285,6 +273,14 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
     watching.abort();
     database.close().await.map_err(|error| anyhow!("{error}"))?;
     Ok(CommandOutcome::Code(code.await.unwrap_or_default()))
+}
+
+/// Why a server cannot listen, for the error of the system.
+fn cannot_listen(address: SocketAddr) -> String {
+    format!(
+        "cannot listen on {address}: another program may use the port; name a free one with --listen {}:PORT",
+        address.ip()
+    )
 }
 
 /// Says at the start if nobody can sign in with OpenID Connect. Everything else works.

@@ -9,15 +9,17 @@ mod rm;
 mod show;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
-use prowess_agent::ThreadId;
+use prowess_agent::{ThreadId, ThreadStore};
 use prowess_store::SqliteStore;
 
 use self::removal::ThreadStorage;
 use crate::commands::CommandOutcome;
+use crate::database::DatabaseArgs;
 use crate::terminal::Terminal;
 use crate::threads;
 use crate::workspace_dir::WorkspaceDir;
@@ -45,6 +47,8 @@ enum Command {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        database: DatabaseArgs,
     },
     /// Print a conversation
     Show {
@@ -54,6 +58,8 @@ enum Command {
         /// Print its messages as JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        database: DatabaseArgs,
     },
     /// Write a conversation to a new file: Markdown, or JSON if its name ends with .json
     Export {
@@ -62,6 +68,8 @@ enum Command {
         thread: String,
         /// The file [default: prowess-THREAD.md in the working directory]
         file: Option<PathBuf>,
+        #[command(flatten)]
+        database: DatabaseArgs,
     },
     /// Remove conversations with their workspaces, artifacts and other files
     Rm {
@@ -102,9 +110,13 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("the threads cannot be opened")?.block_on(async {
         match &options.command {
-            Command::List { limit, json } => list::list(usize::from(*limit), *json, terminal).await,
-            Command::Show { thread, json } => show::show(thread, *json, terminal).await,
-            Command::Export { thread, file } => export::export(thread, file.clone(), terminal).await,
+            Command::List { limit, json, database } => {
+                list::list(usize::from(*limit), *json, database, terminal).await
+            }
+            Command::Show { thread, json, database } => show::show(thread, *json, database, terminal).await,
+            Command::Export { thread, file, database } => {
+                export::export(thread, file.clone(), database, terminal).await
+            }
             Command::Rm { threads, removal } => rm::remove(threads, removal, terminal).await,
             Command::Prune { older_than, removal } => prune::prune(*older_than, removal, terminal).await,
         }
@@ -112,10 +124,10 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
 }
 
 /// Opens the store, and finds the thread that the person named.
-async fn find(wanted: &str) -> Result<(SqliteStore, ThreadId)> {
-    let (_, store) =
-        threads::open_store().await?.context("there are no threads yet; `prowess chat` starts one")?;
+async fn find(wanted: &str, database: &DatabaseArgs) -> Result<(Arc<dyn ThreadStore>, ThreadId)> {
+    let store = threads::open_named(database).await?;
+    let store = store.context("there are no threads yet; `prowess chat` starts one")?;
     let directory = std::env::current_dir().context("the working directory cannot be read")?;
-    let id = threads::find(&store, &directory, wanted).await?;
+    let id = threads::find(store.as_ref(), &directory, wanted).await?;
     Ok((store, id))
 }

@@ -10,7 +10,7 @@ use anyhow::Result;
 use clap::Args;
 
 use self::binary::Binary;
-use self::items::{Item, items, lock_threads, remove_empty_parents, skills};
+use self::items::{Item, items, lock_state, remove_empty_parents, skills};
 use crate::commands::CommandOutcome;
 use crate::confirm::confirm;
 use crate::terminal::{Style, Terminal, printable, styled};
@@ -59,13 +59,13 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         return Ok(CommandOutcome::Done);
     }
     // Checked before the question, so that nobody is asked in vain. The lock is not held while the question is open.
-    drop(lock_threads()?);
+    drop(lock_state()?);
     if !options.yes && !confirm("Remove all of this? You cannot undo it.")? {
         writeln!(terminal, "Nothing was removed.")?;
         return Ok(CommandOutcome::Findings);
     }
-    // A chat may have started meanwhile. From here on none can start.
-    let _held = lock_threads()?;
+    // A chat or a server may have started meanwhile. From here on none can start.
+    let _held = lock_state()?;
     let mut failed = false;
     for item in &items {
         if let Err(error) = item.remove() {

@@ -5,6 +5,7 @@ mod lookup;
 mod transcript;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
@@ -16,6 +17,7 @@ pub(crate) use self::age::ago;
 pub(crate) use self::lookup::{Lookup, look_for};
 pub(crate) use self::transcript::{export, markdown};
 use crate::chat::ThreadDirectory;
+use crate::database::DatabaseArgs;
 use crate::directories;
 use crate::terminal::printable_start;
 
@@ -65,6 +67,14 @@ pub(crate) async fn open_store() -> Result<Option<(PathBuf, SqliteStore)>> {
     }
     let store = SqliteStore::open(&path).await.map_err(|error| anyhow!("{error}"))?;
     Ok(Some((state, store)))
+}
+
+/// Opens the database that is named, or else that of threads on this machine, which is not created.
+pub(crate) async fn open_named(database: &DatabaseArgs) -> Result<Option<Arc<dyn ThreadStore>>> {
+    if let Some(database) = database.open().await? {
+        return Ok(Some(database.threads()));
+    }
+    Ok(open_store().await?.map(|(_, store)| Arc::new(store) as Arc<dyn ThreadStore>))
 }
 
 /// The threads of people, the last changed first. Empty threads and those of sub-agents are left out.

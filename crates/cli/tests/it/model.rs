@@ -302,6 +302,11 @@ impl FakeModel {
         self.state.0.lock().unwrap().answers.extend(answers);
     }
 
+    /// Gives these answers in place of those that nobody asked for.
+    pub(crate) fn instead(&self, answers: Vec<Answer>) {
+        self.state.0.lock().unwrap().answers = answers.into();
+    }
+
     /// What a configuration has as `base_url`.
     pub(crate) fn url(&self) -> String {
         format!("http://{}/v1", self.address)

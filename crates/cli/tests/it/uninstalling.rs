@@ -37,7 +37,8 @@ fn own(world: &World, args: &[&str]) -> Command {
     apart(world, &world.path("home/bin/prowess"), args)
 }
 
-fn apart(world: &World, program: &Path, args: &[&str]) -> Command {
+/// A program that cannot reach what other tests share with it.
+pub(crate) fn apart(world: &World, program: &Path, args: &[&str]) -> Command {
     let mut command = Command::new("bwrap");
     command
         .args(["--dev-bind", "/", "/", "--tmpfs", "/var/tmp", "--"])

@@ -199,7 +199,7 @@ impl<'a> CurrentTurn<'a> {
 fn nothing_fits<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.map(|name| format!("- `{name}`")).collect();
     if names.is_empty() {
-        return "There are no skills here that I could load. `/add OWNER/REPO` in a chat, or `prowess add`, installs some."
+        return "There are no skills here that I could load. `prowess add OWNER/REPO` in a terminal installs some."
             .to_owned();
     }
     format!("No skill shares a word with your message. There are:\n\n{}", names.join("\n"))

@@ -2,7 +2,7 @@
 // The pictures are in PROWESS_PICTURES. The other variables are those of run.js.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { answer, begin, idle, launch, panel, profile, question, send, signIn, URL_ } from "./browser.js";
+import { answer, begin, idle, launch, LOGIN, panel, profile, question, send, signIn, URL_ } from "./browser.js";
 import { tar } from "./archive.js";
 import { ATTACK, FAILS, HELLO, REPEAT, SLOW, USE_TOOL, WORK, WORK_DONE } from "./script.js";
 
@@ -17,6 +17,11 @@ for (const [name, colorScheme, width] of [["light", "light", 1280], ["dark", "da
     await page.screenshot({ path: join(directory, `${view}-${name}.png`) });
   };
   const first = await context.newPage();
+  if (LOGIN) {
+    await first.goto(LOGIN);
+    await first.getByRole("button", { name: "Sign in" }).waitFor();
+    await look(first, "login-link");
+  }
   await first.goto(`${URL_}/?login=used`);
   await first.getByLabel("Token").waitFor();
   await look(first, "sign-in");

@@ -312,8 +312,10 @@ export interface ApiToken {
 export interface AuditEntry {
   number: number;
   at: string;
-  /** The id of a user. */
+  /** The id of a user, or `command line`. */
   user: string;
+  /** The id of the user to whom it was done, if that is somebody else. */
+  affected: string | null;
   action: string;
   thread: string | null;
   detail: Json;

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use prowess_store::serve::{AuditEntry, DailyLimits, NewToken, Scope, TokenInfo, TokenKind, User};
+use prowess_store::serve::{Audit, AuditEntry, DailyLimits, NewToken, Scope, TokenInfo, TokenKind, User};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -254,6 +254,7 @@ pub(super) async fn add_user(
     let login = crate::auth::login_link(&app.accounts, &user.id).await?;
     let detail = json!({"user": user.id, "name": user.name, "is_admin": user.is_admin});
     app.audit.note(&caller.user.id, "add user", None, &detail).await?;
+    app.audit.note(&caller.user.id, "make login link", None, &json!({"user": user.id})).await?;
     Ok((StatusCode::CREATED, Json(NewUserView { user: (&user).into(), login })))
 }
 
@@ -360,10 +361,12 @@ pub(super) struct AuditView {
     number: u64,
     /// When it happened.
     at: String,
-    /// The user who did it.
+    /// Who did it: the id of a user, or `command line`.
     user: String,
     /// What was done.
     action: String,
+    /// The id of the user to whom it was done, if that is somebody else.
+    affected: Option<String>,
     /// The thread.
     thread: Option<String>,
     /// The details.
@@ -372,18 +375,23 @@ pub(super) struct AuditView {
 
 impl From<AuditEntry> for AuditView {
     fn from(entry: AuditEntry) -> Self {
-        Self {
-            number: entry.number,
-            at: time(entry.at),
-            user: entry.user,
-            action: entry.action,
-            thread: entry.thread.map(|thread| thread.to_string()),
-            detail: entry.detail,
+        let AuditEntry { number, at, mut user, action, thread, mut detail, .. } = entry;
+        let mut taken = |name: &str| match detail.as_object_mut()?.remove(name)? {
+            Value::String(text) => Some(text),
+            _ => None,
+        };
+        let (mut affected, from) = (taken("user"), taken("from"));
+        // Older versions noted the affected user as the one who did it.
+        if from.as_deref() == Some(Audit::COMMAND_LINE) {
+            let noted = std::mem::replace(&mut user, Audit::COMMAND_LINE.to_owned());
+            affected = affected.or(Some(noted));
         }
+        let thread = thread.map(|thread| thread.to_string());
+        Self { number, at: time(at), user, action, affected, thread, detail }
     }
 }
 
-/// Lists replies and changes of users and tokens, the last one first.
+/// Lists who replied, signed in, and changed users and tokens, the last one first.
 #[utoipa::path(get, path = "/audit", tag = "accounts", params(Page), responses((status = 200, body = Items<AuditView>)))]
 pub(super) async fn audit(
     State(app): State<Arc<App>>,
@@ -395,4 +403,36 @@ pub(super) async fn audit(
     let entries = app.audit.list(after, page.limit()).await?;
     let next = (entries.len() == page.limit()).then(|| entries.last().map(|entry| entry.number.to_string()));
     Ok(Json(Items { items: entries.into_iter().map(AuditView::from).collect(), next: next.flatten() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use prowess_store::{Database, SqliteStore};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_entry_names_who_did_it_and_to_whom() {
+        let audit = Database::from(SqliteStore::in_memory().unwrap()).audit();
+        let shown = async |user: &str, detail: Value| {
+            audit.note(user, "add token", None, &detail).await.unwrap();
+            let entry = AuditView::from(audit.list(None, 1).await.unwrap().remove(0));
+            (entry.user, entry.affected, entry.detail)
+        };
+        let line = Audit::COMMAND_LINE;
+        let new = shown(line, json!({"user": "bob", "system_user": "root", "name": "x"})).await;
+        assert_eq!(
+            new,
+            (line.to_owned(), Some("bob".to_owned()), json!({"system_user": "root", "name": "x"}))
+        );
+        // Entries of older versions.
+        for old in [json!({"user": "bob", "from": line, "name": "x"}), json!({"from": line, "name": "x"})] {
+            assert_eq!(
+                shown("bob", old).await,
+                (line.to_owned(), Some("bob".to_owned()), json!({"name": "x"}))
+            );
+        }
+        let own = shown("bob", json!({"name": "x", "user": 3})).await;
+        assert_eq!((own.0.as_str(), own.1), ("bob", None));
+    }
 }

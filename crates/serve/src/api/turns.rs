@@ -138,7 +138,10 @@ async fn post_at_rest(app: &App, thread: &OwnedThread, post: &Post, id: &str) ->
     let begun = Instant::now();
     loop {
         // A turn that waits for a person is in progress too.
-        let is_in_turn = app.look_at(thread, |replay| replay.turn.is_some() && !replay.has(id)).await?;
+        let looked = app.look_at(thread, |replay| {
+            (replay.turn.is_some() && !replay.has(id), !replay.questions().is_empty())
+        });
+        let (is_in_turn, asks) = looked.await?;
         let posted = if is_in_turn {
             Posted::Refused
         } else {
@@ -150,9 +153,11 @@ async fn post_at_rest(app: &App, thread: &OwnedThread, post: &Post, id: &str) ->
         }
         // A worker may only look at the thread.
         if is_in_turn || begun.elapsed() > PATIENCE {
-            return Err(ApiError::conflict(
-                "A turn is in progress. Wait, or use the mode `queue` or `interrupt`.",
-            ));
+            return Err(ApiError::conflict(if asks {
+                "A question waits for a reply. Reply to it, or use the mode `queue` or `interrupt` of the API."
+            } else {
+                "A turn is in progress. Wait, or use the mode `queue` or `interrupt` of the API."
+            }));
         }
         tokio::time::sleep(LOOK).await;
     }

@@ -153,11 +153,11 @@ pub(super) struct UserUsage {
     today: Spent,
     /// In all.
     total: Spent,
-    /// How much you may take in a day.
+    /// How much you may use in a day.
     daily: DailyLimitsView,
 }
 
-/// How much a user may use in a day, which begins at midnight in UTC. `null`: there is no limit.
+/// How much a user may use in a day. The limit resets at midnight UTC. `null`: there is no limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub(super) struct DailyLimitsView {
     /// Tokens.

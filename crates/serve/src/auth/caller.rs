@@ -7,7 +7,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::request::Parts;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method};
 use prowess_store::serve::{Scope, TokenInfo, User};
 
 use super::{AccessSecret, cookies, session_cookie};
@@ -73,19 +73,20 @@ pub(super) fn session_secret(headers: &HeaderMap) -> Option<String> {
 
 /// Refuses what a page of another site made a browser send.
 pub(super) fn check_same_site(headers: &HeaderMap) -> Result<(), ApiError> {
-    let foreign = || ApiError::forbidden("This request comes from another site.");
     if !headers.contains_key(OWN_HEADER) {
         return Err(ApiError::forbidden("Requests with a cookie need the header `X-Prowess: 1`."));
     }
-    if let Some(origin) = headers.get(ORIGIN) {
-        let origin = origin.to_str().map_err(|_| foreign())?;
-        let host = headers.get(HOST).and_then(|host| host.to_str().ok()).ok_or_else(foreign)?;
-        let of_origin = origin.split_once("://").map(|(_, host)| host);
-        if of_origin != Some(host) {
-            return Err(foreign());
-        }
+    if headers.get(ORIGIN).is_some_and(|origin| !is_own_origin(origin, headers)) {
+        return Err(ApiError::forbidden("This request comes from another site."));
     }
     Ok(())
+}
+
+/// Whether an origin is this server, as the browser knows it.
+pub(super) fn is_own_origin(origin: &HeaderValue, headers: &HeaderMap) -> bool {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let of_origin = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
+    host.is_some() && of_origin == host
 }
 
 /// A request that no other site made a browser send. It is checked before the body is read.

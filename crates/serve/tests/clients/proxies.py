@@ -1,6 +1,6 @@
 """Uses the server through the proxies of docs/serving.md: proxies.py DIRECTORY URL LOGIN-LINK… (one link for each proxy)
 
-The configuration of the page is used as it is, except for its ports, and a certificate for this test.
+The configuration of the page is used as it is, except for its ports and its certificate.
 """
 
 import http.client
@@ -44,13 +44,16 @@ def caddy(port):
 def nginx(port):
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={HOST}",
-         "-keyout", directory / "key.pem", "-out", directory / "cert.pem"], check=True, capture_output=True)
+         "-keyout", directory / "privkey.pem", "-out", directory / "fullchain.pem"], check=True, capture_output=True)
     text = block("nginx").replace("127.0.0.1:8930", urlsplit(url).netloc).replace("listen 443 ssl", f"listen 127.0.0.1:{port} ssl")
     paths = "".join(f"{kind}_temp_path {directory}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     # Its workers must reach the directory of this test.
     user = "user root;\n" if os.geteuid() == 0 else ""
+    for kind in ("fullchain", "privkey"):
+        text = text.replace(f"/etc/letsencrypt/live/{HOST}/{kind}.pem", f"{directory}/{kind}.pem")
+    assert "/etc/" not in text, text
     text = (f"{user}daemon off;\npid {directory}/nginx.pid;\nerror_log stderr;\nevents {{}}\nhttp {{\naccess_log off;\n{paths}"
-            f"ssl_certificate {directory}/cert.pem;\nssl_certificate_key {directory}/key.pem;\n{text}}}\n")
+            f"{text}}}\n")
     (directory / "nginx.conf").write_text(text)
     return ["nginx", "-e", "stderr", "-c", str(directory / "nginx.conf")]
 
@@ -95,7 +98,12 @@ def use(port, link):
     else:
         raise AssertionError("the proxy never answered")
     assert b"<script" in page.read()
-    signed = send(port, "GET", urlsplit(link).path)
+    expect(send(port, "GET", "/metrics"), 404)
+    path = urlsplit(link).path
+    # Opening the link uses nothing up, and another site cannot press its button.
+    assert b"Sign in to prowess as" in expect(send(port, "GET", path), 200)
+    expect(send(port, "POST", path, origin="https://other.example.com"), 403)
+    signed = send(port, "POST", path)
     expect(signed, 303)
     cookie = signed.getheader("set-cookie")
     assert "; Secure" in cookie and "HttpOnly" in cookie and "SameSite=Strict" in cookie, cookie

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Scopes, id, is_id, new_id, possible_id};
+use super::{Audit, Scopes, id, is_id, new_id, possible_id};
 use crate::acts_for::ActsFor;
 use crate::database::Database;
 use crate::error::DatabaseError;
@@ -29,11 +29,11 @@ pub struct User {
     pub created: SystemTime,
     /// Whether all tokens of the user are refused.
     pub is_disabled: bool,
-    /// How much the user may take in a day.
+    /// How much the user may use in a day.
     pub daily: DailyLimits,
 }
 
-/// How much a user may take in a day, which begins at midnight in UTC. `None`: as much as the server allows to everybody.
+/// How much a user may use in a day, which begins at midnight UTC. `None`: as much as the server allows to everybody.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DailyLimits {
     /// Tokens of models.
@@ -221,19 +221,30 @@ impl Accounts {
         Self(database)
     }
 
-    /// Adds a user.
+    /// Adds a user. Names that differ only in the case of letters are the same name.
     ///
     /// # Errors
     ///
     /// [`AccountError::NameTaken`], [`AccountError::InvalidName`], or the database failed.
     pub async fn add_user(&self, name: &str, is_admin: bool) -> Result<User, AccountError> {
         check_name(name)?;
+        self.check_free(name).await?;
         let values: [Cell; 3] =
             [new_id().as_str().into(), name.as_bytes().into(), i64::from(is_admin).into()];
         let failed = failed("add a user");
         let done = self.0.transact(vec![Statement::required(sql::ADD_USER, values)]).await;
         let Ok(rows) = done.map_err(&failed)? else { return Err(AccountError::NameTaken(name.to_owned())) };
         first(&rows, 0).and_then(user).map_err(failed)
+    }
+
+    /// Checks that no user has the name, in whatever case, and that it does not stand for the command line.
+    pub(super) async fn check_free(&self, name: &str) -> Result<(), AccountError> {
+        let folded = name.to_lowercase();
+        let is_taken = |taken: &str| taken.to_lowercase() == folded;
+        if is_taken(Audit::COMMAND_LINE) || self.users().await?.iter().any(|user| is_taken(&user.name)) {
+            return Err(AccountError::NameTaken(name.to_owned()));
+        }
+        Ok(())
     }
 
     /// All users, in the order in which they were added.
@@ -355,6 +366,20 @@ impl Accounts {
             Ok(rows) => first(&rows, 0).and_then(user).map(Some).map_err(failed),
             Err(_) => Ok(None),
         }
+    }
+
+    /// Whose login this is. It is not used up.
+    ///
+    /// # Errors
+    ///
+    /// The database failed.
+    pub async fn whose_login(&self, digest: &[u8; 32]) -> Result<Option<User>, AccountError> {
+        let failed = failed("look up a login");
+        let kind = TokenKind::Login.as_str();
+        let found = Statement::new(sql::LOGIN, [digest.as_slice().into(), kind.into()]);
+        let database = self.0.acting(ActsFor::TokenOwner(digest.to_vec()));
+        let rows = database.query(found).await.map_err(&failed)?;
+        rows.first().map(user).transpose().map_err(failed)
     }
 
     /// The valid tokens and sessions of the user with this id, in the order in which they were added.

@@ -21,7 +21,7 @@ pub struct AuditEntry {
     pub number: u64,
     /// When it was noted.
     pub at: SystemTime,
-    /// Who did it: the id of a user.
+    /// Who did it: the id of a user, or [`Audit::COMMAND_LINE`].
     pub user: String,
     /// What was done.
     pub action: String,
@@ -77,6 +77,9 @@ fn entry(row: &Row) -> Result<AuditEntry, DatabaseError> {
 }
 
 impl Audit {
+    /// Who did it, if somebody did it on the command line of the server's machine. No user has this name.
+    pub const COMMAND_LINE: &str = "command line";
+
     pub(crate) fn new(database: Database) -> Self {
         Self(database)
     }

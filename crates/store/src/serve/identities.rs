@@ -126,6 +126,7 @@ impl Accounts {
     /// [`AccountError::InvalidIdentity`], or the database failed.
     pub async fn add_user_of(&self, identity: Identity<'_>, name: &str) -> Result<User, AccountError> {
         check_name(name)?;
+        self.check_free(name).await?;
         let (identity, failed, own) = (identity.check()?, failed("add a user"), new_id());
         let values: [Cell; 3] = [own.as_str().into(), name.as_bytes().into(), 0.into()];
         let statements = vec![Statement::required(sql::ADD_USER, values), identity.added_to(&own)];

@@ -24,6 +24,9 @@ pub(crate) mod queue;
 #[cfg(feature = "serve")]
 pub(crate) mod serve;
 
+/// Whether the database answers.
+pub(crate) const PING: &str = "SELECT CAST(1 AS BIGINT)";
+
 /// Takes a lease: of a new thread, of a free one, or again by the same owner. No row means that another owner has it.
 ///
 /// An owner that takes its lease again keeps its epoch if nobody had the lease in between. The first epoch is the time, so

@@ -116,7 +116,7 @@ pub(crate) const DISABLE: &str = "\
 UPDATE prowess_users SET is_disabled = ?2 WHERE id = ?1 RETURNING id
 -- postgres instead: SELECT id FROM prowess_disable_user(?1, ?2) AS id";
 
-/// Sets how much a user may take in a day.
+/// Sets how much a user may use in a day.
 pub(crate) const LIMIT: &str = "\
 UPDATE prowess_users SET daily_tokens = ?2, daily_micro_dollars = ?3 WHERE id = ?1 RETURNING id
 -- postgres instead: SELECT id FROM prowess_limit_user(?1, ?2, ?3) AS id";

@@ -6,7 +6,7 @@ use std::fmt;
 use std::fs::{self, DirBuilder, OpenOptions, TryLockError};
 use std::io::{self, Read as _};
 #[cfg(unix)]
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,6 +45,8 @@ pub(super) struct DatabaseFile {
     pub(super) place: Arc<str>,
     /// Shared by all who have the database open, so that nobody moves it away.
     lock: Option<fs::File>,
+    /// The device and the number of the file that was opened.
+    opened: Option<(u64, u64)>,
 }
 
 /// A damaged database that was moved away.
@@ -67,7 +69,7 @@ impl fmt::Display for SetAside {
 impl DatabaseFile {
     pub(super) fn at(path: &Path) -> Self {
         let place = Arc::from(format!("the database {}", path.display()));
-        Self { path: path.to_owned(), place, lock: None }
+        Self { path: path.to_owned(), place, lock: None, opened: None }
     }
 
     /// Opens the database, or makes it.
@@ -75,8 +77,21 @@ impl DatabaseFile {
         self.make_directory()?;
         self.lock = Some(self.ready()?);
         let mut connection = connection::open(&self.path, &self.place)?;
+        self.opened = identity(&self.path).map_err(|error| self.io("be inspected", error))?;
         migrate::migrate(&mut connection, &self.place)?;
         Ok((self, connection))
+    }
+
+    /// Checks that the path still leads to the file that was opened. Else nobody who opens it later finds what is written.
+    pub(super) fn check_in_place(&self) -> Result<(), DatabaseError> {
+        match identity(&self.path) {
+            Ok(found) if found == self.opened => Ok(()),
+            Ok(_) => Err(DatabaseError::Replaced { place: self.place.to_string() }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(DatabaseError::Replaced { place: self.place.to_string() })
+            }
+            Err(error) => Err(self.io("be inspected", error)),
+        }
     }
 
     /// Takes the shared lock of an existing database. If the database is missing, the first process makes it.
@@ -288,6 +303,16 @@ fn appended(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
+}
+
+/// The device and the number of a file. `None` on systems that have none.
+fn identity(path: &Path) -> io::Result<Option<(u64, u64)>> {
+    let found = fs::metadata(path)?;
+    #[cfg(unix)]
+    let identity = Some((found.dev(), found.ino()));
+    #[cfg(not(unix))]
+    let identity = found.is_file().then_some((0, 0));
+    Ok(identity)
 }
 
 /// Options for a file that only this user can read.

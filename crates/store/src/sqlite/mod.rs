@@ -61,7 +61,7 @@ struct Inner {
     readers: Option<Readers>,
     writer: Writer,
     place: Arc<str>,
-    #[cfg_attr(not(feature = "approvals"), expect(dead_code, reason = "it holds the lock"))]
+    /// It also holds the lock.
     file: Option<DatabaseFile>,
 }
 
@@ -130,6 +130,15 @@ impl SqliteStore {
         blocking(Arc::clone(&self.0.place), move || {
             drop(self);
             Ok(())
+        })
+        .await
+    }
+
+    /// Checks that the file is still the one that was opened.
+    pub(crate) async fn check_in_place(&self) -> Result<(), DatabaseError> {
+        let store = self.clone();
+        blocking(Arc::clone(&self.0.place), move || {
+            store.0.file.as_ref().map_or(Ok(()), DatabaseFile::check_in_place)
         })
         .await
     }

@@ -3,6 +3,8 @@
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::Options;
+use crate::directories;
+use crate::shell::quote_if_needed;
 
 /// Variables that keep their values in the unit's own file, because they are secret.
 const SECRETS: &str = "/etc/prowess/serve.env";
@@ -10,8 +12,15 @@ const SECRETS: &str = "/etc/prowess/serve.env";
 /// Where the service keeps its files.
 const DATA: &str = "/var/lib/prowess";
 
+/// A unit for systemd.
+pub(super) struct Unit {
+    pub(super) text: String,
+    /// Why it would not start.
+    pub(super) warning: Option<String>,
+}
+
 /// A unit for systemd, with the options of this command line.
-pub(super) fn unit(options: &Options) -> Result<String> {
+pub(super) fn unit(options: &Options) -> Result<Unit> {
     let given = std::env::args_os().skip(1).map(std::ffi::OsString::into_string);
     let given: Vec<String> =
         given.collect::<Result<_, _>>().map_err(|_| anyhow!("an option is not valid UTF-8"))?;
@@ -29,7 +38,16 @@ pub(super) fn unit(options: &Options) -> Result<String> {
     let command: Vec<String> = words.iter().map(|word| quoted(word)).collect::<Result<_>>()?;
     let is_at_home = |word: &String| word.contains("/home/") || word.contains("/root/");
     let home = if words.iter().any(is_at_home) { "read-only" } else { "yes" };
-    Ok(format!(
+    let own_home = directories::home().filter(|home| home.parent().is_some());
+    let is_below_home =
+        own_home.is_some_and(|home| program.starts_with(home)) || words.first().is_some_and(is_at_home);
+    let warning = is_below_home.then(|| {
+        let program = quote_if_needed(&program.to_string_lossy());
+        format!(
+            "the service's user cannot reach {program}: copy it with `sudo install {program} /usr/local/bin/`, and print the unit with /usr/local/bin/prowess"
+        )
+    });
+    let text = format!(
         "\
 [Unit]
 Description=prowess: an agent with skills
@@ -56,7 +74,8 @@ LimitNOFILE=65536
 WantedBy=multi-user.target
 ",
         command.join(" ")
-    ))
+    );
+    Ok(Unit { text, warning })
 }
 
 /// A word of a command line, as systemd reads it.

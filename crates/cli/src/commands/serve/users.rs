@@ -1,23 +1,25 @@
 //! `prowess serve user`, `prowess serve token` and `prowess serve login`.
 
 use std::io::Write as _;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, Subcommand};
-use prowess_serve::{AccessSecret, login_link, micro_dollars};
+use prowess_serve::{AccessSecret, dollars, login_link, micro_dollars};
 use prowess_store::serve::{Accounts, Audit, DailyLimits, NewToken, Scope, Scopes, TokenKind, User};
+use serde_json::{Value, json};
 
-use serde_json::json;
-
-use super::{Command, ServerPlace};
+use super::place::ServerPlace;
+use super::{Command, system_user};
 use crate::commands::CommandOutcome;
 use crate::config::{Config, OfProject};
+use crate::shell::quote_if_needed;
 use crate::terminal::{Terminal, printable};
 use crate::threads::ago;
 
-/// Where a change was made, in the audit log.
-const HERE: &str = "command line";
+/// The address of a server that noted none.
+const USUAL_URL: &str = "http://127.0.0.1:8930";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum UserCommand {
     /// Add a user
@@ -57,7 +59,7 @@ pub(super) enum UserCommand {
         /// The id of the link
         link: String,
     },
-    /// Set how much a user may take in a day. What you do not name is limited like everybody's
+    /// Set how much a user may use in a day. The server's limits apply to anything you leave out
     Limit {
         /// The name
         name: String,
@@ -66,18 +68,18 @@ pub(super) enum UserCommand {
     },
 }
 
-/// How much a user may take in a day.
+/// How much a user may use in a day.
 #[derive(Args, Clone, Copy, Debug)]
 pub(super) struct DailyArgs {
-    /// The most tokens of models that a user may take in a day, which begins at midnight in UTC
+    /// The most tokens of models that a user may use in a day. The limit resets at midnight UTC
     #[arg(long, value_name = "N")]
     daily_tokens: Option<u64>,
     /// The most dollars that a user may spend on models in a day; needs a price for the model in prowess.toml
-    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
+    #[arg(long, value_name = "DOLLARS", value_parser = amount)]
     daily_cost: Option<u64>,
 }
 
-fn dollars(text: &str) -> Result<u64, &'static str> {
+fn amount(text: &str) -> Result<u64, &'static str> {
     micro_dollars(text).ok_or("write an amount such as 2.50")
 }
 
@@ -100,7 +102,7 @@ pub(super) enum TokenCommand {
         #[arg(long = "scope", value_name = "SCOPE")]
         scopes: Vec<String>,
         /// After how many days the token ends
-        #[arg(long, value_name = "DAYS")]
+        #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
         days: Option<u32>,
     },
     /// List the tokens and sessions of a user
@@ -134,7 +136,7 @@ pub(super) async fn run(
     place: &ServerPlace,
     terminal: &mut Terminal,
 ) -> Result<CommandOutcome> {
-    let database = place.open(&place.directory()?).await?;
+    let (database, notes) = place.open_existing().await?;
     let (accounts, audit) = (database.accounts(), database.audit());
     match command {
         Command::User { command } => user(command, &accounts, &audit, terminal).await?,
@@ -145,7 +147,10 @@ pub(super) async fn run(
                 bail!("the user `{}` is disabled", printable(name));
             }
             let link = login_link(&accounts, &user.id).await.map_err(|error| anyhow!(error))?;
-            writeln!(terminal, "{}{link}", url.trim_end_matches('/'))?;
+            note(&audit, "make login link", &user, json!({})).await?;
+            let noted = notes.map(|notes| notes.url);
+            let url = url.clone().or(noted).unwrap_or_else(|| USUAL_URL.to_owned());
+            writeln!(terminal, "{}{link}", printable(&url))?;
         }
     }
     database.close().await.map_err(|error| anyhow!("{error}"))?;
@@ -162,12 +167,13 @@ async fn user(
         UserCommand::Add { name, admin } => {
             check_name(name)?;
             let user = accounts.add_user(name, *admin).await?;
-            let detail = json!({"user": user.id, "name": user.name, "is_admin": user.is_admin, "from": HERE});
-            audit.note(&user.id, "add user", None, &detail).await?;
+            let detail = json!({"name": user.name, "is_admin": user.is_admin});
+            note(audit, "add user", &user, detail).await?;
+            let word = quote_if_needed(&user.name);
             writeln!(
                 terminal,
-                "added `{}`; `prowess serve login {}` prints a link to sign in",
-                user.name, user.name
+                "added `{}`; `prowess serve login {word}` prints a link to sign in",
+                user.name
             )?;
         }
         UserCommand::List => {
@@ -177,17 +183,17 @@ async fn user(
                     (false, true) => "admin",
                     (false, false) => "user",
                 };
-                vec![printable(&user.name), kind.to_owned(), ago(user.created), user.id.clone()]
+                let limits = limits(user.daily).unwrap_or_else(|| "-".to_owned());
+                vec![printable(&user.name), kind.to_owned(), ago(user.created), limits, user.id.clone()]
             };
             let rows: Vec<_> = accounts.users().await?.iter().map(row).collect();
-            terminal.table(&["NAME", "KIND", "ADDED", "ID"], &rows)?;
+            terminal.table(&["NAME", "KIND", "ADDED", "DAILY LIMITS", "ID"], &rows)?;
         }
         UserCommand::Disable { name } | UserCommand::Enable { name } => {
             let is_disabled = matches!(command, UserCommand::Disable { .. });
             let user = found(accounts, name).await?;
             accounts.set_disabled(&user.id, is_disabled).await?;
-            let detail = json!({"user": user.id, "is_disabled": is_disabled, "from": HERE});
-            audit.note(&user.id, "change user", None, &detail).await?;
+            note(audit, "change user", &user, json!({"is_disabled": is_disabled})).await?;
             let done = if is_disabled { "disabled" } else { "enabled" };
             writeln!(terminal, "{done} `{}`", printable(&user.name))?;
         }
@@ -197,8 +203,7 @@ async fn user(
                 bail!("the user `{}` is disabled", printable(name));
             }
             let link = identity_link(accounts, &user).await?;
-            let detail = json!({"user": user.id, "from": HERE});
-            audit.note(&user.id, "add identity link", None, &detail).await?;
+            note(audit, "add identity link", &user, json!({})).await?;
             writeln!(terminal, "{link}")?;
         }
         UserCommand::Links { name } => {
@@ -230,7 +235,7 @@ async fn user(
                     printable(&user.name)
                 );
             }
-            audit.note(&user.id, "unlink identity", None, &json!({"link": link, "from": HERE})).await?;
+            note(audit, "unlink identity", &user, json!({"link": link})).await?;
             // They may have begun by this link.
             for token in accounts.tokens(&user.id).await? {
                 if token.kind == TokenKind::Session {
@@ -241,12 +246,16 @@ async fn user(
         }
         UserCommand::Limit { name, daily } => {
             let user = found(accounts, name).await?;
-            let limits = DailyLimits::from(*daily);
-            accounts.set_daily(&user.id, limits).await?;
-            let detail = json!({"user": user.id, "daily_tokens": limits.tokens, "daily_micro_dollars": limits.micro_dollars, "from": HERE});
-            audit.note(&user.id, "change user", None, &detail).await?;
-            let done = if limits == DailyLimits::default() { "removed the limits of" } else { "limited" };
-            writeln!(terminal, "{done} `{}`", printable(&user.name))?;
+            let daily = DailyLimits::from(*daily);
+            accounts.set_daily(&user.id, daily).await?;
+            let cost = daily.micro_dollars.map(dollars);
+            note(audit, "change user", &user, json!({"daily": {"tokens": daily.tokens, "cost": cost}}))
+                .await?;
+            let name = printable(&user.name);
+            match limits(daily) {
+                Some(limits) => writeln!(terminal, "limited `{name}` to {limits} a day")?,
+                None => writeln!(terminal, "removed the limits of `{name}`: those of the server apply")?,
+            }
         }
     }
     Ok(())
@@ -270,8 +279,7 @@ async fn token(
                 expires: days.map(|days| Duration::from_secs(u64::from(days) * 24 * 3600)),
             };
             let token = accounts.add_token(&user.id, token).await?;
-            let detail = json!({"token": token.id, "name": token.name, "from": HERE});
-            audit.note(&user.id, "add token", None, &detail).await?;
+            note(audit, "add token", &user, json!({"token": token.id, "name": token.name})).await?;
             writeln!(terminal, "{}", secret.expose())?;
             writeln!(anstream::stderr(), "This token is not shown again.")?;
         }
@@ -284,24 +292,51 @@ async fn token(
                     let kind = if token.kind == TokenKind::Session { "session" } else { "token" };
                     let scopes: Vec<String> = token.scopes.iter().map(|scope| scope.to_string()).collect();
                     let used = token.used.map_or_else(|| "never".to_owned(), ago);
-                    vec![printable(&token.name), kind.to_owned(), scopes.join(" "), used, token.id.clone()]
+                    let ends = token.expires.map_or_else(|| "never".to_owned(), day);
+                    let scopes = scopes.join(" ");
+                    vec![printable(&token.name), kind.to_owned(), scopes, used, ends, token.id.clone()]
                 })
                 .collect();
-            terminal.table(&["NAME", "KIND", "SCOPES", "USED", "ID"], &rows)?;
+            terminal.table(&["NAME", "KIND", "SCOPES", "USED", "ENDS", "ID"], &rows)?;
         }
         TokenCommand::Revoke { user, token } => {
             let user = found(accounts, user).await?;
             if !accounts.revoke(&user.id, token).await? {
+                let word = quote_if_needed(&printable(&user.name));
                 bail!(
-                    "`{}` has no token with this id; `prowess serve token list` shows them",
+                    "`{}` has no token with this id; `prowess serve token list {word}` shows them",
                     printable(&user.name)
                 );
             }
-            audit.note(&user.id, "revoke token", None, &json!({"token": token, "from": HERE})).await?;
+            note(audit, "revoke token", &user, json!({"token": token})).await?;
             writeln!(terminal, "revoked")?;
         }
     }
     Ok(())
+}
+
+/// Notes in the audit log what was done to a user here.
+pub(super) async fn note(audit: &Audit, action: &str, user: &User, mut detail: Value) -> Result<()> {
+    detail["user"] = json!(user.id);
+    detail["system_user"] = json!(system_user::name());
+    if let Some(before) = system_user::before_sudo() {
+        detail["sudo_user"] = json!(before);
+    }
+    Ok(audit.note(Audit::COMMAND_LINE, action, None, &detail).await?)
+}
+
+/// A user's own limits, for people.
+fn limits(daily: DailyLimits) -> Option<String> {
+    let tokens = daily.tokens.map(|tokens| format!("{tokens} tokens"));
+    let cost = daily.micro_dollars.map(|micros| format!("${}", dollars(micros)));
+    let limits: Vec<String> = tokens.into_iter().chain(cost).collect();
+    (!limits.is_empty()).then(|| limits.join(" and "))
+}
+
+/// A day in UTC.
+fn day(at: SystemTime) -> String {
+    jiff::Timestamp::try_from(at)
+        .map_or_else(|_| "never".to_owned(), |at| at.strftime("%Y-%m-%d").to_string())
 }
 
 /// The address by which a person of the configured issuer is linked to a user.
@@ -346,7 +381,7 @@ fn parsed(scopes: &[String]) -> Result<Scopes> {
 fn check_name(name: &str) -> Result<()> {
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '@' | ' ');
     if name.trim() != name || name.is_empty() || name.len() > 100 || !name.chars().all(is_plain) {
-        bail!("a name has up to 100 letters, digits and `.`, `-`, `_`, `@`");
+        bail!("a name has up to 100 letters, digits, blanks inside, and `.`, `-`, `_`, `@`");
     }
     Ok(())
 }

@@ -4,11 +4,12 @@ use std::io::Write as _;
 use std::time::SystemTime;
 
 use anyhow::Result;
+use prowess_agent::ThreadStore;
 use prowess_agent::thread::ThreadInfo;
-use prowess_store::SqliteStore;
 use serde::Serialize;
 
 use crate::commands::CommandOutcome;
+use crate::database::DatabaseArgs;
 use crate::terminal::{Terminal, printable};
 use crate::threads::{self, ago};
 
@@ -31,14 +32,19 @@ pub(super) struct Row {
     age: String,
 }
 
-pub(super) async fn list(limit: usize, json: bool, terminal: &mut Terminal) -> Result<CommandOutcome> {
+pub(super) async fn list(
+    limit: usize,
+    json: bool,
+    database: &DatabaseArgs,
+    terminal: &mut Terminal,
+) -> Result<CommandOutcome> {
     let mut listed = Vec::new();
     let mut more = 0;
-    if let Some((_, store)) = threads::open_store().await? {
-        let all = threads::all(&store).await?;
+    if let Some(store) = threads::open_named(database).await? {
+        let all = threads::all(store.as_ref()).await?;
         more = all.len().saturating_sub(limit);
         for info in all.iter().take(limit) {
-            listed.push(row(&store, info).await);
+            listed.push(row(store.as_ref(), info).await);
         }
     }
     if json {
@@ -75,7 +81,7 @@ pub(super) fn table(rows: &[Row], terminal: &mut Terminal) -> Result<()> {
 }
 
 /// What a list shows of a thread.
-pub(super) async fn row(store: &SqliteStore, info: &ThreadInfo) -> Row {
+pub(super) async fn row(store: &dyn ThreadStore, info: &ThreadInfo) -> Row {
     let (read, problem) = match threads::read(store, &info.id).await {
         Ok(read) => (Some(read), None),
         Err(error) => (None, Some(printable(&format!("{error:#}")))),

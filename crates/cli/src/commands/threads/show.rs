@@ -6,13 +6,19 @@ use anyhow::Result;
 
 use super::find;
 use crate::commands::CommandOutcome;
+use crate::database::DatabaseArgs;
 use crate::markdown::Markdown;
 use crate::terminal::{Terminal, printable};
 use crate::threads;
 
-pub(super) async fn show(wanted: &str, json: bool, terminal: &mut Terminal) -> Result<CommandOutcome> {
-    let (store, id) = find(wanted).await?;
-    let read = threads::read(&store, &id).await?;
+pub(super) async fn show(
+    wanted: &str,
+    json: bool,
+    database: &DatabaseArgs,
+    terminal: &mut Terminal,
+) -> Result<CommandOutcome> {
+    let (store, id) = find(wanted, database).await?;
+    let read = threads::read(store.as_ref(), &id).await?;
     if json {
         terminal.json(&read.run.messages())?;
         return Ok(CommandOutcome::Done);

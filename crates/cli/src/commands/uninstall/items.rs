@@ -11,6 +11,7 @@ use super::size::Size;
 use crate::complete::MARK;
 use crate::config::user_path;
 use crate::directories::{self, check_owned};
+use crate::server_lock;
 use crate::terminal::printable;
 use crate::workspace_dir::WorkspaceDir;
 
@@ -50,7 +51,11 @@ impl Item {
 pub(crate) fn items(keep_config: bool) -> Vec<Item> {
     let mut items = Vec::new();
     let mut add = |what, path: Option<PathBuf>| items.extend(path.and_then(|path| Item::at(what, path)));
-    add("threads, workspaces, artifacts, trust", directories::state());
+    let state = directories::state();
+    let has_server = state.as_ref().is_some_and(|state| state.join("serve").symlink_metadata().is_ok());
+    let what = "threads, workspaces, artifacts, trust";
+    let with_server = "threads, workspaces, artifacts, trust, the server's database, users and files";
+    add(if has_server { with_server } else { what }, state);
     add("workspaces", Some(directories::shared_workspaces()).filter(|path| check_owned(path).is_ok()));
     add("cache", directories::cache());
     if !keep_config {
@@ -110,31 +115,37 @@ fn beginning(path: &Path) -> Option<String> {
     Some(format!("\n{}", String::from_utf8_lossy(&bytes)))
 }
 
-/// Prevents others from opening the threads while it lives.
+/// Prevents others from opening the threads, and servers from starting, while it lives.
 #[must_use]
-pub(crate) struct ThreadsLock {
-    _lock: Option<File>,
+pub(crate) struct StateLock {
+    _server: Option<File>,
+    _threads: Option<File>,
 }
 
-/// Locks the threads. Fails while another prowess process has them open or runs a command.
-pub(crate) fn lock_threads() -> Result<ThreadsLock> {
+/// Locks the state directory. Fails while a server or another prowess process uses it, or runs a command.
+pub(crate) fn lock_state() -> Result<StateLock> {
     const IN_USE: &str = "prowess is in use: end conversations and runs first; nothing was removed";
+    const SERVES: &str = "a server runs: stop `prowess serve` first; nothing was removed";
+    let server = exclusive(server_lock::path(), SERVES)?;
     for workspaces in WorkspaceDir::default().existing_workspaces()? {
         if workspaces.in_use()? > 0 {
             bail!(IN_USE);
         }
     }
-    let Some(lock) = directories::state().map(|state| state.join(format!("{}.lock", crate::threads::FILE)))
-    else {
-        return Ok(ThreadsLock { _lock: None });
-    };
+    let threads = directories::state().map(|state| state.join(format!("{}.lock", crate::threads::FILE)));
+    Ok(StateLock { _server: server, _threads: exclusive(threads, IN_USE)? })
+}
+
+/// Takes a lock for this process alone, if its file exists.
+fn exclusive(lock: Option<PathBuf>, in_use: &'static str) -> Result<Option<File>> {
+    let Some(lock) = lock else { return Ok(None) };
     match File::open(&lock) {
         Ok(file) => match file.try_lock() {
-            Ok(()) => Ok(ThreadsLock { _lock: Some(file) }),
-            Err(TryLockError::WouldBlock) => bail!(IN_USE),
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => bail!(in_use),
             Err(TryLockError::Error(error)) => Err(error).context("cannot tell whether prowess is in use"),
         },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ThreadsLock { _lock: None }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("{} cannot be read", lock.display())),
     }
 }

@@ -156,6 +156,9 @@ fn a_limit_that_cannot_be_kept_is_told() {
 fn without_skills_a_person_learns_how_to_get_some() {
     let world = World::new();
     let told = world.run(&["chat", "--yes", "hello"]);
-    assert!(told.contains("`/add OWNER/REPO`") && told.contains("`prowess add`"), "{told}");
+    assert!(
+        told.contains("`prowess add OWNER/REPO`") && !told.contains("/add OWNER/REPO` in a chat"),
+        "{told}"
+    );
     assert!(world.run(&["list"]).contains("`prowess add OWNER/REPO`"));
 }

@@ -94,7 +94,9 @@ fn an_interrupt_is_answered_once_and_needs_the_right_to_approve() {
     wrong["resume"][0]["payload"] = json!({"reply": "perhaps"});
     assert_eq!(send(&ada, &wrong).json()["error"]["code"], "bad_request");
     // Without a reply, a message is refused.
-    assert_eq!(send(&ada, &input("mine", &[("b", "And?")])).status, 409);
+    let refused = send(&ada, &input("mine", &[("b", "And?")]));
+    assert_eq!(refused.status, 409);
+    assert!(refused.text().contains("A question waits for a reply"), "{}", refused.text());
     let events = run(&ada, &reply);
     assert!(of(&events, "TOOL_CALL_RESULT")[0]["content"].as_str().unwrap().contains("high"));
     assert_eq!(events.last().unwrap()["outcome"]["type"], "success");

@@ -82,6 +82,7 @@ fn a_person_converses_and_reads_everything_again() {
 }
 
 /// The thread when no worker has it any more.
+#[expect(clippy::disallowed_methods, reason = "the server limits how often a user asks")]
 pub(super) fn settled(client: &super::client::Client, thread: &str) -> Value {
     let begun = std::time::Instant::now();
     loop {
@@ -90,7 +91,6 @@ pub(super) fn settled(client: &super::client::Client, thread: &str) -> Value {
             return whole;
         }
         assert!(begun.elapsed() < super::PATIENCE, "the thread never came to rest: {whole:#}");
-        // The server limits how often a user asks.
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -194,6 +194,7 @@ fn a_message_during_a_turn_waits_interrupts_or_is_refused() {
     model.wait_for_requests(1);
     let refused = ada.post(&turns, json!({"text": "Second?"}), 409);
     assert_eq!(refused["error"]["code"], "conflict");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("A turn is in progress"), "{refused}");
     // The same message again is not said twice, whatever the mode.
     ada.post(&turns, json!({"text": "First?", "id": "mine"}), 202);
     ada.post(&turns, json!({"text": "Third?", "mode": "queue"}), 202);

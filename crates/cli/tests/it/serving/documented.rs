@@ -42,7 +42,8 @@ fn every_command_of_the_page_works() {
         let command = command.replace("127.0.0.1:8930", &server.address);
         // A stream ends only when nobody reads it any more.
         let is_stream = command.contains("/events?");
-        let command = if is_stream { format!("{{ {command} || true; }} | head -n 6") } else { command };
+        let command =
+            if is_stream { format!("{{ {command} || true; }} | sed '/^event: live/q'") } else { command };
         script.push_str(&format!("{command}\n"));
     }
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_prowess"));

@@ -86,9 +86,42 @@ fn case_138_browsers_are_safe_from_other_sites() {
     let world = world(&model);
     let server = Server::start(&world);
     let nobody = Client::anonymous(&server.address);
-    // A page that is loaded ahead does not use the link up.
-    assert_eq!(nobody.request("GET", &server.login, None, &["sec-purpose: prefetch"]).status, 400);
-    let entered = nobody.request("GET", &server.login, None, &[]);
+    // Whoever opens the link does not use it up: a click from elsewhere, or a program that looks at links.
+    for from in ["sec-fetch-site: cross-site", "sec-purpose: prefetch", "user-agent: preview"] {
+        let shown = nobody.request("GET", &server.login, None, &[from]);
+        assert_eq!(
+            (shown.status, shown.header("cache-control"), shown.header("set-cookie")),
+            (200, "no-store", "")
+        );
+        assert!(
+            shown.text().contains("Sign in to prowess as <strong><bdi>admin</bdi></strong>?"),
+            "{}",
+            shown.text()
+        );
+        assert_eq!(shown.header("referrer-policy"), "strict-origin");
+        let policy = shown.header("content-security-policy");
+        assert!(
+            policy.contains("form-action 'self'") && policy.contains("frame-ancestors 'none'"),
+            "{policy}"
+        );
+    }
+    assert_eq!(nobody.request("HEAD", &server.login, None, &[]).status, 200);
+    // Somebody who guesses learns nothing.
+    let guessed = nobody.request("GET", "/login/prowess_0", None, &[]);
+    assert_eq!((guessed.status, guessed.header("location")), (303, "/?login=used"));
+    // Another site cannot sign a person in as somebody else.
+    for from in [
+        "sec-fetch-site: cross-site",
+        "sec-fetch-site: none",
+        "origin: https://evil.example",
+        "origin: null",
+        "x: y",
+    ] {
+        let refused = nobody.request("POST", &server.login, None, &[from]);
+        assert_eq!((refused.status, refused.header("set-cookie")), (403, ""), "{from}");
+    }
+    let page = ["sec-fetch-site: same-origin", "origin: null"];
+    let entered = nobody.request("POST", &server.login, None, &page);
     assert_eq!((entered.status, entered.header("location")), (303, "/"));
     let cookie = entered.header("set-cookie").to_owned();
     for flag in ["HttpOnly", "SameSite=Strict", "Path=/"] {
@@ -96,12 +129,15 @@ fn case_138_browsers_are_safe_from_other_sites() {
     }
     assert_eq!(entered.header("cache-control"), "no-store");
     // The link works once.
-    let again = nobody.request("GET", &server.login, None, &[]);
-    assert_eq!((again.header("location"), again.header("set-cookie")), ("/?login=used", ""));
+    for (method, headers) in [("POST", page.as_slice()), ("POST", &[]), ("GET", &[])] {
+        let again = nobody.request(method, &server.login, None, headers);
+        assert_eq!((again.header("location"), again.header("set-cookie")), ("/?login=used", ""));
+    }
     // Over https, the cookie stays there.
     let link = world.stdout(&["serve", "login", "admin", "--url", "https://prowess.example.com"]);
     let path = link.trim().strip_prefix("https://prowess.example.com").unwrap();
-    let secure = nobody.request("GET", path, None, &["x-forwarded-proto: https"]);
+    let own = format!("origin: https://{}", server.address);
+    let secure = nobody.request("POST", path, None, &["x-forwarded-proto: https", &own]);
     assert!(secure.header("set-cookie").contains("; Secure"), "{}", secure.header("set-cookie"));
 
     let cookie = cookie.split(';').next().unwrap();
@@ -140,8 +176,9 @@ fn a_user_has_a_bounded_number_of_sessions() {
     let nobody = Client::anonymous(&server.address);
     let browsers: Vec<Client> = (0..52)
         .map(|_| {
-            let link = world.stdout(&["serve", "login", "admin", "--url", ""]);
-            let entered = nobody.request("GET", link.trim(), None, &[]);
+            let link = world.stdout(&["serve", "login", "admin", "--url", "http://a"]);
+            let path = link.trim().strip_prefix("http://a").unwrap();
+            let entered = nobody.request("POST", path, None, &["sec-fetch-site: same-origin"]);
             let cookie = entered.header("set-cookie").split(';').next().unwrap().to_owned();
             nobody.and(&format!("cookie: {cookie}"))
         })

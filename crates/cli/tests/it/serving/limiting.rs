@@ -52,7 +52,7 @@ fn a_user_who_used_the_day_up_waits_until_tomorrow() {
     assert!(reason.contains("your limit of 1000 tokens for today"), "{reason}");
     settled(&bob, &thread);
     let refused = bob.post(&format!("/threads/{thread}/turns"), json!({"text": "More."}), 429);
-    assert!(refused["error"]["message"].as_str().unwrap().contains("midnight in UTC"), "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("midnight UTC"), "{refused}");
     // Neither another thread nor another protocol is a way around it.
     let other = bob.thread();
     bob.post(&format!("/threads/{other}/turns"), json!({"text": "More.", "mode": "queue"}), 429);
@@ -67,7 +67,8 @@ fn a_user_who_used_the_day_up_waits_until_tomorrow() {
     assert_eq!(completion.status, 429, "{}", completion.text());
 
     // Limits of a user's own count before those of the server.
-    model.then(vec![Answer::text("Two."), Answer::text("Three.")]);
+    // The turn that was stopped may have asked once more, or not.
+    model.instead(vec![Answer::text("Two."), Answer::text("Three.")]);
     world.stdout(&["serve", "user", "limit", "bob", "--daily-tokens", "100000"]);
     bob.say(&other, "More.");
     assert_eq!(bob.get("/usage")["daily"]["tokens"], 100_000);

@@ -16,6 +16,7 @@ mod oidc;
 mod openai;
 mod own_skills;
 mod postgres;
+mod setting_up;
 mod surviving;
 mod watching;
 
@@ -38,6 +39,8 @@ pub(super) struct Server<'a> {
     address: String,
     /// The path of the link by which the first user signs in.
     login: String,
+    /// The lines before that.
+    said: Vec<String>,
 }
 
 impl<'a> Server<'a> {
@@ -58,7 +61,8 @@ impl<'a> Server<'a> {
                 }
             }
         });
-        let mut server = Self { world, child, lines, address: String::new(), login: String::new() };
+        let mut server =
+            Self { world, child, lines, address: String::new(), login: String::new(), said: Vec::new() };
         let link = server.line("sign in as `admin`, once, within 15 minutes: http://");
         let (address, path) = link.split_once('/').unwrap();
         (server.address, server.login) = (address.to_owned(), format!("/{path}"));
@@ -72,7 +76,10 @@ impl<'a> Server<'a> {
             match self.lines.recv_timeout(PATIENCE) {
                 Ok(line) => match line.strip_prefix(words) {
                     Some(rest) => return rest.to_owned(),
-                    None => before.push(line),
+                    None => {
+                        self.said.push(line.clone());
+                        before.push(line);
+                    }
                 },
                 Err(_) => panic!("the server never said {words:?}: {before:#?}"),
             }

@@ -4,6 +4,7 @@ use serde_json::json;
 use tokio_postgres::NoTls;
 
 use super::Server;
+use super::client::Client;
 use super::conversing::settled;
 use crate::chat::world;
 use crate::model::{Answer, FakeModel};
@@ -36,7 +37,7 @@ fn schema(name: &str) -> (String, String) {
 }
 
 /// A conversation with a question, and a second user who sees nothing of it.
-fn converse(url: &str) {
+fn converse(url: &str, is_walled: bool) {
     let run = json!({"skill": "tides", "command": "sh scripts/tides.sh"});
     let model =
         FakeModel::start(vec![Answer::call("skill_run", run), Answer::text("High."), Answer::text("Hello.")]);
@@ -45,6 +46,13 @@ fn converse(url: &str) {
     let mut server = Server::start(&world);
     let (ada, bob) = (server.client("admin"), server.new_user("bob"));
     let token = ada.headers.clone();
+    // The same directory without the database: the server noted where it is, without its password.
+    let without = world.command(&["serve", "user", "list"]).env_remove("PROWESS_DATABASE").output().unwrap();
+    let told = String::from_utf8_lossy(&without.stderr).into_owned();
+    assert!(!without.status.success() && told.contains("--database or PROWESS_DATABASE"), "{told}");
+    assert_eq!(Client::anonymous(&server.address).request("GET", "/readyz", None, &[]).status, 200);
+    let walls = if is_walled { "row-level security keeps users apart" } else { "without row-level security" };
+    assert!(server.said.iter().any(|line| line.contains(walls)), "{:?}", server.said);
     let thread = ada.thread();
     let mut stream = ada.events(&thread, None);
     ada.post(&format!("/threads/{thread}/turns"), json!({"text": "Look it up."}), 202);
@@ -52,6 +60,9 @@ fn converse(url: &str) {
     settled(&ada, &thread);
     assert_eq!(bob.ask("GET", &format!("/threads/{thread}"), None).status, 404);
     assert_eq!(bob.get("/questions")["items"], json!([]));
+    // The conversations of users are nobody else's, if the database keeps users apart.
+    let listed = world.stdout(&["threads", "list"]);
+    assert_eq!(listed.contains(&thread), !is_walled, "{listed}");
     // A skill of hers is hers alone.
     let archive = super::own_skills::skill("knots", "Ties knots.", "bowline");
     let look = super::own_skills::added(&ada, &archive);
@@ -82,7 +93,7 @@ fn converse(url: &str) {
 #[test]
 fn a_conversation_on_postgres() {
     let (_, url) = schema("owner");
-    converse(&url);
+    converse(&url, false);
 }
 
 #[test]
@@ -99,6 +110,6 @@ fn a_conversation_as_a_role_behind_row_level_security() {
          SET search_path = {schema}; SELECT prowess_serve_grant('{role}')"
     ));
     let (_, place) = url.split_once('@').unwrap();
-    converse(&format!("postgres://{role}@{place}"));
+    converse(&format!("postgres://{role}@{place}"), true);
     execute(&format!("DROP SCHEMA {schema} CASCADE; DROP ROLE {role}"));
 }

@@ -300,13 +300,14 @@ function Audit() {
       {first.error && <p class="error-text" role="alert">{first.error}</p>}
       <div class="scroll-x" tabIndex={0} role="group" aria-label="Audit log">
         <table class="audit">
-          <thead><tr><th scope="col">Time</th><th scope="col">User</th><th scope="col">Action</th><th scope="col">Thread</th><th scope="col">Detail</th></tr></thead>
+          <thead><tr><th scope="col">Time</th><th scope="col">Done by</th><th scope="col">Action</th><th scope="col">User</th><th scope="col">Thread</th><th scope="col">Detail</th></tr></thead>
           <tbody>
             {items.map((entry) => (
               <tr key={entry.number}>
                 <td>{fullTime(entry.at)}</td>
                 <td dir="auto">{line(names.get(entry.user) ?? entry.user)}</td>
                 <td dir="auto">{line(entry.action)}</td>
+                <td dir="auto">{entry.affected === null ? "–" : line(names.get(entry.affected) ?? entry.affected)}</td>
                 <td class="mono">{line(entry.thread ?? "–")}</td>
                 <td class="audit-detail"><Facts value={entry.detail} names={names} /></td>
               </tr>

@@ -34,6 +34,11 @@ async fn users_are_found_by_id_and_by_name() {
         let taken = accounts.add_user("anna", true).await.unwrap_err();
         assert_eq!(taken.to_string(), "there is a user `anna` already");
         assert!(matches!(taken, AccountError::NameTaken(name) if name == "anna"));
+        // One could be taken for the other, or for the command line in the audit log.
+        for taken in ["ANNA", "ödön & SÖHNE", "Command line"] {
+            let refused = accounts.add_user(taken, false).await;
+            assert!(matches!(refused, Err(AccountError::NameTaken(_))), "{taken}: {refused:?}");
+        }
         for name in ["", " anna", "an\nna", "an\u{0}na", &"a".repeat(101), &anna.id] {
             let refused = accounts.add_user(name, false).await;
             assert!(matches!(refused, Err(AccountError::InvalidName)), "{name:?}: {refused:?}");
@@ -174,6 +179,9 @@ async fn case_138_a_login_works_once() {
         assert_eq!(accounts.who(&[1; 32]).await.unwrap(), None, "a login is no token");
         assert_eq!(accounts.use_login(&[2; 32]).await.unwrap(), None, "a token is no login");
         assert_eq!(accounts.tokens(&anna.id).await.unwrap().len(), 1, "nobody lists logins");
+        for (digest, whose) in [([1; 32], Some(anna.clone())), ([2; 32], None), ([3; 32], None)] {
+            assert_eq!(accounts.whose_login(&digest).await.unwrap(), whose, "it is not used up");
+        }
         let using: Vec<_> = (0..8)
             .map(|_| {
                 let accounts = accounts.clone();
@@ -185,6 +193,7 @@ async fn case_138_a_login_works_once() {
             used.extend(one.await.unwrap());
         }
         assert_eq!(used, [anna]);
+        assert_eq!(accounts.whose_login(&[1; 32]).await.unwrap(), None);
     }
 }
 

@@ -1,0 +1,151 @@
+//! Where a server keeps its data, and how the commands beside it find the same place.
+
+use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::Args;
+use prowess_store::Database;
+use serde::{Deserialize, Serialize};
+
+use crate::database::DatabaseArgs;
+use crate::directories;
+use crate::shell::quote_if_needed;
+use crate::terminal::printable;
+
+/// The directory of a server, below the state directory.
+const DATA: &str = "serve";
+/// The database in that directory, unless another one is named.
+const DATABASE: &str = "server.db";
+/// What a server notes in that directory.
+const NOTES: &str = "server.json";
+/// The longest notes that are read.
+const MAX_NOTES: u64 = 64 << 10;
+
+/// Where a server keeps threads, users and files.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ServerPlace {
+    /// The directory with the server's files, and the database unless --database names one [default: ~/.local/state/prowess/serve]
+    #[arg(long, value_name = "DIR", global = true, help_heading = "Storage")]
+    pub(super) data: Option<PathBuf>,
+    #[command(flatten)]
+    database: DatabaseArgs,
+}
+
+/// What a server notes in its directory for commands such as `prowess serve login`. It has no secret.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub(super) struct ServerNotes {
+    /// The address of the server, as browsers reach it.
+    pub(super) url: String,
+    /// Where its database is.
+    pub(super) database: NotedDatabase,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum NotedDatabase {
+    /// In the directory.
+    File,
+    /// In PostgreSQL.
+    Postgres,
+}
+
+impl ServerNotes {
+    /// The notes in a directory, if there are any that can be read.
+    pub(super) fn read(directory: &Path) -> Option<Self> {
+        use std::io::Read as _;
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(directory.join(NOTES)).ok()?;
+        file.take(MAX_NOTES).read_to_end(&mut bytes).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Writes them. A reader sees the old notes or the new ones.
+    pub(super) fn write(&self, directory: &Path) -> Result<()> {
+        let path = directory.join(NOTES);
+        let write = || -> Result<()> {
+            let mut file = tempfile::NamedTempFile::new_in(directory)?;
+            file.write_all(&serde_json::to_vec(self)?)?;
+            file.persist(&path)?;
+            Ok(())
+        };
+        write().with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+impl ServerPlace {
+    fn path(&self) -> Result<PathBuf> {
+        match &self.data {
+            Some(data) => Ok(std::path::absolute(data)?),
+            None => Ok(directories::state()
+                .context("there is no home directory: set HOME, or use --data")?
+                .join(DATA)),
+        }
+    }
+
+    /// The directory of a server that starts. Only this user can read it.
+    pub(super) fn directory(&self) -> Result<PathBuf> {
+        let directory = self.path()?;
+        directories::make_directory(&directory)
+            .with_context(|| format!("cannot create {}", directory.display()))?;
+        check_own(&directory, "use another directory with --data")?;
+        Ok(directory)
+    }
+
+    /// Opens the database of a server that starts.
+    pub(super) async fn open(&self, directory: &Path) -> Result<(Database, NotedDatabase)> {
+        match self.database.open().await? {
+            Some(database) => Ok((database, NotedDatabase::Postgres)),
+            None => Ok((open_file(directory).await?, NotedDatabase::File)),
+        }
+    }
+
+    /// Opens the database of a server that was started before, and returns it with the server's notes. It makes no new
+    /// database: users in it would never reach the server.
+    pub(super) async fn open_existing(&self) -> Result<(Database, Option<ServerNotes>)> {
+        let directory = self.path()?;
+        let shown = quote_if_needed(&printable(&directory.to_string_lossy()));
+        let is_there = directory.symlink_metadata().is_ok();
+        if let Some(database) = self.database.open().await? {
+            let is_own = is_there && check_own(&directory, "").is_ok();
+            return Ok((database, is_own.then(|| ServerNotes::read(&directory)).flatten()));
+        }
+        if is_there {
+            check_own(&directory, "run this command as that user, for example with `sudo -u USER`")?;
+        }
+        let notes = ServerNotes::read(&directory);
+        if notes.as_ref().is_some_and(|notes| notes.database == NotedDatabase::Postgres) {
+            bail!(
+                "the server in {shown} has its database in PostgreSQL: name it with --database or PROWESS_DATABASE, as the server does"
+            );
+        }
+        if !directory.join(DATABASE).exists() {
+            bail!(
+                "there is no server in {shown}: start it once, or name --data or --database as the server does"
+            );
+        }
+        Ok((open_file(&directory).await?, notes))
+    }
+}
+
+async fn open_file(directory: &Path) -> Result<Database> {
+    let opened = Database::open(&directory.join(DATABASE).to_string_lossy()).await;
+    opened.map_err(|error| anyhow!("{error}"))
+}
+
+/// Checks that a directory belongs to this user alone.
+fn check_own(directory: &Path, remedy: &str) -> Result<()> {
+    let found = std::fs::metadata(directory);
+    let found = found.with_context(|| format!("{} cannot be read", directory.display()))?;
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        bail!("{} belongs to another user: {remedy}", directory.display());
+    }
+    // A link, or a directory that others may write to.
+    directories::check_owned(directory).map_err(|_| {
+        anyhow!(
+            "{} must be a directory that only you can write to: use `chmod 700`, or --data",
+            directory.display()
+        )
+    })
+}
