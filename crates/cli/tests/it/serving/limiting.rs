@@ -240,8 +240,9 @@ fn a_model_without_a_price_ends_the_turn_of_a_user_with_a_limit_of_cost() {
     assert_eq!(ended.data["outcome"], "stopped", "{ended:?}");
     assert!(ended.data["reason"].as_str().unwrap().contains("does not know the price"), "{ended:?}");
     settled(&bob, &thread);
-    // It counts like the agent's own model.
-    assert_eq!(bob.get("/usage")["today"]["cost"], "0.61");
+    // It counts like the agent's own model. The call that was cut off may have begun.
+    let cost: f64 = bob.get("/usage")["today"]["cost"].as_str().unwrap().parse().unwrap();
+    assert!(cost >= 0.61, "{cost}");
 }
 
 #[test]
