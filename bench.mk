@@ -4,9 +4,10 @@ CARGO ?= cargo
 BENCH_TARGET := $(or $(CARGO_TARGET_DIR),target)
 BENCH_PROGRAM := $(BENCH_TARGET)/release/prowess-bench
 BENCH_VENV := $(BENCH_TARGET)/peers-venv
+BENCH_SERVE_VENV := $(BENCH_TARGET)/serve-peers-venv
 BENCH_BASELINE := bench/baseline.json
 
-.PHONY: bench bench-http bench-install bench-peers bench-baseline bench-build overview-table
+.PHONY: bench bench-http bench-install bench-serve bench-serve-peers bench-peers bench-baseline bench-build overview-table
 
 # The table with its bars, then the parts one by one.
 bench: bench-build
@@ -20,6 +21,18 @@ bench-http: bench-build
 # Installing and verifying a thousand skills, beside git, cp and sha256sum.
 bench-install: bench-build
 	python3 bench/install_table.py --prowess $(BENCH_TARGET)/release/prowess
+
+# Many event streams and turns of `prowess serve`, on SQLite and on PostgreSQL, and under kills. It takes a quarter of an hour.
+bench-serve: bench-build
+	python3 bench/serve_load.py --prowess $(BENCH_TARGET)/release/prowess
+	database=$$(scripts/test-postgres.sh start) || exit 1; trap 'scripts/test-postgres.sh stop' EXIT; eval "$$database"; \
+	python3 bench/serve_load.py --prowess $(BENCH_TARGET)/release/prowess --database "$$PROWESS_TEST_POSTGRES"
+	python3 bench/serve_load.py --prowess $(BENCH_TARGET)/release/prowess --kills 100 --turns 20 --streams 60
+
+# The CPU time of a turn, beside LangGraph's server with an agent of deepagents.
+bench-serve-peers: bench-build $(BENCH_SERVE_VENV)/installed
+	$(BENCH_SERVE_VENV)/bin/python bench/serve_peers.py --prowess $(BENCH_TARGET)/release/prowess \
+		--langgraph $(BENCH_SERVE_VENV)/bin/langgraph
 
 # Records what later runs are compared with.
 bench-baseline: bench-build
@@ -39,6 +52,8 @@ bench-build:
 	$(CARGO) build --release --locked -p prowess -p prowess-bench
 
 $(BENCH_VENV)/installed: bench/peers-requirements.txt
-	python3 -m venv $(BENCH_VENV) || { echo "python's venv is missing: apt-get install python3-venv" >&2; exit 1; }
-	$(BENCH_VENV)/bin/pip install --quiet --disable-pip-version-check -r bench/peers-requirements.txt
+$(BENCH_SERVE_VENV)/installed: bench/serve-peers-requirements.txt
+$(BENCH_VENV)/installed $(BENCH_SERVE_VENV)/installed:
+	python3 -m venv $(@D) || { echo "python's venv is missing: apt-get install python3-venv" >&2; exit 1; }
+	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@

@@ -216,11 +216,19 @@ impl Watching {
         &self.replay
     }
 
+    /// Reads what was stored since. Returns whether that was all of it.
+    async fn follow_log(&mut self) -> Result<bool, ApiError> {
+        let is_all = self.read_page().await? < PAGE;
+        if !is_all {
+            // What happened in between comes after the rest.
+            self.phase = Phase::CatchesUp;
+        }
+        Ok(is_all)
+    }
+
     async fn look(&mut self) -> Result<(), ApiError> {
         let queued = self.app.queue.state(&self.owned.id).await?;
-        if self.read_page().await? == PAGE {
-            // There are more. What happened in between comes after them.
-            self.phase = Phase::CatchesUp;
+        if !self.follow_log().await? {
             return Ok(());
         }
         let status = self.status_of(queued);
@@ -244,10 +252,10 @@ impl Watching {
                 biased;
                 _ = self.stop.wait_for(|stops| *stops) => None,
                 () = self.token.revoked() => None,
-                () = std::future::ready(()), if self.phase == Phase::CatchesUp => Some(Piece::Stored),
+                () = std::future::ready(()), if self.phase == Phase::CatchesUp => Some(Piece::Status),
                 // A stream that was too slow, or whose thread nobody keeps, begins again.
                 piece = self.pieces.recv() => piece.ok(),
-                () = tokio::time::sleep(LOOK) => Some(Piece::Stored),
+                () = tokio::time::sleep(LOOK) => Some(Piece::Status),
             };
             let told = match happened {
                 Some(_) if self.phase == Phase::CatchesUp => self.catch_up().await.map_err(Some),
@@ -267,6 +275,10 @@ impl Watching {
     /// Passes on what happened.
     async fn tell(&mut self, piece: Piece) -> Result<(), Option<ApiError>> {
         let (name, data) = match piece {
+            // What is stored while a worker works does not change the status.
+            Piece::Stored if self.status == Some(ThreadStatus::Working) => {
+                return self.follow_log().await.map(drop).map_err(Some);
+            }
             Piece::Stored | Piece::Status => return self.look().await.map_err(Some),
             Piece::Text(ends, _) | Piece::Reasoning(ends, _) | Piece::Progress(ends, ..)
                 if ends < self.replay.ends =>
