@@ -3,7 +3,7 @@ import { parseCsv } from "../src/csv";
 import { bytes, cost, duration, line, plainSpaces, printable, short, start } from "../src/text";
 import { firstPart } from "../src/views/Code";
 import { summedUp } from "../src/views/Context";
-import { kindOf } from "../src/views/Preview";
+import { kindOf, quiet } from "../src/views/Preview";
 import { fileName } from "../src/views/upload";
 import { roundUp } from "../src/views/Usage";
 
@@ -57,4 +57,9 @@ test("the first part of a text ends at a line", () => {
   expect(firstPart("a\nb\nc", 2, 100)).toBe(4);
   expect(firstPart("a\nb", 5, 100)).toBe(3);
   expect(firstPart("abcdef", 5, 3)).toBe(3);
+});
+
+test("a document connects to nothing", () => {
+  expect(quiet(`<p>a</p><IFrame src=x></iframe ><link/rel=preconnect><meta\nhttp-equiv=refresh><base><linked><svg><iframe/></svg>`))
+    .toBe(`<p>a</p><x-IFrame src=x></x-iframe ><x-link/rel=preconnect><x-meta\nhttp-equiv=refresh><x-base><linked><svg><x-iframe/></svg>`);
 });
