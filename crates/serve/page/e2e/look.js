@@ -89,8 +89,6 @@ for (const [name, colorScheme, width] of [["light", "light", 1280], ["dark", "da
   await begin(page, USE_TOOL);
   await question(page).getByRole("button", { name: "No, with a reason" }).click();
   await look(page, "question-reason");
-  await question(page).getByRole("button", { name: "Edit" }).click();
-  await look(page, "question-edit");
   await begin(page, FAILS);
   await question(page).waitFor();
   await look(page, "question-long");

@@ -3,7 +3,7 @@ import { useEffect, useId, useState } from "preact/hooks";
 import * as api from "../api";
 import { useLoaded } from "../hooks";
 import { attempt } from "../say";
-import { cost, fullTime, line, printable, short } from "../text";
+import { cost, fullTime, line, plainSpaces, printable, short } from "../text";
 import type { ApiToken, AuditEntry, DailyLimits, Json, Me, User } from "../types";
 import { copy } from "./Code";
 import { Confirm, Dialog } from "./Dialog";
@@ -120,7 +120,7 @@ function Tokens({ me }: { me: Me }) {
 /** What an entry says, without JSON's marks around it. */
 function Facts({ value, names }: { value: Json; names: Map<string, string> }) {
   if (value === null || typeof value !== "object" || Array.isArray(value)) return <>{printable(value === null ? "" : JSON.stringify(value))}</>;
-  const text = (value: Json) => (typeof value === "string" ? line(names.get(value) ?? value) : line(JSON.stringify(value)));
+  const text = (value: Json) => (typeof value === "string" ? plainSpaces(line(names.get(value) ?? value)) : line(JSON.stringify(value)));
   return (
     <>
       {Object.entries(value).map(([name, value]) => (
@@ -304,12 +304,12 @@ function Audit() {
           <tbody>
             {items.map((entry) => (
               <tr key={entry.number}>
-                <td>{fullTime(entry.at)}</td>
-                <td dir="auto">{line(names.get(entry.user) ?? entry.user)}</td>
-                <td dir="auto">{line(entry.action)}</td>
-                <td dir="auto">{entry.affected === null ? "–" : line(names.get(entry.affected) ?? entry.affected)}</td>
-                <td class="mono">{line(entry.thread ?? "–")}</td>
-                <td class="audit-detail"><Facts value={entry.detail} names={names} /></td>
+                <td data-label="Time">{fullTime(entry.at)}</td>
+                <td data-label="Done by" dir="auto">{line(names.get(entry.user) ?? entry.user)}</td>
+                <td data-label="Action" dir="auto">{line(entry.action)}</td>
+                <td data-label="User" dir="auto">{entry.affected === null ? "–" : line(names.get(entry.affected) ?? entry.affected)}</td>
+                <td data-label="Thread" class="mono" title={line(entry.thread ?? "")}>{entry.thread === null ? "–" : `…${line(entry.thread).slice(-6)}`}</td>
+                <td data-label="Detail" class="audit-detail"><Facts value={entry.detail} names={names} /></td>
               </tr>
             ))}
           </tbody>
