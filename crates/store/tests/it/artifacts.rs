@@ -1,5 +1,6 @@
 //! Tests of the index of artifacts.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -60,24 +61,28 @@ async fn a_changed_record_is_seen() {
 }
 
 /// The first version of the tables.
-const FIRST: &str = "
-    CREATE TABLE prowess_artifact_names (name TEXT NOT NULL PRIMARY KEY, given BIGINT NOT NULL);
-    CREATE TABLE prowess_artifacts (name TEXT NOT NULL, version BIGINT NOT NULL, checksum BIGINT NOT NULL,
-        body BYTEA NOT NULL, PRIMARY KEY (name, version));
-    INSERT INTO prowess_artifact_names SELECT name, given FROM prowess_scoped_names;
-    INSERT INTO prowess_artifacts SELECT name, version, checksum, body FROM prowess_scoped_artifacts;
-    DROP TABLE prowess_scoped_names;
-    DROP TABLE prowess_scoped_artifacts;
-    DROP TRIGGER prowess_forget_owner;
-    DROP TABLE prowess_tokens;
-    DROP TABLE prowess_usage;
-    DROP TABLE prowess_owned_threads;
-    DROP TABLE prowess_users;
-    DROP TABLE prowess_audit;
-    DROP TRIGGER prowess_forget_posts;
-    DROP TABLE prowess_queue;
-    DROP TABLE prowess_inbox;
-    PRAGMA user_version = 1";
+const FIRST: &str = include_str!("../../src/migrations/1.sql");
+
+/// Makes a database of the first version from a newer one. Only its artifacts stay.
+fn downgrade(path: &Path) {
+    let connection = Connection::open(path).unwrap();
+    let kept = "PRAGMA foreign_keys = OFF;
+        CREATE TEMP TABLE names AS SELECT name, given FROM prowess_scoped_names;
+        CREATE TEMP TABLE versions AS SELECT name, version, checksum, body FROM prowess_scoped_artifacts";
+    connection.execute_batch(kept).unwrap();
+    let made = "SELECT format('DROP %s IF EXISTS %s', type, name) FROM main.sqlite_master
+        WHERE name LIKE 'prowess_%' AND type IN ('table', 'trigger')";
+    let drops: Result<Vec<String>, _> =
+        connection.prepare(made).unwrap().query_map([], |row| row.get(0)).unwrap().collect();
+    for drop in drops.unwrap() {
+        connection.execute_batch(&drop).unwrap();
+    }
+    connection.execute_batch(&FIRST.replace("-- sqlite:", "")).unwrap();
+    let put_back = "INSERT INTO prowess_artifact_names SELECT * FROM names;
+        INSERT INTO prowess_artifacts SELECT * FROM versions;
+        PRAGMA user_version = 1";
+    connection.execute_batch(put_back).unwrap();
+}
 
 #[tokio::test]
 async fn artifacts_of_an_older_database_are_in_the_shared_scope() {
@@ -92,7 +97,7 @@ async fn artifacts_of_an_older_database_are_in_the_shared_scope() {
     }
     drop(artifacts);
     store.close().await.unwrap();
-    Connection::open(&path).unwrap().execute_batch(FIRST).unwrap();
+    downgrade(&path);
     let store = SqliteStore::open(&path).await.unwrap();
     let artifacts = Artifacts::new(blobs, Arc::new(store.clone()));
     assert_eq!(artifacts.scopes().await.unwrap(), [Scope::shared()]);
