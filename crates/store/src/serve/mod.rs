@@ -25,7 +25,7 @@
 //! assert_eq!(accounts.who(&digest).await?.expect("a valid token").0.name, "anna");
 //!
 //! let thread = threads.create(&anna.id, &ThreadId::new(), "default", "Tides").await?;
-//! assert_eq!(threads.list(&anna.id, Some("TIDE"), None, 10).await?.0[0].id, thread.id);
+//! assert_eq!(threads.list(&anna.id, Some("TIDE"), None, 10).await?.0[0].0.id, thread.id);
 //! assert!(threads.get(&ben.id, &thread.id).await?.is_none(), "it is not his");
 //! # Ok(())
 //! # }
