@@ -34,7 +34,7 @@ pub(super) async fn note_usage(
     micro_dollars: u64,
 ) -> Result<(), DatabaseError> {
     let values = [id(owner), signed(tokens).into(), signed(micro_dollars).into()];
-    database.transact(vec![Statement::new(sql::NOTE_USAGE, values)]).await.map(drop)
+    database.transact_later(vec![Statement::new(sql::NOTE_USAGE, values)]).await.map(drop)
 }
 
 pub(super) async fn usage(database: &Database, owner: &str) -> Result<Usage, DatabaseError> {
