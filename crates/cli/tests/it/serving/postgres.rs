@@ -97,6 +97,31 @@ fn a_conversation_on_postgres() {
 }
 
 #[test]
+fn a_database_has_one_server() {
+    let (_, url) = schema("one");
+    let mut world = crate::world::World::new();
+    world.variable("PROWESS_DATABASE", &url);
+    let mut server = Server::start(&world);
+    let other = world.path("other");
+    let elsewhere = ["--data", other.to_str().unwrap()];
+    let refused = world.run(&[&["serve", "--listen", ":0"], elsewhere.as_slice()].concat());
+    let process = format!("process {} on ", server.child.id());
+    assert!(refused.starts_with("exit 2\n"), "{refused}");
+    assert!(
+        refused.contains("another server uses the database `") && refused.contains(&process),
+        "{refused}"
+    );
+    assert!(refused.contains("stop it first, or name another database with --database"), "{refused}");
+    // Another schema is another database of prowess.
+    let (_, apart) = schema("apart");
+    drop(Server::start_with(&world, &[elsewhere.as_slice(), &["--database", &apart]].concat()));
+    // Commands beside the server need no lock.
+    assert!(world.stdout(&["serve", "user", "add", "bob"]).contains("added `bob`"));
+    server.kill();
+    drop(Server::start_with(&world, &elsewhere));
+}
+
+#[test]
 fn a_conversation_as_a_role_behind_row_level_security() {
     let (schema, url) = schema("role");
     // The owner makes the tables.
