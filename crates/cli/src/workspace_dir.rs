@@ -147,18 +147,17 @@ impl WorkspaceDir {
             Ok(Err(error)) => printable(&error.to_string()),
             Err(_) => format!("it did not answer within {} seconds", CHECK_TIMEOUT.as_secs()),
         };
-        let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let missing: Vec<_> = KEYS.iter().filter(|name| !is_set(name)).copied().collect();
-        let hint = match missing.is_empty() {
-            true => {
-                "check the bucket, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL"
-                    .to_owned()
-            }
-            false => {
-                format!("set {}; AWS_ENDPOINT_URL names a store that is not Amazon's", missing.join(" and "))
-            }
+        let value = |name: &str| std::env::var(name).unwrap_or_default();
+        let missing: Vec<_> = KEYS.into_iter().filter(|name| value(name).is_empty()).collect();
+        let hint = if value("AWS_ENDPOINT_URL").starts_with("http://") && value("AWS_ALLOW_HTTP") != "true" {
+            "AWS_ENDPOINT_URL begins with http://: set AWS_ALLOW_HTTP=true, or use https".to_owned()
+        } else if missing.is_empty() {
+            "check the bucket, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL"
+                .to_owned()
+        } else {
+            format!("set {}, and AWS_ENDPOINT_URL if the store is not Amazon's", missing.join(", "))
         };
-        bail!("the bucket {bucket} cannot be used: {hint} (docs/serving.md): {why}")
+        bail!("the bucket {bucket} cannot be used: {why}; {hint} (docs/serving.md lists these variables)")
     }
 
     /// The existing artifacts. Nothing is created.

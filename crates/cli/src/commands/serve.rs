@@ -23,7 +23,7 @@ use self::public_url::public_url;
 use super::mcp::{address, raise_open_files};
 use crate::chat::{AgentSetup, Approver};
 use crate::commands::CommandOutcome;
-use crate::config::{Config, Flag, OfProject};
+use crate::config::{Config, Flag, OfProject, user_path};
 use crate::database::DatabaseArgs;
 use crate::executor::ExecutorArgs;
 use crate::options::{KitArgs, RootArgs};
@@ -299,12 +299,14 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
     }
 }
 
-/// Why there can be no limit of cost, with the table that is missing. Its strings are written as in JSON, which TOML reads.
+/// Why there can be no limit of cost, with the line that is missing. TOML reads a string of JSON.
 fn price_is_missing(model: &str) -> String {
+    let file = user_path().map_or_else(|| "your prowess.toml".to_owned(), |path| path.display().to_string());
     format!(
-        "--daily-cost needs a price for `{model}`: add `price.{} = {{ input = 1.25, output = 10.0 }}` at the top of your prowess.toml, with \
-         its dollars for a million tokens",
-        json!(model)
+        "--daily-cost needs a price for `{model}`: add `price.{} = {{ input = 1.25, output = 10.0 }}`, with its dollars for a million \
+         tokens, at the top of {}",
+        json!(model),
+        printable(&file)
     )
 }
 

@@ -407,9 +407,14 @@ fn what_a_server_needs_is_looked_for_at_the_start() {
         }
     });
     world.variable("AWS_ENDPOINT_URL", &format!("http://{address}"));
-    world.variable("AWS_ALLOW_HTTP", "true");
     world.variable("AWS_ACCESS_KEY_ID", "me");
     world.variable("AWS_SECRET_ACCESS_KEY", "not-to-be-shown");
+    let told = start(&world, &["--files", "s3://reports/here"]);
+    assert!(
+        told.starts_with("exit 2\n") && told.contains("; AWS_ENDPOINT_URL begins with http://"),
+        "{told}"
+    );
+    world.variable("AWS_ALLOW_HTTP", "true");
     let told = start(&world, &["--files", "s3://reports/here"]);
     assert!(
         told.starts_with("exit 2\n") && told.contains("the bucket s3://reports/here cannot be used"),
