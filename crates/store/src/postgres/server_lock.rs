@@ -11,8 +11,10 @@ use crate::error::DatabaseError;
 const NAMED: &str = "prowess serve: ";
 
 /// Prepares the connection. PostgreSQL frees the lock when it notices that the connection is gone: at once if the process was
-/// killed, and by these probes if its machine vanished. A server that starts again waits for the first.
+/// killed, and by these probes if its machine vanished. A server that starts again waits for the first. The connection is idle for
+/// as long as the server runs; PostgreSQL has a limit for that since version 14.
 const SETTINGS: &str = "SET lock_timeout = '3s'; \
+    SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'; \
     SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3";
 
 /// Advisory locks belong to a whole database, so the table stands for its schema. The number is `prow` in bytes.

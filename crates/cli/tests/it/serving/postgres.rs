@@ -115,8 +115,14 @@ fn a_database_has_one_server() {
     // Another schema is another database of prowess.
     let (_, apart) = schema("apart");
     drop(Server::start_with(&world, &[elsewhere.as_slice(), &["--database", &apart]].concat()));
-    // Commands beside the server need no lock.
-    assert!(world.stdout(&["serve", "user", "add", "bob"]).contains("added `bob`"));
+    // Commands beside the server need no lock. What they print works as it is, and the variable needs no option.
+    let added = world.stdout(&["serve", "user", "add", "bob"]);
+    assert_eq!(added, "added `bob`; `prowess serve login bob` prints a link to sign in\n");
+    let added = world.stdout(&["serve", "user", "add", "bob", "--database", &apart]);
+    assert!(added.contains(&format!("; `prowess serve login bob --database '{apart}'` prints")), "{added}");
+    let secret = apart.replacen("prowess@", "prowess:secret@", 1);
+    let added = world.stdout(&["serve", "user", "add", "carl", "--database", &secret]);
+    assert!(added.contains("; `prowess serve login carl` with the same --database prints"), "{added}");
     server.kill();
     drop(Server::start_with(&world, &elsewhere));
 }
