@@ -276,6 +276,9 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
         let link = login_link(&database.accounts(), &admin.id).await.map_err(|error| anyhow!(error))?;
         users::note(&database.audit(), "make login link", &admin, json!({})).await?;
         writeln!(err, "sign in as `{}`, once, within 15 minutes: {url}{link}", admin.name)?;
+    } else {
+        let login = options.place.command("login NAME");
+        writeln!(err, "no link for `{FIRST_USER}`: {login} prints one for another user")?;
     }
     #[cfg(feature = "oidc")]
     oidc.map(|oidc| tokio::spawn(ask_issuer(oidc)));

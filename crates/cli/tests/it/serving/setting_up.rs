@@ -378,6 +378,21 @@ fn a_command_that_is_printed_works() {
 }
 
 #[test]
+fn a_start_says_how_to_sign_in_if_there_is_no_admin() {
+    let world = World::new();
+    let place = ["--data", "data"];
+    let server = Server::start_with(&world, &place);
+    for words in [&["user", "add", "ada", "--admin"] as &[&str], &["user", "disable", "admin"]] {
+        world.stdout(&[&["serve"], words, &place].concat());
+    }
+    drop(server);
+    let mut server = Server::begin(&world, &place);
+    let told = server.line("no link for `admin`: ");
+    assert!(told.starts_with("`prowess serve login NAME --data /"), "{told}");
+    assert!(told.ends_with("/data` prints one for another user"), "{told}");
+}
+
+#[test]
 fn what_a_server_needs_is_looked_for_at_the_start() {
     let start = |world: &World, args: &[&str]| world.run(&[&["serve", "--listen", ":0"], args].concat());
     let mut world = World::new();
