@@ -41,9 +41,12 @@ pub(crate) struct App {
     pub(crate) posted: Notify,
     /// Whether the server stops.
     pub(crate) stop: watch::Sender<bool>,
-    /// The number of large bodies that arrive, of files that are read, of workers and of open event streams, by user.
+    /// The number of requests in progress, of large bodies that arrive, of files that are read, of searches, of workers and of
+    /// open event streams, by user.
+    pub(crate) requests: Counts,
     pub(crate) uploads: Counts,
     pub(crate) downloads: Counts,
+    pub(crate) searches: Counts,
     pub(crate) working: Counts,
     pub(crate) streams: Counts,
     /// The threads that were looked at last.
@@ -72,8 +75,10 @@ impl App {
             oidc: crate::auth::OidcPart::new(),
             posted: Notify::new(),
             stop: watch::Sender::new(false),
+            requests: Counts::default(),
             uploads: Counts::default(),
             downloads: Counts::default(),
+            searches: Counts::default(),
             working: Counts::default(),
             streams: Counts::default(),
             replays: Replays::default(),

@@ -23,6 +23,7 @@ mod elsewhere;
 mod follow;
 mod limits;
 mod live;
+mod meter;
 mod metrics;
 mod openai;
 mod own_skills;

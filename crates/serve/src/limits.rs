@@ -36,12 +36,18 @@ pub struct ServeLimits {
     pub downloads: usize,
     /// See [`ServeLimits::downloads`].
     pub downloads_per_user: usize,
+    /// How many searches of threads run at the same time, of all users and of one.
+    pub searches: usize,
+    /// See [`ServeLimits::searches`].
+    pub searches_per_user: usize,
     /// After what time a connection ends whose client reads nothing.
     pub stall: Duration,
     /// How many threads of one user run at the same time.
     pub turns_per_user: usize,
     /// How many messages and changes may wait in one thread.
     pub waiting_posts: u64,
+    /// How many messages and changes may wait in all threads of one user.
+    pub waiting_posts_per_user: u64,
     /// How many threads one user may have.
     pub threads_per_user: u64,
     /// How much one user may use in a day, unless the user has limits of their own.
@@ -50,6 +56,8 @@ pub struct ServeLimits {
     pub streams_per_user: usize,
     /// How many event streams there may be.
     pub streams: usize,
+    /// How many requests of one user may be in progress. A request ends when the client has its whole response.
+    pub requests_per_user: usize,
     /// How many requests one user may make in a second, over some seconds.
     pub requests_per_second: u32,
     /// How often an idle event stream sends a comment.
@@ -73,13 +81,17 @@ impl Default for ServeLimits {
             uploads_per_user: 2,
             downloads: 32,
             downloads_per_user: 8,
+            searches: 2,
+            searches_per_user: 1,
             stall: Duration::from_secs(30),
             turns_per_user: 12,
             waiting_posts: 32,
+            waiting_posts_per_user: 200,
             threads_per_user: 10_000,
             daily: DailyLimits::default(),
             streams_per_user: 64,
             streams: 2048,
+            requests_per_user: 256,
             requests_per_second: 100,
             keep_alive: Duration::from_secs(15),
         }

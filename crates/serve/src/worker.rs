@@ -1,27 +1,27 @@
 //! Workers: they claim threads with work, take in what was posted, and let the agent work until the thread rests.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt as _;
 use prowess_agent::agent::ReplyTo;
-use prowess_agent::middleware::Summarisation;
-use prowess_agent::model::ModelUsage;
+use prowess_agent::middleware::{Summarisation, possible_sub_agents};
 use prowess_agent::queue::{Claim, Finished, Inbox, InboxEntry, Post, QueueError};
 use prowess_agent::thread::ThreadError;
 use prowess_agent::thread_state::NextStep;
-use prowess_agent::{AgentError, Message, Thread, ThreadId, ThreadUpdate, TurnStatus, Usage, Watcher};
+use prowess_agent::{AgentError, Message, Thread, ThreadId, TurnStatus};
 use prowess_base::text::escaped_start;
 use prowess_store::serve::{AccountError, OwnedThread, OwnedThreadError, OwnedThreads, Summary};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::agents::BoxError;
 use crate::app::{App, lock};
 use crate::live::{LiveThread, Piece};
+use crate::meter::{Meter, Payment};
 use crate::replays::ReadError;
 use crate::view::Replay;
 
@@ -43,8 +43,8 @@ const MAX_TITLE: usize = 80;
 const CHECK: Duration = Duration::from_secs(2);
 /// How many times [`LOOK`] a thread of a busy user waits at most.
 const MOST_LOOKS: u32 = 4;
-/// How many bytes a token has, roughly.
-const BYTES_PER_TOKEN: u64 = 4;
+/// How many events one request to the store reads.
+const PAGE: usize = 200;
 /// After what time a thread is looked at again whose user may not go on, if nobody wakes it before.
 const FORBIDDEN: Duration = Duration::from_secs(3600);
 
@@ -169,8 +169,8 @@ async fn work_on(app: &App, claim: &Claim, live: &Arc<LiveThread>) -> Result<(),
     let Some(_place) = app.working.take(&owned.owner, app.limits.turns_per_user, usize::MAX) else {
         return Err(WorkError::Busy);
     };
-    let kept = Mutex::new(Instant::now());
-    Work { app, claim, kept, owned: &owned, meter: Meter::new(live), live }.through().await
+    let (kept, meter) = (Mutex::new(Instant::now()), Meter::new(live, &owned.owner));
+    Work { app, claim, kept, owned: &owned, meter, live }.through().await
 }
 
 /// Why the work on a thread broke off.
@@ -268,41 +268,13 @@ enum End {
     Stopped(String),
 }
 
-/// Passes on what happens in a thread, and adds up what models are paid for it.
-struct Meter<'a> {
-    live: &'a LiveThread,
-    spent: Mutex<ModelUsage>,
-    /// Something was paid.
-    paid: Notify,
-    /// Whether the price of something that was paid is not known.
-    is_unpriced: AtomicBool,
-}
-
-impl<'a> Meter<'a> {
-    fn new(live: &'a LiveThread) -> Self {
-        Self { live, spent: Mutex::default(), paid: Notify::new(), is_unpriced: AtomicBool::new(false) }
-    }
-}
-
-impl Watcher for Meter<'_> {
-    fn update(&self, update: ThreadUpdate<'_>) {
-        if let ThreadUpdate::Stored(event) = update
-            && let Some(spent) = event.spent()
-        {
-            *lock(&self.spent) += &spent;
-            self.paid.notify_one();
-        }
-        self.live.update(update);
-    }
-}
-
 struct Work<'a> {
     app: &'a App,
     claim: &'a Claim,
     /// When the claim was last renewed.
     kept: Mutex<Instant>,
     owned: &'a OwnedThread,
-    meter: Meter<'a>,
+    meter: Arc<Meter>,
     live: &'a Arc<LiveThread>,
 }
 
@@ -323,7 +295,13 @@ impl Work<'_> {
             Err(AgentError::Thread(ThreadError::Leased { .. })) => return Err(WorkError::Leased),
             Err(error) => return Err(error.into()),
         };
-        let worked = self.work_in(&mut thread).await;
+        let worked = async {
+            if self.claim.attempt > 1 {
+                self.note_missed().await?;
+            }
+            self.work_in(&mut thread).await
+        };
+        let worked = worked.await;
         let summary = self.keeping(self.summarise(&mut thread)).await.and_then(|stored| stored);
         // A lease that cannot be released runs out.
         let closed = thread.close().await;
@@ -430,7 +408,7 @@ impl Work<'_> {
     }
 
     async fn take(&self, thread: &mut Thread, turn: Turn) -> Result<(), WorkError> {
-        let (live, meter): (&LiveThread, _) = (self.live, &self.meter);
+        let (live, meter): (&LiveThread, &Meter) = (self.live, &self.meter);
         let (number, post) = match turn {
             Turn::GoOn => {
                 return self.drive(thread, None, async |thread| thread.go_on(meter).await).await;
@@ -506,12 +484,9 @@ impl Work<'_> {
         };
         let Some(end) = end else { return Ok(()) };
         self.keeping(thread.settle()).await??;
-        if thread.state().next() == NextStep::CallModel {
-            self.note_cut_off(thread).await;
-        }
         self.live.restart();
         // It may not have begun yet, or have ended just now.
-        let (meter, is_in_turn) = (&self.meter, thread.state().next() != NextStep::Wait);
+        let (meter, is_in_turn) = (&*self.meter, thread.state().next() != NextStep::Wait);
         match end {
             End::Cancelled(number) => {
                 if is_in_turn {
@@ -531,7 +506,7 @@ impl Work<'_> {
         loop {
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
-                () = self.meter.paid.notified() => {}
+                () = self.meter.paid() => {}
             }
             let looked = async {
                 if self.until_due().is_zero() {
@@ -576,8 +551,7 @@ impl Work<'_> {
     async fn forbidden(&self) -> Result<Option<Forbidden>, WorkError> {
         let user = self.app.accounts.user(&self.owned.owner).await?;
         let Some(user) = user.filter(|user| !user.is_disabled) else { return Ok(Some(Forbidden::Disabled)) };
-        let is_unpriced = self.meter.is_unpriced.load(Ordering::Relaxed);
-        Ok(self.app.used_up(&user, is_unpriced).await?.map(Forbidden::UsedUp))
+        Ok(self.app.used_up(&user, self.meter.is_unpriced()).await?.map(Forbidden::UsedUp))
     }
 
     /// The number of the event that began the turn in progress.
@@ -644,42 +618,38 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Estimates what a model call cost that is cut off: a provider bills it, and says nothing of it any more.
-    async fn note_cut_off(&self, thread: &mut Thread) {
-        let said = self.live.watch().0;
-        let output = (said.text.len() + said.reasoning.len()) as u64 / BYTES_PER_TOKEN;
-        let input = match Summarisation::window_use(thread, false).await {
-            Ok(used) => used.total(),
-            Err(error) => {
-                tracing::warn!(thread = %self.thread(), %error, "Could not estimate a model call");
-                0
+    /// Notes what models were paid for events that a worker stored before it died: of the thread, and of its sub-agents.
+    async fn note_missed(&self) -> Result<(), WorkError> {
+        let log = self.app.log_of(&self.owned.owner);
+        let mut threads = vec![self.thread().clone()];
+        while let Some(thread) = threads.pop() {
+            let counted = self.app.threads.counted(&self.owned.owner, &thread).await?;
+            let Some(counted) = counted else { continue };
+            // The sub-agents of the last response that is counted may have gone on.
+            let mut after = counted.saturating_sub(1);
+            loop {
+                let page = log.events(&thread, after, PAGE).await.map_err(AgentError::from)?;
+                for stored in &page {
+                    after = stored.number;
+                    threads.extend(possible_sub_agents(&thread, &stored.event));
+                    if stored.number > counted
+                        && let Some(spent) = stored.event.own_spent()
+                    {
+                        let event = Some((thread.clone(), stored.number));
+                        self.meter.pay(Payment { event, spent: spent.into_owned() });
+                    }
+                }
+                if page.len() < PAGE {
+                    break;
+                }
             }
-        };
-        let model = self.app.agents.card().model;
-        *lock(&self.meter.spent) += &ModelUsage::on(model, Usage::new(input, output));
+        }
+        self.note_usage().await.map(drop)
     }
 
     /// Adds what was paid since the last time to what the user takes today. Returns whether there was anything.
     async fn note_usage(&self) -> Result<bool, WorkError> {
-        let spent = std::mem::take(&mut *lock(&self.meter.spent));
-        let tokens = spent.total().total();
-        if tokens == 0 {
-            return Ok(false);
-        }
-        let mut micros = 0;
-        for (model, usage) in spent.iter().filter(|(_, usage)| usage.total() > 0) {
-            let cost = |model: &str| self.app.agents.cost(&ModelUsage::on(model, usage));
-            let known = cost(model);
-            self.meter.is_unpriced.fetch_or(known.is_none(), Ordering::Relaxed);
-            // Without a price, a model counts like the agent's own. That is better than nothing.
-            micros += known.or_else(|| cost(&self.app.agents.card().model)).map_or(0, |cost| cost.micros);
-        }
-        let noted = self.app.threads.note_usage(&self.owned.owner, tokens, micros).await;
-        if noted.is_err() {
-            *lock(&self.meter.spent) += &spent;
-        }
-        noted?;
-        Ok(true)
+        Ok(self.meter.store(self.app).await?)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Opens SQLite or PostgreSQL by name.
 
 use std::sync::Arc;
+#[cfg(feature = "serve")]
+use std::time::Duration;
 
 use prowess_agent::ThreadStore;
 use prowess_agent::queue::TurnQueue;
@@ -259,6 +261,20 @@ impl Database {
             Self::Sqlite(store) => store.query(statement).await,
             #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.query(statement).await,
+        }
+    }
+
+    /// Runs a statement that changes nothing, for no longer than this. Then it fails with [`DatabaseError::TimedOut`].
+    #[cfg(feature = "serve")]
+    pub(crate) async fn query_within(
+        &self,
+        statement: Statement,
+        time: Duration,
+    ) -> Result<Vec<Row>, DatabaseError> {
+        match self {
+            Self::Sqlite(store) => store.query_within(statement, time).await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.query_within(statement, time).await,
         }
     }
 

@@ -83,6 +83,12 @@ pub enum DatabaseError {
         /// How long this caller waited.
         seconds: u64,
     },
+    /// A statement took longer than it may.
+    #[error("{place} took too long: try again")]
+    TimedOut {
+        /// The database.
+        place: String,
+    },
     /// Its file was removed or replaced while it was open.
     #[error(
         "{place} was removed or replaced while it was open: what is written now is lost when this process ends. Put the file back, or restart"

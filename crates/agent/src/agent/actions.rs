@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::watcher::Watcher;
 use super::{AgentError, Thread};
 use crate::message::{AssistantPart, Message, ToolCall};
-use crate::middleware::contract::{Jump, Middleware, MiddlewareAction};
+use crate::middleware::contract::{Jump, Middleware, MiddlewareAction, MiddlewareContext, Watched};
 use crate::model::{Usage, name_calls};
 use crate::thread_state::{CallQuestion, Event, NextStep, ReadyCall};
 use crate::tool::ToolAnswer;
@@ -66,7 +66,7 @@ impl Thread {
         for _ in 0..MAX_ROUNDS {
             // If this future is dropped, the middleware may believe that its changes are stored.
             self.is_ahead = true;
-            let context = self.context();
+            let context = MiddlewareContext { watcher: Watched(watcher), ..self.context() };
             let called = async {
                 match point {
                     Point::BeforeAgent => middleware.before_agent(context).await,

@@ -102,10 +102,18 @@ impl Thread {
         self.is_ahead = true;
         self.agent.store.append(&self.held.lease, before, &all).await?;
         self.is_ahead = false;
-        for event in &all {
-            watcher.update(ThreadUpdate::Stored(event));
-        }
+        self.show(&all, before, watcher);
         Ok(())
+    }
+
+    /// Shows events that were stored after so many others, and what models were paid for them.
+    pub(super) fn show(&self, events: &[Event], before: u64, watcher: &dyn Watcher) {
+        for (event, number) in events.iter().zip(before + 1..) {
+            watcher.update(ThreadUpdate::Stored(event));
+            if let Some(spent) = event.own_spent().filter(|spent| !spent.is_empty()) {
+                watcher.update(ThreadUpdate::Paid { event: Some((self.id(), number)), spent: &spent });
+            }
+        }
     }
 
     /// The state changes that middleware made outside of a call.

@@ -13,6 +13,7 @@ mod reply;
 mod thread;
 mod tool_calls;
 mod turn;
+mod unfinished_call;
 mod watcher;
 
 use std::sync::Arc;

@@ -8,6 +8,7 @@ use tracing::Instrument as _;
 use super::actions::{Moved, Point};
 use super::next::NextModel;
 use super::next_request::{self, NextRequest};
+use super::unfinished_call::UnfinishedCall;
 use super::watcher::{ThreadUpdate, Watcher};
 use super::{AgentError, Thread};
 use crate::id::ThreadId;
@@ -119,11 +120,20 @@ async fn receive(
     request: ModelRequest,
     watcher: &dyn Watcher,
 ) -> Result<ModelResponse, ModelError> {
-    let mut stream = model.call(request).await?;
+    let mut unfinished = UnfinishedCall::new(model, request.clone(), watcher);
+    let mut stream = match model.call(request).await {
+        Ok(stream) => stream,
+        // The provider refused it.
+        Err(error) => {
+            unfinished.finish();
+            return Err(error);
+        }
+    };
     let mut assembly = ResponseAssembly::new(model.name());
     let mut bytes = 0_usize;
     while let Some(delta) = stream.next().await {
         let delta = delta?;
+        unfinished.note(&delta);
         bytes = bytes.saturating_add(delta.weight());
         if bytes > MAX_RESPONSE_BYTES {
             let message = format!("the response has more than {MAX_RESPONSE_BYTES} bytes");
@@ -141,5 +151,6 @@ async fn receive(
         let message = format!("the response has more than {MAX_CALLS} tool calls");
         return Err(ModelError::new(model.name(), ModelErrorKind::Malformed, message));
     }
+    unfinished.finish();
     Ok(response)
 }

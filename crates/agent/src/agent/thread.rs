@@ -8,7 +8,7 @@ use super::watcher::{NoWatcher, Watcher};
 use super::{AgentError, Inner, TurnStatus};
 use crate::id::ThreadId;
 use crate::message::{Content, Message};
-use crate::middleware::contract::{Announcement, Middleware, MiddlewareContext};
+use crate::middleware::contract::{Announcement, Middleware, MiddlewareContext, Watched};
 use crate::state::States;
 use crate::thread_state::{Event, NextStep, StateChange, ThreadState, TurnOutcome};
 use crate::tool::Tools;
@@ -244,6 +244,7 @@ impl Thread {
             prompt: self.agent.prompt.as_deref(),
             own_tools: &self.agent.tools,
             selection: &self.agent.selection,
+            watcher: Watched(&NoWatcher),
         }
     }
 }

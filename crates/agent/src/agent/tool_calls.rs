@@ -16,7 +16,7 @@ use crate::id::CallId;
 use crate::middleware::contract::MiddlewareContext;
 use crate::state::States;
 use crate::telemetry;
-use crate::thread::ThreadError;
+use crate::thread::{ThreadError, has_events, sub_agent_thread};
 use crate::thread_state::{Event, ReadyCall, StateChange, ThreadState};
 use crate::tool::{Tool, ToolAnswer, ToolOutput, Tools};
 
@@ -200,7 +200,8 @@ impl Thread {
             if !new.is_empty() {
                 let stored = self.events() + events.len() as u64;
                 self.agent.store.append(&self.held.lease, stored, &new).await?;
-                new.iter().for_each(|event| watcher.update(ThreadUpdate::Stored(event)));
+                self.show(&new, stored, watcher);
+                self.show_paid_by_tools(&new, &calls, watcher).await;
                 events.append(&mut new);
             }
             running.extend(another.map(start));
@@ -210,6 +211,21 @@ impl Thread {
         events.iter().try_for_each(|event| self.apply(event))?;
         self.is_ahead = false;
         Ok(())
+    }
+
+    /// Shows what tools paid models without a sub-agent. What a sub-agent paid was shown when it did.
+    async fn show_paid_by_tools(&self, events: &[Event], calls: &[CallableCall], watcher: &dyn Watcher) {
+        for event in events {
+            let Event::ToolAnswered { call, answer } = event else { continue };
+            let Some(made) = calls.iter().find(|made| made.call.call.id == *call) else { continue };
+            if answer.spent.is_empty() {
+                continue;
+            }
+            let sub_agent = sub_agent_thread(self.id(), &made.call.message);
+            if let Ok(false) = has_events(&*self.agent.store, &sub_agent).await {
+                watcher.update(ThreadUpdate::Paid { event: None, spent: &answer.spent });
+            }
+        }
     }
 
     /// Separates the calls that can be made from those whose answer is known: unknown tools, wrong arguments, and calls

@@ -1,6 +1,7 @@
 //! Watchers: they see an agent work.
 
-use crate::id::CallId;
+use crate::id::{CallId, ThreadId};
+use crate::model::ModelUsage;
 use crate::thread_state::Event;
 use crate::tool::ToolAnswer;
 
@@ -49,6 +50,15 @@ pub enum ThreadUpdate<'a> {
     Notice(&'a str),
     /// A sub-agent that works on this call got the answer of one of its own tools. The answer is in the sub-agent's thread.
     SubAgentTool(&'a CallId, &'a ToolAnswer),
+    /// Models were paid, in this thread or in the thread of a sub-agent. A watcher that adds these up counts everything once,
+    /// as it happens.
+    Paid {
+        /// The thread and the number of the stored event that has the tokens. `None` if no event has them: a model call was cut
+        /// off or failed, so they are an estimate, or a tool paid a model without a sub-agent.
+        event: Option<(&'a ThreadId, u64)>,
+        /// The tokens.
+        spent: &'a ModelUsage,
+    },
 }
 
 /// A watcher that ignores everything.

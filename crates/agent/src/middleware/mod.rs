@@ -62,4 +62,4 @@ pub use self::todos::{Todo, TodoStatus, Todos};
 pub use self::tool_permissions::ToolPermissions;
 #[cfg(feature = "run")]
 pub use self::workspace_files::WorkspaceFiles;
-pub use crate::thread::sub_agent_threads;
+pub use crate::thread::{possible_sub_agents, sub_agent_threads};

@@ -4,6 +4,7 @@ mod delta;
 mod error;
 mod request;
 mod response;
+mod tokens;
 mod usage;
 
 use std::fmt::Debug;
@@ -17,6 +18,7 @@ pub use self::error::{ModelError, ModelErrorKind};
 pub use self::request::{Effort, ModelRequest, PromptSection, ToolChoice, ToolDefinition};
 pub(crate) use self::response::name_calls;
 pub use self::response::{ModelResponse, ResponseAssembly};
+pub(crate) use self::tokens::{message_tokens, request_tokens, tool_tokens};
 pub use self::usage::{ModelUsage, Usage};
 
 /// A response as a stream of deltas. Dropping it ends the model call.

@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 
 pub use self::memory::MemoryThreads;
-pub use self::sub_agents::sub_agent_threads;
 pub(crate) use self::sub_agents::{has_events, sub_agent_thread};
+pub use self::sub_agents::{possible_sub_agents, sub_agent_threads};
 use crate::id::ThreadId;
 use crate::thread_state::Event;
 

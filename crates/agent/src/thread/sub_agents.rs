@@ -48,6 +48,14 @@ pub async fn sub_agent_threads(
     Ok(threads)
 }
 
+/// The threads of the sub-agents that work for the calls of a response, one for each call. Most calls have no sub-agent, so
+/// most of these threads do not exist.
+pub fn possible_sub_agents(parent: &ThreadId, event: &Event) -> Vec<ThreadId> {
+    let Event::ModelResponded { message, .. } = event else { return Vec::new() };
+    let calls = 0..message.tool_calls().count();
+    calls.map(|number| sub_agent_thread(parent, &message.result_id(number))).collect()
+}
+
 /// The threads of a thread's own sub-agents.
 async fn children(store: &dyn ThreadStore, parent: &ThreadId) -> Result<Vec<ThreadId>, ThreadError> {
     let mut children = Vec::new();
@@ -60,9 +68,7 @@ async fn children(store: &dyn ThreadStore, parent: &ThreadId) -> Result<Vec<Thre
         };
         after += page.len() as u64;
         for stored in &page {
-            let Event::ModelResponded { message, .. } = &stored.event else { continue };
-            for number in 0..message.tool_calls().count() {
-                let id = sub_agent_thread(parent, &message.result_id(number));
+            for id in possible_sub_agents(parent, &stored.event) {
                 if has_events(store, &id).await? {
                     children.push(id);
                 }

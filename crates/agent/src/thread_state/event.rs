@@ -139,6 +139,14 @@ impl Event {
             _ => None,
         }
     }
+
+    /// What models were paid for it in its own thread: without what sub-agents took, whose threads have that.
+    pub fn own_spent(&self) -> Option<Cow<'_, ModelUsage>> {
+        match self {
+            Self::ToolAnswered { .. } => None,
+            event => event.spent(),
+        }
+    }
 }
 
 /// The question that a call waits for.

@@ -15,7 +15,7 @@ use prowess_agent::{
 };
 use serde_json::json;
 
-use crate::says::{Says, calls, text, too_long};
+use crate::says::{Says, after_reading, calls, text, too_long};
 
 /// How long a thread stays with a process that died.
 const LEASE: Duration = Duration::from_millis(30);
@@ -231,6 +231,67 @@ async fn a_watcher_sees_nothing_that_is_not_stored() {
     };
     thread.say("go", &watcher).await.unwrap();
     assert_eq!(seen.load(Ordering::SeqCst), store.appended().concat().len());
+}
+
+/// An agent with a sub-agent, and a task for it.
+fn with_helper(helper: Arc<dyn Model>) -> Agent {
+    let task = json!({"description": "Think."}).to_string();
+    let model = Says::new([after_reading(100, calls(&[("c1", "task", &task)])), text("Done.")]);
+    let helper = Agent::builder(helper).tool(ping()).build().unwrap();
+    Agent::builder(model).middleware(SubAgents::new(helper)).build().unwrap()
+}
+
+#[tokio::test]
+async fn what_models_are_paid_is_seen_once() {
+    let helper = Says::new([after_reading(50, calls(&[("c1", "ping", "{}")])), text("Yes.")]);
+    let agent = with_helper(helper);
+    let mut thread = agent.open(ThreadId::new()).await.unwrap();
+    let seen = Mutex::new(Vec::new());
+    let watcher = |update: ThreadUpdate<'_>| match update {
+        ThreadUpdate::Paid { event, spent } => {
+            let (thread, number) = event.expect("an event");
+            seen.lock().unwrap().push(((thread.clone(), number), spent.total().total()));
+        }
+        ThreadUpdate::Stored(Event::ToolAnswered { .. }) => {
+            assert_eq!(seen.lock().unwrap().len(), 3, "the sub-agent's calls were seen before its answer");
+        }
+        _ => {}
+    };
+    thread.say("go", &watcher).await.unwrap();
+    let seen = seen.into_inner().unwrap();
+    let tokens: Vec<u64> = seen.iter().map(|(_, tokens)| *tokens).collect();
+    assert_eq!(tokens, [102, 52, 12, 12]);
+    assert_eq!(tokens.iter().sum::<u64>(), thread.state().spent().total().total());
+    let threads: Vec<bool> = seen.iter().map(|((id, _), _)| id == thread.id()).collect();
+    assert_eq!(threads, [true, false, false, true]);
+    assert!(seen[1].0.1 < seen[2].0.1);
+}
+
+#[tokio::test]
+async fn a_sub_agents_call_that_is_dropped_is_estimated() {
+    let hangs = Arc::new(Hangs::default());
+    let agent = with_helper(hangs.clone());
+    let mut thread = agent.open(ThreadId::new()).await.unwrap();
+    let seen = Mutex::new(Vec::new());
+    let watcher = |update: ThreadUpdate<'_>| {
+        if let ThreadUpdate::Paid { event: None, spent } = update {
+            seen.lock().unwrap().push(spent.clone());
+        }
+    };
+    let called = async {
+        while hangs.0.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! {
+        turn = thread.say("go", &watcher) => panic!("{turn:?}"),
+        () = called => {}
+    }
+    let seen = seen.into_inner().unwrap();
+    let [spent] = &seen[..] else { panic!("{seen:?}") };
+    let (model, usage) = spent.iter().next().unwrap();
+    assert_eq!((model, usage.output), ("hangs", 0));
+    assert!(usage.input > 1, "{usage:?}");
 }
 
 /// Who lost the thread while the model thought stores nothing of it.

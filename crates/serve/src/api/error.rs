@@ -25,6 +25,7 @@ pub(crate) enum ErrorCode {
     TooLarge,
     TooMany,
     Unsupported,
+    Unavailable,
     Internal,
 }
 
@@ -39,6 +40,7 @@ impl ErrorCode {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Unsupported => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooMany => StatusCode::TOO_MANY_REQUESTS,
+            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -64,11 +66,13 @@ pub(crate) struct ApiErrorText {
 pub(crate) struct ApiError {
     code: ErrorCode,
     message: String,
+    /// After how many seconds another try is worth it.
+    retry_after: Option<u32>,
 }
 
 impl ApiError {
     fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), retry_after: None }
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
@@ -97,6 +101,15 @@ impl ApiError {
 
     pub(crate) fn too_many(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::TooMany, message)
+    }
+
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::Unavailable, message)
+    }
+
+    /// Tells programs after how many seconds another try is worth it.
+    pub(crate) fn retry_after(self, seconds: u32) -> Self {
+        Self { retry_after: Some(seconds), ..self }
     }
 
     pub(crate) fn unsupported(message: impl Into<String>) -> Self {
@@ -135,6 +148,9 @@ impl IntoResponse for ApiError {
         let status = self.code.status();
         let body = ApiErrorBody { error: ApiErrorText { code: self.code, message: self.message.clone() } };
         let mut response = (status, Json(body)).into_response();
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
+        }
         // A face with errors of another form makes them from this.
         response.extensions_mut().insert(self);
         if status == StatusCode::UNAUTHORIZED {
@@ -163,6 +179,9 @@ impl From<OwnedThreadError> for ApiError {
             OwnedThreadError::InUse(_) => {
                 Self::conflict("The agent works on the thread. Cancel its turn first.")
             }
+            OwnedThreadError::SearchTimedOut => Self::unavailable(
+                "The search took too long. Search for other words, or delete threads that you do not need.",
+            ),
             OwnedThreadError::InvalidPlace => Self::bad_request("`after` is not from an earlier answer."),
             error => Self::internal(&error),
         }

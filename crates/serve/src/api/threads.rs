@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{ApiError, ApiJson, ApiPath, ApiQuery, Items, Page};
-use crate::app::App;
+use crate::app::{App, Counted};
 use crate::auth::{Caller, Reader, Writer};
 use crate::view::{
     LoadedSkillView, LoggedEvent, MessageRole, MessageView, QuestionView, Replay, ThreadView, TodoView,
@@ -26,6 +26,8 @@ use crate::view::{
 const PAGE: usize = 1000;
 /// The longest title, in bytes.
 const MAX_TITLE: usize = 400;
+/// The longest search, in characters.
+const MAX_SEARCH: usize = 100;
 /// How long a deletion has a thread for itself.
 const DELETION: Duration = Duration::from_secs(60);
 
@@ -86,7 +88,8 @@ pub(super) struct NewThread {
 #[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(super) struct Search {
-    /// Words that the title or the conversation contains. Of a long conversation, the beginning and the end count.
+    /// Words that the title or the conversation contains, at most 100 characters. Of a long conversation, the beginning and the
+    /// end count.
     search: Option<String>,
 }
 
@@ -117,7 +120,7 @@ async fn view(app: &App, thread: &OwnedThread) -> Result<ThreadView, ApiError> {
 }
 
 /// Lists your threads. The one that changed last comes first.
-#[utoipa::path(get, path = "/threads", tag = "threads", params(Page, Search), responses((status = 200, body = Items<ThreadView>)))]
+#[utoipa::path(get, path = "/threads", tag = "threads", params(Page, Search), responses((status = 200, body = Items<ThreadView>), (status = 503, description = "The search took too long", body = super::ApiErrorBody)))]
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
@@ -125,10 +128,21 @@ pub(super) async fn list(
     ApiQuery(Search { search }): ApiQuery<Search>,
 ) -> Result<Json<Items<ThreadView>>, ApiError> {
     let search = search.as_deref().map(str::trim).filter(|search| !search.is_empty());
+    if search.is_some_and(|search| search.chars().nth(MAX_SEARCH).is_some()) {
+        return Err(ApiError::bad_request(format!("A search has at most {MAX_SEARCH} characters.")));
+    }
+    let _place = search.map(|_| searching(&app, &caller)).transpose()?;
     let (threads, next) =
         app.threads.list(&caller.user.id, search, page.after.as_deref(), page.limit()).await?;
     let items = threads.iter().map(|(thread, state)| ThreadView::new(thread, *state)).collect();
     Ok(Json(Items { items, next }))
+}
+
+/// A place for a search, which reads much.
+fn searching(app: &App, caller: &Caller) -> Result<Counted, ApiError> {
+    let limits = &app.limits;
+    let place = app.searches.take(&caller.user.id, limits.searches_per_user, limits.searches);
+    place.ok_or_else(|| ApiError::too_many("Too many searches run at once. Try again.").retry_after(1))
 }
 
 /// Creates a thread.

@@ -133,8 +133,18 @@ pub(crate) async fn say(
     post_one_more(app, thread, &post).await
 }
 
+/// Refuses a post if too many wait in all threads of the user.
+async fn check_room(app: &App, thread: &OwnedThread) -> Result<(), ApiError> {
+    let most = app.limits.waiting_posts_per_user;
+    if app.threads.posts(&thread.owner).await? >= most {
+        return Err(ApiError::too_many(format!("At most {most} messages can wait in all your threads.")));
+    }
+    Ok(())
+}
+
 /// Posts a message to a thread that rests.
 async fn post_at_rest(app: &App, thread: &OwnedThread, post: &Post, id: &str) -> Result<(), ApiError> {
+    check_room(app, thread).await?;
     let begun = Instant::now();
     loop {
         // A turn that waits for a person is in progress too.
@@ -181,6 +191,7 @@ async fn turn_to_end(app: &App, thread: &OwnedThread, id: &str) -> Result<Option
 
 /// Posts something to a thread unless too much waits there.
 pub(super) async fn post_one_more(app: &App, thread: &OwnedThread, post: &Post) -> Result<(), ApiError> {
+    check_room(app, thread).await?;
     let most = app.limits.waiting_posts;
     if app.inbox_of(&thread.owner).post_if(&thread.id, post, PostIf::FewerWait(most)).await?
         == Posted::Refused

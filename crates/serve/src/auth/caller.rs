@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method};
+use http_body_util::BodyExt as _;
 use prowess_store::serve::{Scope, TokenInfo, User};
 
 use super::{AccessSecret, cookies, session_cookie};
@@ -50,9 +52,20 @@ pub(crate) async fn authenticate(
     if !app.rates.take(&user.id) {
         return Err(ApiError::too_many("You make too many requests. Wait a second."));
     }
+    let place = app.requests.take(&user.id, app.limits.requests_per_user, usize::MAX);
+    let place = place.ok_or_else(|| {
+        ApiError::too_many("Too many of your requests are in progress. Let some end.").retry_after(1)
+    })?;
     app.accounts.note_use(&token.id).await?;
     request.extensions_mut().insert(Caller { user, token, digest });
-    Ok(next.run(request).await)
+    let response = next.run(request).await;
+    // The place is given back when the client has the whole body, or is gone.
+    Ok(response.map(|body| {
+        Body::new(body.map_err(move |error| {
+            let _held = &place;
+            error
+        }))
+    }))
 }
 
 /// The secret in a request.

@@ -36,7 +36,7 @@ pub(crate) async fn in_their_form(response: Response) -> Response {
         ErrorCode::Unauthorized => "authentication_error",
         ErrorCode::Forbidden => "permission_error",
         ErrorCode::TooMany => "rate_limit_error",
-        ErrorCode::Internal => "server_error",
+        ErrorCode::Internal | ErrorCode::Unavailable => "server_error",
         _ => "invalid_request_error",
     };
     let error = OpenAiError { message: error.message().to_owned(), kind, param: None, code: json!(code) };

@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("6.sql"),
     include_str!("7.sql"),
     include_str!("8.sql"),
+    include_str!("9.sql"),
 ];
 
 /// The database that SQL is for.

@@ -26,6 +26,8 @@ pub(super) fn database_error(place: &str, error: Error) -> DatabaseError {
         "53100" | "53200" => DatabaseError::Full { place: owned, source: source() },
         // Others hold a lock.
         "55P03" => DatabaseError::Busy { place: owned, seconds: LOCK_TIMEOUT.as_secs() },
+        // The statement took longer than it may.
+        "57014" => DatabaseError::TimedOut { place: owned },
         // The transaction was idle for too long, and the server closed the connection.
         "25P03" => DatabaseError::Unreachable { place: owned, source: source() },
         // Read-only, or an I/O error of the server.

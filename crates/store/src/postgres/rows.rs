@@ -1,6 +1,8 @@
 //! Runs statements of code that is for both databases.
 
 use std::sync::Arc;
+#[cfg(feature = "serve")]
+use std::time::Duration;
 
 use tokio_postgres::Error;
 use tokio_postgres::types::Type;
@@ -14,6 +16,24 @@ impl PostgresStore {
     /// Runs one statement as its own transaction.
     pub(crate) async fn query(&self, statement: Statement) -> Result<Vec<Row>, DatabaseError> {
         self.own_rows(self.rows(statement.sql, &values(&statement)).await?)
+    }
+
+    /// Runs a statement that changes nothing, for no longer than this.
+    #[cfg(feature = "serve")]
+    pub(crate) async fn query_within(
+        &self,
+        statement: Statement,
+        time: Duration,
+    ) -> Result<Vec<Row>, DatabaseError> {
+        let failed = |error| database_error(&self.0.place, error);
+        let mut client = self.client().await?;
+        let transaction = self.begin(&mut client).await?;
+        let limit = format!("SET LOCAL statement_timeout = {}", time.as_millis().max(1));
+        transaction.batch_execute(&limit).await.map_err(failed)?;
+        let prepared = prepared!(transaction, statement.sql).map_err(failed)?;
+        let rows = transaction.query(&prepared, &values(&statement)).await.map_err(failed)?;
+        transaction.commit().await.map_err(failed)?;
+        self.own_rows(rows)
     }
 
     /// Runs a transaction.

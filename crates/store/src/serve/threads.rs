@@ -1,12 +1,12 @@
 //! Whose each thread is, and what lists of threads show.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use prowess_agent::ThreadId;
 use prowess_agent::queue::QueueState;
 use serde_json::Value;
 
-use super::usage::{Usage, note_usage, usage};
+use super::usage::{Usage, UsageSum, counted, note_usage, usage};
 use super::{id, user, without_nul};
 use crate::acts_for::ActsFor;
 use crate::database::Database;
@@ -17,6 +17,8 @@ use crate::sql::{self, queue, serve};
 
 /// How many characters of a search count.
 const MAX_SEARCH: usize = 500;
+/// How long a search may take.
+const SEARCH_TIME: Duration = Duration::from_secs(1);
 
 /// A thread of a user.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +68,9 @@ pub enum OwnedThreadError {
     /// No list gave this place to go on from.
     #[error("the place to continue the list from is not valid")]
     InvalidPlace,
+    /// A search took too long.
+    #[error("the search took too long")]
+    SearchTimedOut,
     /// The database failed.
     #[error("could not {action}: {source}")]
     Database {
@@ -148,16 +153,9 @@ fn lower(text: &str) -> String {
     without_nul(text).chars().flat_map(char::to_lowercase).collect()
 }
 
-/// The pattern that texts with `search` in them match.
-fn pattern(search: &str) -> String {
-    let mut pattern = "%".to_owned();
-    for letter in lower(search).chars().take(MAX_SEARCH) {
-        if matches!(letter, '%' | '_' | '\\') {
-            pattern.push('\\');
-        }
-        pattern.push(letter);
-    }
-    pattern + "%"
+/// The letters that a search looks for.
+fn letters(search: &str) -> String {
+    lower(search).chars().take(MAX_SEARCH).collect()
 }
 
 /// The text that a search looks in.
@@ -288,7 +286,8 @@ impl OwnedThreads {
     ///
     /// # Errors
     ///
-    /// [`OwnedThreadError::InvalidPlace`] if no list returned `after`, or the database failed.
+    /// [`OwnedThreadError::InvalidPlace`] if no list returned `after`, [`OwnedThreadError::SearchTimedOut`] if a search takes
+    /// longer than a second, or the database failed.
     pub async fn list(
         &self,
         owner: &str,
@@ -303,9 +302,18 @@ impl OwnedThreads {
         let mut values: Vec<Cell> =
             vec![id(owner), place.changed.into(), place.thread.as_str().into(), most.into()];
         let search = search.map(str::trim).filter(|search| !search.is_empty());
-        values.extend(search.map(|search| pattern(search).as_str().into()));
-        let sql = if search.is_some() { serve::SEARCH } else { serve::LIST };
-        let rows = self.of(owner).query(Statement::new(sql, values)).await.map_err(&failed)?;
+        let database = self.of(owner);
+        let rows = match search {
+            Some(search) => {
+                values.push(letters(search).as_str().into());
+                database.query_within(Statement::new(serve::SEARCH, values), SEARCH_TIME).await
+            }
+            None => database.query(Statement::new(serve::LIST, values)).await,
+        };
+        let rows = match rows {
+            Err(DatabaseError::TimedOut { .. }) => return Err(OwnedThreadError::SearchTimedOut),
+            rows => rows.map_err(&failed)?,
+        };
         let shown = &rows[..rows.len().min(limit)];
         let threads = shown.iter().map(|row| Ok((owned(row)?, queue_state(row)?)));
         let threads = threads.collect::<Result<_, _>>().map_err(&failed)?;
@@ -314,6 +322,17 @@ impl OwnedThreads {
             _ => None,
         };
         Ok((threads, next))
+    }
+
+    /// How many posts wait in the threads of a user, with those that workers work on.
+    ///
+    /// # Errors
+    ///
+    /// The database failed.
+    pub async fn posts(&self, owner: &str) -> Result<u64, OwnedThreadError> {
+        let failed = failed("count posts");
+        let rows = self.of(owner).query(Statement::new(serve::POSTS, [id(owner)])).await.map_err(&failed)?;
+        rows.first().map_or(Ok(0), |row| row.count(0)).map_err(failed)
     }
 
     /// The threads of a user with open questions, last change first.
@@ -405,7 +424,32 @@ impl OwnedThreads {
         }
     }
 
-    /// Adds to what a user used today. The cost is in millionths of a dollar.
+    /// Adds to what a user used today. Returns whether it was added.
+    ///
+    /// `event` is the thread and the number of the event that has the usage. An event counts once: nothing is added if this
+    /// event of the thread, or a later one, was added before. So events must come in their order. Without an event, the usage
+    /// is always added.
+    ///
+    /// ```
+    /// # use prowess_agent::{ThreadId, ThreadStore as _};
+    /// use prowess_store::serve::UsageSum;
+    /// # use prowess_store::{Database, SqliteStore};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let database = Database::from(SqliteStore::in_memory()?);
+    /// # let anna = database.accounts().add_user("anna", false).await?;
+    /// # let id = ThreadId::new();
+    /// let threads = database.owned_threads();
+    /// # threads.create(&anna.id, &id, "default", "").await?;
+    /// # database.threads().lease(&id, "a worker", std::time::Duration::from_secs(9)).await?;
+    /// let sum = UsageSum { tokens: 610, micro_dollars: 20 };
+    /// assert!(threads.note_usage(&anna.id, Some((&id, 3)), sum).await?);
+    /// assert!(!threads.note_usage(&anna.id, Some((&id, 3)), sum).await?, "it is counted");
+    /// assert_eq!(threads.usage(&anna.id).await?.today, sum);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -413,10 +457,20 @@ impl OwnedThreads {
     pub async fn note_usage(
         &self,
         owner: &str,
-        tokens: u64,
-        micro_dollars: u64,
-    ) -> Result<(), OwnedThreadError> {
-        note_usage(&self.of(owner), owner, tokens, micro_dollars).await.map_err(failed("note usage"))
+        event: Option<(&ThreadId, u64)>,
+        sum: UsageSum,
+    ) -> Result<bool, OwnedThreadError> {
+        note_usage(&self.of(owner), owner, event, sum).await.map_err(failed("note usage"))
+    }
+
+    /// Up to which event the usage of a thread is counted. `None` if there is no such thread. It can be the thread of a
+    /// sub-agent. Only workers may call it.
+    ///
+    /// # Errors
+    ///
+    /// The database failed.
+    pub async fn counted(&self, owner: &str, thread: &ThreadId) -> Result<Option<u64>, OwnedThreadError> {
+        counted(&self.of(owner), thread).await.map_err(failed("read usage"))
     }
 
     /// What a user used. A day begins at midnight in UTC.
@@ -434,9 +488,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_means_its_letters_alone() {
-        assert_eq!(pattern("50%_\\Tide"), "%50\\%\\_\\\\tide%");
-        assert_eq!(pattern(&"\u{0}".repeat(MAX_SEARCH * 2)).chars().count(), MAX_SEARCH + 2);
+    fn a_search_looks_for_small_letters() {
+        assert_eq!(letters("50%_\\Tide"), "50%_\\tide");
+        assert_eq!(letters(&"\u{0}".repeat(MAX_SEARCH * 2)).chars().count(), MAX_SEARCH);
         assert_eq!(lower("ΣΑΣ"), "σασ");
     }
 

@@ -1,5 +1,7 @@
 //! What each user used.
 
+use prowess_agent::ThreadId;
+
 use super::id;
 use crate::database::Database;
 use crate::error::DatabaseError;
@@ -19,7 +21,6 @@ pub struct Usage {
 
 /// Tokens and their cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct UsageSum {
     /// How many tokens of models.
     pub tokens: u64,
@@ -30,11 +31,20 @@ pub struct UsageSum {
 pub(super) async fn note_usage(
     database: &Database,
     owner: &str,
-    tokens: u64,
-    micro_dollars: u64,
-) -> Result<(), DatabaseError> {
-    let values = [id(owner), signed(tokens).into(), signed(micro_dollars).into()];
-    database.transact_later(vec![Statement::new(sql::NOTE_USAGE, values)]).await.map(drop)
+    event: Option<(&ThreadId, u64)>,
+    sum: UsageSum,
+) -> Result<bool, DatabaseError> {
+    let count = event.map(|(thread, number)| {
+        Statement::required(sql::COUNT_EVENT, [thread.as_str().into(), signed(number).into()])
+    });
+    let values = [id(owner), signed(sum.tokens).into(), signed(sum.micro_dollars).into()];
+    let statements = count.into_iter().chain([Statement::new(sql::NOTE_USAGE, values)]);
+    database.transact_later(statements.collect()).await.map(|done| done.is_ok())
+}
+
+pub(super) async fn counted(database: &Database, thread: &ThreadId) -> Result<Option<u64>, DatabaseError> {
+    let rows = database.query(Statement::new(sql::COUNTED, [thread.as_str().into()])).await?;
+    rows.first().map(|row| row.count(0)).transpose()
 }
 
 pub(super) async fn usage(database: &Database, owner: &str) -> Result<Usage, DatabaseError> {

@@ -90,10 +90,10 @@ pub(crate) const LIST_OLD: &str = "\
 SELECT id, events, created, changed FROM prowess_threads WHERE changed < prowess_now() - ?1
 ORDER BY changed, id LIMIT ?2";
 
-/// Makes the thread `?2` for `?3` events of `?1`. No row means that `?1` is missing or `?2` exists.
+/// Makes the thread `?2` for `?3` events of `?1`, which are paid already. No row means that `?1` is missing or `?2` exists.
 pub(crate) const FORK: &str = "\
-INSERT INTO prowess_threads (id, created, changed, events, epoch, until)
-SELECT ?2, prowess_now(), prowess_now(), ?3, prowess_now(), 0
+INSERT INTO prowess_threads (id, created, changed, events, epoch, until, counted)
+SELECT ?2, prowess_now(), prowess_now(), ?3, prowess_now(), 0, ?3
 FROM prowess_threads WHERE id = ?1 AND events >= ?3
 ON CONFLICT (id) DO NOTHING";
 

@@ -67,8 +67,8 @@ macro_rules! queue_state {
         concat!(
             "(SELECT CAST(CASE WHEN queue.owner IS NOT NULL AND ",
             lasts!("queue."),
-            " THEN 1 ELSE 0 END AS BIGINT)
-    FROM prowess_queue AS queue WHERE queue.thread = prowess_owned_threads.thread)"
+            " THEN 1 ELSE 0 END AS BIGINT) \
+            FROM prowess_queue AS queue WHERE queue.thread = prowess_owned_threads.thread)"
         )
     };
 }
@@ -262,17 +262,36 @@ WHERE owner = ?1 AND (changed, thread) < (?2, ?3)
 ORDER BY changed DESC, thread DESC LIMIT ?4"
 );
 
-/// The same, with a pattern that the title or the text must match.
+/// The same, with letters that the title or the text must have. It is one line, as SQLite's comment about PostgreSQL must be.
+macro_rules! search {
+    ($has_letters:literal) => {
+        concat!(
+            "SELECT ",
+            thread!(),
+            ", ",
+            queue_state!(),
+            " FROM prowess_owned_threads WHERE owner = ?1 AND (changed, thread) < (?2, ?3) AND (",
+            $has_letters,
+            ") ORDER BY changed DESC, thread DESC LIMIT ?4"
+        )
+    };
+}
+
+/// See [`LIST`]. The letters are no pattern.
 pub(crate) const SEARCH: &str = concat!(
-    "SELECT ",
-    thread!(),
-    ", ",
-    queue_state!(),
-    " FROM prowess_owned_threads
-WHERE owner = ?1 AND (changed, thread) < (?2, ?3)
-    AND (found_title LIKE ?5 ESCAPE '\\' OR found_text LIKE ?5 ESCAPE '\\')
-ORDER BY changed DESC, thread DESC LIMIT ?4"
+    search!("prowess_has(found_title, ?5) OR prowess_has(found_text, ?5)"),
+    "
+-- postgres instead: ",
+    search!("strpos(found_title, ?5) > 0 OR strpos(found_text, ?5) > 0")
 );
+
+/// How many posts wait in the threads of a user. SQLite keeps the order of the join: the queue is short.
+pub(crate) const POSTS: &str = "\
+SELECT COUNT(*) FROM prowess_inbox
+WHERE body IS NOT NULL AND thread IN (
+    SELECT queue.thread FROM prowess_queue AS queue CROSS JOIN prowess_owned_threads AS owned
+    WHERE owned.thread = queue.thread AND owned.owner = ?1
+)";
 
 /// The threads of a user with open questions, last change first.
 pub(crate) const WAITING: &str = concat!(
@@ -302,6 +321,13 @@ pub(crate) const IS_GONE: &str = "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM prowe
 
 /// Forgets whose a thread is.
 pub(crate) const DISOWN: &str = "DELETE FROM prowess_owned_threads WHERE owner = ?1 AND thread = ?2";
+
+/// Notes that an event of a thread is counted. No row means that it was, or that there is no such thread.
+pub(crate) const COUNT_EVENT: &str =
+    "UPDATE prowess_threads SET counted = ?2 WHERE id = ?1 AND counted < ?2 RETURNING id";
+
+/// Up to which event a thread is counted.
+pub(crate) const COUNTED: &str = "SELECT counted FROM prowess_threads WHERE id = ?1";
 
 /// Adds to what a user used today.
 pub(crate) const NOTE_USAGE: &str = "\

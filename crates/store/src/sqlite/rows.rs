@@ -1,9 +1,15 @@
 //! Runs statements of code that is for both databases.
 
 use std::sync::Arc;
+#[cfg(feature = "serve")]
+use std::sync::{Mutex, PoisonError};
+#[cfg(feature = "serve")]
+use std::time::Duration;
 
 use rusqlite::types::{FromSqlError, ToSqlOutput, Type, ValueRef};
 use rusqlite::{Connection, Error, ToSql, params_from_iter};
+#[cfg(feature = "serve")]
+use tokio::runtime::Handle;
 
 use super::SqliteStore;
 use super::connection::Flush;
@@ -15,6 +21,33 @@ impl SqliteStore {
     pub(crate) async fn query(&self, statement: Statement) -> Result<Vec<Row>, DatabaseError> {
         let place = Arc::clone(&self.0.place);
         self.read_briefly(move |connection| rows(connection, &place, &statement)).await
+    }
+
+    /// Runs a statement that changes nothing, for no longer than this.
+    #[cfg(feature = "serve")]
+    pub(crate) async fn query_within(
+        &self,
+        statement: Statement,
+        time: Duration,
+    ) -> Result<Vec<Row>, DatabaseError> {
+        let (place, runtime) = (Arc::clone(&self.0.place), Handle::current());
+        self.read(move |connection| {
+            let (handle, is_over) = (connection.get_interrupt_handle(), Arc::new(Mutex::new(false)));
+            let seen = Arc::clone(&is_over);
+            let watch = runtime.spawn(async move {
+                tokio::time::sleep(time).await;
+                // An interrupt must not reach the next statement of the connection.
+                let is_over = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                if !*is_over {
+                    handle.interrupt();
+                }
+            });
+            let rows = rows(connection, &place, &statement);
+            *is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            watch.abort();
+            rows
+        })
+        .await
     }
 
     /// Runs a transaction.
@@ -75,5 +108,25 @@ impl ToSql for Cell {
             Self::Text(text) => text.to_sql(),
             Self::Bytes(bytes) => bytes.to_sql(),
         }
+    }
+}
+
+#[cfg(all(test, feature = "serve"))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_statement_that_takes_too_long_is_interrupted() {
+        let place = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(place.path().join("a.db")).await.unwrap();
+        let endless =
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT COUNT(*) FROM n";
+        for _ in 0..6 {
+            let broken = store.query_within(Statement::new(endless, []), Duration::from_millis(1)).await;
+            assert!(matches!(broken, Err(DatabaseError::TimedOut { .. })), "{broken:?}");
+        }
+        let short = Statement::new("SELECT prowess_has(?1, ?2)", ["high at one".into(), "at o".into()]);
+        let rows = store.query_within(short, Duration::from_secs(60)).await.unwrap();
+        assert_eq!(rows[0].number(0).unwrap(), 1);
     }
 }

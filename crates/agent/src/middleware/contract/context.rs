@@ -1,9 +1,11 @@
 //! What a middleware sees when it is called, and how middleware announce things to each other.
 
 use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 
 use super::Middleware;
+use crate::agent::Watcher;
 use crate::id::ThreadId;
 use crate::model::Model;
 use crate::state::States;
@@ -34,6 +36,18 @@ pub struct MiddlewareContext<'a> {
     pub(crate) own_tools: &'a [Arc<dyn Tool>],
     /// Which of all tools the agent has.
     pub(crate) selection: &'a ToolSelection,
+    /// Who sees what the middleware pays models.
+    pub(crate) watcher: Watched<'a>,
+}
+
+/// Who watches while a middleware works.
+#[derive(Clone, Copy)]
+pub(crate) struct Watched<'a>(pub(crate) &'a dyn Watcher);
+
+impl fmt::Debug for Watched<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watched")
+    }
 }
 
 impl<'a> MiddlewareContext<'a> {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 pub use self::action::{Jump, MiddlewareAction};
+pub(crate) use self::context::Watched;
 pub use self::context::{Announcement, MiddlewareContext, Reaction};
 use crate::agent::{NextModel, NextTool};
 use crate::id::ThreadId;

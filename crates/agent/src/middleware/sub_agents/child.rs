@@ -95,6 +95,7 @@ impl ChildTask<'_> {
             // The output of its commands.
             ThreadUpdate::Progress(_, text) => progress(text),
             ThreadUpdate::Notice(text) => self.context.notice(&format!("{}: {text}", self.name)),
+            ThreadUpdate::Paid { .. } => self.context.watcher.update(update),
             _ => {}
         };
         let reply = self.reply(thread);

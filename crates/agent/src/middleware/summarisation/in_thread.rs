@@ -219,8 +219,7 @@ impl ThreadSummarisation {
         limits.context = Summarisation::window(context.states, model);
         let factor = factor(context, model);
         let most = context.thread_state.tokens_left();
-        let summarised =
-            summary::summarise(model, limits, factor, most, context.thread, &earlier, &text).await;
+        let summarised = summary::summarise(model, limits, factor, most, context, &earlier, &text).await;
         let (summary, spent) = summarised.map_err(|error| format!("no summary: {error}"))?;
         let size = history::size(&*self.settings.backends.at(context), &self.history(context)?).await;
         let size = size.map_err(|error| format!("the history cannot be read: {error}"))?;

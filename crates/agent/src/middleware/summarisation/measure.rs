@@ -13,7 +13,7 @@ use super::{fit, trigger};
 use crate::agent::next_request::{self, NextRequest};
 use crate::message::Message;
 use crate::middleware::{MiddlewareContext, MiddlewareError};
-use crate::model::{Model, ModelLimits, ModelRequest};
+use crate::model::{Model, ModelLimits, ModelRequest, message_tokens};
 
 /// The provider's count of a request also holds for requests whose size differs by at most this part.
 const SAME_SIZE: u64 = 50;
@@ -249,7 +249,7 @@ impl ThreadSummarisation {
 
 /// The tokens of the messages of a request that the thread does not have yet, as prowess counts.
 fn added(context: MiddlewareContext<'_>, made: &NextRequest) -> u64 {
-    made.added.iter().map(|message| super::sizes::of_message(&**context.model, message)).sum()
+    made.added.iter().map(|message| message_tokens(&**context.model, message)).sum()
 }
 
 /// The factor of a model, if the thread learned one.

@@ -3,13 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::message::{AssistantPart, Content, Message, UserPart};
-use crate::model::{Model, ModelRequest, ToolDefinition};
+use crate::message::Message;
+use crate::model::{Model, ModelRequest, ToolDefinition, message_tokens, tool_tokens};
 
-/// The tokens of a message or tool call besides its text.
-const OVERHEAD: u64 = 4;
-/// The tokens that an image or a file counts for.
-const MEDIA: u64 = 1500;
 /// How many messages are remembered beyond those of the present request.
 const MAX_OLD: usize = 4096;
 
@@ -45,7 +41,7 @@ impl Sizes {
         if let Some((_, tokens)) = known.get(&address) {
             return *tokens;
         }
-        let tokens = of_message(model, message);
+        let tokens = message_tokens(model, message);
         known.insert(address, (Arc::clone(message), tokens));
         tokens
     }
@@ -62,39 +58,9 @@ impl Sizes {
         let mut known = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         let counted = |(index, tool): (usize, &Arc<ToolDefinition>)| match known.get(index) {
             Some((same, tokens)) if Arc::ptr_eq(same, tool) => (Arc::clone(tool), *tokens),
-            _ => (Arc::clone(tool), of_tool(model, tool)),
+            _ => (Arc::clone(tool), tool_tokens(model, tool)),
         };
         *known = request.tools.iter().enumerate().map(counted).collect();
         known.iter().map(|(_, tokens)| *tokens).sum()
     }
-}
-
-/// Counts the tokens of a tool's definition.
-pub(super) fn of_tool(model: &dyn Model, tool: &ToolDefinition) -> u64 {
-    let count = |text: &str| model.count_tokens(text);
-    count(&tool.name) + count(&tool.description) + count(&tool.parameters.to_string()) + OVERHEAD
-}
-
-/// Counts the tokens of a message; at least 1.
-pub(super) fn of_message(model: &dyn Model, message: &Message) -> u64 {
-    let count = |text: &str| model.count_tokens(text);
-    let parts: u64 = match &message.content {
-        Content::User { parts } => parts
-            .iter()
-            .map(|part| match part {
-                UserPart::Text { text } => count(text),
-                UserPart::Image(_) | UserPart::File(_) => MEDIA,
-            })
-            .sum(),
-        Content::Assistant { parts } => parts
-            .iter()
-            .map(|part| match part {
-                AssistantPart::Text { text } => count(text),
-                AssistantPart::Reasoning(thought) => count(&thought.text),
-                AssistantPart::ToolCall(call) => count(&call.name) + count(&call.arguments) + OVERHEAD,
-            })
-            .sum(),
-        Content::Tool(result) => count(&result.text),
-    };
-    parts + OVERHEAD
 }

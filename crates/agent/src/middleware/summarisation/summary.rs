@@ -5,9 +5,9 @@ use prowess_backend::VirtualPath;
 use super::factor::TokenFactor;
 use super::fit;
 use super::trigger::room;
-use crate::agent::{NoWatcher, call_model};
-use crate::id::ThreadId;
+use crate::agent::{ThreadUpdate, Watcher, call_model};
 use crate::message::Message;
+use crate::middleware::contract::{MiddlewareContext, Watched};
 use crate::middleware::tags::escape_closing_tag;
 use crate::model::{Model, ModelError, ModelErrorKind, ModelLimits, ModelRequest, ModelUsage};
 
@@ -32,7 +32,7 @@ pub(super) async fn summarise(
     limits: ModelLimits,
     factor: TokenFactor,
     most_spent: Option<u64>,
-    thread: &ThreadId,
+    context: MiddlewareContext<'_>,
     earlier: &str,
     text: &str,
 ) -> Result<(String, ModelUsage), ModelError> {
@@ -47,12 +47,18 @@ pub(super) async fn summarise(
         Some(joined) => (String::new(), joined.as_str()),
         None => (earlier.to_owned(), text),
     };
-    let (mut spent, mut calls) = (ModelUsage::default(), 0);
+    let (thread, Watched(watcher)) = (context.thread, context.watcher);
+    let only_payments = |update: ThreadUpdate<'_>| {
+        if let ThreadUpdate::Paid { .. } = update {
+            watcher.update(update);
+        }
+    };
+    let (mut paid, mut calls) = (PaidCalls { spent: ModelUsage::default(), watcher }, 0);
     while !rest.is_empty() {
         if calls == MAX_CALLS {
             return Err(failed(format!("the conversation is too long for {MAX_CALLS} model calls")));
         }
-        if most_spent.is_some_and(|most| spent.total().total() >= most) {
+        if most_spent.is_some_and(|most| paid.spent.total().total() >= most) {
             return Err(failed("the turn reached its limit of tokens".to_owned()));
         }
         calls += 1;
@@ -66,9 +72,9 @@ pub(super) async fn summarise(
             return Err(fit::unsent(model.name(), tokens, limits));
         }
         request.max_output = fit::max_output(limits, request.max_output, tokens);
-        match call_model(model, request, thread, &NoWatcher).await {
+        match call_model(model, request, thread, &only_payments).await {
             Ok(response) => {
-                spent += &ModelUsage::on(response.model, response.usage);
+                paid.spent += &ModelUsage::on(response.model, response.usage);
                 summary = response.message.text().trim().to_owned();
                 rest = &rest[piece.len()..];
             }
@@ -89,7 +95,21 @@ pub(super) async fn summarise(
             return Err(failed(format!("the summary has about {tokens} tokens, and {asked} were asked for")));
         }
     }
-    Ok((summary, spent))
+    Ok((summary, std::mem::take(&mut paid.spent)))
+}
+
+/// What the calls for a summary took. If there will be no summary, no event has that, and the watcher sees it.
+struct PaidCalls<'a> {
+    spent: ModelUsage,
+    watcher: &'a dyn Watcher,
+}
+
+impl Drop for PaidCalls<'_> {
+    fn drop(&mut self) {
+        if !self.spent.is_empty() {
+            self.watcher.update(ThreadUpdate::Paid { event: None, spent: &self.spent });
+        }
+    }
 }
 
 /// The beginning of a text with at most `most` tokens, and at least one character. It ends at the end of a line if

@@ -7,12 +7,12 @@ use prowess_base::text::cut;
 use prowess_skills::prowess_catalog::untrusted::code_text;
 use serde::{Deserialize, Serialize};
 
-use super::sizes;
+use super::sizes::Sizes;
 use super::summary::is_summary;
 use crate::agent::next_request::NextRequest;
 use crate::message::{Content, Message};
 use crate::middleware::SkillsState;
-use crate::model::Model;
+use crate::model::{Model, tool_tokens};
 use crate::state::States;
 use crate::tool::{ToolKind, Tools};
 
@@ -143,7 +143,7 @@ impl WindowUse {
         made: &NextRequest,
         states: &States,
         current: &[Arc<Message>],
-        sizes: &sizes::Sizes,
+        sizes: &Sizes,
     ) -> Self {
         let mut parts = Parts { model, skills: SkillsState::of(states), parts: Vec::new() };
         for section in &made.request.system {
@@ -156,7 +156,7 @@ impl WindowUse {
         }
         for tool in &made.request.tools {
             let group = tool_group(&made.tools, &tool.name);
-            parts.add(WindowPartKind::Tool, &group, &tool.name, sizes::of_tool(model, tool));
+            parts.add(WindowPartKind::Tool, &group, &tool.name, tool_tokens(model, tool));
         }
         for message in &made.request.messages {
             let (mut group, mut name) = ("agent", "");

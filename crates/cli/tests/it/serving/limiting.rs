@@ -14,7 +14,7 @@ use crate::model::{Answer, FakeModel, Gate};
 
 /// What `look` sees once it is so.
 #[expect(clippy::disallowed_methods, reason = "the server limits how often a user asks")]
-fn until<T: std::fmt::Debug>(look: impl Fn() -> T, is_so: impl Fn(&T) -> bool) -> T {
+pub(super) fn until<T: std::fmt::Debug>(look: impl Fn() -> T, is_so: impl Fn(&T) -> bool) -> T {
     let begun = Instant::now();
     loop {
         let seen = look();
@@ -243,6 +243,90 @@ fn a_model_without_a_price_ends_the_turn_of_a_user_with_a_limit_of_cost() {
     // It counts like the agent's own model. The call that was cut off may have begun.
     let cost: f64 = bob.get("/usage")["today"]["cost"].as_str().unwrap().parse().unwrap();
     assert!(cost >= 0.61, "{cost}");
+}
+
+#[test]
+fn case_148_searches_look_for_letters_and_have_limits() {
+    let model = FakeModel::start(vec![Answer::text("Half: 50%_off.")]);
+    let world = world(&model);
+    let server = Server::start(&world);
+    let bob = server.new_user("bob");
+    let thread = bob.thread();
+    bob.say(&thread, "Begin.");
+    settled(&bob, &thread);
+    let search = |words: &str| bob.ask("GET", &format!("/threads?search={words}"), None);
+    let found = |words: &str| search(words).json()["items"].as_array().unwrap().len();
+    assert_eq!(found("50%25_OFF"), 1);
+    // Wildcards of SQL are letters.
+    for pattern in ["%25", "_", "5%25f"].map(|pattern| pattern.repeat(20)) {
+        assert_eq!(found(&pattern), 0, "{pattern}");
+    }
+    assert_eq!(search(&"%C3%A9".repeat(100)).status, 200);
+    let refused = search(&"%C3%A9".repeat(101));
+    assert_eq!(refused.status, 400);
+    assert!(refused.text().contains("at most 100 characters"), "{}", refused.text());
+    // However many there are at once, each has a clear answer, and what is not a search waits for none of them.
+    let all: Vec<_> = scope(|scope| {
+        let asking: Vec<_> = (0..24).map(|_| scope.spawn(|| search("half"))).collect();
+        assert_eq!(bob.ask("GET", "/threads", None).status, 200);
+        asking.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert!(all.iter().any(|answered| answered.status == 200));
+    for refused in all.iter().filter(|answered| answered.status != 200) {
+        assert_eq!((refused.status, refused.header("retry-after")), (429, "1"), "{}", refused.text());
+    }
+}
+
+#[test]
+fn case_148_slow_requests_of_one_user_leave_room_for_others() {
+    let model = FakeModel::start(vec![]);
+    let world = world(&model);
+    let server = Server::start(&world);
+    let (ada, bob) = (server.client("admin"), server.new_user("bob"));
+    let half = format!(
+        "POST /api/v1/threads HTTP/1.1\r\nhost: {}\r\n{}\r\ncontent-type: application/json\r\ncontent-length: 20\r\n\r\n{{",
+        bob.address, bob.headers[0]
+    );
+    // More than there is room for: a request below may have a place when one of these arrives.
+    let slow: Vec<TcpStream> = (0..270)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&bob.address).unwrap();
+            stream.write_all(half.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    let refused = until(|| bob.ask("GET", "/me", None), |answered| answered.status == 429);
+    assert!(refused.text().contains("are in progress"), "{}", refused.text());
+    assert_eq!(refused.header("retry-after"), "1");
+    assert_eq!(ada.ask("GET", "/me", None).status, 200);
+    // Their places are given back.
+    drop(slow);
+    until(|| bob.ask("GET", "/me", None).status, |status| *status == 200);
+}
+
+#[test]
+fn case_148_one_user_cannot_fill_the_queue() {
+    let model = FakeModel::scripted(|_| Answer::hang());
+    let world = world(&model);
+    let server = Server::start(&world);
+    let (ada, bob) = (server.client("admin"), server.new_user("bob"));
+    let mut accepted = 0;
+    'threads: for _ in 0..8 {
+        let turns = format!("/threads/{}/turns", bob.thread());
+        for _ in 0..32 {
+            let answered = bob.ask("POST", &turns, Some(json!({"text": "Go on.", "mode": "queue"})));
+            if answered.status == 429 {
+                let text = answered.text();
+                assert!(text.contains("200 messages can wait in all your threads"), "{text}");
+                break 'threads;
+            }
+            assert_eq!(answered.status, 202, "{}", answered.text());
+            accepted += 1;
+        }
+    }
+    assert_eq!(accepted, 200);
+    let thread = ada.thread();
+    ada.post(&format!("/threads/{thread}/turns"), json!({"text": "Begin."}), 202);
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod openai;
 mod own_skills;
 mod postgres;
 mod setting_up;
+mod spending;
 mod stalling;
 mod surviving;
 mod watching;

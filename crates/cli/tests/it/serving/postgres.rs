@@ -1,5 +1,8 @@
 //! The server on PostgreSQL: as the role that owns the tables, and as one that the database itself keeps to one user at a time.
 
+use std::sync::mpsc::channel;
+use std::thread::scope;
+
 use serde_json::json;
 use tokio_postgres::NoTls;
 
@@ -18,11 +21,17 @@ pub(super) fn server_url() -> String {
 
 /// Runs statements on the server.
 pub(super) fn execute(statements: &str) {
+    execute_until(statements, || {});
+}
+
+/// Runs statements on the server, and keeps the connection while a function runs.
+fn execute_until(statements: &str, held: impl FnOnce()) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (client, connection) = tokio_postgres::connect(&server_url(), NoTls).await.unwrap();
         let connected = tokio::spawn(connection);
         client.batch_execute(statements).await.unwrap();
+        held();
         drop(client);
         connected.await.unwrap().unwrap();
     });
@@ -154,6 +163,37 @@ fn a_server_that_lost_its_database_to_another_one_ends() {
     assert_eq!(server.child.wait().unwrap().code(), Some(2));
     drop(other);
     execute(&format!("DROP SCHEMA {schema} CASCADE"));
+}
+
+#[test]
+fn case_148_a_search_that_takes_too_long_ends() {
+    let (schema, url) = schema("search");
+    let model = FakeModel::start(Vec::new());
+    let mut world = world(&model);
+    world.variable("PROWESS_DATABASE", &url);
+    let server = Server::start(&world);
+    let ada = server.client("admin");
+    ada.thread();
+    // Nobody can read the table until the transaction ends.
+    let (locked, is_locked) = channel();
+    let (unlock, may_unlock) = channel();
+    let client = &ada;
+    // If the test fails, the transaction ends with the sender.
+    scope(move |scope| {
+        scope.spawn(move || {
+            let lock = format!("BEGIN; LOCK TABLE {schema}.prowess_owned_threads IN ACCESS EXCLUSIVE MODE");
+            execute_until(&lock, || {
+                locked.send(()).unwrap();
+                let _ = may_unlock.recv();
+            });
+        });
+        is_locked.recv().unwrap();
+        let answered = client.ask("GET", "/threads?search=tides", None);
+        assert_eq!(answered.status, 503, "{}", answered.text());
+        assert!(answered.text().contains("The search took too long"), "{}", answered.text());
+        unlock.send(()).unwrap();
+    });
+    assert_eq!(ada.ask("GET", "/threads?search=tides", None).status, 200);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use prowess_agent::queue::{Post, QueueState};
 use prowess_agent::{Message, ThreadId};
 use prowess_store::Database;
-use prowess_store::serve::{DailyLimits, OwnedThread, OwnedThreadError, Summary, User};
+use prowess_store::serve::{DailyLimits, OwnedThread, OwnedThreadError, Summary, UsageSum, User};
 use serde_json::json;
 
 use super::{summary, thread, two_users};
@@ -283,18 +283,54 @@ async fn usage_is_summed_by_user_and_day() {
         let database = Database::open(&at).await.unwrap();
         let threads = database.owned_threads();
         let [anna, ben] = two_users(&database).await;
-        threads.note_usage(&anna.id, 100, 2_500).await.unwrap();
+        let note = async |user: &str, tokens, micro_dollars| {
+            let sum = UsageSum { tokens, micro_dollars };
+            assert!(threads.note_usage(user, None, sum).await.unwrap());
+        };
+        note(&anna.id, 100, 2_500).await;
         execute(&at, "UPDATE prowess_usage SET day = day - 1").await;
         for _ in 0..2 {
-            threads.note_usage(&anna.id, 10, 0).await.unwrap();
+            note(&anna.id, 10, 0).await;
         }
-        threads.note_usage("nobody", 10, 10).await.unwrap();
+        note("nobody", 10, 10).await;
         let used = threads.usage(&anna.id).await.unwrap();
         assert_eq!((used.today.tokens, used.today.micro_dollars), (20, 0));
         assert_eq!((used.total.tokens, used.total.micro_dollars), (120, 2_500));
         for other in [ben.id.as_str(), "nobody"] {
             assert_eq!(threads.usage(other).await.unwrap().total.tokens, 0);
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_paid_for_an_event_counts_once() {
+    let place = tempfile::tempdir().unwrap();
+    for database in databases(&place).await {
+        let threads = database.owned_threads();
+        let [anna, _] = two_users(&database).await;
+        let own = thread(&database, &anna, "Tides").await;
+        assert_eq!(threads.counted(&anna.id, &own.id).await.unwrap(), None, "it has no events");
+        let store = database.acting_for(&anna.id).threads();
+        // A sub-agent has a thread without an owned one.
+        let task: ThreadId = format!("task-{}", own.id).parse().unwrap();
+        for id in [&own.id, &task] {
+            let lease = store.lease(id, "worker", LONG).await.unwrap();
+            store.append(&lease, 0, &[said("high"), said("low"), said("high")]).await.unwrap();
+            assert_eq!(threads.counted(&anna.id, id).await.unwrap(), Some(0));
+            let sum = UsageSum { tokens: 10, micro_dollars: 3 };
+            let mut noted = Vec::new();
+            for number in [2, 2, 1, 3, 3] {
+                noted.push(threads.note_usage(&anna.id, Some((id, number)), sum).await.unwrap());
+            }
+            assert_eq!(noted, [true, false, false, true, false]);
+            assert_eq!(threads.counted(&anna.id, id).await.unwrap(), Some(3));
+        }
+        let today = threads.usage(&anna.id).await.unwrap().today;
+        assert_eq!(today, UsageSum { tokens: 40, micro_dollars: 12 });
+        // A fork begins with events that were paid in the other thread.
+        let fork = ThreadId::new();
+        store.fork(&own.id, 2, &fork).await.unwrap();
+        assert_eq!(threads.counted(&anna.id, &fork).await.unwrap(), Some(2));
     }
 }
 

@@ -8,7 +8,8 @@ use prowess_agent::testing::{thread_store_suite, turn_queue_suite};
 use prowess_agent::thread::ThreadError;
 use prowess_agent::{Message, ThreadId};
 use prowess_store::serve::{
-    AccountError, Identity, NewOwnSkill, NewToken, OwnSkillLimits, OwnedThreadError, Scopes, TokenKind, User,
+    AccountError, Identity, NewOwnSkill, NewToken, OwnSkillLimits, OwnedThreadError, Scopes, TokenKind,
+    UsageSum, User,
 };
 use prowess_store::{Database, DatabaseError, PostgresStore, Retention};
 use serde_json::json;
@@ -64,7 +65,11 @@ async fn fill(database: &Database, user: &User, digest: u8) -> ThreadId {
         bytes: 1,
     };
     database.own_skills().add(&user.id, &skill, OwnSkillLimits { skills: 1, bytes: 1 }).await.unwrap();
-    database.owned_threads().note_usage(&user.id, 10, 10).await.unwrap();
+    database
+        .owned_threads()
+        .note_usage(&user.id, None, UsageSum { tokens: 10, micro_dollars: 10 })
+        .await
+        .unwrap();
     database.audit().note(&user.id, "approved", Some(&own), &json!({})).await.unwrap();
     own
 }

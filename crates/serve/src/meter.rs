@@ -1,0 +1,121 @@
+//! What models are paid for a thread that a worker works on, and how it gets into the usage of its user.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use prowess_agent::model::ModelUsage;
+use prowess_agent::{ThreadId, ThreadUpdate, Watcher};
+use prowess_store::serve::{OwnedThreadError, OwnedThreads, UsageSum};
+use tokio::sync::Notify;
+
+use crate::agents::ServedAgents;
+use crate::app::{App, lock};
+use crate::live::LiveThread;
+
+/// Passes on what happens in a thread, and notes what models are paid for it and for its sub-agents.
+pub(crate) struct Meter {
+    live: Arc<LiveThread>,
+    owner: String,
+    /// What is not stored yet, in its order.
+    payments: Mutex<VecDeque<Payment>>,
+    /// Held while payments are stored.
+    storing: tokio::sync::Mutex<()>,
+    paid: Notify,
+    is_unpriced: AtomicBool,
+}
+
+/// Something that models were paid.
+#[derive(Clone, Debug)]
+pub(crate) struct Payment {
+    /// The thread and the number of the event that has it. Such a payment counts once, even if it is noted again.
+    pub(crate) event: Option<(ThreadId, u64)>,
+    pub(crate) spent: ModelUsage,
+}
+
+impl Meter {
+    pub(crate) fn new(live: &Arc<LiveThread>, owner: &str) -> Arc<Self> {
+        Arc::new(Self {
+            live: Arc::clone(live),
+            owner: owner.to_owned(),
+            payments: Mutex::default(),
+            storing: tokio::sync::Mutex::default(),
+            paid: Notify::new(),
+            is_unpriced: AtomicBool::new(false),
+        })
+    }
+
+    /// Notes a payment.
+    pub(crate) fn pay(&self, payment: Payment) {
+        lock(&self.payments).push_back(payment);
+        self.paid.notify_one();
+    }
+
+    /// Waits until something is paid.
+    pub(crate) async fn paid(&self) {
+        self.paid.notified().await;
+    }
+
+    /// Whether the price of something that was paid is not known.
+    pub(crate) fn is_unpriced(&self) -> bool {
+        self.is_unpriced.load(Ordering::Relaxed)
+    }
+
+    /// Adds what was paid since the last time to what the user takes today. Returns whether there was anything.
+    ///
+    /// If the future is dropped, the payments are stored all the same, and none of them twice.
+    pub(crate) async fn store(self: &Arc<Self>, app: &App) -> Result<bool, OwnedThreadError> {
+        if lock(&self.payments).is_empty() {
+            return Ok(false);
+        }
+        let (meter, agents, threads) = (Arc::clone(self), Arc::clone(&app.agents), app.threads.clone());
+        let stored = tokio::spawn(async move { meter.store_all(&*agents, &threads).await }).await;
+        match stored.map_err(tokio::task::JoinError::try_into_panic) {
+            Ok(stored) => stored,
+            Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            // The server stops.
+            Err(Err(_)) => Ok(false),
+        }
+    }
+
+    async fn store_all(
+        &self,
+        agents: &dyn ServedAgents,
+        threads: &OwnedThreads,
+    ) -> Result<bool, OwnedThreadError> {
+        let _storing = self.storing.lock().await;
+        let mut was_any = false;
+        loop {
+            let Some(Payment { event, spent }) = lock(&self.payments).front().cloned() else { break };
+            let sum = self.sum(agents, &spent);
+            if sum.tokens > 0 {
+                let event = event.as_ref().map(|(thread, number)| (thread, *number));
+                was_any |= threads.note_usage(&self.owner, event, sum).await?;
+            }
+            lock(&self.payments).pop_front();
+        }
+        Ok(was_any)
+    }
+
+    fn sum(&self, agents: &dyn ServedAgents, spent: &ModelUsage) -> UsageSum {
+        let mut sum = UsageSum { tokens: spent.total().total(), micro_dollars: 0 };
+        for (model, usage) in spent.iter().filter(|(_, usage)| usage.total() > 0) {
+            let cost = |model: &str| agents.cost(&ModelUsage::on(model, usage));
+            let known = cost(model);
+            self.is_unpriced.fetch_or(known.is_none(), Ordering::Relaxed);
+            // Without a price, a model counts like the agent's own. That is better than nothing.
+            sum.micro_dollars += known.or_else(|| cost(&agents.card().model)).map_or(0, |cost| cost.micros);
+        }
+        sum
+    }
+}
+
+impl Watcher for Meter {
+    fn update(&self, update: ThreadUpdate<'_>) {
+        if let ThreadUpdate::Paid { event, spent } = update {
+            let event = event.map(|(thread, number)| (thread.clone(), number));
+            self.pay(Payment { event, spent: spent.clone() });
+        }
+        self.live.update(update);
+    }
+}
