@@ -4,10 +4,12 @@
 //! too slow loses pieces, and is told so; it never holds more than [`ROOM`] of them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use prowess_agent::{Event, ThreadId, ThreadUpdate, Watcher};
 use tokio::sync::broadcast;
+
+use crate::app::lock;
 
 /// How many pieces a thread keeps for a slow watcher.
 const ROOM: usize = 128;
@@ -192,10 +194,6 @@ fn push_lines(text: &mut String, more: &str, most: usize) {
         let kept = text[surplus..].find('\n').map_or(text.len(), |at| surplus + at + 1);
         text.drain(..kept);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ async fn give_up(app: &App, claim: &Claim, live: &LiveThread, error: &WorkError)
             tracing::error!(%thread, %error, failures, "Could not work on the thread");
             if failures > MAX_FAILURES {
                 live.tell(Piece::Notice(
-                    "The server cannot continue this thread; its log says why. Say something to try again."
+                    "The server cannot continue this turn; its log says why. Cancel the turn to go on."
                         .to_owned(),
                 ));
                 app.forget_failures(thread);
@@ -239,8 +239,8 @@ enum Turn {
 enum Worked {
     /// It rests, after so many posts.
     Rests(u64),
-    /// Posts wait until the user may go on.
-    Waits,
+    /// Posts wait until the user may go on, after so many posts.
+    Waits(u64),
 }
 
 /// Why a user may not go on.
@@ -297,7 +297,7 @@ impl Work<'_> {
         };
         let worked = async {
             if self.claim.attempt > 1 {
-                self.note_missed().await?;
+                self.keeping(self.note_missed()).await??;
             }
             self.work_in(&mut thread).await
         };
@@ -317,9 +317,11 @@ impl Work<'_> {
                     self.app.posted.notify_one();
                 }
             }
-            Worked::Waits => {
+            Worked::Waits(posted) => {
                 let delay = FORBIDDEN.min(until_midnight(SystemTime::now()));
-                self.app.queue.give_back(self.claim, delay).await?;
+                if self.app.queue.postpone(self.claim, posted, delay).await? == Finished::Queued {
+                    self.app.posted.notify_one();
+                }
             }
         }
         Ok(())
@@ -336,7 +338,7 @@ impl Work<'_> {
             let posted = inbox.posted;
             match self.next(thread, inbox).await? {
                 Next::Rest => return Ok(Worked::Rests(posted)),
-                Next::Wait => return Ok(Worked::Waits),
+                Next::Wait => return Ok(Worked::Waits(posted)),
                 Next::Drop(number) => self.app.queue.taken(self.claim, number).await?,
                 Next::Turn(turn) => {
                     let taken = self.take(thread, turn).await;
@@ -355,8 +357,11 @@ impl Work<'_> {
     async fn next(&self, thread: &Thread, inbox: Inbox) -> Result<Next, WorkError> {
         let Inbox { entries, .. } = inbox;
         // An end comes before everything else.
-        if let Some(entry) = entries.iter().find(|entry| matches!(entry.post, Post::Cancel { .. })) {
-            let Post::Cancel { turn } = entry.post else { return Ok(Next::Drop(entry.number)) };
+        let cancel = entries.iter().find_map(|entry| match entry.post {
+            Post::Cancel { turn } => Some((entry, turn)),
+            _ => None,
+        });
+        if let Some((entry, turn)) = cancel {
             let is_current = self.turn().await? == Some(turn);
             return Ok(if is_current {
                 Next::Turn(Turn::Entry(entry.clone()))
@@ -504,13 +509,10 @@ impl Work<'_> {
     async fn look_for_end(&self, own: Option<u64>) -> Result<End, WorkError> {
         let mut checked = Instant::now();
         loop {
-            tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
-                () = self.meter.paid() => {}
-            }
             let looked = async {
-                if self.until_due().is_zero() {
-                    self.keep().await?;
+                tokio::select! {
+                    () = tokio::time::sleep(LOOK) => {}
+                    () = self.meter.paid() => {}
                 }
                 if let Some(number) = self.cancels(own).await? {
                     return Ok(Some(End::Cancelled(number)));
@@ -521,7 +523,8 @@ impl Work<'_> {
                 }
                 Ok(self.forbids(is_due).await?.map(End::Stopped))
             };
-            match looked.await {
+            // A look can take long, too.
+            match self.keeping(looked).await.and_then(|found| found) {
                 Ok(Some(end)) => return Ok(end),
                 Ok(None) => {}
                 Err(error) if WorkError::passes(&error) && self.is_claimed() => {
@@ -561,8 +564,9 @@ impl Work<'_> {
 
     /// Renews the claim.
     async fn keep(&self) -> Result<(), QueueError> {
+        let begun = Instant::now();
         self.app.queue.keep(self.claim).await?;
-        *lock(&self.kept) = Instant::now();
+        *lock(&self.kept) = begun;
         Ok(())
     }
 

@@ -264,6 +264,15 @@ impl Database {
         }
     }
 
+    /// Runs a statement that changes nothing, and looks at a few small rows.
+    pub(crate) async fn query_briefly(&self, statement: Statement) -> Result<Vec<Row>, DatabaseError> {
+        match self {
+            Self::Sqlite(store) => store.query_briefly(statement).await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.query(statement).await,
+        }
+    }
+
     /// Runs a statement that changes nothing, for no longer than this. Then it fails with [`DatabaseError::TimedOut`].
     #[cfg(feature = "serve")]
     pub(crate) async fn query_within(
@@ -282,15 +291,6 @@ impl Database {
     pub(crate) async fn transact(&self, statements: Vec<Statement>) -> Result<Done, DatabaseError> {
         match self {
             Self::Sqlite(store) => store.transact(statements).await,
-            #[cfg(feature = "postgres")]
-            Self::Postgres(store) => store.transact(statements).await,
-        }
-    }
-
-    /// Runs statements in a transaction that can be done again: a crash of the machine may undo it.
-    pub(crate) async fn transact_later(&self, statements: Vec<Statement>) -> Result<Done, DatabaseError> {
-        match self {
-            Self::Sqlite(store) => store.transact_later(statements).await,
             #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.transact(statements).await,
         }

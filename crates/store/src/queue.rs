@@ -74,8 +74,25 @@ impl Database {
         action: QueueAction<'_>,
         statements: Vec<Statement>,
     ) -> Result<(), QueueError> {
-        let done = self.of_thread(&claim.thread).transact_later(statements).await;
+        let done = self.of_thread(&claim.thread).transact(statements).await;
         done.map_err(|error| error.in_queue(action))?.map(drop).map_err(|_| lost(claim))
+    }
+}
+
+impl Database {
+    /// Runs a statement that ends a claim. Without a row, it queues the thread again: somebody posted.
+    async fn unless_posted(
+        &self,
+        claim: &Claim,
+        action: QueueAction<'_>,
+        end: Statement,
+    ) -> Result<Finished, QueueError> {
+        let done = self.of_thread(&claim.thread).transact(vec![end]).await;
+        if done.map_err(|error| error.in_queue(action))?.is_ok() {
+            return Ok(Finished::Rests);
+        }
+        let again = Statement::required(sql::QUEUE_AGAIN, held(claim));
+        self.of_claim(claim, action, vec![again]).await.map(|()| Finished::Queued)
     }
 }
 
@@ -118,13 +135,12 @@ impl TurnQueue for Database {
     async fn claim(&self, worker: &str, lasts: Duration) -> Result<Option<Claim>, QueueError> {
         let failed = |error: DatabaseError| error.in_queue(QueueAction::Claim);
         // Workers look often. A read does not disturb those who write.
-        if self.query(Statement::new(sql::CAN_CLAIM, [])).await.map_err(failed)?.is_empty() {
+        if self.query_briefly(Statement::new(sql::CAN_CLAIM, [])).await.map_err(failed)?.is_empty() {
             return Ok(None);
         }
         let owner = format!("{worker}/{}", Uuid::now_v7().simple());
         let values: [Cell; 2] = [owner.as_bytes().into(), micros(lasts).into()];
-        let done =
-            self.transact_later(vec![Statement::required(sql::CLAIM, values)]).await.map_err(failed)?;
+        let done = self.transact(vec![Statement::required(sql::CLAIM, values)]).await.map_err(failed)?;
         // Another worker may have taken the last thread meanwhile.
         let Ok(rows) = done else { return Ok(None) };
         let row = first(&rows, 0).map_err(failed)?;
@@ -143,7 +159,7 @@ impl TurnQueue for Database {
         let owner = format!("{worker}/{}", Uuid::now_v7().simple());
         let values: [Cell; 3] = [thread.as_str().into(), owner.as_bytes().into(), micros(lasts).into()];
         let claim = Statement::required(sql::CLAIM_THREAD, values);
-        let done = self.of_thread(thread).transact_later(vec![claim]).await.map_err(failed)?;
+        let done = self.of_thread(thread).transact(vec![claim]).await.map_err(failed)?;
         let Ok(rows) = done else { return Ok(None) };
         let attempt = first(&rows, 0).and_then(|row| row.count(1)).map_err(failed)?;
         let attempt = u32::try_from(attempt).unwrap_or(u32::MAX);
@@ -158,7 +174,7 @@ impl TurnQueue for Database {
     async fn inbox(&self, claim: &Claim) -> Result<Inbox, QueueError> {
         let failed = |error: DatabaseError| error.in_queue(QueueAction::Read(&claim.thread));
         let inbox = Statement::new(sql::INBOX, held(claim));
-        let rows = self.of_thread(&claim.thread).query(inbox).await.map_err(failed)?;
+        let rows = self.of_thread(&claim.thread).query_briefly(inbox).await.map_err(failed)?;
         let Some(first) = rows.first() else { return Err(lost(claim)) };
         let posted = first.count(0).map_err(failed)?;
         let mut entries = Vec::new();
@@ -174,7 +190,7 @@ impl TurnQueue for Database {
         let failed = |error: DatabaseError| error.in_queue(QueueAction::Read(&claim.thread));
         let [thread, owner] = held(claim);
         let waits = Statement::new(sql::WAITS, [thread, owner, name(key).into()]);
-        let rows = self.of_thread(&claim.thread).query(waits).await.map_err(failed)?;
+        let rows = self.of_thread(&claim.thread).query_briefly(waits).await.map_err(failed)?;
         let row = rows.first().ok_or_else(|| lost(claim))?;
         let number = row.maybe_number(0).map_err(failed)?;
         Ok(number.and_then(|number| u64::try_from(number).ok()))
@@ -196,12 +212,7 @@ impl TurnQueue for Database {
     async fn finish(&self, claim: &Claim, posted: u64) -> Result<Finished, QueueError> {
         let action = QueueAction::Finish(&claim.thread);
         let rest = Statement::required(sql::REST, held_with(claim, signed(posted)));
-        let done = self.of_thread(&claim.thread).transact_later(vec![rest]).await;
-        if done.map_err(|error| error.in_queue(action))?.is_ok() {
-            return Ok(Finished::Rests);
-        }
-        let again = Statement::required(sql::QUEUE_AGAIN, held(claim));
-        self.of_claim(claim, action, vec![again]).await.map(|()| Finished::Queued)
+        self.unless_posted(claim, action, rest).await
     }
 
     async fn give_back(&self, claim: &Claim, delay: Duration) -> Result<(), QueueError> {
@@ -209,10 +220,17 @@ impl TurnQueue for Database {
         self.of_claim(claim, QueueAction::GiveBack(&claim.thread), vec![give]).await
     }
 
+    async fn postpone(&self, claim: &Claim, posted: u64, delay: Duration) -> Result<Finished, QueueError> {
+        let [thread, owner] = held(claim);
+        let values: [Cell; 4] = [thread, owner, micros(delay).into(), signed(posted).into()];
+        let postpone = Statement::required(sql::POSTPONE, values);
+        self.unless_posted(claim, QueueAction::GiveBack(&claim.thread), postpone).await
+    }
+
     async fn state(&self, thread: &ThreadId) -> Result<QueueState, QueueError> {
         let failed = |error: DatabaseError| error.in_queue(QueueAction::State(thread));
         let state = Statement::new(sql::QUEUE_STATE, [thread.as_str().into()]);
-        let rows = self.of_thread(thread).query(state).await.map_err(failed)?;
+        let rows = self.of_thread(thread).query_briefly(state).await.map_err(failed)?;
         Ok(match rows.first().map(|row| row.number(0)).transpose().map_err(failed)? {
             None => QueueState::Rests,
             Some(0) => QueueState::Queued,

@@ -187,6 +187,18 @@ impl TurnQueue for MemoryQueue {
         })
     }
 
+    async fn postpone(&self, claim: &Claim, posted: u64, delay: Duration) -> Result<Finished, QueueError> {
+        self.with(claim, |thread| {
+            let Some(work) = thread.work.as_mut() else { return Finished::Rests };
+            if work.posted == posted {
+                (work.held, work.since) = (None, after(delay));
+                return Finished::Rests;
+            }
+            *work = Work { posted: work.posted, ..Work::new() };
+            Finished::Queued
+        })
+    }
+
     async fn state(&self, thread: &ThreadId) -> Result<QueueState, QueueError> {
         let threads = self.lock();
         Ok(match threads.get(thread).and_then(|thread| thread.work.as_ref()) {

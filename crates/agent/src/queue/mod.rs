@@ -295,6 +295,13 @@ pub trait TurnQueue: Send + Sync + Debug {
     /// [`QueueError::ClaimLost`] if another worker has claimed the thread.
     async fn give_back(&self, claim: &Claim, delay: Duration) -> Result<(), QueueError>;
 
+    /// The same, if the inbox was last read with this number of posts. Else the thread stays queued, without a delay.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::ClaimLost`] if another worker has claimed the thread.
+    async fn postpone(&self, claim: &Claim, posted: u64, delay: Duration) -> Result<Finished, QueueError>;
+
     /// Whether a thread has work to do.
     ///
     /// # Errors

@@ -38,6 +38,7 @@ pub async fn turn_queue_suite(queue: Arc<dyn TurnQueue>) {
     a_lost_claim_changes_nothing(&*queue).await;
     a_post_during_the_work_queues_again(&*queue).await;
     what_is_given_back_waits(&*queue).await;
+    what_is_postponed_waits_for_the_next_post(&*queue).await;
     a_thread_can_be_woken_without_a_post(&*queue).await;
     what_is_forgotten_is_gone(&*queue).await;
     the_longest_times_are_no_error(&*queue).await;
@@ -289,6 +290,24 @@ async fn what_is_given_back_waits(queue: &dyn TurnQueue) {
     let again = claimed(queue, "one", LONG).await;
     assert_eq!(again.attempt, 2);
     settle(queue, &again).await;
+}
+
+async fn what_is_postponed_waits_for_the_next_post(queue: &dyn TurnQueue) {
+    let thread = ThreadId::new();
+    post(queue, &thread, &say("a")).await;
+    let claim = claimed(queue, "one", LONG).await;
+    let Ok(inbox) = queue.inbox(&claim).await else { panic!("no inbox") };
+    assert_eq!(queue.postpone(&claim, inbox.posted, LONG).await.ok(), Some(Finished::Rests));
+    none_waits(queue).await;
+    post(queue, &thread, &say("b")).await;
+    let claim = claimed(queue, "one", LONG).await;
+    // A post between the look and the end of the claim waits for nothing.
+    let Ok(inbox) = queue.inbox(&claim).await else { panic!("no inbox") };
+    post(queue, &thread, &say("c")).await;
+    assert_eq!(queue.postpone(&claim, inbox.posted, LONG).await.ok(), Some(Finished::Queued));
+    let last = claimed(queue, "one", LONG).await;
+    assert!(queue.postpone(&claim, inbox.posted, LONG).await.is_err());
+    assert_eq!(settle(queue, &last).await.len(), 3);
 }
 
 async fn a_thread_can_be_woken_without_a_post(queue: &dyn TurnQueue) {

@@ -183,7 +183,7 @@ impl Options {
         limits.daily = self.daily.into();
         limits.claim = Duration::from_secs(self.lease.into());
         limits.streams = self.streams.into();
-        limits.streams_per_user = (limits.streams / 4).max(limits.streams_per_user);
+        limits.streams_per_user = (limits.streams / 4).max(1);
         limits
     }
 }

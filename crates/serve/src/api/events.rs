@@ -136,6 +136,7 @@ impl Watching {
         let place = app.streams.take(&caller.user.id, limits.streams_per_user, limits.streams);
         let place =
             place.ok_or_else(|| ApiError::too_many("There are too many open event streams. Close some."))?;
+        caller.give_place_back();
         let (replay, last) = app.look_at(owned, |known| (replay(known), known.last)).await?;
         if resumed.is_some_and(|resumed| resumed > last) {
             return Err(ApiError::bad_request("This thread has no event with this number yet."));

@@ -1,6 +1,6 @@
 //! Finds out who makes a request.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Request, State};
@@ -14,7 +14,7 @@ use prowess_store::serve::{Scope, TokenInfo, User};
 
 use super::{AccessSecret, cookies, session_cookie};
 use crate::api::ApiError;
-use crate::app::App;
+use crate::app::{App, Counted, lock};
 
 /// The header that a page sends and a form of another site cannot send.
 const OWN_HEADER: &str = "x-prowess";
@@ -35,6 +35,8 @@ pub(crate) struct Caller {
     pub(crate) token: TokenInfo,
     /// The digest by which the token is checked again.
     pub(crate) digest: [u8; 32],
+    /// The place of the request among those in progress.
+    place: Arc<Mutex<Option<Counted>>>,
 }
 
 /// Lets a request pass if it proves who makes it.
@@ -57,7 +59,8 @@ pub(crate) async fn authenticate(
         ApiError::too_many("Too many of your requests are in progress. Let some end.").retry_after(1)
     })?;
     app.accounts.note_use(&token.id).await?;
-    request.extensions_mut().insert(Caller { user, token, digest });
+    let place = Arc::new(Mutex::new(Some(place)));
+    request.extensions_mut().insert(Caller { user, token, digest, place: Arc::clone(&place) });
     let response = next.run(request).await;
     // The place is given back when the client has the whole body, or is gone.
     Ok(response.map(|body| {
@@ -114,6 +117,11 @@ impl<S: Send + Sync> FromRequestParts<S> for SameSite {
 }
 
 impl Caller {
+    /// Gives the place of the request back before it ends: it has another one now.
+    pub(crate) fn give_place_back(&self) {
+        lock(&self.place).take();
+    }
+
     fn may(&self, scope: Scope) -> Result<(), ApiError> {
         if self.token.scopes.contains(scope) {
             return Ok(());

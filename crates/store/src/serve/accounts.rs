@@ -266,7 +266,7 @@ impl Accounts {
     pub async fn user(&self, id_or_name: &str) -> Result<Option<User>, AccountError> {
         let failed = failed("find a user");
         let values = [id(id_or_name), id_or_name.as_bytes().into()];
-        let rows = self.0.query(Statement::new(sql::USER, values)).await.map_err(&failed)?;
+        let rows = self.0.query_briefly(Statement::new(sql::USER, values)).await.map_err(&failed)?;
         rows.first().map(user).transpose().map_err(failed)
     }
 
@@ -346,7 +346,7 @@ impl Accounts {
         let failed = failed("look up a token");
         let found = Statement::new(sql::WHO, [digest.as_slice().into()]);
         let database = self.0.acting(ActsFor::TokenOwner(digest.to_vec()));
-        let rows = database.query(found).await.map_err(&failed)?;
+        let rows = database.query_briefly(found).await.map_err(&failed)?;
         let found = |row: &Row| Ok((user(row)?, token(row, USER_COLUMNS)?));
         rows.first().map(found).transpose().map_err(failed)
     }
@@ -415,8 +415,8 @@ impl Accounts {
         let database = self.0.acting(ActsFor::TokenIdOwner(possible_id(token).to_owned()));
         let statement = |sql| Statement::new(sql, [id(token)]);
         // A read disturbs nobody who writes.
-        if !database.query(statement(sql::NOTES_USE)).await.map_err(&failed)?.is_empty() {
-            database.transact_later(vec![statement(sql::NOTE_USE)]).await.map_err(failed)?.ok();
+        if !database.query_briefly(statement(sql::NOTES_USE)).await.map_err(&failed)?.is_empty() {
+            database.transact(vec![statement(sql::NOTE_USE)]).await.map_err(failed)?.ok();
         }
         Ok(())
     }

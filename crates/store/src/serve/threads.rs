@@ -253,7 +253,7 @@ impl OwnedThreads {
     /// The database failed.
     pub async fn get(&self, owner: &str, thread: &ThreadId) -> Result<Option<OwnedThread>, OwnedThreadError> {
         let get = Statement::new(serve::GET, [id(owner), thread.as_str().into()]);
-        let found = all(self.of(owner).query(get).await);
+        let found = all(self.of(owner).query_briefly(get).await);
         Ok(found.map_err(failed("find a thread"))?.pop())
     }
 
@@ -275,7 +275,7 @@ impl OwnedThreads {
     /// The database failed.
     pub async fn owner_of(&self, thread: &ThreadId) -> Result<Option<OwnedThread>, OwnedThreadError> {
         let get = Statement::new(serve::OWNED, [thread.as_str().into()]);
-        let found = all(self.of_owner(thread).query(get).await);
+        let found = all(self.of_owner(thread).query_briefly(get).await);
         Ok(found.map_err(failed("find the owner of a thread"))?.pop())
     }
 
@@ -331,7 +331,8 @@ impl OwnedThreads {
     /// The database failed.
     pub async fn posts(&self, owner: &str) -> Result<u64, OwnedThreadError> {
         let failed = failed("count posts");
-        let rows = self.of(owner).query(Statement::new(serve::POSTS, [id(owner)])).await.map_err(&failed)?;
+        let rows =
+            self.of(owner).query_briefly(Statement::new(serve::POSTS, [id(owner)])).await.map_err(&failed)?;
         rows.first().map_or(Ok(0), |row| row.count(0)).map_err(failed)
     }
 
@@ -375,7 +376,7 @@ impl OwnedThreads {
     ) -> Result<(), OwnedThreadError> {
         let values: [Cell; 4] =
             [id(owner), thread.as_str().into(), title.as_bytes().into(), lower(title).as_str().into()];
-        let done = self.of(owner).transact_later(vec![Statement::new(serve::GIVE_TITLE, values)]).await;
+        let done = self.of(owner).transact(vec![Statement::new(serve::GIVE_TITLE, values)]).await;
         done.map(drop).map_err(failed("give a thread a title"))
     }
 
@@ -396,7 +397,7 @@ impl OwnedThreads {
             Cell::Text(summary.cost.clone()),
             found_text(&summary.text).as_str().into(),
         ];
-        let done = self.of_owner(thread).transact_later(vec![Statement::new(serve::SUMMARISE, values)]).await;
+        let done = self.of_owner(thread).transact(vec![Statement::new(serve::SUMMARISE, values)]).await;
         done.map(drop).map_err(failed(ACTION))
     }
 

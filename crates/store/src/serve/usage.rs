@@ -39,16 +39,16 @@ pub(super) async fn note_usage(
     });
     let values = [id(owner), signed(sum.tokens).into(), signed(sum.micro_dollars).into()];
     let statements = count.into_iter().chain([Statement::new(sql::NOTE_USAGE, values)]);
-    database.transact_later(statements.collect()).await.map(|done| done.is_ok())
+    database.transact(statements.collect()).await.map(|done| done.is_ok())
 }
 
 pub(super) async fn counted(database: &Database, thread: &ThreadId) -> Result<Option<u64>, DatabaseError> {
-    let rows = database.query(Statement::new(sql::COUNTED, [thread.as_str().into()])).await?;
+    let rows = database.query_briefly(Statement::new(sql::COUNTED, [thread.as_str().into()])).await?;
     rows.first().map(|row| row.count(0)).transpose()
 }
 
 pub(super) async fn usage(database: &Database, owner: &str) -> Result<Usage, DatabaseError> {
-    let rows = database.query(Statement::new(sql::USAGE, [id(owner)])).await?;
+    let rows = database.query_briefly(Statement::new(sql::USAGE, [id(owner)])).await?;
     let Some(row) = rows.first() else { return Ok(Usage::default()) };
     Ok(Usage {
         today: UsageSum { tokens: row.count(0)?, micro_dollars: row.count(1)? },

@@ -108,6 +108,11 @@ pub(crate) const GIVE_BACK: &str = "\
 UPDATE prowess_queue SET owner = NULL, until = prowess_now() + ?3
 WHERE thread = ?1 AND owner = ?2 RETURNING thread";
 
+/// The same, unless somebody posted or woke the thread.
+pub(crate) const POSTPONE: &str = "\
+UPDATE prowess_queue SET owner = NULL, until = prowess_now() + ?3
+WHERE thread = ?1 AND owner = ?2 AND posted = ?4 RETURNING thread";
+
 /// Whether somebody has claimed a thread. No row means that it rests.
 pub(crate) const QUEUE_STATE: &str =
     concat!("SELECT owner IS NOT NULL AND ", lasts!(""), " FROM prowess_queue WHERE thread = ?1");

@@ -73,10 +73,10 @@ macro_rules! queue_state {
     };
 }
 
-/// Ends the delay of a user's queued threads.
+/// Ends the delay of a user's queued threads. A worker that has one now looks at it again before it rests.
 pub(crate) const WAKE_USER: &str = "\
-UPDATE prowess_queue SET until = prowess_now()
-WHERE owner IS NULL AND until > prowess_now()
+UPDATE prowess_queue SET posted = posted + 1, until = CASE WHEN owner IS NULL THEN prowess_now() ELSE until END
+WHERE (owner IS NOT NULL OR until > prowess_now())
     AND thread IN (SELECT thread FROM prowess_owned_threads AS owned WHERE owned.owner = ?1)";
 
 /// Adds a user. No row means that the name is taken.
@@ -285,13 +285,10 @@ pub(crate) const SEARCH: &str = concat!(
     search!("strpos(found_title, ?5) > 0 OR strpos(found_text, ?5) > 0")
 );
 
-/// How many posts wait in the threads of a user. SQLite keeps the order of the join: the queue is short.
+/// How many posts wait in the threads of a user. SQLite keeps the order of the join: few posts wait.
 pub(crate) const POSTS: &str = "\
-SELECT COUNT(*) FROM prowess_inbox
-WHERE body IS NOT NULL AND thread IN (
-    SELECT queue.thread FROM prowess_queue AS queue CROSS JOIN prowess_owned_threads AS owned
-    WHERE owned.thread = queue.thread AND owned.owner = ?1
-)";
+SELECT COUNT(*) FROM prowess_inbox AS inbox CROSS JOIN prowess_owned_threads AS owned
+WHERE inbox.body IS NOT NULL AND owned.thread = inbox.thread AND owned.owner = ?1";
 
 /// The threads of a user with open questions, last change first.
 pub(crate) const WAITING: &str = concat!(

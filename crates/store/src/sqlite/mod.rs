@@ -20,7 +20,6 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use self::connection::Flush;
 use self::file::DatabaseFile;
 pub use self::file::SetAside;
 use self::readers::Readers;
@@ -29,13 +28,8 @@ use crate::error::DatabaseError;
 
 /// Threads, approvals and the index of artifacts in a SQLite file, which several processes can use.
 ///
-/// When a call returns, its data is on the disk. Writers that wait at the same time share one flush. Leases, the queue's notes
-/// about claims and posts that were taken in, and what lists show and users used are an exception: they are flushed with the
-/// next call that is. A crash of the machine can undo the last of them, as if the process had ended before; they are done
-/// again. A process that is killed loses nothing.
-///
-/// Leases use the clock of this machine. If the clock jumps, a lease may end early or late, but its epoch still separates two
-/// writers.
+/// When a call returns, its data is on the disk. Writers that wait at the same time share one flush. Leases use the clock
+/// of this machine. If the clock jumps, a lease may end early or late, but its epoch still separates two writers.
 ///
 /// Clones share the same store. Dropping the last clone closes the file and blocks until everything is written.
 /// [`SqliteStore::close`] waits without blocking the runtime.
@@ -164,16 +158,7 @@ impl SqliteStore {
         &self,
         work: impl FnMut(&Connection) -> rusqlite::Result<Result<T, E>> + Send + 'static,
     ) -> Result<Result<T, E>, DatabaseError> {
-        self.0.writer.write(Flush::Now, work).await
-    }
-
-    /// Runs a transaction, which is on the disk when the next one is that [`SqliteStore::write`] runs. It is for what can be
-    /// done again after a crash.
-    async fn write_later<T: Send + 'static, E: Send + 'static>(
-        &self,
-        work: impl FnMut(&Connection) -> rusqlite::Result<Result<T, E>> + Send + 'static,
-    ) -> Result<Result<T, E>, DatabaseError> {
-        self.0.writer.write(Flush::Later, work).await
+        self.0.writer.write(work).await
     }
 
     /// Runs a read.

@@ -12,13 +12,22 @@ use rusqlite::{Connection, Error, ToSql, params_from_iter};
 use tokio::runtime::Handle;
 
 use super::SqliteStore;
-use super::connection::Flush;
 use crate::error::DatabaseError;
 use crate::rows::{Cell, Done, NoRow, Row, Statement};
+
+/// After what time a statement is interrupted again.
+#[cfg(feature = "serve")]
+const AGAIN: Duration = Duration::from_millis(10);
 
 impl SqliteStore {
     /// Runs a statement that changes nothing.
     pub(crate) async fn query(&self, statement: Statement) -> Result<Vec<Row>, DatabaseError> {
+        let place = Arc::clone(&self.0.place);
+        self.read(move |connection| rows(connection, &place, &statement)).await
+    }
+
+    /// Runs a statement that changes nothing, and looks at a few small rows.
+    pub(crate) async fn query_briefly(&self, statement: Statement) -> Result<Vec<Row>, DatabaseError> {
         let place = Arc::clone(&self.0.place);
         self.read_briefly(move |connection| rows(connection, &place, &statement)).await
     }
@@ -36,10 +45,17 @@ impl SqliteStore {
             let seen = Arc::clone(&is_over);
             let watch = runtime.spawn(async move {
                 tokio::time::sleep(time).await;
-                // An interrupt must not reach the next statement of the connection.
-                let is_over = seen.lock().unwrap_or_else(PoisonError::into_inner);
-                if !*is_over {
-                    handle.interrupt();
+                loop {
+                    {
+                        // An interrupt must not reach the next statement of the connection.
+                        let is_over = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                        if *is_over {
+                            return;
+                        }
+                        handle.interrupt();
+                    }
+                    // One before the statement begins has no effect.
+                    tokio::time::sleep(AGAIN).await;
                 }
             });
             let rows = rows(connection, &place, &statement);
@@ -52,17 +68,8 @@ impl SqliteStore {
 
     /// Runs a transaction.
     pub(crate) async fn transact(&self, statements: Vec<Statement>) -> Result<Done, DatabaseError> {
-        self.run(Flush::Now, statements).await
-    }
-
-    /// Runs a transaction that can be done again after a crash of the machine.
-    pub(crate) async fn transact_later(&self, statements: Vec<Statement>) -> Result<Done, DatabaseError> {
-        self.run(Flush::Later, statements).await
-    }
-
-    async fn run(&self, flush: Flush, statements: Vec<Statement>) -> Result<Done, DatabaseError> {
         let place = Arc::clone(&self.0.place);
-        let work = move |connection: &Connection| {
+        self.write(move |connection| {
             let mut done = Vec::with_capacity(statements.len());
             for (number, statement) in statements.iter().enumerate() {
                 let rows = rows(connection, &place, statement)?;
@@ -72,8 +79,8 @@ impl SqliteStore {
                 done.push(rows);
             }
             Ok(Ok(done))
-        };
-        self.0.writer.write(flush, work).await
+        })
+        .await
     }
 }
 

@@ -16,6 +16,9 @@ use crate::list::{check_fork, fork_refusal, info};
 use crate::retention::{Bound, PRUNED_AT_ONCE, Retention};
 use crate::sql;
 
+/// How many events are read briefly.
+const FEW: usize = 32;
+
 impl SqliteStore {
     /// Deletes threads that the retention does not keep and nobody has leased. Returns how many were deleted.
     ///
@@ -135,7 +138,7 @@ fn log_row(row: &Row<'_>) -> rusqlite::Result<LogRow> {
 impl ThreadStore for SqliteStore {
     async fn lease(&self, thread: &ThreadId, owner: &str, lasts: Duration) -> Result<Lease, ThreadError> {
         let (id, name) = (thread.clone(), owner.to_owned());
-        let done = self.write_later(move |connection| {
+        let done = self.write(move |connection| {
             let mut statement = connection.prepare_cached(sql::LEASE)?;
             let values = params![id.as_str(), name.as_bytes(), micros(lasts)];
             match statement.query_row(values, |row| row.get::<_, i64>(0)).optional()? {
@@ -161,7 +164,7 @@ impl ThreadStore for SqliteStore {
 
     async fn release(&self, lease: &Lease) -> Result<(), ThreadError> {
         let given = lease.clone();
-        let done = self.write_later(move |connection| {
+        let done = self.write(move |connection| {
             let mut statement = connection.prepare_cached(sql::RELEASE)?;
             statement.execute(params![given.thread.as_str(), signed(given.epoch), given.owner.as_bytes()])?;
             Ok(Ok(()))
@@ -182,14 +185,20 @@ impl ThreadStore for SqliteStore {
         after: u64,
         most: usize,
     ) -> Result<Vec<StoredEvent>, ThreadError> {
-        let id = thread.clone();
-        let work = move |connection: &Connection| {
-            let mut statement = connection.prepare_cached(sql::EVENTS)?;
-            let rows = statement.query_map(params![id.as_str(), signed(after), limit(most)], log_row)?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
+        let events = |most: usize| {
+            let id = thread.clone();
+            move |connection: &Connection| {
+                let mut statement = connection.prepare_cached(sql::EVENTS)?;
+                let rows = statement.query_map(params![id.as_str(), signed(after), limit(most)], log_row)?;
+                rows.collect::<rusqlite::Result<Vec<_>>>()
+            }
         };
-        // Who knows the beginning reads the few events that are new.
-        let rows = if after > 0 { self.read_briefly(work).await } else { self.read(work).await };
+        let few = most.min(FEW);
+        let mut rows = if after > 0 { self.read_briefly(events(few)).await } else { Ok(Vec::new()) };
+        // Who knows the beginning usually reads the few events that are new.
+        if rows.as_ref().is_ok_and(|rows| after == 0 || few < most && rows.len() == few) {
+            rows = self.read(events(most)).await;
+        }
         let rows = rows.map_err(|error| error.during(ThreadAction::Read(thread)))?;
         read(thread, after, most, rows)
     }
