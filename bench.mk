@@ -5,6 +5,9 @@ BENCH_TARGET := $(or $(CARGO_TARGET_DIR),target)
 BENCH_PROGRAM := $(BENCH_TARGET)/release/prowess-bench
 BENCH_VENV := $(BENCH_TARGET)/peers-venv
 BENCH_SERVE_VENV := $(BENCH_TARGET)/serve-peers-venv
+BENCH_AEGRA_VENV := $(BENCH_TARGET)/aegra-venv
+# Aegra needs Python 3.12.
+PYTHON312 ?= python3.12
 BENCH_BASELINE := bench/baseline.json
 
 .PHONY: bench bench-http bench-install bench-serve bench-serve-peers bench-peers bench-baseline bench-build overview-table
@@ -29,10 +32,11 @@ bench-serve: bench-build
 	python3 bench/serve_load.py --prowess $(BENCH_TARGET)/release/prowess --database "$$PROWESS_TEST_POSTGRES"
 	python3 bench/serve_load.py --prowess $(BENCH_TARGET)/release/prowess --kills 100 --turns 20 --streams 60
 
-# The CPU time of a turn, beside LangGraph's server with an agent of deepagents.
-bench-serve-peers: bench-build $(BENCH_SERVE_VENV)/installed
+# The CPU time of a turn, beside LangGraph's server and Aegra, each with an agent of deepagents.
+bench-serve-peers: bench-build $(BENCH_SERVE_VENV)/installed $(BENCH_AEGRA_VENV)/installed
 	$(BENCH_SERVE_VENV)/bin/python bench/serve_peers.py --prowess $(BENCH_TARGET)/release/prowess \
-		--langgraph $(BENCH_SERVE_VENV)/bin/langgraph
+		--langgraph $(BENCH_SERVE_VENV)/bin/langgraph --aegra $(BENCH_AEGRA_VENV)/bin/aegra \
+		--postgres scripts/test-postgres.sh
 
 # Records what later runs are compared with.
 bench-baseline: bench-build
@@ -53,7 +57,9 @@ bench-build:
 
 $(BENCH_VENV)/installed: bench/peers-requirements.txt
 $(BENCH_SERVE_VENV)/installed: bench/serve-peers-requirements.txt
-$(BENCH_VENV)/installed $(BENCH_SERVE_VENV)/installed:
-	python3 -m venv $(@D) || { echo "python's venv is missing: apt-get install python3-venv" >&2; exit 1; }
+$(BENCH_AEGRA_VENV)/installed: bench/aegra-requirements.txt
+$(BENCH_AEGRA_VENV)/installed: BENCH_PYTHON = $(PYTHON312)
+$(BENCH_VENV)/installed $(BENCH_SERVE_VENV)/installed $(BENCH_AEGRA_VENV)/installed:
+	$(or $(BENCH_PYTHON),python3) -m venv $(@D) || { echo "python's venv is missing: apt-get install python3-venv" >&2; exit 1; }
 	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@

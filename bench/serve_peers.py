@@ -1,12 +1,14 @@
-"""The CPU time of a turn on `prowess serve`, and on LangGraph's server with an agent of deepagents, in one run.
+"""The CPU time of a turn on `prowess serve`, and on two servers with an agent of deepagents, in one run: LangGraph's own, which keeps
+threads in memory, and Aegra, which keeps them in PostgreSQL.
 
   make bench-serve-peers
 
-Both servers get the same model on this machine, the same skills and the same conversation: a message, a call of `write_todos`, an
-answer of 50 words that a client watches while it comes, and a second message with such an answer. Both keep their threads. The CPU
-time is that of the server and its children. The first conversations do not count, and neither does starting.
+All servers get the same model on this machine, the same skills and the same conversation: a message, a call of `write_todos`, an
+answer of 50 words that a client watches while it comes, and a second message with such an answer. The CPU time is that of the
+server and its children, and in a column of its own that of PostgreSQL. The first conversations do not count, and neither does
+starting.
 
-Advantages of the peer: its runtime keeps threads in memory, while prowess stores every step in a database. Its client asks for the
+Advantages of the peers: LangGraph's server stores nothing on the disk, while prowess stores every step. Their clients ask for the
 messages only, while the client of prowess gets all events of the log too.
 """
 
@@ -15,13 +17,14 @@ import asyncio
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
-from importlib import metadata
 from pathlib import Path
 
 from serve_load import Server, model, request
@@ -97,38 +100,48 @@ async def http(port, method, path, body, read, token=None):
 
 
 class Peer:
-    """LangGraph's server with an agent of deepagents."""
+    """A server with an agent of deepagents, and the API of LangGraph's platform."""
 
-    def __init__(self, home: str, program: Path, model_port: int):
-        self.home, self.program, self.model_port = home, program, model_port
+    name: str
+    health: str
+
+    def __init__(self, home: str, program: Path, model_port: int, database: str | None):
+        self.home, self.program, self.model_port, self.database = home, program, model_port, database
+
+    def command(self) -> list[str]:
+        """The arguments of the program."""
+        raise NotImplementedError
+
+    def variables(self) -> dict[str, str]:
+        """What its environment has besides."""
+        return {}
 
     async def start(self):
         with socket.socket() as found:
             found.bind(("127.0.0.1", 0))
             self.port = found.getsockname()[1]
         Path(self.home, "graph.py").write_text(GRAPH)
-        Path(self.home, "langgraph.json").write_text(json.dumps({"dependencies": ["."], "graphs": {"agent": "./graph.py:graph"}}))
+        Path(self.home, "langgraph.json").write_text(json.dumps({"name": "bench", "dependencies": ["."], "graphs": {"agent": "./graph.py:graph"}}))
         environment = {
             "HOME": self.home, "PATH": f"{self.program.parent}:{os.environ['PATH']}", "MODEL_URL": f"http://127.0.0.1:{self.model_port}/v1",
-            "SKILLS": str(SKILLS), "LANGSMITH_TRACING": "false", "LANGGRAPH_CLI_NO_ANALYTICS": "1", "LOG_LEVEL": "ERROR",
+            "SKILLS": str(SKILLS), "LANGSMITH_TRACING": "false", "LOG_LEVEL": "ERROR", **self.variables(),
         }
         # The output would be more work than the turns.
         self.log = open(f"{self.home}/log", "wb")
         self.process = await asyncio.create_subprocess_exec(
-            self.program, "dev", "--no-browser", "--no-reload", "--port", str(self.port), "--host", "127.0.0.1", "--n-jobs-per-worker", "8",
+            self.program, *self.command(),
             cwd=self.home, env=environment, stdout=self.log, stderr=self.log, start_new_session=True)
         for _ in range(600):
             try:
                 seen = []
-                await http(self.port, "GET", "/ok", {}, lambda data: seen.append(data) and None)
-                if b"true" in b"".join(seen):
-                    return
+                await http(self.port, "GET", self.health, {}, lambda data: seen.append(data) and None)
+                return
             except (OSError, asyncio.IncompleteReadError):
                 pass
             if self.process.returncode is not None:
                 break
             await asyncio.sleep(0.1)
-        raise SystemExit(f"LangGraph's server did not start: {Path(self.home, 'log').read_text()[-2000:]}")
+        raise SystemExit(f"{self.name} did not start: {Path(self.home, 'log').read_text()[-2000:]}")
 
     async def converse(self):
         made = []
@@ -148,6 +161,55 @@ class Peer:
         self.log.close()
 
     pid = property(lambda self: self.process.pid)
+
+
+class LangGraph(Peer):
+    name, health = "langgraph, in memory", "/ok"
+
+    def command(self):
+        return ["dev", "--no-browser", "--no-reload", "--port", str(self.port), "--host", "127.0.0.1", "--n-jobs-per-worker", "8"]
+
+    def variables(self):
+        return {"LANGGRAPH_CLI_NO_ANALYTICS": "1"}
+
+
+class Aegra(Peer):
+    name, health = "aegra, PostgreSQL", "/health"
+
+    def command(self):
+        return ["serve", "--config", "langgraph.json", "--host", "127.0.0.1", "--port", str(self.port)]
+
+    def variables(self):
+        return {"DATABASE_URL": self.database, "AUTH_TYPE": "noop"}
+
+
+class Postgres:
+    """The PostgreSQL of the tests, in a cluster of its own."""
+
+    def __init__(self, script: Path):
+        self.script = script
+
+    def __enter__(self):
+        said = subprocess.run([self.script, "start"], check=True, capture_output=True, text=True).stdout
+        self.url = re.search(r"PROWESS_TEST_POSTGRES='?(postgres://[^'\n]*)", said)[1]
+        self.directory = re.search(r"host=([^&]*)", self.url)[1]
+        self.port = re.search(r"port=(\d+)", self.url)[1]
+        self.user = re.search(r"//([^@]*)@", self.url)[1]
+        # The first line of this file is the process.
+        self.pid = int(self.ask("SELECT pg_read_file('postmaster.pid')").split()[0])
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run([self.script, "stop"], check=True, capture_output=True)
+
+    def ask(self, statement: str) -> str:
+        command = ["psql", "-h", self.directory, "-p", self.port, "-U", self.user, "-d", "prowess", "-XAtqc", statement]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def new(self, name: str) -> str:
+        """Makes a database. Returns how a program finds it at the socket."""
+        self.ask(f"CREATE DATABASE {name}")
+        return f"{self.user}@/{name}?host={self.directory}&port={self.port}"
 
 
 class Ours(Server):
@@ -194,11 +256,12 @@ class Ours(Server):
     pid = property(lambda self: self.process.pid)
 
 
-async def measure(server, conversations: int, at_once: int) -> tuple[float, float]:
-    """The milliseconds of CPU time for a turn, and how long a turn takes."""
+async def measure(server, database: int | None, conversations: int, at_once: int) -> tuple[float, float, float]:
+    """The milliseconds of CPU time for a turn, those of the database, and how long a turn takes."""
+    used = lambda: (processor(server.pid), processor(database) if database else 0)
     await server.converse()
     await server.converse()
-    before, begun = processor(server.pid), time.time()
+    before, begun = used(), time.time()
     room = asyncio.Semaphore(at_once)
 
     async def one():
@@ -207,42 +270,60 @@ async def measure(server, conversations: int, at_once: int) -> tuple[float, floa
 
     await asyncio.gather(*(one() for _ in range(conversations)))
     turns = conversations * len(SAID)
-    return (processor(server.pid) - before) / turns * 1000, (time.time() - begun) / turns * at_once * 1000
+    own, stored = (((now - then) / turns * 1000) for now, then in zip(used(), before))
+    return own, stored, (time.time() - begun) / turns * at_once * 1000
 
 
 async def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--prowess", required=True)
     arguments.add_argument("--langgraph", required=True, type=Path, help="the program langgraph, in a virtual environment")
+    arguments.add_argument("--aegra", required=True, type=Path, help="the program aegra, in a virtual environment")
+    arguments.add_argument("--postgres", required=True, type=Path, help="the script that starts and stops a PostgreSQL")
     arguments.add_argument("--conversations", type=int, default=60)
     arguments.add_argument("--at-once", type=int, default=4)
     options = arguments.parse_args()
     answering = await asyncio.start_server(model, "127.0.0.1", 0, limit=1 << 24)
     port = answering.sockets[0].getsockname()[1]
-    with tempfile.TemporaryDirectory() as home:
-        os.makedirs(f"{home}/.config/prowess")
-        Path(f"{home}/.config/prowess/prowess.toml").write_text(
-            f'[model]\nname = "fake:m"\ncontext_window = 100000\n[provider.fake]\napi = "openai"\nbase_url = "http://127.0.0.1:{port}/v1"\n')
-        shutil.copytree(SKILLS, f"{home}/.prowess/skills")
-        ours = Ours(os.path.abspath(options.prowess), home, None, 16)
-        await ours.start()
-        await ours.sign_in()
-        our_cpu, our_time = await measure(ours, options.conversations, options.at_once)
-        await ours.stop()
-    with tempfile.TemporaryDirectory() as home:
-        peer = Peer(home, options.langgraph.absolute(), port)
-        await peer.start()
-        peer_cpu, peer_time = await measure(peer, options.conversations, options.at_once)
-        await peer.stop()
+
+    async def ours(database: str | None, process: int | None):
+        with tempfile.TemporaryDirectory() as home:
+            os.makedirs(f"{home}/.config/prowess")
+            Path(f"{home}/.config/prowess/prowess.toml").write_text(
+                f'[model]\nname = "fake:m"\ncontext_window = 100000\n[provider.fake]\napi = "openai"\nbase_url = "http://127.0.0.1:{port}/v1"\n')
+            shutil.copytree(SKILLS, f"{home}/.prowess/skills")
+            server = Ours(os.path.abspath(options.prowess), home, database, 16)
+            await server.start()
+            await server.sign_in()
+            measured = await measure(server, process, options.conversations, options.at_once)
+            await server.stop()
+            return measured
+
+    async def theirs(kind: type[Peer], program: Path, database: str | None, process: int | None):
+        with tempfile.TemporaryDirectory() as home:
+            peer = kind(home, program.absolute(), port, database)
+            await peer.start()
+            measured = await measure(peer, process, options.conversations, options.at_once)
+            await peer.stop()
+            return measured
+
+    rows = {}
+    with Postgres(options.postgres) as postgres:
+        rows["prowess, SQLite"] = await ours(None, None)
+        rows[LangGraph.name] = await theirs(LangGraph, options.langgraph, None, None)
+        rows["prowess, PostgreSQL"] = await ours("postgres://" + postgres.new("ours"), postgres.pid)
+        rows[Aegra.name] = await theirs(Aegra, options.aegra, "postgresql://" + postgres.new("theirs"), postgres.pid)
     answering.close()
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("langgraph-api", "deepagents"))
     turns = options.conversations * len(SAID)
-    print(f"{turns} turns each, {options.at_once} conversations at once; {versions}")
-    print(f"{'':24} {'CPU for a turn':>16} {'time of a turn':>16}")
-    print(f"{'prowess serve, SQLite':24} {our_cpu:13.1f} ms {our_time:13.0f} ms")
-    print(f"{'langgraph, in memory':24} {peer_cpu:13.1f} ms {peer_time:13.0f} ms")
-    print(f"{peer_cpu / our_cpu:.1f} times less CPU time, at least {BAR} wanted")
-    if peer_cpu < BAR * our_cpu:
+    print(f"{turns} turns each, {options.at_once} conversations at once")
+    print(f"{'':24} {'CPU for a turn':>16} {'of PostgreSQL':>16} {'time of a turn':>16}")
+    for name, (own, stored, took) in rows.items():
+        print(f"{name:24} {own:13.1f} ms {stored:13.1f} ms {took:13.0f} ms")
+    factors = []
+    for our, their in (("prowess, SQLite", LangGraph.name), ("prowess, PostgreSQL", Aegra.name)):
+        factors.append(rows[their][0] / rows[our][0])
+        print(f"{our}: {factors[-1]:.1f} times less CPU time than {their}, at least {BAR} wanted")
+    if min(factors) < BAR:
         sys.exit(1)
 
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::{StreamExt as _, stream};
 use prowess_store::serve::Accounts;
 use tokio::sync::watch;
 
@@ -11,6 +12,9 @@ use crate::app::lock;
 
 /// How often tokens with open streams are checked. A token that was revoked stops within a second.
 const CHECK: Duration = Duration::from_millis(500);
+
+/// How many tokens are checked at once.
+const AT_ONCE: usize = 16;
 
 type Digest = [u8; 32];
 
@@ -41,14 +45,15 @@ impl TokenWatch {
     pub(crate) async fn check(self, accounts: Accounts, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
             let digests: Vec<Digest> = lock(&self.0).keys().copied().collect();
-            for digest in digests {
+            let check = async |digest: Digest| {
                 // A database that fails says nothing about a token.
                 if let Ok(None) = accounts.who(&digest).await
                     && let Some((_, sender)) = lock(&self.0).get(&digest)
                 {
                     sender.send_replace(true);
                 }
-            }
+            };
+            stream::iter(digests).for_each_concurrent(AT_ONCE, check).await;
             tokio::select! {
                 () = tokio::time::sleep(CHECK) => {}
                 _ = stop.changed() => {}

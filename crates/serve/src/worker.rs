@@ -1,8 +1,8 @@
 //! Workers: they claim threads with work, take in what was posted, and let the agent work until the thread rests.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt as _;
@@ -11,7 +11,7 @@ use prowess_agent::middleware::{Summarisation, possible_sub_agents};
 use prowess_agent::queue::{Claim, Finished, Inbox, InboxEntry, Post, QueueError};
 use prowess_agent::thread::ThreadError;
 use prowess_agent::thread_state::NextStep;
-use prowess_agent::{AgentError, Thread, ThreadId, TurnStatus};
+use prowess_agent::{AgentError, Message, Thread, ThreadId, TurnStatus};
 use prowess_base::text::escaped_start;
 use prowess_store::serve::{AccountError, OwnedThread, OwnedThreadError, OwnedThreads, Summary};
 use tokio::sync::Semaphore;
@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::agents::BoxError;
-use crate::app::App;
+use crate::app::{App, lock};
 use crate::live::{LiveThread, Piece};
 use crate::meter::{Meter, Payment};
 use crate::replays::ReadError;
@@ -169,8 +169,8 @@ async fn work_on(app: &App, claim: &Claim, live: &Arc<LiveThread>) -> Result<(),
     let Some(_place) = app.working.take(&owned.owner, app.limits.turns_per_user, usize::MAX) else {
         return Err(WorkError::Busy);
     };
-    let meter = Meter::new(live, &owned.owner);
-    Work { app, claim, owned: &owned, meter, live }.through().await
+    let (kept, meter) = (Mutex::new(Instant::now()), Meter::new(live, &owned.owner));
+    Work { app, claim, kept, owned: &owned, meter, live }.through().await
 }
 
 /// Why the work on a thread broke off.
@@ -252,10 +252,10 @@ enum Forbidden {
 }
 
 impl Forbidden {
-    fn reason(self) -> String {
+    fn reason(&self) -> String {
         match self {
             Self::Disabled => "An administrator disabled this user.".to_owned(),
-            Self::UsedUp(reason) => reason,
+            Self::UsedUp(reason) => reason.clone(),
         }
     }
 }
@@ -271,6 +271,8 @@ enum End {
 struct Work<'a> {
     app: &'a App,
     claim: &'a Claim,
+    /// When the claim was last renewed.
+    kept: Mutex<Instant>,
     owned: &'a OwnedThread,
     meter: Arc<Meter>,
     live: &'a Arc<LiveThread>,
@@ -285,8 +287,8 @@ impl Work<'_> {
         let owned = self.owned;
         // A thread that was deleted meanwhile must not be made again.
         self.app.queue.inbox(self.claim).await?;
-        self.live.begin(self.app.look_at(owned, |replay| replay.ends).await?);
-        let served = self.app.agents.thread(&owned.owner, self.thread()).await?;
+        self.live.begin(self.keeping(self.app.look_at(owned, |replay| replay.ends)).await??);
+        let served = self.keeping(self.app.agents.thread(&owned.owner, self.thread())).await??;
         let opened = self.keeping(served.agent.open(self.thread().clone())).await?;
         let mut thread = match opened {
             Ok(thread) => thread,
@@ -295,12 +297,12 @@ impl Work<'_> {
         };
         let worked = async {
             if self.claim.attempt > 1 {
-                self.note_missed().await?;
+                self.keeping(self.note_missed()).await??;
             }
             self.work_in(&mut thread).await
         };
         let worked = worked.await;
-        let summary = self.summarise(&mut thread).await;
+        let summary = self.keeping(self.summarise(&mut thread)).await.and_then(|stored| stored);
         // A lease that cannot be released runs out.
         let closed = thread.close().await;
         let worked = worked?;
@@ -326,6 +328,10 @@ impl Work<'_> {
     /// Works until the thread rests.
     async fn work_in(&self, thread: &mut Thread) -> Result<Worked, WorkError> {
         loop {
+            // Turns that are too short to renew it may come one after another.
+            if self.until_due().is_zero() {
+                self.keep().await?;
+            }
             let inbox = self.app.queue.inbox(self.claim).await?;
             let posted = inbox.posted;
             match self.next(thread, inbox).await? {
@@ -361,13 +367,7 @@ impl Work<'_> {
         let (forbidden, step) = (self.forbidden().await?, thread.state().next());
         let is_in_turn = !matches!(step, NextStep::Wait | NextStep::Ask(_));
         match &forbidden {
-            Some(forbidden) if is_in_turn => {
-                let reason = match forbidden {
-                    Forbidden::Disabled => Forbidden::Disabled.reason(),
-                    Forbidden::UsedUp(reason) => reason.clone(),
-                };
-                return Ok(Next::Turn(Turn::Stop(reason)));
-            }
+            Some(forbidden) if is_in_turn => return Ok(Next::Turn(Turn::Stop(forbidden.reason()))),
             Some(Forbidden::Disabled) => return Ok(if entries.is_empty() { Next::Rest } else { Next::Wait }),
             _ => {}
         }
@@ -397,8 +397,7 @@ impl Work<'_> {
         }
         let Some(entry) = entries.into_iter().next() else { return Ok(Next::Rest) };
         if let Post::Say { message } = &entry.post {
-            let is_known = thread.state().messages().iter().any(|known| known.id == message.id);
-            if is_known {
+            if has(thread, message) {
                 return Ok(Next::Drop(entry.number));
             }
             if forbidden.is_some() {
@@ -422,8 +421,13 @@ impl Work<'_> {
         };
         match post {
             Post::Say { message } => {
-                let say = async move |thread: &mut Thread| thread.say_all(vec![message], meter).await;
+                let said = message.clone();
+                let say = async move |thread: &mut Thread| thread.say_all(vec![said], meter).await;
                 self.drive(thread, Some(number), say).await?;
+                // If its turn ended before it began, it waits.
+                if !has(thread, &message) {
+                    return Ok(());
+                }
             }
             Post::Reply { number: asked, reply, .. } => {
                 let waiting = thread.waiting().into_iter().find(|waiting| waiting.number == asked);
@@ -479,32 +483,34 @@ impl Work<'_> {
             }
         };
         let Some(end) = end else { return Ok(()) };
+        self.keeping(thread.settle()).await??;
         self.live.restart();
-        let meter = &*self.meter;
+        // It may not have begun yet, or have ended just now.
+        let (meter, is_in_turn) = (&*self.meter, thread.state().next() != NextStep::Wait);
         match end {
             End::Cancelled(number) => {
-                self.keeping(thread.cancel(meter)).await??;
+                if is_in_turn {
+                    self.keeping(thread.cancel(meter)).await??;
+                }
                 self.app.queue.taken(self.claim, number).await?;
             }
-            // It was about to begin. Its message waits.
-            End::Stopped(_) if self.turn().await?.is_none() => {}
-            End::Stopped(reason) => self.keeping(thread.stop(reason, meter)).await??,
+            End::Stopped(reason) if is_in_turn => self.keeping(thread.stop(reason, meter)).await??,
+            End::Stopped(_) => {}
         }
         Ok(())
     }
 
     /// Keeps the claim until the turn should end early. A queue that fails is an error only when the claim has ended.
     async fn look_for_end(&self, own: Option<u64>) -> Result<End, WorkError> {
-        let (mut kept, mut checked) = (Instant::now(), Instant::now());
+        let mut checked = Instant::now();
         loop {
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
                 () = self.meter.paid() => {}
             }
             let looked = async {
-                if kept.elapsed() > self.claim.lasts / 3 {
-                    self.app.queue.keep(self.claim).await?;
-                    kept = Instant::now();
+                if self.until_due().is_zero() {
+                    self.keep().await?;
                 }
                 if let Some(number) = self.cancels(own).await? {
                     return Ok(Some(End::Cancelled(number)));
@@ -518,7 +524,7 @@ impl Work<'_> {
             match looked.await {
                 Ok(Some(end)) => return Ok(end),
                 Ok(None) => {}
-                Err(error) if WorkError::passes(&error) && kept.elapsed() < self.claim.lasts => {
+                Err(error) if WorkError::passes(&error) && self.is_claimed() => {
                     tracing::warn!(thread = %self.thread(), %error, "Could not look after the turn yet");
                 }
                 Err(error) => return Err(error),
@@ -538,7 +544,7 @@ impl Work<'_> {
         if !self.note_usage().await? && !is_due {
             return Ok(None);
         }
-        Ok(self.forbidden().await?.map(Forbidden::reason))
+        Ok(self.forbidden().await?.map(|forbidden| forbidden.reason()))
     }
 
     /// Why the user may not go on.
@@ -553,15 +559,31 @@ impl Work<'_> {
         Ok(self.app.look_at(self.owned, |replay| replay.turn).await?)
     }
 
+    /// Renews the claim.
+    async fn keep(&self) -> Result<(), QueueError> {
+        self.app.queue.keep(self.claim).await?;
+        *lock(&self.kept) = Instant::now();
+        Ok(())
+    }
+
+    /// The time until the claim should be renewed.
+    fn until_due(&self) -> Duration {
+        (self.claim.lasts / 3).saturating_sub(lock(&self.kept).elapsed())
+    }
+
+    /// Whether the claim has not run out.
+    fn is_claimed(&self) -> bool {
+        lock(&self.kept).elapsed() < self.claim.lasts
+    }
+
     /// Waits for something, and keeps the claim meanwhile.
     async fn keeping<T>(&self, work: impl Future<Output = T>) -> Result<T, WorkError> {
         let keep = async {
-            let mut kept = Instant::now();
             loop {
-                tokio::time::sleep(self.claim.lasts / 3).await;
-                match self.app.queue.keep(self.claim).await {
-                    Ok(()) => kept = Instant::now(),
-                    Err(QueueError::Store { .. }) if kept.elapsed() < self.claim.lasts => {}
+                tokio::time::sleep(self.until_due()).await;
+                match self.keep().await {
+                    Ok(()) => {}
+                    Err(QueueError::Store { .. }) if self.is_claimed() => tokio::time::sleep(LOOK).await,
                     Err(error) => return WorkError::from(error),
                 }
             }
@@ -629,6 +651,11 @@ impl Work<'_> {
     async fn note_usage(&self) -> Result<bool, WorkError> {
         Ok(self.meter.store(self.app).await?)
     }
+}
+
+/// Whether the thread has the message.
+fn has(thread: &Thread, message: &Message) -> bool {
+    thread.state().messages().iter().any(|known| known.id == message.id)
 }
 
 /// What lists and searches show of a thread.

@@ -286,6 +286,15 @@ impl Database {
             Self::Postgres(store) => store.transact(statements).await,
         }
     }
+
+    /// Runs statements in a transaction that can be done again: a crash of the machine may undo it.
+    pub(crate) async fn transact_later(&self, statements: Vec<Statement>) -> Result<Done, DatabaseError> {
+        match self {
+            Self::Sqlite(store) => store.transact_later(statements).await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.transact(statements).await,
+        }
+    }
 }
 
 impl From<SqliteStore> for Database {

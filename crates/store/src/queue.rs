@@ -74,7 +74,7 @@ impl Database {
         action: QueueAction<'_>,
         statements: Vec<Statement>,
     ) -> Result<(), QueueError> {
-        let done = self.of_thread(&claim.thread).transact(statements).await;
+        let done = self.of_thread(&claim.thread).transact_later(statements).await;
         done.map_err(|error| error.in_queue(action))?.map(drop).map_err(|_| lost(claim))
     }
 }
@@ -123,7 +123,8 @@ impl TurnQueue for Database {
         }
         let owner = format!("{worker}/{}", Uuid::now_v7().simple());
         let values: [Cell; 2] = [owner.as_bytes().into(), micros(lasts).into()];
-        let done = self.transact(vec![Statement::required(sql::CLAIM, values)]).await.map_err(failed)?;
+        let done =
+            self.transact_later(vec![Statement::required(sql::CLAIM, values)]).await.map_err(failed)?;
         // Another worker may have taken the last thread meanwhile.
         let Ok(rows) = done else { return Ok(None) };
         let row = first(&rows, 0).map_err(failed)?;
@@ -142,7 +143,7 @@ impl TurnQueue for Database {
         let owner = format!("{worker}/{}", Uuid::now_v7().simple());
         let values: [Cell; 3] = [thread.as_str().into(), owner.as_bytes().into(), micros(lasts).into()];
         let claim = Statement::required(sql::CLAIM_THREAD, values);
-        let done = self.of_thread(thread).transact(vec![claim]).await.map_err(failed)?;
+        let done = self.of_thread(thread).transact_later(vec![claim]).await.map_err(failed)?;
         let Ok(rows) = done else { return Ok(None) };
         let attempt = first(&rows, 0).and_then(|row| row.count(1)).map_err(failed)?;
         let attempt = u32::try_from(attempt).unwrap_or(u32::MAX);
@@ -195,7 +196,7 @@ impl TurnQueue for Database {
     async fn finish(&self, claim: &Claim, posted: u64) -> Result<Finished, QueueError> {
         let action = QueueAction::Finish(&claim.thread);
         let rest = Statement::required(sql::REST, held_with(claim, signed(posted)));
-        let done = self.of_thread(&claim.thread).transact(vec![rest]).await;
+        let done = self.of_thread(&claim.thread).transact_later(vec![rest]).await;
         if done.map_err(|error| error.in_queue(action))?.is_ok() {
             return Ok(Finished::Rests);
         }

@@ -190,6 +190,15 @@ impl Thread {
         self.end(outcome, watcher).await.map(drop)
     }
 
+    /// Takes in what was stored by a turn whose future was dropped before it returned. Then [`Thread::state`] is that of the log.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or another process took the thread over.
+    pub async fn settle(&mut self) -> Result<(), AgentError> {
+        self.catch_up_if_ahead().await
+    }
+
     /// Waits for something, such as a person's reply, and keeps the thread's lease meanwhile.
     ///
     /// # Errors

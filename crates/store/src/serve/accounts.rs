@@ -416,7 +416,7 @@ impl Accounts {
         let statement = |sql| Statement::new(sql, [id(token)]);
         // A read disturbs nobody who writes.
         if !database.query(statement(sql::NOTES_USE)).await.map_err(&failed)?.is_empty() {
-            database.transact(vec![statement(sql::NOTE_USE)]).await.map_err(failed)?.ok();
+            database.transact_later(vec![statement(sql::NOTE_USE)]).await.map_err(failed)?.ok();
         }
         Ok(())
     }

@@ -375,7 +375,7 @@ impl OwnedThreads {
     ) -> Result<(), OwnedThreadError> {
         let values: [Cell; 4] =
             [id(owner), thread.as_str().into(), title.as_bytes().into(), lower(title).as_str().into()];
-        let done = self.of(owner).transact(vec![Statement::new(serve::GIVE_TITLE, values)]).await;
+        let done = self.of(owner).transact_later(vec![Statement::new(serve::GIVE_TITLE, values)]).await;
         done.map(drop).map_err(failed("give a thread a title"))
     }
 
@@ -396,7 +396,7 @@ impl OwnedThreads {
             Cell::Text(summary.cost.clone()),
             found_text(&summary.text).as_str().into(),
         ];
-        let done = self.of_owner(thread).transact(vec![Statement::new(serve::SUMMARISE, values)]).await;
+        let done = self.of_owner(thread).transact_later(vec![Statement::new(serve::SUMMARISE, values)]).await;
         done.map(drop).map_err(failed(ACTION))
     }
 

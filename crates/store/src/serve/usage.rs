@@ -39,7 +39,7 @@ pub(super) async fn note_usage(
     });
     let values = [id(owner), signed(sum.tokens).into(), signed(sum.micro_dollars).into()];
     let statements = count.into_iter().chain([Statement::new(sql::NOTE_USAGE, values)]);
-    database.transact(statements.collect()).await.map(|done| done.is_ok())
+    database.transact_later(statements.collect()).await.map(|done| done.is_ok())
 }
 
 pub(super) async fn counted(database: &Database, thread: &ThreadId) -> Result<Option<u64>, DatabaseError> {

@@ -66,12 +66,12 @@ pub(super) fn in_memory(place: &str) -> Result<Connection, DatabaseError> {
 
 fn set_up(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY)?;
-    // A database in memory has no log.
     // Else SQLite compiles a statement again whenever a parameter of its LIMIT or LIKE has another value.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    // A database in memory has no log.
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     connection.pragma_update_and_check(None, "journal_size_limit", MAX_IDLE_LOG, |_| Ok(()))?;
-    connection.pragma_update(None, "synchronous", "full")?;
+    Flush::Now.set(connection)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     // Deleted data is overwritten, damage shows early, and the file's schema cannot run code.
     connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
@@ -85,6 +85,27 @@ fn set_up(connection: &Connection) -> rusqlite::Result<()> {
         let (text, part) = (context.get_raw(0).as_str()?, context.get_raw(1).as_str()?);
         Ok(text.contains(part))
     })
+}
+
+/// When what a transaction wrote is flushed to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flush {
+    /// With the next transaction that is flushed. If the machine crashes before, the transaction is undone. A process that is
+    /// killed loses nothing.
+    Later,
+    /// Before the commit returns.
+    Now,
+}
+
+impl Flush {
+    /// Sets it for the transactions that follow.
+    pub(super) fn set(self, connection: &Connection) -> rusqlite::Result<()> {
+        let mode = match self {
+            Self::Later => "normal",
+            Self::Now => "full",
+        };
+        connection.pragma_update(None, "synchronous", mode)
+    }
 }
 
 /// Microseconds since 1970.

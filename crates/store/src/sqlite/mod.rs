@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
+use self::connection::Flush;
 use self::file::DatabaseFile;
 pub use self::file::SetAside;
 use self::readers::Readers;
@@ -28,8 +29,13 @@ use crate::error::DatabaseError;
 
 /// Threads, approvals and the index of artifacts in a SQLite file, which several processes can use.
 ///
-/// When a call returns, its data is on the disk. Writers that wait at the same time share one flush. Leases use the clock
-/// of this machine. If the clock jumps, a lease may end early or late, but its epoch still separates two writers.
+/// When a call returns, its data is on the disk. Writers that wait at the same time share one flush. Leases, the queue's notes
+/// about claims and posts that were taken in, and what lists show and users used are an exception: they are flushed with the
+/// next call that is. A crash of the machine can undo the last of them, as if the process had ended before; they are done
+/// again. A process that is killed loses nothing.
+///
+/// Leases use the clock of this machine. If the clock jumps, a lease may end early or late, but its epoch still separates two
+/// writers.
 ///
 /// Clones share the same store. Dropping the last clone closes the file and blocks until everything is written.
 /// [`SqliteStore::close`] waits without blocking the runtime.
@@ -158,22 +164,47 @@ impl SqliteStore {
         &self,
         work: impl FnMut(&Connection) -> rusqlite::Result<Result<T, E>> + Send + 'static,
     ) -> Result<Result<T, E>, DatabaseError> {
-        self.0.writer.write(work).await
+        self.0.writer.write(Flush::Now, work).await
+    }
+
+    /// Runs a transaction, which is on the disk when the next one is that [`SqliteStore::write`] runs. It is for what can be
+    /// done again after a crash.
+    async fn write_later<T: Send + 'static, E: Send + 'static>(
+        &self,
+        work: impl FnMut(&Connection) -> rusqlite::Result<Result<T, E>> + Send + 'static,
+    ) -> Result<Result<T, E>, DatabaseError> {
+        self.0.writer.write(Flush::Later, work).await
     }
 
     /// Runs a read.
     async fn read<T: Send + 'static>(
         &self,
-        mut work: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
+        work: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, DatabaseError> {
         match &self.0.readers {
             Some(readers) => readers.read(work).await,
-            // A second connection would be another database.
-            None => {
-                let done = self.write(move |connection| work(connection).map(Ok::<T, ()>)).await?;
-                done.map_err(|()| DatabaseError::failed(&self.0.place, "read", "nothing was read"))
-            }
+            None => self.read_in_memory(work).await,
         }
+    }
+
+    /// Runs a read that takes no longer than a look at a few rows.
+    async fn read_briefly<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, DatabaseError> {
+        match &self.0.readers {
+            Some(readers) => readers.read_briefly(work).await,
+            None => self.read_in_memory(work).await,
+        }
+    }
+
+    /// Runs a read with the writer's connection: a second one would be another database.
+    async fn read_in_memory<T: Send + 'static>(
+        &self,
+        mut work: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, DatabaseError> {
+        let done = self.write(move |connection| work(connection).map(Ok::<T, ()>)).await?;
+        done.map_err(|()| DatabaseError::failed(&self.0.place, "read", "nothing was read"))
     }
 }
 

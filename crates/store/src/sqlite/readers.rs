@@ -36,7 +36,21 @@ impl Readers {
         Self(Arc::new(Inner { path, place, turns, idle: Mutex::default() }))
     }
 
-    /// Runs a read on its own connection.
+    /// Runs a read that takes no longer than a look at a few rows. If a connection is idle, it runs on this thread: to pass it to
+    /// another costs more than the read.
+    pub(super) async fn read_briefly<T: Send + 'static>(
+        &self,
+        mut work: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, DatabaseError> {
+        let turn = Arc::clone(&self.0.turns).try_acquire_owned();
+        let idle = turn.ok().and_then(|turn| Some((self.0.idle().pop()?, turn)));
+        match idle {
+            Some((connection, _turn)) => self.0.read_with(connection, &mut work),
+            None => self.read(work).await,
+        }
+    }
+
+    /// Runs a read on its own connection, away from the runtime's threads.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         mut work: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -50,11 +64,7 @@ impl Readers {
                 Some(connection) => connection,
                 None => open_to_read(&inner.path, &inner.place)?,
             };
-            let done = work(&connection).map_err(|error| database_error(&inner.place, error));
-            // A failed connection is not used again.
-            if done.is_ok() {
-                inner.idle().push(connection);
-            }
+            let done = inner.read_with(connection, &mut work);
             drop(turn);
             done
         })
@@ -63,6 +73,19 @@ impl Readers {
 }
 
 impl Inner {
+    fn read_with<T>(
+        &self,
+        connection: Connection,
+        work: &mut impl FnMut(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, DatabaseError> {
+        let done = work(&connection).map_err(|error| database_error(&self.place, error));
+        // A failed connection is not used again.
+        if done.is_ok() {
+            self.idle().push(connection);
+        }
+        done
+    }
+
     fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }

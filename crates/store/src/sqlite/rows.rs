@@ -12,6 +12,7 @@ use rusqlite::{Connection, Error, ToSql, params_from_iter};
 use tokio::runtime::Handle;
 
 use super::SqliteStore;
+use super::connection::Flush;
 use crate::error::DatabaseError;
 use crate::rows::{Cell, Done, NoRow, Row, Statement};
 
@@ -19,7 +20,7 @@ impl SqliteStore {
     /// Runs a statement that changes nothing.
     pub(crate) async fn query(&self, statement: Statement) -> Result<Vec<Row>, DatabaseError> {
         let place = Arc::clone(&self.0.place);
-        self.read(move |connection| rows(connection, &place, &statement)).await
+        self.read_briefly(move |connection| rows(connection, &place, &statement)).await
     }
 
     /// Runs a statement that changes nothing, for no longer than this.
@@ -51,8 +52,17 @@ impl SqliteStore {
 
     /// Runs a transaction.
     pub(crate) async fn transact(&self, statements: Vec<Statement>) -> Result<Done, DatabaseError> {
+        self.run(Flush::Now, statements).await
+    }
+
+    /// Runs a transaction that can be done again after a crash of the machine.
+    pub(crate) async fn transact_later(&self, statements: Vec<Statement>) -> Result<Done, DatabaseError> {
+        self.run(Flush::Later, statements).await
+    }
+
+    async fn run(&self, flush: Flush, statements: Vec<Statement>) -> Result<Done, DatabaseError> {
         let place = Arc::clone(&self.0.place);
-        self.write(move |connection| {
+        let work = move |connection: &Connection| {
             let mut done = Vec::with_capacity(statements.len());
             for (number, statement) in statements.iter().enumerate() {
                 let rows = rows(connection, &place, statement)?;
@@ -62,8 +72,8 @@ impl SqliteStore {
                 done.push(rows);
             }
             Ok(Ok(done))
-        })
-        .await
+        };
+        self.0.writer.write(flush, work).await
     }
 }
 

@@ -1,6 +1,7 @@
 //! The writer: a thread with its own connection.
 //!
-//! Callers that wait during a commit share the next transaction, and so one flush of the disk.
+//! Callers that wait during a commit share the next transaction, and so one flush of the disk. Where all of them can wait
+//! for the flush of a later one, there is none.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
-use super::connection::{BUSY, database_error};
+use super::connection::{BUSY, Flush, database_error};
 use crate::error::DatabaseError;
 
 /// How many jobs share one transaction.
@@ -43,14 +44,15 @@ impl Writer {
         Self { jobs: Some(sender), thread: started.ok(), place }
     }
 
-    /// Runs `work` in a transaction, and returns when it is on the disk. An inner `Err` rolls it back. `work` is called again
-    /// if another job in the same transaction failed.
+    /// Runs `work` in a transaction, and returns when it is committed. An inner `Err` rolls it back. `work` is called again if
+    /// another job in the same transaction failed.
     pub(super) async fn write<T: Send + 'static, E: Send + 'static>(
         &self,
+        flush: Flush,
         work: impl FnMut(&Connection) -> rusqlite::Result<Result<T, E>> + Send + 'static,
     ) -> Result<Result<T, E>, DatabaseError> {
         let (reply, answer) = oneshot::channel();
-        let job = Box::new(Pending { work, done: None, reply });
+        let job = Box::new(Pending { flush, work, done: None, reply });
         let closed = || DatabaseError::failed(&self.place, "be written", "the writer has stopped");
         let jobs = self.jobs.as_ref().ok_or_else(closed)?;
         jobs.send(job).map_err(|_| closed())?;
@@ -71,6 +73,7 @@ impl Drop for Writer {
 
 /// A write that a caller waits for.
 trait Job: Send {
+    fn flush(&self) -> Flush;
     /// Runs the write. Returns whether to commit it.
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<bool>;
     /// Sends the result to the caller.
@@ -78,6 +81,7 @@ trait Job: Send {
 }
 
 struct Pending<W, T, E> {
+    flush: Flush,
     work: W,
     done: Option<Result<T, E>>,
     reply: oneshot::Sender<Result<Result<T, E>, DatabaseError>>,
@@ -87,6 +91,10 @@ impl<W, T: Send, E: Send> Job for Pending<W, T, E>
 where
     W: FnMut(&Connection) -> rusqlite::Result<Result<T, E>> + Send,
 {
+    fn flush(&self) -> Flush {
+        self.flush
+    }
+
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<bool> {
         let done = (self.work)(connection)?;
         let stays = done.is_ok();
@@ -105,7 +113,7 @@ where
 }
 
 fn write_all(connection: Connection, jobs: &Receiver<Box<dyn Job>>, place: &str) {
-    let mut database = WriteConnection { connection, place, has_failed_commit: false };
+    let mut database = WriteConnection::new(connection, place);
     while let Ok(first) = jobs.recv() {
         let mut together = vec![first];
         together.extend(jobs.try_iter().take(MAX_TOGETHER - 1));
@@ -140,20 +148,28 @@ enum BatchResult {
 struct WriteConnection<'a> {
     connection: Connection,
     place: &'a str,
+    /// How the connection is set.
+    flush: Flush,
     /// Whether the log may end with the data of a failed commit.
     has_failed_commit: bool,
 }
 
-impl WriteConnection<'_> {
+impl<'a> WriteConnection<'a> {
+    fn new(connection: Connection, place: &'a str) -> Self {
+        Self { connection, place, flush: Flush::Now, has_failed_commit: false }
+    }
+
     fn store(&mut self, job: &mut dyn Job) -> Result<(), DatabaseError> {
-        self.attempt(|connection| {
+        self.attempt(job.flush(), |connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             if job.run(&transaction)? { transaction.commit() } else { transaction.rollback() }
         })
     }
 
     fn store_together(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<BatchResult, DatabaseError> {
-        self.attempt(|connection| {
+        let is_urgent = jobs.iter().any(|job| job.flush() == Flush::Now);
+        let flush = if is_urgent { Flush::Now } else { Flush::Later };
+        self.attempt(flush, |connection| {
             let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             for job in jobs {
                 let savepoint = transaction.savepoint()?;
@@ -170,15 +186,25 @@ impl WriteConnection<'_> {
 
     fn attempt<T>(
         &mut self,
+        flush: Flush,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
     ) -> Result<T, DatabaseError> {
         self.empty_log();
-        work(&mut self.connection).map_err(|error| {
+        let set = self.set_flush(flush);
+        set.and_then(|()| work(&mut self.connection)).map_err(|error| {
             let error = database_error(self.place, error);
             // A busy database has written nothing.
             self.has_failed_commit |= !matches!(error, DatabaseError::Busy { .. });
             error
         })
+    }
+
+    fn set_flush(&mut self, flush: Flush) -> rusqlite::Result<()> {
+        if self.flush != flush {
+            flush.set(&self.connection)?;
+            self.flush = flush;
+        }
+        Ok(())
     }
 
     /// Empties the log after a failed commit. A shorter commit over it would leave its end, which looks like damage after a
@@ -201,15 +227,21 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::sqlite::connection::{begin, open};
+    use crate::sqlite::connection::{self, begin, open};
 
     type Answer = oneshot::Receiver<Result<Result<(), ()>, DatabaseError>>;
 
     fn job(work: impl FnMut(&Connection) -> rusqlite::Result<()> + Send + 'static) -> (Box<dyn Job>, Answer) {
+        flushed(Flush::Now, work)
+    }
+
+    fn flushed(
+        flush: Flush,
+        mut work: impl FnMut(&Connection) -> rusqlite::Result<()> + Send + 'static,
+    ) -> (Box<dyn Job>, Answer) {
         let (reply, answer) = oneshot::channel();
-        let mut work = work;
         let work = move |connection: &Connection| work(connection).map(Ok::<(), ()>);
-        (Box::new(Pending { work, done: None, reply }), answer)
+        (Box::new(Pending { flush, work, done: None, reply }), answer)
     }
 
     /// The results of jobs that wait together.
@@ -280,12 +312,47 @@ mod tests {
     }
 
     #[test]
+    fn a_commit_is_flushed_if_one_who_shares_it_needs_that() {
+        let (_place, path) = database();
+        let modes = |flushes: &[Flush]| {
+            let (found, modes) = channel();
+            let jobs = flushes.iter().map(|flush| {
+                let found = found.clone();
+                flushed(*flush, move |connection| {
+                    found.send(connection::number(connection, "synchronous")?).unwrap();
+                    Ok(())
+                })
+            });
+            for answer in answers(open(&path, "x").unwrap(), jobs.collect()) {
+                answer.unwrap();
+            }
+            drop(found);
+            modes.iter().collect::<Vec<_>>()
+        };
+        let (normal, full) = (1, 2);
+        assert_eq!(modes(&[Flush::Later]), [normal]);
+        assert_eq!(modes(&[Flush::Later, Flush::Later]), [normal, normal]);
+        assert_eq!(modes(&[Flush::Later, Flush::Now, Flush::Later]), [full, full, full]);
+        assert_eq!(modes(&[Flush::Now]), [full]);
+    }
+
+    #[test]
+    fn a_commit_after_one_that_waits_is_flushed_again() {
+        let (_place, path) = database();
+        let mut database = WriteConnection::new(open(&path, "x").unwrap(), "x");
+        for (flush, mode) in [(Flush::Later, 1), (Flush::Now, 2), (Flush::Later, 1)] {
+            database.store(&mut *flushed(flush, |_| Ok(())).0).unwrap();
+            assert_eq!(connection::number(&database.connection, "synchronous").unwrap(), mode);
+        }
+    }
+
+    #[test]
     fn nothing_of_a_failed_commit_stays_in_the_log() {
         let (_place, path) = database();
         let reader = open(&path, "x").unwrap();
         let connection = open(&path, "x").unwrap();
         let length = || std::fs::metadata(path.with_file_name("a.db-wal")).unwrap().len();
-        let mut database = WriteConnection { connection, place: "x", has_failed_commit: false };
+        let mut database = WriteConnection::new(connection, "x");
         for number in 0..20 {
             database.store(&mut *job(move |connection| insert(connection, &number.to_string())).0).unwrap();
         }

@@ -18,6 +18,7 @@ mod own_skills;
 mod postgres;
 mod setting_up;
 mod spending;
+mod stalling;
 mod surviving;
 mod watching;
 

@@ -13,14 +13,14 @@ use crate::chat::world;
 use crate::model::{Answer, FakeModel};
 
 /// A variable that `scripts/test-postgres.sh start` printed.
-fn server_url() -> String {
+pub(super) fn server_url() -> String {
     std::env::var("PROWESS_TEST_POSTGRES").unwrap_or_else(|_| {
         panic!("PROWESS_TEST_POSTGRES is not set: run `make unit`, or `eval \"$(scripts/test-postgres.sh start)\"`")
     })
 }
 
 /// Runs statements on the server.
-fn execute(statements: &str) {
+pub(super) fn execute(statements: &str) {
     execute_until(statements, || {});
 }
 
@@ -38,7 +38,7 @@ fn execute_until(statements: &str, held: impl FnOnce()) {
 }
 
 /// A new schema, and its URL.
-fn schema(name: &str) -> (String, String) {
+pub(super) fn schema(name: &str) -> (String, String) {
     let schema = format!("serving_{name}_{}", std::process::id());
     execute(&format!("DROP SCHEMA IF EXISTS {schema} CASCADE; CREATE SCHEMA {schema}"));
     let url = format!("{}&options=-c%20search_path%3D{schema}", server_url());

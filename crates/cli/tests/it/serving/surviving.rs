@@ -1,5 +1,7 @@
 //! Kills and restarts: every turn ends, and every stream is complete.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::Server;
@@ -70,6 +72,30 @@ fn a_question_outlives_the_server_and_its_reply_is_not_lost() {
     ada.post(&format!("/threads/{thread}/questions/{number}"), json!({"reply": "approve"}), 202);
     let ended = stream.until("turn_ended");
     assert_eq!(ended.last().unwrap().data["outcome"], "answered");
+}
+
+#[test]
+fn turns_that_together_take_longer_than_a_claim_are_made_once() {
+    const TURNS: usize = 10;
+    // Each is shorter than the time after which a worker looks after its turn.
+    let answer = |number| Answer::slow(&format!("This is answer {number}."), Duration::from_millis(80));
+    let model = FakeModel::start((0..TURNS).map(answer).collect());
+    let world = world(&model);
+    let server = Server::start(&world);
+    let ada = server.client("admin");
+    let thread = ada.thread();
+    let mut stream = ada.events(&thread, None);
+    for number in 0..TURNS {
+        let text = format!("Question {number}?");
+        ada.post(&format!("/threads/{thread}/turns"), json!({"text": text, "mode": "queue"}), 202);
+    }
+    for _ in 0..TURNS {
+        stream.until("turn_ended");
+    }
+    settled(&ada, &thread);
+    assert_eq!(model.requests().len(), TURNS);
+    let metrics = ada.request("GET", "/metrics", None, &[]).text();
+    assert!(metrics.contains("\nprowess_work_failed_total 0\n"), "{metrics}");
 }
 
 #[test]
