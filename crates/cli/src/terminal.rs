@@ -77,6 +77,14 @@ impl Terminal {
             None => rows.iter().try_for_each(|row| writeln!(self.out, "{}", row.join("\t"))),
         }
     }
+
+    /// Prints rows as [`Self::table`] does, in a pipe below a line with the heading.
+    pub(crate) fn headed_table(&mut self, heading: &[&str], mut rows: Vec<Vec<String>>) -> io::Result<()> {
+        if self.width.is_none() {
+            rows.insert(0, heading.iter().map(|&title| title.to_owned()).collect());
+        }
+        self.table(heading, &rows)
+    }
 }
 
 /// The rows below their heading, in columns that fit into `width`.

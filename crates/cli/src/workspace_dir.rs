@@ -1,5 +1,6 @@
 //! The option `--workspace`: where workspaces and artifacts are.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
@@ -11,6 +12,7 @@ use prowess_workspace::artifact::S3Config;
 use prowess_workspace::{Artifacts, Workspaces};
 
 use crate::directories::{self, check_owned};
+use crate::terminal::printable;
 
 /// The directory of workspaces, below the state directory or `--workspace`.
 const WORKSPACES: &str = "workspaces";
@@ -18,6 +20,10 @@ const WORKSPACES: &str = "workspaces";
 const ARTIFACTS: &str = "artifacts";
 /// How long an unused workspace is kept.
 pub(crate) const WORKSPACE_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// The variables with the keys of a bucket.
+const KEYS: [&str; 2] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"];
+/// How long the check of a bucket may take.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
 /// How often artifact data without a name is removed.
 const SWEEP_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -52,6 +58,12 @@ impl FromStr for Bucket {
         }
         let prefix = VirtualPath::parse(&format!("/{path}")).map_err(|error| error.to_string())?;
         Ok(Self { name: name.to_owned(), prefix })
+    }
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "s3://{}{}", self.name, self.prefix.as_str().trim_end_matches('/'))
     }
 }
 
@@ -126,6 +138,28 @@ impl WorkspaceDir {
         Artifacts::on_disk(self.artifacts_path()?).map_err(|error| anyhow!("{error}"))
     }
 
+    /// Opens the artifacts for a server that starts. Those in a bucket must be within reach.
+    pub(crate) async fn checked_artifacts(&self) -> Result<Artifacts> {
+        let artifacts = self.artifacts()?;
+        let Some(bucket) = &self.files else { return Ok(artifacts) };
+        let why = match tokio::time::timeout(CHECK_TIMEOUT, artifacts.check()).await {
+            Ok(Ok(())) => return Ok(artifacts),
+            Ok(Err(error)) => printable(&error.to_string()),
+            Err(_) => format!("it did not answer within {} seconds", CHECK_TIMEOUT.as_secs()),
+        };
+        let value = |name: &str| std::env::var(name).unwrap_or_default();
+        let missing: Vec<_> = KEYS.into_iter().filter(|name| value(name).is_empty()).collect();
+        let hint = if value("AWS_ENDPOINT_URL").starts_with("http://") && value("AWS_ALLOW_HTTP") != "true" {
+            "AWS_ENDPOINT_URL begins with http://: set AWS_ALLOW_HTTP=true, or use https".to_owned()
+        } else if missing.is_empty() {
+            "check the bucket, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL"
+                .to_owned()
+        } else {
+            format!("set {}, and AWS_ENDPOINT_URL if the store is not Amazon's", missing.join(", "))
+        };
+        bail!("the bucket {bucket} cannot be used: {why}; {hint} (docs/serving.md lists these variables)")
+    }
+
     /// The existing artifacts. Nothing is created.
     pub(crate) fn existing_artifacts(&self) -> Result<Option<Artifacts>> {
         let exist = self.files.is_some() || self.artifacts_path()?.is_dir();
@@ -174,7 +208,9 @@ mod tests {
     fn a_bucket_is_read_from_its_url() {
         let bucket: Bucket = "s3://reports/prowess/files".parse().unwrap();
         assert_eq!((&*bucket.name, bucket.prefix.as_str()), ("reports", "/prowess/files"));
-        assert_eq!("s3://reports".parse::<Bucket>().unwrap().prefix.as_str(), "/");
+        assert_eq!(bucket.to_string(), "s3://reports/prowess/files");
+        let whole: Bucket = "s3://reports".parse().unwrap();
+        assert_eq!((whole.prefix.as_str(), &*whole.to_string()), ("/", "s3://reports"));
         for wrong in ["reports", "s3://", "https://reports", "s3://a b", "s3://reports/../other"] {
             assert!(wrong.parse::<Bucket>().is_err(), "{wrong}");
         }

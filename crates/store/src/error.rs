@@ -103,6 +103,14 @@ pub enum DatabaseError {
         /// The database.
         place: String,
     },
+    /// Another server uses it.
+    #[error("another server uses {place}: {by}")]
+    Served {
+        /// The database.
+        place: String,
+        /// The name of the other server.
+        by: String,
+    },
     /// The server does not respond, or the connection was lost. The last change may or may not be stored.
     #[error("{place} cannot be reached: {source}")]
     Unreachable {
@@ -110,6 +118,20 @@ pub enum DatabaseError {
         place: String,
         /// The error of the database.
         source: Cause,
+    },
+    /// The server refuses the role or the password.
+    #[error("{place} refuses the connection: {source}")]
+    Refused {
+        /// The database.
+        place: String,
+        /// The error of the database.
+        source: Cause,
+    },
+    /// The server has no such database.
+    #[error("{place} does not exist: create it with `createdb`, or name another one")]
+    Missing {
+        /// The database.
+        place: String,
     },
     /// The role in its URL may not do it.
     #[error(

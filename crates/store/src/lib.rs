@@ -72,6 +72,6 @@ mod sqlite;
 pub use database::Database;
 pub use error::DatabaseError;
 #[cfg(feature = "postgres")]
-pub use postgres::PostgresStore;
+pub use postgres::{PostgresStore, ServerLock};
 pub use retention::Retention;
 pub use sqlite::{SetAside, SqliteStore};

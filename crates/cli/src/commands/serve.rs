@@ -1,5 +1,6 @@
 //! `prowess serve`
 
+mod only_server;
 mod place;
 mod print_unit;
 mod public_url;
@@ -22,7 +23,7 @@ use self::public_url::public_url;
 use super::mcp::{address, raise_open_files};
 use crate::chat::{AgentSetup, Approver};
 use crate::commands::CommandOutcome;
-use crate::config::{Config, Flag, OfProject};
+use crate::config::{Config, Flag, OfProject, user_path};
 use crate::database::DatabaseArgs;
 use crate::executor::ExecutorArgs;
 use crate::options::{KitArgs, RootArgs};
@@ -126,6 +127,7 @@ enum Command {
 
 pub(crate) fn run(options: &Options, terminal: &mut Terminal, verbose: u8) -> Result<CommandOutcome> {
     if options.print_unit {
+        options.check_address()?;
         let unit = print_unit::unit(options)?;
         write!(terminal, "{}", unit.text)?;
         if let Some(warning) = unit.warning {
@@ -140,12 +142,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal, verbose: u8) -> Re
         crate::init_log(verbose, terminal, None);
         return runtime.block_on(users::run(command, &options.place, terminal));
     }
-    if !options.listen.ip().is_loopback() && !options.allow_remote {
-        bail!(
-            "other machines can reach `{}`: listen on 127.0.0.1, or add --allow-remote if a proxy with TLS is in front",
-            options.listen.ip()
-        );
-    }
+    options.check_address()?;
     let skills = options.root_args.discover()?;
     let config = Config::load(&OfProject::Nothing, &options.flags())?;
     let exporter = telemetry::exporter(&config.settings.telemetry)?;
@@ -159,6 +156,17 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal, verbose: u8) -> Re
 }
 
 impl Options {
+    /// Refuses an address that other machines can reach, unless that is wanted.
+    fn check_address(&self) -> Result<()> {
+        if !self.listen.ip().is_loopback() && !self.allow_remote {
+            bail!(
+                "other machines can reach `{}`: listen on 127.0.0.1, or add --allow-remote if a proxy with TLS is in front",
+                self.listen.ip()
+            );
+        }
+        Ok(())
+    }
+
     fn flags(&self) -> Vec<Flag> {
         let given = [("model.name", "--model", &self.model), ("limits.cost", "--max-cost", &self.max_cost)];
         let flag = |(key, name, text): (&'static str, &'static str, &Option<String>)| {
@@ -186,7 +194,9 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
     let data = options.place.directory()?;
     // Until this process ends.
     let _running = server_lock::hold()?;
+    let _directory_lock = only_server::lock_directory(&data).await?;
     let (database, noted) = options.place.open(&data).await?;
+    let mut database_lock = only_server::lock_database(&database).await?;
     let opened = options.workspace_dir.workspaces()?;
     if let Some(moved) = &opened.moved {
         writeln!(err, "{}; workspaces are in {} instead", printable(moved), opened.path.display())?;
@@ -200,18 +210,24 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
     let count = ChatSkills::new(&skills.catalog, &config).view().entries().len();
     let model = config.settings.model.name.to_string();
     let executor = options.executor.or_configured(&config.settings.sandbox);
+    let is_local = executor.is_local();
+    let executor = executor.build(options.sandbox, Vec::new())?;
+    if !is_local {
+        // It also starts a container.
+        executor.probe().await.context("no command can run in a container")?;
+    }
     let runner = Runner {
         workspaces: opened.workspaces,
         // Each thread gets its own artifacts.
         artifacts: None,
-        executor: Some(executor.build(options.sandbox, Vec::new())?),
+        executor: Some(executor),
     };
     let setup = AgentSetup {
         flags: options.flags(),
         recent: RecentSkills::of_user(Order::ReadOnly),
         root_args: options.root_args.clone(),
         runner,
-        artifacts: options.workspace_dir.artifacts()?,
+        artifacts: options.workspace_dir.checked_artifacts().await?,
         workspace_dir: options.workspace_dir.clone(),
         state: data.clone(),
         approver: Approver::Nobody,
@@ -230,7 +246,7 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
     }
     let limits = options.limits();
     if limits.daily.micro_dollars.is_some() && !agents.has_price(&model) {
-        bail!("--daily-cost needs a price for `{model}`: see [price] in docs/configuration.md");
+        bail!("{}", price_is_missing(&model));
     }
     raise_open_files();
     let listener = TcpListener::bind(options.listen).await;
@@ -260,19 +276,41 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
         let link = login_link(&database.accounts(), &admin.id).await.map_err(|error| anyhow!(error))?;
         users::note(&database.audit(), "make login link", &admin, json!({})).await?;
         writeln!(err, "sign in as `{}`, once, within 15 minutes: {url}{link}", admin.name)?;
+    } else {
+        let login = options.place.command("login NAME");
+        writeln!(err, "no link for `{FIRST_USER}`: {login} prints one for another user")?;
     }
     #[cfg(feature = "oidc")]
     oidc.map(|oidc| tokio::spawn(ask_issuer(oidc)));
     let watching = tokio::spawn(agents.watch_skills());
-    let (stopping, code) = tokio::sync::oneshot::channel();
+    let (stopping, stopped) = tokio::sync::oneshot::channel();
     server
         .serve(listener, async move {
-            let _ = stopping.send(signals.code().await);
+            let why = tokio::select! {
+                code = signals.code() => Ok(code),
+                taken = database_lock.lost() => Err(taken),
+            };
+            // The lock is held until the last turn is at rest.
+            let _ = stopping.send((why, database_lock));
         })
         .await;
     watching.abort();
     database.close().await.map_err(|error| anyhow!("{error}"))?;
-    Ok(CommandOutcome::Code(code.await.unwrap_or_default()))
+    match stopped.await {
+        Ok((why, _database_lock)) => Ok(CommandOutcome::Code(why?)),
+        Err(_) => Ok(CommandOutcome::Code(0)),
+    }
+}
+
+/// Why there can be no limit of cost, with the line that is missing. TOML reads a string of JSON.
+fn price_is_missing(model: &str) -> String {
+    let file = user_path().map_or_else(|| "your prowess.toml".to_owned(), |path| path.display().to_string());
+    format!(
+        "--daily-cost needs a price for `{model}`: add `price.{} = {{ input = 1.25, output = 10.0 }}`, with its dollars for a million \
+         tokens, at the top of {}",
+        json!(model),
+        printable(&file)
+    )
 }
 
 /// Why a server cannot listen, for the error of the system.

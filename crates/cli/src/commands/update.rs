@@ -153,10 +153,13 @@ fn show(newest: &[Newest]) -> Result<()> {
     let (width, mut err) = (screen_width(), anstream::stderr());
     for Newest { name, locked, upstream, .. } in newest {
         let Upstream::New(new) = upstream else { continue };
-        let commit = |commit: Option<&str>| commit.map_or("files", short).to_owned();
-        let commits = format!("{} → {}", commit(locked.commit.as_deref()), commit(new.commit.as_deref()));
+        let commits = match (locked.commit.as_deref(), new.commit.as_deref()) {
+            (Some(old), Some(new)) => format!("{} → {}, ", short(old), short(new)),
+            // Directories and web sites have none.
+            _ => String::new(),
+        };
         let source = printable(&locked.source);
-        writeln!(err, "{} ({commits}, from {source})", styled(printable(name), Style::Name))?;
+        writeln!(err, "{} ({commits}from {source})", styled(printable(name), Style::Name))?;
         if let Some(line) = edits(&new.local_edits) {
             for row in folded(&format!("    {line}"), width) {
                 writeln!(err, "{row}")?;

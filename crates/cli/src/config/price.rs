@@ -6,8 +6,8 @@ use super::read::section;
 use super::setting::{Amount, Setting, Wrong, text};
 
 section! {
-    /// What a model costs, in dollars for a million tokens. NAME is the name of the model. A `*` at its end stands for all
-    /// models whose names begin with the text before it.
+    /// What a model costs, in dollars for a million tokens. NAME is the model as `--model` names it, in quotes:
+    /// `[price."openai:gpt-5.1"]`. A `*` at its end stands for all models whose names begin with the text before it.
     pub(crate) struct PriceSettings {
         /// Tokens that the model reads.
         User input: Price,

@@ -535,6 +535,13 @@ fn look_at(data: &Path, archive: &[u8]) -> Result<LookedAt, OwnSkillRefusal> {
     let directory = tempfile::tempdir_in(looked_at).map_err(|error| failed(error.into()))?;
     let store = Store::open(directory.path()).map_err(|error| failed(error.into()))?;
     let candidate = candidate(&store, archive)?;
+    if !is_plain(candidate.found.name().as_str()) {
+        return Err(OwnSkillRefusal::Unusable(format!(
+            "The name `{}` cannot be used: a name has no `/`, no `\\` and no control characters, and is not `.` or `..`. Change the field \
+             `name` in its SKILL.md.",
+            printable(candidate.found.name().as_str())
+        )));
+    }
     // Another model of the provider may have no price, and so pass by the limits of cost.
     if let Some(model) = candidate.found.skill.extensions.model.as_deref().filter(|model| *model != INHERIT) {
         return Err(OwnSkillRefusal::Unusable(format!(
@@ -561,6 +568,11 @@ fn look_at(data: &Path, archive: &[u8]) -> Result<LookedAt, OwnSkillRefusal> {
         }
     };
     Ok(LookedAt { instructions, catalog, candidate, _directory: directory })
+}
+
+/// Whether a name is one plain part of a path.
+fn is_plain(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.chars().any(|c| matches!(c, '/' | '\\') || c.is_control())
 }
 
 /// Whether a catalog has room for only one of both names.
@@ -613,6 +625,16 @@ mod tests {
     fn described(catalog: &Mutex<Catalog>) -> Vec<String> {
         let catalog = lock(catalog).clone();
         catalog.entries().iter().map(|entry| entry.skill.description.clone()).collect()
+    }
+
+    #[test]
+    fn a_name_is_one_part_of_a_path() {
+        for name in ["knots", "My Skill", "潮汐", "a.b", "..."] {
+            assert!(is_plain(name), "{name}");
+        }
+        for name in ["", ".", "..", "/", "a/b", "../a", "a\\b", "a\nb", "a\u{7f}"] {
+            assert!(!is_plain(name), "{name:?}");
+        }
     }
 
     #[tokio::test]

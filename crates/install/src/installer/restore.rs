@@ -18,6 +18,7 @@ use super::locks::Locks;
 use super::look::{MAX_SOURCE_BYTES, stage};
 use super::verify::drift_of;
 use super::{AgentFiles, Drift, InstallError, Installer};
+use crate::known_sources::real_path;
 
 /// What counts as a difference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +71,11 @@ type Skills<'a> = Vec<(&'a String, &'a LockedSkill)>;
 /// on the disk.
 const MAX_KEPT_SOURCES: usize = 2;
 
+/// Whether a local source is no longer there.
+fn is_gone(source: &Source) -> bool {
+    matches!(source, Source::Local(local) if real_path(&local.path).is_none())
+}
+
 /// The sources that were fetched last. Skills of one source must come one after another, so that each source is fetched once.
 #[derive(Default)]
 pub(super) struct FetchedSources {
@@ -106,7 +112,9 @@ impl FetchedSources {
                 match fetch(source, &options).await {
                     Ok(fetched) => fetched,
                     Err(error) => {
-                        let why = if error.is_about_a_stranger() {
+                        let why = if is_gone(source) {
+                            format!("{source} is gone: there is no such file or directory any more")
+                        } else if error.is_about_a_stranger() {
                             format!(
                                 "{source} is not public, and you never added it here; --allow-private fetches it"
                             )

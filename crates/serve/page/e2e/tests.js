@@ -97,7 +97,8 @@ export const tests = {
     await idle(page);
     const link = answer(page).getByRole("link").first();
     assert.equal(await link.getAttribute("rel"), "noopener noreferrer nofollow");
-    assert.match(await page.getByTestId("announcer").innerText(), within(HELLO_HEADING));
+    // A text for screen readers comes after a pause.
+    await page.getByTestId("announcer").filter({ hasText: HELLO_HEADING }).waitFor({ state: "attached" });
     await send(page, ANYTHING);
     await page.getByRole("article", { name: "You" }).nth(1).waitFor();
     await idle(page);

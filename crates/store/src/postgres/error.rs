@@ -32,6 +32,8 @@ pub(super) fn database_error(place: &str, error: Error) -> DatabaseError {
         "25P03" => DatabaseError::Unreachable { place: owned, source: source() },
         // Read-only, or an I/O error of the server.
         "25006" | "58030" => DatabaseError::Unwritable { place: owned, source: source() },
+        // The database does not exist.
+        "3D000" => DatabaseError::Missing { place: owned },
         // The role lacks a right, or row-level security refuses a row.
         "42501" => DatabaseError::Denied { place: owned, source: source() },
         // The server found damage, or a table is missing or different.
@@ -39,8 +41,10 @@ pub(super) fn database_error(place: &str, error: Error) -> DatabaseError {
         code => match code.get(..2) {
             // A constraint is violated.
             Some("23") => DatabaseError::damaged(place, message_of(&error)),
-            // The connection was lost, refused, or closed by the server.
-            Some("08" | "28" | "57") => DatabaseError::Unreachable { place: owned, source: source() },
+            // The role or its password.
+            Some("28") => DatabaseError::Refused { place: owned, source: source() },
+            // The connection was lost, or closed by the server.
+            Some("08" | "57") => DatabaseError::Unreachable { place: owned, source: source() },
             _ => DatabaseError::failed(place, "run a statement", message_of(&error)),
         },
     }
@@ -50,11 +54,14 @@ pub(super) fn database_error(place: &str, error: Error) -> DatabaseError {
 pub(super) fn unreachable(place: &str, error: PoolError) -> DatabaseError {
     match error {
         PoolError::Backend(error) if error.code().is_some() => database_error(place, error),
-        error => DatabaseError::Unreachable {
-            place: place.to_owned(),
-            source: Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(chain(&error))),
-        },
+        PoolError::Backend(error) => unreachable_because(place, chain(&error)),
+        error => unreachable_because(place, chain(&error)),
     }
+}
+
+fn unreachable_because(place: &str, why: String) -> DatabaseError {
+    let source = Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(why));
+    DatabaseError::Unreachable { place: place.to_owned(), source }
 }
 
 fn is_io(error: &Error) -> bool {

@@ -7,6 +7,7 @@ mod artifacts;
 mod error;
 mod migrate;
 mod rows;
+mod server_lock;
 mod threads;
 mod tls;
 
@@ -21,6 +22,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Config, Row};
 
 use self::error::{database_error, unreachable};
+pub use self::server_lock::ServerLock;
 use crate::acts_for::ActsFor;
 use crate::error::DatabaseError;
 use crate::rows::Statement;
@@ -85,8 +87,16 @@ impl PostgresStore {
     ///
     /// The server cannot be reached or refuses the connection, or a newer version of prowess made the database.
     pub async fn connect(url: &str) -> Result<Self, DatabaseError> {
-        let mut config: Config =
-            url.parse().map_err(|error| DatabaseError::failed("PostgreSQL", "be found by its URL", error))?;
+        let unread = |problem: &str| {
+            let problem = format!(
+                "{problem}; write postgres://USER:PASSWORD@HOST/NAME, and a character such as `@` in a password as %40"
+            );
+            DatabaseError::failed("the URL of PostgreSQL", "be read", problem)
+        };
+        let mut config: Config = url.parse().map_err(|_| unread("it is not valid"))?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(unread("it has no host"));
+        }
         config.connect_timeout(CONNECT_TIMEOUT);
         // Detects a server that disappeared.
         config.tcp_user_timeout(TCP_TIMEOUT);

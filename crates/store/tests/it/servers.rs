@@ -69,6 +69,30 @@ async fn a_server_with_another_isolation_level_keeps_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_has_one_server() {
+    let url = postgres_url().await;
+    let [one, other] =
+        [PostgresStore::connect(&url).await.unwrap(), PostgresStore::connect(&url).await.unwrap()];
+    let held = one.lock_for_server("process 7 on here").await.unwrap();
+    let refused = other.lock_for_server("process 8 on here").await.unwrap_err();
+    assert!(matches!(&refused, DatabaseError::Served { by, .. } if by == "process 7 on here"), "{refused}");
+    // Another schema is another database.
+    let apart = PostgresStore::connect(&postgres_url().await).await.unwrap();
+    let _apart = apart.lock_for_server("process 9 on here").await.unwrap();
+    // The lock ends with its connection, whoever ends that.
+    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+        WHERE application_name = 'prowess serve: process 7 on here'";
+    assert!(held.is_held());
+    client(&url).await.batch_execute(cut).await.unwrap();
+    let next = other.lock_for_server("process 8 on here").await.unwrap();
+    while held.is_held() {
+        tokio::task::yield_now().await;
+    }
+    drop(next);
+    let _again = one.lock_for_server("process 7 on here").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_connection_is_told_and_made_anew() {
     let url = postgres_url().await + "&application_name=to-be-cut";
     let store = PostgresStore::connect(&url).await.unwrap();

@@ -243,6 +243,38 @@ impl Artifacts {
         added
     }
 
+    /// Checks that the store can be listed, written and read: it lists the versions of one name, and saves some bytes for a
+    /// moment.
+    ///
+    /// ```
+    /// use prowess_workspace::Artifacts;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let artifacts = Artifacts::in_memory();
+    /// artifacts.check().await?;
+    /// assert_eq!(artifacts.scopes().await?.len(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn check(&self) -> Result<(), ArtifactError> {
+        let name = ArtifactName::parse("check");
+        let name = name.map_err(|problem| ArtifactError::store("naming the check", problem))?;
+        self.index.latest(&self.key(&name)).await?;
+        let bytes = Bytes::from_static(b"check");
+        let blob = self.blobs.put(bytes.clone()).await?;
+        let read = self.blobs.get(&blob, bytes.len() as u64).await;
+        self.blobs.remove(&blob).await?;
+        match read? {
+            Some(read) if read == bytes => Ok(()),
+            _ => Err(ArtifactError::store("reading bytes", "the store returned other bytes than it got")),
+        }
+    }
+
     /// Removes bytes that no version in any scope uses and that are older than `older_than`. Crashes during saves and
     /// deletions leave such bytes. Returns how many were removed.
     ///

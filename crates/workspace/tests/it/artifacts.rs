@@ -155,6 +155,26 @@ async fn bytes_that_nobody_names_are_swept() {
     }
 }
 
+#[tokio::test]
+async fn a_check_leaves_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let stores = [
+        Artifacts::in_memory(),
+        Artifacts::on_disk(place.path()).unwrap(),
+        Artifacts::in_object_store(Arc::new(InMemory::new()), "team"),
+    ];
+    for artifacts in stores {
+        artifacts.check().await.unwrap();
+        assert_eq!(artifacts.list().await.unwrap(), []);
+        assert_eq!(artifacts.sweep(std::time::Duration::ZERO).await.unwrap(), 0);
+    }
+    // A file in the place of the bytes.
+    let artifacts = Artifacts::on_disk(place.path()).unwrap();
+    std::fs::remove_dir_all(place.path().join("blobs")).unwrap();
+    std::fs::write(place.path().join("blobs"), "").unwrap();
+    assert!(matches!(artifacts.check().await, Err(ArtifactError::Store { .. })));
+}
+
 /// Tests a compatible server with the bucket `prowess`, the key `test` and the secret `test`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 #[ignore = "needs a server: `make s3` starts one"]
@@ -165,6 +185,7 @@ async fn a_bucket_passes_the_suite() {
     bucket.prefix = format!("/{}", crate::home::unique("suite")).parse().unwrap();
     bucket.access_key_id = Some("test".to_owned());
     bucket.secret_access_key = Some("test".into());
+    Artifacts::in_s3(bucket.clone()).unwrap().check().await.unwrap();
     artifact_store_suite(|| Arc::new(Artifacts::in_s3(bucket.clone()).unwrap())).await;
     artifact_scopes_suite(|| Artifacts::in_s3(bucket.clone()).unwrap()).await;
 }

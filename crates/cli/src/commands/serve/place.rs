@@ -9,7 +9,8 @@ use clap::Args;
 use prowess_store::Database;
 use serde::{Deserialize, Serialize};
 
-use crate::database::DatabaseArgs;
+use crate::artifacts::directory_option;
+use crate::database::{DatabaseArgs, DatabaseHint};
 use crate::directories;
 use crate::shell::quote_if_needed;
 use crate::terminal::printable;
@@ -75,6 +76,17 @@ impl ServerNotes {
 }
 
 impl ServerPlace {
+    /// A command of `prowess serve` about this server, as somebody can type it.
+    pub(super) fn command(&self, words: &str) -> String {
+        let data = self.data.as_deref().map(|data| directory_option("--data", data)).unwrap_or_default();
+        let (database, also) = match self.database.hint() {
+            DatabaseHint::Nothing => (String::new(), ""),
+            DatabaseHint::Option(option) => (option, ""),
+            DatabaseHint::Secret => (String::new(), " with the same --database"),
+        };
+        format!("`prowess serve {words}{data}{database}`{also}")
+    }
+
     fn path(&self) -> Result<PathBuf> {
         match &self.data {
             Some(data) => Ok(std::path::absolute(data)?),
@@ -88,7 +100,7 @@ impl ServerPlace {
     pub(super) fn directory(&self) -> Result<PathBuf> {
         let directory = self.path()?;
         directories::make_directory(&directory)
-            .with_context(|| format!("cannot create {}", directory.display()))?;
+            .with_context(|| format!("cannot create {}; choose another --data DIR", directory.display()))?;
         check_own(&directory, "use another directory with --data")?;
         Ok(directory)
     }

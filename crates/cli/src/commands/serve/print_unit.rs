@@ -12,6 +12,12 @@ const SECRETS: &str = "/etc/prowess/serve.env";
 /// Where the service keeps its files.
 const DATA: &str = "/var/lib/prowess";
 
+/// Directories that are others for the service, because it has a `/tmp` of its own.
+const PRIVATE: [&str; 2] = ["/tmp", "/var/tmp"];
+
+/// The options with a path, which a service reads from another directory.
+const PATHS: [&str; 3] = ["--data", "--root", "--workspace"];
+
 /// A unit for systemd.
 pub(super) struct Unit {
     pub(super) text: String,
@@ -31,7 +37,7 @@ pub(super) fn unit(options: &Options) -> Result<Unit> {
     }
     let program = std::env::current_exe().context("the path of prowess cannot be found")?;
     let mut words = vec![program.to_string_lossy().into_owned()];
-    words.extend(given.into_iter().filter(|word| word != "--print-unit"));
+    words.extend(absolute(given.into_iter().filter(|word| word != "--print-unit"))?);
     if options.place.data.is_none() {
         words.extend(["--data".to_owned(), DATA.to_owned()]);
     }
@@ -41,7 +47,8 @@ pub(super) fn unit(options: &Options) -> Result<Unit> {
     let own_home = directories::home().filter(|home| home.parent().is_some());
     let is_below_home =
         own_home.is_some_and(|home| program.starts_with(home)) || words.first().is_some_and(is_at_home);
-    let warning = is_below_home.then(|| {
+    let is_private = PRIVATE.iter().any(|directory| program.starts_with(directory));
+    let warning = (is_below_home || is_private).then(|| {
         let program = quote_if_needed(&program.to_string_lossy());
         format!(
             "the service's user cannot reach {program}: copy it with `sudo install {program} /usr/local/bin/`, and print the unit with /usr/local/bin/prowess"
@@ -78,6 +85,27 @@ WantedBy=multi-user.target
     Ok(Unit { text, warning })
 }
 
+/// The words of a command line, with absolute paths.
+fn absolute(words: impl Iterator<Item = String>) -> Result<Vec<String>> {
+    let full = |path: &str| -> Result<String> {
+        let full = std::path::absolute(path).with_context(|| format!("`{path}` is no path"))?;
+        full.into_os_string().into_string().map_err(|_| anyhow!("the working directory is not valid UTF-8"))
+    };
+    let mut is_path = false;
+    let mut done = Vec::new();
+    for word in words {
+        let option =
+            PATHS.iter().find(|option| word.starts_with(**option) && word[option.len()..].starts_with('='));
+        done.push(match option {
+            _ if is_path => full(&word)?,
+            Some(option) => format!("{option}={}", full(&word[option.len() + 1..])?),
+            None => word.clone(),
+        });
+        is_path = !is_path && PATHS.contains(&word.as_str());
+    }
+    Ok(done)
+}
+
 /// A word of a command line, as systemd reads it.
 fn quoted(word: &str) -> Result<String> {
     if word.chars().any(char::is_control) {
@@ -90,7 +118,35 @@ fn quoted(word: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Args as _;
+
     use super::*;
+
+    #[test]
+    fn paths_are_absolute() {
+        let words =
+            ["serve", "--root", "a b", "--data=x", "--root", "/srv", "--model", "a"].map(str::to_owned);
+        let here = std::env::current_dir().unwrap();
+        let [root, data] = ["a b", "x"].map(|path| here.join(path).to_str().unwrap().to_owned());
+        let expected =
+            ["serve", "--root", &root, &format!("--data={data}"), "--root", "/srv", "--model", "a"];
+        assert_eq!(absolute(words.into_iter()).unwrap(), expected);
+    }
+
+    #[test]
+    fn every_option_with_a_path_is_known() {
+        let command = Options::augment_args(clap::Command::new("serve"));
+        let is_path = |arg: &&clap::Arg| {
+            arg.get_value_names()
+                .is_some_and(|names| names.iter().any(|name| name == "DIR" || name == "PATH"))
+        };
+        let found: std::collections::BTreeSet<String> = command
+            .get_arguments()
+            .filter(is_path)
+            .filter_map(|arg| Some(format!("--{}", arg.get_long()?)))
+            .collect();
+        assert_eq!(found, PATHS.map(str::to_owned).into());
+    }
 
     #[test]
     fn words_keep_their_meaning() {

@@ -5,8 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, Subcommand};
+use prowess_serve::view::time;
 use prowess_serve::{AccessSecret, dollars, login_link, micro_dollars};
-use prowess_store::serve::{Accounts, Audit, DailyLimits, NewToken, Scope, Scopes, TokenKind, User};
+use prowess_store::serve::{
+    Accounts, Audit, DailyLimits, NewToken, Scope, Scopes, TokenInfo, TokenKind, User,
+};
 use serde_json::{Value, json};
 
 use super::place::ServerPlace;
@@ -31,7 +34,11 @@ pub(super) enum UserCommand {
         admin: bool,
     },
     /// List the users
-    List,
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Refuse the tokens and sessions of a user
     Disable {
         /// The name
@@ -39,6 +46,11 @@ pub(super) enum UserCommand {
     },
     /// Accept the tokens and sessions of a user again
     Enable {
+        /// The name
+        name: String,
+    },
+    /// Disable a user, revoke the tokens and sessions, and remove the links to OpenID Connect. The threads stay
+    Remove {
         /// The name
         name: String,
     },
@@ -51,6 +63,9 @@ pub(super) enum UserCommand {
     Links {
         /// The name of one user
         name: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Remove a link, and end the user's sessions in browsers
     Unlink {
@@ -59,13 +74,36 @@ pub(super) enum UserCommand {
         /// The id of the link
         link: String,
     },
-    /// Set how much a user may use in a day. The server's limits apply to anything you leave out
+    /// Set how much a user may use in a day. Limits that you leave out stay as they are
     Limit {
         /// The name
         name: String,
-        #[command(flatten)]
-        daily: DailyArgs,
+        /// The most tokens of models, or `default` for the server's limit
+        #[arg(long, value_name = "N", value_parser = tokens_or_default)]
+        daily_tokens: Option<LimitChange>,
+        /// The most dollars that models may cost, or `default` for the server's limit; needs a price for the model
+        #[arg(long, value_name = "DOLLARS", value_parser = amount_or_default)]
+        daily_cost: Option<LimitChange>,
     },
+}
+
+/// A user's own limit, or none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LimitChange(Option<u64>);
+
+/// The word for a limit that the server sets.
+const DEFAULT: &str = "default";
+
+fn tokens_or_default(text: &str) -> Result<LimitChange, &'static str> {
+    let wrong = "write a number of tokens, or `default` for the server's limit";
+    let own = (text != DEFAULT).then(|| text.parse().map_err(|_| wrong));
+    own.transpose().map(LimitChange)
+}
+
+fn amount_or_default(text: &str) -> Result<LimitChange, &'static str> {
+    let wrong = "write an amount such as 2.50, or `default` for the server's limit";
+    let own = (text != DEFAULT).then(|| micro_dollars(text).ok_or(wrong));
+    own.transpose().map(LimitChange)
 }
 
 /// How much a user may use in a day.
@@ -109,6 +147,9 @@ pub(super) enum TokenCommand {
     List {
         /// The user
         user: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Revoke a token or a session
     Revoke {
@@ -139,10 +180,10 @@ pub(super) async fn run(
     let (database, notes) = place.open_existing().await?;
     let (accounts, audit) = (database.accounts(), database.audit());
     match command {
-        Command::User { command } => user(command, &accounts, &audit, terminal).await?,
-        Command::Token { command } => token(command, &accounts, &audit, terminal).await?,
+        Command::User { command } => user(command, place, &accounts, &audit, terminal).await?,
+        Command::Token { command } => token(command, place, &accounts, &audit, terminal).await?,
         Command::Login { name, url } => {
-            let user = found(&accounts, name).await?;
+            let user = found(place, &accounts, name).await?;
             if user.is_disabled {
                 bail!("the user `{}` is disabled", printable(name));
             }
@@ -159,6 +200,7 @@ pub(super) async fn run(
 
 async fn user(
     command: &UserCommand,
+    place: &ServerPlace,
     accounts: &Accounts,
     audit: &Audit,
     terminal: &mut Terminal,
@@ -169,14 +211,13 @@ async fn user(
             let user = accounts.add_user(name, *admin).await?;
             let detail = json!({"name": user.name, "is_admin": user.is_admin});
             note(audit, "add user", &user, detail).await?;
-            let word = quote_if_needed(&user.name);
-            writeln!(
-                terminal,
-                "added `{}`; `prowess serve login {word}` prints a link to sign in",
-                user.name
-            )?;
+            let login = place.command(&format!("login {}", quote_if_needed(&user.name)));
+            writeln!(terminal, "added `{}`; {login} prints a link to sign in", user.name)?;
         }
-        UserCommand::List => {
+        UserCommand::List { json: true } => {
+            terminal.json(&accounts.users().await?.iter().map(user_json).collect::<Vec<_>>())?;
+        }
+        UserCommand::List { json: false } => {
             let row = |user: &User| {
                 let kind = match (user.is_disabled, user.is_admin) {
                     (true, _) => "disabled",
@@ -187,18 +228,40 @@ async fn user(
                 vec![printable(&user.name), kind.to_owned(), ago(user.created), limits, user.id.clone()]
             };
             let rows: Vec<_> = accounts.users().await?.iter().map(row).collect();
-            terminal.table(&["NAME", "KIND", "ADDED", "DAILY LIMITS", "ID"], &rows)?;
+            terminal.headed_table(&["NAME", "KIND", "ADDED", "DAILY LIMITS", "ID"], rows)?;
         }
         UserCommand::Disable { name } | UserCommand::Enable { name } => {
             let is_disabled = matches!(command, UserCommand::Disable { .. });
-            let user = found(accounts, name).await?;
+            let user = found(place, accounts, name).await?;
             accounts.set_disabled(&user.id, is_disabled).await?;
             note(audit, "change user", &user, json!({"is_disabled": is_disabled})).await?;
             let done = if is_disabled { "disabled" } else { "enabled" };
             writeln!(terminal, "{done} `{}`", printable(&user.name))?;
         }
+        UserCommand::Remove { name } => {
+            let user = found(place, accounts, name).await?;
+            let is_last = |all: &[User]| all.iter().all(|other| other.id == user.id || !is_in_charge(other));
+            if is_in_charge(&user) && is_last(&accounts.users().await?) {
+                bail!("`{}` is the only administrator: add another one first", printable(&user.name));
+            }
+            accounts.set_disabled(&user.id, true).await?;
+            for token in accounts.tokens(&user.id).await? {
+                accounts.revoke(&user.id, &token.id).await?;
+            }
+            for link in accounts.identities(&user.id).await? {
+                accounts.remove_identity(&user.id, &link.id).await?;
+            }
+            note(audit, "remove user", &user, json!({"name": user.name})).await?;
+            let enable = place.command(&format!("user enable {}", quote_if_needed(&user.name)));
+            writeln!(
+                terminal,
+                "removed `{}`: the tokens, sessions and links are gone. The threads and files stay, and nobody else sees them. \
+                 The name stays taken; {enable} brings the user back",
+                printable(&user.name)
+            )?;
+        }
         UserCommand::Link { name } => {
-            let user = found(accounts, name).await?;
+            let user = found(place, accounts, name).await?;
             if user.is_disabled {
                 bail!("the user `{}` is disabled", printable(name));
             }
@@ -206,34 +269,46 @@ async fn user(
             note(audit, "add identity link", &user, json!({})).await?;
             writeln!(terminal, "{link}")?;
         }
-        UserCommand::Links { name } => {
+        UserCommand::Links { name, json } => {
             let users = match name {
-                Some(name) => vec![found(accounts, name).await?],
+                Some(name) => vec![found(place, accounts, name).await?],
                 None => accounts.users().await?,
             };
             let mut rows = Vec::new();
+            let mut listed = Vec::new();
             for user in users {
-                rows.extend(accounts.identities(&user.id).await?.into_iter().map(|link| {
+                for link in accounts.identities(&user.id).await? {
                     let used = link.used.map_or_else(|| "never".to_owned(), ago);
-                    vec![
+                    listed.push(json!({
+                        "id": link.id,
+                        "user": user.name,
+                        "issuer": link.issuer,
+                        "subject": link.subject,
+                        "created": time(link.created),
+                        "used": link.used.map(time),
+                    }));
+                    rows.push(vec![
                         printable(&user.name),
                         printable(&link.issuer),
                         printable(&link.subject),
                         ago(link.created),
                         used,
                         link.id,
-                    ]
-                }));
+                    ]);
+                }
             }
-            terminal.table(&["USER", "ISSUER", "SUBJECT", "ADDED", "USED", "ID"], &rows)?;
+            if *json {
+                terminal.json(&listed)?;
+            } else {
+                terminal.headed_table(&["USER", "ISSUER", "SUBJECT", "ADDED", "USED", "ID"], rows)?;
+            }
         }
         UserCommand::Unlink { name, link } => {
-            let user = found(accounts, name).await?;
+            let user = found(place, accounts, name).await?;
             if !accounts.remove_identity(&user.id, link).await? {
-                bail!(
-                    "`{}` has no link with this id; `prowess serve user links` shows them",
-                    printable(&user.name)
-                );
+                let word = quote_if_needed(&user.name);
+                let links = place.command(&format!("user links {word}"));
+                bail!("`{}` has no link with this id; {links} shows them", printable(&user.name));
             }
             note(audit, "unlink identity", &user, json!({"link": link})).await?;
             // They may have begun by this link.
@@ -244,17 +319,25 @@ async fn user(
             }
             writeln!(terminal, "removed the link, and ended the sessions of `{}`", printable(&user.name))?;
         }
-        UserCommand::Limit { name, daily } => {
-            let user = found(accounts, name).await?;
-            let daily = DailyLimits::from(*daily);
-            accounts.set_daily(&user.id, daily).await?;
-            let cost = daily.micro_dollars.map(dollars);
-            note(audit, "change user", &user, json!({"daily": {"tokens": daily.tokens, "cost": cost}}))
-                .await?;
+        UserCommand::Limit { name, daily_tokens, daily_cost } => {
+            let user = found(place, accounts, name).await?;
+            let mut daily = user.daily;
+            if let Some(LimitChange(tokens)) = daily_tokens {
+                daily.tokens = *tokens;
+            }
+            if let Some(LimitChange(cost)) = daily_cost {
+                daily.micro_dollars = *cost;
+            }
+            if daily_tokens.is_some() || daily_cost.is_some() {
+                accounts.set_daily(&user.id, daily).await?;
+                let cost = daily.micro_dollars.map(dollars);
+                note(audit, "change user", &user, json!({"daily": {"tokens": daily.tokens, "cost": cost}}))
+                    .await?;
+            }
             let name = printable(&user.name);
             match limits(daily) {
-                Some(limits) => writeln!(terminal, "limited `{name}` to {limits} a day")?,
-                None => writeln!(terminal, "removed the limits of `{name}`: those of the server apply")?,
+                Some(limits) => writeln!(terminal, "`{name}` may use {limits} a day")?,
+                None => writeln!(terminal, "`{name}` has no limits of its own: those of the server apply")?,
             }
         }
     }
@@ -263,13 +346,14 @@ async fn user(
 
 async fn token(
     command: &TokenCommand,
+    place: &ServerPlace,
     accounts: &Accounts,
     audit: &Audit,
     terminal: &mut Terminal,
 ) -> Result<()> {
     match command {
         TokenCommand::Add { user, name, scopes, days } => {
-            let user = found(accounts, user).await?;
+            let user = found(place, accounts, user).await?;
             let secret = AccessSecret::random().map_err(|error| anyhow!("{error}"))?;
             let token = NewToken {
                 kind: TokenKind::Token,
@@ -278,35 +362,44 @@ async fn token(
                 digest: secret.digest(),
                 expires: days.map(|days| Duration::from_secs(u64::from(days) * 24 * 3600)),
             };
+            let is_in_vain = token.scopes.contains(Scope::Admin) && !user.is_admin;
             let token = accounts.add_token(&user.id, token).await?;
             note(audit, "add token", &user, json!({"token": token.id, "name": token.name})).await?;
             writeln!(terminal, "{}", secret.expose())?;
+            terminal.flush()?;
             writeln!(anstream::stderr(), "This token is not shown again.")?;
+            if is_in_vain {
+                writeln!(
+                    anstream::stderr(),
+                    "warning: `{}` is no administrator, so the scope `admin` allows nothing",
+                    printable(&user.name)
+                )?;
+            }
         }
-        TokenCommand::List { user } => {
-            let user = found(accounts, user).await?;
+        TokenCommand::List { user, json } => {
+            let user = found(place, accounts, user).await?;
             let tokens = accounts.tokens(&user.id).await?;
+            if *json {
+                terminal.json(&tokens.iter().map(token_json).collect::<Vec<_>>())?;
+                return Ok(());
+            }
             let rows: Vec<_> = tokens
                 .iter()
                 .map(|token| {
-                    let kind = if token.kind == TokenKind::Session { "session" } else { "token" };
                     let scopes: Vec<String> = token.scopes.iter().map(|scope| scope.to_string()).collect();
                     let used = token.used.map_or_else(|| "never".to_owned(), ago);
                     let ends = token.expires.map_or_else(|| "never".to_owned(), day);
                     let scopes = scopes.join(" ");
-                    vec![printable(&token.name), kind.to_owned(), scopes, used, ends, token.id.clone()]
+                    vec![printable(&token.name), kind(token).to_owned(), scopes, used, ends, token.id.clone()]
                 })
                 .collect();
-            terminal.table(&["NAME", "KIND", "SCOPES", "USED", "ENDS", "ID"], &rows)?;
+            terminal.headed_table(&["NAME", "KIND", "SCOPES", "USED", "ENDS", "ID"], rows)?;
         }
         TokenCommand::Revoke { user, token } => {
-            let user = found(accounts, user).await?;
+            let user = found(place, accounts, user).await?;
             if !accounts.revoke(&user.id, token).await? {
-                let word = quote_if_needed(&printable(&user.name));
-                bail!(
-                    "`{}` has no token with this id; `prowess serve token list {word}` shows them",
-                    printable(&user.name)
-                );
+                let list = place.command(&format!("token list {}", quote_if_needed(&user.name)));
+                bail!("`{}` has no token with this id; {list} shows them", printable(&user.name));
             }
             note(audit, "revoke token", &user, json!({"token": token})).await?;
             writeln!(terminal, "revoked")?;
@@ -359,11 +452,50 @@ async fn identity_link(accounts: &Accounts, user: &User) -> Result<String> {
     }
 }
 
-async fn found(accounts: &Accounts, name: &str) -> Result<User> {
-    let user = accounts.user(name).await?;
-    user.with_context(|| {
-        format!("there is no user `{}`; `prowess serve user list` shows all", printable(name))
+/// The user with this name, in whatever case, or with this id.
+async fn found(place: &ServerPlace, accounts: &Accounts, name: &str) -> Result<User> {
+    if let Some(user) = accounts.user(name).await? {
+        return Ok(user);
+    }
+    let folded = name.to_lowercase();
+    let same = accounts.users().await?.into_iter().find(|user| user.name.to_lowercase() == folded);
+    same.with_context(|| {
+        format!("there is no user `{}`; {} shows all", printable(name), place.command("user list"))
     })
+}
+
+/// Whether a user can manage others.
+fn is_in_charge(user: &User) -> bool {
+    user.is_admin && !user.is_disabled
+}
+
+/// A user as the API shows it.
+fn user_json(user: &User) -> Value {
+    json!({
+        "id": user.id,
+        "name": user.name,
+        "is_admin": user.is_admin,
+        "is_disabled": user.is_disabled,
+        "created": time(user.created),
+        "daily": {"tokens": user.daily.tokens, "cost": user.daily.micro_dollars.map(dollars)},
+    })
+}
+
+/// A token as the API shows it.
+fn token_json(token: &TokenInfo) -> Value {
+    json!({
+        "id": token.id,
+        "kind": kind(token),
+        "name": token.name,
+        "scopes": token.scopes.iter().map(|scope| scope.to_string()).collect::<Vec<_>>(),
+        "created": time(token.created),
+        "expires": token.expires.map(time),
+        "used": token.used.map(time),
+    })
+}
+
+fn kind(token: &TokenInfo) -> &'static str {
+    if token.kind == TokenKind::Session { "session" } else { "token" }
 }
 
 fn parsed(scopes: &[String]) -> Result<Scopes> {

@@ -358,3 +358,15 @@ fn site_010(tide: &str) -> Server {
         .page("/.well-known/skills/tide/notes.md", "Spring tides.\n");
     site
 }
+
+#[test]
+fn a_directory_that_is_gone_is_no_private_source() {
+    let scene = Scene::new();
+    scene.files("upstream/kelp", &[("SKILL.md", manifest("kelp", "Green.").as_str())]);
+    scene.succeed(&["add", "../upstream/kelp", "--yes"]);
+    std::fs::remove_dir_all(scene.path("upstream")).unwrap();
+    for command in [["outdated"].as_slice(), &["update", "--yes"]] {
+        let told = scene.fail(command, "upstream/kelp is gone: there is no such file or directory any more");
+        assert!(!told.contains("is not public"), "{told}");
+    }
+}

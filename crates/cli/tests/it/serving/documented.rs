@@ -5,10 +5,13 @@ use std::process::Command;
 use super::Server;
 use crate::world::World;
 
+fn page() -> String {
+    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serving.md")).unwrap()
+}
+
 /// The commands of the page, each on a line. Those of root are left out: another test checks the unit.
 fn commands() -> Vec<String> {
-    let page =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serving.md")).unwrap();
+    let page = page();
     let blocks = page.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned());
     let commands = blocks.filter(|block| !block.contains("sudo ")).map(|block| block.replace("\\\n", " "));
     commands.flat_map(|block| block.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
@@ -56,4 +59,35 @@ fn every_command_of_the_page_works() {
     // An error of the API has its own form, and curl does not fail with it.
     assert!(!out.contains("\"error\":{"), "{out}");
     assert!(out.contains("event: ") && out.contains("\"object\":\"response\""), "{out}");
+}
+
+#[test]
+fn a_backup_is_restored() {
+    let page = page();
+    let (_, section) = page.split_once("**Back it up.**").unwrap();
+    let blocks: Vec<&str> =
+        section.split("```bash\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    let [back_up, restore] = blocks[..] else { panic!("{blocks:#?}") };
+    let world = World::new();
+    let run = |script: &str| {
+        let mut bash = Command::new("bash");
+        bash.args(["-euc", script]).env("HOME", world.path("home"));
+        assert!(bash.status().unwrap().success(), "{script}");
+    };
+    let server = Server::start(&world);
+    let mut ada = server.client("admin");
+    let thread = ada.thread();
+    ada.say(&thread, "Hello?");
+    super::conversing::settled(&ada, &thread);
+    let log = ada.get(&format!("/threads/{thread}/log"));
+    drop(server);
+    run(back_up);
+    let server = Server::start(&world);
+    ada.address.clone_from(&server.address);
+    assert_eq!(ada.ask("DELETE", &format!("/threads/{thread}"), None).status, 204);
+    drop(server);
+    run(restore);
+    let server = Server::start(&world);
+    ada.address.clone_from(&server.address);
+    assert_eq!(ada.get(&format!("/threads/{thread}/log")), log);
 }

@@ -51,6 +51,15 @@ impl<'a> Server<'a> {
     }
 
     fn start_with(world: &'a World, args: &[&str]) -> Self {
+        let mut server = Self::begin(world, args);
+        let link = server.line("sign in as `admin`, once, within 15 minutes: http://");
+        let (address, path) = link.split_once('/').unwrap();
+        (server.address, server.login) = (address.to_owned(), format!("/{path}"));
+        server
+    }
+
+    /// A server that may print no link.
+    fn begin(world: &'a World, args: &[&str]) -> Self {
         let mut command = world.command(&[&["serve", "--listen", ":0", "--lease", "2"], args].concat());
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -63,12 +72,7 @@ impl<'a> Server<'a> {
                 }
             }
         });
-        let mut server =
-            Self { world, child, lines, address: String::new(), login: String::new(), said: Vec::new() };
-        let link = server.line("sign in as `admin`, once, within 15 minutes: http://");
-        let (address, path) = link.split_once('/').unwrap();
-        (server.address, server.login) = (address.to_owned(), format!("/{path}"));
-        server
+        Self { world, child, lines, address: String::new(), login: String::new(), said: Vec::new() }
     }
 
     /// What follows these words in the line that begins with them.

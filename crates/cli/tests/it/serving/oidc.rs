@@ -108,8 +108,8 @@ fn why(server: &Server<'_>, answered: &Answered) -> String {
 }
 
 fn users(server: &Server<'_>) -> Vec<String> {
-    let table = server.world.stdout(&["serve", "user", "list"]);
-    table.lines().map(|line| line.split_whitespace().next().unwrap().to_owned()).collect()
+    let users = server.world.json(&["serve", "user", "list", "--json"]);
+    users.as_array().unwrap().iter().map(|user| user["name"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -218,9 +218,13 @@ fn only_people_whom_an_administrator_linked_come_in() {
     assert_eq!(name_of(&browser), "bob");
 
     let links = world.stdout(&["serve", "user", "links"]);
-    let row: Vec<_> = links.lines().next().unwrap().split_whitespace().collect();
-    assert_eq!((row[0], row[1], row[2]), ("bob", issuer.url.as_str(), "7"));
-    world.stdout(&["serve", "user", "unlink", "bob", row.last().unwrap()]);
+    assert!(links.contains(&format!("\nbob\t{}\t7\t", issuer.url)), "{links}");
+    let link = &world.json(&["serve", "user", "links", "bob", "--json"])[0];
+    assert_eq!(
+        [&link["user"], &link["issuer"], &link["subject"]],
+        [&json!("bob"), &json!(issuer.url), &json!("7")]
+    );
+    world.stdout(&["serve", "user", "unlink", "bob", link["id"].as_str().unwrap()]);
     assert_eq!(browser.ask("GET", "/me", None).status, 401, "the sessions ended");
     assert!(why(&server, &sign_in(&server, &issuer, bob())).contains("does not know your account"));
 }

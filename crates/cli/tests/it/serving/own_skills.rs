@@ -240,6 +240,25 @@ fn case_136_a_skill_of_another_user_is_behind_no_door() {
 }
 
 #[test]
+fn case_140_a_name_is_one_plain_part_of_a_path() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let ada = server.client("admin");
+    // Names are YAML in double quotes, and end up normalised: `／` is a slash, too.
+    for name in ["a/b", "/etc", ".", "..", "../../up", "a\\\\b", "a\\u0007b", "a\\u202eb", "a\u{ff0f}b"] {
+        let manifest = format!("---\nname: \"{name}\"\ndescription: Mine.\n---\n\nDo it.\n");
+        for path in ["SKILL.md", "skills/x/SKILL.md"] {
+            let refused = refusal(&upload(&ada, &zip(&[(path, manifest.as_bytes())])), 400);
+            // No YAML has control characters in it, so such a SKILL.md is left out before.
+            let is_left_out = refused.contains("SKILL.md is left out");
+            assert!(refused.contains("cannot be used") || is_left_out, "{name}: {refused}");
+        }
+    }
+    assert_eq!(states(&ada), []);
+    assert_eq!(trees(&world), Vec::<String>::new());
+}
+
+#[test]
 fn a_name_of_the_server_or_of_its_rules_cannot_be_taken() {
     let model = FakeModel::start(Vec::new());
     let world = world(&model);

@@ -43,6 +43,21 @@ fn nothing_is_removed_while_a_server_runs() {
 }
 
 #[test]
+fn a_directory_has_one_server() {
+    let world = World::new();
+    let mut server = Server::start(&world);
+    let refused = world.run(&["serve", "--listen", ":0"]);
+    let process = format!("process {} on ", server.child.id());
+    assert!(refused.starts_with("exit 2\n"), "{refused}");
+    assert!(refused.contains("another server uses ") && refused.contains(&process), "{refused}");
+    assert!(refused.contains("stop it first, or name another directory with --data"), "{refused}");
+    let other = world.path("other");
+    drop(Server::start_with(&world, &["--data", other.to_str().unwrap()]));
+    server.kill();
+    drop(Server::start(&world));
+}
+
+#[test]
 fn a_server_whose_database_is_gone_is_not_ready() {
     let world = World::new();
     let server = Server::start(&world);
@@ -183,12 +198,11 @@ fn commands_say_what_they_did() {
     for taken in ["ADMIN", "ada lovelace", "Command Line"] {
         assert!(run(&["user", "add", taken]).contains("already"), "{taken}");
     }
-    let limited = run(&["user", "limit", "Ada Lovelace", "--daily-tokens", "2000", "--daily-cost", "1.5"]);
-    assert!(limited.contains("limited `Ada Lovelace` to 2000 tokens and $1.50 a day"), "{limited}");
     let listed = run(&["user", "list"]);
-    assert!(listed.contains("2000 tokens and $1.50"), "{listed}");
-    let free = run(&["user", "limit", "Ada Lovelace"]);
-    assert!(free.contains("removed the limits of `Ada Lovelace`"), "{free}");
+    assert!(listed.contains("\nNAME\tKIND\tADDED\tDAILY LIMITS\tID\n"), "{listed}");
+    let tokens = run(&["token", "list", "admin"]);
+    assert!(tokens.contains("\nNAME\tKIND\tSCOPES\tUSED\tENDS\tID\n"), "{tokens}");
+    assert!(run(&["token", "list", "ada LOVELACE"]).starts_with("exit 0"), "in whatever case");
     assert!(run(&["token", "add", "admin", "--days", "0"]).contains("invalid value '0'"));
     assert!(run(&["token", "add", "admin", "--name", "for ever"]).contains("prowess_"));
     assert!(run(&["token", "add", "admin", "--name", "short", "--days", "1"]).contains("prowess_"));
@@ -202,14 +216,256 @@ fn commands_say_what_they_did() {
     admin.post("/tokens", json!({"name": "a", "scopes": ["read"], "days": 0}), 400);
     admin.post("/users", json!({"name": "Admin"}), 409);
 
-    let busy = world.run(&["serve", "--listen", &server.address]);
+    let other = world.path("other");
+    let busy = world.run(&["serve", "--listen", &server.address, "--data", other.to_str().unwrap()]);
     assert!(busy.contains("cannot listen on") && busy.contains("another program may use the port"), "{busy}");
-    let away = world.run(&["serve", "user", "list", "--database", "postgres://me:secret@127.0.0.1:1/none"]);
+}
+
+/// A PostgreSQL that refuses every connection with this code and message.
+fn refusing(code: &'static str, message: &'static str) -> std::net::SocketAddr {
+    use std::io::{Read as _, Write as _};
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in server.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let fields = format!("SFATAL\0C{code}\0M{message}\0\0");
+            let length = u32::try_from(fields.len() + 4).unwrap().to_be_bytes();
+            let _ = stream.write_all(&[b"E".as_slice(), &length, fields.as_bytes()].concat());
+        }
+    });
+    address
+}
+
+#[test]
+fn an_error_of_the_database_says_what_to_do() {
+    let world = World::new();
+    let at = |address: std::net::SocketAddr| format!("postgres://me:secret@{address}/team?sslmode=disable");
+    let password = at(refusing("28P01", "password authentication failed for user \"me\""));
+    let missing = at(refusing("3D000", "database \"team\" does not exist"));
+    let cases = [
+        (
+            "mysql://me:secret@db/team",
+            "--database needs a URL of PostgreSQL: postgres://USER:PASSWORD@HOST/NAME.",
+        ),
+        (
+            "postgres://me:sec ret@db:x/team",
+            "the URL of PostgreSQL could not be read: it is not valid; write postgres://",
+        ),
+        ("postgres://", "the URL of PostgreSQL could not be read: it has no host; write postgres://"),
+        (
+            "postgres://me:secret@127.0.0.1:1/team",
+            "cannot be reached: error connecting to server: Connection refused (os error 111); check that PostgreSQL runs there",
+        ),
+        (
+            &password,
+            "the database `team` of PostgreSQL at 127.0.0.1 refuses the connection: FATAL: password authentication failed for user \
+             \"me\"; check the user and the password in --database",
+        ),
+        (
+            &missing,
+            "the database `team` of PostgreSQL at 127.0.0.1 does not exist: create it with `createdb`, or name another",
+        ),
+    ];
+    let commands: [&[&str]; 2] = [&["--listen", ":0"], &["user", "list"]];
+    for (url, text) in cases {
+        for command in commands {
+            let told = world.run(&[&["serve"], command, &["--database", url]].concat());
+            let told = told.strip_prefix("exit 2\n--- out\n--- err\nprowess: ").expect(&told);
+            assert!(told.contains(text) && told.lines().count() == 1, "{told}");
+            assert!(!told.contains("secret") && !told.contains("ret@"), "{told}");
+        }
+    }
+    world.file("file", "");
+    for data in ["/proc/prowess", world.path("file/data").to_str().unwrap()] {
+        let told = world.run(&["serve", "--listen", ":0", "--data", data]);
+        assert!(told.starts_with("exit 2\n") && told.contains("; choose another --data DIR: "), "{told}");
+    }
+}
+
+#[test]
+fn a_limit_that_is_not_named_stays() {
+    let world = World::new();
+    let server = Server::start(&world);
+    world.stdout(&["serve", "user", "add", "Ada"]);
+    let limit = |args: &[&str]| world.stdout(&[&["serve", "user", "limit", "Ada"], args].concat());
+    assert_eq!(limit(&[]), "`Ada` has no limits of its own: those of the server apply\n");
+    assert_eq!(limit(&["--daily-cost", "1.5"]), "`Ada` may use $1.50 a day\n");
+    assert_eq!(limit(&["--daily-tokens", "2000"]), "`Ada` may use 2000 tokens and $1.50 a day\n");
+    assert_eq!(limit(&[]), "`Ada` may use 2000 tokens and $1.50 a day\n");
+    assert!(world.stdout(&["serve", "user", "list"]).contains("\t2000 tokens and $1.50\t"));
+    let users = world.json(&["serve", "user", "list", "--json"]);
+    assert_eq!(users, auditor(&server).get("/users")["items"], "the same as in the API");
+    assert_eq!(limit(&["--daily-cost", "default"]), "`Ada` may use 2000 tokens a day\n");
+    for wrong in [["--daily-tokens", "none"], ["--daily-cost", "1,5"]] {
+        let told = world.run(&[&["serve", "user", "limit", "Ada"], wrong.as_slice()].concat());
+        assert!(
+            told.starts_with("exit 2\n") && told.contains("or `default` for the server's limit"),
+            "{told}"
+        );
+    }
+    let free = limit(&["--daily-tokens", "default"]);
+    assert_eq!(free, "`Ada` has no limits of its own: those of the server apply\n");
+}
+
+#[test]
+fn a_removed_user_keeps_threads_alone() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let run = |words: &[&str]| world.run(&[&["serve"], words].concat());
+    let bob = server.new_user("bob");
+    let thread = bob.thread();
+    let refused = run(&["user", "remove", "admin"]);
+    assert!(refused.contains("`admin` is the only administrator: add another one first"), "{refused}");
+    let removed = run(&["user", "remove", "bob"]);
+    assert!(removed.contains("The threads and files stay, and nobody else sees them"), "{removed}");
+    assert_eq!(world.json(&["serve", "token", "list", "bob", "--json"]), json!([]));
+    assert!(run(&["login", "bob"]).contains("the user `bob` is disabled"));
+    assert!(run(&["user", "enable", "bob"]).contains("enabled `bob`"));
+    assert_eq!(bob.ask("GET", "/me", None).status, 401, "the old token is gone");
+    assert_eq!(server.client("bob").get("/threads")["items"][0]["id"], thread.as_str());
+    let entries = auditor(&server).get("/audit")["items"].clone();
+    assert!(entries.as_array().unwrap().iter().any(|entry| entry["action"] == "remove user"), "{entries}");
+}
+
+#[test]
+fn a_token_says_if_a_scope_is_in_vain() {
+    let world = World::new();
+    let _server = Server::start(&world);
+    world.stdout(&["serve", "user", "add", "bob"]);
+    let add = |user: &str| world.run(&["serve", "token", "add", user, "--scope", "read", "--scope", "admin"]);
+    let warning = "warning: `bob` is no administrator, so the scope `admin` allows nothing";
+    assert!(add("bob").contains(warning));
+    assert!(!add("admin").contains("warning"));
+    let listed = world.json(&["serve", "token", "list", "bob", "--json"]);
+    assert_eq!(listed[0]["scopes"], json!(["read", "admin"]), "{listed}");
+}
+
+/// The command between backquotes in a message.
+fn command_in(told: &str) -> Vec<String> {
+    let command = told.split('`').find(|part| part.starts_with("prowess serve")).unwrap();
+    let words =
+        std::process::Command::new("sh").args(["-c", &format!("printf '%s\\n' {command}")]).output().unwrap();
+    String::from_utf8(words.stdout).unwrap().lines().skip(1).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_command_that_is_printed_works() {
+    let world = World::new();
+    // A relative path is another one in another directory.
+    let data = world.path("project/../my data");
+    let place = ["--data", "../my data"];
+    let server = Server::start_with(&world, &place);
+    let run = |words: &[&str]| world.run(&[&["serve"], words, &place].concat());
+    let elsewhere = |told: &str| {
+        let words = command_in(told);
+        assert!(words.ends_with(&["--data".to_owned(), data.to_str().unwrap().to_owned()]), "{told}");
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let ran = world.command(&words).current_dir(world.path("home")).output().unwrap();
+        assert!(ran.status.success(), "{words:?}: {}", world.told(&ran));
+    };
+    // Messages have the directory of the test in them, which `run` replaces.
+    let told = |words: &[&str]| {
+        run(words).replace("[WORLD]", world.path("").to_str().unwrap().trim_end_matches('/'))
+    };
+    elsewhere(&told(&["user", "add", "Ada L"]));
+    elsewhere(&told(&["login", "nobody"]));
+    elsewhere(&told(&["token", "revoke", "Ada L", "0"]));
+    elsewhere(&told(&["user", "unlink", "Ada L", "0"]));
+    elsewhere(&told(&["user", "remove", "Ada L"]));
+    drop(server);
+}
+
+#[test]
+fn a_start_says_how_to_sign_in_if_there_is_no_admin() {
+    let world = World::new();
+    let place = ["--data", "data"];
+    let server = Server::start_with(&world, &place);
+    for words in [&["user", "add", "ada", "--admin"] as &[&str], &["user", "disable", "admin"]] {
+        world.stdout(&[&["serve"], words, &place].concat());
+    }
+    drop(server);
+    let mut server = Server::begin(&world, &place);
+    let told = server.line("no link for `admin`: ");
+    assert!(told.starts_with("`prowess serve login NAME --data /"), "{told}");
+    assert!(told.ends_with("/data` prints one for another user"), "{told}");
+}
+
+#[test]
+fn what_a_server_needs_is_looked_for_at_the_start() {
+    let start = |world: &World, args: &[&str]| world.run(&[&["serve", "--listen", ":0"], args].concat());
+    let mut world = World::new();
+    let socket = world.path("nothing.sock");
+    world.variable("DOCKER_HOST", &format!("unix://{}", socket.display()));
+    let told = start(&world, &["--executor", "container"]);
+    assert!(told.starts_with("exit 2\n") && told.contains("no container engine answers at "), "{told}");
     assert!(
-        away.contains("cannot be reached") && away.contains("check that PostgreSQL runs there"),
-        "{away}"
+        told.contains("no command can run in a container") && told.contains("Start one: Docker"),
+        "{told}"
     );
-    assert!(!away.contains("secret"), "{away}");
+
+    // A store that refuses the keys.
+    let store = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = store.local_addr().unwrap();
+    std::thread::spawn(move || {
+        use std::io::{Read as _, Write as _};
+        for stream in store.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 8192]);
+            let body = "<Error><Code>InvalidAccessKeyId</Code><Message>No such key.</Message></Error>";
+            let head = format!(
+                "HTTP/1.1 403 Forbidden\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                body.len()
+            );
+            let _ = stream.write_all(format!("{head}{body}").as_bytes());
+        }
+    });
+    world.variable("AWS_ENDPOINT_URL", &format!("http://{address}"));
+    world.variable("AWS_ACCESS_KEY_ID", "me");
+    world.variable("AWS_SECRET_ACCESS_KEY", "not-to-be-shown");
+    let told = start(&world, &["--files", "s3://reports/here"]);
+    assert!(
+        told.starts_with("exit 2\n") && told.contains("; AWS_ENDPOINT_URL begins with http://"),
+        "{told}"
+    );
+    world.variable("AWS_ALLOW_HTTP", "true");
+    let told = start(&world, &["--files", "s3://reports/here"]);
+    assert!(
+        told.starts_with("exit 2\n") && told.contains("the bucket s3://reports/here cannot be used"),
+        "{told}"
+    );
+    assert!(told.contains("check the bucket, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"), "{told}");
+    assert!(!told.contains("not-to-be-shown") && told.lines().count() == 4, "{told}");
+}
+
+#[test]
+fn a_limit_of_cost_names_the_price_that_is_missing() {
+    let world = World::new();
+    let told = world.run(&["serve", "--listen", ":0", "--daily-cost", "1"]);
+    assert!(told.starts_with("exit 2\n"), "{told}");
+    let price = told.split('`').find(|part| part.starts_with("price.")).unwrap();
+    assert_eq!(price, "price.\"offline\" = { input = 1.25, output = 10.0 }");
+    world.file("home/.config/prowess/prowess.toml", price);
+    drop(Server::start_with(&world, &["--daily-cost", "1"]));
+}
+
+#[test]
+fn a_unit_starts_as_the_server_would() {
+    let world = World::new();
+    let unit = |args: &[&str]| world.run(&[&["serve", "--print-unit"], args].concat());
+    let refused = unit(&["--listen", "0.0.0.0:80"]);
+    assert!(refused.starts_with("exit 2\n") && refused.contains("add --allow-remote"), "{refused}");
+    assert!(unit(&["--listen", "0.0.0.0:80", "--allow-remote"]).starts_with("exit 0\n"));
+    let paths = unit(&["--root", "../skills", "--workspace=files", "--data", "data"]);
+    let given = "serve --root [WORLD]/project/../skills --workspace=[WORLD]/project/files --data [WORLD]/project/data";
+    assert!(paths.contains(given), "{paths}");
+    let copy = tempfile::Builder::new().tempdir_in("/tmp").unwrap();
+    let program = copy.path().join("prowess");
+    std::fs::copy(env!("CARGO_BIN_EXE_prowess"), &program).unwrap();
+    let ran = std::process::Command::new(&program).args(["serve", "--print-unit"]).output().unwrap();
+    let told = String::from_utf8(ran.stderr).unwrap();
+    assert!(told.contains("the service's user cannot reach /tmp/"), "{told}");
 }
 
 #[test]
@@ -240,8 +496,9 @@ fn a_unit_warns_about_a_program_that_its_user_cannot_reach() {
     world.variable("HOME", program.parent().unwrap().to_str().unwrap());
     let told = warned(&world);
     assert!(told.contains("the service's user cannot reach") && told.contains("/usr/local/bin/"), "{told}");
-    // Unless these tests are below somebody's home.
+    // Unless these tests are below somebody's home, or in a temporary directory.
     world.variable("HOME", world.path("home").to_str().unwrap());
     let is_at_home = ["/home/", "/root/"].iter().any(|home| program.to_str().unwrap().contains(home));
-    assert_eq!(warned(&world).is_empty(), !is_at_home);
+    let is_temporary = ["/tmp", "/var/tmp"].iter().any(|directory| program.starts_with(directory));
+    assert_eq!(warned(&world).is_empty(), !is_at_home && !is_temporary);
 }
